@@ -34,7 +34,7 @@ def main() -> None:
 
 def measure(repository: Path, folder: Path, notes: int, queries: int) -> None:
     """Make both vaults and time the same queries in both."""
-    from vaultmem import Ask, create_vault, open_vault, run_query, sync_vault
+    from vaultmem import Query, create_vault, open_vault, run_query, sync_vault
     from vaultmem.services.projects.project_table import ensure_project
 
     isolate(folder)
@@ -56,7 +56,7 @@ def measure(repository: Path, folder: Path, notes: int, queries: int) -> None:
         for number, question in enumerate(made):
             for which in ((0, 1), (1, 0))[number % 2]:
                 started = time.perf_counter()
-                found = run_query(vaults[which], Ask(question, counts=False))
+                found = run_query(vaults[which], Query(question, counts=False))
                 times.setdefault((again, which), []).append(time.perf_counter() - started)
                 assert not which or any(hit.anchors for hit in found.hits) or not found.hits
     for again, name in enumerate(("first", "again")):

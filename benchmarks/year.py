@@ -26,7 +26,7 @@ from year_script import DAY, DAYS, START, Asked, Told, write_year
 
 from vaultmem.core.curation.fidelity import DecayStep
 from vaultmem.core.curation.proposal import Action
-from vaultmem.core.lifecycle import HIDDEN_STATES, State
+from vaultmem.core.lifecycle import HIDDEN_STATES, NoteState
 from vaultmem.core.search.query import Hit
 from vaultmem.core.text.blob import blob_id
 from vaultmem.errors import RefusedError
@@ -39,7 +39,7 @@ from vaultmem.services.lifecycle.supersede import supersede_note
 from vaultmem.services.memory.create_vault import create_vault
 from vaultmem.services.memory.new_note import choose_title, compose_note
 from vaultmem.services.memory.remember import Memory, remember
-from vaultmem.services.search.run_query import Ask, run_query
+from vaultmem.services.search.run_query import Query, run_query
 from vaultmem.services.views.read_notes import get_note
 from vaultmem.services.views.update_index import sync_paths, sync_vault
 from vaultmem.vault import Vault, open_vault
@@ -177,7 +177,7 @@ class Year:
         path = PurePosixPath(f"notes/{memory.context}/{self._number:05}.md")
         file = self.untouched.root / path
         file.parent.mkdir(parents=True, exist_ok=True)
-        state = memory.state or State.ACTIVE
+        state = memory.state or NoteState.ACTIVE
         title = choose_title(memory)
         file.write_text(compose_note(self.untouched, path, memory, title, state))
         self._unsynced.append(path)
@@ -195,7 +195,7 @@ class Year:
         self.counts.found_both += found and untouched
 
     def _find(self, vault: Vault, asked: Asked, is_counted: bool = False) -> bool:
-        hits = run_query(vault, Ask(asked.question, _LIMIT, counts=is_counted)).hits
+        hits = run_query(vault, Query(asked.question, _LIMIT, counts=is_counted)).hits
         return any(asked.answer in f"{hit.name}\n{self._read(vault, hit)}" for hit in hits)
 
     def _read(self, vault: Vault, hit: Hit) -> str:
@@ -260,7 +260,7 @@ class Year:
         sync_vault(self.kept)
         sync_vault(self.untouched)
         records = self.kept.view.records()
-        in_play = [each for each in records if State(each.state) not in HIDDEN_STATES]
+        in_play = [each for each in records if NoteState(each.state) not in HIDDEN_STATES]
         changed = sum((self.root / p).read_bytes() != data for p, data in self._pinned.items())
         originals, lost = self._check_originals()
         return Outcome(

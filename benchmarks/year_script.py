@@ -14,7 +14,7 @@ from datetime import datetime
 
 from words import FUNCTION_WORDS, make_vocabulary
 
-from vaultmem.core.lifecycle import Kind, State
+from vaultmem.core.lifecycle import NoteKind, NoteState
 from vaultmem.services.memory.remember import Memory
 
 START = datetime(2025, 11, 1).timestamp()
@@ -159,8 +159,8 @@ def _tell_fact(chance: random.Random, project: Project, at: float, things: list[
     text = f"The {trait} of {project.name}'s {part} is {value}."
     for reason in chance.sample(_WHY, chance.choice((0, 1, 2))):
         text += " " + reason.format(who=chance.choice(_WHO), thing=chance.choice(things))
-    kind = Kind.DECISION if "chose" in text else Kind.SEMANTIC_FACT
-    state = State.CANDIDATE if chance.random() < 0.15 else None
+    kind = NoteKind.DECISION if "chose" in text else NoteKind.SEMANTIC_FACT
+    state = NoteState.CANDIDATE if chance.random() < 0.15 else None
     confidence = 0.4 if chance.random() < 0.05 else None
     memory = Memory(
         text, context=project.name.lower(), kind=kind, state=state, confidence=confidence
@@ -210,7 +210,7 @@ def _tell_day(
         text,
         title=f"The {code} outage of {project.name}",
         context=project.name.lower(),
-        kind=Kind.EPISODIC_TRACE,
+        kind=NoteKind.EPISODIC_TRACE,
     )
     project.days.append(memory)
     question = f"what caused the {code} outage of {project.name}"
@@ -225,7 +225,7 @@ def _tell_passing(chance: random.Random, project: Project, at: float, code: str)
         f"{project.name} is frozen for the {code} audit until {day}. "
         f"Deployments of {project.name} wait, and {chance.choice(_WHO)} decides on exceptions."
     )
-    memory = Memory(text, context=project.name.lower(), kind=Kind.WORKING_CONTEXT)
+    memory = Memory(text, context=project.name.lower(), kind=NoteKind.WORKING_CONTEXT)
     project.passing.append((end, f"how long does the {code} audit freeze {project.name}", str(day)))
     return Told(at, memory, f"passing {code}")
 

@@ -16,8 +16,8 @@ from vaultmem.services.hub.grants import (
     Grant,
     GrantKind,
     GrantScope,
-    make_grant,
     build_pusher_environment,
+    make_grant,
 )
 from vaultmem.services.hub.hub_folder import (
     CONFIG_NAME,

@@ -23,21 +23,21 @@ from vaultmem.services.fleet.clone import VaultSource
 from vaultmem.services.fleet.clones import LATE
 from vaultmem.services.fleet.pool import Lane, Pool
 from vaultmem.services.hub.grants import Grant, GrantKind, GrantScope
-from vaultmem.services.hub.hub_access import Pusher
+from vaultmem.services.hub.hub_access import PushIdentity
 from vaultmem.services.hub.hub_folder import PushLimits
 from vaultmem.services.hub.writing import write_checked
 from vaultmem.services.memory.new_note import Memory
 from vaultmem.services.memory.remember import remember
 from vaultmem.services.packs.build import AskPack, ask_pack
 from vaultmem.services.packs.evaluate import judge_vault
-from vaultmem.services.search.run_query import Ask, run_query
+from vaultmem.services.search.run_query import Query, run_query
 from vaultmem.vault import Vault
 
 MakePool = Callable[..., Pool]
 
 ANNA = {"by_person": True}
 SCOUT = {"agent": "scout"}
-SCOUTS = Pusher(
+SCOUTS = PushIdentity(
     "crew",
     Grant(
         "1",
@@ -126,7 +126,7 @@ def count_notes(vault: Vault) -> int:
 
 
 def find_paths(vault: Vault, text: str) -> list[str]:
-    return [hit.record.path for hit in run_query(vault, Ask(text, counts=False)).hits]
+    return [hit.record.path for hit in run_query(vault, Query(text, counts=False)).hits]
 
 
 def note(vault: Vault, text: str) -> str:
@@ -202,7 +202,7 @@ class PoolContract:
     ) -> None:
         pool = make_pool([*three, remotes.add("none")], tmp_path / "pool")
         try:
-            asked = Ask("which lamp is green", counts=False)
+            asked = Query("which lamp is green", counts=False)
             found = pool.recall(None, asked)
             roots = [tmp_path / f"seed-{name}" for name in NOTES]
             named = zip(NOTES, roots, strict=True)

@@ -320,7 +320,7 @@ def test_the_clock_that_was_given_dates_all_that_notes_go_through(
     make_branch(person, "side")
     set_note_property(person, PurePosixPath(made), "pinned", True)
     save_checkpoint(person, "pinned")
-    vaultmem.change_state(person, [other], vaultmem.State.STALE, "the boat was sold")
+    vaultmem.change_state(person, [other], vaultmem.NoteState.STALE, "the boat was sold")
     side = open_vault(vault.root, agent="claude", ref="side", now=THEN.timestamp)
     remember(side, Memory("Flags are in the chest by the mast."), force=True)
     side.close()

@@ -17,16 +17,16 @@ from vaultmem.core.search.query import parse_query
 from vaultmem.environment import open_named_vault
 from vaultmem.services.search.recall import recall
 from vaultmem.services.views.update_index import mark_in_sync, sync_vault
-from vaultmem.services.watching.watch import Happened, WatchLoop
+from vaultmem.services.watching.watch import WatchEvent, WatchLoop
 from vaultmem.storage.user_files import find_user_folder
 from vaultmem.storage.watch_socket import ask_watcher, socket_path
 from vaultmem.vault import Vault, find_user_folders, open_vault
 
 
 @contextmanager
-def watched(root: Path) -> Iterator[tuple[WatchLoop, list[Happened]]]:
+def watched(root: Path) -> Iterator[tuple[WatchLoop, list[WatchEvent]]]:
     """Watch a vault in a thread for the time of a `with`; what it tells is in the list."""
-    told: list[Happened] = []
+    told: list[WatchEvent] = []
     loops: list[WatchLoop] = []
     ready = threading.Event()
 

@@ -68,7 +68,7 @@ class ConflictError(VaultError):
     exit_code = 6
 
 
-class ChangedError(ConflictError):
+class VersionMismatchError(ConflictError):
     """A note is not the version of it that was to be changed; nothing was written."""
 
 
@@ -78,7 +78,7 @@ class PendingError(VaultError):
     exit_code = 7
 
 
-class BusyError(VaultError):
+class LockTimeoutError(VaultError):
     """Another process had the vault, or what belongs to it, for longer than was to be waited."""
 
 
@@ -95,7 +95,7 @@ class MergeConflictError(VaultError):
         self.conflicts = tuple(conflicts)
 
 
-class FaultError(VaultError):
+class SystemFailureError(VaultError):
     """The disk or the system failed, or a child that was killed.
 
     Where something was to be written, the text says whether it was: `outcome`, before `fault`. One
@@ -124,7 +124,9 @@ def wrap_os_error(error: OSError | VaultError) -> VaultError:
         return error
     where = f"{error.filename}: " if error.filename else ""
     remedy = _REMEDIES.get(error.errno or 0, "run the command again")
-    return FaultError(f"{where}{error.strerror or str(error) or type(error).__name__}; {remedy}")
+    return SystemFailureError(
+        f"{where}{error.strerror or str(error) or type(error).__name__}; {remedy}"
+    )
 
 
 @contextlib.contextmanager
@@ -138,9 +140,9 @@ def wrapping_os_errors(outcome: str, *, stands: bool = False) -> Iterator[None]:
     """
     try:
         yield
-    except (OSError, FaultError) as error:
-        if isinstance(error, FaultError) and error.stands:
+    except (OSError, SystemFailureError) as error:
+        if isinstance(error, SystemFailureError) and error.stands:
             raise
         named = wrap_os_error(error)
-        fault = named.fault if isinstance(named, FaultError) else str(named)
-        raise FaultError(fault, outcome, stands=stands) from error
+        fault = named.fault if isinstance(named, SystemFailureError) else str(named)
+        raise SystemFailureError(fault, outcome, stands=stands) from error

@@ -16,8 +16,8 @@ from vaultmem.config import Config, find_root, read_config
 from vaultmem.core.clients.agents import UNNAMED
 from vaultmem.core.notes.obsidian import ObsidianSettings
 from vaultmem.core.text.display import escape_bytes
-from vaultmem.errors import FaultError, RefusedError, VaultError, wrap_os_error
-from vaultmem.storage.git.head import Head, find_git_folder, read_head
+from vaultmem.errors import RefusedError, SystemFailureError, VaultError, wrap_os_error
+from vaultmem.storage.git.head import GitHead, find_git_folder, read_head
 from vaultmem.storage.journal import Author, Journal, Operations
 from vaultmem.storage.kept import ArtifactStore, ReceiptStore, RepositoryNames
 from vaultmem.storage.lock import READER, WRITER, hold_lock
@@ -142,7 +142,7 @@ class Store:
 
         return VaultHistory(self.root, self.state_folder, staged=self.operations)
 
-    def head(self) -> Head | None:
+    def head(self) -> GitHead | None:
         """Return what is checked out, without starting git where possible; None without git."""
         found = find_git_folder(self.root)
         if found is None:
@@ -300,7 +300,7 @@ class Vault:
         """
         return self.store.history.seen_by(self.environment)
 
-    def head(self) -> Head | None:
+    def head(self) -> GitHead | None:
         """Return what is checked out, without starting git where possible; None without git."""
         return self.store.head()
 
@@ -348,7 +348,7 @@ class Vault:
             FaultError: the user's state folder cannot be written, where this lock is.
         """
         if lack := self.store.state_place.lack:
-            raise FaultError(
+            raise SystemFailureError(
                 f"{lack}, and writers of this vault know of each other there alone; let this "
                 "process write to it, or do this outside of its sandbox"
             )

@@ -27,7 +27,7 @@ from vaultmem.vault import UserFolders, Vault, VaultSettings, find_user_folders,
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
-class Guest(NamedTuple):
+class HubPrincipal(NamedTuple):
     """Somebody who comes to a hub: their name and the id of their token there.
 
     A person's commits are by `person` (`Name <mail>`). What they write goes to `branch`, "" for
@@ -58,7 +58,7 @@ class Caller(NamedTuple):
     pid: int = 0
     may_write: bool = False
     asks_others: bool = False
-    guest: Guest | None = None
+    guest: HubPrincipal | None = None
     operation: str = ""
 
     def settings(self, folders: UserFolders) -> VaultSettings:

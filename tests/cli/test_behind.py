@@ -18,7 +18,7 @@ from watchers import stopped, watch_process
 
 from vaultmem.mcp_server.search_tools import recall_tool
 from vaultmem.mcp_server.tool import run_tool
-from vaultmem.services.search.run_query import Ask, run_query
+from vaultmem.services.search.run_query import Query, run_query
 from vaultmem.services.watching.lease import catch_up
 from vaultmem.storage.journal import FileChanges
 from vaultmem.vault import find_user_folders, open_vault
@@ -202,12 +202,12 @@ def test_a_tool_and_a_library_say_that_they_are_behind(root: Path, opened: Open)
         assert "The gangway is blue" in text
         assert f"process {pid}" in text
         assert f"process {pid}" in data["behind"]
-        assert run_query(vault, Ask("quagga")).hits == []
+        assert run_query(vault, Query("quagga")).hits == []
         assert f"process {pid}" in vault.notices.stale
     assert "behind" not in place.run(tool, caller)[1]
     place.discard()
     catch_up(vault)
-    assert [hit.record.path for hit in run_query(vault, Ask("quagga")).hits] == ["notes/late.md"]
+    assert [hit.record.path for hit in run_query(vault, Query("quagga")).hits] == ["notes/late.md"]
     assert not vault.notices.stale
 
 

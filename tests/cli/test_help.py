@@ -20,7 +20,7 @@ from vaultmem.cli.commands import RENAMED, describe_commands, read_rows
 from vaultmem.cli.quick_typer import extract_first_sentence
 from vaultmem.cli.topics import list_topics, read_topic
 from vaultmem.config import CONFIG_NAME, read_config
-from vaultmem.core.lifecycle import Kind, State
+from vaultmem.core.lifecycle import NoteKind, NoteState
 
 #: How Typer writes of types by itself.
 ODD = ("<str>", "<list", "<int", "{")
@@ -126,7 +126,7 @@ def test_each_topic_is_one_screen_and_named_in_the_first_help() -> None:
 def test_topics_say_what_is_so(tmp_path: Path) -> None:
     """Kinds, states, exit codes, settings and variables are those that there are."""
     text = read_topic("kinds-and-states")
-    for each in {*Kind, *State} - {State.UNREADABLE}:
+    for each in {*NoteKind, *NoteState} - {NoteState.UNREADABLE}:
         assert re.search(rf"^  .*\b{each}\b", text, re.M), each
     codes = {int(each) for each in re.findall(r"^ {2,4}(\d+)  ", read_topic("exit-codes"), re.M)}
     errors = {getattr(each, "exit_code", 0) for each in vars(vaultmem.errors).values()}

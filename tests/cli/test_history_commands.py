@@ -11,7 +11,7 @@ from in_process import run_here
 from support import git, hash_tree, lock_git, write_notes
 
 from vaultmem import Memory, open_vault, promote_notes, remember, save_checkpoint, sync_vault
-from vaultmem.core.lifecycle import State
+from vaultmem.core.lifecycle import NoteState
 
 NOTE = "notes/harbour/ebb-is-at-noon.md"
 
@@ -28,7 +28,7 @@ def lay(root: Path) -> None:
     git(root, "reset", "-q", "--hard")
     agent = open_vault(root, agent="claude", session="s-1", tool_call="t-1")
     text = "Ebb is at noon.\n\n## Source\n\nThe harbour master."
-    remember(agent, Memory(text, context="harbour", state=State.CANDIDATE))
+    remember(agent, Memory(text, context="harbour", state=NoteState.CANDIDATE))
     save_checkpoint(agent, "heard\x1b[2J")
     agent.close()
     person = open_vault(root)

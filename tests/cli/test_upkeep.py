@@ -17,7 +17,7 @@ from clocks import DAY, Clock, tell
 from conftest import Make, Open, RunCli
 from support import git, wait_until
 
-from vaultmem.core.lifecycle import State
+from vaultmem.core.lifecycle import NoteState
 from vaultmem.services.memory.remember import Memory
 
 LONG = " ".join(
@@ -78,7 +78,7 @@ def test_dream_and_compact_show_first_and_then_do(
     root = make_vault({"vaultmem.yaml": "archive_after: 40000\n"})
     clock = Clock()
     vault = opened(root, agent="claude", now=clock)
-    bell = Memory("The bell rings at seven.", title="Bell", state=State.CANDIDATE)
+    bell = Memory("The bell rings at seven.", title="Bell", state=NoteState.CANDIDATE)
     path, long = tell(vault, bell, Memory(LONG, title="Halls"))
     for question in ("when does the bell ring", "seven bell", "what rings at seven"):
         assert run_cli("recall", question, "-n", "1", "--vault", root).code == 0
@@ -115,7 +115,7 @@ def prepare_review(make_vault: Make, opened: Open) -> tuple[Path, list[str]]:
     vault = opened(root, agent="claude", now=Clock(time.time() - 5 * DAY))
     few = Memory("Holmpay answers 429 above 120 refunds a minute.", context="pay")
     many = Memory("Holmpay answers 429 above 240 refunds a minute.", context="pay")
-    bell = Memory("The bell rings at seven.", state=State.CANDIDATE)
+    bell = Memory("The bell rings at seven.", state=NoteState.CANDIDATE)
     return root, tell(vault, few, many, bell)
 
 

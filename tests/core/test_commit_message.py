@@ -10,8 +10,8 @@ from core.credentials import CREDENTIALS
 from vaultmem.core.commit_message import (
     COLUMNS,
     cut,
-    format_message,
     format_files,
+    format_message,
     format_pair,
     width,
 )

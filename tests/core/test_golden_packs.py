@@ -14,7 +14,7 @@ from vaultmem.core.packs.conflicts import Contradiction, Remarks
 from vaultmem.core.packs.pack_item import PackLabels, PackSource, PackStyle
 from vaultmem.core.packs.pack_text import Pack
 from vaultmem.core.packs.receipt import digest_text, parse_receipt, rebuild_items, render_receipt
-from vaultmem.core.packs.warnings import Wishes, find_caution
+from vaultmem.core.packs.warnings import PackPreferences, find_caution
 from vaultmem.core.search.query import Hit
 from vaultmem.core.text.token_count import count_tokens
 
@@ -173,7 +173,7 @@ def preferences() -> Pack:
     relevant = [fact, *wishes, rule]
     return build_pack(
         *([], relevant, list_notes(relevant, {0, 1, 3}), SOURCE, 600, 0.5, 45_210),
-        wishes=Wishes([wishes[0]], 0.15),
+        wishes=PackPreferences([wishes[0]], 0.15),
     )
 
 

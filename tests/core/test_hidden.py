@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from vaultmem.core.notes.comments import strip_hidden, hide_unseen
+from vaultmem.core.notes.comments import hide_unseen, strip_hidden
 from vaultmem.core.notes.note import Note, parse_note
 
 

@@ -8,8 +8,8 @@ from vaultmem.core.lifecycle import (
     CLOSED_STATES,
     HIDDEN_STATES,
     STATE_WEIGHT,
-    Kind,
-    State,
+    NoteKind,
+    NoteState,
     check_promotion,
     parse_kind,
     parse_state,
@@ -17,8 +17,8 @@ from vaultmem.core.lifecycle import (
 from vaultmem.errors import RefusedError
 
 
-@pytest.mark.parametrize("kind", Kind)
-def test_kinds_are_parsed_whatever_their_case(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", NoteKind)
+def test_kinds_are_parsed_whatever_their_case(kind: NoteKind) -> None:
     assert parse_kind(f" {kind.value.upper()} ") is kind
 
 
@@ -31,8 +31,8 @@ def test_unknown_names_are_refused_with_the_known_ones() -> None:
         parse_state("")
 
 
-@pytest.mark.parametrize("state", State)
-def test_hidden_notes_are_not_promoted(state: State) -> None:
+@pytest.mark.parametrize("state", NoteState)
+def test_hidden_notes_are_not_promoted(state: NoteState) -> None:
     if state in CLOSED_STATES:
         with pytest.raises(RefusedError, match=f"n.md: a note that is {state.value}"):
             check_promotion("n.md", state)
@@ -41,6 +41,6 @@ def test_hidden_notes_are_not_promoted(state: State) -> None:
 
 
 def test_doubtful_states_weigh_less_and_stay_in_sight() -> None:
-    assert 0 < STATE_WEIGHT[State.STALE] < STATE_WEIGHT[State.CANDIDATE] < 1
-    assert HIDDEN_STATES & STATE_WEIGHT.keys() == {State.ARCHIVED}
-    assert State.ACTIVE not in STATE_WEIGHT
+    assert 0 < STATE_WEIGHT[NoteState.STALE] < STATE_WEIGHT[NoteState.CANDIDATE] < 1
+    assert HIDDEN_STATES & STATE_WEIGHT.keys() == {NoteState.ARCHIVED}
+    assert NoteState.ACTIVE not in STATE_WEIGHT

@@ -15,8 +15,14 @@ from hypothesis import strategies as st
 from core.builders import generated_notes, read_values
 from vaultmem.core.lifecycle import rank_state
 from vaultmem.core.merging.merge_note import merge_texts
-from vaultmem.core.merging.text import ConflictChoice, Loss, Merged, merge_lines, resolve_callouts
-from vaultmem.core.notes.conflict import Speaker, find_conflict, extract_callouts
+from vaultmem.core.merging.text import (
+    ConflictChoice,
+    DiscardedValue,
+    Merged,
+    merge_lines,
+    resolve_callouts,
+)
+from vaultmem.core.notes.conflict import Speaker, extract_callouts, find_conflict
 from vaultmem.core.notes.edit_properties import remove_property, set_property
 from vaultmem.core.notes.frontmatter import read_frontmatter, read_timestamp
 from vaultmem.core.text.line_diff import diff_lines, match_lines, split_keys, split_lines
@@ -170,7 +176,7 @@ def test_of_a_scalar_that_both_changed_the_later_stays_and_the_other_value_is_to
         )
         assert (merged.conflicts, merged.losses) == (
             (),
-            (Loss("a.md", 'property "reviewed-by"', lost),),
+            (DiscardedValue("a.md", 'property "reviewed-by"', lost),),
         )
     found = [merge_texts("a.md", BASE, *pair) for pair in ((ours, theirs), (theirs, ours))]
     assert found[0] == found[1]  # Which is later is not known: both machines choose the same.

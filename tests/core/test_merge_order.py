@@ -16,9 +16,9 @@ from vaultmem.core.notes.conflict import (
     Callout,
     Placed,
     Speaker,
+    extract_callouts,
     find_callouts,
     insert_callouts,
-    extract_callouts,
 )
 from vaultmem.core.notes.frontmatter import read_frontmatter
 

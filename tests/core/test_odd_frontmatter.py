@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.odd_frontmatter import BLOCKS, BODY, SLIPS, TEXTS, list_states, make_text
-from vaultmem.core.lifecycle import HIDDEN_STATES, State
+from vaultmem.core.lifecycle import HIDDEN_STATES, NoteState
 from vaultmem.core.notes.frontmatter import read_frontmatter
 from vaultmem.core.notes.note import Note, parse_note
 
@@ -47,7 +47,9 @@ def parse(text: str, path: PurePosixPath = MEMORY) -> Note:
 
 def is_held_back(note: Note) -> bool:
     """Tell whether a note is hidden, or in doubt with a reason."""
-    return note.state in HIDDEN_STATES or (note.state is State.UNREADABLE and note.problem != "")
+    return note.state in HIDDEN_STATES or (
+        note.state is NoteState.UNREADABLE and note.problem != ""
+    )
 
 
 def test_there_are_many_odd_blocks_and_programs_read_nearly_all() -> None:
@@ -64,7 +66,7 @@ def test_block_that_hides_a_note_elsewhere_never_leaves_it_active(name: str) -> 
     note, own = parse(text), parse(text, OWN_WORDS)
     assert is_held_back(note)
     if "quarantined" in list_states(text):
-        assert (note.state, own.state) == (State.QUARANTINED, State.QUARANTINED)
+        assert (note.state, own.state) == (NoteState.QUARANTINED, NoteState.QUARANTINED)
     assert not note.pinned
 
 
@@ -82,17 +84,17 @@ def test_marks_around_such_a_block_change_nothing(name: str, mark: str) -> None:
 def test_honest_text_is_body_and_active(name: str) -> None:
     text = HONEST[name]
     note = parse(text)
-    assert (note.state, note.problem, note.body) == (State.ACTIVE, "", text)
-    assert parse(text, OWN_WORDS).state is State.ACTIVE
+    assert (note.state, note.problem, note.body) == (NoteState.ACTIVE, "", text)
+    assert parse(text, OWN_WORDS).state is NoteState.ACTIVE
 
 
 def test_a_persons_own_states_and_names_stay_theirs() -> None:
     for block in ("State: archived", "<<: {state: archived}", "build:\n  state: archived"):
         note = parse(make_text(block), OWN_WORDS)
-        assert (note.state, note.problem) == (State.ACTIVE, "")
+        assert (note.state, note.problem) == (NoteState.ACTIVE, "")
     for block in ("build:\n  state: archived", "Title: quarantined wards", "Estate: archived"):
         note = parse(make_text(block))
-        assert (note.state, note.problem) == (State.ACTIVE, "")
+        assert (note.state, note.problem) == (NoteState.ACTIVE, "")
 
 
 def test_a_block_that_is_not_read_is_no_body() -> None:
@@ -161,4 +163,4 @@ def test_odd_spellings_that_a_program_reads_hold_the_note_back(
     note = parse(text)
     assert not read or is_held_back(note)
     if "quarantined" in read:
-        assert note.state is parse(text, OWN_WORDS).state is State.QUARANTINED
+        assert note.state is parse(text, OWN_WORDS).state is NoteState.QUARANTINED

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from core.builders import make_hit
 from vaultmem.core.packs.choose import MIN_BUDGET, build_pack, order_by_worth
 from vaultmem.core.packs.pack_item import PackForm, PackItem, PackPart, PackSource, quote
-from vaultmem.core.packs.pack_text import Pack, PackAccount, count_items, build_handle, render_pack
+from vaultmem.core.packs.pack_text import Pack, PackUsage, build_handle, count_items, render_pack
 from vaultmem.core.search.query import Hit
 from vaultmem.core.text.display import clean_text
 from vaultmem.core.text.token_count import count_tokens
@@ -229,7 +229,7 @@ def test_only_an_active_trusted_policy_or_skill_instructs() -> None:
                     trusted and state == "active" and kind in {"policy_rule", "procedural_skill"}
                 )
                 assert (item.part is PackPart.INSTRUCTIONS) is wanted
-                text = render_pack([item], [], 0, SOURCE, PackAccount(1, 0, 0, 100, 0))
+                text = render_pack([item], [], 0, SOURCE, PackUsage(1, 0, 0, 100, 0))
                 assert ("## Instructions" in text) is wanted
                 assert ("## Evidence" in text) is not wanted
 

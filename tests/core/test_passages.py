@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vaultmem.core.packs.passages import choose_passages, split_text, render_passages
+from vaultmem.core.packs.passages import choose_passages, render_passages, split_text
 from vaultmem.core.search.query import Match
 from vaultmem.core.search.terms import count_terms
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from core.builders import make_note
 from vaultmem.core.notes.note import Note
 from vaultmem.core.reference import (
-    is_edited,
     choose_note_paths,
+    is_edited,
     plan_priming,
     primed_digest,
     split_document,

@@ -16,11 +16,11 @@ from vaultmem.core.transcripts.event import (
     dump_record,
     find_commits,
     find_questions,
+    format_command,
     is_answered,
     is_worth_telling,
     list_questions,
     load_record,
-    format_command,
     shorten_answer,
 )
 

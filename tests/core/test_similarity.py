@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from vaultmem.config import Config
 from vaultmem.core.notes.agent_changes import (
     MAX_CONFIRMATIONS,
+    Attestation,
     Confirmation,
-    Saying,
     confirm_note,
     drop_confirmation,
     find_confirmation,
@@ -233,7 +233,7 @@ def test_who_said_it_again_and_how_stands_among_the_properties_and_nothing_else_
 ) -> None:
     before = eol.join(["---", "title: T", "agent: claude", "session: s-1", ""])
     note = note_of(f"{before}---{eol}{eol}One.  {eol}")
-    said = Saying("codex", "s-2", AT, tags=("x",), cites=("a.py",), wording="one!\nand: more")
+    said = Attestation("codex", "s-2", AT, tags=("x",), cites=("a.py",), wording="one!\nand: more")
 
     text = confirm_note(note, said)
 
@@ -245,8 +245,8 @@ def test_who_said_it_again_and_how_stands_among_the_properties_and_nothing_else_
 
 def test_the_last_confirmation_is_taken_back_with_its_words() -> None:
     note = note_of("---\ntitle: T\n---\n\nOne.\n")
-    first = note_of(confirm_note(note, Saying("claude", "", AT)))
-    second = note_of(confirm_note(first, Saying("codex", "s", AT, wording="one")))
+    first = note_of(confirm_note(note, Attestation("claude", "", AT)))
+    second = note_of(confirm_note(first, Attestation("codex", "s", AT, wording="one")))
 
     assert find_confirmation(second) == Confirmation("codex, session s", "one")
     assert drop_confirmation(second, find_confirmation(second)) == first.text
@@ -257,7 +257,7 @@ def test_the_last_confirmation_is_taken_back_with_its_words() -> None:
 def test_a_note_without_properties_gets_none_and_the_same_author_is_no_witness() -> None:
     bare = note_of("just text\n")
     own = note_of("---\nagent: claude\nsession: s-1\n---\nx\n")
-    said = Saying("claude", "s-1", AT)
+    said = Attestation("claude", "s-1", AT)
 
     assert confirm_note(bare, said) == bare.text
     assert not has_room(bare, "")
@@ -267,7 +267,7 @@ def test_a_note_without_properties_gets_none_and_the_same_author_is_no_witness()
 def test_a_stale_note_is_active_again_when_it_is_said_again() -> None:
     note = note_of("---\nstate: stale\nstate_reason: old\n---\nx\n")
 
-    again = note_of(confirm_note(note, Saying("claude", "s", AT)))
+    again = note_of(confirm_note(note, Attestation("claude", "s", AT)))
 
     assert again.state == "active"
     assert again.matter.get("state_reason") is None
@@ -276,7 +276,7 @@ def test_a_stale_note_is_active_again_when_it_is_said_again() -> None:
 def test_witnesses_are_counted_up_to_a_limit() -> None:
     note = note_of("---\ntitle: t\n---\nx\n")
     for number in range(MAX_CONFIRMATIONS + 3):
-        said = Saying("claude", f"s-{number}", AT)
+        said = Attestation("claude", f"s-{number}", AT)
         note = note_of(confirm_note(note, said))
 
     names = note.matter.get("confirmed_by").value

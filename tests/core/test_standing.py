@@ -8,7 +8,7 @@ import pytest
 
 from core.builders import make_hit
 from vaultmem.core.packs.warnings import Preference, choose_preferences
-from vaultmem.core.preferences import SpeakerRole, Standing, find_standing, find_topic
+from vaultmem.core.preferences import PreferenceSentence, SpeakerRole, find_standing, find_topic
 
 _LINES = (Path(__file__).parent / "data" / "standing-sentences.txt").read_text(encoding="utf-8")
 SENTENCES = [line.split(" ", 2) for line in _LINES.splitlines() if not line.startswith("#")]
@@ -17,7 +17,7 @@ SENTENCES = [line.split(" ", 2) for line in _LINES.splitlines() if not line.star
 @pytest.mark.parametrize(("language", "sign", "said"), SENTENCES)
 def test_a_sentence_is_a_standing_wish_by_its_form(language: str, sign: str, said: str) -> None:
     sentence, _, about = said.partition(" | ")
-    wanted = (Standing(sentence, about),) if sign == "+" else ()
+    wanted = (PreferenceSentence(sentence, about),) if sign == "+" else ()
     assert find_standing(sentence, SpeakerRole.OWNER) == wanted, language
 
 
@@ -74,7 +74,9 @@ def test_an_agents_own_words_are_no_wish_of_the_users(said: str) -> None:
 
 def test_an_agent_can_report_what_the_user_prefers() -> None:
     told = "We talked about tests. User prefers pytest. I prefer unittest."
-    assert find_standing(told, SpeakerRole.AGENT) == (Standing("User prefers pytest.", ""),)
+    assert find_standing(told, SpeakerRole.AGENT) == (
+        PreferenceSentence("User prefers pytest.", ""),
+    )
 
 
 def test_a_wish_is_found_among_other_sentences_and_once() -> None:

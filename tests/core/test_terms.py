@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from core.builders import make_hit
 from vaultmem.core.languages import read_words
-from vaultmem.core.lifecycle import Kind, State
+from vaultmem.core.lifecycle import NoteKind, NoteState
 from vaultmem.core.search.query import MAX_QUERY_CHARS, NoteFilter, parse_query
 from vaultmem.core.search.terms import MAX_TERM_LENGTH, count_terms, split_words, term_sequence
 from vaultmem.errors import RefusedError
@@ -120,19 +120,24 @@ def test_terms_are_told_in_the_words_that_were_asked() -> None:
 
 
 def test_filter_lets_all_but_hidden_states_through() -> None:
-    records = [make_hit("", kind="decision", state=state).record for state in State]
+    records = [make_hit("", kind="decision", state=state).record for state in NoteState]
     admitted = {record.state for record in records if NoteFilter().admits(record)}
-    assert admitted == {State.ACTIVE, State.CANDIDATE, State.STALE, State.UNREADABLE}
+    assert admitted == {
+        NoteState.ACTIVE,
+        NoteState.CANDIDATE,
+        NoteState.STALE,
+        NoteState.UNREADABLE,
+    }
     assert all(map(NoteFilter(any_state=True).admits, records))
-    archived = NoteFilter(states=frozenset({State.ARCHIVED}))
-    assert {r.state for r in records if archived.admits(r)} == {State.ARCHIVED}
+    archived = NoteFilter(states=frozenset({NoteState.ARCHIVED}))
+    assert {r.state for r in records if archived.admits(r)} == {NoteState.ARCHIVED}
 
 
 @pytest.mark.parametrize(
     ("note_filter", "admitted"),
     [
-        (NoteFilter(kinds=frozenset({Kind.DECISION})), True),
-        (NoteFilter(kinds=frozenset({Kind.REFLECTION})), False),
+        (NoteFilter(kinds=frozenset({NoteKind.DECISION})), True),
+        (NoteFilter(kinds=frozenset({NoteKind.REFLECTION})), False),
         (NoteFilter(tags=("auth",)), True),
         (NoteFilter(tags=("#AUTH/Tokens",)), True),
         (NoteFilter(tags=("au",)), False),

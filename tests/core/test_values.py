@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from core.builders import make_note
 from vaultmem.core.indexing.section_texts import analyse_note
-from vaultmem.core.lifecycle import Kind, State
+from vaultmem.core.lifecycle import NoteKind, NoteState
 from vaultmem.core.notes.frontmatter import as_json, read_frontmatter, read_timestamp
 from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
 from vaultmem.core.notes.record import has_tag
@@ -21,7 +21,7 @@ from vaultmem.core.text.blob import blob_id
 
 def test_note_without_properties_is_an_active_fact() -> None:
     note = make_note("Just text.\n", "notes/auth/tokens.md")
-    assert (note.kind, note.state, note.pinned) == (Kind.SEMANTIC_FACT, State.ACTIVE, False)
+    assert (note.kind, note.state, note.pinned) == (NoteKind.SEMANTIC_FACT, NoteState.ACTIVE, False)
     assert (note.title, note.tags, note.confidence, note.warnings) == ("tokens", (), None, ())
 
 
@@ -47,7 +47,7 @@ def test_bytes_that_are_not_text_are_no_note(data: bytes) -> None:
 def test_a_note_that_is_not_utf8_is_read_and_says_so(encoding: str) -> None:
     text = "---\ntitle: Größe\nstate: quarantined\n---\n# Größe\n"
     note = parse_note(PurePosixPath("x.md"), text.encode(encoding))
-    assert (note.title, note.state, note.text) == ("Größe", State.QUARANTINED, text)
+    assert (note.title, note.state, note.text) == ("Größe", NoteState.QUARANTINED, text)
     assert note.encoding == {"utf-16": "UTF-16", "latin-1": "Windows-1252"}[encoding]
     assert "save it as UTF-8" in note.warnings[0]
 
@@ -72,7 +72,11 @@ def test_value_that_makes_no_sense_is_a_warning(line: str, warning: str) -> None
     note = make_note(f"---\n{line}\nagent: claude\n---\nbody\n")
     assert warning in " ".join(note.warnings)
     assert (note.agent, note.body) == ("claude", "body\n")
-    assert (note.kind, note.state, note.confidence) == (Kind.SEMANTIC_FACT, State.ACTIVE, None)
+    assert (note.kind, note.state, note.confidence) == (
+        NoteKind.SEMANTIC_FACT,
+        NoteState.ACTIVE,
+        None,
+    )
 
 
 @pytest.mark.parametrize(

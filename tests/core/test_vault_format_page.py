@@ -10,7 +10,7 @@ import pytest
 
 from vaultmem import errors
 from vaultmem.core.clients.agents import VARIABLES
-from vaultmem.core.lifecycle import TRANSITIONS, Kind, State
+from vaultmem.core.lifecycle import TRANSITIONS, NoteKind, NoteState
 from vaultmem.core.notes.note import KNOWN_PROPERTIES
 
 ROOT = Path(__file__).parents[2]
@@ -37,13 +37,13 @@ def test_the_table_of_properties_has_every_property() -> None:
 
 def test_the_page_names_every_kind() -> None:
     paragraph = TEXT.split("\nKinds: ", 1)[1].split("\n\n", 1)[0]
-    assert read_names(paragraph) == {kind.value for kind in Kind}
+    assert read_names(paragraph) == {kind.value for kind in NoteKind}
 
 
 def test_the_table_of_states_has_every_step() -> None:
     rows = {row[0].strip("`"): read_names(row[2]) for row in read_rows("| state | recall")}
-    hidden = {State.QUARANTINED, State.UNREADABLE}
-    steps = {state.value: set(TRANSITIONS[state] - hidden) for state in set(State) - hidden}
+    hidden = {NoteState.QUARANTINED, NoteState.UNREADABLE}
+    steps = {state.value: set(TRANSITIONS[state] - hidden) for state in set(NoteState) - hidden}
     assert rows.pop("quarantined", None) == set()
     assert {name: cells for name, cells in rows.items() if name in steps} == steps
 

@@ -31,7 +31,7 @@ from vaultmem.errors import LockTimeoutError, NoteNotFoundError, VaultError
 from vaultmem.services.fleet.clone import VaultSource
 from vaultmem.services.fleet.clones import LATE
 from vaultmem.services.fleet.pool import LocalPool
-from vaultmem.services.search.run_query import Ask
+from vaultmem.services.search.run_query import Query
 
 pytestmark = [pytest.mark.fleet, pytest.mark.filterwarnings("default")]
 
@@ -97,7 +97,7 @@ def test_each_vault_answers_where_it_is_and_as_in_one_process(
     assert pool.each(None, list_notes) == local.each(None, list_notes)
     assert len(set(pool.each(None, tell_process).results.values())) == 3
     for question in ("agent-3 berth", "berth moors", "peir", "nothing of that"):
-        asked = Ask(question, counts=False)
+        asked = Query(question, counts=False)
         ours, theirs = pool.recall(None, asked), local.recall(None, asked)
         shown = [(hit.vault, hit.address, hit.score) for hit in ours.answer.hits]
         assert shown == [(hit.vault, hit.address, hit.score) for hit in theirs.answer.hits]

@@ -15,7 +15,7 @@ from support import git, wait_until
 from vaultmem.hub.gate import RequestLog
 from vaultmem.services.hub.hub_folder import read_audit
 from vaultmem.services.hub.repositories import make_repository
-from vaultmem.workers import Guest
+from vaultmem.workers import HubPrincipal
 
 _NOTE = {"text": "Lamp is green."}
 _REFS = "/git/harbour.git/info/refs?service=git-upload-pack"
@@ -169,11 +169,11 @@ def test_what_the_vault_or_the_check_of_a_push_refuses_has_one_row(team: Team) -
 
 def test_one_who_is_refused_all_the_time_does_not_fill_the_log(team: Team) -> None:
     clock = iter([0.0] * 1_001 + [61.0])
-    log, nosy = RequestLog(team.hub, lambda: next(clock)), Guest("nosy", "1")
+    log, nosy = RequestLog(team.hub, lambda: next(clock)), HubPrincipal("nosy", "1")
     for _ in range(1_000):
         log.add_refusal(["payments"], nosy, "ask", "recall", "not for you")
     assert len(list(read_audit(team.hub, who="nosy"))) == 20
-    log.add_refusal(["payments"], Guest("other", "2"), "ask", "recall", "not for you")
+    log.add_refusal(["payments"], HubPrincipal("other", "2"), "ask", "recall", "not for you")
     assert len(list(read_audit(team.hub, who="other"))) == 1
     log.add_refusal(["payments"], nosy, "ask", "recall", "not for you")
     last = next(read_audit(team.hub, who="nosy"))

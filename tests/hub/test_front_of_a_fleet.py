@@ -14,13 +14,13 @@ from serving import refused
 from support import git
 
 from vaultmem.errors import ForbiddenError, NoteNotFoundError
-from vaultmem.hub.pool_workers import Doorkeeper
+from vaultmem.hub.pool_workers import WriteGuard
 from vaultmem.services.fleet.pool import Pool
 from vaultmem.services.hub.grants import read_grants, revoke
 from vaultmem.services.hub.hub_access import find_pusher
 from vaultmem.services.hub.hub_folder import CONFIG_NAME, AuditEntry, read_audit
 from vaultmem.vault import Vault
-from vaultmem.workers import Guest
+from vaultmem.workers import HubPrincipal
 
 #: Made up, of the form of such a key.
 KEY = "AKIA" + "Q3EGRZ7NVTPX2WLD"
@@ -184,7 +184,7 @@ def test_what_cannot_be_put_on_record_or_is_nobodys_is_not_begun(fleet: Fleet) -
     pusher = find_pusher(team.hub, "harbour", id, time.time())
     assert pusher
     assert not pusher.grant.digest
-    guest, keeper = Guest("bosun", id), Doorkeeper(team.hub)
+    guest, keeper = HubPrincipal("bosun", id), WriteGuard(team.hub)
     done = keeper.write(fleet.pool, "away", _touch, {}, guest, "", "touch")
     assert not done.cancel()
     with pytest.raises(NoteNotFoundError):

@@ -77,7 +77,7 @@ def test_a_token_that_ends_as_it_is_looked_up_is_not_remembered(
         return found
 
     monkeypatch.setattr(guests, "find_grant", find_and_end)
-    known = guests.Guests(hub)
+    known = guests.Principals(hub)
     assert known.find(token)
     assert known.find(token) is None
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from vaultmem.core.curation.proposal import Action, Proposal
-from vaultmem.core.lifecycle import State
+from vaultmem.core.lifecycle import NoteState
 from vaultmem.core.search.query import parse_query
 from vaultmem.core.text.blob import blob_id
 from vaultmem.services.changes.commit import save_checkpoint
@@ -112,7 +112,7 @@ def leave_uncommitted(root: Path) -> None:
 
 
 def candidates(root: Path) -> None:
-    remembered(root, 6, state=State.CANDIDATE)
+    remembered(root, 6, state=NoteState.CANDIDATE)
 
 
 def some(root: Path) -> None:
@@ -120,7 +120,7 @@ def some(root: Path) -> None:
 
 
 def prepare_dream(root: Path) -> None:
-    remembered(root, 6, state=State.CANDIDATE)
+    remembered(root, 6, state=NoteState.CANDIDATE)
     for day in range(-9, 0):
         vault = opened(root, "asker", day)
         sync_vault(vault)
@@ -167,7 +167,7 @@ def prepare_take(root: Path) -> None:
     prepare_branch(root)
     vault = open_vault(root, agent="writer", session="s-w", ref="side")
     for n in range(3):
-        remember(vault, berth(n, state=State.CANDIDATE), force=True)
+        remember(vault, berth(n, state=NoteState.CANDIDATE), force=True)
     vault.close()
 
 

@@ -10,9 +10,9 @@ from conftest import RunCli
 from machines import Machine, MakeMachines
 
 from vaultmem.services.curation import review as queue
-from vaultmem.services.curation.incoming_notes import list_arrived, compare_incoming
+from vaultmem.services.curation.incoming_notes import compare_incoming, list_arrived
 from vaultmem.services.views.update_index import sync_vault
-from vaultmem.services.watching.idle import Rest
+from vaultmem.services.watching.idle import IdleTasks
 from vaultmem.storage.arrivals import read_waiting
 
 FEW = "Holmpay answers 429 above 120 refunds a minute."
@@ -111,8 +111,8 @@ def test_a_watcher_compares_in_its_rest_and_two_that_say_the_same_are_offered_as
     pull(anna, "--no-rebase")
     with closing(anna.open()) as vault:
         sync_vault(vault)
-        assert Rest(vault).compare_incoming() == "1 to review: `vaultmem review`"
-        assert Rest(vault).compare_incoming() == ""
+        assert IdleTasks(vault).compare_incoming() == "1 to review: `vaultmem review`"
+        assert IdleTasks(vault).compare_incoming() == ""
     (item,) = list_items(anna)
     assert item["action"] == "merge_duplicates"
     before = anna.git("rev-parse", "HEAD")

@@ -18,7 +18,7 @@ from vaultmem.core.packs.context_file import write_plainly
 from vaultmem.core.text.json_values import as_plain
 from vaultmem.operations.finding import hit_data
 from vaultmem.services.packs.build import AskPack, ask_pack
-from vaultmem.services.search.run_query import Ask, run_query
+from vaultmem.services.search.run_query import Query, run_query
 
 Rows = list[dict[str, Any]]
 
@@ -147,7 +147,7 @@ def test_recall_is_one_for_all(root: Path, asked: Asked, opened: Open) -> None:
     assert pages == expected
     assert [row["path"] for row in then] == [row["path"] for row in expected]
 
-    answer = run_query(opened(root, ref=asked.ref), Ask(QUESTION, at=asked.at))
+    answer = run_query(opened(root, ref=asked.ref), Query(QUESTION, at=asked.at))
     assert [without_text(as_plain(hit_data(hit))) for hit in answer.hits] == expected
 
 
@@ -224,7 +224,7 @@ def test_bisect_asks_as_assert_does(root: Path, asked: Asked) -> None:
 def test_a_vault_that_nobody_synced_is_synced(make_vault: Make, opened: Open) -> None:
     root = make_vault({})
     write_notes(root, NOTES)
-    assert run_query(opened(root), Ask("ferry left")).hits
+    assert run_query(opened(root), Query("ferry left")).hits
     assert "Refunds" in ask_pack(opened(root), AskPack("refund money")).pack.text
 
 
@@ -243,7 +243,7 @@ def test_what_somebody_is_shown_is_counted_once(root: Path, opened: Open) -> Non
     run(root, "recall", QUESTION)
     run(root, "pack", QUESTION)
     run(root, "hook", "prompt", stdin=given)
-    run_query(opened(root), Ask(QUESTION))
+    run_query(opened(root), Query(QUESTION))
     for unseen in (("context",), ("assert", QUESTION, "--says", "tickets")):
         run(root, *unseen)
     run(root, "hook", "prompt", stdin=json.dumps({"prompt": "thanks!"}))

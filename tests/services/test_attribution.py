@@ -12,7 +12,7 @@ from in_process import run_here
 from support import git, write_notes
 
 from vaultmem import Memory, promote_notes, remember, save_checkpoint, sync_vault
-from vaultmem.core.lifecycle import State
+from vaultmem.core.lifecycle import NoteState
 from vaultmem.core.text.blob import blob_id
 from vaultmem.services.changes.change import Change
 from vaultmem.services.changes.edit_notes import change_tags
@@ -51,7 +51,7 @@ def test_a_promote_leaves_a_candidate_to_the_agent_that_wrote_it(
     make_vault: Make, opened: Open
 ) -> None:
     root = make_vault({})
-    note = remember(opened(root, agent="scribe"), Memory("noon tide", state=State.CANDIDATE))
+    note = remember(opened(root, agent="scribe"), Memory("noon tide", state=NoteState.CANDIDATE))
 
     promote_notes(opened(root, agent="editor"), [note.path])
 
@@ -99,7 +99,7 @@ def test_what_a_person_changed_of_an_uncommitted_note_is_theirs_and_the_rest_the
     make_vault: Make, opened: Open, by: str, event: str
 ) -> None:
     root = make_vault({"notes/old.md": "# Old\n\nNobody rings.\n"})
-    memory = Memory("Ring the bell twice.", title="Bell", state=State.CANDIDATE)
+    memory = Memory("Ring the bell twice.", title="Bell", state=NoteState.CANDIDATE)
     path = remember(opened(root, agent="claude", session="s-1"), memory).path
     _edit_by_hand(root / path)
     vault = opened(root, agent={"person": "", "agent": "claude", "other": "bot"}[by])

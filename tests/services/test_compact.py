@@ -18,7 +18,7 @@ from vaultmem.core.curation.fidelity import (
     read_fidelity,
     shorten_note,
 )
-from vaultmem.core.lifecycle import Kind, State
+from vaultmem.core.lifecycle import NoteKind, NoteState
 from vaultmem.core.notes.note import parse_note
 from vaultmem.core.search.query import Hit
 from vaultmem.core.text.blob import blob_id
@@ -31,7 +31,7 @@ from vaultmem.services.curation.compact import compact, plan_compaction
 from vaultmem.services.curation.curate import curate
 from vaultmem.services.history.restore_note import restore_note
 from vaultmem.services.memory.remember import Memory
-from vaultmem.services.search.run_query import Ask, run_query
+from vaultmem.services.search.run_query import Query, run_query
 from vaultmem.services.views.read_notes import get_note
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault
@@ -129,7 +129,7 @@ def test_documents_stay_and_long_texts_take_no_long_time() -> None:
 
 
 def test_a_note_decays_step_by_step_and_each_step_is_a_commit(vault: Vault, clock: Clock) -> None:
-    (path,) = tell(vault, Memory(TRACE, title="Refunds stood still", kind=Kind.EPISODIC_TRACE))
+    (path,) = tell(vault, Memory(TRACE, title="Refunds stood still", kind=NoteKind.EPISODIC_TRACE))
     full = (vault.root / path).read_bytes()
     heads = [git(vault.root, "rev-parse", "HEAD")]
     steps = []
@@ -144,7 +144,7 @@ def test_a_note_decays_step_by_step_and_each_step_is_a_commit(vault: Vault, cloc
 
     assert steps == [None, DecayStep.SUMMARY, None, DecayStep.KEYWORDS, None, DecayStep.ARCHIVED]
     note = get_note(vault, path).note
-    assert (note.state, read_fidelity(note)) == (State.ARCHIVED, Fidelity.KEYWORDS)
+    assert (note.state, read_fidelity(note)) == (NoteState.ARCHIVED, Fidelity.KEYWORDS)
     assert "600" in note.body
     subjects = git(vault.root, "log", "-3", "--format=%s").splitlines()
     assert subjects == [
@@ -221,7 +221,7 @@ def test_short_notes_go_to_the_archive_at_once_in_their_own_words(
     )
     assert run(vault) == {path: DecayStep.ARCHIVED}
     note = get_note(vault, path).note
-    assert (note.body, note.state) == (body, State.ARCHIVED)
+    assert (note.body, note.state) == (body, NoteState.ARCHIVED)
     assert run(vault) == {}
 
 
@@ -271,8 +271,8 @@ def test_what_is_exempt_stays_byte_for_byte(vault: Vault, opened: Open, clock: C
     tell(
         vault,
         Memory(TRACE, title="Pinned", pinned=True),
-        Memory(TRACE, title="Policy", kind=Kind.POLICY_RULE, state=State.ACTIVE),
-        Memory(TRACE, title="Skill", kind=Kind.PROCEDURAL_SKILL, state=State.ACTIVE),
+        Memory(TRACE, title="Policy", kind=NoteKind.POLICY_RULE, state=NoteState.ACTIVE),
+        Memory(TRACE, title="Skill", kind=NoteKind.PROCEDURAL_SKILL, state=NoteState.ACTIVE),
         Memory(TRACE, title="Edited", context="e"),
     )
     person = opened(vault.root, now=clock)
@@ -329,7 +329,7 @@ def test_without_git_nothing_is_compacted(tmp_path: Path, home: Path, opened: Op
 
 
 def find(vault: Vault, question: str, at: str = "") -> list[Hit]:
-    return run_query(vault, Ask(question, counts=False, at=at)).hits
+    return run_query(vault, Query(question, counts=False, at=at)).hits
 
 
 LOST = "who made coffee"  # Of a sentence that no summary of `TRACE` keeps.
@@ -409,7 +409,7 @@ def test_a_section_that_shows_several_full_texts_is_named_once(
     vault: Vault, shortened: tuple[str, bytes]
 ) -> None:
     path, _ = shortened
-    asked = Ask("refund queue", counts=False)
+    asked = Query("refund queue", counts=False)
     (by_note,) = run_query(vault, asked).hits
     (by_section,) = run_query(vault, asked._replace(by_section=True)).hits
     assert (by_note.record.path, by_note.also) == (path, ())

@@ -13,7 +13,7 @@ from conftest import Make, Open
 from support import git, hash_tree, write_notes
 
 from vaultmem.core.curation.proposal import Action, Proposal, Report, format_report, parse_report
-from vaultmem.core.lifecycle import Kind, State
+from vaultmem.core.lifecycle import NoteKind, NoteState
 from vaultmem.errors import ConflictError, RefusedError
 from vaultmem.services.changes.commit import save_checkpoint
 from vaultmem.services.curation.curate import curate
@@ -75,9 +75,9 @@ def test_a_recall_starts_the_days_anew(vault: Vault, clock: Clock) -> None:
 def test_a_stale_note_is_archived_and_an_old_candidate_deprecated(
     vault: Vault, clock: Clock
 ) -> None:
-    guess = Memory("Rooks may nest in the tower.", context="day", state=State.CANDIDATE)
+    guess = Memory("Rooks may nest in the tower.", context="day", state=NoteState.CANDIDATE)
     bell, rooks = tell(vault, BELL, guess)
-    change_state(vault, [bell], State.STALE)
+    change_state(vault, [bell], NoteState.STALE)
     clock.pass_days(181)
 
     report = look(vault)
@@ -176,7 +176,7 @@ def test_pinned_is_told_and_left_alone(vault: Vault, clock: Clock) -> None:
 
 def test_quarantined_notes_are_named_with_their_reason(vault: Vault) -> None:
     (path,) = tell(vault, BELL)
-    change_state(vault, [path], State.QUARANTINED, "from a web page")
+    change_state(vault, [path], NoteState.QUARANTINED, "from a web page")
     (found,) = look(vault).proposals
     assert (found.action, found.path) == (Action.REVIEW_QUARANTINED, path)
     assert found.evidence == ("from a web page", "by claude")
@@ -197,7 +197,7 @@ def test_duplicates_are_merged_and_contradictions_shown(vault: Vault, clock: Clo
     done = apply_report(vault, report)
     assert [each.path for each in done.done] == [merge.path]
     dropped = get_note(vault, merge.path).note
-    assert dropped.state is State.DEPRECATED
+    assert dropped.state is NoteState.DEPRECATED
     assert f'"[[{Path(merge.into).stem}]]"' in dropped.text
 
 
@@ -215,9 +215,11 @@ def test_apply_makes_exactly_the_changes_of_the_report_in_one_commit(
         vault,
         BELL,
         Memory("The clock is slow by a minute.", context="day"),
-        Memory("Ask for the key.", context="day", kind=Kind.POLICY_RULE, state=State.ACTIVE),
+        Memory(
+            "Ask for the key.", context="day", kind=NoteKind.POLICY_RULE, state=NoteState.ACTIVE
+        ),
     )
-    change_state(vault, [clock_note], State.STALE)
+    change_state(vault, [clock_note], NoteState.STALE)
     clock.pass_days(200)
     report = parse_report(format_report(look(vault)))
     head = git(vault.root, "rev-parse", "HEAD")
@@ -236,7 +238,7 @@ def test_apply_makes_exactly_the_changes_of_the_report_in_one_commit(
     assert message.partition("\n")[0].endswith(" and 1 more (1 archived, 1 stale)")
     assert f"{bell}: demote stale, not asked for in 200 days" in message
     assert git(vault.root, "status", "--porcelain") == ""
-    assert get_note(vault, kept).note.state is State.ACTIVE
+    assert get_note(vault, kept).note.state is NoteState.ACTIVE
 
 
 def test_an_outdated_report_is_refused_as_a_whole(vault: Vault, clock: Clock) -> None:
@@ -282,7 +284,7 @@ def test_two_curators_at_once_make_one_change(make_vault: Make, opened: Open, cl
 
     assert sorted(done) == [0, 1]
     assert git(root, "rev-list", "--count", f"{head}..HEAD") == "1"
-    assert get_note(first, bell).note.state is State.STALE
+    assert get_note(first, bell).note.state is NoteState.STALE
 
 
 @pytest.mark.parametrize(
@@ -311,7 +313,7 @@ def test_a_report_can_do_no_more_than_a_machine_may(vault: Vault, clock: Clock) 
     pinned, rule = tell(
         vault,
         Memory("The bell is never to be sold.", pinned=True),
-        Memory("Sell nothing.", kind=Kind.POLICY_RULE, state=State.ACTIVE),
+        Memory("Sell nothing.", kind=NoteKind.POLICY_RULE, state=NoteState.ACTIVE),
     )
     before = hash_tree(vault.root, skip=(".git",))
     for path in (pinned, rule):

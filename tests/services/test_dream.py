@@ -10,7 +10,7 @@ from conftest import Make, Open
 from support import git, hash_tree, write_notes
 
 from vaultmem.core.curation.dreaming import Gates, Surfacing, Weights, measure_strength
-from vaultmem.core.lifecycle import Kind, State
+from vaultmem.core.lifecycle import NoteKind, NoteState
 from vaultmem.errors import RefusedError, VaultError
 from vaultmem.services.changes.commit import save_checkpoint
 from vaultmem.services.curation.compact import compact
@@ -24,7 +24,7 @@ from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault
 
 EQUAL = Weights(1, 1, 1, 1, 1)
-BELL = Memory("The bell rings at seven in the morning.", title="Bell", state=State.CANDIDATE)
+BELL = Memory("The bell rings at seven in the morning.", title="Bell", state=NoteState.CANDIDATE)
 QUESTIONS = ("when does the bell ring", "bell in the morning", "what rings at seven")
 
 
@@ -82,7 +82,7 @@ def test_a_dream_promotes_names_and_tells_in_one_commit(vault: Vault, clock: Clo
     done = dream(vault)
 
     assert [each.path for each in done.promoted] == [bell]
-    assert get_note(vault, bell).note.state is State.ACTIVE
+    assert get_note(vault, bell).note.state is NoteState.ACTIVE
     after = (vault.root / "MEMORY.md").read_text()
     line = "- Bell: [[bell]]\n"
     assert after.replace(f"\n{line}", "") == before
@@ -139,7 +139,7 @@ def test_a_dry_run_weighs_and_changes_nothing(vault: Vault, clock: Clock) -> Non
 
 
 def test_a_dream_gives_nobody_authority(vault: Vault, opened: Open, clock: Clock) -> None:
-    rule = Memory("Always ring the bell at seven.", title="Rule", kind=Kind.POLICY_RULE)
+    rule = Memory("Always ring the bell at seven.", title="Rule", kind=NoteKind.POLICY_RULE)
     (path,) = tell(vault, rule)
     ask_often(vault, clock, ("ring the bell", "always at seven", "seven o'clock bell rule"))
     person = opened(vault.root, now=clock)
@@ -147,7 +147,7 @@ def test_a_dream_gives_nobody_authority(vault: Vault, opened: Open, clock: Clock
     done = dream(person)
 
     assert find_held(done) == {path: "a policy_rule: only its owner promotes it"}
-    assert get_note(vault, path).note.state is State.CANDIDATE
+    assert get_note(vault, path).note.state is NoteState.CANDIDATE
     assert person.trust.notes() == {}
 
 
@@ -204,7 +204,7 @@ def test_memory_stays_within_its_room_and_what_may_go_is_named(
     notes = {"MEMORY.md": mine, "notes/old.md": "Old.\n", "vaultmem.yaml": "memory_lines: 7\n"}
     vault = opened(make_vault(notes), agent="claude", now=clock)
     bell, drum = tell(
-        vault, BELL, Memory("The drum is beaten at nine.", title="Drum", state=State.CANDIDATE)
+        vault, BELL, Memory("The drum is beaten at nine.", title="Drum", state=NoteState.CANDIDATE)
     )
     for question in ("bell seven", "drum nine", "drum beaten", "bell rings", "bell", "drum"):
         ask(vault, question)
@@ -221,7 +221,7 @@ def test_memory_stays_within_its_room_and_what_may_go_is_named(
     (move,) = done.moves
     assert (move.line, move.note, move.reason) == (6, "notes/old.md", "no room")
     waiting = next(path for path, reason in held.items() if reason)
-    assert get_note(vault, waiting).note.state is State.CANDIDATE
+    assert get_note(vault, waiting).note.state is NoteState.CANDIDATE
     (vault.root / "MEMORY.md").write_text(after.replace("- Old: [[notes/old]]\n", ""))
     assert [each.path for each in dream(vault).promoted] == [waiting]
     assert waiting in {bell, drum}
@@ -270,10 +270,10 @@ def test_a_bullet_goes_in_the_commit_that_takes_its_note_out_of_sight(
     head = git(vault.root, "rev-parse", "HEAD")
 
     if how == "archived":
-        change_state(vault, [bell], State.STALE)
+        change_state(vault, [bell], NoteState.STALE)
         head = git(vault.root, "rev-parse", "HEAD")
         assert "[[bell]]" in read_memory(vault)
-        change_state(vault, [bell], State.ARCHIVED, "sold")
+        change_state(vault, [bell], NoteState.ARCHIVED, "sold")
     elif how == "superseded":
         supersede_note(vault, bell, new)
     elif how == "forgotten":
@@ -303,7 +303,7 @@ def test_a_bullet_that_a_person_edited_stays_and_may_go(
     sync_vault(vault)
     before = memory.read_bytes()
 
-    change_state(vault, [bell], State.DEPRECATED, "sold")
+    change_state(vault, [bell], NoteState.DEPRECATED, "sold")
 
     assert memory.read_bytes() == before
     (move,) = dream(vault).moves

@@ -17,7 +17,7 @@ from vaultmem.services.health.economics import read_pack_sizes, read_stats
 from vaultmem.services.packs.build import AskPack, ask_pack, make_pack
 from vaultmem.services.packs.receipts import store_receipt
 from vaultmem.services.search.recall import recall
-from vaultmem.services.search.run_query import Ask, count_pack, count_recall, run_query
+from vaultmem.services.search.run_query import Query, count_pack, count_recall, run_query
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.storage.query_log import SignalStore
 from vaultmem.vault import Vault
@@ -173,7 +173,7 @@ def test_recent_finds_who_was_shown_a_text_that_the_note_has_no_more(
 
     def ask_as(agent: str, at: float, packs: bool = True) -> None:
         vault = opened(root, agent=agent, now=lambda: at)
-        ask_pack(vault, AskPack("pier opens")) if packs else run_query(vault, Ask("pier opens"))
+        ask_pack(vault, AskPack("pier opens")) if packs else run_query(vault, Query("pier opens"))
 
     git(root, "commit", "-q", "--amend", "--no-edit", "--date=2026-05-01T10:00:00")
     ask_as("amy", may)

@@ -20,7 +20,7 @@ from support import git, write_notes
 from vaultmem.core.search.query import parse_query
 from vaultmem.services.packs.build import AskPack, ask_pack
 from vaultmem.services.search.recall import find_sections, recall
-from vaultmem.services.search.run_query import Ask, run_query
+from vaultmem.services.search.run_query import Query, run_query
 from vaultmem.services.search.vault_set import VaultSet
 from vaultmem.services.semantic.embed import (
     DenseScorer,
@@ -284,10 +284,10 @@ def test_who_does_not_wait_is_answered_with_the_vectors_that_there_are(
     text = "\n\n".join(f"# Berth {number}\n\nA boat lies at {number}." for number in range(1_200))
     root = make_vault({"notes/berths.md": text, "vaultmem.yaml": "semantic: static\n"})
     vault = opened(root)
-    hasty = run_query(vault, Ask("boats in berths", waits=False)).meaning
+    hasty = run_query(vault, Query("boats in berths", waits=False)).meaning
     assert hasty is not None
     assert 1_000 <= hasty.embedded < hasty.sections
-    patient = run_query(vault, Ask("boats in berths")).meaning
+    patient = run_query(vault, Query("boats in berths")).meaning
     assert patient is not None
     assert patient.embedded == patient.sections
 
@@ -295,14 +295,14 @@ def test_who_does_not_wait_is_answered_with_the_vectors_that_there_are(
 def test_an_answer_says_why_meaning_had_no_part_in_it(
     vault: Vault, service: EmbeddingService
 ) -> None:
-    assert "vaultmem embed" in run_query(vault, Ask("harbour")).words_alone
+    assert "vaultmem embed" in run_query(vault, Query("harbour")).words_alone
     embed(vault)
-    assert run_query(vault, Ask("harbour")).words_alone == ""
+    assert run_query(vault, Query("harbour")).words_alone == ""
     service.failures = [(401, {}, b"{}")]
     answer = ask_pack(vault, AskPack("harbour"))
     assert "answered 401" in answer.words_alone
     assert answer.meaning is None
-    assert run_query(vault, Ask("harbour", semantic=False)).words_alone == ""
+    assert run_query(vault, Query("harbour", semantic=False)).words_alone == ""
 
 
 class TestCommands:

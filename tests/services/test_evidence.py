@@ -24,10 +24,10 @@ from vaultmem.services.sessions.windows import add_turns
 from vaultmem.services.usage import (
     begin_anew,
     evidence_refspecs,
+    import_usage,
     list_machines,
     publish,
     read_usage,
-    import_usage,
 )
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.storage.git.machine_refs import REFS

@@ -9,7 +9,7 @@ from conftest import Make, Open
 from in_process import run_here
 from support import git, write_notes
 
-from vaultmem.core.lifecycle import State
+from vaultmem.core.lifecycle import NoteState
 from vaultmem.errors import PendingError, RefusedError
 from vaultmem.services.changes.commit import save_checkpoint
 from vaultmem.services.changes.edit_notes import change_tags
@@ -65,7 +65,7 @@ def commit_by(vault: Vault, event: str) -> None:
     elif event == "promote":
         promote_notes(vault, [str(other)])
     elif event == "state":
-        change_state(vault, [str(old)], State.STALE, "too old")
+        change_state(vault, [str(old)], NoteState.STALE, "too old")
     elif event == "supersede":
         supersede_note(vault, str(old), str(new))
     elif event == "forget":
@@ -178,7 +178,7 @@ def test_a_checkpoint_tells_an_agents_candidate_from_the_tick(
     make_vault: Make, opened: Open
 ) -> None:
     root = make_vault(NOTES)
-    path = remember(opened(root, agent="claude"), Memory("Twice.", state=State.CANDIDATE)).path
+    path = remember(opened(root, agent="claude"), Memory("Twice.", state=NoteState.CANDIDATE)).path
     tick(root, path)
 
     save_checkpoint(vault := opened(root), "noon")

@@ -23,7 +23,7 @@ from conftest import PERSON
 from process_server import run_script
 from support import git, write_notes
 
-from vaultmem.core.lifecycle import State
+from vaultmem.core.lifecycle import NoteState
 from vaultmem.services.changes.commit import save_checkpoint
 from vaultmem.services.memory.create_vault import create_vault
 from vaultmem.services.memory.remember import Memory, remember
@@ -78,7 +78,7 @@ class Campaign:
         name = str(self.rounds)
         if work == "promote":
             vault = open_vault(self.root, agent="claude", session=f"p-{name}")
-            memory = Memory(f"by claude p{name}", title=f"p{name}", state=State.CANDIDATE)
+            memory = Memory(f"by claude p{name}", title=f"p{name}", state=NoteState.CANDIDATE)
             assert remember(vault, memory).path == f"notes/inbox/p{name}.md"
             vault.close()
         if work in {"promote", "session"}:

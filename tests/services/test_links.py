@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from conftest import Make, Open
 
-from vaultmem.core.lifecycle import Kind
+from vaultmem.core.lifecycle import NoteKind
 from vaultmem.core.search.query import NoteFilter, parse_query
 from vaultmem.core.search.ranking import share_scores
 from vaultmem.services.packs.build import make_pack
@@ -111,7 +111,7 @@ def test_linked_section_has_to_pass_the_filter(vault: Vault) -> None:
     (vault.root / "notes/spoke.md").write_text("---\nstate: quarantined\n---\nOars and rowlocks.\n")
     (vault.root / "notes/named.md").write_text("---\nkind: decision\n---\nAn alias.\n")
     sync_vault(vault)
-    query = parse_query("hub", note_filter=NoteFilter(kinds=frozenset({Kind.SEMANTIC_FACT})))
+    query = parse_query("hub", note_filter=NoteFilter(kinds=frozenset({NoteKind.SEMANTIC_FACT})))
     hits = expand_hits(vault, recall(vault, query), query)
     assert [hit.record.path for hit in hits] == ["notes/hub.md"]
 

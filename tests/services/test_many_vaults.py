@@ -18,7 +18,7 @@ from vaultmem.services.packs.build import AskPack, ask_pack
 from vaultmem.services.packs.receipts import replay_receipt
 from vaultmem.services.search import search as search_module
 from vaultmem.services.search.recall import find_hits
-from vaultmem.services.search.run_query import Ask, run_query
+from vaultmem.services.search.run_query import Query, run_query
 from vaultmem.services.search.trusted import trust_vault
 from vaultmem.services.search.vault_set import VaultSet
 from vaultmem.vault import Vault
@@ -181,7 +181,7 @@ def test_a_recall_is_counted_where_something_is_shown_and_in_the_first(
     from vaultmem.storage.query_log import SignalStore
 
     many = split.many
-    answer = run_query(many, Ask("gangway", 2))
+    answer = run_query(many, Query("gangway", 2))
     shown = {hit.vault for hit in answer.hits}
     assert shown < {*many.names}
     for each in many.vaults.values():

@@ -25,15 +25,15 @@ from branching import (
 from conftest import PERSON, Make, Open
 from support import git, write_notes
 
-from vaultmem.core.merging.text import Loss
+from vaultmem.core.merging.text import DiscardedValue
 from vaultmem.core.notes.edit_properties import set_property
 from vaultmem.core.text.blob import blob_id
 from vaultmem.errors import (
     ConflictError,
-    SystemFailureError,
     NoteNotFoundError,
     PendingError,
     RefusedError,
+    SystemFailureError,
     VaultError,
 )
 from vaultmem.services.changes.commit import commit_all
@@ -426,7 +426,7 @@ def test_what_both_sides_changed_is_settled_in_one_commit_that_tells_of_it(
         found.setdefault(each.path, []).append((each.what, each.ours, each.theirs))
         assert (each.our_author, each.their_author) in {("Ada", "Bob"), ("Ada", "")}, each
     assert found == {path: case[3] for path, case in TORN.items() if case[3]}
-    assert done.losses == (Loss("notes/a.md", 'property "state"', "stale"),)
+    assert done.losses == (DiscardedValue("notes/a.md", 'property "state"', "stale"),)
     assert planned[3:7] == done[3:7]
     assert before != list_refs(torn)
 

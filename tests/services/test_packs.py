@@ -14,13 +14,13 @@ from conftest import Make, Open
 from serving import call, play
 from support import git, write_notes
 
-from vaultmem.core.packs.pack_item import LeftWhy, PackLabels, PackStyle
+from vaultmem.core.packs.pack_item import OmissionReason, PackLabels, PackStyle
 from vaultmem.core.packs.pack_text import Pack, build_handle, price_pack
 from vaultmem.core.text.token_count import count_tokens
 from vaultmem.services.lifecycle.transition import promote_notes
 from vaultmem.services.memory.remember import Memory, remember
 from vaultmem.services.packs.build import make_pack
-from vaultmem.services.packs.receipts import store_receipt, replay_receipt
+from vaultmem.services.packs.receipts import replay_receipt, store_receipt
 from vaultmem.services.search.trusted import trust_vault
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault
@@ -132,14 +132,14 @@ def test_pack_says_what_it_left_out_and_why(packed: MakePack) -> None:
     notes |= {"notes/gangway.md": f"{words}.\n", "notes/pier.md": f"{words}!\n"}
     notes["MEMORY.md"] = f"# Memory\n\n{pinned}\n"
     pack = packed(notes, "gangway of the northern pier", budget=400)
-    left = {why: [each for each in pack.left_out if each.why is why] for why in LeftWhy}
+    left = {why: [each for each in pack.left_out if each.why is why] for why in OmissionReason}
     taken = {(item.hit.record.path, item.hit.section.heading) for item in pack.items}
-    assert {each.hit.record.path for each in left[LeftWhy.SHARE]} == {"MEMORY.md"}
-    assert len(left[LeftWhy.SHARE]) == len(pack.unshown) + pack.unnamed
+    assert {each.hit.record.path for each in left[OmissionReason.SHARE]} == {"MEMORY.md"}
+    assert len(left[OmissionReason.SHARE]) == len(pack.unshown) + pack.unnamed
     assert len({each.hit.address for each in pack.left_out}) == len(pack.left_out)
     assert not taken & {(e.hit.record.path, e.hit.section.heading) for e in pack.left_out}
-    assert all(each.hit.record.path.startswith("notes/") for each in left[LeftWhy.ROOM])
-    (alike,) = left[LeftWhy.ALIKE]
+    assert all(each.hit.record.path.startswith("notes/") for each in left[OmissionReason.ROOM])
+    (alike,) = left[OmissionReason.ALIKE]
     assert alike.instead is not None
     paths = {alike.hit.record.path, alike.instead.record.path}
     assert paths == {"notes/gangway.md", "notes/pier.md"}

@@ -13,11 +13,11 @@ from vaultmem.core.packs.receipt import read_plain
 from vaultmem.services.fleet.clone import VaultSource
 from vaultmem.services.fleet.clones import LATE
 from vaultmem.services.packs.build import AskPack
-from vaultmem.services.search.run_query import Ask
+from vaultmem.services.search.run_query import Query
 
 __all__ = ["remotes", "three"]
 
-_ASKED = Ask("which lamp is green", suggests=True, counts=False)
+_ASKED = Query("which lamp is green", suggests=True, counts=False)
 
 
 class LosingPool(PicklingPool):
@@ -88,7 +88,7 @@ def test_one_vault_is_asked_at_a_ref(pool: LosingPool, remotes: Remotes) -> None
     remotes.commit("pier", "notes/fog.md", "# Fog\n\nThe fog horn sounds twice.\n")
     assert len(remotes.log("pier")) == len(first) + 1
     pool.refresh()
-    now = pool.recall(["pier"], Ask("fog horn", counts=False)).answer.hits
-    then = pool.recall(["pier"], Ask("fog horn", at="main~1", counts=False)).answer.hits
+    now = pool.recall(["pier"], Query("fog horn", counts=False)).answer.hits
+    then = pool.recall(["pier"], Query("fog horn", at="main~1", counts=False)).answer.hits
     assert [(hit.vault, hit.record.path) for hit in now] == [("pier", "notes/fog.md")]
     assert not then

@@ -35,7 +35,7 @@ from vaultmem.services.fleet.pool import LocalPool
 from vaultmem.services.hub import writing
 from vaultmem.services.hub.hub_folder import Refusal
 from vaultmem.services.hub.visit import ReceivedPush
-from vaultmem.services.search.run_query import Ask
+from vaultmem.services.search.run_query import Query
 from vaultmem.services.views.open_view import view_at
 from vaultmem.vault import Vault
 
@@ -296,7 +296,7 @@ def test_many_vaults_that_cannot_be_had_are_told_in_a_line(folder: Path) -> None
     names = [f"v{number}" for number in range(14)]
     pool = LocalPool([VaultSource(name, str(folder / "gone.git")) for name in names], folder)
     with pytest.raises(VaultError) as told:
-        pool.recall(None, Ask("lamp"))
+        pool.recall(None, Query("lamp"))
     assert str(told.value).startswith(f"Not asked: {', '.join(names[:12])} and 2 more (")
     assert str(told.value).count("gone.git") == 1
     pool.close()

@@ -13,7 +13,7 @@ from support import git, write_notes
 from vaultmem.core.search.query import NoteFilter, parse_query
 from vaultmem.services.packs.build import make_pack
 from vaultmem.services.search.recall import recall
-from vaultmem.services.search.run_query import Ask, run_query
+from vaultmem.services.search.run_query import Query, run_query
 from vaultmem.services.views.open_view import view_at
 from vaultmem.services.views.read_notes import list_notes
 from vaultmem.services.views.resolve_names import choose_note_paths
@@ -53,7 +53,7 @@ def collect_answers(vault: Vault) -> list[Any]:
     for question in QUESTIONS:
         query = parse_query(question, limit=30)
         found.append([(h.address, round(h.score, 5), h.text) for h in recall(vault, query)])
-        asked = Ask(question, 30, suggests=True, expand_links=True, counts=False)
+        asked = Query(question, 30, suggests=True, expand_links=True, counts=False)
         result = run_query(vault, asked)
         found.append([(h.address, round(h.score, 5), h.also) for h in result.hits])
         found.append([result.replaced, result.sureness])

@@ -9,7 +9,7 @@ from conftest import Make, Open
 from in_process import run_here
 from support import git, write_notes
 
-from vaultmem.core.lifecycle import State
+from vaultmem.core.lifecycle import NoteState
 from vaultmem.core.notes.note import parse_note
 from vaultmem.errors import RefusedError, VaultError
 from vaultmem.integrations.memory_commands import run_command
@@ -36,7 +36,7 @@ def root(make_vault: Make, opened: Open) -> Path:
     root = make_vault({NOTE: f"---\nagent: claude\n---\n{POISON}\n", "notes/a.md": "The ferry.\n"})
     vault = opened(root)
     sync_vault(vault)
-    change_state(vault, [NOTE], State.QUARANTINED, "from a web page")
+    change_state(vault, [NOTE], NoteState.QUARANTINED, "from a web page")
     return root
 
 
@@ -58,7 +58,7 @@ def test_a_text_stays_refused_wherever_a_person_moves_its_note(
     rename_note(opened(root), NOTE, path)
     assert_refused(opened(root, agent="claude"), path)
     note = parse_note(PurePosixPath(path), (root / path).read_bytes())
-    assert note.state is State.QUARANTINED
+    assert note.state is NoteState.QUARANTINED
 
 
 @pytest.mark.parametrize("folder", FOLDERS)

@@ -12,7 +12,7 @@ from vaultmem.core.hook_payload import HookPayload
 from vaultmem.core.search.query import group_places, parse_query
 from vaultmem.services.hooks.hook_prompt import answer_prompt
 from vaultmem.services.search.recall import recall
-from vaultmem.services.search.run_query import Ask, run_query
+from vaultmem.services.search.run_query import Query, run_query
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault
 
@@ -46,7 +46,7 @@ def test_ten_results_are_ten_notes(make_vault: Make, opened: Open) -> None:
     by_section = recall(vault, parse_query(QUESTION, 10))
     assert {hit.record.path for hit in by_section} == {"long.md"}
 
-    answer = run_query(vault, Ask(QUESTION))
+    answer = run_query(vault, Query(QUESTION))
     assert [hit.record.path for hit in answer.hits][:1] == ["long.md"]
     assert len({hit.record.path for hit in answer.hits}) == len(answer.hits) == 10
     assert answer.has_more
@@ -68,7 +68,7 @@ def test_pages_count_notes_also_behind_one_with_very_many_sections(
     seen: list[str] = []
     more = True
     while more:
-        answer = run_query(vault, Ask(QUESTION, 4, offset=len(seen)))
+        answer = run_query(vault, Query(QUESTION, 4, offset=len(seen)))
         assert len(answer.hits) == min(4, 15 - len(seen))
         seen += [hit.record.path for hit in answer.hits]
         more = answer.has_more
@@ -79,7 +79,7 @@ def test_a_question_of_common_words_alone_lists_notes(make_vault: Make, opened: 
     notes = {"long.md": LONG.replace("The winch needs", "Where is it that has")}
     few = {f"notes/will-{n}.md": "Nobody knows where is it.\n" for n in range(3)}
     vault = open_vault(make_vault, opened, {**notes, **few})
-    answer = run_query(vault, Ask("where is it"))
+    answer = run_query(vault, Query("where is it"))
     assert sorted(hit.record.path for hit in answer.hits) == ["long.md", *few]
     assert not answer.has_more
     assert len(next(hit for hit in answer.hits if hit.also).also) == 3
@@ -89,7 +89,7 @@ def test_links_bring_no_note_twice(make_vault: Make, opened: Open) -> None:
     linked = "# Ropes\n\n## Old\n\nTar.\n\n## Winch\n\nA winch has a rope.\n"
     linking = "# Winch\n\nA winch needs grease, see [[ropes#Old]].\n"
     vault = open_vault(make_vault, opened, {"ropes.md": linked, "winch.md": linking})
-    hits = run_query(vault, Ask("winch rope", expand_links=True)).hits
+    hits = run_query(vault, Query("winch rope", expand_links=True)).hits
     assert sorted(hit.record.path for hit in hits) == ["ropes.md", "winch.md"]
 
 

@@ -11,7 +11,7 @@ from vaultmem.core.search.query import NoteFilter, RecallQuery, parse_query
 from vaultmem.errors import RefusedError
 from vaultmem.services.packs.build import make_pack
 from vaultmem.services.search.recall import find_hits, recall
-from vaultmem.services.search.run_query import Ask, run_query
+from vaultmem.services.search.run_query import Query, run_query
 from vaultmem.services.search.vault_set import VaultSet
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault
@@ -186,7 +186,7 @@ def asked(make_vault: Make, opened: Open) -> Vault:
 def test_a_word_that_the_vault_does_not_have_is_searched_as_the_nearest(
     asked: Vault, question: str, replaced: dict[str, str], first: str
 ) -> None:
-    answer = run_query(asked, Ask(question))
+    answer = run_query(asked, Query(question))
     assert answer.replaced == replaced
     assert [hit.record.path for hit in answer.hits[:1]] == [first] * bool(first)
     pack = make_pack(asked, question)
@@ -194,7 +194,9 @@ def test_a_word_that_the_vault_does_not_have_is_searched_as_the_nearest(
 
 
 def test_the_nearest_word_counts_less_than_the_word_itself(asked: Vault) -> None:
-    right, wrong = (run_query(asked, Ask(word)).hits[0].score for word in ("festival", "fesetival"))
+    right, wrong = (
+        run_query(asked, Query(word)).hits[0].score for word in ("festival", "fesetival")
+    )
     assert 0 < wrong < right
 
 
@@ -205,10 +207,10 @@ def test_the_nearest_word_counts_less_than_the_word_itself(asked: Vault) -> None
 def test_words_that_are_not_indexed_are_found_where_there_are_no_others(
     asked: Vault, question: str, first: str
 ) -> None:
-    answer = run_query(asked, Ask(question))
+    answer = run_query(asked, Query(question))
     assert answer.hits[0].record.path == first
     assert "Papers" in make_pack(asked, "where is my will").text
-    assert run_query(asked, Ask("whom")).hits == []
+    assert run_query(asked, Query("whom")).hits == []
 
 
 @pytest.mark.campaign
@@ -222,10 +224,10 @@ def test_a_question_of_any_length_is_answered_by_its_rarest_terms(asked: Vault) 
     words = " ".join(f"word{n} is of no use" for n in range(4_000))
     for question in (f"{words} festival {words}", f"notary {'the cat ' * 12_000}"):
         assert len(question) > 90_000
-        answer = run_query(asked, Ask(question))
+        answer = run_query(asked, Query(question))
         assert answer.hits
         assert make_pack(asked, question).text
-    assert run_query(asked, Ask(f"{words} festival {words}")).hits[0].record.path == "fair.md"
-    assert run_query(asked, Ask("x" * 100_000)).hits == []
+    assert run_query(asked, Query(f"{words} festival {words}")).hits[0].record.path == "fair.md"
+    assert run_query(asked, Query("x" * 100_000)).hits == []
     with pytest.raises(RefusedError):
         parse_query("x" * 1_000_001)

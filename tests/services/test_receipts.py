@@ -14,7 +14,7 @@ from vaultmem.core.packs.pack_text import Pack
 from vaultmem.core.packs.receipt import Receipt
 from vaultmem.errors import ConflictError, NoteNotFoundError, VaultError
 from vaultmem.services.packs.build import make_pack
-from vaultmem.services.packs.receipts import store_receipt, list_receipts, replay_receipt
+from vaultmem.services.packs.receipts import list_receipts, replay_receipt, store_receipt
 from vaultmem.services.search.trusted import trust_vault
 from vaultmem.services.views.open_view import view_at
 from vaultmem.services.views.update_index import sync_vault

@@ -16,7 +16,7 @@ from small_model import write_cross_encoder
 from support import write_notes
 
 from vaultmem.services.packs.build import AskPack, ask_pack
-from vaultmem.services.search.run_query import Ask, run_query
+from vaultmem.services.search.run_query import Query, run_query
 from vaultmem.vault import Vault
 
 QUESTION = "ferry tickets"
@@ -47,7 +47,7 @@ def set_up(root: Path, *lines: str) -> None:
 
 
 def find(vault: Vault, **how: int) -> list[str]:
-    return [hit.record.path for hit in run_query(vault, Ask(QUESTION, **how)).hits]
+    return [hit.record.path for hit in run_query(vault, Query(QUESTION, **how)).hits]
 
 
 def test_the_best_come_in_the_rerankers_order_ties_as_the_words_have_them(
@@ -113,7 +113,7 @@ def test_only_the_best_fifty_are_sent_and_the_rest_stand_behind(
         for number in range(70)
     }
     write_notes(root, many)
-    found = run_query(opened(root), Ask(QUESTION, 60)).hits
+    found = run_query(opened(root), Query(QUESTION, 60)).hits
     assert len(service.texts) == 50
     assert len(found) == 60
     assert [hit.rerank is not None for hit in found] == [True] * 50 + [False] * 10
@@ -175,7 +175,7 @@ def test_a_service_that_fails_or_is_slow_leaves_the_words_order(
 def test_who_does_not_wait_asks_no_reranker(
     root: Path, opened: Open, service: RerankingService
 ) -> None:
-    answer = run_query(opened(root), Ask(QUESTION, waits=False))
+    answer = run_query(opened(root), Query(QUESTION, waits=False))
     assert answer.reranked is None
     assert answer.hits[0].record.path == "notes/by-words.md"
     assert not service.requests
@@ -193,7 +193,7 @@ def test_a_vault_names_neither_folder_nor_host(
     root: Path, opened: Open, service: RerankingService, setting: str, told: str
 ) -> None:
     set_up(root, f"rerank: {setting}")
-    answer = run_query(opened(root), Ask(QUESTION))
+    answer = run_query(opened(root), Query(QUESTION))
     assert answer.reranked is not None
     assert told in answer.reranked.problem
     assert len(answer.hits) == 4
@@ -203,14 +203,14 @@ def test_a_vault_names_neither_folder_nor_host(
 def test_it_is_off_unless_it_is_set(root: Path, opened: Open, service: RerankingService) -> None:
     set_up(root)
     vault = opened(root)
-    assert run_query(vault, Ask(QUESTION)).reranked is None
+    assert run_query(vault, Query(QUESTION)).reranked is None
     assert ask_pack(vault, AskPack(QUESTION)).reranked is None
     assert not service.requests
 
 
 def test_linked_notes_stand_behind_what_links_to_them(root: Path, opened: Open) -> None:
     write_notes(root, {"notes/answer.md": f"{NOTES['notes/answer.md']}\nSee [[log-3]].\n"})
-    hits = run_query(opened(root), Ask(QUESTION, expand_links=True)).hits
+    hits = run_query(opened(root), Query(QUESTION, expand_links=True)).hits
     assert hits[0].record.path == "notes/answer.md"
     assert "notes/log-3.md" in [hit.record.path for hit in hits if hit.linked_from]
 

@@ -13,15 +13,15 @@ from embedding_service import EmbeddingService
 from support import git, wait_until
 from watchers import watched
 
-from vaultmem.core.lifecycle import State
+from vaultmem.core.lifecycle import NoteState
 from vaultmem.core.text.timestamps import Verdict
 from vaultmem.services.health.doctor import examine_vault
 from vaultmem.services.memory.remember import Memory
-from vaultmem.services.watching.idle import Rest
+from vaultmem.services.watching.idle import IdleTasks
 from vaultmem.services.watching.watch import WatchLoop
 from vaultmem.storage.git.maintenance import MANY
 
-BELL = Memory("The bell rings at seven in the morning.", title="Bell", state=State.CANDIDATE)
+BELL = Memory("The bell rings at seven in the morning.", title="Bell", state=NoteState.CANDIDATE)
 LONG = " ".join(
     f"Sentence {n} says that the bell of hall {n} rings at {n} past." for n in range(12)
 )
@@ -76,7 +76,7 @@ def test_a_watcher_compacts_once_a_night_behind_the_dream(make_vault: Make, open
         clock.pass_days(1)
     done = []
     for _ in range(40):
-        resting = Rest(vault)
+        resting = IdleTasks(vault)
         for report in resting.run_idle_tasks():
             done.extend(subject for _, subject in report.commits)
         assert not list(resting.run_idle_tasks())
@@ -98,7 +98,7 @@ def test_a_watcher_has_git_pack_what_it_keeps_one_by_one(
     git(root, "add", "-A")
     git(root, "commit", "-qm", "many")
     monkeypatch.setattr("vaultmem.services.watching.idle._UPKEEP", 0.0)
-    resting = Rest(opened(root))
+    resting = IdleTasks(opened(root))
     git(root, "config", "gc.auto", "0")
     assert resting.tidy() == ""
     git(root, "config", "--unset", "gc.auto")

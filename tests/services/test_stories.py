@@ -8,7 +8,7 @@ from conftest import Make, Open
 from support import git
 
 from vaultmem.services.history.blame import blame_note
-from vaultmem.services.history.explain import group_changes, describe_stories, walk_history
+from vaultmem.services.history.explain import describe_stories, group_changes, walk_history
 from vaultmem.services.views.read_notes import read_bytes
 from vaultmem.services.views.update_index import sync_vault
 

@@ -12,7 +12,7 @@ import pytest
 from conftest import Make, Open
 from support import git, hash_tree, read_property
 
-from vaultmem.core.lifecycle import Kind
+from vaultmem.core.lifecycle import NoteKind
 from vaultmem.core.notes.note import Note, parse_note
 from vaultmem.core.search.query import parse_query
 from vaultmem.errors import NoteNotFoundError, RefusedError
@@ -200,7 +200,7 @@ def test_remember_replaces_a_note_in_one_commit_and_keeps_what_is_known_of_it(
 
     path, made = done.json["path"], read_new(root, done.json["path"])
     assert path == "notes/api/tokens-live-30-minutes.md"
-    assert (made.kind, made.tags, made.project) == (Kind.DECISION, ("auth",), "shop")
+    assert (made.kind, made.tags, made.project) == (NoteKind.DECISION, ("auth",), "shop")
     assert read_property(root, path, "supersedes") == ("[[old]]",)
     assert read_property(root, "notes/api/old.md", "superseded_by") == (
         "[[tokens-live-30-minutes]]",
@@ -226,7 +226,7 @@ def test_a_new_note_can_differ_from_the_one_that_it_replaces(
 
     made = read_new(root, done.json["path"])
     assert str(made.path) == "notes/web/tokens-live-30-minutes.md"
-    assert (made.kind, made.tags, made.project) == (Kind.SEMANTIC_FACT, ("token",), "")
+    assert (made.kind, made.tags, made.project) == (NoteKind.SEMANTIC_FACT, ("token",), "")
 
 
 def test_a_text_that_another_note_states_lets_that_note_replace_the_old_one(
@@ -280,7 +280,7 @@ def test_the_owner_and_promoting_agents_replace_a_policy_by_one_that_instructs(
     sync_vault(vault)
     promote_notes(vault, ["old"])
 
-    memory = Memory("Ask before each push to main.", kind=Kind.POLICY_RULE)
+    memory = Memory("Ask before each push to main.", kind=NoteKind.POLICY_RULE)
     done = remember(vault, memory, supersedes="old")
 
     assert done.state == "active"

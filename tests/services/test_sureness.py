@@ -10,13 +10,18 @@ from branching import commit_on
 from conftest import Open, RunCli
 from support import write_notes
 
-from vaultmem.core.search.query import Sureness, judge_hits, parse_query, describe_strength
+from vaultmem.core.search.query import MatchStrength, describe_strength, judge_hits, parse_query
 from vaultmem.core.text.token_count import count_tokens
 from vaultmem.mcp_server.search_tools import recall_tool
 from vaultmem.services.packs.build import AskPack, ask_pack
 from vaultmem.services.packs.receipts import replay_receipt
 from vaultmem.services.search.recall import recall
-from vaultmem.services.search.run_query import Ask, QueryResult, run_query, describe_match_strength
+from vaultmem.services.search.run_query import (
+    Query,
+    QueryResult,
+    describe_match_strength,
+    run_query,
+)
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault
 
@@ -37,29 +42,31 @@ UNRELATED = (
 )
 
 
-def judge(vault: Vault, question: str) -> Sureness:
+def judge(vault: Vault, question: str) -> MatchStrength:
     return judge_hits(recall(vault, parse_query(question)))
 
 
 def answer(vault: Vault, question: str, **more: object) -> QueryResult:
-    return run_query(vault, Ask(question, suggests=True, **more))  # type: ignore[arg-type]
+    return run_query(vault, Query(question, suggests=True, **more))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
     ("question", "sureness"),
     [
-        ("who signs refunds over 50 euros", Sureness.STRONG),
-        ("refunds", Sureness.STRONG),
-        ("when were refunds last audited by the external accountants", Sureness.WEAK),
-        ("zebra enclosure", Sureness.WEAK),  # One of two words is no answer, however rare.
+        ("who signs refunds over 50 euros", MatchStrength.STRONG),
+        ("refunds", MatchStrength.STRONG),
+        ("when were refunds last audited by the external accountants", MatchStrength.WEAK),
+        ("zebra enclosure", MatchStrength.WEAK),  # One of two words is no answer, however rare.
         (
             UNRELATED,
-            Sureness.NONE,
+            MatchStrength.NONE,
         ),
-        ("quantum chromodynamics", Sureness.NONE),
+        ("quantum chromodynamics", MatchStrength.NONE),
     ],
 )
-def test_an_answer_says_how_sure_it_is(vault: Vault, question: str, sureness: Sureness) -> None:
+def test_an_answer_says_how_sure_it_is(
+    vault: Vault, question: str, sureness: MatchStrength
+) -> None:
     assert judge(vault, question) is sureness
 
 
@@ -137,13 +144,13 @@ def test_a_branch_that_was_never_looked_at_waits_for_no_writer(vault: Vault, ope
 
 def test_a_pack_says_that_it_is_not_sure_and_does_not_fill_its_budget(vault: Vault) -> None:
     pack = ask_pack(vault, AskPack("gangway turnstile quotas for visiting inspectors", 800)).pack
-    assert pack.sureness is Sureness.NONE
+    assert pack.sureness is MatchStrength.NONE
     assert len(pack.items) == 5
-    assert f"\n\n{describe_strength(Sureness.NONE)[0]}\n\n## Evidence" in pack.text
+    assert f"\n\n{describe_strength(MatchStrength.NONE)[0]}\n\n## Evidence" in pack.text
     assert pack.account.sent == count_tokens(pack.text)
 
     sure = ask_pack(vault, AskPack("who signs refunds over 50 euros", 800)).pack
-    assert (sure.sureness, sure.told) == (Sureness.STRONG, ())
+    assert (sure.sureness, sure.told) == (MatchStrength.STRONG, ())
 
 
 def test_a_pack_that_was_not_sure_is_shown_again_as_it_was(vault: Vault) -> None:

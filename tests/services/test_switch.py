@@ -26,10 +26,10 @@ from support import git, lock_git, write_notes
 from vaultmem.core.search.query import parse_query
 from vaultmem.errors import (
     ConflictError,
-    SystemFailureError,
     NoteNotFoundError,
     PendingError,
     RefusedError,
+    SystemFailureError,
     VaultError,
 )
 from vaultmem.services.changes.commit import save_checkpoint

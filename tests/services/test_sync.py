@@ -23,7 +23,7 @@ from vaultmem.core.search.terms import count_terms
 from vaultmem.errors import SystemFailureError
 from vaultmem.services.search.recall import recall
 from vaultmem.services.views import update_index
-from vaultmem.services.views.update_index import sync_paths, update_index_nonblocking, sync_vault
+from vaultmem.services.views.update_index import sync_paths, sync_vault, update_index_nonblocking
 from vaultmem.vault import Vault
 
 

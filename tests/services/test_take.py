@@ -10,7 +10,7 @@ from branching import NOTE, change, commit_on, copy_vault, is_clean, list_refs, 
 from conftest import PERSON, Open
 from support import git, lock_git, write_notes
 
-from vaultmem.core.lifecycle import Kind, State
+from vaultmem.core.lifecycle import NoteKind, NoteState
 from vaultmem.errors import (
     ConflictError,
     MergeConflictError,
@@ -49,7 +49,9 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     sync_vault(agent)
     for title in ("Gangway", "Other"):
         text = f"{title}s are steep."
-        remember(agent, Memory(text, title=title, kind=Kind.POLICY_RULE, state=State.CANDIDATE))
+        remember(
+            agent, Memory(text, title=title, kind=NoteKind.POLICY_RULE, state=NoteState.CANDIDATE)
+        )
     agent.close()
     text = change(NOTE, "  - auth\n", "  - auth\n  - theirs\n")
     commit_on(root, "bots", {"notes/a.md": text})

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from support import git, note_at, write_notes
 
-from vaultmem.core.lifecycle import TRANSITIONS, State
+from vaultmem.core.lifecycle import TRANSITIONS, NoteState
 from vaultmem.core.search.query import parse_query
 from vaultmem.errors import RefusedError
 from vaultmem.services.lifecycle.transition import change_state, promote_notes
@@ -35,7 +35,7 @@ def test_a_step_changes_the_state_says_why_and_is_one_commit(
     before = git(root, "rev-parse", "HEAD")
 
     done = change_state(
-        opened(root, agent="claude"), ["notes/n.md"], State.STALE, "not seen  since May"
+        opened(root, agent="claude"), ["notes/n.md"], NoteState.STALE, "not seen  since May"
     )
 
     assert (root / "notes/n.md").read_text() == (
@@ -55,9 +55,9 @@ def test_a_step_changes_the_state_says_why_and_is_one_commit(
 def test_a_new_step_without_a_reason_leaves_no_old_one(make_vault: Make, opened: Open) -> None:
     root = make_vault(make_note())
     vault = opened(root)
-    change_state(vault, ["notes/n.md"], State.STALE, "old")
+    change_state(vault, ["notes/n.md"], NoteState.STALE, "old")
 
-    change_state(vault, ["notes/n.md"], State.ACTIVE)
+    change_state(vault, ["notes/n.md"], NoteState.ACTIVE)
 
     assert (root / "notes/n.md").read_text() == make_note()["notes/n.md"]
 
@@ -66,7 +66,7 @@ def test_the_state_that_it_has_already_is_no_step(make_vault: Make, opened: Open
     root = make_vault(make_note())
     before = git(root, "rev-parse", "HEAD")
 
-    assert change_state(opened(root), ["notes/n.md"], State.ACTIVE).moves == ()
+    assert change_state(opened(root), ["notes/n.md"], NoteState.ACTIVE).moves == ()
     assert git(root, "rev-parse", "HEAD") == before
 
 
@@ -76,10 +76,10 @@ def test_of_several_notes_all_go_in_one_commit_or_none(make_vault: Make, opened:
     vault = opened(root)
 
     with pytest.raises(RefusedError, match="archived notes cannot become deprecated"):
-        change_state(vault, ["notes/a.md", "notes/b.md", "notes/c.md"], State.DEPRECATED)
+        change_state(vault, ["notes/a.md", "notes/b.md", "notes/c.md"], NoteState.DEPRECATED)
     assert note_at(root, "notes/a.md").state == "active"
 
-    done = change_state(vault, ["notes/a.md", "notes/b.md"], State.DEPRECATED)
+    done = change_state(vault, ["notes/a.md", "notes/b.md"], NoteState.DEPRECATED)
     assert git(root, "show", "--format=%s", "--name-only", done.report.commit).split("\n") == [
         "state: a and b to deprecated",
         "",
@@ -94,7 +94,7 @@ def test_what_a_person_wrote_is_committed_under_their_name_first(
     root = make_vault(make_note())
     (root / "notes/n.md").write_text(make_note()["notes/n.md"] + "By hand.\n")
 
-    change_state(opened(root, agent="claude"), ["notes/n.md"], State.STALE)
+    change_state(opened(root, agent="claude"), ["notes/n.md"], NoteState.STALE)
 
     assert git(root, "log", "-2", "--format=%an: %s").splitlines() == [
         "claude: state: n to stale",
@@ -105,35 +105,37 @@ def test_what_a_person_wrote_is_committed_under_their_name_first(
 def test_a_machine_never_moves_what_is_pinned(make_vault: Make, opened: Open) -> None:
     text = "---\npinned: true\n---\nx\n"
     root = make_vault({"notes/n.md": text})
-    for state in (State.STALE, State.DEPRECATED, State.QUARANTINED):
+    for state in (NoteState.STALE, NoteState.DEPRECATED, NoteState.QUARANTINED):
         with pytest.raises(RefusedError, match="pinned"):
             change_state(opened(root, agent="claude"), ["notes/n.md"], state)
         with pytest.raises(RefusedError, match="pinned"):
             change_state(opened(root), ["notes/n.md"], state, is_machine=True)
     assert (root / "notes/n.md").read_text() == text
 
-    change_state(opened(root), ["notes/n.md"], State.STALE)
+    change_state(opened(root), ["notes/n.md"], NoteState.STALE)
     assert note_at(root, "notes/n.md").state == "stale"
 
 
 def test_only_a_person_lets_out_what_is_quarantined(make_vault: Make, opened: Open) -> None:
     root = make_vault(make_note())
-    change_state(opened(root, agent="claude"), ["notes/n.md"], State.QUARANTINED, "from a web page")
+    change_state(
+        opened(root, agent="claude"), ["notes/n.md"], NoteState.QUARANTINED, "from a web page"
+    )
 
     with pytest.raises(RefusedError, match="only a person"):
-        change_state(opened(root, agent="claude"), ["notes/n.md"], State.ACTIVE)
+        change_state(opened(root, agent="claude"), ["notes/n.md"], NoteState.ACTIVE)
 
-    change_state(opened(root), ["notes/n.md"], State.ACTIVE)
+    change_state(opened(root), ["notes/n.md"], NoteState.ACTIVE)
     assert note_at(root, "notes/n.md").state == "active"
 
 
 def test_whether_a_policy_counts_is_not_for_an_agent_to_say(make_vault: Make, opened: Open) -> None:
     root = make_vault(make_note(kind="policy_rule"))
     with pytest.raises(RefusedError, match="promoters"):
-        change_state(opened(root, agent="claude"), ["notes/n.md"], State.STALE)
+        change_state(opened(root, agent="claude"), ["notes/n.md"], NoteState.STALE)
 
     (root / "vaultmem.yaml").write_text("promoters: [claude]\n")
-    change_state(opened(root, agent="claude"), ["notes/n.md"], State.STALE)
+    change_state(opened(root, agent="claude"), ["notes/n.md"], NoteState.STALE)
     assert note_at(root, "notes/n.md").state == "stale"
 
 
@@ -141,14 +143,14 @@ def test_a_candidate_becomes_active_by_promotion_alone(make_vault: Make, opened:
     root = make_vault(make_note("candidate"))
 
     with pytest.raises(RefusedError, match="vaultmem promote"):
-        change_state(opened(root), ["notes/n.md"], State.ACTIVE)
+        change_state(opened(root), ["notes/n.md"], NoteState.ACTIVE)
 
 
 def test_a_reason_that_looks_like_a_credential_is_refused(make_vault: Make, opened: Open) -> None:
     root = make_vault(make_note())
 
     with pytest.raises(RefusedError, match="credential"):
-        change_state(opened(root), ["notes/n.md"], State.STALE, "key AKIA" + "IOSFODNN7EXAMPLQ")
+        change_state(opened(root), ["notes/n.md"], NoteState.STALE, "key AKIA" + "IOSFODNN7EXAMPLQ")
 
     assert (root / "notes/n.md").read_text() == make_note()["notes/n.md"]
 
@@ -159,9 +161,9 @@ def test_hidden_states_leave_recall_at_once_and_stale_ranks_below(
     root = make_vault({f"notes/{name}.md": "the gangway squeaks\n" for name in "abcd"})
     vault = opened(root)
     sync_vault(vault)
-    change_state(vault, ["a"], State.STALE)
-    change_state(vault, ["b"], State.DEPRECATED)
-    change_state(vault, ["c"], State.QUARANTINED)
+    change_state(vault, ["a"], NoteState.STALE)
+    change_state(vault, ["b"], NoteState.DEPRECATED)
+    change_state(vault, ["c"], NoteState.QUARANTINED)
 
     found = [hit.record.path for hit in recall(vault, parse_query("gangway"))]
 
@@ -174,7 +176,7 @@ def test_on_another_branch_it_is_a_commit_there(make_vault: Make, opened: Open) 
     vault = opened(root, ref="draft", agent="claude")
     sync_vault(vault)
 
-    done = change_state(vault, ["notes/n.md"], State.STALE, "draft only")
+    done = change_state(vault, ["notes/n.md"], NoteState.STALE, "draft only")
 
     assert "state: stale" in git(root, "show", "draft:notes/n.md")
     assert git(root, "log", "-1", "--format=%H %an", "draft") == f"{done.report.commit} claude"
@@ -200,17 +202,17 @@ class Lives(RuleBasedStateMachine):
 
     @rule(
         name=st.sampled_from("abcpr"),
-        state=st.sampled_from(State),
+        state=st.sampled_from(NoteState),
         by_machine=st.booleans(),
         reason=st.sampled_from(["", "because"]),
     )
-    def move(self, name: str, state: State, by_machine: bool, reason: str) -> None:
+    def move(self, name: str, state: NoteState, by_machine: bool, reason: str) -> None:
         path = f"notes/{name}.md"
         before, text = self.states[path], (self.root / path).read_bytes()
         head = git(self.root, "rev-parse", "HEAD")
         vault = open_vault(self.root, agent="claude" if by_machine else "")
         try:
-            if (before, state) == (State.CANDIDATE, State.ACTIVE):
+            if (before, state) == (NoteState.CANDIDATE, NoteState.ACTIVE):
                 if by_machine and name == "p":
                     return
                 made = len(promote_notes(vault, [path]).report.commits)
@@ -229,7 +231,7 @@ class Lives(RuleBasedStateMachine):
         assert state in TRANSITIONS[before]
         assert before in TRANSITIONS[state], "each step has its way back"
         assert not (by_machine and name == "p"), "no machine moves what is pinned"
-        assert not (by_machine and before is State.QUARANTINED)
+        assert not (by_machine and before is NoteState.QUARANTINED)
         assert made == 1
         assert git(self.root, "rev-list", f"{head}..").count("\n") == 0
         assert git(self.root, "show", f"HEAD~1:{path}") == text.decode().removesuffix("\n")
@@ -263,5 +265,7 @@ def test_the_table_of_steps_is_that_of_the_format() -> None:
     for state, targets in TRANSITIONS.items():
         assert state not in targets
         assert all(state in TRANSITIONS[target] for target in targets)
-    assert State.ARCHIVED not in TRANSITIONS[State.ACTIVE]
-    assert all(State.QUARANTINED in TRANSITIONS[state] for state in set(State) - {"quarantined"})
+    assert NoteState.ARCHIVED not in TRANSITIONS[NoteState.ACTIVE]
+    assert all(
+        NoteState.QUARANTINED in TRANSITIONS[state] for state in set(NoteState) - {"quarantined"}
+    )

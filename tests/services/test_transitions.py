@@ -13,7 +13,7 @@ from conftest import Make, Open
 from support import git, wait_until, write_notes
 from watchers import shell, watched
 
-from vaultmem.core.lifecycle import State
+from vaultmem.core.lifecycle import NoteState
 from vaultmem.errors import NoteNotFoundError
 from vaultmem.services.changes.commit import save_checkpoint
 from vaultmem.services.lifecycle.transition import promote_notes
@@ -22,10 +22,10 @@ from vaultmem.services.sessions.begin import NewSession, start_session
 from vaultmem.services.sessions.edit_session import add_detail
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.services.watching.idle import Examined, commit_transitions
-from vaultmem.services.watching.watch import Happened, WatchLoop
+from vaultmem.services.watching.watch import WatchEvent, WatchLoop
 from vaultmem.vault import Vault
 
-Watch = Callable[[Path], tuple[WatchLoop, list[Happened]]]
+Watch = Callable[[Path], tuple[WatchLoop, list[WatchEvent]]]
 
 CANDIDATE = "---\nkind: policy_rule\nstate: candidate\n---\n# Rule {n}\n\nRing the bell {n}.\n"
 SESSION = "---\nagent: claude\nstatus: open\n---\n# S\n\n## Summary\n\nGot it done.\n"
@@ -66,7 +66,7 @@ def test_a_tick_is_one_promote_of_the_person(make_vault: Make, watch: Watch, ope
 def test_what_no_commit_had_is_promoted_too(make_vault: Make, watch: Watch, opened: Open) -> None:
     root = make_vault({"notes/a.md": "# A\n"})
     loop, _ = watch(root)
-    memory = Memory("Ring the bell twice.", state=State.CANDIDATE)
+    memory = Memory("Ring the bell twice.", state=NoteState.CANDIDATE)
     path = remember(opened(root, agent="claude"), memory).path
     write_notes(root, {"notes/mine.md": CANDIDATE.format(n=2)})
     wait_for_candidates(opened(root), path, "notes/mine.md")
@@ -83,7 +83,7 @@ def test_an_agents_candidate_is_promoted_by_file_though_nobody_saw_it(
 ) -> None:
     root = make_vault({"notes/a.md": "# A\n"})
     vault = opened(root, agent="claude")
-    path = remember(vault, Memory("Ring the bell twice.", state=State.CANDIDATE)).path
+    path = remember(vault, Memory("Ring the bell twice.", state=NoteState.CANDIDATE)).path
     shell(root, TICK.format(path=path))
     sync_vault(vault)
 

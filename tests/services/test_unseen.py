@@ -13,7 +13,7 @@ from visiting import Served
 from vaultmem.core.search.query import parse_query
 from vaultmem.services.health.economics import list_pinned
 from vaultmem.services.packs.build import make_pack
-from vaultmem.services.packs.receipts import store_receipt, replay_receipt
+from vaultmem.services.packs.receipts import replay_receipt, store_receipt
 from vaultmem.services.search.recall import recall
 from vaultmem.services.similarity.similar import SimilarityQuery, find_similar
 from vaultmem.services.views.open_view import view_at

@@ -10,7 +10,7 @@ from conftest import Make, Open
 from support import read_property
 
 from vaultmem.core.curation.proposal import PART, ProposalChoice
-from vaultmem.core.lifecycle import State
+from vaultmem.core.lifecycle import NoteState
 from vaultmem.core.notes.note import parse_note
 from vaultmem.core.search.query import NoteFilter, parse_query
 from vaultmem.core.similarity.compare import KnownText
@@ -251,7 +251,9 @@ def test_what_held_then_says_when_in_a_pack_too(moved: Vault) -> None:
 def test_a_filter_by_state_is_kept(moved: Vault) -> None:
     question = "Where did Maria live before June 2026?"
 
-    assert "notes/a.md" not in ask(moved, question, NoteFilter(states=frozenset({State.ACTIVE})))
+    assert "notes/a.md" not in ask(
+        moved, question, NoteFilter(states=frozenset({NoteState.ACTIVE}))
+    )
 
 
 def test_a_pack_shows_both_in_their_order_where_nobody_decided(

@@ -15,7 +15,7 @@ from vaultmem.core.curation.proposal import (
     format_report,
     parse_report,
 )
-from vaultmem.core.lifecycle import State
+from vaultmem.core.lifecycle import NoteState
 from vaultmem.core.text.token_count import count_tokens
 from vaultmem.services.changes.commit import save_checkpoint
 from vaultmem.services.curation.decide import decide
@@ -83,7 +83,7 @@ def test_several_values_of_one_thing_are_one_decision_and_one_commit(
     assert git(person.root, "rev-parse", "HEAD") == done.report.commit
     assert git(person.root, "log", "-1", "--format=%s").startswith("supersede: ")
     texts = [(person.root / path).read_text() for path in paths]
-    assert [State.DEPRECATED.value in text for text in texts] == [True, True, True, False]
+    assert [NoteState.DEPRECATED.value in text for text in texts] == [True, True, True, False]
     # Each held until the next one did.
     assert "valid_from: 2026-01-05\nvalid_until: 2026-01-06" in texts[0]
     assert "valid_from: 2026-01-07\nvalid_until: 2026-01-08" in texts[2]

@@ -16,13 +16,13 @@ from conftest import Make, RunCli
 from support import git, wait_until, write_notes
 from watchers import found, held_now, shell
 
-from vaultmem.services.watching.watch import Happened, WatchLoop
+from vaultmem.services.watching.watch import WatchEvent, WatchLoop
 from vaultmem.vault import open_vault
 
 #: On which watchdog itself warns of its own races.
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 
-Watch = Callable[[Path], tuple[WatchLoop, list[Happened]]]
+Watch = Callable[[Path], tuple[WatchLoop, list[WatchEvent]]]
 
 
 VIM = "vim -N -u NONE -i NONE -es -c 'set {options}' -c '%s/gangway/WORD/' -c 'wq' old.md"

@@ -183,7 +183,9 @@ def test_a_disk_that_dies_behind_a_write_is_not_said_to_have_written_nothing(
 
     with pytest.MonkeyPatch.context() as patch:
         DyingDisk(patch, root / "notes")
-        with pytest.raises(SystemFailureError, match=r"^notes/.*\.md is written, .*; look at") as raised:
+        with pytest.raises(
+            SystemFailureError, match=r"^notes/.*\.md is written, .*; look at"
+        ) as raised:
             change(vault)
 
     assert "nothing" not in str(raised.value)

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from vaultmem.storage.query_log import MAX_CALLS, Call, SignalStore, append
+from vaultmem.storage.query_log import MAX_CALLS, LoggedQuery, SignalStore, append
 from vaultmem.storage.session_table import add_had, log_error
 from vaultmem.storage.state import StateDatabase
 
 
 def call(
     at: float, query: str = "q", kind: str = "recall", session: str = "s", found: int = 1
-) -> Call:
-    return Call(at, kind, query, "claude", session, 10, 100, found)
+) -> LoggedQuery:
+    return LoggedQuery(at, kind, query, "claude", session, 10, 100, found)
 
 
 @pytest.fixture

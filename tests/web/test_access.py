@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from visiting import HOST, TOKEN, Served
 
-from vaultmem.web.access import make_code, accept_code
+from vaultmem.web.access import accept_code, make_code
 
 _FORM = "application/x-www-form-urlencoded"
 

@@ -18,11 +18,11 @@ from visiting import TOKEN, serving
 
 from vaultmem.client import Client, Note
 from vaultmem.errors import (
-    VersionMismatchError,
-    SystemFailureError,
     NoteNotFoundError,
     RefusedError,
+    SystemFailureError,
     VaultError,
+    VersionMismatchError,
 )
 
 NOTES = {

@@ -22,7 +22,7 @@ from vaultmem.environment import open_named_vault
 from vaultmem.errors import RefusedError
 from vaultmem.services.views.open_view import view_at
 from vaultmem.services.views.update_index import sync_vault
-from vaultmem.web.export.export_site import Exported, export_html, prepare_folder
+from vaultmem.web.export.export_site import ExportResult, export_html, prepare_folder
 
 #: What the names of files end with.
 KEY = "?" * 16
@@ -54,7 +54,7 @@ class Links(HTMLParser):
                 self.places.append(given[name])
 
 
-def export(root: Path, folder: Path, at: str = "", ref: str = "") -> Exported:
+def export(root: Path, folder: Path, at: str = "", ref: str = "") -> ExportResult:
     """Export a vault as it is, as it was, or as another branch has it."""
     with contextlib.closing(open_named_vault(root, ref=ref)) as vault:
         sync_vault(vault)

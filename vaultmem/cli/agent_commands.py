@@ -9,7 +9,7 @@ import typer
 
 from vaultmem.cli.options import JsonOption
 from vaultmem.cli.output import emit_json, print_line, print_styled, warn
-from vaultmem.cli.shared import Here, needing, takes
+from vaultmem.cli.shared import CommandContext, needing, takes
 from vaultmem.cli.vault_list import register_here
 from vaultmem.core.clients.agents import UNNAMED
 from vaultmem.operations.vault_data import connected_json, connections_json, shown_json, skill_json
@@ -29,7 +29,7 @@ _COLOURS = {"added": "green", "changed": "green", "removed": "yellow"}
 
 @takes("vault", "as_json")
 def connect(
-    here: Here,
+    here: CommandContext,
     client: Annotated[
         str,
         typer.Argument(
@@ -194,7 +194,7 @@ def _print_connections(as_json: bool) -> None:
 
 @takes("vault", "agent")
 def hook(
-    here: Here,
+    here: CommandContext,
     event: Annotated[
         str,
         typer.Argument(
@@ -228,7 +228,7 @@ def hook(
 
 @takes("vault", "ref", "agent")
 def mcp(
-    here: Here,
+    here: CommandContext,
     alone: Annotated[
         bool, typer.Option("--alone", help="Serve by this process; ask and start no other.")
     ] = False,

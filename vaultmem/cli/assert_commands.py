@@ -11,10 +11,10 @@ import typer
 from vaultmem.cli.options import FleetOption
 from vaultmem.cli.output import emit_json, print_line, print_lines, print_styled, warn
 from vaultmem.cli.quick_typer import PlainCommand, add_commands
-from vaultmem.cli.shared import Here, give_options, takes
-from vaultmem.core.text.display import pluralize, one_line
+from vaultmem.cli.shared import CommandContext, give_options, takes
+from vaultmem.core.text.display import one_line, pluralize
 from vaultmem.errors import NoteNotFoundError, VaultError
-from vaultmem.operations.history_views import operation_lines, short_time, format_commit_line
+from vaultmem.operations.history_views import format_commit_line, operation_lines, short_time
 from vaultmem.operations.note_data import bisected_json, judged_json, receipts_json, replayed_json
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def register(app: typer.Typer) -> None:
 
 @takes("vault", "ref", "at", "as_json")
 @_takes_expected
-def assert_(asked: PackAssertion, here: Here, fleet: FleetOption = "") -> None:
+def assert_(asked: PackAssertion, here: CommandContext, fleet: FleetOption = "") -> None:
     """Test what a pack contains, for `git bisect run`.
 
     The exit code is 0 if the pack is as expected, 1 if not, 125 if that is unknown. Of a fleet,
@@ -129,7 +129,7 @@ class _BisectCommand(PlainCommand):
 @_takes_expected
 def bisect(
     asked: PackAssertion,
-    here: Here,
+    here: CommandContext,
     good: Annotated[
         str, typer.Option("--good", metavar="A", help="A commit, tag or date with a good pack.")
     ],
@@ -194,7 +194,7 @@ def _print_step(opened: Vault, step: JudgedCommit, left: int) -> None:
 
 @takes("vault", "agent", "session", "as_json")
 def receipt(
-    here: Here,
+    here: CommandContext,
     receipt: Annotated[
         str,
         typer.Argument(

@@ -16,8 +16,8 @@ import typer
 from vaultmem.cli.history_commands import print_commits
 from vaultmem.cli.options import DryRunOption
 from vaultmem.cli.output import emit_json, print_line, print_styled, warn
-from vaultmem.cli.shared import Here, takes
-from vaultmem.core.text.display import pluralize, one_line
+from vaultmem.cli.shared import CommandContext, takes
+from vaultmem.core.text.display import one_line, pluralize
 from vaultmem.errors import MergeConflictError, RefusedError, VaultError
 from vaultmem.operations.vault_data import (
     branch_json,
@@ -34,7 +34,7 @@ from vaultmem.operations.vault_data import (
 if TYPE_CHECKING:
     from vaultmem.core.merging.text import Conflict
     from vaultmem.services.merging.settle import MergeReport
-    from vaultmem.services.merging.text_conflicts import Resolved, Unsettled
+    from vaultmem.services.merging.text_conflicts import ResolveResult, Unsettled
     from vaultmem.vault import Vault
 
 
@@ -76,7 +76,7 @@ NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The branch.")
 
 @takes("vault", "as_json")
 def branch(
-    here: Here,
+    here: CommandContext,
     name: Annotated[
         str, typer.Argument(metavar="[NAME]", help="The branch; else all are listed.")
     ] = "",
@@ -162,7 +162,7 @@ def _list_branches(opened: Vault, as_json: bool) -> None:
 
 @takes("vault", "as_json")
 def switch(
-    here: Here,
+    here: CommandContext,
     name: NameArgument,
     create: Annotated[
         bool, typer.Option("--create", "-c", help="Make the branch first, where you are.")
@@ -190,7 +190,7 @@ def switch(
 
 @takes("vault", "ref", "agent", "session", "as_json")
 def merge(
-    here: Here,
+    here: CommandContext,
     name: Annotated[str, typer.Argument(metavar="REF", help="The branch to merge.")],
     dry_run: DryRunOption = False,
 ) -> None:
@@ -295,7 +295,7 @@ def _print_conflict(each: Unsettled) -> None:
 
 @takes("vault", "ref", "agent", "session", "as_json")
 def resolve(
-    here: Here,
+    here: CommandContext,
     path: Annotated[
         str, typer.Argument(metavar="[PATH]", help="The note; else all are listed.")
     ] = "",
@@ -348,7 +348,7 @@ def resolve(
         _print_next(opened)
 
 
-def _resolve(vault: Vault, path: str, how: str, number: int) -> Resolved:
+def _resolve(vault: Vault, path: str, how: str, number: int) -> ResolveResult:
     from vaultmem.core.merging.text import ConflictChoice
     from vaultmem.services.merging.text_conflicts import (
         decide_unmerged,

@@ -8,7 +8,7 @@ import typer
 
 from vaultmem.cli.branch_commands import end_with_conflicts
 from vaultmem.cli.output import emit_json, print_line, print_lines, print_styled
-from vaultmem.cli.shared import Here, make_command, takes
+from vaultmem.cli.shared import CommandContext, make_command, takes
 from vaultmem.errors import MergeConflictError
 from vaultmem.operations.note_changes import CHECKPOINT, outcome_lines
 from vaultmem.operations.note_data import promoted_json
@@ -19,7 +19,7 @@ checkpoint = make_command(CHECKPOINT, "checkpoint")
 
 @takes("vault", "ref", "agent", "session", "as_json")
 def promote(
-    here: Here,
+    here: CommandContext,
     paths: Annotated[
         list[str], typer.Argument(metavar="PATH...", help="The notes, or folders of candidates.")
     ],
@@ -36,7 +36,7 @@ def promote(
     Examples:
       vaultmem promote half-refunds-round-up
     """
-    from vaultmem.services.lifecycle.transition import promote_notes, describe_untrusted
+    from vaultmem.services.lifecycle.transition import describe_untrusted, promote_notes
     from vaultmem.services.merging.take import promote_from
 
     if source:

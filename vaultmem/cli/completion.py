@@ -161,15 +161,15 @@ def _offer_kinds(asked: _Asked, word: str) -> Iterable[str]:
         from vaultmem.core.imports.export_formats import KINDS
 
         return ("archive", *KINDS)
-    from vaultmem.core.lifecycle import Kind
+    from vaultmem.core.lifecycle import NoteKind
 
-    return [each.value for each in Kind]
+    return [each.value for each in NoteKind]
 
 
 def _offer_states(asked: _Asked, word: str) -> Iterable[str]:
-    from vaultmem.core.lifecycle import State
+    from vaultmem.core.lifecycle import NoteState
 
-    return [each.value for each in State]
+    return [each.value for each in NoteState]
 
 
 def _offer_settings(asked: _Asked, word: str) -> Iterable[str]:

@@ -13,8 +13,8 @@ from vaultmem.cli.history_commands import print_commits
 from vaultmem.cli.opening import open_here
 from vaultmem.cli.options import FleetOption, YesOption
 from vaultmem.cli.output import ProgressLine, confirm, emit_json, print_line, print_styled, warn
-from vaultmem.cli.shared import Here, takes
-from vaultmem.core.text.display import pluralize, one_line
+from vaultmem.cli.shared import CommandContext, takes
+from vaultmem.core.text.display import one_line, pluralize
 from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError, VaultError
 from vaultmem.operations.vault_data import (
     compacted_json,
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from vaultmem.core.curation.proposal import Proposal, Report
-    from vaultmem.services.curation.compact import Compacted
-    from vaultmem.services.curation.decide import Applied, DecisionResult
+    from vaultmem.services.curation.compact import CompactResult
+    from vaultmem.services.curation.decide import ApplyResult, DecisionResult
     from vaultmem.services.curation.dream import Dream
     from vaultmem.services.curation.review import Item, ReviewSide
     from vaultmem.vault import Vault
@@ -67,7 +67,7 @@ def _option(name: str, told: str) -> object:
 
 @takes("vault", "agent", "session", "as_json")
 def review(
-    here: Here,
+    here: CommandContext,
     accept: Annotated[list[str], _option("--accept", "Do what is proposed")] = [],  # noqa: B006
     other: Annotated[list[str], _option("--other", "Do it the other way round")] = [],  # noqa: B006
     reject: Annotated[list[str], _option("--reject", "Do not, and do not propose it again")] = [],  # noqa: B006
@@ -332,7 +332,7 @@ def _count_digits(proposals: Sequence[Proposal]) -> int:
 
 @takes("vault", "ref", "agent", "as_json")
 def curate(
-    here: Here,
+    here: CommandContext,
     report: Annotated[
         str, typer.Argument(metavar="[REPORT]", help="A saved report, to be shown or applied.")
     ] = "",
@@ -377,7 +377,7 @@ def curate(
 
 @takes("vault", "ref", "agent", "as_json")
 def dream(
-    here: Here,
+    here: CommandContext,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what was weighed, change nothing.")
     ] = False,
@@ -402,7 +402,7 @@ def dream(
 
 @takes("vault", "ref", "agent", "as_json")
 def compact(
-    here: Here,
+    here: CommandContext,
     apply: Annotated[bool, typer.Option("--apply", help="Make the steps that are shown.")] = False,
     yes: YesOption = False,
     fleet: FleetOption = "",
@@ -469,7 +469,7 @@ def _list_waiting(vault: Vault) -> Report:
     return look_through(vault, ProgressLine("comparing notes"))
 
 
-def _apply(vault: Vault, report: Report, yes: bool) -> Applied:
+def _apply(vault: Vault, report: Report, yes: bool) -> ApplyResult:
     """Make a report's changes, once the person has said yes."""
     from vaultmem.services.curation.decide import apply_report
 
@@ -524,7 +524,7 @@ def _print_dream(done: Dream, is_dry: bool) -> None:
         print_styled("may go  ", "yellow", f"{told}  ({move.reason})")
 
 
-def _print_compacted(done: Compacted, is_applied: bool) -> None:
+def _print_compacted(done: CompactResult, is_applied: bool) -> None:
     for each in done.steps:
         days = pluralize(each.idle_days, "day")
         told = f"{each.path}  {each.tokens} to {pluralize(each.tokens_left, 'token')}, {days}"

@@ -9,8 +9,8 @@ import typer
 
 from vaultmem.cli.opening import open_synced
 from vaultmem.cli.output import ProgressLine, emit_json, print_line, print_styled, warn
-from vaultmem.cli.shared import Here, takes
-from vaultmem.core.text.display import pluralize, one_line
+from vaultmem.cli.shared import CommandContext, takes
+from vaultmem.core.text.display import one_line, pluralize
 from vaultmem.operations.note_data import added_question_json, evaluation_json
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ _INSTEAD = 3
 
 @takes("vault", "ref", "as_json")
 def eval_(
-    here: Here,
+    here: CommandContext,
     file: Annotated[
         str,
         typer.Argument(
@@ -226,7 +226,7 @@ def _print_rest(listed: Sequence[object]) -> None:
 
 @takes("vault", "as_json")
 def embed(
-    here: Here,
+    here: CommandContext,
     model: Annotated[
         str,
         typer.Option(

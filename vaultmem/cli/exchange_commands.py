@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from vaultmem.cli.options import DryRunOption
-from vaultmem.cli.output import ProgressLine, emit_json, print_line, print_styled, print_raw, warn
-from vaultmem.cli.shared import Here, answer, needing, offers, takes
-from vaultmem.core.text.display import pluralize, one_line
+from vaultmem.cli.output import ProgressLine, emit_json, print_line, print_raw, print_styled, warn
+from vaultmem.cli.shared import CommandContext, answer, needing, offers, takes
+from vaultmem.core.text.display import one_line, pluralize
 from vaultmem.operations.declaration import NoArguments
 from vaultmem.operations.filters import Filters
 from vaultmem.operations.note_data import primed_json, unprimed_json
@@ -36,7 +36,7 @@ _MOST_NAMED = 10
 @offers(Filters)
 @takes("vault", "ref", "at", "as_json")
 def export(
-    here: Here,
+    here: CommandContext,
     only: Filters,
     archive: Annotated[
         str,
@@ -171,7 +171,7 @@ _COLOURS = {
 
 @takes("vault", "as_json")
 def import_(
-    here: Here,
+    here: CommandContext,
     kind: Annotated[
         str,
         typer.Argument(
@@ -303,7 +303,7 @@ def _join(report: ImportReport) -> tuple[str, Counter[ImportOutcome]]:
 
 @takes("vault", "ref", "at", "agent", "as_json")
 def reference(
-    here: Here,
+    here: CommandContext,
     place: Annotated[
         str,
         typer.Argument(

@@ -16,7 +16,7 @@ from vaultmem.cli.output import emit_json, print_line, print_styled
 from vaultmem.cli.quick_typer import PlainGroup, add_commands
 from vaultmem.cli.serve_commands import NamesOption, ProxyOption, find_served, print_places, serving
 from vaultmem.cli.shared import give_options, needing
-from vaultmem.core.text.display import pluralize, one_line
+from vaultmem.core.text.display import one_line, pluralize
 from vaultmem.operations.vault_data import believers_json, contradictions_json, duplicates_json
 
 if TYPE_CHECKING:

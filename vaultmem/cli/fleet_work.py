@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from vaultmem.cli.output import ProgressLine, emit_json, print_line, print_styled, warn
 from vaultmem.cli.shared import needing
-from vaultmem.core.text.display import pluralize, one_line
+from vaultmem.core.text.display import one_line, pluralize
 from vaultmem.errors import RefusedError
 from vaultmem.operations.vault_data import (
     fleet_compacted_json,
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
     from vaultmem.core.packs.receipt import Expectation
     from vaultmem.services.fleet.clone import VaultSource, VaultStats
     from vaultmem.services.fleet.jobs import (
-        Believers,
         Differing,
         FleetComparison,
         FleetNote,
         JobOptions,
         JobResults,
+        Mentions,
     )
     from vaultmem.services.fleet.pool import Pool
     from vaultmem.services.packs.build import AskPack, PackAnswer
-    from vaultmem.services.search.run_query import Ask, QueryResult, Show
+    from vaultmem.services.search.run_query import Query, QueryResult, Show
     from vaultmem.services.search.vault_set import VaultSet
 
 #: What stands before the address of a cluster.
@@ -117,7 +117,7 @@ def reject_with_fleet(**given: object) -> None:
 
 
 def recall_fleet(
-    fleet: str, vaults: Sequence[str], asked: Ask, show: Show
+    fleet: str, vaults: Sequence[str], asked: Query, show: Show
 ) -> tuple[QueryResult, dict[str, str]]:
     """Return what answers a question in a fleet, and why some vaults have no part in it."""
     with open_fleet(fleet) as pool:
@@ -216,7 +216,7 @@ def print_judged(judged: Mapping[str, Sequence[str]]) -> None:
     print_line(f"{len(judged) - len(bad):,} of {pluralize(len(judged), 'vault')} as expected")
 
 
-def print_mentions(found: Believers) -> None:
+def print_mentions(found: Mentions) -> None:
     """Print who says something, the first before the others."""
     rows = [
         (_describe_time(each.at), name, each.who, each.session or "-", each.path, each.source)

@@ -19,8 +19,8 @@ from vaultmem.cli.output import (
     print_styled,
     warn,
 )
-from vaultmem.cli.shared import Here, make_command, offers, print_answer, takes
-from vaultmem.core.text.display import pluralize, format_names, one_line
+from vaultmem.cli.shared import CommandContext, make_command, offers, print_answer, takes
+from vaultmem.core.text.display import format_names, one_line, pluralize
 from vaultmem.errors import NoVaultError, VaultError
 from vaultmem.operations.checks import CHECK, CheckRequest
 from vaultmem.operations.history_views import format_commit_line
@@ -44,7 +44,7 @@ _COLOURS = {"ok": "green", "warning": "yellow", "problem": "red"}
 
 
 @takes("vault", "as_json")
-def context(here: Here) -> None:
+def context(here: CommandContext) -> None:
     """Update CONTEXT.md and other generated files.
 
     vaultmem.yaml lists these files. `vaultmem watch` does this after each change.
@@ -68,7 +68,9 @@ def context(here: Here) -> None:
 
 
 @takes("vault", "ref", "agent", "session", "as_json")
-def status(here: Here, next_: Annotated[bool, typer.Option("--next", hidden=True)] = False) -> None:
+def status(
+    here: CommandContext, next_: Annotated[bool, typer.Option("--next", hidden=True)] = False
+) -> None:
     """Show what the vault holds, and what is not committed.
 
     It also shows who watches the vault, and ends with the last events of its history.
@@ -106,7 +108,7 @@ def status(here: Here, next_: Annotated[bool, typer.Option("--next", hidden=True
 
 @takes("vault", "as_json")
 def doctor(
-    here: Here,
+    here: CommandContext,
     fix: Annotated[
         bool, typer.Option("--fix", help="Repair what can be repaired without loss.")
     ] = False,
@@ -345,7 +347,7 @@ def _print_problems(found: VaultStatus) -> None:
 
 @offers(CHECK)
 @takes("vault", "as_json")
-def check(here: Here, asked: CheckRequest) -> None:
+def check(here: CommandContext, asked: CheckRequest) -> None:
     """Report what a change introduces or breaks in notes."""
     try:
         found = CHECK.run(here.open_view(reads=True), asked)
@@ -364,7 +366,7 @@ queries = make_command(RECENT, "queries")
 @offers(STATS)
 @takes("vault", "as_json")
 def stats(
-    here: Here,
+    here: CommandContext,
     asked: StatsRequest,
     plot: Annotated[
         bool, typer.Option("--plot", help="Plot the size of packs against that of the vault.")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from vaultmem.cli.output import emit_json, print_line, print_lines, print_styled
-from vaultmem.cli.shared import Here, make_command, print_answer, takes
+from vaultmem.cli.shared import CommandContext, make_command, print_answer, takes
 from vaultmem.core.text.display import one_line
 from vaultmem.operations.declaration import read_request
 from vaultmem.operations.history_views import (
@@ -54,7 +54,7 @@ def print_candidates(paths: Iterable[str]) -> None:
 
 @takes("vault", "ref", "at", "as_json")
 def trace(
-    here: Here,
+    here: CommandContext,
     query: Annotated[
         list[str],
         typer.Argument(
@@ -90,7 +90,7 @@ def trace(
 
 @takes("vault", "ref", "agent", "session", "as_json")
 def restore(
-    here: Here,
+    here: CommandContext,
     path: Annotated[
         str, typer.Argument(metavar="PATH", help="The note, as it is called now or was then.")
     ],
@@ -130,7 +130,7 @@ def restore(
     print_candidates(done.candidates)
 
 
-def _list_versions(here: Here, path: str) -> None:
+def _list_versions(here: CommandContext, path: str) -> None:
     """Print the versions of a note, and the command that restores one."""
     from vaultmem.services.history.blame import trace_note
 

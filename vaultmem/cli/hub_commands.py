@@ -15,7 +15,7 @@ from vaultmem.cli.options import ONLY_HERE, HostOption, JsonOption, PortOption
 from vaultmem.cli.output import emit_json, print_line, print_styled
 from vaultmem.cli.quick_typer import PlainGroup, add_commands
 from vaultmem.cli.serve_commands import NamesOption, ProxyOption, find_served, print_places, serving
-from vaultmem.core.text.display import pluralize, one_line
+from vaultmem.core.text.display import one_line, pluralize
 from vaultmem.errors import NoVaultError, RefusedError, VaultError
 from vaultmem.operations.vault_data import (
     granted_json,

@@ -17,16 +17,16 @@ from vaultmem.cli.options import (
     VaultsOption,
 )
 from vaultmem.cli.output import (
-    truncate_to_terminal,
     emit_json,
     fits_terminal,
     print_line,
     print_styled,
+    truncate_to_terminal,
     warn,
 )
-from vaultmem.cli.shared import Here, answer, make_command, offers, takes
+from vaultmem.cli.shared import CommandContext, answer, make_command, offers, takes
 from vaultmem.cli.vault_selection import open_several, split_vault, warn_unmatched
-from vaultmem.core.text.display import pluralize, one_line
+from vaultmem.core.text.display import one_line, pluralize
 from vaultmem.errors import RefusedError, wrap_os_error
 from vaultmem.operations.lines import align
 from vaultmem.operations.note_changes import STATE, SUPERSEDE
@@ -57,7 +57,9 @@ _LONGEST = 60
 @offers(REMEMBER)
 @takes("vault", "ref", "agent", "session", "as_json")
 def remember_(
-    here: Here, asked: Remember, branch: Annotated[str, typer.Option("--branch", hidden=True)] = ""
+    here: CommandContext,
+    asked: Remember,
+    branch: Annotated[str, typer.Option("--branch", hidden=True)] = "",
 ) -> None:
     """Write a memory on the branch of `--ref`, which was called `--branch` before."""
     answer(REMEMBER, here._replace(ref=branch or here.ref), asked)
@@ -65,7 +67,7 @@ def remember_(
 
 @offers(GET)
 @takes("vault", "ref", "at", "as_json")
-def get(here: Here, asked: Get) -> None:
+def get(here: CommandContext, asked: Get) -> None:
     """Print a note of a vault, which can stand before its path."""
     named, path = split_vault(here.vault, asked.path)
     answer(GET, here._replace(vault=named), asked._replace(path=path))
@@ -74,7 +76,7 @@ def get(here: Here, asked: Get) -> None:
 @offers(LIST)
 @takes("ref", "at", "as_json")
 def list_(
-    here: Here,
+    here: CommandContext,
     asked: ListNotes,
     vault: VaultsOption = [],  # noqa: B006
     all_vaults: AllVaultsOption = False,
@@ -107,7 +109,7 @@ def list_(
 
 
 @takes("vault", "agent")
-def edit(here: Here, path: PathArgument) -> None:
+def edit(here: CommandContext, path: PathArgument) -> None:
     """Open a note in your editor, and check it afterwards.
 
     The editor is $VISUAL or $EDITOR.
@@ -156,7 +158,7 @@ def parse_age(text: str) -> float:
 
 @takes("vault", "ref", "agent", "session", "as_json")
 def forget(
-    here: Here,
+    here: CommandContext,
     paths: Annotated[list[str], typer.Argument(metavar="[PATH...]", help="The notes.")] = [],  # noqa: B006
     tag: Annotated[str, typer.Option("--tag", metavar="TAG", help="All notes with a tag.")] = "",
     older_than: Annotated[
@@ -288,7 +290,7 @@ def _verify_purge(opened: Vault, file: Path, as_json: bool) -> None:
 
 @takes("vault", "ref", "at", "agent", "as_json")
 def pin(
-    here: Here,
+    here: CommandContext,
     path: Annotated[
         str, typer.Argument(metavar="[PATH]", help="The note; else what is pinned is listed.")
     ] = "",
@@ -332,7 +334,7 @@ def _list_pinned(opened: Vault, as_json: bool) -> None:
 
 @takes("vault", "ref", "agent", "as_json")
 def tag_(
-    here: Here,
+    here: CommandContext,
     path: PathArgument,
     add: Annotated[list[str], typer.Argument(metavar="[TAG...]", help="Tags to add.")] = [],  # noqa: B006
     remove: Annotated[

@@ -19,13 +19,13 @@ from vaultmem.cli.output import (
     end_line,
     follow_writes,
     following,
-    print_stale_reason,
     print_hint,
+    print_stale_reason,
     print_written_branch,
     warn,
 )
 from vaultmem.core.text.display import format_names
-from vaultmem.errors import FaultError, VaultError, wrap_os_error
+from vaultmem.errors import SystemFailureError, VaultError, wrap_os_error
 from vaultmem.storage.lock import READER, WRITER
 
 if TYPE_CHECKING:
@@ -252,8 +252,8 @@ def run(command: Callable[[], object]) -> int:
         return 1
     except (VaultError, OSError) as error:
         named = wrap_os_error(error)
-        if isinstance(named, FaultError) and not named.outcome:
-            named = FaultError(named.fault, _print_written())
+        if isinstance(named, SystemFailureError) and not named.outcome:
+            named = SystemFailureError(named.fault, _print_written())
         code = named.exit_code
         if _given.get("json"):
             emit_error(str(named), code)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from vaultmem.cli.quick_typer import PlainGroup, add_commands
-from vaultmem.cli.shared import Here, answer, make_command, takes
+from vaultmem.cli.shared import CommandContext, answer, make_command, takes
 from vaultmem.operations.declaration import NoArguments
 from vaultmem.operations.projects import INFER, LIST, MOVE, RENAME, InferRequest
 
@@ -22,7 +22,7 @@ def register(parent: typer.Typer) -> None:
 
 @takes("vault", "ref", "agent", "as_json")
 def list_all(
-    here: Here,
+    here: CommandContext,
     context: typer.Context,
     infer: Annotated[
         bool, typer.Option("--infer", help="Propose projects for notes without one.")

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from vaultmem.cli.quick_typer import PlainCommand
-from vaultmem.errors import BusyError, VaultError
+from vaultmem.errors import LockTimeoutError, VaultError
 from vaultmem.services.hub.receiving import Received, receive
 
 # Git's pre-receive hook: a push is let in, or its user is told why not. Run by git alone.
@@ -42,7 +42,7 @@ def _limit_time(seconds: int) -> None:
 
 
 def _stop(*_: Any) -> None:
-    raise BusyError("out of time")
+    raise LockTimeoutError("out of time")
 
 
 def _limit_memory() -> None:

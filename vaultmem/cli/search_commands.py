@@ -24,9 +24,9 @@ from vaultmem.cli.output import (
     print_styled,
     warn,
 )
-from vaultmem.cli.shared import Here, answer, offers, takes
+from vaultmem.cli.shared import CommandContext, answer, offers, takes
 from vaultmem.cli.vault_selection import open_several, warn_unmatched
-from vaultmem.core.text.display import pluralize, one_line
+from vaultmem.core.text.display import one_line, pluralize
 from vaultmem.operations.declaration import NoArguments
 from vaultmem.operations.finding import (
     FORMATS,
@@ -75,7 +75,7 @@ def _warn_of_models(answer: QueryResult | PackAnswer) -> None:
         warn(f"not reranked: {answer.reranked.problem}")
 
 
-def _reject_with_fleet(here: Here, asked: Recall | PackRequest, all_vaults: bool) -> None:
+def _reject_with_fleet(here: CommandContext, asked: Recall | PackRequest, all_vaults: bool) -> None:
     """Refuse options that are for one vault, or for the vaults of this machine."""
     from vaultmem.cli.fleet_work import reject_with_fleet
 
@@ -96,7 +96,7 @@ def _with_missing(told: dict[str, Any], missing: dict[str, str] | None) -> dict[
 @offers(RECALL)
 @takes("ref", "agent", "session", "as_json")
 def recall_(
-    here: Here,
+    here: CommandContext,
     asked: Recall,
     vault: VaultsOption = [],  # noqa: B006
     all_vaults: AllVaultsOption = False,
@@ -128,7 +128,7 @@ def recall_(
 @offers(PACK)
 @takes("ref", "agent", "session", "as_json")
 def pack(
-    here: Here,
+    here: CommandContext,
     asked: PackRequest,
     vault: VaultsOption = [],  # noqa: B006
     all_vaults: AllVaultsOption = False,
@@ -167,7 +167,7 @@ def pack(
 
 @takes("vault", "ref", "at", "agent", "as_json")
 def links(
-    here: Here,
+    here: CommandContext,
     path: Annotated[
         str, typer.Argument(metavar="[PATH]", help="The note; else the broken links of all notes.")
     ] = "",
@@ -206,7 +206,7 @@ def links(
 
 @offers(MV)
 @takes("vault", "ref", "agent", "as_json")
-def mv(here: Here, asked: RenameNoteRequest) -> None:
+def mv(here: CommandContext, asked: RenameNoteRequest) -> None:
     """Print where a note is now."""
     answer(MV, here, asked)
 
@@ -216,7 +216,7 @@ def mv(here: Here, asked: RenameNoteRequest) -> None:
 
 @takes("vault", "ref", "as_json")
 def similar(
-    here: Here,
+    here: CommandContext,
     text: Annotated[
         list[str], typer.Argument(metavar="TEXT|PATH", help="A text, or the path of a note.")
     ],
@@ -245,7 +245,7 @@ def similar(
 
 @takes("vault", "agent", "as_json")
 def dedup(
-    here: Here,
+    here: CommandContext,
     apply: Annotated[bool, typer.Option("--apply", help="DuplicateMerge what is shown.")] = False,
     yes: YesOption = False,
 ) -> None:

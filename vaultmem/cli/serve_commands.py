@@ -15,7 +15,7 @@ from vaultmem.cli.opening import open_here
 from vaultmem.cli.options import ONLY_HERE, HostOption, PortOption
 from vaultmem.cli.output import emit_json, print_line, warn
 from vaultmem.cli.quick_typer import add_commands
-from vaultmem.cli.shared import Here, needing, takes
+from vaultmem.cli.shared import CommandContext, needing, takes
 from vaultmem.cli.sync_commands import be_resident, print_status, start_daemon, stop_resident
 from vaultmem.errors import RefusedError
 from vaultmem.operations.vault_data import daemon_json
@@ -38,7 +38,7 @@ def register(app: typer.Typer) -> None:
 
 @takes("vault", "ref", "agent", "as_json")
 def serve(
-    here: Here,
+    here: CommandContext,
     port: PortOption = 8377,
     host: HostOption = ONLY_HERE,
     name: Annotated[

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from vaultmem.cli.quick_typer import new_group
-from vaultmem.cli.shared import Here, list_operation_commands, offers, print_answer, takes
-from vaultmem.errors import BusyError
+from vaultmem.cli.shared import CommandContext, list_operation_commands, offers, print_answer, takes
+from vaultmem.errors import LockTimeoutError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from vaultmem.services.sessions.close import Recovered
+    from vaultmem.services.sessions.close import RecoveryResult
     from vaultmem.vault import Vault
 
 NAME = "session"
@@ -54,7 +54,7 @@ def _make_list() -> Callable[..., None]:
     """Return the command that prints the sessions; it recovers those whose process is gone."""
     from vaultmem.operations.session_views import LIST
 
-    def list_(here: Here, asked: Any) -> None:
+    def list_(here: CommandContext, asked: Any) -> None:
         opened = here.open_synced(reads=True)
         recovered = _recover(opened)
         done = LIST.run(opened, asked)._replace(recovered=recovered)
@@ -63,13 +63,13 @@ def _make_list() -> Callable[..., None]:
     return offers(LIST)(takes("vault", "ref", "as_json")(list_))
 
 
-def _recover(opened: Vault) -> Sequence[Recovered]:
+def _recover(opened: Vault) -> Sequence[RecoveryResult]:
     from vaultmem.services.sessions.find_session import find_unsettled
 
     if opened.notices.stale or not find_unsettled(opened):
         return ()
     from vaultmem.services.sessions.close import recover_sessions
 
-    with contextlib.suppress(BusyError):  # They can be recovered another time.
+    with contextlib.suppress(LockTimeoutError):  # They can be recovered another time.
         return recover_sessions(opened)
     return ()

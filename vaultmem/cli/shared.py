@@ -25,7 +25,7 @@ from vaultmem.cli.options import (
     read_text,
     split_names,
 )
-from vaultmem.cli.output import emit_json, print_stale_reason, print_lines, warn
+from vaultmem.cli.output import emit_json, print_lines, print_stale_reason, warn
 from vaultmem.operations.declaration import (
     Front,
     Moment,
@@ -50,7 +50,7 @@ _OPTIONS: dict[str, Any] = {
 }
 
 
-class Here(NamedTuple):
+class CommandContext(NamedTuple):
     """Where a command works, for whom, and how it answers; what it has no option for is empty."""
 
     vault: str = ""
@@ -75,7 +75,7 @@ class Here(NamedTuple):
 
 def takes(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command the options of these names; what they say is its first argument."""
-    return give_options(Here, {name: _OPTIONS[name] for name in names})
+    return give_options(CommandContext, {name: _OPTIONS[name] for name in names})
 
 
 def offers(asked: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -124,14 +124,14 @@ def make_command(operation: Operation, name: str) -> Callable[..., None]:
     if not (operation.writes or shared):
         named = [each for each in named if each not in {"agent", "session"}]
 
-    def command(here: Here, asked: Any) -> None:
+    def command(here: CommandContext, asked: Any) -> None:
         answer(operation, here, asked)
 
     command.__name__ = name
     return offers(operation)(takes(*named)(command))
 
 
-def answer(operation: Operation, here: Here, asked: Any) -> None:
+def answer(operation: Operation, here: CommandContext, asked: Any) -> None:
     """Print what an operation answers to a request."""
     asked = _fill(asked, here)
     opens = here.open_synced if operation.moment is Moment.ASKED else here.open_view
@@ -142,7 +142,7 @@ def answer(operation: Operation, here: Here, asked: Any) -> None:
     print_answer(operation, here, asked, done)
 
 
-def print_answer(operation: Operation, here: Here, asked: Any, done: Any) -> None:
+def print_answer(operation: Operation, here: CommandContext, asked: Any, done: Any) -> None:
     """Print what an operation returned for a request, and its warnings."""
     for line in operation.warnings(done):
         warn(line)
@@ -158,7 +158,7 @@ def _list_shared(request: Any) -> list[Argument]:
     return [each for each in list_arguments(request) if each.arg.takes in shared]
 
 
-def _fill(asked: Any, here: Here) -> Any:
+def _fill(asked: Any, here: CommandContext) -> Any:
     """Return a request with what only shared options give."""
     empty = [each for each in _list_shared(type(asked)) if not getattr(asked, each.field)]
     return asked._replace(**{each.field: getattr(here, each.name) for each in empty})

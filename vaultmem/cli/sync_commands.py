@@ -17,9 +17,9 @@ from vaultmem.cli.branch_commands import print_conflicts, print_merged
 from vaultmem.cli.opening import open_here
 from vaultmem.cli.options import DryRunOption
 from vaultmem.cli.output import emit_json, print_line, print_styled, warn
-from vaultmem.cli.shared import Here, takes
-from vaultmem.core.text.display import pluralize, one_line
-from vaultmem.errors import BusyError, MergeConflictError, RefusedError, VaultError
+from vaultmem.cli.shared import CommandContext, takes
+from vaultmem.core.text.display import one_line, pluralize
+from vaultmem.errors import LockTimeoutError, MergeConflictError, RefusedError, VaultError
 from vaultmem.operations.vault_data import (
     daemon_json,
     happened_json,
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 
     from vaultmem.serve.http import HttpServer
     from vaultmem.services.syncing.sync import SyncPlan, SyncResult
-    from vaultmem.services.watching.lease import Watching
-    from vaultmem.services.watching.watch import Happened, WatchLoop
+    from vaultmem.services.watching.lease import WatcherInfo
+    from vaultmem.services.watching.watch import WatchEvent, WatchLoop
     from vaultmem.vault import Vault
 
 
 @takes("vault", "ref", "agent", "session", "as_json")
 def sync(
-    here: Here,
+    here: CommandContext,
     remote: Annotated[
         str,
         typer.Argument(
@@ -95,7 +95,7 @@ def _sync_unasked(vault: Vault) -> SyncResult | None:
     check_unasked(vault)
     try:
         return sync_remote(vault)
-    except BusyError:
+    except LockTimeoutError:
         return None
 
 
@@ -289,7 +289,7 @@ _MAX_LOG = 1024 * 1024
 
 @takes("vault", "as_json")
 def watch(
-    here: Here,
+    here: CommandContext,
     daemon: Annotated[bool, typer.Option("--daemon", help="Go on in the background.")] = False,
     status: Annotated[bool, typer.Option("--status", help="Only say who watches.")] = False,
     stop: Annotated[bool, typer.Option("--stop", help="End the one who watches.")] = False,
@@ -360,7 +360,7 @@ def be_resident(
     run_resident(vault, lambda happened: _describe(happened, as_json), answer, begun, idle, web)
 
 
-def _describe(happened: Happened, as_json: bool) -> bool:
+def _describe(happened: WatchEvent, as_json: bool) -> bool:
     """Print what happened; False if whoever read this has gone."""
     try:
         if as_json:
@@ -410,7 +410,7 @@ def stop_resident(vault: Vault, as_json: bool) -> None:
         print_line(f"Process {found.pid} has ended." if found else "No watcher is running.")
 
 
-def start_daemon(vault: Vault, words: Sequence[str]) -> tuple[Watching, Path]:
+def start_daemon(vault: Vault, words: Sequence[str]) -> tuple[WatcherInfo, Path]:
     """Start a process of its own session, and wait until it is there; return it and its log.
 
     `words` are its command, with options.

@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from vaultmem.cli.output import emit_json, following, print_line, print_styled, warn
-from vaultmem.cli.shared import Here, takes
+from vaultmem.cli.shared import CommandContext, takes
 from vaultmem.cli.vault_list import register_here
 from vaultmem.config import CONFIG_NAME
-from vaultmem.core.text.display import clean_text, pluralize, format_names
+from vaultmem.core.text.display import clean_text, format_names, pluralize
 from vaultmem.errors import RefusedError
 from vaultmem.operations.vault_data import indexed_json, init_json, trusted_json
 
 if TYPE_CHECKING:
-    from vaultmem.services.memory.create_vault import Created, InitPlan
+    from vaultmem.services.memory.create_vault import CreateResult, InitPlan
     from vaultmem.vault import Vault
 
 
@@ -33,7 +33,7 @@ _SHOWN = 20
 
 @takes("agent", "as_json")
 def init(
-    here: Here,
+    here: CommandContext,
     folder: Annotated[
         Path | None,
         typer.Argument(metavar="[DIR]", help="The folder, the current one if none is given."),
@@ -115,7 +115,7 @@ def _suggest_edits(vault: Vault) -> None:
         )
 
 
-def _print_created(created: Created, name: str) -> None:
+def _print_created(created: CreateResult, name: str) -> None:
     """Print what was done, and what the owner may want to do next."""
     settings = [pluralize(len(created.excluded), "line")] if created.excluded else []
     settings = [f"{each} of its exclude file" for each in settings]
@@ -264,7 +264,7 @@ def _format_added(paths: Sequence[str]) -> str:
 
 
 @takes("vault", "as_json")
-def index(here: Here) -> None:
+def index(here: CommandContext) -> None:
     """Update the index, and list notes with problems.
 
     Other commands do the first by themselves.
@@ -290,7 +290,7 @@ def index(here: Here) -> None:
 
 @takes("vault", "as_json")
 def trust(
-    here: Here,
+    here: CommandContext,
     place: Annotated[
         str,
         typer.Option(
@@ -338,7 +338,7 @@ def trust(
       vaultmem trust
       vaultmem trust --drop no-friday-deploys
     """
-    from vaultmem.services.search.trusted import drop_trust, sign_trusted, import_trust, trust_vault
+    from vaultmem.services.search.trusted import drop_trust, import_trust, sign_trusted, trust_vault
     from vaultmem.services.vaults.companions import find_companions
 
     if bool(place) + (sign or bool(key)) + bool(signer) + bool(drop) > 1:

@@ -9,7 +9,7 @@ import typer
 from vaultmem.cli.options import JsonOption
 from vaultmem.cli.output import emit_json, print_line, print_styled, warn
 from vaultmem.cli.quick_typer import PlainGroup, add_commands
-from vaultmem.core.text.display import pluralize, escape_bytes, one_line
+from vaultmem.core.text.display import escape_bytes, one_line, pluralize
 from vaultmem.errors import VaultError
 from vaultmem.operations.vault_data import listed_json, vaults_json
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from vaultmem.cli.opening import has_named, open_other, extract_vaults
+from vaultmem.cli.opening import extract_vaults, has_named, open_other
 from vaultmem.cli.output import warn
-from vaultmem.cli.shared import Here
+from vaultmem.cli.shared import CommandContext
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,7 +35,7 @@ def _find_folders() -> UserFolders:
     return find_user_folders(current_environment())
 
 
-def open_several(here: Here, vaults: list[str], every: bool, alone: bool) -> list[Vault]:
+def open_several(here: CommandContext, vaults: list[str], every: bool, alone: bool) -> list[Vault]:
     """Open a vault to be read, in sync, and the others that are named, or go with it.
 
     Those that go with it (`with` in vaultmem.yaml) are left out where a commit is looked at, which

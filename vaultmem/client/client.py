@@ -13,7 +13,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from vaultmem import errors
 from vaultmem.client.values import Answer, Note, NoteRecord, Pack, Remembered, Version
-from vaultmem.errors import FaultError, MergeConflictError, RefusedError, VaultError
+from vaultmem.errors import MergeConflictError, RefusedError, SystemFailureError, VaultError
 
 _BASE = "/api/v1"
 
@@ -251,9 +251,9 @@ class Client:
             ) from None
         except TimeoutError:
             told = f"no answer within {self._timeout:g} s; what was asked may be done all the same"
-            raise FaultError(f"{self.url}: {told}") from None
+            raise SystemFailureError(f"{self.url}: {told}") from None
         except (OSError, HTTPException) as error:
-            raise FaultError(f"{self.url}: the answer was cut short ({error})") from None
+            raise SystemFailureError(f"{self.url}: the answer was cut short ({error})") from None
 
 
 def _at(what: str, path: str) -> str:

@@ -9,7 +9,7 @@ from vaultmem.core.text.suggest import suggest_similar
 from vaultmem.errors import RefusedError
 
 
-class Kind(StrEnum):
+class NoteKind(StrEnum):
     """What a note records; `semantic_fact` where it does not say."""
 
     WORKING_CONTEXT = "working_context"
@@ -25,7 +25,7 @@ class Kind(StrEnum):
     ADAPTER_EXAMPLE = "adapter_example"
 
 
-class State(StrEnum):
+class NoteState(StrEnum):
     """How far a note is in its life; `active` where it does not say."""
 
     CANDIDATE = "candidate"
@@ -45,50 +45,56 @@ CONFLICTED = "conflicted"
 SOURCES = frozenset({"human", "agent", "tool", "import", "eval"})
 
 #: States in which a note takes in what is said again, and its value counts still.
-OPEN_STATES = frozenset({State.CANDIDATE, State.ACTIVE, State.STALE})
+OPEN_STATES = frozenset({NoteState.CANDIDATE, NoteState.ACTIVE, NoteState.STALE})
 
 #: Kinds that may become instruction, once active and trusted.
-INSTRUCTION_KINDS = frozenset({Kind.POLICY_RULE, Kind.PROCEDURAL_SKILL})
+INSTRUCTION_KINDS = frozenset({NoteKind.POLICY_RULE, NoteKind.PROCEDURAL_SKILL})
 
 #: Kinds that are what they say only on the owner's word: active, and their text on record.
-OWNER_KINDS = INSTRUCTION_KINDS | {Kind.PREFERENCE}
+OWNER_KINDS = INSTRUCTION_KINDS | {NoteKind.PREFERENCE}
 
 #: States of notes that are no longer in use; recall finds only the archived ones of them.
-HIDDEN_STATES = frozenset({State.ARCHIVED, State.DEPRECATED, State.QUARANTINED})
+HIDDEN_STATES = frozenset({NoteState.ARCHIVED, NoteState.DEPRECATED, NoteState.QUARANTINED})
 
 #: States in which a note stands for nothing: it replaces none, and nothing is made of it unasked.
-CLOSED_STATES = HIDDEN_STATES | {State.UNREADABLE}
+CLOSED_STATES = HIDDEN_STATES | {NoteState.UNREADABLE}
 
 #: The states from the one that lets a note do most to the one that lets it do least.
 _BY_RESTRICTION = (
-    State.ACTIVE,
-    State.STALE,
-    State.CANDIDATE,
-    State.UNREADABLE,
-    State.ARCHIVED,
-    State.DEPRECATED,
-    State.QUARANTINED,
+    NoteState.ACTIVE,
+    NoteState.STALE,
+    NoteState.CANDIDATE,
+    NoteState.UNREADABLE,
+    NoteState.ARCHIVED,
+    NoteState.DEPRECATED,
+    NoteState.QUARANTINED,
 )
 
 #: What each state's relevance is multiplied by: doubtful memories rank lower.
 STATE_WEIGHT = {
-    State.STALE: 0.7,
-    State.CANDIDATE: 0.9,
-    State.ARCHIVED: 0.9,
-    State.UNREADABLE: 0.7,
+    NoteState.STALE: 0.7,
+    NoteState.CANDIDATE: 0.9,
+    NoteState.ARCHIVED: 0.9,
+    NoteState.UNREADABLE: 0.7,
 }
 
 #: Where a note may go from each state. Each step has its way back, so the table is symmetric:
 #: candidate - active - stale - archived in a row, deprecated beside the first three, quarantined
 #: beside all.
-TRANSITIONS: dict[State, frozenset[State]] = {
-    State.CANDIDATE: frozenset({State.ACTIVE, State.DEPRECATED, State.QUARANTINED}),
-    State.ACTIVE: frozenset({State.CANDIDATE, State.STALE, State.DEPRECATED, State.QUARANTINED}),
-    State.STALE: frozenset({State.ACTIVE, State.ARCHIVED, State.DEPRECATED, State.QUARANTINED}),
-    State.ARCHIVED: frozenset({State.STALE, State.QUARANTINED}),
-    State.DEPRECATED: frozenset({State.CANDIDATE, State.ACTIVE, State.STALE, State.QUARANTINED}),
-    State.QUARANTINED: frozenset(State) - {State.QUARANTINED},
-    State.UNREADABLE: frozenset({State.QUARANTINED}),
+TRANSITIONS: dict[NoteState, frozenset[NoteState]] = {
+    NoteState.CANDIDATE: frozenset({NoteState.ACTIVE, NoteState.DEPRECATED, NoteState.QUARANTINED}),
+    NoteState.ACTIVE: frozenset(
+        {NoteState.CANDIDATE, NoteState.STALE, NoteState.DEPRECATED, NoteState.QUARANTINED}
+    ),
+    NoteState.STALE: frozenset(
+        {NoteState.ACTIVE, NoteState.ARCHIVED, NoteState.DEPRECATED, NoteState.QUARANTINED}
+    ),
+    NoteState.ARCHIVED: frozenset({NoteState.STALE, NoteState.QUARANTINED}),
+    NoteState.DEPRECATED: frozenset(
+        {NoteState.CANDIDATE, NoteState.ACTIVE, NoteState.STALE, NoteState.QUARANTINED}
+    ),
+    NoteState.QUARANTINED: frozenset(NoteState) - {NoteState.QUARANTINED},
+    NoteState.UNREADABLE: frozenset({NoteState.QUARANTINED}),
 }
 
 
@@ -102,36 +108,36 @@ class Mover(NamedTuple):
     may_instruct: bool
 
 
-def parse_kind(text: str) -> Kind:
+def parse_kind(text: str) -> NoteKind:
     """Return the kind that `text` names.
 
     Raises:
         RefusedError: no kind has that name.
     """
-    return Kind(_member(text, [kind.value for kind in Kind], "kind"))
+    return NoteKind(_member(text, [kind.value for kind in NoteKind], "kind"))
 
 
-def parse_state(text: str, *, to_find: bool = False) -> State:
+def parse_state(text: str, *, to_find: bool = False) -> NoteState:
     """Return the state that `text` names: one that a note may be given, or one `to_find` notes.
 
     Raises:
         RefusedError: no state has that name.
     """
-    names = [state.value for state in State if to_find or state is not State.UNREADABLE]
-    return State(_member(text, names, "state"))
+    names = [state.value for state in NoteState if to_find or state is not NoteState.UNREADABLE]
+    return NoteState(_member(text, names, "state"))
 
 
 def is_proposal(kind: str, state: str) -> bool:
     """Tell whether a note is a preference that waits for the owner's word."""
-    return kind == Kind.PREFERENCE and state == State.CANDIDATE
+    return kind == NoteKind.PREFERENCE and state == NoteState.CANDIDATE
 
 
-def is_more_restricted(state: State, than: State) -> bool:
+def is_more_restricted(state: NoteState, than: NoteState) -> bool:
     """Tell whether a state lets a note do less than another."""
     return _BY_RESTRICTION.index(state) > _BY_RESTRICTION.index(than)
 
 
-def most_restricted(*states: State) -> State:
+def most_restricted(*states: NoteState) -> NoteState:
     """Return the state that lets a note do least."""
     return max(states, key=_BY_RESTRICTION.index)
 
@@ -142,10 +148,10 @@ def rank_state(name: str) -> int:
     No name is `active`.
     """
     known = {state.value: rank for rank, state in enumerate(_BY_RESTRICTION)}
-    return known.get(name or State.ACTIVE.value, known[State.UNREADABLE.value])
+    return known.get(name or NoteState.ACTIVE.value, known[NoteState.UNREADABLE.value])
 
 
-def check_promotion(path: str, state: State) -> None:
+def check_promotion(path: str, state: NoteState) -> None:
     """Allow candidate, active or stale notes to be promoted to active.
 
     Raises:
@@ -159,7 +165,7 @@ def check_promotion(path: str, state: State) -> None:
 
 
 def check_transition(
-    path: str, kind: Kind, before: State, after: State, is_pinned: bool, mover: Mover
+    path: str, kind: NoteKind, before: NoteState, after: NoteState, is_pinned: bool, mover: Mover
 ) -> None:
     """Allow a step of the table above; what is pinned or quarantined only a person moves.
 
@@ -170,15 +176,15 @@ def check_transition(
         RefusedError: the step is none, or not this mover's.
     """
     if after not in TRANSITIONS[before]:
-        names = ", ".join(state.value for state in State if state in TRANSITIONS[before])
+        names = ", ".join(state.value for state in NoteState if state in TRANSITIONS[before])
         raise RefusedError(f"{path}: {before} notes cannot become {after}; only {names}")
     if not mover.is_machine:
         return
     if is_pinned:
         raise RefusedError(f"{path}: pinned, so only a person moves it; unpin it first")
-    if before is State.QUARANTINED:
+    if before is NoteState.QUARANTINED:
         raise RefusedError(f"{path}: quarantined, so only a person lets it out")
-    if kind in OWNER_KINDS and State.ACTIVE in {before, after} and not mover.may_instruct:
+    if kind in OWNER_KINDS and NoteState.ACTIVE in {before, after} and not mover.may_instruct:
         raise RefusedError(
             f"{path}: a {kind} is moved by a person, or by an agent under promoters in "
             "vaultmem.yaml"

@@ -89,14 +89,14 @@ class SpeakerRole(StrEnum):
     AGENT = "agent"
 
 
-class Standing(NamedTuple):
+class PreferenceSentence(NamedTuple):
     """A sentence that is a standing wish, and what it is about; "" if that is everything."""
 
     text: str
     about: str
 
 
-def find_standing(text: str, speaker: SpeakerRole) -> tuple[Standing, ...]:
+def find_standing(text: str, speaker: SpeakerRole) -> tuple[PreferenceSentence, ...]:
     """Return the standing wishes in a text, in their order, each once.
 
     In what looks like a document, an order counts only where it speaks of "me". Of an agent's
@@ -109,11 +109,11 @@ def find_standing(text: str, speaker: SpeakerRole) -> tuple[Standing, ...]:
     prose = _QUOTED.sub("", _drop_tagged(_FENCED.sub("", text)))
     plain = _HEADING.sub("", prose)
     is_document = plain != prose or len(plain.split()) > _LONGEST
-    found: dict[str, Standing] = {}
+    found: dict[str, PreferenceSentence] = {}
     for sentence in _join_abbreviated(split_sentences(plain)):
         told = " ".join(_drop_item(sentence).split())
         if _is_standing(told, speaker, is_document):
-            found.setdefault(_even(told), Standing(told, find_topic(told)))
+            found.setdefault(_even(told), PreferenceSentence(told, find_topic(told)))
     return tuple(found.values())
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from vaultmem.core.text.patterns import compile_later
-from vaultmem.core.transcripts.event import is_worth_telling, format_command
+from vaultmem.core.transcripts.event import format_command, is_worth_telling
 
 _SEPARATOR = compile_later(r"\s*(?:&&|\|\||;|\n)\s*")
 _FOLDER = compile_later(r"(?<![\w./~-])(?:[\w.~-]*/)+(?=[\w.-]+)")

@@ -17,17 +17,17 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from vaultmem.core.secrets.scan import mask_secrets
-from vaultmem.core.text.display import pluralize, one_line
+from vaultmem.core.text.display import one_line, pluralize
 from vaultmem.errors import VaultError
-from vaultmem.hub.git_requests import Admitted, GitRequest
-from vaultmem.hub.guests import Guests, read_token, warn_of_end
-from vaultmem.services.hub.grants import Grant, may, build_pusher_environment
+from vaultmem.hub.git_requests import Authorization, GitRequest
+from vaultmem.hub.guests import Principals, read_token, warn_of_end
+from vaultmem.services.hub.grants import Grant, build_pusher_environment, may
 from vaultmem.services.hub.grants import GrantScope as Right
 from vaultmem.services.hub.hub_folder import AuditEntry, Hub, record
 from vaultmem.web.access import Gate, is_asked_by, read_cookie
 from vaultmem.web.page_requests import refuse, wants_page
 from vaultmem.web.rendering import BrowserVisit, Site, Visitor, Visits, render_page
-from vaultmem.workers import Guest
+from vaultmem.workers import HubPrincipal
 
 # What callers asked of a hub and what they were refused, written into its audit log.
 
@@ -49,7 +49,7 @@ class RequestLog:
         self._dropped: Counter[str] = Counter()
 
     def add_question(
-        self, vaults: Sequence[str], guest: Guest, operation: str, answer: object
+        self, vaults: Sequence[str], guest: HubPrincipal, operation: str, answer: object
     ) -> None:
         """Write that a question was asked, and how many notes answer it.
 
@@ -60,7 +60,7 @@ class RequestLog:
         self._record(guest, "ask", vaults, "done", details)
 
     def add_refusal(
-        self, vaults: Sequence[str], guest: Guest, what: str, operation: str, why: object
+        self, vaults: Sequence[str], guest: HubPrincipal, what: str, operation: str, why: object
     ) -> None:
         """Write that a request was refused, if this token has few such rows; count it if not.
 
@@ -81,7 +81,12 @@ class RequestLog:
         self._record(guest, what, vaults, "refused", {"operation": operation, "refused": refused})
 
     def _record(
-        self, guest: Guest, what: str, vaults: Sequence[str], outcome: str, details: dict[str, Any]
+        self,
+        guest: HubPrincipal,
+        what: str,
+        vaults: Sequence[str],
+        outcome: str,
+        details: dict[str, Any],
     ) -> None:
         who = guest.name, guest.id, guest.origin
         record(self._hub, AuditEntry(time.time(), *who, what, tuple(vaults), outcome, details))
@@ -132,10 +137,12 @@ class HubSite(NamedTuple):
         return request.client.host if request.client else ""
 
 
-class HubGate(Gate):
+class HubAuth(Gate):
     """Lets in who has a token, and writes into the request's state whose it is."""
 
-    def __init__(self, app: ASGIApp, hub_site: HubSite, guests: Guests, log: RequestLog) -> None:
+    def __init__(
+        self, app: ASGIApp, hub_site: HubSite, guests: Principals, log: RequestLog
+    ) -> None:
         super().__init__(app, hub_site.site, Visits())
         self._hub_site = hub_site
         self._guests = guests
@@ -188,25 +195,25 @@ class HubGate(Gate):
         except VaultError:  # Grants that cannot be read let nobody in.
             return False
 
-    async def admit(self, request: Request, asked: GitRequest) -> Admitted:
+    async def admit(self, request: Request, asked: GitRequest) -> Authorization:
         """Say whether git's client may do what it asks."""
         if not is_asked_by(self._site.hosts, request):
-            return Admitted(status=421, told="this is not served under that name")
+            return Authorization(status=421, told="this is not served under that name")
         token = read_token(request, "basic", "bearer")
         grant, problem = await to_thread.run_sync(self._try, request, token)
         if grant is None:
-            return Admitted(status=problem[0], told=problem[1])
+            return Authorization(status=problem[0], told=problem[1])
         origin = self._hub_site.find_address(request)
         status, told = _find_problem(grant, asked)
         if status:
             guest, what = (
-                Guest(grant.name, grant.id, origin=origin),
+                HubPrincipal(grant.name, grant.id, origin=origin),
                 "push" if asked.writes else "fetch",
             )
             vaults = [asked.vault] if asked.vault else []
             await to_thread.run_sync(self._log.add_refusal, vaults, guest, what, "git", told)
-            return Admitted(status=status, told=told)
-        return Admitted(grant, build_pusher_environment(self._guests.hub, grant, origin))
+            return Authorization(status=status, told=told)
+        return Authorization(grant, build_pusher_environment(self._guests.hub, grant, origin))
 
     def _find_grant(self, request: Request) -> _Found:
         """Return who asks, by a token or a cookie; else why nobody is known."""

@@ -83,7 +83,7 @@ class GitRequest(NamedTuple):
         return self.service == _WRITE
 
 
-class Admitted(NamedTuple):
+class Authorization(NamedTuple):
     """Who may ask what they asked, and what the repository's check is told; else why they may not.
 
     A refusal is a status and its words.
@@ -96,7 +96,7 @@ class Admitted(NamedTuple):
 
 
 #: Says who asks, and whether they may.
-Admit = Callable[[Request, GitRequest], Awaitable[Admitted]]
+Admit = Callable[[Request, GitRequest], Awaitable[Authorization]]
 
 
 class _Exchange(NamedTuple):

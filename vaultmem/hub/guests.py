@@ -35,7 +35,7 @@ from vaultmem.services.hub.hub_folder import AuditEntry, Hub, PushLimits, RefUpd
 from vaultmem.storage.git.maintenance import PackLimits, find_excess
 from vaultmem.storage.git.remote import ENDS_HEADER
 from vaultmem.web.rendering import Visitor
-from vaultmem.workers import Guest
+from vaultmem.workers import HubPrincipal
 
 #: Seconds for which a cookie counts.
 LIFETIME = 30 * 86_400
@@ -48,7 +48,7 @@ _WRONG = 20
 _MINUTE = 60.0
 
 
-class Guests:
+class Principals:
     """Knows by the hub's grants who asks; what it remembers of them counts while these stay."""
 
     def __init__(self, hub: Hub, now: Callable[[], float] = time.time) -> None:
@@ -155,7 +155,7 @@ def make_visitor(grant: Grant, vault: str, origin: str) -> Visitor:
     lands = may(grant, vault, GrantScope.WRITE)
     mail = grant.emails[0] if grant.emails else ""
     is_agent = grant.kind is GrantKind.AGENT
-    guest = Guest(
+    guest = HubPrincipal(
         grant.name,
         grant.id,
         "" if is_agent else mail if "<" in mail else f"{grant.name} <{mail}>",

@@ -25,13 +25,20 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Receive, Scope, Send
 
-from vaultmem.errors import BusyError, RefusedError
-from vaultmem.hub.gate import HubGate, HubSite, RequestLog
+from vaultmem.errors import LockTimeoutError, RefusedError
+from vaultmem.hub.gate import HubAuth, HubSite, RequestLog
 from vaultmem.hub.git_requests import BASE as GIT
 from vaultmem.hub.git_requests import GitApp
-from vaultmem.hub.guests import Guests, make_visitor
-from vaultmem.hub.overall import ROUTES, Overall, build_overall, show_vaults, sign_in, sign_out
-from vaultmem.hub.pool_workers import Doorkeeper, HubPool
+from vaultmem.hub.guests import Principals, make_visitor
+from vaultmem.hub.overall import (
+    ROUTES,
+    CrossVaultQueries,
+    build_overall,
+    show_vaults,
+    sign_in,
+    sign_out,
+)
+from vaultmem.hub.pool_workers import HubPool, WriteGuard
 from vaultmem.hub.vault_apps import BASE, MCP_PATH, VaultApps, keep, make_caller
 from vaultmem.mcp_server.run import McpPlace
 from vaultmem.serve.http import AsyncThread, ListenAddress, Port
@@ -69,14 +76,14 @@ class HubFront:
         self._hub = hub
         self._site = site = hub_site.site
         log = RequestLog(hub)
-        self._overall = Overall(hub, find_pool, log, site.environment)
-        doorkeeper = None if with_git else Doorkeeper(hub)
+        self._overall = CrossVaultQueries(hub, find_pool, log, site.environment)
+        doorkeeper = None if with_git else WriteGuard(hub)
         self._vaults = VaultApps(hub, site, find_pool, log, doorkeeper)
         self._agents: OrderedDict[str, McpPlace] = OrderedDict()
         self._find_pool = find_pool
-        guests = Guests(hub)
+        guests = Principals(hub)
         self._own = self._make_own(guests)
-        self._gate = HubGate(self._split, hub_site, guests, log)
+        self._gate = HubAuth(self._split, hub_site, guests, log)
         self._git = GitApp(hub, self._gate.admit, self._vaults.notice) if with_git else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -101,7 +108,7 @@ class HubFront:
         else:
             await self._own(scope, receive, send)
 
-    def _make_own(self, guests: Guests) -> Starlette:
+    def _make_own(self, guests: Principals) -> Starlette:
         app = Starlette(
             routes=[
                 Route("/", show_vaults),
@@ -200,12 +207,12 @@ class HubServer:
         """
         try:
             self._ends.enter_context(hold_lock(self._hub.folder / "serve.lock", 0.0))
-        except BusyError:
+        except LockTimeoutError:
             told = "another process serves this hub; end that one first"
             raise RefusedError(f"{self._hub.folder}: {told}") from None
         with_git = find_pool is None
         if find_pool is None:
-            self._ends.callback(Sweeper(self._hub).stop)
+            self._ends.callback(LockCleaner(self._hub).stop)
             own = HubPool(self._hub)
             self._ends.callback(own.close)
             find_pool = own.find
@@ -245,7 +252,7 @@ _PAUSE, _REST = 10.0, 100
 _INCOMING = "objects/*incoming-*"
 
 
-class Sweeper:
+class LockCleaner:
     """Looks from time to time, in a thread of its own, until it is stopped."""
 
     def __init__(self, hub: Hub) -> None:

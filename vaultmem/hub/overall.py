@@ -16,7 +16,7 @@ from vaultmem.core.packs.division import describe_missing
 from vaultmem.core.text.json_values import as_plain
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.hub.gate import RequestLog
-from vaultmem.hub.guests import LIFETIME, Guests, make_visitor
+from vaultmem.hub.guests import LIFETIME, Principals, make_visitor
 from vaultmem.hub.pool_workers import PoolWorkers, read_caller
 from vaultmem.hub.vault_apps import BASE as VAULTS
 from vaultmem.hub.vault_apps import make_caller
@@ -33,18 +33,18 @@ from vaultmem.operations.finding import (
 )
 from vaultmem.operations.schemas import text
 from vaultmem.services.fleet.clone import VaultStats
-from vaultmem.services.fleet.pool import Each, Pool, PoolAnswer
+from vaultmem.services.fleet.pool import PerVaultResults, Pool, PoolAnswer
 from vaultmem.services.hub.grants import Grant, GrantScope, may
 from vaultmem.services.hub.hub_folder import Hub
 from vaultmem.services.packs.build import AskPack, PackAnswer
-from vaultmem.services.search.run_query import Ask, QueryResult, describe_match_strength
+from vaultmem.services.search.run_query import Query, QueryResult, describe_match_strength
 from vaultmem.services.search.vault_set import VaultSet
 from vaultmem.storage.user_files import is_vault_name
 from vaultmem.web.api.routes import read_given
 from vaultmem.web.page_requests import answers, read_count, read_form
 from vaultmem.web.pages.search_page import ShownHit, show_hit
 from vaultmem.web.rendering import Site, render_page
-from vaultmem.workers import Caller, Guest, Work
+from vaultmem.workers import Caller, HubPrincipal, Work
 
 if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
@@ -66,7 +66,7 @@ _COUNTED = 100
 _SOON = 3.0
 
 
-class Overall:
+class CrossVaultQueries:
     """Asks the vaults of a pool in somebody's name, and lets it be heard."""
 
     def __init__(
@@ -124,18 +124,18 @@ class Overall:
         why: object,
     ) -> None:
         """Write into the audit log that a caller was refused something."""
-        guest = Guest(grant.name, grant.id, origin=origin)
+        guest = HubPrincipal(grant.name, grant.id, origin=origin)
         named = [each for each in vaults if is_vault_name(each)]
         await to_thread.run_sync(self._log.add_refusal, named, guest, what, operation, why)
 
-    async def count(self, grant: Grant) -> Each[VaultStats]:
+    async def count(self, grant: Grant) -> PerVaultResults[VaultStats]:
         """Return how each vault is that somebody may read; nothing of more than a hundred."""
         names = self.list_names(grant)
         if not 0 < len(names) <= _COUNTED:
-            return Each({}, {})
+            return PerVaultResults({}, {})
         return await to_thread.run_sync(self._count, names)
 
-    def _count(self, names: list[str]) -> Each[VaultStats]:
+    def _count(self, names: list[str]) -> PerVaultResults[VaultStats]:
         pool = self._find_pool()
         found = pool.stats(names, _PATIENCE)
         if unknown := [name for name, each in found.results.items() if not each.commit]:
@@ -144,7 +144,7 @@ class Overall:
         return found
 
     async def recall(
-        self, grant: Grant, asked: Ask, wanted: Iterable[str], origin: str
+        self, grant: Grant, asked: Query, wanted: Iterable[str], origin: str
     ) -> PoolAnswer[QueryResult]:
         """Return what answers a question, of all these vaults as of one."""
         given = (grant, asked, wanted, origin)
@@ -164,7 +164,7 @@ class Overall:
         ask: Callable[..., Any],
         operation: str,
         grant: Grant,
-        asked: Ask | AskPack,
+        asked: Query | AskPack,
         wanted: Iterable[str],
         origin: str,
     ) -> Any:
@@ -194,7 +194,7 @@ _INSTEAD = "name one vault's own address for this: /v/NAME/mcp"
 
 
 def build_overall(
-    overall: Overall, grant: Grant, find_vault: FindVault, subscribers: Subscribers
+    overall: CrossVaultQueries, grant: Grant, find_vault: FindVault, subscribers: Subscribers
 ) -> Server[Any]:
     """Return a server for somebody, of all vaults that they may read."""
     from vaultmem.mcp_server.tool_server import TOOLS, build_with
@@ -237,9 +237,9 @@ def _offer(tool: Tool) -> Tool:
 
 
 async def _recall(
-    overall: Overall, grant: Grant, given: dict[str, Any]
+    overall: CrossVaultQueries, grant: Grant, given: dict[str, Any]
 ) -> tuple[str, dict[str, Any]]:
-    from vaultmem.mcp_server.search_tools import fit_hits, read_recall, describe_hits
+    from vaultmem.mcp_server.search_tools import describe_hits, fit_hits, read_recall
     from vaultmem.operations.declaration import BUDGET
     from vaultmem.operations.finding import make_ask
 
@@ -251,7 +251,7 @@ async def _recall(
 
 
 async def _pack(
-    overall: Overall, grant: Grant, given: dict[str, Any]
+    overall: CrossVaultQueries, grant: Grant, given: dict[str, Any]
 ) -> tuple[str, dict[str, Any]]:
     from vaultmem.mcp_server.search_tools import format_pack_answer
     from vaultmem.operations.declaration import read_request
@@ -299,7 +299,7 @@ def find_scope(grant: Grant, name: str) -> GrantScope:
 
 async def list_vaults(request: Request) -> list[VaultRow]:
     """Return the vaults that whoever asks may read, and how they are."""
-    overall: Overall = request.app.state.overall
+    overall: CrossVaultQueries = request.app.state.overall
     grant: Grant = request.state.grant
     found = await overall.count(grant)
     return [
@@ -316,14 +316,14 @@ async def list_vaults(request: Request) -> list[VaultRow]:
 @answers
 async def show_vaults(request: Request) -> Response:
     """Show the vaults that somebody may read, or what answers a question in all of them."""
-    overall: Overall = request.app.state.overall
+    overall: CrossVaultQueries = request.app.state.overall
     query = request.query_params.get("q", "")[:1_000]
     hits: list[ShownHit] = []
     doubts: list[str] = []
     rows: list[VaultRow] = []
     has_more, offset = False, read_count(request.query_params.get("offset", ""), _FURTHEST) or 0
     if query.strip():
-        asked = Ask(query, _LIMIT, offset, suggests=True, waits=False, counts=False)
+        asked = Query(query, _LIMIT, offset, suggests=True, waits=False, counts=False)
         found = await overall.recall(request.state.grant, asked, (), "page")
         hits, has_more = list(map(show_hit, found.answer.hits)), found.answer.has_more
         doubts = describe_match_strength(found.answer)
@@ -349,7 +349,7 @@ async def sign_in(request: Request) -> Response:
     """Ask for a token, and let a browser in that shows one."""
     if request.method == "GET":
         return _ask_for_token(request, 200, "")
-    guests: Guests = request.app.state.guests
+    guests: Principals = request.app.state.guests
     site: Site = request.app.state.site
     token = (await read_form(request)).get("token", "").strip()
     grant = await to_thread.run_sync(guests.find, token)
@@ -398,7 +398,9 @@ async def show_list(request: Request) -> Response:
     return JSONResponse(as_plain({"vaults": rows}))
 
 
-async def _recall_page(overall: Overall, request: Request, given: Given) -> dict[str, Any]:
+async def _recall_page(
+    overall: CrossVaultQueries, request: Request, given: Given
+) -> dict[str, Any]:
     asked = read_request(Recall, given)
     _check_project(asked.project)
     found = await overall.recall(request.state.grant, make_ask(asked), asked.vaults, "api")
@@ -407,7 +409,7 @@ async def _recall_page(overall: Overall, request: Request, given: Given) -> dict
     return {**answer_data(found.answer._replace(shown=shown)), "missing": found.missing}
 
 
-async def _pack_page(overall: Overall, request: Request, given: Given) -> dict[str, Any]:
+async def _pack_page(overall: CrossVaultQueries, request: Request, given: Given) -> dict[str, Any]:
     asked = read_request(PackRequest, given)
     _check_project(asked.project)
     found = await overall.pack(request.state.grant, make_pack_ask(asked), asked.vaults, "api")
@@ -430,7 +432,7 @@ def _make_route(operation: Operation) -> Route:
     @answers
     async def endpoint(request: Request) -> Response:
         given = await read_given(operation, request)
-        overall: Overall = request.app.state.overall
+        overall: CrossVaultQueries = request.app.state.overall
         return JSONResponse(as_plain(await ask(overall, request, given)))
 
     return Route(BASE + operation.path, endpoint, methods=[operation.method])

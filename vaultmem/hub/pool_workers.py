@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from anyio import to_thread
 
-from vaultmem.errors import FaultError, ForbiddenError, RefusedError, VaultError
+from vaultmem.errors import ForbiddenError, RefusedError, SystemFailureError, VaultError
 from vaultmem.hub.gate import RequestLog, describe_reason
 from vaultmem.services.fleet.clone import VaultSource
 from vaultmem.services.fleet.pool import Lane, LocalPool, Pool
@@ -26,12 +26,12 @@ from vaultmem.services.hub.hub_folder import AuditEntry, Hub, RefUpdate, read_hu
 from vaultmem.services.hub.repositories import list_repositories
 from vaultmem.services.hub.writing import HubWriteResult, move_ref, write_checked
 from vaultmem.vault import Vault, VaultSettings, find_user_folders
-from vaultmem.workers import Caller, Guest, Work, Workers, in_session
+from vaultmem.workers import Caller, HubPrincipal, Work, Workers, in_session
 
 Result = TypeVar("Result")
 
 
-class Doorkeeper:
+class WriteGuard:
     """Has writes to vaults checked whose remotes are not the hub's: these have no door."""
 
     def __init__(self, hub: Hub) -> None:
@@ -43,7 +43,7 @@ class Doorkeeper:
         name: str,
         work: Work[Result],
         settings: VaultSettings,
-        guest: Guest,
+        guest: HubPrincipal,
         branch: str,
         operation: str,
     ) -> Future[Result]:
@@ -72,7 +72,7 @@ class Doorkeeper:
         return told
 
     def _end(
-        self, name: str, guest: Guest, told: Future[Any], done: Future[HubWriteResult]
+        self, name: str, guest: HubPrincipal, told: Future[Any], done: Future[HubWriteResult]
     ) -> None:
         """Put on record what came of a write, and tell whoever asked for it."""
         error = done.exception()
@@ -83,7 +83,7 @@ class Doorkeeper:
         except Exception as fault:  # noqa: BLE001  Whoever asked is told.
             came = written.error or "written"
             written = HubWriteResult(
-                error=FaultError(str(fault), f"{came}; and that could not be logged")
+                error=SystemFailureError(str(fault), f"{came}; and that could not be logged")
             )
         if written.error:
             told.set_exception(written.error)
@@ -91,7 +91,7 @@ class Doorkeeper:
             told.set_result(written.done)
 
     def _record(
-        self, name: str, guest: Guest, what: str, outcome: str, details: Mapping[str, Any]
+        self, name: str, guest: HubPrincipal, what: str, outcome: str, details: Mapping[str, Any]
     ) -> None:
         who = guest.name, guest.id, guest.origin
         record(self._hub, AuditEntry(time.time(), *who, what, (name,), outcome, details))
@@ -131,7 +131,7 @@ class PoolWorkers(Workers):
         name: str,
         log: RequestLog,
         changed: Callable[[], None],
-        doorkeeper: Doorkeeper | None,
+        doorkeeper: WriteGuard | None,
         hub: Hub,
     ) -> None:
         self.root = Path(name)
@@ -232,7 +232,7 @@ def read_caller(caller: Caller) -> VaultSettings:
     return settings
 
 
-def choose_branch(guest: Guest, ref: str) -> str:
+def choose_branch(guest: HubPrincipal, ref: str) -> str:
     """Return the branch that a guest writes on who names this one, "" for the vault's own.
 
     Raises:

@@ -18,7 +18,7 @@ from starlette.types import Receive, Scope, Send
 
 from vaultmem.hub.gate import RequestLog
 from vaultmem.hub.guests import make_visitor
-from vaultmem.hub.pool_workers import Doorkeeper, PoolWorkers
+from vaultmem.hub.pool_workers import PoolWorkers, WriteGuard
 from vaultmem.mcp_server.run import McpPlace, build_later
 from vaultmem.services.fleet.pool import Pool
 from vaultmem.services.hub.grants import Grant, may
@@ -30,7 +30,7 @@ from vaultmem.web.background_jobs import Events
 from vaultmem.web.page_requests import refuse
 from vaultmem.web.rendering import BELOW, Site, Visitor
 from vaultmem.web.web_app import create_pages
-from vaultmem.workers import Caller, Guest
+from vaultmem.workers import Caller, HubPrincipal
 
 #: Below what address the vaults are.
 BASE = "/v/"
@@ -64,7 +64,7 @@ class VaultApps:
         site: Site,
         find_pool: Callable[[], Pool],
         log: RequestLog,
-        doorkeeper: Doorkeeper | None,
+        doorkeeper: WriteGuard | None,
     ) -> None:
         self._hub = hub
         self._doorkeeper = doorkeeper
@@ -81,7 +81,7 @@ class VaultApps:
         name, place = _read_place(scope)
         if not name or name not in self._find_pool().names or not may(grant, name, Right.READ):
             told = "This hub has no such vault, or not for you."
-            guest = Guest(grant.name, grant.id, origin=_format_origin(unquote(place)))
+            guest = HubPrincipal(grant.name, grant.id, origin=_format_origin(unquote(place)))
             vaults = [name] if name else []
             await to_thread.run_sync(self._log.add_refusal, vaults, guest, "ask", "", told)
             await refuse(request, 404, told)(scope, receive, send)

@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import unquote
 
-from vaultmem.core.lifecycle import State
+from vaultmem.core.lifecycle import NoteState
 from vaultmem.core.notes.note import Note, parse_note
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.text.paths import is_note_path, parse_note_path
@@ -23,7 +23,7 @@ from vaultmem.services.memory.rename import rename_note
 from vaultmem.services.similarity.known import reject_quarantined
 from vaultmem.services.similarity.similar import SimilarityQuery
 from vaultmem.services.views.read_notes import read_note
-from vaultmem.services.views.update_index import update_index_nonblocking, sync_vault
+from vaultmem.services.views.update_index import sync_vault, update_index_nonblocking
 from vaultmem.vault import Vault
 
 ROOT = "/memories"
@@ -270,7 +270,7 @@ def _below(vault: Vault, path: PurePosixPath) -> list[NoteRecord]:
 
 
 def _visible(vault: Vault) -> list[NoteRecord]:
-    return [record for record in vault.view.records() if record.state != State.QUARANTINED]
+    return [record for record in vault.view.records() if record.state != NoteState.QUARANTINED]
 
 
 def _with_suffix(path: PurePosixPath) -> PurePosixPath:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from vaultmem.core.lifecycle import State
+from vaultmem.core.lifecycle import NoteState
 from vaultmem.core.notes.sections import describe_shortened
 from vaultmem.core.text.display import one_line
 from vaultmem.errors import RefusedError
@@ -14,9 +14,9 @@ from vaultmem.mcp_server.tool import (
     NOTE_BUDGET,
     Tool,
     ToolAnswer,
-    truncate_text,
     price,
     read_shown,
+    truncate_text,
     view_at_arguments,
 )
 from vaultmem.operations.declaration import LEAST, MOST, Front, describe, read_request
@@ -43,11 +43,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import PurePosixPath
 
-    from vaultmem.core.merging.text import Conflict, Loss
+    from vaultmem.core.merging.text import Conflict, DiscardedValue
     from vaultmem.services.changes.commit import CommitReport
     from vaultmem.services.memory.new_note import NoteUpdate
-    from vaultmem.services.memory.remember import Proposed, Remembered
-    from vaultmem.services.similarity.known import Nearby
+    from vaultmem.services.memory.remember import PreferenceProposal, RememberResult
+    from vaultmem.services.similarity.known import SimilarText
     from vaultmem.vault import Vault
 
 
@@ -58,11 +58,11 @@ def remember_tool(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
     return ToolAnswer("\n".join(_describe_remembered(done)), {"path": detail.pop("path")}, detail)
 
 
-def _describe_remembered(done: Remembered) -> list[str]:
+def _describe_remembered(done: RememberResult) -> list[str]:
     """Say where the memory is, and what is known that it repeats or contradicts."""
     word = "Known already" if done.outcome == "known" else "Remembered"
     lines = [f"{word}: {done.path} ({done.state})."]
-    if done.state == State.QUARANTINED and done.similar:
+    if done.state == NoteState.QUARANTINED and done.similar:
         from vaultmem.services.memory.remember import HELD
 
         lines.append(HELD)
@@ -81,7 +81,7 @@ def _describe_remembered(done: Remembered) -> list[str]:
     return [*lines, f"Hint: {describe_offer(done.offered)} in cites."] if done.offered else lines
 
 
-def _describe_replacing(each: Nearby, done: Remembered) -> str:
+def _describe_replacing(each: SimilarText, done: RememberResult) -> str:
     """Say how to say that a memory replaces a note, or a part of one that says more."""
     if not each.says_more:
         return "If it replaces that, say so: set superseded_by there with update_note."
@@ -89,7 +89,7 @@ def _describe_replacing(each: Nearby, done: Remembered) -> str:
     return f"It has more; if this part is replaced, set supersedes_part of {done.path} to {link}."
 
 
-def describe_proposed(proposed: Sequence[Proposed]) -> list[str]:
+def describe_proposed(proposed: Sequence[PreferenceProposal]) -> list[str]:
     """Say which standing wishes were found, and that only a person's word makes them count."""
     return [
         f"Proposed as a preference of the user's: {each.path}: {one_line(each.text)[:200]} "
@@ -168,7 +168,7 @@ def _change_state(vault: Vault, path: PurePosixPath, given: dict[str, Any]) -> s
     from vaultmem.services.views.read_notes import read_as_written, read_note
 
     state = parse_state(str(given.get("value")))
-    if (read_note(vault, path).state, state) == (State.CANDIDATE, State.ACTIVE):
+    if (read_note(vault, path).state, state) == (NoteState.CANDIDATE, NoteState.ACTIVE):
         raise RefusedError(f"{path}: promote makes a candidate active and trusted")
     change_state(vault, [str(path)], state, given.get("reason", ""))
     return read_as_written(view_at_arguments(vault, {}), path).blob
@@ -256,7 +256,7 @@ FORGET = Tool(
 
 def promote_tool(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
     """Make candidates active, in one commit; those of another branch are taken over first."""
-    from vaultmem.services.lifecycle.transition import promote_notes, describe_untrusted
+    from vaultmem.services.lifecycle.transition import describe_untrusted, promote_notes
 
     if source := given.get("from"):
         from vaultmem.services.merging.take import promote_from
@@ -333,7 +333,7 @@ def _merge(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
     return ToolAnswer("\n".join(lines), detail={**_moved(""), **data, **told})
 
 
-def _name_place(each: Conflict | Loss) -> str:
+def _name_place(each: Conflict | DiscardedValue) -> str:
     return one_line(f"{each.path}: {each.what}")
 
 

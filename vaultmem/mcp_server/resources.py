@@ -23,10 +23,10 @@ from vaultmem.mcp_server.session_tools import HeldSessions
 from vaultmem.mcp_server.tool_text import (
     NOTE,
     PACK,
+    describe_state,
     list_matches,
     list_page,
     render_resource,
-    describe_state,
 )
 from vaultmem.storage.watcher import EVERYTHING
 from vaultmem.workers import Work

@@ -11,10 +11,10 @@ from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.mcp_server.tool import (
     Tool,
     ToolAnswer,
-    truncate_text,
     fit_rows,
     price,
     read_shown,
+    truncate_text,
     view_at_arguments,
 )
 from vaultmem.operations import notes, usage_stats
@@ -425,10 +425,10 @@ def _trace(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
 
 def _belief(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
     """Recall as it would have been then."""
-    from vaultmem.services.search.run_query import Ask, run_query
+    from vaultmem.services.search.run_query import Query, run_query
 
     at, limit = _need(given, "at"), min(given.get("limit", 0), 50)
-    asked = Ask(_need(given, "query"), limit, at=at, counts=False)
+    asked = Query(_need(given, "query"), limit, at=at, counts=False)
     found = run_query(vault, asked, show_within(given.get("budget", BUDGET)))
     detail = [leave_out_text(hit_data(hit)) for hit, _ in found.shown]
     cut = len(found.shown) < len(found.hits)
@@ -467,10 +467,10 @@ def _review(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
 
 def _conflicts(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
     """List what two sides said differently, but for what is quarantined."""
-    from vaultmem.core.lifecycle import State
+    from vaultmem.core.lifecycle import NoteState
     from vaultmem.services.merging.text_conflicts import list_conflicts
 
-    found = [each for each in list_conflicts(vault) if each.state != State.QUARANTINED]
+    found = [each for each in list_conflicts(vault) if each.state != NoteState.QUARANTINED]
     kept = found[: given.get("limit", 20)]
     rows = [
         (
@@ -510,7 +510,7 @@ def _join(lines: Iterable[Line]) -> str:
 
 def _reference(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
     """List the sources of reference material, or the notes of one."""
-    from vaultmem.core.lifecycle import State
+    from vaultmem.core.lifecycle import NoteState
 
     seen, rows = view_at_arguments(vault, given), list[tuple[str, Any]]()
     if not given.get("source"):
@@ -519,7 +519,7 @@ def _reference(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
             rows.append((one_line(told), each))
         return _label_rows("sources", _answer(given, rows, "There is no reference material."))
     for note in notes.list_source_notes(seen, notes.SourceRequest(given["source"])).notes:
-        if note.state != State.QUARANTINED:
+        if note.state != NoteState.QUARANTINED:
             told = f"{note.path}  {note.tokens:,} tokens  {note.title}"
             rows.append((one_line(told), notes.record_data(note)))
     return _label_rows("notes", _answer(given, rows))
@@ -549,9 +549,9 @@ def _list_waiting(vault: Vault) -> Sequence[Proposal]:
 
 
 def _is_hidden(row: dict[str, Any]) -> bool:
-    from vaultmem.core.lifecycle import State
+    from vaultmem.core.lifecycle import NoteState
 
-    return any(note["state"] == State.QUARANTINED for note in row["notes"])
+    return any(note["state"] == NoteState.QUARANTINED for note in row["notes"])
 
 
 _ACTIONS: dict[str, Callable[[Vault, dict[str, Any]], ToolAnswer]] = {

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from vaultmem.core.lifecycle import State
+from vaultmem.core.lifecycle import NoteState
 from vaultmem.core.sessions.task import MIN_BUDGET
 from vaultmem.core.text.display import one_line
 from vaultmem.core.text.json_values import pick
@@ -28,7 +28,7 @@ from vaultmem.operations.schemas import answer, choice, text
 if TYPE_CHECKING:
     from vaultmem.core.sessions.session import Session, SessionFacts
     from vaultmem.core.sessions.task import Task
-    from vaultmem.services.sessions.begin import Begun
+    from vaultmem.services.sessions.begin import StartResult
     from vaultmem.services.sessions.search_turns import NumberedTurn
     from vaultmem.vault import Vault
 
@@ -77,7 +77,7 @@ def _fork(vault: Vault, asked: sessions.Fork, budget: int) -> ToolAnswer:
     return _describe_begun(vault, sessions.go_from(vault, asked), "", budget)
 
 
-def _describe_begun(vault: Vault, begun: Begun, before: str, budget: int) -> ToolAnswer:
+def _describe_begun(vault: Vault, begun: StartResult, before: str, budget: int) -> ToolAnswer:
     """Say which session is open now, and what it goes on from."""
     found = _tell("Began" if begun.is_new else "Open already:", begun.session)
     told = [found.text]
@@ -183,7 +183,7 @@ def _chain(vault: Vault, asked: session_views.Chain, budget: int) -> ToolAnswer:
 
 
 def _is_shown(facts: SessionFacts) -> bool:
-    return facts.state != State.QUARANTINED
+    return facts.state != NoteState.QUARANTINED
 
 
 def _format_rows(

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from vaultmem.core.lifecycle import State
+from vaultmem.core.lifecycle import NoteState
 from vaultmem.core.packs.pack_item import quote
 from vaultmem.core.text.display import escape_bytes
 from vaultmem.core.text.json_values import as_plain
@@ -108,7 +108,7 @@ def read_shown(vault: Vault, given: dict[str, Any]) -> FoundNote:
 
         seen, path = open_addressed(vault, path)
     found = get_suggested(view_at_arguments(seen, given), path, given.get("full", False))
-    if found.note.state == State.QUARANTINED:
+    if found.note.state == NoteState.QUARANTINED:
         raise RefusedError(
             f"{found.note.path}: quarantined, so it is not shown here; a person can read the file"
         )

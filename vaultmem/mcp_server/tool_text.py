@@ -15,7 +15,7 @@ from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 
 from vaultmem.errors import NoteNotFoundError
-from vaultmem.mcp_server.tool import Tool, truncate_text, append_stale_reason
+from vaultmem.mcp_server.tool import Tool, append_stale_reason, truncate_text
 from vaultmem.operations.declaration import MOST
 from vaultmem.storage.watch_socket import GOODBYE, LOST
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
-from vaultmem.core.lifecycle import CONFLICTED, Kind, State
+from vaultmem.core.lifecycle import CONFLICTED, NoteKind, NoteState
 from vaultmem.operations.declaration import Agent, Arg, Front
 
 if TYPE_CHECKING:
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
     from vaultmem.core.search.query import NoteFilter
 
-_KINDS = [each.value for each in Kind]
-_STATES = [*(each.value for each in State), CONFLICTED]
-_SHOWN_TO_AGENTS = sorted(each.value for each in State if each is not State.QUARANTINED)
+_KINDS = [each.value for each in NoteKind]
+_STATES = [*(each.value for each in NoteState), CONFLICTED]
+_SHOWN_TO_AGENTS = sorted(each.value for each in NoteState if each is not NoteState.QUARANTINED)
 
 #: Every session pays for each argument of a tool.
 _RARE = {Front.MCP: "an agent narrows down by kind, state, tag, folder, author and date"}
@@ -124,7 +124,7 @@ class Filters(NamedTuple):
         )
 
 
-def read_states(names: Iterable[str]) -> frozenset[State]:
+def read_states(names: Iterable[str]) -> frozenset[NoteState]:
     """Return the states of these names; that others say otherwise is none.
 
     Raises:

@@ -25,11 +25,11 @@ from vaultmem.operations.traces import anchors_data
 if TYPE_CHECKING:
     from datetime import date
 
-    from vaultmem.core.packs.pack_item import LeftOut, PackItem
+    from vaultmem.core.packs.pack_item import OmittedItem, PackItem
     from vaultmem.core.packs.pack_text import Pack
     from vaultmem.core.search.query import Hit
     from vaultmem.services.packs.build import AskPack, PackAnswer
-    from vaultmem.services.search.run_query import Ask, QueryResult, Show
+    from vaultmem.services.search.run_query import Query, QueryResult, Show
     from vaultmem.services.search.vault_set import TellProgress, VaultSet
     from vaultmem.vault import Vault
 
@@ -295,16 +295,16 @@ def _read_day(text: str) -> date | None:
     return parse_day(text) if text else None
 
 
-def make_ask(asked: Recall) -> Ask:
+def make_ask(asked: Recall) -> Query:
     """Return the question that is asked.
 
     Raises:
         RefusedError: a kind, a state or a date is none.
     """
-    from vaultmem.services.search.run_query import MOST_FITTING, Ask
+    from vaultmem.services.search.run_query import MOST_FITTING, Query
 
     only = asked.only.make_filter()
-    return Ask(
+    return Query(
         asked.query,
         asked.limit or (MOST_FITTING if asked.budget else 0),
         asked.offset,
@@ -319,13 +319,13 @@ def make_ask(asked: Recall) -> Ask:
 
 def _choose_states(asked: Recall) -> frozenset[Any]:
     """Return the states that are asked for; none stand for those that are always shown."""
-    from vaultmem.core.lifecycle import State
+    from vaultmem.core.lifecycle import NoteState
 
     named = read_states(asked.only.state)
     if not named and asked.include_archived:
-        named = frozenset(State) - {State.QUARANTINED}
+        named = frozenset(NoteState) - {NoteState.QUARANTINED}
     if asked.include_quarantined:
-        named = (named or frozenset(State) - {State.DEPRECATED}) | {State.QUARANTINED}
+        named = (named or frozenset(NoteState) - {NoteState.DEPRECATED}) | {NoteState.QUARANTINED}
     return named
 
 
@@ -443,7 +443,7 @@ def show_lines(asked: Recall) -> Show:
 
 
 def _list_lines(number: int, hit: Hit, explain: bool) -> Iterator[Line]:
-    from vaultmem.core.packs.pack_item import plain_label, format_related
+    from vaultmem.core.packs.pack_item import format_related, plain_label
     from vaultmem.core.packs.pack_text import label_hit
     from vaultmem.core.packs.passages import show_line
     from vaultmem.core.packs.warnings import describe_anchors
@@ -511,7 +511,7 @@ def pack_data(made: Pack) -> dict[str, Any]:
     }
 
 
-def _left_data(left: LeftOut) -> dict[str, Any]:
+def _left_data(left: OmittedItem) -> dict[str, Any]:
     """Return a section that was considered for a pack and is not in it."""
     return {
         **_place_data(left.hit),

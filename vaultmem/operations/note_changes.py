@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
-from vaultmem.core.lifecycle import State
+from vaultmem.core.lifecycle import NoteState
 from vaultmem.core.text.display import one_line
 from vaultmem.operations.declaration import Arg, Front, Line, Moment, Takes, declare, word
 from vaultmem.operations.lines import candidate_lines, commit_lines, report_lines
@@ -15,12 +15,12 @@ from vaultmem.operations.schemas import STRINGS, record, rows
 
 if TYPE_CHECKING:
     from vaultmem.services.changes.commit import CommitReport
-    from vaultmem.services.history.restore_note import Undone
-    from vaultmem.services.lifecycle.supersede import Supersession
-    from vaultmem.services.lifecycle.transition import Transition
+    from vaultmem.services.history.restore_note import UndoResult
+    from vaultmem.services.lifecycle.supersede import SupersedeResult
+    from vaultmem.services.lifecycle.transition import TransitionResult
     from vaultmem.vault import Vault
 
-_STATES = [each.value for each in State if each is not State.UNREADABLE]
+_STATES = [each.value for each in NoteState if each is not NoteState.UNREADABLE]
 
 NotePath = Annotated[str, word("The note: its path, or its name if that is enough.", 1)]
 Reason = Annotated[str, Arg("Reason, stored in the note and in git.", most=1_000, metavar="TEXT")]
@@ -33,7 +33,7 @@ def state_(
         str, Arg("active, stale, archived, quarantined ...", words=_STATES, takes=Takes.WORD)
     ],
     reason: Reason = "",
-) -> Transition:
+) -> TransitionResult:
     """Change the state of a note, and commit it.
 
     Candidate, active, stale, archived: one step at a time, forth or back; a candidate becomes
@@ -49,12 +49,12 @@ def state_(
     from vaultmem.services.lifecycle.transition import change_state
 
     wanted = parse_state(state)
-    if wanted is State.QUARANTINED and not reason:
+    if wanted is NoteState.QUARANTINED and not reason:
         raise RefusedError("say why it cannot be trusted: --reason TEXT")
     return change_state(vault, [path], wanted, reason)
 
 
-def state_lines(done: Transition, asked: Any) -> Iterator[Line]:
+def state_lines(done: TransitionResult, asked: Any) -> Iterator[Line]:
     """Yield the note that went to another state, and the commit."""
     for move in done.moves:
         yield Line(f"{move.after}  ", "yellow", f"{move.path}  (was {move.before})")
@@ -69,7 +69,7 @@ def supersede(
     by: Annotated[str, word("The note that holds instead.", 1, metavar="NEW")],
     part: Annotated[bool, Arg("Only what both speak of: the old note stays.")] = False,
     reason: Reason = "",
-) -> Supersession:
+) -> SupersedeResult:
     """Replace a note by another; each names the other.
 
     The old one is deprecated. With --part it stays for its other text, and packs show the new
@@ -83,7 +83,7 @@ def supersede(
     return supersede_note(vault, path, by, reason, part=part)
 
 
-def supersede_lines(done: Supersession, asked: Any) -> Iterator[Line]:
+def supersede_lines(done: SupersedeResult, asked: Any) -> Iterator[Line]:
     """Yield the note that no longer holds, the one that holds instead, and the commit."""
     became = "a part of it, so it stays" if asked.part else f"{done.before} to deprecated"
     yield Line("superseded  ", "yellow", f"{done.old}  ({became})")
@@ -129,7 +129,7 @@ def outcome_lines(report: CommitReport, _: Any) -> Iterator[Line]:
 def undo(
     vault: Vault,
     commit: Annotated[str, word("The commit, by its id, branch or tag.", 1, 200)],
-) -> Undone:
+) -> UndoResult:
     """Revert one commit, as a new commit.
 
     Nothing is taken back where a note of it was changed since.
@@ -142,7 +142,7 @@ def undo(
     return undo_commit(vault, commit)
 
 
-def undone_lines(done: Undone, _: Any) -> Iterator[Line]:
+def undone_lines(done: UndoResult, _: Any) -> Iterator[Line]:
     """Yield the commit that was made, and the notes that are as before."""
     yield from commit_lines(done.report.commits)
     short = done.commit.commit[:7]

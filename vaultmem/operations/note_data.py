@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from vaultmem.core.reference import PrimePlan
     from vaultmem.core.search.evaluation import Figure
     from vaultmem.services.changes.commit import CommitReport
-    from vaultmem.services.exchange.import_reference import Unpriming
+    from vaultmem.services.exchange.import_reference import RemovalPlan
     from vaultmem.services.history.blame import Blame, BlamedLine, NoteCommit, Trace
     from vaultmem.services.history.commits import Log
     from vaultmem.services.history.diff import FileOperation, ShownCommit, VaultDiff
     from vaultmem.services.history.explain import ChangeStep, Ground
-    from vaultmem.services.history.restore_note import Restored
-    from vaultmem.services.lifecycle.transition import Promotion, Transition
-    from vaultmem.services.memory.new_note import Unconfirmed
+    from vaultmem.services.history.restore_note import RestoreResult
+    from vaultmem.services.lifecycle.transition import PromoteResult, TransitionResult
+    from vaultmem.services.memory.new_note import UnconfirmResult
     from vaultmem.services.packs.evaluate import Bisected, Evaluation
     from vaultmem.services.packs.question_file import AddedQuestion
     from vaultmem.services.packs.receipts import Replay
@@ -53,13 +53,13 @@ def forgotten_json(
     }
 
 
-def unconfirmed_json(done: Unconfirmed) -> dict[str, Any]:
+def unconfirmed_json(done: UnconfirmResult) -> dict[str, Any]:
     """Return who no longer counts as having said a note again, and in which words they did."""
     told = pick(done, "path who=confirmation.who wording=confirmation.wording")
     return {**told, "commits": commits_json(done.report.commits)}
 
 
-def restored_json(done: Restored) -> dict[str, Any]:
+def restored_json(done: RestoreResult) -> dict[str, Any]:
     """Return a note that is again as it was in a commit."""
     told = pick(done, "path path_then? blob old_blob? commit changed=is_changed candidates")
     return {**told, "commits": commits_json(done.commits)}
@@ -71,7 +71,7 @@ def primed_json(source: str, plan: PrimePlan, *, is_dry: bool) -> dict[str, Any]
     return {**told, **pick(plan, "added changed removed kept")}
 
 
-def unprimed_json(plan: Unpriming, *, is_dry: bool) -> dict[str, Any]:
+def unprimed_json(plan: RemovalPlan, *, is_dry: bool) -> dict[str, Any]:
     """Return which notes of a source went or would go, and which stay."""
     return {"would_remove" if is_dry else "removed": plan.removed, "kept": plan.kept}
 
@@ -87,13 +87,13 @@ def commits_json(commits: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
     return [{"commit": commit, "subject": subject} for commit, subject in commits]
 
 
-def promoted_json(done: Promotion) -> dict[str, Any]:
+def promoted_json(done: PromoteResult) -> dict[str, Any]:
     """Return which notes are active now, which of them are on record, and the commits."""
     promoted = [{"path": path, "from": before, "to": "active"} for path, before in done.notes]
     return {"promoted": promoted, "trusted": done.trusted, **report_json(done.report)}
 
 
-def moved_json(done: Transition) -> dict[str, Any]:
+def moved_json(done: TransitionResult) -> dict[str, Any]:
     """Return which notes went to another state, and the commit."""
     moves = [{"path": m.path, "from": m.before, "to": m.after} for m in done.moves]
     return {"moved": moves, "commit": done.report.commit or None}

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-from vaultmem.core.lifecycle import Kind, State
+from vaultmem.core.lifecycle import NoteKind, NoteState
 from vaultmem.core.text.display import one_line
 from vaultmem.core.text.json_values import pick
 from vaultmem.core.text.paths import note_context
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from vaultmem.core.notes.record import NoteRecord
     from vaultmem.services.exchange.archives import WholeNote
     from vaultmem.services.exchange.import_reference import PrimedSource
-    from vaultmem.services.memory.remember import Proposed, Remembered
-    from vaultmem.services.similarity.known import Nearby
+    from vaultmem.services.memory.remember import PreferenceProposal, RememberResult
+    from vaultmem.services.similarity.known import SimilarText
     from vaultmem.services.views.read_notes import FoundNote
     from vaultmem.vault import Vault
 
@@ -230,9 +230,9 @@ def source_lines(found: SourceNotes, _: Any) -> Iterator[Line]:
         yield Line(f"{each.tokens:>7,}  {one_line(each.path)}  {one_line(each.title)}")
 
 
-_KINDS = [each.value for each in Kind]
+_KINDS = [each.value for each in NoteKind]
 #: States that a note can be given.
-_STATES = [each.value for each in State if each is not State.UNREADABLE]
+_STATES = [each.value for each in NoteState if each is not NoteState.UNREADABLE]
 
 
 class Remember(NamedTuple):
@@ -335,7 +335,7 @@ class Remember(NamedTuple):
     )
 
 
-def remember(vault: Vault, asked: Remember) -> Remembered:
+def remember(vault: Vault, asked: Remember) -> RememberResult:
     """Store a memory; the next query finds it.
 
     If a note already states the same, none is added. Similar notes are linked and named. With
@@ -356,7 +356,7 @@ def remember(vault: Vault, asked: Remember) -> Remembered:
         text=asked.text,
         title=asked.title,
         context=asked.context,
-        kind=parse_kind(asked.kind or Kind.SEMANTIC_FACT),
+        kind=parse_kind(asked.kind or NoteKind.SEMANTIC_FACT),
         state=parse_state(asked.state) if asked.state else None,
         tags=asked.tags,
         pinned=asked.pin,
@@ -392,7 +392,7 @@ def _choose_project(asked: Remember) -> str | None:
     return "" if asked.global_ or asked.project == "global" else asked.project or None
 
 
-def remembered_lines(done: Remembered, _: Any) -> Iterator[Line]:
+def remembered_lines(done: RememberResult, _: Any) -> Iterator[Line]:
     """Yield where a memory is, and what is known that is like it or against it."""
     is_known = done.outcome == "known"
     project = f", project {done.project}" if done.project else ""
@@ -429,7 +429,7 @@ def describe_end(day: str, option: str = "--valid-until ") -> str:
     return f"the text names an end; if it expires on {day}, remember it again with {option}{day}"
 
 
-def _list_similar(done: Remembered) -> Iterator[Line]:
+def _list_similar(done: RememberResult) -> Iterator[Line]:
     """Yield the notes that a memory is like: contradicted ones with both sides."""
     for each in done.similar:
         yield from nearby_lines(each)
@@ -442,7 +442,7 @@ def _list_similar(done: Remembered) -> Iterator[Line]:
         yield Line(f"If it replaces that: vaultmem supersede {part}{paths}")
 
 
-def nearby_lines(each: Nearby) -> Iterator[Line]:
+def nearby_lines(each: SimilarText) -> Iterator[Line]:
     """Yield a note that is like a text, and what it says differently."""
     word = "contradicts" if each.contradicts else "same" if each.is_same else "near"
     colour = "yellow" if each.contradicts else "dim"
@@ -456,7 +456,7 @@ def nearby_lines(each: Nearby) -> Iterator[Line]:
         yield Line(f"  {difference.kind}: {one_line(theirs)} there, {one_line(ours)} here")
 
 
-def proposed_lines(proposed: Sequence[Proposed]) -> Iterator[Line]:
+def proposed_lines(proposed: Sequence[PreferenceProposal]) -> Iterator[Line]:
     """Yield the standing wishes that were found, and the command by which they count."""
     for each in proposed:
         topic = f"  (about: {one_line(each.about)})" if each.about else ""

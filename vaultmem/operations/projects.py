@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-from vaultmem.core.text.display import pluralize, one_line
+from vaultmem.core.text.display import one_line, pluralize
 from vaultmem.core.text.json_values import pick
 from vaultmem.operations.declaration import (
     Arg,

@@ -38,8 +38,8 @@ from vaultmem.operations.sessions import (
 if TYPE_CHECKING:
     from vaultmem.core.sessions.restore_text import Restore
     from vaultmem.core.sessions.session import Session, SessionFacts
-    from vaultmem.core.sessions.turns import Tally
-    from vaultmem.services.sessions.close import Recovered
+    from vaultmem.core.sessions.turns import TranscriptPosition
+    from vaultmem.services.sessions.close import RecoveryResult
     from vaultmem.services.sessions.find_session import SessionChain, SessionStats
     from vaultmem.services.sessions.identify import SessionIdentity
     from vaultmem.vault import Vault
@@ -120,14 +120,14 @@ class ShownSession(NamedTuple):
     """A session, and what this machine has of its transcript."""
 
     session: Session
-    tally: Tally
+    tally: TranscriptPosition
 
 
 class ListedSessions(NamedTuple):
     """Sessions, and those that were recovered before they were listed."""
 
     sessions: Sequence[SessionFacts]
-    recovered: Sequence[Recovered] = ()
+    recovered: Sequence[RecoveryResult] = ()
 
 
 def show(vault: Vault, asked: ShowSession) -> ShownSession:
@@ -138,7 +138,7 @@ def show(vault: Vault, asked: ShowSession) -> ShownSession:
     Examples:
       vaultmem session show s-0431
     """
-    from vaultmem.services.sessions.find_session import get_session, add_machine
+    from vaultmem.services.sessions.find_session import add_machine, get_session
     from vaultmem.services.sessions.windows import read_tally
 
     named = find_meant(vault, asked.session_, or_last=True)

@@ -14,9 +14,9 @@ from vaultmem.operations.schemas import Schema, record
 if TYPE_CHECKING:
     from vaultmem.core.sessions.restore_text import Restore
     from vaultmem.core.sessions.session import Session, SessionFacts
-    from vaultmem.core.sessions.turns import Tally
-    from vaultmem.services.sessions.begin import Begun
-    from vaultmem.services.sessions.close import Closed, Recovered
+    from vaultmem.core.sessions.turns import TranscriptPosition
+    from vaultmem.services.sessions.begin import StartResult
+    from vaultmem.services.sessions.close import CloseResult, RecoveryResult
     from vaultmem.services.sessions.edit_session import RecordedDecision
     from vaultmem.vault import Vault
 
@@ -203,7 +203,7 @@ class Summarize(NamedTuple):
 class Opened(NamedTuple):
     """The session that is open now, with the restore that was wanted."""
 
-    begun: Begun
+    begun: StartResult
     restored: Restore | None
 
 
@@ -211,10 +211,10 @@ class Counted(NamedTuple):
     """How long a session's transcript is now."""
 
     session: str
-    tally: Tally
+    tally: TranscriptPosition
 
 
-def begin(vault: Vault, asked: Start) -> Begun:
+def begin(vault: Vault, asked: Start) -> StartResult:
     """Begin the session that is asked for, or take it as begun."""
     from vaultmem.services.sessions.begin import NewSession, start_session
 
@@ -224,14 +224,14 @@ def begin(vault: Vault, asked: Start) -> Begun:
     return start_session(vault, new, not asked.fresh)
 
 
-def go_on(vault: Vault, asked: Resume) -> Begun:
+def go_on(vault: Vault, asked: Resume) -> StartResult:
     """Take up the session that is asked for."""
     from vaultmem.services.sessions.begin import resume_session
 
     return resume_session(vault, asked.session_, pid=asked.pid or None)
 
 
-def go_from(vault: Vault, asked: Fork) -> Begun:
+def go_from(vault: Vault, asked: Fork) -> StartResult:
     """Begin a session that goes its own way from the one that is asked for."""
     from vaultmem.services.sessions.begin import NewSession, fork_session
 
@@ -272,7 +272,7 @@ def fork(vault: Vault, asked: Fork) -> Opened:
     return _restore_wanted(vault, go_from(vault, asked), asked.budget)
 
 
-def _restore_wanted(vault: Vault, begun: Begun, budget: int) -> Opened:
+def _restore_wanted(vault: Vault, begun: StartResult, budget: int) -> Opened:
     from vaultmem.services.sessions.restore_session import restore_session
 
     wanted = begun.restore
@@ -292,7 +292,7 @@ def mark_restore(vault: Vault, asked: OneSession) -> Session:
     return windows.mark_restore(vault, find_meant(vault, asked.session_))
 
 
-def close(vault: Vault, asked: Close) -> Closed:
+def close(vault: Vault, asked: Close) -> CloseResult:
     """End a session, and commit what it wrote.
 
     Examples:
@@ -423,13 +423,13 @@ def opened_data(done: Opened) -> dict[str, Any]:
     }
 
 
-def recovered_data(each: Recovered) -> dict[str, Any]:
+def recovered_data(each: RecoveryResult) -> dict[str, Any]:
     """Return a session whose process was gone, and what was done about it."""
     facts = pick(each, "session path status left")
     return {**facts, "commit": each.report.commit or None, **pick(each, "problem?")}
 
 
-def closed_data(done: Closed) -> dict[str, Any]:
+def closed_data(done: CloseResult) -> dict[str, Any]:
     """Return a session that has ended, what was learned in it, and the commits."""
     from vaultmem.operations.note_data import report_json
 
@@ -478,7 +478,7 @@ def opened_warnings(done: Opened) -> Iterator[str]:
     return filter(None, (each.problem for each in done.begun.recovered))
 
 
-def recovered_lines(recovered: Sequence[Recovered]) -> Iterator[Line]:
+def recovered_lines(recovered: Sequence[RecoveryResult]) -> Iterator[Line]:
     """Yield the sessions that had died."""
     for each in recovered:
         yield Line("recovered", "yellow", f"  {each.session}  ({each.status})")
@@ -490,7 +490,7 @@ def restore_lines(made: Restore, _: Any) -> Iterator[Line]:
     yield Line(made.text.rstrip("\n"))
 
 
-def closed_lines(done: Closed, _: Any) -> Iterator[Line]:
+def closed_lines(done: CloseResult, _: Any) -> Iterator[Line]:
     """Yield how a session ended, what was learned and proposed, and the commits."""
     from vaultmem.operations.notes import proposed_lines
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-from vaultmem.core.text.display import pluralize, one_line
+from vaultmem.core.text.display import one_line, pluralize
 from vaultmem.core.text.json_values import pick
 from vaultmem.operations.declaration import Arg, Front, Line, Operation, Takes
 from vaultmem.operations.schemas import record, rows

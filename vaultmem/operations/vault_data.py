@@ -15,28 +15,28 @@ if TYPE_CHECKING:
     from vaultmem.core.text.timestamps import Check
     from vaultmem.services.changes.commit import CommitReport
     from vaultmem.services.clients.connect import Connection, SettingsChange, ShownConnection
-    from vaultmem.services.curation.compact import Compacted
-    from vaultmem.services.curation.decide import Applied, DecisionResult
+    from vaultmem.services.curation.compact import CompactResult
+    from vaultmem.services.curation.decide import ApplyResult, DecisionResult
     from vaultmem.services.curation.dedup import DuplicateMerge
     from vaultmem.services.curation.dream import Dream
     from vaultmem.services.curation.review import Item
     from vaultmem.services.exchange.run_import import ImportReport
     from vaultmem.services.fleet.clone import VaultStats
-    from vaultmem.services.fleet.jobs import Believers, Differing, FleetComparison, JobResults
+    from vaultmem.services.fleet.jobs import Differing, FleetComparison, JobResults, Mentions
     from vaultmem.services.health.economics import PinnedNote
     from vaultmem.services.health.status import GitStatus, VaultStatus
     from vaultmem.services.hub.grants import Grant
     from vaultmem.services.hub.hub_folder import AuditEntry, Hub
-    from vaultmem.services.memory.create_vault import Created, InitPlan
+    from vaultmem.services.memory.create_vault import CreateResult, InitPlan
     from vaultmem.services.merging.branches import ListedBranch, ResetReport
     from vaultmem.services.merging.settle import MergeReport
-    from vaultmem.services.merging.text_conflicts import Resolved, Unsettled
+    from vaultmem.services.merging.text_conflicts import ResolveResult, Unsettled
     from vaultmem.services.syncing.sync import SyncPlan, SyncResult
     from vaultmem.services.vaults.companions import ListedVault
-    from vaultmem.services.views.update_index import SyncReport
+    from vaultmem.services.views.update_index import IndexReport
     from vaultmem.services.watching.generated_context import RenderedContext
-    from vaultmem.services.watching.lease import Watching
-    from vaultmem.services.watching.watch import Happened
+    from vaultmem.services.watching.lease import WatcherInfo
+    from vaultmem.services.watching.watch import WatchEvent
     from vaultmem.vault import Vault
 
 
@@ -140,7 +140,7 @@ def conflicts_json(found: Sequence[Unsettled], unmerged: Sequence[str]) -> dict[
     return {"conflicts": found, "unmerged": unmerged}
 
 
-def resolved_json(done: Resolved) -> dict[str, Any]:
+def resolved_json(done: ResolveResult) -> dict[str, Any]:
     """Return the note that was decided about, and the commit."""
     report = report_json(done.report)
     return {"resolved": done.path, "decided": done.decided, "removed": done.is_gone, **report}
@@ -176,7 +176,7 @@ def fleet_judged_json(judged: Mapping[str, Sequence[str]], done: JobResults) -> 
     return {"as_expected": not any(judged.values()), "vaults": vaults, **_done_json(done)}
 
 
-def believers_json(found: Believers) -> dict[str, Any]:
+def believers_json(found: Mentions) -> dict[str, Any]:
     """Return who believes something, the first before the others."""
     believers = [{"vault": name, **each._asdict()} for name, each in found.believers]
     told = {"others": found.others, "missing": found.missing, "behind": found.behind}
@@ -246,7 +246,9 @@ def _done_json(done: JobResults) -> dict[str, Any]:
 # The state of a vault as JSON: what was read, what is wrong, what git has, who watches it.
 
 
-def init_json(plan: InitPlan, created: Created | None = None, name: str = "") -> dict[str, Any]:
+def init_json(
+    plan: InitPlan, created: CreateResult | None = None, name: str = ""
+) -> dict[str, Any]:
     """Return what `init` would do to a folder or, with what it did, the vault that it is now."""
     report = created and created.report
     return {
@@ -272,7 +274,7 @@ def init_json(plan: InitPlan, created: Created | None = None, name: str = "") ->
     }
 
 
-def indexed_json(vault: Vault, report: SyncReport) -> dict[str, Any]:
+def indexed_json(vault: Vault, report: IndexReport) -> dict[str, Any]:
     """Return what a vault holds, and what was new in it."""
     notes, tokens = vault.view.totals()
     return {
@@ -323,17 +325,17 @@ def checks_json(checks: Sequence[Check], *, is_ok: bool) -> dict[str, Any]:
     return {"ok": is_ok, "checks": checks}
 
 
-def watcher_json(found: Watching | None) -> dict[str, Any]:
+def watcher_json(found: WatcherInfo | None) -> dict[str, Any]:
     """Return whether a vault is watched, and by whom."""
     return {"watching": found is not None, "watcher": found}
 
 
-def daemon_json(found: Watching, log: Path) -> dict[str, Any]:
+def daemon_json(found: WatcherInfo, log: Path) -> dict[str, Any]:
     """Return who watches from now on, and the file that it writes to."""
     return {"watcher": found, "log": str(log)}
 
 
-def happened_json(happened: Happened, time: str) -> dict[str, Any]:
+def happened_json(happened: WatchEvent, time: str) -> dict[str, Any]:
     """Return one thing that the watcher did or met, and when (ISO 8601)."""
     return {"time": time, **as_json_object(happened)}
 
@@ -425,7 +427,7 @@ def sync_plan_json(plan: SyncPlan) -> dict[str, Any]:
 # What looks after a vault as JSON: curate, dream, compact, dedup.
 
 
-def curated_json(found: Report, done: Applied | None) -> dict[str, Any]:
+def curated_json(found: Report, done: ApplyResult | None) -> dict[str, Any]:
     """Return what is proposed, and what was done of it where that was asked for."""
     made = {"made": found.made, "proposals": found.proposals}
     counts = {"applied": len(done.done), "already": len(done.already)} if done else {}
@@ -475,7 +477,7 @@ def dream_json(done: Dream) -> dict[str, Any]:
     }
 
 
-def compacted_json(done: Compacted) -> dict[str, Any]:
+def compacted_json(done: CompactResult) -> dict[str, Any]:
     """Return the steps that are due or done, what stays and why, and the commits."""
     names = "path step from=before idle_days tokens tokens_left"
     steps = [pick(each, names) for each in done.steps]

@@ -19,7 +19,13 @@ from ray.util import list_named_actors
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from vaultmem import __version__
-from vaultmem.errors import BusyError, FaultError, NoteNotFoundError, RefusedError, VaultError
+from vaultmem.errors import (
+    LockTimeoutError,
+    NoteNotFoundError,
+    RefusedError,
+    SystemFailureError,
+    VaultError,
+)
 from vaultmem.services.fleet.clone import (
     NodeStatus,
     NodeVaults,
@@ -29,7 +35,7 @@ from vaultmem.services.fleet.clone import (
     describe_pool,
 )
 from vaultmem.services.fleet.clones import FRESH_FOR, LATE, Clones
-from vaultmem.services.fleet.pool import THREADS, Each, Lane, Opening, Pool
+from vaultmem.services.fleet.pool import THREADS, Lane, Opening, PerVaultResults, Pool
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -115,10 +121,10 @@ class FleetNode:
     def call_part(
         self,
         given: Mapping[str, Sequence[Any]],
-        work: Callable[..., Each[Any]],
+        work: Callable[..., PerVaultResults[Any]],
         opening: Opening,
         args: Sequence[Any],
-    ) -> Each[Any]:
+    ) -> PerVaultResults[Any]:
         """Return what a function makes of the clones of some vaults together."""
         return work(self._clones, given, opening, *args)
 
@@ -286,10 +292,10 @@ class RayPool(Pool):
     def call_parts(
         self,
         given: Mapping[str, Sequence[Any]],
-        work: Callable[..., Each[T]],
+        work: Callable[..., PerVaultResults[T]],
         opening: Opening,
         *args: Any,
-    ) -> Each[T]:
+    ) -> PerVaultResults[T]:
         """Call a function for some vaults, once on each node that has some."""
         divided: dict[int, dict[str, Sequence[Any]]] = {}
         for name, own in given.items():
@@ -313,10 +319,10 @@ class RayPool(Pool):
                 missing |= found.missing
             except RayError as error:
                 cause = self._translate(error, AWAY)
-                if not isinstance(cause, BusyError):
+                if not isinstance(cause, LockTimeoutError):
                     raise cause from None
                 missing |= dict.fromkeys(part, str(cause))
-        return Each(
+        return PerVaultResults(
             {name: results[name] for name in given if name in results},
             {name: missing[name] for name in given if name in missing},
         )
@@ -363,7 +369,7 @@ class RayPool(Pool):
             try:
                 self._nodes = [ray.get_actor(name_node(n)) for n in range(plan.nodes)]
             except ValueError:
-                raise BusyError(AWAY) from None
+                raise LockTimeoutError(AWAY) from None
             self._names = [each.name for each in plan.sources]
             self._is_current = True
 
@@ -388,11 +394,11 @@ class RayPool(Pool):
         """Return what was raised on the node; if it was lost, the fleet may be another by now."""
         if not isinstance(error, RayTaskError):
             self._is_current = False
-            return BusyError(lost)
+            return LockTimeoutError(lost)
         cause = error.cause
         if isinstance(cause, VaultError | OSError):
             return cause
-        return FaultError(str(cause or error).partition("\n")[0])
+        return SystemFailureError(str(cause or error).partition("\n")[0])
 
 
 def find_plan() -> FleetPlan:

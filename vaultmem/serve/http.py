@@ -361,7 +361,7 @@ class BoundedProtocol(H11Protocol):
 # When a process that was started for its clients ends: some time after the last has gone.
 
 
-class Idling:
+class IdleTimer:
     """Counts clients; calls `end` when there has been none for so many seconds (never for 0)."""
 
     def __init__(self, seconds: float, end: Callable[[], None]) -> None:

@@ -24,7 +24,7 @@ from vaultmem.config import read_config
 from vaultmem.environment import read_settings
 from vaultmem.errors import RefusedError, VaultError
 from vaultmem.mcp_server.run import load_server
-from vaultmem.serve.http import AsyncThread, Idling
+from vaultmem.serve.http import AsyncThread, IdleTimer
 from vaultmem.storage.lock import find_process
 from vaultmem.storage.watch_socket import GOODBYE, PLACES
 from vaultmem.workers import Caller, Workers
@@ -50,7 +50,7 @@ _GRACE = 0.1
 class AgentConnections:
     """Serves each who comes in their own name; the SDK is imported for the first of them."""
 
-    def __init__(self, workers: Workers, talks: AsyncThread, idling: Idling) -> None:
+    def __init__(self, workers: Workers, talks: AsyncThread, idling: IdleTimer) -> None:
         self._workers = workers
         self._talks = talks
         self._idling = idling

@@ -15,10 +15,10 @@ from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Protocol
 
-from vaultmem.serve.http import AsyncThread, Idling
+from vaultmem.serve.http import AsyncThread, IdleTimer
 from vaultmem.serve.mcp_socket import AgentConnections
 from vaultmem.services.watching.lease import hold_watch, is_current
-from vaultmem.services.watching.watch import Happened, WatchLoop
+from vaultmem.services.watching.watch import WatchEvent, WatchLoop
 from vaultmem.vault import Vault
 from vaultmem.workers import Workers
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _SOON = 3.0
 
 
-class Closable(Protocol):
+class SupportsClose(Protocol):
     """What answers until it is closed."""
 
     def close(self) -> None:
@@ -38,12 +38,12 @@ class Closable(Protocol):
 
 
 #: Begins to answer commands at the socket, and admits the agents that come there.
-Answer = Callable[[Vault, WatchLoop, Callable[[socket.socket], None]], Closable]
+Answer = Callable[[Vault, WatchLoop, Callable[[socket.socket], None]], SupportsClose]
 
 
 def run_resident(
     vault: Vault,
-    tell: Callable[[Happened], bool],
+    tell: Callable[[WatchEvent], bool],
     answer: Answer,
     begun: Callable[[], None],
     idle: float = 0.0,
@@ -74,7 +74,7 @@ def run_resident(
             if number := getattr(signal, name, None):
                 signal.signal(number, lambda *_: loop.stop())
         begun()
-        idling = Idling(idle, loop.stop)
+        idling = IdleTimer(idle, loop.stop)
         ends.callback(idling.stop)
         workers, talks = Workers(vault.root, sync=loop.sync), AsyncThread()
         ends.callback(talks.close)
@@ -93,7 +93,7 @@ def run_resident(
         try:
             ends.callback(answer(vault, loop, agents.admit).close)
         except OSError as error:  # The rest works.
-            tell(Happened("problem", f"no answers to other commands and agents ({error})"))
+            tell(WatchEvent("problem", f"no answers to other commands and agents ({error})"))
         loop.run()
 
 

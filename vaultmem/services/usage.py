@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from vaultmem.core.text.blob import blob_id
-from vaultmem.errors import BusyError, RefusedError, VaultError
+from vaultmem.errors import LockTimeoutError, RefusedError, VaultError
 from vaultmem.services.search.trusted import verify_signed
 from vaultmem.services.views.attribution import collect_attribution, import_attribution
 from vaultmem.services.views.follow_renames import follow_renames, read_renames
@@ -27,22 +27,22 @@ from vaultmem.storage.git.machine_refs import (
     format_signed,
     format_times,
     format_usage,
+    get_owner_name,
     is_shared,
     list_files,
     list_refs,
-    get_owner_name,
     read_machines,
     read_owner,
     rename_own,
     write_files,
 )
 from vaultmem.storage.lock import hold_lock
-from vaultmem.storage.query_log import SignalStore, Surfaced
+from vaultmem.storage.query_log import NoteUsage, SignalStore
 from vaultmem.storage.session_table import ActiveSessions, Transcripts
 from vaultmem.vault import Store, Vault
 
 
-def read_usage(vault: Vault) -> dict[str, Surfaced]:
+def read_usage(vault: Vault) -> dict[str, NoteUsage]:
     """Return all notes that ever surfaced, by path; some may be gone.
 
     The last use is that on any machine; counts and scores are this machine's.
@@ -50,7 +50,7 @@ def read_usage(vault: Vault) -> dict[str, Surfaced]:
     now = vault.now()
     own = SignalStore(vault.state, vault.state_folder).surfaced().values()
     others = (
-        Surfaced(path, 0, min(at, now), 0.0)
+        NoteUsage(path, 0, min(at, now), 0.0)
         for machine in list_machines(vault, with_usage=True)
         for path, at in machine.usage.items()
     )
@@ -73,7 +73,9 @@ def publish(vault: Vault) -> str | None:
     if not vault.config.share_evidence or vault.head() is None:
         return None
     history = vault.history
-    with contextlib.suppress(BusyError):  # What was noted down last is published the next time.
+    with contextlib.suppress(
+        LockTimeoutError
+    ):  # What was noted down last is published the next time.
         SignalStore(vault.state, vault.state_folder).fold(vault.view.totals()[1], vault.wait)
     own, owner = find_own(history, vault.state), get_owner_name(history)
     known = list_files(history, own.commit)
@@ -177,15 +179,15 @@ def _read_last_uses(vault: Vault) -> dict[str, float]:
     return {path: own[path].last for path in vault.manifest.paths() if path in own}
 
 
-def _add_up(vault: Vault, rows: Iterable[Surfaced]) -> dict[str, Surfaced]:
+def _add_up(vault: Vault, rows: Iterable[NoteUsage]) -> dict[str, NoteUsage]:
     """Return the sums by the paths that notes have now."""
     listed = list(rows)
     here = set(vault.manifest.paths())
     moved = read_renames(vault) if any(each.path not in here for each in listed) else {}
-    found: dict[str, Surfaced] = {}
+    found: dict[str, NoteUsage] = {}
     for each in listed:
         path = follow_renames(each.path, here, moved)
-        known = found.get(path, Surfaced(path, 0, 0.0, 0.0))
+        known = found.get(path, NoteUsage(path, 0, 0.0, 0.0))
         best = max(each.best, known.best)
-        found[path] = Surfaced(path, each.times + known.times, max(each.last, known.last), best)
+        found[path] = NoteUsage(path, each.times + known.times, max(each.last, known.last), best)
     return found

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from vaultmem.errors import FaultError, VaultError
+from vaultmem.errors import SystemFailureError, VaultError
 
 #: The name of a file that is being written; what a kill leaves behind is known by it.
 TEMPORARY = ".vaultmem-{}.tmp"
@@ -99,7 +99,7 @@ def claim_private_folder(folder: Path) -> Path:
         if os.name == "posix" and status.st_mode & 0o077:
             folder.chmod(0o700)
     except OSError as error:
-        raise FaultError(
+        raise SystemFailureError(
             f"{folder}: the state folder cannot be made ({error.strerror}); set XDG_STATE_HOME"
         ) from error
     return folder

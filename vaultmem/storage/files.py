@@ -10,7 +10,13 @@ from pathlib import Path, PurePosixPath
 
 from vaultmem.core.text.blob import blob_id
 from vaultmem.core.text.paths import is_note_name
-from vaultmem.errors import ConflictError, FaultError, NoteNotFoundError, RefusedError, VaultError
+from vaultmem.errors import (
+    ConflictError,
+    NoteNotFoundError,
+    RefusedError,
+    SystemFailureError,
+    VaultError,
+)
 from vaultmem.storage.atomic import drop_file, sync_folder, write_temporary
 from vaultmem.storage.replacing import put_bytes, remove_checked
 
@@ -120,14 +126,14 @@ def create_file(root: Path, path: PurePosixPath, data: bytes, mode: int | None =
     except FileExistsError:
         raise ConflictError(f"{path}: a note of that name exists; choose another") from None
     except OSError as error:
-        raise FaultError(f"{path}: could not be written: {error.strerror}") from error
+        raise SystemFailureError(f"{path}: could not be written: {error.strerror}") from error
     finally:
         drop_file(temporary)
     try:
         sync_folder(target.parent)
     except OSError as error:
         drop_file(target)
-        raise FaultError(f"{path}: could not be written: {error.strerror}") from error
+        raise SystemFailureError(f"{path}: could not be written: {error.strerror}") from error
 
 
 def replace_file(
@@ -147,7 +153,7 @@ def replace_file(
     except FileNotFoundError:
         raise ConflictError(f"{path}: another process removed it; nothing was written") from None
     except OSError as error:
-        raise FaultError(f"{path}: could not be written: {error.strerror}") from error
+        raise SystemFailureError(f"{path}: could not be written: {error.strerror}") from error
 
 
 def remove_file(
@@ -165,7 +171,7 @@ def remove_file(
     try:
         remove_checked(root / path, path, expected)
     except OSError as error:
-        raise FaultError(f"{path}: could not be removed: {error.strerror}") from error
+        raise SystemFailureError(f"{path}: could not be removed: {error.strerror}") from error
 
 
 def set_executable(root: Path, path: PurePosixPath, wanted: bool) -> None:
@@ -227,7 +233,7 @@ def _make_folders(root: Path, folder: PurePosixPath) -> None:
         except FileExistsError:
             pass
         except OSError as error:
-            raise FaultError(f"{folder}: could not be made: {error.strerror}") from error
+            raise SystemFailureError(f"{folder}: could not be made: {error.strerror}") from error
         if current.is_symlink() or not current.is_dir():
             raise RefusedError(f"{folder}: {part} is not a folder of the vault; choose another")
 
@@ -237,4 +243,6 @@ def _write_temporary(folder: Path, data: bytes, mode: int | None = None) -> Path
     try:
         return write_temporary(folder, data, mode=mode)
     except OSError as error:
-        raise FaultError(f"{folder.name}: could not be written: {error.strerror}") from error
+        raise SystemFailureError(
+            f"{folder.name}: could not be written: {error.strerror}"
+        ) from error

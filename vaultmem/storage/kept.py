@@ -22,7 +22,13 @@ from typing import Any, NamedTuple, Self, TypeVar
 
 from vaultmem.core.text.json_values import as_json_object, as_plain, as_typed
 from vaultmem.core.text.patterns import compile_later
-from vaultmem.errors import BusyError, FaultError, NoteNotFoundError, RefusedError, VaultError
+from vaultmem.errors import (
+    LockTimeoutError,
+    NoteNotFoundError,
+    RefusedError,
+    SystemFailureError,
+    VaultError,
+)
 from vaultmem.storage.atomic import make_private_folder, write_atomically
 from vaultmem.storage.state import StateDatabase
 
@@ -78,7 +84,7 @@ class KeptFolder:
             self.make()
             write_atomically(file, data, mode=0o600)
         except OSError as error:
-            raise FaultError(f"{file}: could not be written: {error.strerror}") from error
+            raise SystemFailureError(f"{file}: could not be written: {error.strerror}") from error
         return file
 
     def write_value(self, name: str, value: Any) -> None:
@@ -423,5 +429,7 @@ def _connect(file: Path) -> sqlite3.Connection:
 
 def _translate(error: sqlite3.DatabaseError) -> VaultError:
     if "locked" in str(error):
-        return BusyError("other work over these vaults is writing what it did; try again")
-    return FaultError(f"what was done before cannot be used ({error}); remove {_NAME} of the pool")
+        return LockTimeoutError("other work over these vaults is writing what it did; try again")
+    return SystemFailureError(
+        f"what was done before cannot be used ({error}); remove {_NAME} of the pool"
+    )

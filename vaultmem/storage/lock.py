@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from vaultmem.errors import BusyError, FaultError
+from vaultmem.errors import LockTimeoutError, SystemFailureError
 
 # Processes of this machine: whose a session is, and whether that one is still there.
 #
@@ -240,7 +240,7 @@ def hold_lock(path: Path, timeout: float = WRITER, shared: bool = False) -> Iter
         waits = timeout > 0 and not shared
         with _be_next(path, end) if waits else contextlib.nullcontext():
             if not _acquire(descriptor, path, end, shared):
-                raise BusyError(_describe_holder(path))
+                raise LockTimeoutError(_describe_holder(path))
         _held[key] = 1
         yield
     finally:
@@ -258,7 +258,7 @@ def _be_next(path: Path, end: float) -> Iterator[None]:
     descriptor = _open(line)
     try:
         if not _acquire(descriptor, line, end, shared=False):
-            raise BusyError(_describe_holder(path))
+            raise LockTimeoutError(_describe_holder(path))
         yield
     finally:
         os.close(descriptor)
@@ -269,7 +269,7 @@ def _open(path: Path) -> int:
         flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0)
         return os.open(path, flags, 0o600)
     except OSError as error:
-        raise FaultError(f"{path}: the lock cannot be made ({error.strerror})") from error
+        raise SystemFailureError(f"{path}: the lock cannot be made ({error.strerror})") from error
 
 
 def is_held(path: Path) -> bool:
@@ -279,7 +279,7 @@ def is_held(path: Path) -> bool:
     try:
         with hold_lock(path, 0.0, shared=True):  # Two who ask do not see each other.
             return False
-    except (BusyError, FaultError):
+    except (LockTimeoutError, SystemFailureError):
         return True
 
 

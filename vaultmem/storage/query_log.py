@@ -24,7 +24,7 @@ MAX_SECTIONS = 50
 _LARGE = 1024 * 1024
 
 
-class Call(NamedTuple):
+class LoggedQuery(NamedTuple):
     """One recall or pack: `kind` says which, `sent` is its tokens, `flat` the whole vault's.
 
     `at` is in seconds since the epoch; `found` counts sections that answered the question. `flat`
@@ -41,7 +41,7 @@ class Call(NamedTuple):
     found: int
 
 
-def append(folder: Path, call: Call, sections: Sequence[tuple[str, str, float]]) -> int:
+def append(folder: Path, call: LoggedQuery, sections: Sequence[tuple[str, str, float]]) -> int:
     """Note down a call with its sections (path, heading, score); return the file's size.
 
     A failure to write is no failure of the command: then 0 is returned.
@@ -85,17 +85,17 @@ class Signal(NamedTuple):
     heading: str
 
 
-class Showing(NamedTuple):
+class LoggedHits(NamedTuple):
     """A call, and the sections that came up in it, best first: path, heading, score.
 
     The score is None where a pack's receipt names them.
     """
 
-    call: Call
+    call: LoggedQuery
     sections: tuple[tuple[str, str, float | None], ...]
 
 
-class Surfaced(NamedTuple):
+class NoteUsage(NamedTuple):
     """How often a note surfaced (once a call), when last, and its best score ever."""
 
     path: str
@@ -152,14 +152,14 @@ class SignalStore:
                 self._prune()
         folding.unlink()
 
-    def calls(self, limit: int = MAX_CALLS) -> list[Call]:
+    def calls(self, limit: int = MAX_CALLS) -> list[LoggedQuery]:
         """Return the newest calls, newest first."""
-        sql = f"SELECT {', '.join(Call._fields)} FROM calls ORDER BY at DESC LIMIT ?"
-        return [Call(*row) for row in self._state.query(sql, (limit,))]
+        sql = f"SELECT {', '.join(LoggedQuery._fields)} FROM calls ORDER BY at DESC LIMIT ?"
+        return [LoggedQuery(*row) for row in self._state.query(sql, (limit,))]
 
     def showings(
         self, limit: int, *, agent: str = "", session: str = "", path: str = "", since: float = 0.0
-    ) -> list[Showing]:
+    ) -> list[LoggedHits]:
         """Return the newest calls with their sections, of an agent, session or note if named."""
         wanted = {
             "at >= ?": since,
@@ -169,13 +169,14 @@ class SignalStore:
         }
         given = {clause: value for clause, value in wanted.items() if value}
         rows = self._state.query(
-            f"SELECT id, {', '.join(Call._fields)} FROM calls "
+            f"SELECT id, {', '.join(LoggedQuery._fields)} FROM calls "
             f"WHERE {' AND '.join(['1', *given])} ORDER BY at DESC, id DESC LIMIT ?",
             [*given.values(), limit],
         )
         sql = "SELECT path, heading, score FROM signals WHERE call = ? ORDER BY number"
         return [
-            Showing(Call(*values), tuple(self._state.query(sql, (name,)))) for name, *values in rows
+            LoggedHits(LoggedQuery(*values), tuple(self._state.query(sql, (name,))))
+            for name, *values in rows
         ]
 
     def signals(self, path: str) -> list[Signal]:
@@ -187,10 +188,10 @@ class SignalStore:
         )
         return [Signal(*row) for row in rows]
 
-    def surfaced(self) -> dict[str, Surfaced]:
+    def surfaced(self) -> dict[str, NoteUsage]:
         """Return all notes that ever surfaced, by path; some may be gone."""
-        rows = self._state.query(f"SELECT {', '.join(Surfaced._fields)} FROM surfaced")
-        return {each.path: each for each in map(Surfaced._make, rows)}
+        rows = self._state.query(f"SELECT {', '.join(NoteUsage._fields)} FROM surfaced")
+        return {each.path: each for each in map(NoteUsage._make, rows)}
 
     def accounts(self) -> list[UsageTotals]:
         """Return the sums of all calls ever, the latest session first."""
@@ -242,7 +243,7 @@ class SignalStore:
         if self._state.query("SELECT 1 FROM calls WHERE id = ?", (name,)):
             return
         values = (name, at, kind, query, agent, session, sent, whole, found)
-        columns = f"id, {', '.join(Call._fields)}"
+        columns = f"id, {', '.join(LoggedQuery._fields)}"
         self._state.execute(
             f"INSERT INTO calls ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", values
         )

@@ -22,7 +22,7 @@ from vaultmem.storage.atomic import (
     sync_folder,
     write_temporary,
 )
-from vaultmem.storage.displaced_files import holds, store_beside, discard, read_open, set_aside
+from vaultmem.storage.displaced_files import discard, holds, read_open, set_aside, store_beside
 from vaultmem.storage.leases import Lease, is_broken, open_leased
 
 

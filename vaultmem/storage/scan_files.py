@@ -170,7 +170,7 @@ _COMMITTED = frozenset({".gitignore", ".gitattributes"})
 
 
 @dataclass(slots=True)
-class PassedOver:
+class SkippedFiles:
     """Paths that are no notes, by reason; a folder means all that is in it and ends in `/`.
 
     `hidden` are those hidden by their names but for git's own, `ignored` those that vaultmem.yaml
@@ -184,9 +184,9 @@ class PassedOver:
     others: dict[str, list[str]] = field(default_factory=dict)
 
 
-def find_passed_over(root: Path, rules: Rules = (None, None)) -> PassedOver:
+def find_passed_over(root: Path, rules: Rules = (None, None)) -> SkippedFiles:
     """Walk the vault without following any link, under the rules of `scan_vault`."""
-    found = PassedOver()
+    found = SkippedFiles()
     pending = [(os.fspath(root), "")]
     while pending:
         folder, prefix = pending.pop()
@@ -219,7 +219,7 @@ def count_folders(root: Path, most: int) -> int:
     return count
 
 
-def _scan_entry(entry: os.DirEntry[str], path: str, rules: Rules, found: PassedOver) -> bool:
+def _scan_entry(entry: os.DirEntry[str], path: str, rules: Rules, found: SkippedFiles) -> bool:
     """Sort one entry; tell whether it is a folder to look into."""
     ignored, set_aside = rules
     name = entry.name

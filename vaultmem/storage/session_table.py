@@ -13,11 +13,11 @@ from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, NamedTuple
 
-from vaultmem.core.sessions.session import Edge, Relation, SessionFacts
+from vaultmem.core.sessions.session import SessionFacts, SessionLink, SessionRelation
 from vaultmem.core.sessions.turns import (
     MAX_PART,
-    Tally,
     TranscriptLine,
+    TranscriptPosition,
     decode_line,
     encode_dropped,
     encode_line,
@@ -25,7 +25,7 @@ from vaultmem.core.sessions.turns import (
 )
 from vaultmem.core.text.json_values import as_json_object
 from vaultmem.core.text.paths import TRANSCRIPTS
-from vaultmem.errors import ConflictError, FaultError, NoteNotFoundError, RefusedError
+from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError, SystemFailureError
 from vaultmem.storage.atomic import write_atomically
 from vaultmem.storage.files import create_file
 from vaultmem.storage.kept import KeptFolder, read_value_if_sound
@@ -98,7 +98,9 @@ class SessionTable:
 
 def _decode(text: str) -> SessionFacts:
     value: dict[str, Any] = json.loads(text)
-    edges = (Edge(Relation(each["relation"]), each["session"]) for each in value["edges"])
+    edges = (
+        SessionLink(SessionRelation(each["relation"]), each["session"]) for each in value["edges"]
+    )
     return SessionFacts(**{**value, "edges": tuple(edges)})
 
 
@@ -324,18 +326,18 @@ class Transcripts:
         try:
             self._write(session, data)
         except OSError as error:
-            raise FaultError(
+            raise SystemFailureError(
                 f"{TRANSCRIPTS}/{session}.jsonl: could not be written: {error.strerror}"
             ) from error
         if self.size(session) > self._limit:
             self._shorten(session)
 
-    def tally(self, session: str) -> Tally:
+    def tally(self, session: str) -> TranscriptPosition:
         """Return the tally of a transcript after its last whole line."""
         last = next(self.read_back(session), None)
-        return Tally() if last is None else tally_of(last)
+        return TranscriptPosition() if last is None else tally_of(last)
 
-    def read(self, session: str) -> Iterator[TranscriptLine | Tally]:
+    def read(self, session: str) -> Iterator[TranscriptLine | TranscriptPosition]:
         """Yield the lines of a transcript from its beginning; broken ones are passed over."""
         try:
             descriptor = self._open(session, os.O_RDONLY)
@@ -381,7 +383,7 @@ class Transcripts:
             found = decode_line(file.readline(_MAX_LINE))
             return found if isinstance(found, TranscriptLine) else None
 
-    def read_back(self, session: str) -> Iterator[TranscriptLine | Tally]:
+    def read_back(self, session: str) -> Iterator[TranscriptLine | TranscriptPosition]:
         """Yield the lines of a transcript from its end; it may be left at any time."""
         try:
             descriptor = self._open(session, os.O_RDONLY)
@@ -465,13 +467,13 @@ class Transcripts:
                 kept = iter(lambda: old.read(_BLOCK), b"")
                 write_atomically(file, itertools.chain([encode_dropped(dropped)], kept))
         except OSError as error:
-            raise FaultError(
+            raise SystemFailureError(
                 f"{TRANSCRIPTS}/{file.name}: could not be shortened: {error.strerror}"
             ) from error
 
-    def _find_cut(self, session: str) -> tuple[Tally, int]:
+    def _find_cut(self, session: str) -> tuple[TranscriptPosition, int]:
         """Return what is to be dropped, and where the first line stands that stays."""
-        dropped, place = Tally(), 0
+        dropped, place = TranscriptPosition(), 0
         surplus = self.size(session) - self._limit // 2
         with os.fdopen(self._open(session, os.O_RDONLY), "rb") as file:
             while place < surplus and (data := file.readline(_MAX_LINE)):

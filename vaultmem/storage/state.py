@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from vaultmem.core.text.display import escape_bytes
-from vaultmem.errors import BusyError, DamagedError, FaultError, VaultError
+from vaultmem.errors import DamagedError, LockTimeoutError, SystemFailureError, VaultError
 from vaultmem.storage.atomic import claim_private_folder, drop_file, write_atomically
 from vaultmem.storage.lock import WRITER, hold_lock
 
@@ -223,7 +223,7 @@ class StateDatabase:
         """Remember what can be found out again, unless another process is writing just now."""
         self.query("PRAGMA busy_timeout = 0")
         try:
-            with contextlib.suppress(BusyError):
+            with contextlib.suppress(LockTimeoutError):
                 self.put(key, value)
         finally:
             self.query(f"PRAGMA busy_timeout = {int(self._patience * 1_000)}")
@@ -320,14 +320,14 @@ class StateDatabase:
     def _translate(self, error: sqlite3.DatabaseError) -> VaultError:
         name = getattr(error, "sqlite_errorname", "")
         if "locked" in str(error):
-            return BusyError("the vault's state is in use by another process; try again")
+            return LockTimeoutError("the vault's state is in use by another process; try again")
         if any(damage in name for damage in _DAMAGE) or "no such table" in str(error):
             self._damaged = self._path
             self.close()
             with contextlib.suppress(sqlite3.DatabaseError):  # Then the next use says why not.
                 self._connection = self._replace()
             return _damage()
-        return FaultError(f"the vault's state cannot be used ({error}); see {self._path}")
+        return SystemFailureError(f"the vault's state cannot be used ({error}); see {self._path}")
 
 
 def _find_inode(file: Path) -> int:
@@ -404,13 +404,15 @@ def claim_state_folder(folder: Path) -> StateFolder:
         claimed = claim_private_folder(folder)
         if os.access(claimed, os.W_OK):
             return StateFolder(claimed)
-        raise FaultError(f"{folder}: the state folder cannot be written ({_find_reason(folder)})")
-    except FaultError as error:
+        raise SystemFailureError(
+            f"{folder}: the state folder cannot be written ({_find_reason(folder)})"
+        )
+    except SystemFailureError as error:
         for spare in _list_spares(folder.name):
             is_new = not spare.exists()
             try:
                 return StateFolder(claim_private_folder(spare), error.fault, is_new)
-            except FaultError:
+            except SystemFailureError:
                 continue
         raise
 

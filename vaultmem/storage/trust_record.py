@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from vaultmem.core.text.json_values import fits
 from vaultmem.core.text.patterns import compile_later
-from vaultmem.errors import FaultError, RefusedError, VaultError
+from vaultmem.errors import RefusedError, SystemFailureError, VaultError
 from vaultmem.storage.atomic import make_private_folder, write_atomically
 from vaultmem.storage.kept import (
     NAMELESS,
@@ -345,7 +345,7 @@ def sign(data: bytes, key: Path, namespace: str) -> str:
     """
     code, out, err = _run(None, data, "-Y", "sign", "-q", "-f", str(key), "-n", namespace)
     if code or not out.startswith(b"-----BEGIN SSH SIGNATURE-----"):
-        raise FaultError(f"{key}: nothing was signed ({_first_line(err)})")
+        raise SystemFailureError(f"{key}: nothing was signed ({_first_line(err)})")
     return out.decode("ascii")
 
 
@@ -402,7 +402,7 @@ def allow_signer(file: Path, name: str, key: str, namespace: str) -> bool:
         known += "" if known.endswith("\n") or not known else "\n"
         write_atomically(file, f"{known}{line}\n".encode(), mode=0o600)
     except OSError as error:
-        raise FaultError(f"{file}: could not be written: {error.strerror}") from error
+        raise SystemFailureError(f"{file}: could not be written: {error.strerror}") from error
     return True
 
 

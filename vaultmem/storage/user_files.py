@@ -109,7 +109,7 @@ def write_vaults(config: Path, vaults: Mapping[str, str]) -> None:
     """
     import json
 
-    from vaultmem.errors import FaultError
+    from vaultmem.errors import SystemFailureError
     from vaultmem.storage.atomic import make_private_folder, write_atomically
 
     file = config / FILE_NAME
@@ -118,7 +118,7 @@ def write_vaults(config: Path, vaults: Mapping[str, str]) -> None:
         data = json.dumps({"vaults": dict(vaults)}, indent=1, ensure_ascii=False)
         write_atomically(file, data.encode("utf-8", "surrogateescape") + b"\n", mode=0o600)
     except OSError as error:
-        raise FaultError(f"{file}: could not be written: {error.strerror}") from error
+        raise SystemFailureError(f"{file}: could not be written: {error.strerror}") from error
 
 
 # The user's own folders, as platformdirs has them; on Linux without importing it (5 ms).

@@ -17,12 +17,12 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from vaultmem.core.indexing.rows import decode_sections
-from vaultmem.core.lifecycle import CONFLICTED, Kind, State
+from vaultmem.core.lifecycle import CONFLICTED, NoteKind, NoteState
 from vaultmem.core.notes.problems import IN_DOUBT
 from vaultmem.core.notes.record import NOTE_FIELDS, NoteRecord, SectionRecord
 from vaultmem.core.search.query import NoteFilter
 from vaultmem.core.text.paths import find_twins, fold, is_text
-from vaultmem.errors import BusyError
+from vaultmem.errors import LockTimeoutError
 from vaultmem.storage.scan_files import LARGER, Stat
 from vaultmem.storage.state import StateDatabase
 
@@ -46,7 +46,7 @@ _PINNED, _TAGS, _WARNINGS, _CHANGED = map(
 )
 
 #: What `NoteFilter.shows_proposals` is about.
-PROPOSED = f"d.kind = '{Kind.PREFERENCE.value}' AND d.state = '{State.CANDIDATE.value}'"
+PROPOSED = f"d.kind = '{NoteKind.PREFERENCE.value}' AND d.state = '{NoteState.CANDIDATE.value}'"
 _PROPOSALS = f"SELECT d.id FROM documents d WHERE {PROPOSED}"
 
 #: Since when (seconds since the epoch) a file has its bytes, of what a commit says and its time.
@@ -347,7 +347,7 @@ class Manifest:
 
         Those that cannot be read are left out: what counts instead is another matter in each view.
         """
-        sql = f"SELECT path, blob, id FROM documents WHERE state <> '{State.UNREADABLE.value}'"
+        sql = f"SELECT path, blob, id FROM documents WHERE state <> '{NoteState.UNREADABLE.value}'"
         return {(path, blob): number for path, blob, number in self._state.query(sql)}
 
     def find_documents(self, places: Iterable[tuple[str, str]]) -> dict[tuple[str, str], int]:
@@ -506,7 +506,7 @@ class Manifest:
         rows = self._state.query("SELECT id FROM views WHERE key = ?", (key,))
         if not rows:
             return None
-        with contextlib.suppress(BusyError):
+        with contextlib.suppress(LockTimeoutError):
             used = (time.time(), rows[0][0])
             self._state.execute("UPDATE views SET used = ? WHERE id = ?", used)
         return int(rows[0][0])

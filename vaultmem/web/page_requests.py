@@ -19,16 +19,16 @@ from vaultmem.core.text.display import escape_bytes
 from vaultmem.core.text.json_values import as_plain
 from vaultmem.core.text.line_diff import DiffPiece, Passage, diff_words, mark_diff
 from vaultmem.errors import (
-    BusyError,
-    ChangedError,
     ConflictError,
     ForbiddenError,
+    LockTimeoutError,
     MergeConflictError,
     NoteNotFoundError,
     NoVaultError,
     PendingError,
     RefusedError,
     VaultError,
+    VersionMismatchError,
     wrap_os_error,
 )
 from vaultmem.services.history.diff import FileOperation, summarise_operation
@@ -51,11 +51,11 @@ STATUSES: dict[type[VaultError], int] = {
     RefusedError: 422,
     ForbiddenError: 403,
     ConflictError: 409,
-    ChangedError: 412,
+    VersionMismatchError: 412,
     PendingError: 409,
     MergeConflictError: 409,
     UnsafeFileError: 422,
-    BusyError: 503,
+    LockTimeoutError: 503,
     VaultError: 500,
 }
 
@@ -123,7 +123,7 @@ Value = TypeVar("Value")
 Route = Callable[[Request], Awaitable[Response]]
 
 
-class Frame(NamedTuple):
+class PageFrame(NamedTuple):
     """What each page says of the vault: its name, and what is checked out or looked at.
 
     `others` are the user's other vaults that may be looked at, by name, and `other` is that which
@@ -142,7 +142,7 @@ class Frame(NamedTuple):
     waiting: WaitingCounts | None = None
 
 
-async def read(request: Request, work: Callable[[Vault], Value]) -> tuple[Frame, Value]:
+async def read(request: Request, work: Callable[[Vault], Value]) -> tuple[PageFrame, Value]:
     """Return what `work` makes of the vault as the request's `at` has it, and its frame."""
     workers: Workers = request.app.state.workers
     at, other = (request.query_params.get(name, "") for name in ("at", "vault"))
@@ -241,7 +241,7 @@ def go_back(request: Request, place: str, told: str = "", undo: str = "") -> Res
 
 def _look(
     at: str, other: str, below: str, work: Callable[[Vault], Value], vault: Vault
-) -> tuple[Frame, Value]:
+) -> tuple[PageFrame, Value]:
     BELOW.set(below)  # Whoever works has a context of its own; links are made there too.
     others = _list_others(vault)
     if other == EVERY:
@@ -271,11 +271,13 @@ def _list_others(vault: Vault) -> tuple[str, ...]:
     return tuple(name for name, path in known.items() if path != str(vault.root))
 
 
-def frame_vault(vault: Vault, at: str) -> Frame:
+def frame_vault(vault: Vault, at: str) -> PageFrame:
     """Return what each page says of the vault, looked at as it was `at` a time."""
     head = vault.head()
     branch, commit = (head.branch, head.commit) if head else ("", "")
-    frame = Frame(vault.root.name, branch, commit, _format_moment(vault, at), vault.notices.stale)
+    frame = PageFrame(
+        vault.root.name, branch, commit, _format_moment(vault, at), vault.notices.stale
+    )
     return frame._replace(waiting=_count_waiting(vault))
 
 

@@ -21,14 +21,14 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 import vaultmem
-from vaultmem.core.lifecycle import State
+from vaultmem.core.lifecycle import NoteState
 from vaultmem.core.packs.pack_item import PackItem, PackPart
 from vaultmem.core.search.query import Hit
-from vaultmem.core.text.display import clean_text, pluralize, escape_bytes
+from vaultmem.core.text.display import clean_text, escape_bytes, pluralize
 from vaultmem.services.vaults.companions import EVERY
 from vaultmem.vault import Vault
 from vaultmem.web.markdown.html_links import Addresses, Surroundings, format_heading
-from vaultmem.workers import Guest
+from vaultmem.workers import HubPrincipal
 
 # Who asks, and the browsers that were let in.
 
@@ -44,7 +44,7 @@ class Visitor(NamedTuple):
 
     may_write: bool
     agent: str = ""
-    guest: Guest | None = None
+    guest: HubPrincipal | None = None
 
 
 @dataclass
@@ -391,7 +391,7 @@ def build_link_context(at: str, vault: Vault, embeds: bool = True) -> Surroundin
 
     def read_text(path: str) -> str | None:
         note = find_note(vault, path) if embeds and link_note(path) else None
-        return note.text if note is not None and note.state != State.QUARANTINED else None
+        return note.text if note is not None and note.state != NoteState.QUARANTINED else None
 
     addresses = Addresses(
         note=lambda path: link_note(path, at=at),

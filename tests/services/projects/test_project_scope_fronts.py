@@ -12,14 +12,14 @@ from conftest import Make, Open, RunCli
 from projects_world import make_repository, play_in, run_git, run_hook
 from support import write_notes
 
-from vaultmem.core.lifecycle import State
+from vaultmem.core.lifecycle import NoteState
 from vaultmem.core.packs.context_file import BEGIN, END
 from vaultmem.services.curation.dream import dream
 from vaultmem.services.health.economics import read_stats
 from vaultmem.services.memory.remember import Memory, remember
 from vaultmem.services.packs.receipts import list_recent
 from vaultmem.services.projects.scope import view_project
-from vaultmem.services.search.run_query import Ask, run_query
+from vaultmem.services.search.run_query import Query, run_query
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.services.watching.generated_context import render_contexts
 
@@ -117,7 +117,7 @@ def test_a_caller_that_names_a_session_of_another_project_reads_no_queries_of_it
         vault = opened(root, agent="claude", session=f"s-{name}", here=folder)
         sync_vault(vault)
         for question in questions[name]:
-            run_query(vault, Ask(question))
+            run_query(vault, Query(question))
     views = {
         name: view_project(opened(root, agent="claude", session=f"s-{name}", here=folder))
         for name, folder in (("beta", beta), ("new", beta))
@@ -275,7 +275,7 @@ def test_a_dream_does_not_copy_a_project_into_memory_md(make_vault: Make, opened
     vault = opened(make_vault(), agent="claude", now=clock)
     for project, word in (("alpha", "bell"), ("", "gong")):
         text = f"The {word} rings at seven in the morning."
-        remember(vault, Memory(text, title=word, state=State.CANDIDATE, project=project))
+        remember(vault, Memory(text, title=word, state=NoteState.CANDIDATE, project=project))
         for question in (f"when does the {word} ring", f"{word} in the morning", f"what {word}"):
             assert ask(vault, question)
             clock.pass_days(1)

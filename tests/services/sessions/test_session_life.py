@@ -15,8 +15,8 @@ from process_server import run_script
 from support import git, write_notes
 
 from vaultmem.core.notes.note import Note
-from vaultmem.core.sessions.session import Edge, Relation, Status
-from vaultmem.errors import SystemFailureError, NoteNotFoundError, PendingError, RefusedError
+from vaultmem.core.sessions.session import SessionLink, SessionRelation, SessionStatus
+from vaultmem.errors import NoteNotFoundError, PendingError, RefusedError, SystemFailureError
 from vaultmem.services.health.examine import check_sessions
 from vaultmem.services.memory.new_note import Memory
 from vaultmem.services.memory.remember import remember
@@ -119,7 +119,7 @@ def test_a_session_takes_only_its_own_writes_into_its_commit(
     remember(one, Memory("mine"))
     remember(two, Memory("theirs"))
 
-    close_session(one, "s-1", Status.ERROR, "It failed.\nBadly.")
+    close_session(one, "s-1", SessionStatus.ERROR, "It failed.\nBadly.")
 
     assert log(root) == ["claude|session-close"]
     body = git(root, "log", "-1", "--format=%b")
@@ -148,7 +148,7 @@ def test_closing_twice_is_closing_once_and_another_end_is_refused(
     assert again.report.commits == ()
     assert (root / "sessions/s-1.md").read_bytes() == before
     for wrong in (
-        lambda: close_session(vault, "s-1", Status.ERROR),
+        lambda: close_session(vault, "s-1", SessionStatus.ERROR),
         lambda: add_detail(vault, "s-1", "late"),
         lambda: decide(vault, "s-1", Memory("late")),
         lambda: begin(vault, "s-1"),
@@ -383,7 +383,7 @@ def test_pending_restores_are_picked_up_by_the_same_agent_and_workspace_alone(
     begun = start_session(claude, NewSession("s-5", workspace=here))
 
     assert begun.restore == "s-1"
-    assert begun.session.facts.edges == (Edge(Relation.CONTINUES, "s-1"),)
+    assert begun.session.facts.edges == (SessionLink(SessionRelation.CONTINUES, "s-1"),)
     assert get_session(claude, "s-1").facts.pending == ""
     assert start_session(claude, NewSession("s-6", workspace=here)).restore == ""
 
@@ -432,7 +432,7 @@ def test_a_fork_and_a_resume_know_where_they_come_from(make_vault: Make, opened:
     begin(vault, "s-1", goal="Ferries")
     named = opened(root, agent="claude", environment={"CLAUDE_CODE_SESSION_ID": "s-1"})
     fork = fork_session(named, "s-1").session
-    assert fork.facts.edges == (Edge(Relation.FORKED_FROM, "s-1"),)
+    assert fork.facts.edges == (SessionLink(SessionRelation.FORKED_FROM, "s-1"),)
     assert fork.facts.goal == "Ferries"
     close_session(vault, "s-1")
 
@@ -551,7 +551,9 @@ def test_a_disk_that_fails_behind_the_end_of_a_session_is_told_with_what_came_of
         raise SystemFailureError("index: Read-only file system", "the index is not updated")
 
     monkeypatch.setattr(close, "find_pending", fail)
-    with pytest.raises(SystemFailureError, match=r"^not committed, but the notes are safe on disk: index"):
+    with pytest.raises(
+        SystemFailureError, match=r"^not committed, but the notes are safe on disk: index"
+    ):
         close_session(opened(root), "s-1")
     monkeypatch.undo()
 

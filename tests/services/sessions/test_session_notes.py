@@ -9,10 +9,10 @@ import pytest
 
 from vaultmem.core.notes.note import Note, parse_note
 from vaultmem.core.sessions.session import (
-    Edge,
-    Relation,
+    ContextWindow,
     Session,
-    Window,
+    SessionLink,
+    SessionRelation,
     check_session_id,
     is_safe_id,
     make_session_id,
@@ -25,7 +25,7 @@ from vaultmem.core.sessions.session_note import (
     new_session_text,
     parse_session,
 )
-from vaultmem.core.sessions.turns import Tally
+from vaultmem.core.sessions.turns import TranscriptPosition
 from vaultmem.errors import RefusedError
 from vaultmem.services.sessions.windows import write_windows
 
@@ -51,7 +51,10 @@ def test_a_session_written_by_hand_is_read_with_what_it_tells() -> None:
 
     assert session.facts.status == "error"
     assert session.facts.title == "Refunds"
-    assert session.facts.edges == (Edge(Relation.CONTINUES, "s-0"), Edge(Relation.RELATED, "s-9"))
+    assert session.facts.edges == (
+        SessionLink(SessionRelation.CONTINUES, "s-0"),
+        SessionLink(SessionRelation.RELATED, "s-9"),
+    )
     assert session.summary == "Done.\n\nIn part."
     assert [(d.target, d.text) for d in session.decisions] == [
         ("a", "[[a|A]]: because"),
@@ -85,7 +88,10 @@ def test_a_status_that_says_nothing_is_read_from_the_end(text: str, status: str)
 def test_a_new_note_reads_as_what_it_was_written_from() -> None:
     from datetime import datetime
 
-    edges = (Edge(Relation.CONTINUES, "s-0"), Edge(Relation.FORKED_FROM, "s-2"))
+    edges = (
+        SessionLink(SessionRelation.CONTINUES, "s-0"),
+        SessionLink(SessionRelation.FORKED_FROM, "s-2"),
+    )
     text = new_session_text(
         "s-1", 'Make "it" work: #1', "claude", datetime(2026, 11, 21, 9), "code", edges
     )
@@ -95,7 +101,7 @@ def test_a_new_note_reads_as_what_it_was_written_from() -> None:
     facts = session.facts
     assert (facts.goal, facts.agent, facts.workspace) == ('Make "it" work: #1', "claude", "code")
     assert (facts.started, facts.status, facts.edges) == ("2026-11-21T09:00:00", "open", edges)
-    assert session.windows == (Window(1, 0),)
+    assert session.windows == (ContextWindow(1, 0),)
     assert (session.summary, session.decisions, session.questions) == ("", (), ())
     assert note_of(text).warnings == ()
 
@@ -160,14 +166,14 @@ def test_a_text_cannot_end_the_section_that_it_is_added_to() -> None:
 
 def test_windows_follow_the_transcript() -> None:
     text = new_session_text_of()
-    text = write_windows(note_of(text), Tally(3, 300, "a" * 32), begin=True)
-    assert read(text).windows == (Window(1, 0, 300, (1, 3), "a" * 32), Window(2, 300))
-    same = write_windows(note_of(text), Tally(3, 300, "a" * 32), begin=True)
+    text = write_windows(note_of(text), TranscriptPosition(3, 300, "a" * 32), begin=True)
+    assert read(text).windows == (ContextWindow(1, 0, 300, (1, 3), "a" * 32), ContextWindow(2, 300))
+    same = write_windows(note_of(text), TranscriptPosition(3, 300, "a" * 32), begin=True)
     assert read(same).windows == read(text).windows
-    text = write_windows(note_of(text), Tally(5, 450, "b" * 32), begin=False)
-    assert read(text).windows[1] == Window(2, 300, 450, (4, 5), "b" * 32)
-    text = write_windows(note_of(text), Tally(6, 500, "c" * 32), begin=False)
-    assert read(text).windows[2] == Window(3, 450, 500, (6, 6), "c" * 32)
+    text = write_windows(note_of(text), TranscriptPosition(5, 450, "b" * 32), begin=False)
+    assert read(text).windows[1] == ContextWindow(2, 300, 450, (4, 5), "b" * 32)
+    text = write_windows(note_of(text), TranscriptPosition(6, 500, "c" * 32), begin=False)
+    assert read(text).windows[2] == ContextWindow(3, 450, 500, (6, 6), "c" * 32)
     assert read(text).facts.tokens == 500
     assert read(text).facts.turns == 6
 

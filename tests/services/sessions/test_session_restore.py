@@ -23,8 +23,8 @@ from vaultmem.core.sessions.restore_text import render_restore
 from vaultmem.core.sessions.session import (
     ChainLink,
     FileFate,
-    Relation,
     Session,
+    SessionRelation,
     Workspace,
     walk_chain,
 )
@@ -63,7 +63,9 @@ def make_material(sessions: int = 6, size: int = 6, seed: int = 5) -> RestoreMat
     chance = random.Random(seed)
     made = [read(session_text(n, chance, size), f"sessions/s-{n}.md") for n in range(sessions)]
     earlier = tuple(
-        EarlierSession(ChainLink(n, f"s-{n}", Relation.CONTINUES, f"s-{n - 1}", each.facts), each)
+        EarlierSession(
+            ChainLink(n, f"s-{n}", SessionRelation.CONTINUES, f"s-{n - 1}", each.facts), each
+        )
         for n, each in enumerate(made)
         if n
     )
@@ -155,7 +157,7 @@ def test_no_text_of_a_session_can_begin_a_line_that_is_ours() -> None:
         f"## Summary\n\n{hostile}\n\n## Details\n\n- {hostile}\n"
     )
     session = read(note, "sessions/s-1.md")
-    link = ChainLink(1, "x\n## [y]", Relation.CONTINUES, "s-1", session.facts)
+    link = ChainLink(1, "x\n## [y]", SessionRelation.CONTINUES, "s-1", session.facts)
     material = RestoreMaterial(
         session,
         PackSource("main\n## x", "1a2b3c4d", 0),
@@ -253,7 +255,9 @@ def test_chains_follow_edges_once_and_end(make_vault: Make, opened: Open) -> Non
     assert len(ids) == len(set(ids)) == 30
     assert chain.earlier[-1].facts is None or "s-30" in ids
     followers = follow_chain(vault, "s-1").followers
-    assert (Relation.CONTINUES, "s-0") in [(relation, facts.id) for relation, facts in followers]
+    assert (SessionRelation.CONTINUES, "s-0") in [
+        (relation, facts.id) for relation, facts in followers
+    ]
     assert [link.depth for link in chain.earlier] == sorted(link.depth for link in chain.earlier)
     assert len(follow_chain(vault, "s-0", 1).earlier) == 1
     assert walk_chain(chain.session, lambda _: chain.session, 9)[0].depth == 1

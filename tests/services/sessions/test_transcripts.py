@@ -14,8 +14,8 @@ from conftest import Make, Open
 from support import git
 
 from vaultmem.core.sessions.turns import (
-    Tally,
     TranscriptLine,
+    TranscriptPosition,
     Turn,
     add_lines,
     encode_line,
@@ -28,7 +28,7 @@ from vaultmem.storage.session_table import Transcripts
 
 
 def make_lines(count: int, size: int = 40, seed: int = 1) -> list[TranscriptLine]:
-    chance, tally, lines = random.Random(seed), Tally(), []
+    chance, tally, lines = random.Random(seed), TranscriptPosition(), []
     for number in range(count):
         text = "".join(chance.choice("ab é渡\n") for _ in range(chance.randrange(size * 2)))
         added, tally = add_lines(Turn("user", f"{number} {text}"), tally)
@@ -36,7 +36,7 @@ def make_lines(count: int, size: int = 40, seed: int = 1) -> list[TranscriptLine
     return lines
 
 
-def is_chained(lines: Iterable[TranscriptLine | Tally]) -> bool:
+def is_chained(lines: Iterable[TranscriptLine | TranscriptPosition]) -> bool:
     """Tell whether each line's digest is that of the line and the one before it."""
     before = ""
     for line in lines:
@@ -58,13 +58,13 @@ def test_what_is_appended_is_read_from_both_ends(tmp_path: Path) -> None:
     assert list(transcripts.read("s")) == lines
     assert list(transcripts.read_back("s")) == lines[::-1]
     assert is_chained(transcripts.read("s"))
-    assert transcripts.tally("s") == Tally(500, lines[-1].total, lines[-1].digest)
+    assert transcripts.tally("s") == TranscriptPosition(500, lines[-1].total, lines[-1].digest)
 
 
 def test_a_turn_of_any_length_is_kept_whole(tmp_path: Path) -> None:
     transcripts = Transcripts(tmp_path, 50_000_000)
     text = "渡し船 \x00\x1b\ud800 ferry\n" * 40_000
-    lines, tally = add_lines(Turn("tool", text, "2026-11-21T10:00:00"), Tally())
+    lines, tally = add_lines(Turn("tool", text, "2026-11-21T10:00:00"), TranscriptPosition())
     transcripts.append("s", lines)
 
     turns = list(
@@ -88,7 +88,7 @@ def test_a_file_that_grows_too_large_loses_its_oldest_lines_and_keeps_their_dige
 
     kept = list(transcripts.read("s"))
 
-    assert isinstance(kept[0], Tally)
+    assert isinstance(kept[0], TranscriptPosition)
     assert kept[1:] == lines[kept[0].turns :]
     assert kept[0].digest == lines[kept[0].turns - 1].digest
     assert is_chained(kept)

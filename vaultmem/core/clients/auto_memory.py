@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from pathlib import PurePosixPath
 
-from vaultmem.core.lifecycle import Kind
+from vaultmem.core.lifecycle import NoteKind
 
 #: The folder of clients' own memories, with a folder for each client.
 FOLDER = "memory"
@@ -29,10 +29,10 @@ _SESSION = re.compile(r"(?m)^\s*originSessionId:\s*[\"']?([\w.-]+)")
 
 #: The kinds of Claude Code's types. `feedback` is how the user wants work to be done.
 _KINDS = {
-    "user": Kind.SEMANTIC_FACT,
-    "feedback": Kind.PREFERENCE,
-    "project": Kind.SEMANTIC_FACT,
-    "reference": Kind.SEMANTIC_FACT,
+    "user": NoteKind.SEMANTIC_FACT,
+    "feedback": NoteKind.PREFERENCE,
+    "project": NoteKind.SEMANTIC_FACT,
+    "reference": NoteKind.SEMANTIC_FACT,
 }
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from vaultmem.core.lifecycle import State
+from vaultmem.core.lifecycle import NoteState
 from vaultmem.core.notes.edit_properties import add_to_list, get_title, set_property, write_state
 from vaultmem.core.notes.note import Note, parse_note
 from vaultmem.core.notes.sections import format_keywords
@@ -174,7 +174,9 @@ def plan_step(
     """
     level = read_fidelity(note)
     if idle >= ages.archive:
-        return DecayStep.ARCHIVED, write_state(note.text, State.ARCHIVED)  # Why, the commit says.
+        return DecayStep.ARCHIVED, write_state(
+            note.text, NoteState.ARCHIVED
+        )  # Why, the commit says.
     if idle >= ages.keywords and level is not Fidelity.KEYWORDS:
         text = shorten_note(note, Fidelity.KEYWORDS, asked, original, full_text)
         return (DecayStep.KEYWORDS, text) if text else None

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from vaultmem.core.lifecycle import Kind
+from vaultmem.core.lifecycle import NoteKind
 from vaultmem.core.notes.link_syntax import decode_destination
 from vaultmem.core.notes.note import Note
 from vaultmem.core.sessions.session_note import append_to_section
@@ -18,14 +18,14 @@ MEMORY = PurePosixPath("MEMORY.md")
 #: The heading under which a note of each kind is named; all others go under `PROJECT`.
 PROJECT = "Project"
 HEADINGS = {
-    Kind.DECISION: "Conventions",
-    Kind.POLICY_RULE: "Conventions",
-    Kind.PROCEDURAL_SKILL: "Conventions",
-    Kind.PREFERENCE: "Conventions",
-    Kind.REFLECTION: "Gotchas",
-    Kind.DEAD_END: "Gotchas",
-    Kind.EPISODIC_TRACE: "Gotchas",
-    Kind.EVAL_RESULT: "Gotchas",
+    NoteKind.DECISION: "Conventions",
+    NoteKind.POLICY_RULE: "Conventions",
+    NoteKind.PROCEDURAL_SKILL: "Conventions",
+    NoteKind.PREFERENCE: "Conventions",
+    NoteKind.REFLECTION: "Gotchas",
+    NoteKind.DEAD_END: "Gotchas",
+    NoteKind.EPISODIC_TRACE: "Gotchas",
+    NoteKind.EVAL_RESULT: "Gotchas",
 }
 
 #: Characters of a bullet's sentence at most: what is longer is no line to be kept in mind.
@@ -104,7 +104,7 @@ def find_bullets(text: str, path: str) -> dict[int, str]:
 
 def format_heading(kind: str) -> str:
     """Return the heading under which a note of this kind is named."""
-    return HEADINGS.get(Kind(kind), PROJECT)
+    return HEADINGS.get(NoteKind(kind), PROJECT)
 
 
 def add_bullets(text: str, bullets: Iterable[tuple[str, str]]) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from vaultmem.core.lifecycle import State
+from vaultmem.core.lifecycle import NoteState
 from vaultmem.core.text.json_values import as_json_object
 from vaultmem.core.text.paths import parse_note_path
 from vaultmem.errors import RefusedError
@@ -48,10 +48,10 @@ class Action(StrEnum):
 
 #: The state that an action sets; the others change nothing by themselves.
 NEW_STATES = {
-    Action.MERGE_DUPLICATES: State.DEPRECATED,
-    Action.DEPRECATE: State.DEPRECATED,
-    Action.ARCHIVE: State.ARCHIVED,
-    Action.DEMOTE_STALE: State.STALE,
+    Action.MERGE_DUPLICATES: NoteState.DEPRECATED,
+    Action.DEPRECATE: NoteState.DEPRECATED,
+    Action.ARCHIVE: NoteState.ARCHIVED,
+    Action.DEMOTE_STALE: NoteState.STALE,
 }
 
 

@@ -18,21 +18,21 @@ from vaultmem.core.imports.item import (
     MarkdownFile,
     MemoryItem,
     digest_text,
-    split_text,
-    find_owner,
     filter_properties,
+    find_owner,
     make_talk,
     make_turn,
+    parse_export_time,
     read_basic_memory,
     read_claude_memory,
     read_codex_memory,
     read_list,
-    parse_export_time,
     read_openclaw,
     read_tags,
     read_text,
+    split_text,
 )
-from vaultmem.core.lifecycle import State
+from vaultmem.core.lifecycle import NoteState
 from vaultmem.core.transcripts.event import TranscriptEvent, dict_of, dicts_of
 
 #: Marks of citations: private characters around what only the site can show.
@@ -318,7 +318,7 @@ def _read_mem0_memory(value: dict[str, Any], tags: tuple[str, ...]) -> Iterator[
     yield MemoryItem(
         key,
         text,
-        state=State.ARCHIVED if state in _PUT_AWAY else State.CANDIDATE,
+        state=NoteState.ARCHIVED if state in _PUT_AWAY else NoteState.CANDIDATE,
         tags=(*tags, *read_tags(value.get("categories"))),
         created=created,
         own={**own, **({"updated": changed} if changed and changed != created else {})},

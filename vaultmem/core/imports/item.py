@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from vaultmem.core.lifecycle import Kind, State
+from vaultmem.core.lifecycle import NoteKind, NoteState
 from vaultmem.core.notes.edit_properties import PropertyValue
 from vaultmem.core.notes.frontmatter import read_frontmatter
 from vaultmem.core.notes.note import KNOWN_PROPERTIES
@@ -43,8 +43,8 @@ class MemoryItem(NamedTuple):
     title: str = ""
     folders: tuple[str, ...] = ()
     name: str = ""
-    kind: Kind = Kind.SEMANTIC_FACT
-    state: State = State.CANDIDATE
+    kind: NoteKind = NoteKind.SEMANTIC_FACT
+    state: NoteState = NoteState.CANDIDATE
     tags: tuple[str, ...] = ()
     created: datetime | None = None
     own: Mapping[str, PropertyValue] = MappingProxyType({})
@@ -280,13 +280,13 @@ def read_codex_memory(file: MarkdownFile) -> Iterator[Item]:
         own = {"session": facts["thread_id"]} if "thread_id" in facts else {}
         if text := read_text(file.body):
             at = parse_export_time(facts.get("updated_at")) or at
-            kind, folders = Kind.EPISODIC_TRACE, ("sessions",)
+            kind, folders = NoteKind.EPISODIC_TRACE, ("sessions",)
             yield MemoryItem(origin, text, file.stem, folders, file.stem, kind, created=at, own=own)
     elif below[0] == "skills":
         if below[-1] == "SKILL.md" and (text := read_text(file.body)):
             title = file.text_of("name") or below[-2]
             own = filter_properties({"description": file.text_of("description")})
-            kind, folders = Kind.PROCEDURAL_SKILL, ("skills",)
+            kind, folders = NoteKind.PROCEDURAL_SKILL, ("skills",)
             yield MemoryItem(origin, text, title, folders, kind=kind, created=at, own=own)
     elif below[-1] == "MEMORY.md":
         yield from _read_sections(origin, file.body, (), at, level=1)
@@ -315,7 +315,7 @@ def read_openclaw(file: MarkdownFile) -> Iterator[Item]:
             title=file.stem,
             folders=("memory", *below[:-1]),
             name=file.stem,
-            kind=Kind.EPISODIC_TRACE if day else Kind.SEMANTIC_FACT,
+            kind=NoteKind.EPISODIC_TRACE if day else NoteKind.SEMANTIC_FACT,
             created=_read_day(day[0]) if day else file.modified,
         )
 
@@ -326,7 +326,11 @@ def read_basic_memory(file: MarkdownFile) -> Iterator[Item]:
     https://docs.basicmemory.com/concepts/knowledge-format. Links mean titles and permalinks.
     """
     title, permalink = file.text_of("title") or file.stem, file.text_of("permalink")
-    kind = Kind.DECISION if file.text_of("type").casefold() == "decision" else Kind.SEMANTIC_FACT
+    kind = (
+        NoteKind.DECISION
+        if file.text_of("type").casefold() == "decision"
+        else NoteKind.SEMANTIC_FACT
+    )
     more = file.properties.get("aliases", ())
     names = {title, permalink, *((more,) if isinstance(more, str) else more)} - {"", file.stem}
     own = filter_properties({k: v for k, v in file.properties.items() if k != "permalink"})

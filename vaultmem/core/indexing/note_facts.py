@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 from zlib import crc32
 
-from vaultmem.core.lifecycle import State
+from vaultmem.core.lifecycle import NoteState
 
 #: The states in the order of their numbers in the index.
-STATES = tuple(State)
+STATES = tuple(NoteState)
 
 
 class NoteFacts(NamedTuple):
@@ -30,7 +30,7 @@ class NoteFacts(NamedTuple):
 
 
 def describe_note(
-    state: State, created: str, updated: str, session: str, tags: Iterable[str]
+    state: NoteState, created: str, updated: str, session: str, tags: Iterable[str]
 ) -> NoteFacts:
     """Return what ranks all sections of a note."""
     return NoteFacts(

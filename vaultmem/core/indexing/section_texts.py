@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.indexing.note_facts import NoteFacts, describe_note
-from vaultmem.core.lifecycle import SOURCES, State
+from vaultmem.core.lifecycle import SOURCES, NoteState
 from vaultmem.core.notes.comments import strip_hidden
 from vaultmem.core.notes.conflict import find_conflict
 from vaultmem.core.notes.link_syntax import Link, find_links
@@ -25,7 +25,7 @@ from vaultmem.core.text.paths import note_context
 from vaultmem.core.text.token_count import count_tokens
 
 if TYPE_CHECKING:
-    from vaultmem.core.notes.conflict import Otherwise
+    from vaultmem.core.notes.conflict import ConflictingText
     from vaultmem.core.notes.sections import Section
 
 
@@ -163,7 +163,7 @@ class AnalysedNote(NamedTuple):
     aliases: tuple[str, ...]
     links: tuple[Link, ...]
     in_doubt: bool
-    otherwise: Mapping[int, tuple[Otherwise, ...]]
+    otherwise: Mapping[int, tuple[ConflictingText, ...]]
 
 
 def read_limit(note: Note, name: str) -> str:
@@ -242,4 +242,4 @@ def _read_full(path: PurePosixPath, full: bytes) -> Note | None:
         whole = parse_note(path, full)
     except UnreadableNoteError:
         return None
-    return None if whole.problem or whole.state is State.QUARANTINED else whole
+    return None if whole.problem or whole.state is NoteState.QUARANTINED else whole

@@ -22,8 +22,8 @@ from vaultmem.core.search.terms import (
     has_cjk,
     list_pieces,
     mark_stop_word,
-    split_piece,
     plain_text,
+    split_piece,
     split_words,
 )
 

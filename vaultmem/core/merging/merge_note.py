@@ -14,9 +14,9 @@ from pathlib import PurePosixPath
 from typing import NamedTuple, TypeVar
 
 from vaultmem.core.lifecycle import HIDDEN_STATES, rank_state
-from vaultmem.core.merging.merge_properties import split_block, merge_blocks
-from vaultmem.core.merging.text import Conflict, Loss, Merged, merge_lines, merge_words
-from vaultmem.core.notes.agent_changes import MAX_CONFIRMATIONS, Saying, has_room
+from vaultmem.core.merging.merge_properties import merge_blocks, split_block
+from vaultmem.core.merging.text import Conflict, DiscardedValue, Merged, merge_lines, merge_words
+from vaultmem.core.notes.agent_changes import MAX_CONFIRMATIONS, Attestation, has_room
 from vaultmem.core.notes.conflict import SAID, Callout, Placed, Speaker, insert_callouts
 from vaultmem.core.notes.edit_properties import (
     add_to_list,
@@ -26,8 +26,8 @@ from vaultmem.core.notes.edit_properties import (
 )
 from vaultmem.core.notes.frontmatter import (
     Frontmatter,
-    read_state_lines,
     read_frontmatter,
+    read_state_lines,
     read_timestamp,
 )
 from vaultmem.core.notes.note import Note, parse_note
@@ -72,7 +72,7 @@ def is_first(ours: str, theirs: str, mine: Frontmatter, other: Frontmatter) -> b
 
 def get_author_name(note: Note) -> str:
     """Return who made a note, as `confirmed_by` names it."""
-    return Saying(note.agent, note.session, datetime.min).who
+    return Attestation(note.agent, note.session, datetime.min).who
 
 
 def _read_time(matter: Frontmatter, name: str) -> float:
@@ -104,14 +104,14 @@ def _join(first: Note, second: Note, later: str) -> Merged | None:
     if wording == first.visible_body.strip():
         wording = ""
     elif not has_room(note, wording):
-        losses, wording = (*losses, Loss("", "words", wording)), ""
+        losses, wording = (*losses, DiscardedValue("", "words", wording)), ""
     text = _confirm(text, note, first, second, wording)
     return Merged(text, (), losses, is_twin=True)
 
 
 def _confirm(text: str, merged: Note, first: Note, second: Note, wording: str) -> str:
     """Return the merged text with who said it again, between those who said it before and after."""
-    said = Saying(second.agent, second.session, datetime.min, wording=wording)
+    said = Attestation(second.agent, second.session, datetime.min, wording=wording)
     text = add_to_list(text, merged, "also_said", said.said)
     names = (*list_items(first, "confirmed_by"), said.who, *list_items(second, "confirmed_by"))
     wanted = tuple(name for name in dict.fromkeys(names) if name != get_author_name(first))[
@@ -294,16 +294,16 @@ def _merge_around(
     return Merged(text, body.conflicts, _find_lost(old, [mine, other], front))
 
 
-def _find_lost(old: _Version, sides: Sequence[_Version], front: str) -> tuple[Loss, ...]:
+def _find_lost(old: _Version, sides: Sequence[_Version], front: str) -> tuple[DiscardedValue, ...]:
     """Return what sides put into their frontmatter, or took out, and `front` does not show."""
     said: Counter[str] = Counter()
     for side in sides:
         said |= Counter(side.front.splitlines())
     lost = said - (Counter(old.front.splitlines()) | Counter(front.splitlines()))
-    losses = [Loss("", "properties", "\n".join(lost.elements()))] if lost else []
+    losses = [DiscardedValue("", "properties", "\n".join(lost.elements()))] if lost else []
     for name in sorted(old.values.keys() & _read(front).values.keys()):
         if any(side.is_readable and side.matter.get(name) is None for side in sides):
-            losses.append(Loss("", f'property "{name}"', "(removed)"))
+            losses.append(DiscardedValue("", f'property "{name}"', "(removed)"))
     return tuple(losses)
 
 

@@ -12,7 +12,7 @@ from functools import partial
 from typing import NamedTuple
 
 from vaultmem.core.lifecycle import OWNER_KINDS, rank_state
-from vaultmem.core.merging.text import Loss
+from vaultmem.core.merging.text import DiscardedValue
 from vaultmem.core.notes.edit_properties import format_value, set_property
 from vaultmem.core.notes.frontmatter import Frontmatter, read_frontmatter, read_timestamp
 from vaultmem.core.notes.properties import Property
@@ -60,7 +60,7 @@ class PropertyLines(NamedTuple):
     name: str
     text: str
     prop: Property | None = None
-    loss: Loss | None = None
+    loss: DiscardedValue | None = None
 
     @property
     def key(self) -> str:
@@ -205,13 +205,13 @@ def _rank_restriction(name: str, part: PropertyLines | None) -> int:
 
 def _describe_loss(
     name: str, base: PropertyLines | None, kept: PropertyLines | None, lost: PropertyLines | None
-) -> Loss:
+) -> DiscardedValue:
     """Return what was lost as a value, or as lines where the values do not differ."""
     values = [_show_value(side) for side in (base, kept, lost)]
     unclear = values[1] == values[2] or (base is not None and values[0] in values[1:])
     if unclear or None in values:
         values = [side.text.rstrip() if side else "" for side in (base, kept, lost)]
-    return Loss("", f'property "{name}"', values[2] or "(removed)")
+    return DiscardedValue("", f'property "{name}"', values[2] or "(removed)")
 
 
 def _show_value(part: PropertyLines | None) -> str | None:
@@ -344,7 +344,7 @@ def _resolve_item(
     for part in (ours, theirs):
         if ours and theirs and part and _keeps_comments(part.text, *texts):
             return part
-    return PropertyLines(name, "", loss=Loss("", name, theirs.text if theirs else ""))
+    return PropertyLines(name, "", loss=DiscardedValue("", name, theirs.text if theirs else ""))
 
 
 def _rewrite(

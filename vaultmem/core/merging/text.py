@@ -21,8 +21,8 @@ from vaultmem.core.notes.conflict import (
     Callout,
     Placed,
     Speaker,
-    insert_callouts,
     extract_callouts,
+    insert_callouts,
 )
 from vaultmem.core.notes.sections import find_fences
 from vaultmem.core.text.line_diff import (
@@ -63,7 +63,7 @@ class Conflict(NamedTuple):
     their_author: str = ""
 
 
-class Loss(NamedTuple):
+class DiscardedValue(NamedTuple):
     """What one side has and the merge does not: `property "confidence"`, and its value."""
 
     path: str
@@ -79,7 +79,7 @@ class Merged(NamedTuple):
 
     text: str
     conflicts: tuple[Conflict, ...] = ()
-    losses: tuple[Loss, ...] = ()
+    losses: tuple[DiscardedValue, ...] = ()
     is_twin: bool = False
 
 

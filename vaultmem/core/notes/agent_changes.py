@@ -10,7 +10,7 @@ from vaultmem.core.anchors import CITES
 from vaultmem.core.lifecycle import (
     OWNER_KINDS,
     Mover,
-    State,
+    NoteState,
     check_transition,
     is_more_restricted,
     most_restricted,
@@ -34,7 +34,7 @@ MAX_CONFIRMATIONS = 12
 _MAX_WORDINGS = 12
 
 
-class Saying(NamedTuple):
+class Attestation(NamedTuple):
     """That somebody says something again: an agent ("" for the person), its session, and when.
 
     `wording` is what was said where it is not the note's own text to the letter.
@@ -76,7 +76,7 @@ def has_room(note: Note, wording: str) -> bool:
     return bool(note.matter.body) and (not wording or len(kept) < _MAX_WORDINGS)
 
 
-def confirm_note(note: Note, said: Saying) -> str:
+def confirm_note(note: Note, said: Attestation) -> str:
     """Return the note's text with who said it again; nothing changes but properties.
 
     A note without properties gets none, and one that was stale is active again: it has just been
@@ -92,8 +92,8 @@ def confirm_note(note: Note, said: Saying) -> str:
         text = add_to_list(text, note, "confirmed_by", (said.who,), MAX_CONFIRMATIONS)
     if said.pinned and not note.pinned:
         text = set_property(text, "pinned", True)
-    if note.state is State.STALE:
-        text = write_state(text, State.ACTIVE)
+    if note.state is NoteState.STALE:
+        text = write_state(text, NoteState.ACTIVE)
     return set_property(text, "updated", said.at.replace(microsecond=0))
 
 
@@ -254,7 +254,7 @@ def _list_confirmations(note: Note) -> list[str]:
 
 def _inherit(heir: Note, note: Note) -> list[str]:
     """Return whom a note may name because it replaces another: a person for the same words only."""
-    names = [Saying(heir.agent, heir.session, datetime.min).who, *_list_confirmations(heir)]
+    names = [Attestation(heir.agent, heir.session, datetime.min).who, *_list_confirmations(heir)]
     if heir.visible_body.split() == note.visible_body.split():
         return names
     return [name for name in names if not _is_owner(name.partition(", session ")[0])]
@@ -292,13 +292,13 @@ def _is_pinned(note: Note | None) -> bool:
 
 
 def _is_quarantined(note: Note | None) -> bool:
-    return note is not None and note.state is State.QUARANTINED
+    return note is not None and note.state is NoteState.QUARANTINED
 
 
 def _active_owner_kind(note: Note | None) -> str:
-    is_one = note is not None and note.kind in OWNER_KINDS and note.state is State.ACTIVE
+    is_one = note is not None and note.kind in OWNER_KINDS and note.state is NoteState.ACTIVE
     return note.kind.value if note is not None and is_one else ""
 
 
-def _state(note: Note | None) -> State:
-    return note.state if note is not None else State.ACTIVE
+def _state(note: Note | None) -> NoteState:
+    return note.state if note is not None else NoteState.ACTIVE

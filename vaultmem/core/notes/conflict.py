@@ -73,7 +73,7 @@ class Callout(NamedTuple):
     about: int = 1
 
 
-class Otherwise(NamedTuple):
+class ConflictingText(NamedTuple):
     """What another side of a merge says in place of words of a note: who, and what."""
 
     who: str

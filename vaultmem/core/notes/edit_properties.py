@@ -12,13 +12,13 @@ from collections.abc import Mapping
 from datetime import date, datetime
 from pathlib import PurePosixPath
 
-from vaultmem.core.lifecycle import Kind, State
+from vaultmem.core.lifecycle import NoteKind, NoteState
 from vaultmem.core.notes.frontmatter import (
     Frontmatter,
-    split_text,
-    read_state_lines,
     read_frontmatter,
+    read_state_lines,
     replace_said_states,
+    split_text,
 )
 from vaultmem.core.notes.note import Note, is_managed, parse_note
 from vaultmem.core.notes.problems import NEEDS_QUOTES, quote_value
@@ -85,7 +85,7 @@ def quarantine_unread(text: str) -> str:
 
     Where it says none, a line goes behind the first, or a block before it all.
     """
-    value = State.QUARANTINED.value
+    value = NoteState.QUARANTINED.value
     text = replace_said_states(text, read_frontmatter(text), value)
     if value in read_state_lines(text, read_frontmatter(text)):
         return text
@@ -96,7 +96,7 @@ def quarantine_unread(text: str) -> str:
     return text[: opening.end()] + line + text[opening.end() :]
 
 
-def mark_as_memory(path: PurePosixPath, text: str, kind: Kind) -> str:
+def mark_as_memory(path: PurePosixPath, text: str, kind: NoteKind) -> str:
     """Return the text of a note so that it says it is a memory; a person's own `kind` stays."""
     matter = read_frontmatter(text)
     if matter.problem or is_managed(path, matter):
@@ -106,7 +106,7 @@ def mark_as_memory(path: PurePosixPath, text: str, kind: Kind) -> str:
     return set_property(text, "kind", kind.value)
 
 
-def write_state(text: str, state: State, reason: str = "") -> str:
+def write_state(text: str, state: NoteState, reason: str = "") -> str:
     """Return a note's text in a state, with the reason if one is given.
 
     A line that says the state stays, so that `blame` tells who made the note active; none is made
@@ -115,7 +115,7 @@ def write_state(text: str, state: State, reason: str = "") -> str:
     Raises:
         RefusedError: as for `set_property`.
     """
-    if state is not State.ACTIVE or _editable(text).get("state") is not None:
+    if state is not NoteState.ACTIVE or _editable(text).get("state") is not None:
         text = set_property(text, "state", state.value)
     if reason:
         return set_property(text, "state_reason", reason)

@@ -8,22 +8,22 @@ from typing import NamedTuple
 
 from vaultmem.core.anchors import CITE_PROPERTIES
 from vaultmem.core.clients import auto_memory
-from vaultmem.core.lifecycle import HIDDEN_STATES, SOURCES, Kind, State, most_restricted
+from vaultmem.core.lifecycle import HIDDEN_STATES, SOURCES, NoteKind, NoteState, most_restricted
 from vaultmem.core.notes.canvas import decode_note
-from vaultmem.core.notes.comments import strip_hidden, hide_unseen
+from vaultmem.core.notes.comments import hide_unseen, strip_hidden
 from vaultmem.core.notes.conflict import (
-    Otherwise,
+    ConflictingText,
+    describe_conflict,
     find_callouts,
     find_conflict,
     find_spans,
-    describe_conflict,
 )
 from vaultmem.core.notes.encoding import CANVAS, describe_encoding
 from vaultmem.core.notes.frontmatter import (
     Frontmatter,
     PropertyReader,
-    read_state_lines,
     read_frontmatter,
+    read_state_lines,
 )
 from vaultmem.core.notes.obsidian import DailyNotes, read_day
 from vaultmem.core.notes.sections import (
@@ -63,7 +63,7 @@ _OWN = frozenset(
     ]
 )
 
-_KINDS = frozenset(kind.value for kind in Kind)
+_KINDS = frozenset(kind.value for kind in NoteKind)
 
 
 def is_managed(path: PurePosixPath, matter: Frontmatter) -> bool:
@@ -124,7 +124,7 @@ KNOWN_PROPERTIES = frozenset(
     ]
 )
 
-_STATES = frozenset(state.value for state in State)
+_STATES = frozenset(state.value for state in NoteState)
 
 _WORD, _LETTERS = compile_later(r"\w{4,}"), compile_later(r"\w")
 _MAX_STATE = 80
@@ -136,7 +136,7 @@ _NEARLY = 0.8
 _WORDS = frozenset({"kind", "state", "project"})
 
 _HIDDEN = tuple(each.value for each in HIDDEN_STATES)
-_QUARANTINED = State.QUARANTINED.value
+_QUARANTINED = NoteState.QUARANTINED.value
 
 _DAILY = DailyNotes()
 
@@ -168,8 +168,8 @@ class Note(NamedTuple):
     title: str
     aliases: tuple[str, ...]
     tags: tuple[str, ...]
-    kind: Kind
-    state: State
+    kind: NoteKind
+    state: NoteState
     pinned: bool
     created: str
     updated: str
@@ -200,16 +200,16 @@ class Note(NamedTuple):
         return "" if is_canvas else describe_conflict(find_callouts(self.text, self.matter.body))
 
     @property
-    def otherwise(self) -> dict[int, tuple[Otherwise, ...]]:
+    def otherwise(self) -> dict[int, tuple[ConflictingText, ...]]:
         """What others say in place of words of a section, by its number."""
-        found: dict[int, tuple[Otherwise, ...]] = {}
+        found: dict[int, tuple[ConflictingText, ...]] = {}
         placed = find_callouts(self.text, self.matter.body)
         spans = find_spans(self.text, self.matter.body)
         for (start, _), (callout, *_) in zip(spans, placed, strict=True):
             inside = (each.ordinal for each in self.sections if each.start <= start < each.end)
             ordinal = next(inside, self.sections[-1].ordinal)
             if callout.lines:
-                said = Otherwise(callout.speaker.author, "\n".join(callout.lines))
+                said = ConflictingText(callout.speaker.author, "\n".join(callout.lines))
                 found[ordinal] = (*found.get(ordinal, ()), said)
         return found
 
@@ -291,9 +291,9 @@ def parse_note(path: PurePosixPath, data: bytes, daily: DailyNotes = _DAILY) -> 
     extra = reader.unknown_text(KNOWN_PROPERTIES if is_own else KNOWN_PROPERTIES - _WORDS)
     misspelt = _find_misspelt(reader, matter, _HIDDEN if is_own else [_QUARANTINED])
     problem = find_conflict(text, fences) or matter.problem or misspelt
-    state = reader.member("state", State, State.ACTIVE)
-    if not is_own and state is not State.QUARANTINED:
-        state = State.ACTIVE
+    state = reader.member("state", NoteState, NoteState.ACTIVE)
+    if not is_own and state is not NoteState.QUARANTINED:
+        state = NoteState.ACTIVE
     return Note(
         path=path,
         blob=blob_id(data),
@@ -304,7 +304,9 @@ def parse_note(path: PurePosixPath, data: bytes, daily: DailyNotes = _DAILY) -> 
         or find_title(path.stem, first_heading, aliases, visible[matter.body :]),
         aliases=aliases,
         tags=_all_tags(tags, blank_fences(visible, fences), matter.body),
-        kind=reader.member("kind", Kind, Kind(auto_memory.read_kind(block) or Kind.SEMANTIC_FACT)),
+        kind=reader.member(
+            "kind", NoteKind, NoteKind(auto_memory.read_kind(block) or NoteKind.SEMANTIC_FACT)
+        ),
         state=_restrict(state, text, matter, problem),
         pinned=not problem and (reader.flag("pinned") or str(path) in PINNED_FILES),
         created=reader.timestamp("created") or reader.day("date") or read_day(str(path), daily),
@@ -364,12 +366,12 @@ def _is_twice(matter: Frontmatter) -> bool:
     return any('"state" occurs twice' in each for each in matter.warnings)
 
 
-def _restrict(state: State, text: str, matter: Frontmatter, problem: str) -> State:
+def _restrict(state: NoteState, text: str, matter: Frontmatter, problem: str) -> NoteState:
     """Return what a note may be at most whose properties are not certain."""
     if not problem and not _is_twice(matter):
         return state
-    said = map(State, read_state_lines(text, matter))
-    return most_restricted(state, *said, *([State.UNREADABLE] if problem else []))
+    said = map(NoteState, read_state_lines(text, matter))
+    return most_restricted(state, *said, *([NoteState.UNREADABLE] if problem else []))
 
 
 def _all_tags(declared: tuple[str, ...], prose: str, body: int) -> tuple[str, ...]:

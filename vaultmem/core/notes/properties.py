@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from vaultmem.core.lifecycle import HIDDEN_STATES, State
+from vaultmem.core.lifecycle import HIDDEN_STATES, NoteState
 from vaultmem.core.text.patterns import compile_later
 
 
@@ -159,7 +159,7 @@ HEAD = 64 * 1024
 #: Characters of a text without a block in which a line of the state is rewritten.
 _REWRITTEN = 4_096
 
-STATES = frozenset(state.value for state in State)
+STATES = frozenset(state.value for state in NoteState)
 
 _HIDING = "|".join(sorted(HIDDEN_STATES))
 _HINT_LINE = r"[ \t]*[\"']?state[\"']?[ \t]*:[ \t]*[\"'\[]?(\w+)"
@@ -178,7 +178,7 @@ _FENCE = compile_later(r"^ {0,3}(?:```|~~~)", re.MULTILINE)
 #: A state that hides the note, in YAML, TOML or JSON, or with a slip of the pen.
 _GIVEN = compile_later(rf"(?<![\w-])state[\"'\s]*[:=][\"'\s\[>|-]*({_HIDING})(?!\w)", re.IGNORECASE)
 _HIDES = compile_later(_HIDING, re.IGNORECASE)
-_QUARANTINED = compile_later(rf"\b{State.QUARANTINED.value}\b", re.IGNORECASE)
+_QUARANTINED = compile_later(rf"\b{NoteState.QUARANTINED.value}\b", re.IGNORECASE)
 
 #: A line that looks like a property, and the start of a mapping in one line: they tell a broken
 #: block from prose between two rules.

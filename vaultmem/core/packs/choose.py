@@ -17,8 +17,8 @@ from vaultmem.core.packs.conflicts import (
 )
 from vaultmem.core.packs.division import group_by_vault
 from vaultmem.core.packs.pack_item import (
-    LeftOut,
-    LeftWhy,
+    OmissionReason,
+    OmittedItem,
     PackForm,
     PackItem,
     PackLabels,
@@ -28,10 +28,10 @@ from vaultmem.core.packs.pack_item import (
 )
 from vaultmem.core.packs.pack_text import (
     Pack,
-    PackAccount,
+    PackUsage,
     choose_form,
-    count_group,
     collect_items,
+    count_group,
     group_of,
     name_note,
     render_link,
@@ -39,7 +39,7 @@ from vaultmem.core.packs.pack_text import (
     render_stable_account,
 )
 from vaultmem.core.packs.passages import Span, choose_passages, render_passages
-from vaultmem.core.packs.warnings import Wishes, shorten_caution, written_at
+from vaultmem.core.packs.warnings import PackPreferences, shorten_caution, written_at
 from vaultmem.core.search.query import Hit, NoteKey
 from vaultmem.core.search.terms import count_terms
 from vaultmem.core.text.token_count import Shown, TextStep, count_tokens, fit_texts, share_room
@@ -76,7 +76,7 @@ def build_pack(
     flat_tokens: int,
     remarks: Remarks | None = None,
     style: PackStyle = PackStyle.MARKDOWN,
-    wishes: Wishes = Wishes(),  # noqa: B008 - immutable.
+    wishes: PackPreferences = PackPreferences(),  # noqa: B008 - immutable.
     labels: PackLabels = PackLabels.SHORT,
 ) -> Pack:
     """Build a pack of at most `budget` tokens.
@@ -93,7 +93,7 @@ def build_pack(
         raise RefusedError(f"a pack needs a budget of {MIN_BUDGET} tokens or more, not {budget}")
     form = choose_form(source, style, labels)
     remarks = remarks or Remarks()
-    empty = PackAccount(pinned=0, relevant=0, sent=budget, budget=budget, flat=flat_tokens)
+    empty = PackUsage(pinned=0, relevant=0, sent=budget, budget=budget, flat=flat_tokens)
     frame = count_tokens(render_pack([], [], 0, source, empty, style, told=remarks.told)) + 4
     groups = [*group_by_vault(hit for hit in pinned if hit.text).values()]
     sections = _Sections(groups, wishes.hits, relevant, trusted, remarks, form, budget)
@@ -107,7 +107,7 @@ def build_pack(
             items=tuple(sections.arrange(items)),
             unshown=tuple(unshown),
             unnamed=sections.count_pinned() - count - len(unshown),
-            account=PackAccount(count, len(items) - count, 0, budget, flat_tokens),
+            account=PackUsage(count, len(items) - count, 0, budget, flat_tokens),
             source=source,
             style=style,
             pinned_tokens=sections.pinned_tokens,
@@ -215,18 +215,20 @@ class _Sections:
             items.append(item)
         return items
 
-    def list_left_out(self, items: Iterable[PackItem]) -> Iterator[LeftOut]:
+    def list_left_out(self, items: Iterable[PackItem]) -> Iterator[OmittedItem]:
         """Yield what is not among the items, each section once, and why."""
         shown = {item.hit.key: item.hit for item in items}
         by_text = {self._said_by.get(key, key): hit for key, hit in shown.items()}
-        considered = [LeftOut(hit, LeftWhy.SHARE, True) for group in self._pinned for hit in group]
-        considered += [LeftOut(hit, LeftWhy.SHARE) for hit in self._wishes]
-        considered += [LeftOut(hit, LeftWhy.ROOM) for hit in self._relevant]
+        considered = [
+            OmittedItem(hit, OmissionReason.SHARE, True) for group in self._pinned for hit in group
+        ]
+        considered += [OmittedItem(hit, OmissionReason.SHARE) for hit in self._wishes]
+        considered += [OmittedItem(hit, OmissionReason.ROOM) for hit in self._relevant]
         first = {each.hit.key: each for each in reversed(considered)}
         for key, each in reversed(first.items()):
             instead = by_text.get(self._said_by.get(key, key))
             if instead is not None and key not in shown:
-                yield LeftOut(each.hit, LeftWhy.ALIKE, instead=instead)
+                yield OmittedItem(each.hit, OmissionReason.ALIKE, instead=instead)
             elif key not in shown:
                 yield each
 

@@ -7,7 +7,7 @@ from enum import IntEnum
 from types import MappingProxyType
 from typing import NamedTuple
 
-from vaultmem.core.lifecycle import Kind, State
+from vaultmem.core.lifecycle import NoteKind, NoteState
 from vaultmem.core.packs.pack_item import PackItem, PackPart, changed_day
 from vaultmem.core.packs.warnings import written_at
 from vaultmem.core.search.query import Hit, NoteKey
@@ -47,10 +47,10 @@ _NAMES = {
 }
 
 _BY_KIND = {
-    Kind.DECISION: Authority.DECISION,
-    Kind.EPISODIC_TRACE: Authority.EPISODIC_TRACE,
-    Kind.WORKING_CONTEXT: Authority.EPISODIC_TRACE,
-    Kind.REFLECTION: Authority.REFLECTION,
+    NoteKind.DECISION: Authority.DECISION,
+    NoteKind.EPISODIC_TRACE: Authority.EPISODIC_TRACE,
+    NoteKind.WORKING_CONTEXT: Authority.EPISODIC_TRACE,
+    NoteKind.REFLECTION: Authority.REFLECTION,
 }
 
 #: Sources of an eval result that mean a run, and not somebody's word.
@@ -60,21 +60,21 @@ _RUNTIMES = frozenset({"eval", "tool"})
 def rank_authority(hit: Hit, trusted: bool) -> Authority:
     """Return what a section counts for; `trusted`: its note's promotion is on record."""
     record = hit.record
-    if record.state != State.ACTIVE or record.source == "import" or _is_primed(record.path):
+    if record.state != NoteState.ACTIVE or record.source == "import" or _is_primed(record.path):
         return Authority.OUTSIDE
-    if record.kind in {Kind.POLICY_RULE, Kind.PROCEDURAL_SKILL}:
+    if record.kind in {NoteKind.POLICY_RULE, NoteKind.PROCEDURAL_SKILL}:
         if not trusted:
             return Authority.OTHER_FACT
-        is_pinned_policy = record.kind == Kind.POLICY_RULE and record.pinned
+        is_pinned_policy = record.kind == NoteKind.POLICY_RULE and record.pinned
         return Authority.PINNED_POLICY if is_pinned_policy else Authority.VALIDATED_SKILL
-    if record.kind == Kind.PREFERENCE:
+    if record.kind == NoteKind.PREFERENCE:
         return Authority.PREFERENCE if trusted else Authority.OTHER_FACT
-    if record.kind == Kind.EVAL_RESULT:
+    if record.kind == NoteKind.EVAL_RESULT:
         return Authority.EVAL_RESULT if record.source in _RUNTIMES else Authority.OTHER_FACT
-    if record.kind == Kind.SEMANTIC_FACT:
+    if record.kind == NoteKind.SEMANTIC_FACT:
         by_person = not record.agent and record.source in {"", "human"}
         return Authority.TRUSTED_FACT if by_person else Authority.OTHER_FACT
-    return _BY_KIND.get(Kind(record.kind), Authority.OTHER_FACT)
+    return _BY_KIND.get(NoteKind(record.kind), Authority.OTHER_FACT)
 
 
 def _is_primed(path: str) -> bool:
@@ -100,7 +100,12 @@ _ALIKE = 0.5
 
 #: Kinds of which one note a day or a session is usual: equal titles say nothing there.
 _SERIAL = frozenset(
-    {Kind.EPISODIC_TRACE, Kind.REFLECTION, Kind.WORKING_CONTEXT, Kind.ADAPTER_EXAMPLE}
+    {
+        NoteKind.EPISODIC_TRACE,
+        NoteKind.REFLECTION,
+        NoteKind.WORKING_CONTEXT,
+        NoteKind.ADAPTER_EXAMPLE,
+    }
 )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from vaultmem.core.packs.pack_item import PackItem, PackSource, plain_label
-from vaultmem.core.packs.pack_text import Pack, PackAccount, choose_form, render_stable_account
+from vaultmem.core.packs.pack_text import Pack, PackUsage, choose_form, render_stable_account
 from vaultmem.core.search.query import Hit
 from vaultmem.core.text.display import format_names
 
@@ -74,6 +74,6 @@ def build_vault_part(part: Pack, many: int, source: PackSource, flat: int) -> Pa
     return part._replace(text=text, account=account, source=source, told=told)
 
 
-def _account(items: Sequence[PackItem], budget: int, flat: int) -> PackAccount:
+def _account(items: Sequence[PackItem], budget: int, flat: int) -> PackUsage:
     pinned = sum(item.pinned for item in items)
-    return PackAccount(pinned, len(items) - pinned, 0, budget, flat)
+    return PackUsage(pinned, len(items) - pinned, 0, budget, flat)

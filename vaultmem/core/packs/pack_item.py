@@ -14,9 +14,9 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import NamedTuple
 
-from vaultmem.core.lifecycle import INSTRUCTION_KINDS, Kind, State
-from vaultmem.core.notes.conflict import Otherwise
-from vaultmem.core.packs.passages import Span, Unit, split_text, render_passages
+from vaultmem.core.lifecycle import INSTRUCTION_KINDS, NoteKind, NoteState
+from vaultmem.core.notes.conflict import ConflictingText
+from vaultmem.core.packs.passages import Span, Unit, render_passages, split_text
 from vaultmem.core.search.query import Hit
 from vaultmem.core.text.display import clean_text, one_line
 from vaultmem.errors import RefusedError
@@ -97,20 +97,20 @@ class PackItem(NamedTuple):
     handle: str = ""
     parts: tuple[Span, ...] = ()
     alike: int = 1
-    otherwise: tuple[Otherwise, ...] = ()
+    otherwise: tuple[ConflictingText, ...] = ()
 
     @property
     def part(self) -> PackPart:
         """Where it stands: what its owner did not put on record, or is not active, is evidence."""
         record = self.hit.record
-        if not self.trusted or record.state != State.ACTIVE:
+        if not self.trusted or record.state != NoteState.ACTIVE:
             return PackPart.EVIDENCE
         if record.kind in INSTRUCTION_KINDS:
             return PackPart.INSTRUCTIONS
-        return PackPart.PREFERENCES if record.kind == Kind.PREFERENCE else PackPart.EVIDENCE
+        return PackPart.PREFERENCES if record.kind == NoteKind.PREFERENCE else PackPart.EVIDENCE
 
 
-class LeftWhy(StrEnum):
+class OmissionReason(StrEnum):
     """Why a section that was considered is not shown.
 
     It does not fit into what is left of the budget; or it is pinned, or a preference, and these
@@ -122,14 +122,14 @@ class LeftWhy(StrEnum):
     ALIKE = "alike"
 
 
-class LeftOut(NamedTuple):
+class OmittedItem(NamedTuple):
     """A section that was considered and is not shown, and why.
 
     `instead` is the section that says the same. A pinned one may still be named by link.
     """
 
     hit: Hit
-    why: LeftWhy
+    why: OmissionReason
     pinned: bool = False
     instead: Hit | None = None
 

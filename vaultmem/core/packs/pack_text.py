@@ -11,10 +11,10 @@ from datetime import UTC, datetime
 from itertools import groupby
 from typing import NamedTuple
 
-from vaultmem.core.lifecycle import OWNER_KINDS, Kind, State
+from vaultmem.core.lifecycle import OWNER_KINDS, NoteKind, NoteState
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.packs.pack_item import (
-    LeftOut,
+    OmittedItem,
     PackForm,
     PackItem,
     PackLabels,
@@ -25,8 +25,8 @@ from vaultmem.core.packs.pack_item import (
     plain_label,
     quote,
 )
-from vaultmem.core.search.query import Hit, NoteKey, Sureness
-from vaultmem.core.text.display import pluralize, one_line
+from vaultmem.core.search.query import Hit, MatchStrength, NoteKey
+from vaultmem.core.text.display import one_line, pluralize
 from vaultmem.core.text.token_count import count_tokens
 
 # What stands above the sections of a pack: labels that notes cannot forge.
@@ -209,10 +209,10 @@ def label_hit(hit: Hit) -> str:
 
 def _list_kind(record: NoteRecord) -> list[str]:
     """Return kind and state where they are not the default; a session's own kind is `session`."""
-    is_session = record.path.startswith(_SESSIONS) and record.kind == Kind.EPISODIC_TRACE
+    is_session = record.path.startswith(_SESSIONS) and record.kind == NoteKind.EPISODIC_TRACE
     kind = "session" if is_session else record.kind
-    facts = [] if kind == Kind.SEMANTIC_FACT else [kind]
-    return facts if record.state == State.ACTIVE else [*facts, record.state]
+    facts = [] if kind == NoteKind.SEMANTIC_FACT else [kind]
+    return facts if record.state == NoteState.ACTIVE else [*facts, record.state]
 
 
 def _list_facts(item: PackItem) -> list[str]:
@@ -338,7 +338,7 @@ def _describe_author(item: PackItem) -> str:
     return ", ".join(filter(None, (record.source, session)))
 
 
-class PackAccount(NamedTuple):
+class PackUsage(NamedTuple):
     """What a pack cost: sections by reason, tokens sent, the budget, and the whole vault."""
 
     pinned: int
@@ -366,15 +366,15 @@ class Pack(NamedTuple):
     items: tuple[PackItem, ...]
     unshown: tuple[Hit, ...]
     unnamed: int
-    account: PackAccount
+    account: PackUsage
     source: PackSource
     style: PackStyle = PackStyle.MARKDOWN
     pinned_tokens: int = 0
     labels: PackLabels = PackLabels.SHORT
     replaced: tuple[tuple[str, str], ...] = ()
     told: tuple[str, ...] = ()
-    sureness: Sureness | None = None
-    left_out: tuple[LeftOut, ...] = ()
+    sureness: MatchStrength | None = None
+    left_out: tuple[OmittedItem, ...] = ()
 
 
 def render_pack(
@@ -382,7 +382,7 @@ def render_pack(
     unshown: Sequence[Hit],
     unnamed: int,
     source: PackSource,
-    account: PackAccount,
+    account: PackUsage,
     style: PackStyle = PackStyle.MARKDOWN,
     labels: PackLabels = PackLabels.SHORT,
     told: Sequence[str] = (),
@@ -418,7 +418,7 @@ def choose_form(source: PackSource, style: PackStyle, labels: PackLabels) -> Pac
     return PackForm(style, labels, year)
 
 
-def render_foot(account: PackAccount, style: PackStyle) -> str:
+def render_foot(account: PackUsage, style: PackStyle) -> str:
     """Return the last line of a pack: what it cost."""
     return _MARKS[style].foot.format(_describe_account(account)) + "\n"
 
@@ -500,7 +500,7 @@ def _format_others(source: PackSource) -> str:
     return text
 
 
-def _describe_account(account: PackAccount) -> str:
+def _describe_account(account: PackUsage) -> str:
     # Whole numbers for large ratios: the line must not grow shorter as `sent` grows, or there
     # might be no `sent` that counts its own line right.
     digits = 1 if account.ratio < 1000 else 0
@@ -516,10 +516,10 @@ def render_stable_account(
     unshown: Sequence[Hit],
     unnamed: int,
     source: PackSource,
-    account: PackAccount,
+    account: PackUsage,
     form: PackForm,
     told: Sequence[str] = (),
-) -> tuple[str, PackAccount]:
+) -> tuple[str, PackUsage]:
     """Render until the account in the text is the text's own."""
     foot = render_foot(account, form.style)
     body = render_pack(items, unshown, unnamed, source, account, form.style, form.labels, told)

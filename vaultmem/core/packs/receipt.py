@@ -14,7 +14,7 @@ from vaultmem.core.indexing.section_texts import AnalysedNote, analyse_note
 from vaultmem.core.notes.comments import strip_hidden
 from vaultmem.core.notes.record import SectionRecord
 from vaultmem.core.packs.pack_item import PackItem, PackLabels, PackSource, PackStyle
-from vaultmem.core.packs.pack_text import Pack, PackAccount, render_pack
+from vaultmem.core.packs.pack_text import Pack, PackUsage, render_pack
 from vaultmem.core.packs.passages import Span, render_passages
 from vaultmem.core.search.query import Hit
 from vaultmem.core.text.json_values import as_json_object
@@ -70,7 +70,7 @@ class Receipt(NamedTuple):
     shown: tuple[ShownSection, ...]
     unshown: tuple[ShownSection, ...]
     unnamed: int
-    account: PackAccount
+    account: PackUsage
     digest: str
     texts: dict[str, str]
     style: PackStyle = PackStyle.MARKDOWN
@@ -169,7 +169,7 @@ def parse_receipt(text: str) -> Receipt:
             content[name] = tuple(_parse_shown(entry) for entry in content[name])
         others = tuple(map(tuple, content["source"].pop("others", ())))
         content["source"] = PackSource(**content["source"], others=others)
-        content["account"] = PackAccount(**content["account"])
+        content["account"] = PackUsage(**content["account"])
         content["told"] = tuple(content.get("told", ()))
         content["style"] = PackStyle(content.get("style", PackStyle.MARKDOWN))
         labels = PackLabels.FULL if made_as == 1 else content.get("labels", PackLabels.SHORT)

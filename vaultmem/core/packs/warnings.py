@@ -12,7 +12,7 @@ from functools import cache, lru_cache
 from typing import NamedTuple
 
 from vaultmem.core.languages import find_words, read_lines
-from vaultmem.core.lifecycle import Kind
+from vaultmem.core.lifecycle import NoteKind
 from vaultmem.core.notes.frontmatter import read_timestamp
 from vaultmem.core.notes.record import DOUBT, has_tag
 from vaultmem.core.packs.passages import choose_excerpt
@@ -151,7 +151,12 @@ _NEGATIONS = (NEGATIONS | ONLY) - {"without", "ohne", "non"}
 OLD_DAYS = 60
 
 _KINDS = frozenset(
-    {Kind.SEMANTIC_FACT, Kind.EPISODIC_TRACE, Kind.REFLECTION, Kind.PROCEDURAL_SKILL}
+    {
+        NoteKind.SEMANTIC_FACT,
+        NoteKind.EPISODIC_TRACE,
+        NoteKind.REFLECTION,
+        NoteKind.PROCEDURAL_SKILL,
+    }
 )
 
 #: Reference material has a version of its own, and is no memory.
@@ -163,7 +168,7 @@ def quote_claim(hit: Hit) -> str:
     record = hit.record
     if record.path.startswith(REFERENCE):
         return ""
-    if record.kind == Kind.WORKING_CONTEXT or has_tag(record.tags, "environment"):
+    if record.kind == NoteKind.WORKING_CONTEXT or has_tag(record.tags, "environment"):
         return choose_excerpt(hit.text, ()) or record.title
     if record.kind not in _KINDS:
         return ""
@@ -243,7 +248,7 @@ class Preference(NamedTuple):
     about: str
 
 
-class Wishes(NamedTuple):
+class PackPreferences(NamedTuple):
     """What the owner prefers, first what concerns the question most, and its share of a pack."""
 
     hits: Sequence[Hit] = ()

@@ -18,8 +18,8 @@ from itertools import chain
 from typing import NamedTuple
 
 from vaultmem.core.anchors import AnchorCheck
-from vaultmem.core.lifecycle import HIDDEN_STATES, Kind, State, is_proposal
-from vaultmem.core.notes.conflict import Otherwise
+from vaultmem.core.lifecycle import HIDDEN_STATES, NoteKind, NoteState, is_proposal
+from vaultmem.core.notes.conflict import ConflictingText
 from vaultmem.core.notes.record import NoteRecord, SectionRecord, has_tag
 from vaultmem.core.search.terms import (
     count_terms,
@@ -57,7 +57,7 @@ class Match(NamedTuple):
 NoteKey = tuple[str, str, str]
 
 
-class Further(NamedTuple):
+class RelatedSection(NamedTuple):
     """Another section of a note that was found: its heading, the heading's line, its score."""
 
     heading: str
@@ -104,10 +104,10 @@ class Hit(NamedTuple):
     asked: float = 0.0
     rerank: float | None = None
     beside: str = ""
-    also: tuple[Further, ...] = ()
+    also: tuple[RelatedSection, ...] = ()
     caution: str = ""
     vault: str = ""
-    otherwise: tuple[Otherwise, ...] = ()
+    otherwise: tuple[ConflictingText, ...] = ()
     shown_line: str = ""
     anchors: tuple[AnchorCheck, ...] = ()
 
@@ -198,9 +198,9 @@ def _join(hits: Sequence[Hit]) -> Hit:
     return best._replace(also=tuple({each.line: each for each in further}.values())[:_FURTHER])
 
 
-def point_at(section: SectionRecord, score: float) -> Further:
+def point_at(section: SectionRecord, score: float) -> RelatedSection:
     """Return what names a section of a note that is shown by another."""
-    return Further(section.heading, section.line, score)
+    return RelatedSection(section.heading, section.line, score)
 
 
 #: Strength from which an answer is no accident, and from which it is strong.
@@ -213,7 +213,7 @@ JUDGED = 3
 _COVERAGE = 0.25
 
 
-class Sureness(StrEnum):
+class MatchStrength(StrEnum):
     """What an answer is worth: `none` says that what was found probably answers nothing."""
 
     STRONG = "strong"
@@ -221,14 +221,14 @@ class Sureness(StrEnum):
     NONE = "none"
 
 
-def judge_hits(hits: Sequence[Hit]) -> Sureness:
+def judge_hits(hits: Sequence[Hit]) -> MatchStrength:
     """Tell how sure an answer is by its best sections."""
     first = hits[:JUDGED]
     if any(map(is_strong, first)):
-        return Sureness.STRONG
+        return MatchStrength.STRONG
     if any(hit.strength >= _WEAK or (hit.semantic and not hit.matches) for hit in first):
-        return Sureness.WEAK
-    return Sureness.NONE
+        return MatchStrength.WEAK
+    return MatchStrength.NONE
 
 
 def is_strong(hit: Hit) -> bool:
@@ -250,7 +250,7 @@ def describe_corrections(replaced: Mapping[str, str]) -> list[str]:
     ]
 
 
-def describe_strength(sureness: Sureness | None, elsewhere: str = "") -> list[str]:
+def describe_strength(sureness: MatchStrength | None, elsewhere: str = "") -> list[str]:
     """Return what is to be said of an answer that is not strong, a line each.
 
     None says that nothing was found, `elsewhere` who has an answer.
@@ -260,8 +260,8 @@ def describe_strength(sureness: Sureness | None, elsewhere: str = "") -> list[st
 
 
 _TOLD = {
-    Sureness.WEAK: "Not sure: this has only a part of what was asked.",
-    Sureness.NONE: "Probably nothing in this vault answers that; this comes nearest.",
+    MatchStrength.WEAK: "Not sure: this has only a part of what was asked.",
+    MatchStrength.NONE: "Probably nothing in this vault answers that; this comes nearest.",
 }
 
 
@@ -287,8 +287,8 @@ class NoteFilter(NamedTuple):
     otherwise, whatever their own state is. Notes that are not valid `as_of` a day come last.
     """
 
-    kinds: frozenset[Kind] = frozenset()
-    states: frozenset[State] = frozenset()
+    kinds: frozenset[NoteKind] = frozenset()
+    states: frozenset[NoteState] = frozenset()
     tags: tuple[str, ...] = ()
     context: str = ""
     pinned: bool | None = None
@@ -304,13 +304,13 @@ class NoteFilter(NamedTuple):
     as_of: date | None = None
 
     @property
-    def wanted_states(self) -> frozenset[State]:
+    def wanted_states(self) -> frozenset[NoteState]:
         """The states of eligible notes."""
         if self.states or self.any_state:
-            return self.states or frozenset(State)
-        shown = {State.DEPRECATED} if self.past else set()
-        shown |= {State.ARCHIVED} if self.with_archived else set()
-        return frozenset(State) - (HIDDEN_STATES - shown)
+            return self.states or frozenset(NoteState)
+        shown = {NoteState.DEPRECATED} if self.past else set()
+        shown |= {NoteState.ARCHIVED} if self.with_archived else set()
+        return frozenset(NoteState) - (HIDDEN_STATES - shown)
 
     @property
     def shows_proposals(self) -> bool:

@@ -10,7 +10,7 @@ from enum import StrEnum
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from vaultmem.core.lifecycle import State
+from vaultmem.core.lifecycle import NoteState
 from vaultmem.core.text.paths import check_new_name
 from vaultmem.core.text.patterns import compile_later
 from vaultmem.errors import RefusedError
@@ -78,7 +78,7 @@ def make_session_id(now: datetime, chance: str) -> str:
     return f"{now:%Y-%m-%d-%H%M%S}-{chance}"
 
 
-class Status(StrEnum):
+class SessionStatus(StrEnum):
     """How a session is; all but `open` are ends. `interrupted` is one whose process was gone."""
 
     OPEN = "open"
@@ -88,7 +88,7 @@ class Status(StrEnum):
     INTERRUPTED = "interrupted"
 
 
-class Relation(StrEnum):
+class SessionRelation(StrEnum):
     """How a session follows another one."""
 
     CONTINUES = "continues"
@@ -96,14 +96,14 @@ class Relation(StrEnum):
     RELATED = "related"
 
 
-class Edge(NamedTuple):
+class SessionLink(NamedTuple):
     """A link from a session to the id of another."""
 
-    relation: Relation
+    relation: SessionRelation
     session: str
 
 
-class Window(NamedTuple):
+class ContextWindow(NamedTuple):
     """A context window: bounds in the session's tokens and turns; open while `end` is None.
 
     `digest` is that of the transcript up to its last turn, empty where there was none.
@@ -160,7 +160,7 @@ class SessionFacts(NamedTuple):
     ended: str
     goal: str
     workspace: str
-    edges: tuple[Edge, ...]
+    edges: tuple[SessionLink, ...]
     pending: str
     state: str
     decisions: int
@@ -188,7 +188,7 @@ class SessionFacts(NamedTuple):
     @property
     def is_open(self) -> bool:
         """Tell whether it has no end yet."""
-        return self.status == Status.OPEN
+        return self.status == SessionStatus.OPEN
 
 
 class Workspace(NamedTuple):
@@ -202,7 +202,7 @@ class Workspace(NamedTuple):
         return facts.project == self.project if facts.project else facts.workspace == self.name
 
 
-class Told(NamedTuple):
+class TranscriptSummary(NamedTuple):
     """What a session's note tells from its transcript, item by item as people read it."""
 
     asked: tuple[str, ...] = ()
@@ -213,26 +213,26 @@ class Told(NamedTuple):
     commits: tuple[str, ...] = ()
 
 
-NO_TOLD = Told()
+NO_TOLD = TranscriptSummary()
 
 
 class Session(NamedTuple):
     """All of a session's note: the facts, and its sections as people read them."""
 
     facts: SessionFacts
-    windows: tuple[Window, ...]
+    windows: tuple[ContextWindow, ...]
     touched: tuple[TouchedFile, ...]
     decisions: tuple[Decision, ...]
     summary: str
     details: tuple[str, ...]
     questions: tuple[str, ...]
     answered: tuple[str, ...]
-    told: Told = NO_TOLD
+    told: TranscriptSummary = NO_TOLD
 
     @property
     def is_shown(self) -> bool:
         """Tell whether its text may be shown unasked."""
-        return self.facts.state in {State.ACTIVE, State.CANDIDATE, State.STALE}
+        return self.facts.state in {NoteState.ACTIVE, NoteState.CANDIDATE, NoteState.STALE}
 
 
 _WINDOW = compile_later(
@@ -242,14 +242,14 @@ _WINDOW = compile_later(
 _TOUCHED = compile_later(r"(?P<path>.+)@(?P<blob>[0-9a-f]{7,40}|gone)", re.DOTALL)
 
 
-def parse_window(text: str) -> Window | None:
+def parse_window(text: str) -> ContextWindow | None:
     """Return the window that an item of `windows` describes, None if it is none."""
     match = _WINDOW.fullmatch(" ".join(text.split()))
     if match is None:
         return None
     end = int(match["end"]) if match["end"] else None
     turns = (int(match["first"]), int(match["last"])) if match["first"] else None
-    return Window(
+    return ContextWindow(
         number=int(match["number"]),
         start=int(match["start"]),
         end=end,
@@ -258,7 +258,7 @@ def parse_window(text: str) -> Window | None:
     )
 
 
-def format_window(window: Window) -> str:
+def format_window(window: ContextWindow) -> str:
     """Return a window as an item of `windows`."""
     end = "" if window.end is None else window.end
     turns = f", turns {window.turns[0]}-{window.turns[1]}" if window.turns else ""
@@ -289,7 +289,7 @@ class ChainLink(NamedTuple):
 
     depth: int
     session: str
-    relation: Relation
+    relation: SessionRelation
     by: str
     facts: SessionFacts | None
 
@@ -321,7 +321,7 @@ def walk_chain(
                     facts=earlier,
                 )
                 found.append(link)
-                if earlier is not None and edge.relation is not Relation.RELATED:
+                if earlier is not None and edge.relation is not SessionRelation.RELATED:
                     following.append(earlier)
         level = following
         if not level:
@@ -331,7 +331,7 @@ def walk_chain(
 
 def find_followers(
     session: str, everything: Iterable[SessionFacts]
-) -> list[tuple[Relation, SessionFacts]]:
+) -> list[tuple[SessionRelation, SessionFacts]]:
     """Return the sessions that continue, were forked from, or are related to a session."""
     found = [
         (edge.relation, facts)

@@ -16,21 +16,21 @@ from vaultmem.core.notes.sections import find_fences
 from vaultmem.core.project import PROPERTY as PROJECT
 from vaultmem.core.sessions.session import (
     NO_TOLD,
+    ContextWindow,
     Decision,
-    Edge,
-    Relation,
     Session,
     SessionFacts,
-    Status,
-    Told,
-    Window,
+    SessionLink,
+    SessionRelation,
+    SessionStatus,
+    TranscriptSummary,
     parse_touched,
     parse_window,
     plain_id,
 )
 from vaultmem.core.text.display import clean_text
 from vaultmem.core.transcripts.event import (
-    Ran,
+    CommandRun,
     Touched,
     TranscriptRecord,
     describe_answer,
@@ -157,12 +157,12 @@ PROPERTY = "transcript"
 _PARTS = ("Asked", "Last answer", "Still to do", "Files", "Commands", "Commits")
 
 
-def read_told(note: Note, list_items: Callable[[str], list[str]]) -> Told:
+def read_told(note: Note, list_items: Callable[[str], list[str]]) -> TranscriptSummary:
     """Return what the note's section tells; of several, each thing once and the last answer."""
     if HEADING not in note.text:
         return NO_TOLD
     found = {part: tuple(dict.fromkeys(list_items(part))) for part in _PARTS}
-    return Told(
+    return TranscriptSummary(
         asked=found["Asked"],
         answer=found["Last answer"][-1] if found["Last answer"] else "",
         steps=found["Still to do"],
@@ -215,26 +215,26 @@ def new_session_text(
     agent: str,
     started: datetime,
     workspace: str,
-    edges: tuple[Edge, ...] = (),
+    edges: tuple[SessionLink, ...] = (),
     project: str = "",
 ) -> str:
     """Return the note of a session that starts; its sections are empty."""
     links = {
         relation: tuple(f"[[{edge.session}]]" for edge in edges if edge.relation == relation)
-        for relation in Relation
+        for relation in SessionRelation
     }
-    forked = links[Relation.FORKED_FROM]
+    forked = links[SessionRelation.FORKED_FROM]
     properties: dict[str, PropertyValue | None] = {
         "kind": "episodic_trace",
         "agent": agent or None,
-        "status": Status.OPEN.value,
+        "status": SessionStatus.OPEN.value,
         "started": started.replace(microsecond=0),
         "goal": goal or None,
         "workspace": workspace or None,
         PROJECT: project or None,
-        "continues": links[Relation.CONTINUES] or None,
+        "continues": links[SessionRelation.CONTINUES] or None,
         "forked_from": forked[0] if forked else None,
-        "related": links[Relation.RELATED] or None,
+        "related": links[SessionRelation.RELATED] or None,
     }
     body = "".join(f"\n## {heading}\n" for heading in _SECTIONS)
     return format_note(properties, f"# {_heading(goal or session)}\n{body}")
@@ -265,9 +265,9 @@ def parse_session(note: Note) -> Session:
     questions, answered = _read_questions(note)
     windows = tuple(w for text in reader.texts("windows") if (w := parse_window(text)))
     if note.matter.get("windows") is None:
-        windows = (Window(1, 0),)
+        windows = (ContextWindow(1, 0),)
     touched = tuple(map(parse_touched, reader.texts("touched")))
-    last = max(windows, key=lambda window: window.number, default=Window(0, 0))
+    last = max(windows, key=lambda window: window.number, default=ContextWindow(0, 0))
     facts = SessionFacts(
         id=note.path.stem,
         path=str(note.path),
@@ -340,19 +340,19 @@ def find_targets(text: str) -> list[str]:
 def _read_status(reader: PropertyReader) -> str:
     """Return the status; a note that tells none is over when it has an end."""
     text = reader.text("status").lower()
-    if text in set(Status):
+    if text in set(SessionStatus):
         return text
-    return Status.OK.value if reader.text("ended") else Status.OPEN.value
+    return SessionStatus.OK.value if reader.text("ended") else SessionStatus.OPEN.value
 
 
-def _read_edges(reader: PropertyReader, path: PurePosixPath) -> Iterator[Edge]:
+def _read_edges(reader: PropertyReader, path: PurePosixPath) -> Iterator[SessionLink]:
     seen = {path.stem}
-    for relation in Relation:
+    for relation in SessionRelation:
         for text in reader.texts(relation.value):
             target = plain_id((find_targets(text) or [text])[0]).rpartition("/")[2]
             if target and target not in seen:
                 seen.add(target)
-                yield Edge(relation, target)
+                yield SessionLink(relation, target)
 
 
 def _read_decisions(note: Note, reader: PropertyReader) -> Iterator[Decision]:
@@ -445,7 +445,7 @@ def _list_commands(record: TranscriptRecord) -> Iterator[str]:
         yield _item(f"`{command.replace('`', chr(39))}`: {_describe_run(each)}")
 
 
-def _describe_run(ran: Ran) -> str:
+def _describe_run(ran: CommandRun) -> str:
     count = f", {ran.runs} runs" if ran.runs > 1 else ""
     if not ran.trouble:
         return f"ok{count}" if ran.exit == 0 else f"ended{count}"

@@ -60,7 +60,7 @@ class TranscriptLine(NamedTuple):
     failed: bool = False
 
 
-class Tally(NamedTuple):
+class TranscriptPosition(NamedTuple):
     """Where a transcript stands: turns and tokens so far, and the digest of its last line."""
 
     turns: int = 0
@@ -68,7 +68,9 @@ class Tally(NamedTuple):
     digest: str = ""
 
 
-def add_lines(turn: Turn, tally: Tally) -> tuple[list[TranscriptLine], Tally]:
+def add_lines(
+    turn: Turn, tally: TranscriptPosition
+) -> tuple[list[TranscriptLine], TranscriptPosition]:
     """Return a turn as the lines that follow a tally, and the tally behind them."""
     text = leave_out_secrets(turn.text).encode("utf-8", "replace").decode("utf-8")
     pieces = [text[at : at + MAX_PART] for at in range(0, len(text), MAX_PART)] or [""]
@@ -92,7 +94,7 @@ def add_lines(turn: Turn, tally: Tally) -> tuple[list[TranscriptLine], Tally]:
         )
         digest = _digest(digest, fresh)
         lines.append(fresh._replace(digest=digest))
-    return lines, Tally(number, total, digest)
+    return lines, TranscriptPosition(number, total, digest)
 
 
 def encode_line(line: TranscriptLine) -> bytes:
@@ -100,33 +102,39 @@ def encode_line(line: TranscriptLine) -> bytes:
     return (json.dumps(_fields_of(line), ensure_ascii=False) + "\n").encode("utf-8")
 
 
-def encode_dropped(tally: Tally) -> bytes:
+def encode_dropped(tally: TranscriptPosition) -> bytes:
     """Return the line in place of all that was dropped up to a tally."""
     return (json.dumps({"dropped": as_json_object(tally)}) + "\n").encode()
 
 
-def decode_line(data: bytes) -> TranscriptLine | Tally | None:
+def decode_line(data: bytes) -> TranscriptLine | TranscriptPosition | None:
     """Return what a line of a transcript holds; None if it is broken."""
     try:
         value: Any = json.loads(data)
         if "dropped" in value:
-            return Tally(**{name: kind(value["dropped"][name]) for name, kind in _TALLY})
+            return TranscriptPosition(
+                **{name: kind(value["dropped"][name]) for name, kind in _TALLY}
+            )
         deed = {name: kind(value[name]) for name, kind in _DEED if name in value}
         return TranscriptLine(**{name: kind(value[name]) for name, kind in _LINE}, **deed)
     except (ValueError, TypeError, KeyError):
         return None
 
 
-def tally_of(line: TranscriptLine | Tally) -> Tally:
+def tally_of(line: TranscriptLine | TranscriptPosition) -> TranscriptPosition:
     """Return the tally of a transcript after a line."""
-    return line if isinstance(line, Tally) else Tally(line.number, line.total, line.digest)
+    return (
+        line
+        if isinstance(line, TranscriptPosition)
+        else TranscriptPosition(line.number, line.total, line.digest)
+    )
 
 
-def join_turns(lines: Iterable[TranscriptLine | Tally]) -> Iterator[tuple[int, Turn]]:
+def join_turns(lines: Iterable[TranscriptLine | TranscriptPosition]) -> Iterator[tuple[int, Turn]]:
     """Yield turns with their numbers; of one whose first parts are missing, what is there."""
     held: list[TranscriptLine] = []
     for line in lines:
-        if isinstance(line, Tally):
+        if isinstance(line, TranscriptPosition):
             continue
         if held and line.number != held[0].number:
             yield _join(held)

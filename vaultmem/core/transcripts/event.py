@@ -329,7 +329,7 @@ class RequestSummary:
 
 
 @dataclass
-class Ran:
+class CommandRun:
     """A command: how often it ran, the exit that it last had, and what went wrong then."""
 
     runs: int = 0
@@ -347,7 +347,7 @@ class Touched:
 
 
 @dataclass
-class Waiting:
+class PendingCall:
     """A call that has no result yet."""
 
     command: str = ""
@@ -366,14 +366,14 @@ class TranscriptRecord:
     title: str = ""
     asked: list[RequestSummary] = field(default_factory=list)
     files: dict[str, Touched] = field(default_factory=dict)
-    commands: dict[str, Ran] = field(default_factory=dict)
+    commands: dict[str, CommandRun] = field(default_factory=dict)
     commits: list[tuple[str, str]] = field(default_factory=list)
     answer: str = ""
     stood: str = ""
     is_over: bool = False
     questions: list[str] = field(default_factory=list)
     steps: list[str] = field(default_factory=list)
-    waiting: dict[str, Waiting] = field(default_factory=dict)
+    waiting: dict[str, PendingCall] = field(default_factory=dict)
 
 
 def add_event(record: TranscriptRecord, event: TranscriptEvent) -> None:
@@ -397,9 +397,9 @@ def load_record(text: str) -> TranscriptRecord:
                 **given,
                 "asked": [RequestSummary(**each) for each in given["asked"]],
                 "files": {path: Touched(**each) for path, each in given["files"].items()},
-                "commands": {name: Ran(**each) for name, each in given["commands"].items()},
+                "commands": {name: CommandRun(**each) for name, each in given["commands"].items()},
                 "commits": [(commit, subject) for commit, subject in given["commits"]],
-                "waiting": {call: Waiting(**each) for call, each in given["waiting"].items()},
+                "waiting": {call: PendingCall(**each) for call, each in given["waiting"].items()},
             }
         )
     except (ValueError, TypeError, KeyError, AttributeError):
@@ -451,7 +451,7 @@ def _add_call(record: TranscriptRecord, event: TranscriptEvent) -> None:
     if not event.command and not event.deed:
         return
     command = mask_secrets(event.command)[:_COMMAND]
-    waiting = record.waiting.setdefault(event.call, Waiting())
+    waiting = record.waiting.setdefault(event.call, PendingCall())
     waiting.command = command or waiting.command
     if event.deed:
         waiting.files.append((_join(event), event.deed.value))
@@ -472,9 +472,9 @@ def _add_result(record: TranscriptRecord, event: TranscriptEvent) -> None:
             record.commits = [*told, (commit, _plain(subject, _LINE))][-_COMMITS:]
     if is_worth_telling(call.command):
         name = format_command(call.command)
-        ran = record.commands.pop(name, Ran())  # What ran last stands last.
+        ran = record.commands.pop(name, CommandRun())  # What ran last stands last.
         trouble = _plain(find_trouble(event), _LINE)
-        record.commands[name] = Ran(ran.runs + 1, event.exit, trouble)
+        record.commands[name] = CommandRun(ran.runs + 1, event.exit, trouble)
         _bound(record.commands, _COMMANDS)
 
 

@@ -26,8 +26,8 @@ from vaultmem.services.anchors.check import (
     check_anchors,
     find_checkout,
     find_versions,
-    store_cited_blob,
     read_present,
+    store_cited_blob,
 )
 from vaultmem.services.projects.folder_facts import read_facts
 from vaultmem.services.projects.project_table import ensure_project

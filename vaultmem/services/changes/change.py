@@ -6,13 +6,13 @@ from pathlib import PurePosixPath
 from typing import Generic, NamedTuple, TypeVar
 
 from vaultmem.core.indexing.section_texts import digest_body
-from vaultmem.core.lifecycle import OWNER_KINDS, State
+from vaultmem.core.lifecycle import OWNER_KINDS, NoteState
 from vaultmem.core.notes.edit_properties import write_state
 from vaultmem.core.notes.encoding import describe_encoding, open_to_edit
 from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
 from vaultmem.core.text.blob import blob_id
 from vaultmem.core.text.paths import is_note_name
-from vaultmem.errors import ChangedError, ConflictError, NoteNotFoundError, RefusedError
+from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError, VersionMismatchError
 from vaultmem.services.changes.commit import CommitReport
 from vaultmem.services.changes.ownership import AuthorScope
 from vaultmem.services.changes.parts import Event
@@ -84,7 +84,7 @@ class Change:
         """
         expected = self.seen.expected.get(str(path))
         if expected is not None and blob not in expected:
-            raise ChangedError(
+            raise VersionMismatchError(
                 f"{path}: changed since it was read as {', '.join(sorted(expected))}; read it again"
             )
 
@@ -160,7 +160,7 @@ class Change:
             return data
         text, as_bytes = open_to_edit(data)
         self.candidates.append(str(path))
-        return as_bytes(write_state(text, State.CANDIDATE, f"{agent} may not make it active"))
+        return as_bytes(write_state(text, NoteState.CANDIDATE, f"{agent} may not make it active"))
 
     def read_before(self, path: str) -> bytes | None:
         """Return the bytes that a step is made for, None where there are none."""
@@ -203,7 +203,7 @@ def _digest_in_force(path: PurePosixPath, data: bytes | None) -> str:
         note = parse_note(path, data or b"")
     except UnreadableNoteError:
         return ""
-    is_active = note.kind in OWNER_KINDS and note.state is State.ACTIVE and not note.problem
+    is_active = note.kind in OWNER_KINDS and note.state is NoteState.ACTIVE and not note.problem
     return digest_body(note) if is_active else ""
 
 

@@ -12,7 +12,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from vaultmem.core.commit_message import format_message, format_files, read_subject
+from vaultmem.core.commit_message import format_files, format_message, read_subject
 from vaultmem.core.text.blob import blob_id
 from vaultmem.core.text.json_values import as_json_object
 from vaultmem.core.text.paths import slugify

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
-from vaultmem.core.lifecycle import State
+from vaultmem.core.lifecycle import NoteState
 from vaultmem.core.notes.edit_properties import quarantine_unread, set_property, write_state
 from vaultmem.core.notes.encoding import decode_text, open_to_edit
 from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
@@ -30,7 +30,7 @@ def find_new(data: bytes, before: bytes | None) -> Sequence[SuspiciousFinding]:
 def is_quarantined(data: bytes) -> bool:
     """Tell whether the bytes of a note say that it is quarantined."""
     note = _parse(PurePosixPath("note.md"), data)
-    return note is not None and note.state is State.QUARANTINED
+    return note is not None and note.state is NoteState.QUARANTINED
 
 
 def quarantine(path: PurePosixPath, data: bytes, found: Sequence[SuspiciousFinding]) -> bytes:
@@ -49,7 +49,7 @@ def quarantine(path: PurePosixPath, data: bytes, found: Sequence[SuspiciousFindi
     text, as_bytes = open_to_edit(data)
     if note.problem:
         return as_bytes(quarantine_unread(text))
-    text = write_state(text, State.QUARANTINED, f"the text {_describe(found)}")
+    text = write_state(text, NoteState.QUARANTINED, f"the text {_describe(found)}")
     rules = tuple(dict.fromkeys(each.rule for each in found))
     return as_bytes(set_property(text, PROPERTY, rules))
 

@@ -16,11 +16,11 @@ from typing import TypeVar
 
 from vaultmem.core.text.display import format_names
 from vaultmem.errors import (
-    ChangedError,
     ConflictError,
     DamagedError,
-    FaultError,
     PendingError,
+    SystemFailureError,
+    VersionMismatchError,
     wrap_os_error,
     wrapping_os_errors,
 )
@@ -63,7 +63,7 @@ def operate(vault: Vault, undone: str, work: Callable[[Transaction], T]) -> T:
                 return operation.run(work)
             except RefMovedError:
                 continue
-            except ChangedError:
+            except VersionMismatchError:
                 raise
             except ConflictError:
                 if not operation.retries_conflicts:
@@ -175,7 +175,7 @@ def _naming_commits(vault: Vault) -> Iterator[None]:
     made.clear()
     try:
         yield
-    except (OSError, FaultError):
+    except (OSError, SystemFailureError):
         if not made:
             raise
         commits = format_names([commit[:7] for commit in made])
@@ -193,13 +193,13 @@ def _move_alone(vault: Vault, moves: Moves, contents: Mapping[str, bytes]) -> No
     """
     try:
         move_files(vault.root, moves, contents)
-    except FaultError as error:
+    except SystemFailureError as error:
         ((path, (_, after)),) = moves.items()
         if read_blob(vault.root, PurePosixPath(path)) != (after.blob if after else ""):
             raise
         cause = error.__cause__ if isinstance(error.__cause__, OSError) else error
         done = f"{path} is {'written' if after else 'removed'}, but a power cut may undo that"
-        raise FaultError(str(wrap_os_error(cause)), done, stands=True) from error
+        raise SystemFailureError(str(wrap_os_error(cause)), done, stands=True) from error
 
 
 def _read_uncommitted(vault: Vault, moves: Moves) -> dict[str, bytes]:

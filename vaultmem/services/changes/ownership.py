@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
-from vaultmem.core.lifecycle import State
+from vaultmem.core.lifecycle import NoteState
 from vaultmem.core.notes.conflict import find_conflict
 from vaultmem.core.notes.encoding import decode_text
 from vaultmem.core.notes.frontmatter import read_frontmatter
@@ -28,7 +28,7 @@ from vaultmem.core.text.line_diff import match_lines, split_bytes
 from vaultmem.core.text.paths import is_note_name
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.views.attribution import find_client_author
-from vaultmem.services.views.update_index import update_index_nonblocking, sync_vault
+from vaultmem.services.views.update_index import sync_vault, update_index_nonblocking
 from vaultmem.storage.files import (
     MAX_ATTACHMENT_MIB,
     UnsafeFileError,
@@ -537,18 +537,18 @@ def _find_event(vault: Vault, note: Note, entry: TreeEntry | None, was_candidate
     """
     path = str(note.path)
     was_closed = False
-    if note.state != State.ACTIVE and not _is_closed(note):
+    if note.state != NoteState.ACTIVE and not _is_closed(note):
         return ""  # Whatever it was, it says nothing now.
     if entry is not None:
         before = _read_committed(vault, path, entry.blob)
-        was_candidate = before is not None and before.state == State.CANDIDATE
+        was_candidate = before is not None and before.state == NoteState.CANDIDATE
         was_closed = before is not None and _is_closed(before)
     elif not was_candidate:
         drafts = [_read_note(path, each.data) for each in vault.journal.find_drafts(path)[:1]]
-        was_candidate = any(each and each.state == State.CANDIDATE for each in drafts)
+        was_candidate = any(each and each.state == NoteState.CANDIDATE for each in drafts)
     if _is_closed(note) and not was_closed:
         return CLOSE
-    return PROMOTE if was_candidate and note.state == State.ACTIVE else ""
+    return PROMOTE if was_candidate and note.state == NoteState.ACTIVE else ""
 
 
 def _is_closed(note: Note) -> bool:

@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 from typing import TypeVar
 
 from vaultmem.core.commit_message import read_subject
-from vaultmem.core.lifecycle import State
+from vaultmem.core.lifecycle import NoteState
 from vaultmem.core.notes.encoding import CANVAS, open_to_edit
 from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
 from vaultmem.core.text.blob import blob_id
@@ -22,7 +22,7 @@ from vaultmem.services.changes.bullets import drop_bullets
 from vaultmem.services.changes.change import Change, NoteStep, WriteResult, check_encoding
 from vaultmem.services.changes.commit import CommitReport, commit_earlier, commit_event, draft_event
 from vaultmem.services.changes.operation import Transaction, operate
-from vaultmem.services.changes.ownership import reject_secrets, reject_named_secrets
+from vaultmem.services.changes.ownership import reject_named_secrets, reject_secrets
 from vaultmem.services.changes.parts import Event
 from vaultmem.services.views.open_view import find_branch, view_at
 from vaultmem.services.views.update_index import sync_paths
@@ -246,7 +246,7 @@ def replace_text(change: Change, note: Note, edit: Edit) -> bytes:
     """
     before, data = _edit_bytes(change, note, edit)
     after = parse_note(note.path, data)
-    if data != before and after.state != State.QUARANTINED:
+    if data != before and after.state != NoteState.QUARANTINED:
         check_encoding(note)
         if note.problem:
             raise _format_line(note)
@@ -268,7 +268,7 @@ def reject_freeing(change: Change, path: PurePosixPath, data: bytes | None) -> N
         then = None if data is None else parse_note(path, data)
     if now.pinned and not (then and then.pinned):
         change.seen.require_person(f"{path}: pinned, and only a person unpins it")
-    if now.state == State.QUARANTINED and not (then and then.state == State.QUARANTINED):
+    if now.state == NoteState.QUARANTINED and not (then and then.state == NoteState.QUARANTINED):
         change.seen.require_person(f"{path}: quarantined, so only a person lets it out")
 
 

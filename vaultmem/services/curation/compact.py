@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from vaultmem.core.commit_message import format_files
 from vaultmem.core.curation.fidelity import Ages, DecayStep, Fidelity, plan_step, read_fidelity
-from vaultmem.core.lifecycle import OWNER_KINDS, Kind, State
+from vaultmem.core.lifecycle import OWNER_KINDS, NoteKind, NoteState
 from vaultmem.core.notes.encoding import format_foreign
 from vaultmem.core.notes.note import Note
 from vaultmem.core.notes.record import NoteRecord
@@ -36,7 +36,7 @@ _MAX_ASKED = 20
 #: The name under which the last compaction's time is kept.
 _WORK = "compacted"
 
-_STATES = frozenset({State.ACTIVE, State.STALE})
+_STATES = frozenset({NoteState.ACTIVE, NoteState.STALE})
 
 
 class Compaction(NamedTuple):
@@ -52,7 +52,7 @@ class Compaction(NamedTuple):
     tokens_left: int
 
 
-class Compacted(NamedTuple):
+class CompactResult(NamedTuple):
     """What is due, by step; `exempt` counts what is old enough and stays, by reason; commits."""
 
     steps: tuple[Compaction, ...]
@@ -60,7 +60,7 @@ class Compacted(NamedTuple):
     reports: tuple[CommitReport, ...] = ()
 
 
-def plan_compaction(vault: Vault) -> Compacted:
+def plan_compaction(vault: Vault) -> CompactResult:
     """Return the steps that are due, at most one a note; the vault must be in sync.
 
     Pinned notes, policies, skills, and what a person wrote or edited stay. So do notes that others
@@ -73,7 +73,7 @@ def plan_compaction(vault: Vault) -> Compacted:
     check_branch(vault)
     if vault.head() is None:
         raise RefusedError("compaction needs git, which keeps the full texts; run `vaultmem init`")
-    records = [r for r in vault.view.records() if State(r.state) in _STATES and not r.problem]
+    records = [r for r in vault.view.records() if NoteState(r.state) in _STATES and not r.problem]
     uses = read_uses(vault, records)
     config = vault.config
     ages = Ages(config.summary_after, config.keywords_after, config.archive_after)
@@ -96,10 +96,10 @@ def plan_compaction(vault: Vault) -> Compacted:
             steps.extend(_plan_note(vault, record, note, idle, ages, signals))
     order = list(DecayStep)
     steps.sort(key=lambda each: (order.index(each.step), each.path))
-    return Compacted(tuple(steps), exempt)
+    return CompactResult(tuple(steps), exempt)
 
 
-def compact(vault: Vault) -> Compacted:
+def compact(vault: Vault) -> CompactResult:
     """Make the steps that are due, those of a kind in one commit.
 
     Raises:
@@ -119,7 +119,7 @@ def compact(vault: Vault) -> Compacted:
     return plan._replace(reports=tuple(reports))
 
 
-def compact_if_due(vault: Vault) -> Compacted | None:
+def compact_if_due(vault: Vault) -> CompactResult | None:
     """Compact if vaultmem.yaml wants it and a night has come since the last time; None if not.
 
     Raises:
@@ -132,8 +132,8 @@ def _find_exemption(vault: Vault, record: NoteRecord, use: Use) -> str:
     """Return why a note stays as it is, "" if it need not."""
     if record.pinned:
         return "pinned"
-    if Kind(record.kind) in OWNER_KINDS:
-        is_wish = Kind(record.kind) is Kind.PREFERENCE
+    if NoteKind(record.kind) in OWNER_KINDS:
+        is_wish = NoteKind(record.kind) is NoteKind.PREFERENCE
         return "a preference" if is_wish else "a policy or skill"
     if record.path.startswith(KEPT_APART):
         return "a session, task or reference material"

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from vaultmem.core.anchors import CITE_PROPERTIES, AnchorCheck
 from vaultmem.core.curation.proposal import Action, Proposal, Report
-from vaultmem.core.lifecycle import CLOSED_STATES, HIDDEN_STATES, OWNER_KINDS, Kind, State
+from vaultmem.core.lifecycle import CLOSED_STATES, HIDDEN_STATES, OWNER_KINDS, NoteKind, NoteState
 from vaultmem.core.notes.frontmatter import read_timestamp
 from vaultmem.core.notes.note import Note
 from vaultmem.core.notes.record import NoteRecord, SectionRecord
@@ -19,7 +19,7 @@ from vaultmem.core.similarity.canonical import canonical_form
 from vaultmem.core.similarity.compare import KnownText, compare_texts, compare_titled
 from vaultmem.core.similarity.facts import read_facts
 from vaultmem.core.similarity.updates import find_update
-from vaultmem.core.text.display import pluralize, one_line
+from vaultmem.core.text.display import one_line, pluralize
 from vaultmem.core.text.paths import DREAMS, PINNED_FILES
 from vaultmem.core.validity import EXPIRED
 from vaultmem.errors import NoteNotFoundError, RefusedError
@@ -391,17 +391,17 @@ def _find_idle(
     """Yield the notes that nobody asked for in long; policies and skills hold unasked."""
     config, now = vault.config, vault.now()
     steps = {
-        State.ACTIVE: (Action.DEMOTE_STALE, config.stale_after),
-        State.STALE: (Action.ARCHIVE, config.archive_after),
-        State.CANDIDATE: (Action.DEPRECATE, config.archive_after),
+        NoteState.ACTIVE: (Action.DEMOTE_STALE, config.stale_after),
+        NoteState.STALE: (Action.ARCHIVE, config.archive_after),
+        NoteState.CANDIDATE: (Action.DEPRECATE, config.archive_after),
     }
     for record in records:
-        state, use = State(record.state), uses[record.path]
+        state, use = NoteState(record.state), uses[record.path]
         action, limit = steps[state]
         days = use.idle_days(now)
-        if days < limit or (Kind(record.kind) in OWNER_KINDS and state != State.CANDIDATE):
+        if days < limit or (NoteKind(record.kind) in OWNER_KINDS and state != NoteState.CANDIDATE):
             continue
-        waited = "never promoted, and " if state is State.CANDIDATE else ""
+        waited = "never promoted, and " if state is NoteState.CANDIDATE else ""
         reason = f"{waited}not asked for in {pluralize(int(days), 'day')}"
         if record.pinned:
             evidence = (*describe_use(use), _PINNED)
@@ -451,7 +451,7 @@ def _find_near(pairs: Pairs, dates: Dates) -> Iterator[Proposal]:
 def find_quarantined(vault: Vault, records: Iterable[NoteRecord]) -> Iterator[Proposal]:
     """Yield the quarantined notes, each with the reason."""
     for record in records:
-        if record.state == State.QUARANTINED:
+        if record.state == NoteState.QUARANTINED:
             evidence = (_read_reason(vault, record.path), f"by {record.agent or 'a person'}")
             reason = "quarantined: release it, or forget it"
             yield Proposal(Action.REVIEW_QUARANTINED, record.path, record.blob, reason, evidence)

@@ -17,8 +17,8 @@ from vaultmem.core.curation.proposal import (
     ProposalChoice,
     Report,
 )
-from vaultmem.core.lifecycle import OWNER_KINDS, State
-from vaultmem.core.notes.agent_changes import Saying, confirm_note
+from vaultmem.core.lifecycle import OWNER_KINDS, NoteState
+from vaultmem.core.notes.agent_changes import Attestation, confirm_note
 from vaultmem.core.notes.edit_properties import add_to_list, drop_from_list, set_property
 from vaultmem.core.notes.link_syntax import link_to
 from vaultmem.core.notes.note import Note
@@ -43,11 +43,11 @@ from vaultmem.services.lifecycle.supersede import (
     supersede_several,
 )
 from vaultmem.services.lifecycle.transition import (
-    change_state,
-    check_reason,
     acting_party,
-    promote_notes,
+    change_state,
     check_branch,
+    check_reason,
+    promote_notes,
     set_state,
 )
 from vaultmem.services.merging.branches import reject_branch
@@ -61,10 +61,10 @@ from vaultmem.vault import Vault
 #: The states that accepting sets, and rejecting.
 _ACCEPTED = {
     **{action: state for action, state in NEW_STATES.items() if action in CHOICES},
-    Action.REVIEW_QUARANTINED: State.ACTIVE,
-    Action.UNREADABLE: State.QUARANTINED,
+    Action.REVIEW_QUARANTINED: NoteState.ACTIVE,
+    Action.UNREADABLE: NoteState.QUARANTINED,
 }
-_REJECTED = {Action.REVALIDATE: State.DEPRECATED, Action.CANDIDATE: State.DEPRECATED}
+_REJECTED = {Action.REVALIDATE: NoteState.DEPRECATED, Action.CANDIDATE: NoteState.DEPRECATED}
 
 #: Pairs of which one says another value than the other.
 _VALUES = frozenset({Action.UPDATE, Action.CONTRADICTION})
@@ -131,7 +131,7 @@ def decide_candidates(
             report = promote_notes(vault, paths).report
         else:
             said = reason or "looked at with all candidates, and turned down"
-            report = change_state(vault, paths, State.DEPRECATED, said).report
+            report = change_state(vault, paths, NoteState.DEPRECATED, said).report
     told = getattr(CHOICES[Action.CANDIDATE], choice)
     return [DecisionResult(each, choice, told, report) for each in waiting]
 
@@ -218,7 +218,7 @@ def _reject_agent(vault: Vault, note: Note) -> None:
         RefusedError: it is.
     """
     is_owned = not note.agent or note.pinned or note.kind in OWNER_KINDS
-    if is_owned or note.state is State.QUARANTINED:
+    if is_owned or note.state is NoteState.QUARANTINED:
         vault.require_person(f"{note.path}: only a person turns down what is proposed for it")
 
 
@@ -234,7 +234,7 @@ def _confirm(vault: Vault) -> Edit:
     Its anchors are to the code of now.
     """
     at = vault.local_time().replace(microsecond=0)
-    said = Saying(vault.author.agent, vault.author.session, at)
+    said = Attestation(vault.author.agent, vault.author.session, at)
 
     def change(note: Note) -> str:
         has_matter = bool(note.matter.body)
@@ -283,7 +283,7 @@ def _set_reviewed(vault: Vault) -> Edit:
 # Do what a reviewed report proposes: exactly that, in one commit, or nothing.
 
 
-class Applied(NamedTuple):
+class ApplyResult(NamedTuple):
     """What was done of a report, what somebody had done already, and the commits."""
 
     done: tuple[Proposal, ...]
@@ -291,7 +291,7 @@ class Applied(NamedTuple):
     report: CommitReport
 
 
-def apply_report(vault: Vault, report: Report) -> Applied:
+def apply_report(vault: Vault, report: Report) -> ApplyResult:
     """Make the changes of a report in one commit; a machine's rights suffice for all of them.
 
     What has been done meanwhile, by another curator for example, is left as it is.
@@ -322,9 +322,9 @@ def apply_report(vault: Vault, report: Report) -> Applied:
                 "run `vaultmem curate` again"
             )
         if not todo:
-            return Applied((), tuple(already), CommitReport())
+            return ApplyResult((), tuple(already), CommitReport())
         made = write_event(vault, _plan_changes(vault, todo), _make_event(vault, todo))
-        return Applied(tuple(todo), tuple(already), made)
+        return ApplyResult(tuple(todo), tuple(already), made)
 
 
 def _plan_changes(vault: Vault, proposals: Sequence[Proposal]) -> dict[PurePosixPath, Edit]:
@@ -346,9 +346,9 @@ def _plan_changes(vault: Vault, proposals: Sequence[Proposal]) -> dict[PurePosix
 
 
 def _make_event(vault: Vault, proposals: Sequence[Proposal]) -> Event:
-    counts: dict[State, int] = {}
+    counts: dict[NoteState, int] = {}
     for each in proposals:
-        state = State.DEPRECATED if each.into else NEW_STATES[each.action]
+        state = NoteState.DEPRECATED if each.into else NEW_STATES[each.action]
         counts[state] = counts.get(state, 0) + 1
     counted = ", ".join(f"{number} {state}" for state, number in counts.items())
     body = tuple(

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from vaultmem.core.commit_message import format_files, format_pair
 from vaultmem.core.lifecycle import Mover
-from vaultmem.core.notes.agent_changes import Saying, confirm_note
+from vaultmem.core.notes.agent_changes import Attestation, confirm_note
 from vaultmem.core.notes.frontmatter import read_timestamp
 from vaultmem.core.notes.note import Note, parse_note
 from vaultmem.core.text.display import pluralize
@@ -145,7 +145,7 @@ def _confirm(drop: Note, at: datetime) -> Edit:
     def change(note: Note) -> str:
         if note.body == drop.body:
             return note.text
-        return confirm_note(note, Saying(drop.agent, drop.session, at, drop.tags, drop.cites))
+        return confirm_note(note, Attestation(drop.agent, drop.session, at, drop.tags, drop.cites))
 
     return change
 

@@ -19,7 +19,7 @@ from vaultmem.core.curation.memory_file import (
     format_heading,
     propose_moves,
 )
-from vaultmem.core.lifecycle import CLOSED_STATES, HIDDEN_STATES, OWNER_KINDS, Kind, State
+from vaultmem.core.lifecycle import CLOSED_STATES, HIDDEN_STATES, OWNER_KINDS, NoteKind, NoteState
 from vaultmem.core.notes.edit_properties import write_state
 from vaultmem.core.notes.encoding import format_foreign
 from vaultmem.core.notes.note import Note
@@ -163,12 +163,12 @@ def _measure(vault: Vault) -> dict[str, tuple[NoteRecord, Strength]]:
 def _find_hidden(vault: Vault) -> dict[str, str]:
     """Return the state of each note that is in no pack."""
     records = vault.view.records()
-    return {r.path: r.state for r in records if State(r.state) in HIDDEN_STATES}
+    return {r.path: r.state for r in records if NoteState(r.state) in HIDDEN_STATES}
 
 
 def _may_count(record: NoteRecord) -> bool:
     apart = record.pinned or record.path.startswith(KEPT_APART)
-    return not (apart or record.problem) and State(record.state) not in CLOSED_STATES
+    return not (apart or record.problem) and NoteState(record.state) not in CLOSED_STATES
 
 
 def _make_bullet(vault: Vault, graph: LinkGraph, record: NoteRecord) -> str:
@@ -180,7 +180,7 @@ def _make_bullet(vault: Vault, graph: LinkGraph, record: NoteRecord) -> str:
 
 def _find_obstacle(record: NoteRecord, bullet: str) -> str:
     """Return why a machine cannot promote a note, "" if it can."""
-    if Kind(record.kind) in OWNER_KINDS and record.state != State.ACTIVE:
+    if NoteKind(record.kind) in OWNER_KINDS and record.state != NoteState.ACTIVE:
         return f"a {record.kind}: only its owner promotes it"
     if record.encoding:
         return f"{format_foreign(record.encoding)}, so it is never rewritten"
@@ -329,9 +329,9 @@ def _add(change: Change, path: PurePosixPath, start: str, edit: Callable[[str], 
 
 
 def _activate(note: Note) -> str:
-    if note.state is State.ACTIVE or note.state in CLOSED_STATES:
+    if note.state is NoteState.ACTIVE or note.state in CLOSED_STATES:
         return note.text  # It may have been taken out of sight meanwhile.
-    return write_state(note.text, State.ACTIVE)
+    return write_state(note.text, NoteState.ACTIVE)
 
 
 def _end_line(text: str) -> str:
@@ -357,7 +357,7 @@ def _make_event(vault: Vault, promoted: Sequence[Candidate]) -> Event:
 
 
 def _describe_promotion(each: Candidate) -> str:
-    step = "active" if each.state == State.ACTIVE else f"{each.state} to active"
+    step = "active" if each.state == NoteState.ACTIVE else f"{each.state} to active"
     found = each.strength
     counted = ((found.recalls, "recall"), (found.queries, "question"), (found.days, "day"))
     counts = ", ".join(pluralize(number, what) for number, what in counted)

@@ -21,7 +21,7 @@ from vaultmem.services.curation.curate import group_values, propose_merges, prop
 from vaultmem.services.lifecycle.transition import as_agent
 from vaultmem.services.similarity.pairs import Pairs, compare_some, list_records
 from vaultmem.services.views.read_notes import find_note
-from vaultmem.storage.arrivals import store_found, read_found, read_waiting
+from vaultmem.storage.arrivals import read_found, read_waiting, store_found
 from vaultmem.storage.git.log import walk_log
 from vaultmem.storage.git.trees import find_entry
 from vaultmem.vault import Vault

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from vaultmem.core.lifecycle import Kind
+from vaultmem.core.lifecycle import NoteKind
 from vaultmem.core.project import add_entry, make_project, match_project, parse_table
 from vaultmem.core.text.paths import PINNED_FILES
 from vaultmem.services.changes.change import Change
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from vaultmem.vault import Vault
 
 #: Kinds that stay global.
-_GLOBAL = frozenset({Kind.POLICY_RULE, Kind.PREFERENCE})
+_GLOBAL = frozenset({NoteKind.POLICY_RULE, NoteKind.PREFERENCE})
 
 
 class ProjectProposal(NamedTuple):

@@ -20,7 +20,7 @@ from vaultmem.core.curation.proposal import (
     format_report,
     parse_report,
 )
-from vaultmem.core.lifecycle import HIDDEN_STATES, State
+from vaultmem.core.lifecycle import HIDDEN_STATES, NoteState
 from vaultmem.core.notes.changes import FileChange
 from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
 from vaultmem.core.notes.record import NoteRecord
@@ -193,13 +193,13 @@ def drop_foreign(vault: Vault, proposals: Iterable[Proposal]) -> tuple[Proposal,
 
 def list_candidates(vault: Vault) -> tuple[Proposal, ...]:
     """Return the candidates that wait to be promoted; the vault must be in sync."""
-    records = vault.view.records("d.state = ?", [State.CANDIDATE])
+    records = vault.view.records("d.state = ?", [NoteState.CANDIDATE])
     return tuple(_find_candidates(records))
 
 
 def _find_unasked(vault: Vault) -> Iterator[Proposal]:
     """Yield what waits and takes no comparison to be found."""
-    states = [State.CANDIDATE, State.QUARANTINED, State.UNREADABLE]
+    states = [NoteState.CANDIDATE, NoteState.QUARANTINED, NoteState.UNREADABLE]
     listed = vault.view.records("d.state IN (?, ?, ?) OR v.problem <> ''", states)
     yield from _find_candidates(listed)
     yield from _find_unreadable(listed)
@@ -332,7 +332,7 @@ def _waits(vault: Vault, proposal: Proposal) -> bool:
 def _find_candidates(records: Iterable[NoteRecord]) -> Iterator[Proposal]:
     for record in records:
         is_apart = record.path.startswith(KEPT_APART)
-        if record.state == State.CANDIDATE and not record.problem and not is_apart:
+        if record.state == NoteState.CANDIDATE and not record.problem and not is_apart:
             said = f"proposed by {record.agent}" if record.agent else "written by a person"
             kind = f"a {record.kind.replace('_', ' ')} that waits to be promoted"
             yield Proposal(Action.CANDIDATE, record.path, record.blob, kind, (said,))
@@ -340,7 +340,7 @@ def _find_candidates(records: Iterable[NoteRecord]) -> Iterator[Proposal]:
 
 def _find_unreadable(records: Iterable[NoteRecord]) -> Iterator[Proposal]:
     for record in records:
-        if record.problem and record.state != State.QUARANTINED:
+        if record.problem and record.state != NoteState.QUARANTINED:
             evidence = (f"fix it with `vaultmem edit {record.path}`",)
             yield Proposal(Action.UNREADABLE, record.path, record.blob, record.problem, evidence)
 

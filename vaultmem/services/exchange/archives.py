@@ -69,7 +69,7 @@ if TYPE_CHECKING:
 _BLOCK = 1024 * 1024
 
 
-class Archived(NamedTuple):
+class ArchiveResult(NamedTuple):
     """What is in an archive, and how large it is (bytes).
 
     `skipped` says of files of the vault why they are not in it.
@@ -87,7 +87,7 @@ class Archived(NamedTuple):
 
 def export_archive(
     vault: Vault, file: Path, progress: Callable[[int, int], None] = lambda done, total: None
-) -> Archived:
+) -> ArchiveResult:
     """Write all of a vault into an archive, which takes an earlier one's place at the end.
 
     Writers wait meanwhile, so it is of one moment.
@@ -107,7 +107,7 @@ def export_archive(
             size = writer.write(file, manifest, progress)
     except OSError as error:
         raise wrap_os_error(error) from error
-    return Archived(
+    return ArchiveResult(
         os.fspath(file),
         size,
         manifest.notes,
@@ -249,7 +249,7 @@ _KEPT = "kept"
 _SPARE = 64 * 1024 * 1024
 
 
-class Unarchived(NamedTuple):
+class UnarchiveResult(NamedTuple):
     """What an archive had, and where it is now.
 
     `vouched` counts the texts that were trusted where it was made; `trusted` says that they are
@@ -276,7 +276,7 @@ def import_archive(
     dry_run: bool = False,
     progress: Callable[[int, int], None] = lambda done, total: None,
     **settings: Unpack[VaultSettings],
-) -> Unarchived:
+) -> UnarchiveResult:
     """Put what an archive has into a folder, by default one of the vault's name; or only look.
 
     The folder is empty or not there yet. What was trusted where the archive was made instructs
@@ -315,8 +315,8 @@ def _verify(root: Path, settings: VaultSettings) -> None:
 
 def _describe(
     target: Path, manifest: ArchiveManifest, vouched: int, trust: bool, dry_run: bool
-) -> Unarchived:
-    return Unarchived(
+) -> UnarchiveResult:
+    return UnarchiveResult(
         os.fspath(target / manifest.folder),
         manifest.made,
         manifest.vaultmem,

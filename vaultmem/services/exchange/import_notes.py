@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from vaultmem.core.imports.item import Conversation, MemoryItem, digest_text, parse_export_time
-from vaultmem.core.lifecycle import OWNER_KINDS, State
+from vaultmem.core.lifecycle import OWNER_KINDS, NoteState
 from vaultmem.core.notes.edit_properties import PropertyValue, set_property
 from vaultmem.core.notes.note import Note, parse_note
 from vaultmem.core.preferences import SpeakerRole, find_standing
@@ -21,7 +21,7 @@ from vaultmem.core.secrets.scan import mask_secrets
 from vaultmem.core.sessions.session import (
     FOLDER,
     SessionFacts,
-    Status,
+    SessionStatus,
     TouchedFile,
     map_session_id,
     session_path,
@@ -57,12 +57,12 @@ from vaultmem.services.sessions.import_turns import (
     Imported,
     add_touched,
     find_first_turn,
+    format_file,
     has_more,
     identify_transcript,
     import_again,
     import_turns,
     make_turn,
-    format_file,
     read_record,
     write_record,
 )
@@ -228,7 +228,9 @@ def _find_problem(vault: Vault, memory: Memory) -> Taken | None:
         check_characters(memory)
     except RefusedError as error:
         return Taken("", ImportOutcome.REFUSED, "", str(error))
-    draft = compose_note(vault, PurePosixPath(folder, "note.md"), memory, title, State.CANDIDATE)
+    draft = compose_note(
+        vault, PurePosixPath(folder, "note.md"), memory, title, NoteState.CANDIDATE
+    )
     data = draft.encode("utf-8")
     for found in scan_note_text(vault, folder, f"{title}\n{data.decode()}"):
         return Taken("", ImportOutcome.CREDENTIAL, "", f"it looks like one ({found.rule})")
@@ -248,19 +250,19 @@ def _put(change: Change, memory: Memory, item: MemoryItem) -> Taken:
     asked = SimilarityQuery(memory.text, memory.title)
     similar = find_similar(change.seen, asked)
     for each in similar:
-        if each.is_same and each.note.state is not State.QUARANTINED:
+        if each.is_same and each.note.state is not NoteState.QUARANTINED:
             return Taken("", ImportOutcome.KNOWN, each.path, "a note states the same")
-    fresh = tuple(each for each in similar if each.note.state is State.QUARANTINED)
+    fresh = tuple(each for each in similar if each.note.state is NoteState.QUARANTINED)
     title = choose_title(memory)
     if held := reject_quarantined(change.seen, asked, fresh):
-        done = put_new(change, memory, title, State.QUARANTINED, (held,))
+        done = put_new(change, memory, title, NoteState.QUARANTINED, (held,))
         return Taken("", ImportOutcome.QUARANTINED, done.path, f"{held.path} nearly states it")
     near = tuple(similar[:3])
     against = find_contradicted(near)
-    done = put_new(change, memory, title, memory.state or State.CANDIDATE, near)
-    if done.state is State.QUARANTINED:
+    done = put_new(change, memory, title, memory.state or NoteState.CANDIDATE, near)
+    if done.state is NoteState.QUARANTINED:
         return Taken("", ImportOutcome.QUARANTINED, done.path, change.suspicious[done.path])
-    if memory.kind not in OWNER_KINDS and done.state == State.CANDIDATE:
+    if memory.kind not in OWNER_KINDS and done.state == NoteState.CANDIDATE:
         speaker = SpeakerRole.OWNER if item.said_by == "user" else SpeakerRole.AGENT
         propose_standing_preferences(change, find_standing(memory.text, speaker), done.path)
     outcome = (
@@ -272,7 +274,7 @@ def _put(change: Change, memory: Memory, item: MemoryItem) -> Taken:
 def _find_untouched(vault: Vault, digest: str, path: str) -> Note | None:
     """Return a note if it is still the candidate that was imported, word for word."""
     note = find_note(vault, path)
-    if note is None or note.state is not State.CANDIDATE or note.pinned or note.problem:
+    if note is None or note.state is not NoteState.CANDIDATE or note.pinned or note.problem:
         return None
     return note if digest_text(note.body) == digest else None
 
@@ -430,7 +432,7 @@ def _begin_note(
     text = new_session_text(head.session, "", head.source.agent, started, place.name)
     code = place if folder and place.is_dir() else None
     own: dict[str, PropertyValue] = {
-        "status": Status.OK.value,
+        "status": SessionStatus.OK.value,
         "ended": started.replace(microsecond=0),
         "branch": "" if head.source.branch == "HEAD" else head.source.branch,
         "source": "import",

@@ -13,8 +13,8 @@ from vaultmem.core.reference import (
     FOLDER,
     PrimedNote,
     PrimePlan,
-    is_edited,
     choose_note_paths,
+    is_edited,
     plan_priming,
     primed_digest,
     split_document,
@@ -220,7 +220,7 @@ class PrimedSource(NamedTuple):
     by_hand: int
 
 
-class Unpriming(NamedTuple):
+class RemovalPlan(NamedTuple):
     """What goes when a source is removed, and what stays, with the reason."""
 
     removed: tuple[str, ...]
@@ -267,7 +267,7 @@ def list_source_notes(vault: Vault, source: str) -> list[NoteRecord]:
 
 def unprime_source(
     vault: Vault, source: str, *, everything: bool = False, dry_run: bool = False
-) -> Unpriming:
+) -> RemovalPlan:
     """Remove a source's notes; those edited or written by hand stay, unless `everything` goes.
 
     What no commit has is committed before, so that git can bring it back.
@@ -279,7 +279,7 @@ def unprime_source(
     if dry_run:
         return _choose(open_target(vault), source, everything)
 
-    def plan(change: Change) -> Unpriming:
+    def plan(change: Change) -> RemovalPlan:
         if change.is_folder:
             sync_vault(vault)
         chosen = _choose(change.seen, source, everything)
@@ -291,12 +291,12 @@ def unprime_source(
     return write(vault, plan).value
 
 
-def _choose(vault: Vault, source: str, everything: bool) -> Unpriming:
+def _choose(vault: Vault, source: str, everything: bool) -> RemovalPlan:
     notes = read_primed(vault, source)
     if not notes:
         raise _reject_unknown(vault, source)
     kept = {} if everything else {p: why for p, note in notes.items() if (why := _reason(note))}
-    return Unpriming(tuple(path for path in notes if path not in kept), kept)
+    return RemovalPlan(tuple(path for path in notes if path not in kept), kept)
 
 
 def _reject_unknown(vault: Vault, source: str) -> NoteNotFoundError:

@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, NamedTuple
 
-from vaultmem.core.imports.export_formats import KINDS, ImportKind, split_objects, guess_kind
+from vaultmem.core.imports.export_formats import KINDS, ImportKind, guess_kind, split_objects
 from vaultmem.core.imports.item import Conversation, Item, MarkdownFile, Unread, parse_markdown
 from vaultmem.core.notes.encoding import decode_text
 from vaultmem.core.text.display import pluralize
@@ -29,10 +29,10 @@ from vaultmem.services.exchange.import_notes import (
     ImportOutcome,
     ImportResult,
     Taken,
-    list_imported,
     import_conversation,
     import_memory,
     import_transcript,
+    list_imported,
 )
 from vaultmem.services.sessions.edit_session import act_in
 from vaultmem.services.views.open_view import find_branch

@@ -18,7 +18,13 @@ from typing import NamedTuple
 from vaultmem import __version__
 from vaultmem.core.search.query import NoteFilter
 from vaultmem.core.text.json_values import as_json_object
-from vaultmem.errors import FaultError, NoVaultError, RefusedError, VaultError, wrap_os_error
+from vaultmem.errors import (
+    NoVaultError,
+    RefusedError,
+    SystemFailureError,
+    VaultError,
+    wrap_os_error,
+)
 from vaultmem.services.search.score import choose_sections
 from vaultmem.storage.atomic import make_private_folder, write_atomically
 from vaultmem.storage.git.bare import (
@@ -228,9 +234,9 @@ class Clone:
             history = make_clone(self.root, self.remote, self.source.branch or "main", self.state)
             listed = self.ask(history)
             if listed.trouble:
-                raise FaultError(f"no clone yet: {listed.told}")
+                raise SystemFailureError(f"no clone yet: {listed.told}")
             if told := fetch_branches(history, self.remote, LONGEST):
-                raise FaultError(f"no clone yet: {told}")
+                raise SystemFailureError(f"no clone yet: {told}")
             return self._resolve(history, self._begin_record(listed), None)
 
     def ask(self, history: VaultHistory, seconds: float = TELLS_WITHIN) -> RemoteBranches:

@@ -14,13 +14,13 @@ from typing import Concatenate, NamedTuple, TypeVar
 
 from vaultmem.config import CONFIG_NAME, read_config
 from vaultmem.errors import (
-    BusyError,
     DamagedError,
-    FaultError,
     ForbiddenError,
+    LockTimeoutError,
     NoteNotFoundError,
     NoVaultError,
     RefusedError,
+    SystemFailureError,
     VaultError,
     wrap_os_error,
 )
@@ -45,7 +45,7 @@ from vaultmem.services.views.update_index import sync_vault
 from vaultmem.storage.atomic import raise_file_limit
 from vaultmem.storage.git.bare import make_clone
 from vaultmem.storage.git.commit_draft import RefMovedError
-from vaultmem.storage.git.remote import LONGEST, Fate, push
+from vaultmem.storage.git.remote import LONGEST, PushOutcome, push
 from vaultmem.storage.lock import WRITER, hold_lock
 from vaultmem.vault import UserFolders, Vault, VaultSettings, find_user_folders, open_vault
 
@@ -165,7 +165,7 @@ class Clones:
                 found = clone.follow(LONGEST)
             else:
                 found = clone.follow(WRITER) if anew else clone.follow(0.0, _ASKS)
-        except BusyError:  # Another thread brings it to where it is to be.
+        except LockTimeoutError:  # Another thread brings it to where it is to be.
             if record is None:
                 raise
             return record
@@ -232,7 +232,7 @@ class Clones:
             try:
                 stack.enter_context(hold_lock(clone.lock, patience))
                 vault = self._lend(clone, settings)
-            except BusyError:
+            except LockTimeoutError:
                 vault = stack.enter_context(self._open_aside(clone, settings, at_commit=True))
             yield view_at(vault) if vault.ref else vault
         self._close_oldest()
@@ -251,7 +251,7 @@ class Clones:
         """
         try:
             return self._read(name, work, settings, takes_long, follows)
-        except (DamagedError, FaultError):
+        except (DamagedError, SystemFailureError):
             self._repair(name)
             return self._read(name, work, settings, takes_long, follows)
 
@@ -396,7 +396,7 @@ class Clones:
         """Open a vault that nobody is kept from changing; at the commit that its remote had."""
         record = clone.record
         if record is None:
-            raise BusyError("its clone is being made; ask again")
+            raise LockTimeoutError("its clone is being made; ask again")
         with contextlib.closing(open_vault(clone.root, folders=self._folders)) as own:
             vault = open_vault(**self._complete(settings, own))
             vault = replace(vault, name=clone.source.name)
@@ -443,7 +443,10 @@ class Clones:
     def _close_oldest(self) -> None:
         """Close what was not asked for longest, unless somebody uses it."""
         for name in list(self._open)[: max(0, len(self._open) - self._most_open)]:
-            with contextlib.suppress(BusyError, VaultError), hold_lock(self.find(name).lock, 0.0):
+            with (
+                contextlib.suppress(LockTimeoutError, VaultError),
+                hold_lock(self.find(name).lock, 0.0),
+            ):
                 self._close(name)
 
     def _close(self, name: str) -> None:
@@ -576,7 +579,7 @@ def initialize_remote(
         finally:
             vault.close()
         fate, told = next(iter(done.refs.values()), (None, done.told))
-        if fate not in {Fate.DONE, Fate.CURRENT}:
+        if fate not in {PushOutcome.DONE, PushOutcome.CURRENT}:
             raise ForbiddenError(f"not written, the vault's remote does not take it: {told}")
     finally:
         shutil.rmtree(clone.root, ignore_errors=True)

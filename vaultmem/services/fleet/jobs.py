@@ -211,7 +211,7 @@ def _plan(vault: Vault) -> dict[str, Any]:
 _SHOWN = 300
 
 
-class Belief(NamedTuple):
+class FirstMention(NamedTuple):
     """Where a vault says something, and since when: the commit, and who wrote it.
 
     `says` are the words there, `at` is in seconds since the epoch, `time` the same in ISO 8601 as
@@ -231,10 +231,10 @@ class Belief(NamedTuple):
     subject: str
 
 
-class Believers(NamedTuple):
+class Mentions(NamedTuple):
     """The vaults that say something, the first one first; who does not, and who is not known."""
 
-    believers: tuple[tuple[str, Belief], ...]
+    believers: tuple[tuple[str, FirstMention], ...]
     others: tuple[str, ...]
     missing: dict[str, str]
     behind: dict[str, str]
@@ -242,7 +242,7 @@ class Believers(NamedTuple):
 
 def find_believers(
     pool: Pool, names: Iterable[str], options: JobOptions, expected: Expectation
-) -> Believers:
+) -> Mentions:
     """Return which vaults have a pack as expected, and since when.
 
     Raises:
@@ -253,10 +253,10 @@ def find_believers(
     run = partial(find_belief, expected=expected)
     job = FleetJob("looking who states it", run, (list_expected(expected), options.day))
     done = run_job(pool, names, options, job)
-    found = [(name, Belief(**value)) for name, value in done.items() if value is not None]
+    found = [(name, FirstMention(**value)) for name, value in done.items() if value is not None]
     found.sort(key=lambda each: (each[1].at, each[0]))
     others = {*done.done} - {name for name, _ in found}
-    return Believers(
+    return Mentions(
         tuple(found),
         tuple(name for name in done.done if name in others),
         done.missing,
@@ -264,7 +264,7 @@ def find_believers(
     )
 
 
-def find_belief(vault: Vault, expected: Expectation) -> Belief | None:
+def find_belief(vault: Vault, expected: Expectation) -> FirstMention | None:
     """Return since when a vault says what is expected, and who wrote it; None if it does not.
 
     Of several notes that say it, it is the one that did first. A note says it from the commit on
@@ -295,7 +295,7 @@ def _find_notes(
     return found
 
 
-def _trace(vault: Vault, path: str, item: PackItem, words: tuple[str, ...]) -> Belief | None:
+def _trace(vault: Vault, path: str, item: PackItem, words: tuple[str, ...]) -> FirstMention | None:
     history = vault.history
     head = history.head().commit
     versions = [
@@ -316,7 +316,7 @@ def _trace(vault: Vault, path: str, item: PackItem, words: tuple[str, ...]) -> B
         commit = last.commit or commit
         writer = Writer(last.who, last.agent, last.session, last.claimed_by)
     says = " ".join(each.text.strip() for each in origins) or item.hit.name
-    return Belief(
+    return FirstMention(
         path=path,
         says=one_line(says)[:_SHOWN],
         source=item.hit.record.source,

@@ -16,10 +16,10 @@ from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError, wrap_os
 from vaultmem.services.fleet.clone import PoolStatus, VaultSource, VaultStats, describe_pool
 from vaultmem.services.fleet.clones import FRESH_FOR, LATE, Clones, Publish, Work
 from vaultmem.services.packs.build import AskPack, PackAnswer, ask_pack
-from vaultmem.services.search.run_query import Ask, QueryResult, run_query
+from vaultmem.services.search.run_query import Query, QueryResult, run_query
 from vaultmem.services.search.score import Depth, Scorer
 from vaultmem.services.search.search import SearchOfMany, count
-from vaultmem.services.search.vault_set import Models, TellProgress, VaultSet, look
+from vaultmem.services.search.vault_set import ScoringModels, TellProgress, VaultSet, look
 from vaultmem.vault import Vault, VaultSettings
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ _T = TypeVar("_T")
 _NO_VECTORS = "vaults of a pool are asked by words alone"
 
 
-class Each(NamedTuple, Generic[_T]):
+class PerVaultResults(NamedTuple, Generic[_T]):
     """What came of each vault, and of those of which nothing did, why."""
 
     results: dict[str, _T]
@@ -77,7 +77,7 @@ class PoolVaults(VaultSet):
 
     def __init__(
         self,
-        call: Callable[..., Each[Any]],
+        call: Callable[..., PerVaultResults[Any]],
         names: Sequence[str],
         settings: VaultSettings,
         seconds: float | None,
@@ -120,16 +120,16 @@ class PoolVaults(VaultSet):
 
     def open_models(
         self, semantic: bool | None, waits: bool, progress: TellProgress | None = None
-    ) -> Models:
+    ) -> ScoringModels:
         """Return what scores besides the words: a reranker, which reads here what was found."""
         wanted = self.config.semantic != "off" if semantic is None else semantic
         problem = _NO_VECTORS if wanted else ""
         if not waits or self.config.rerank == "off":
-            return Models(problem=problem)
+            return ScoringModels(problem=problem)
         from vaultmem.services.search.rerank import ModelReranker
 
         environment = self._opening.settings.get("environment", {})
-        return Models(problem=problem, reranker=ModelReranker(self.config, environment))
+        return ScoringModels(problem=problem, reranker=ModelReranker(self.config, environment))
 
     def read_with_rebuild(self, read: Callable[[], _T]) -> _T:
         """Return the result of a read: each clone is repaired where it is."""
@@ -181,7 +181,10 @@ class PoolVaults(VaultSet):
         return self._first
 
     def _ask(
-        self, given: Mapping[str, Sequence[Any]], work: Callable[..., Each[Any]], *args: Any
+        self,
+        given: Mapping[str, Sequence[Any]],
+        work: Callable[..., PerVaultResults[Any]],
+        *args: Any,
     ) -> dict[str, Any]:
         """Return what comes of some vaults, each with what is given for it.
 
@@ -194,11 +197,14 @@ class PoolVaults(VaultSet):
         return found.results
 
     def _send(
-        self, given: Mapping[str, Sequence[Any]], work: Callable[..., Each[Any]], *args: Any
-    ) -> Each[Any]:
+        self,
+        given: Mapping[str, Sequence[Any]],
+        work: Callable[..., PerVaultResults[Any]],
+        *args: Any,
+    ) -> PerVaultResults[Any]:
         """Return what comes of some vaults in the order of all, and why nothing does of others."""
         if not given:
-            return Each({}, {})
+            return PerVaultResults({}, {})
         asked = {name: given[own] for name in self._wanted if (own := self._name(name)) in given}
         found = self._call(asked, work, self._opening, *args)
         return found._replace(
@@ -214,14 +220,16 @@ def map_part(
     given: Mapping[str, Sequence[Any]],
     opening: Opening,
     work: Callable[Concatenate[Clones, str, ...], Any],
-) -> Each[Any]:
+) -> PerVaultResults[Any]:
     """Call a function for each of some vaults, several at once."""
-    return Each(*clones.map(work, given, opening.seconds))
+    return PerVaultResults(*clones.map(work, given, opening.seconds))
 
 
-def fetch_part(clones: Clones, given: Mapping[str, Sequence[Any]], opening: Opening) -> Each[Any]:
+def fetch_part(
+    clones: Clones, given: Mapping[str, Sequence[Any]], opening: Opening
+) -> PerVaultResults[Any]:
     """Follow the remotes of vaults that were not asked lately."""
-    return Each({}, clones.fetch_all(list(given), opening.seconds))
+    return PerVaultResults({}, clones.fetch_all(list(given), opening.seconds))
 
 
 def search_part(
@@ -231,7 +239,7 @@ def search_part(
     query: RecallQuery,
     statistics: Statistics,
     depth: Depth,
-) -> Each[list[Hit]]:
+) -> PerVaultResults[list[Hit]]:
     """Search some vaults; a hit below so many others that were found already is not read."""
     search = SearchOfMany(query, statistics, depth)
     found = run_part(clones, given, opening, search)
@@ -247,7 +255,7 @@ def run_part(
     given: Mapping[str, Sequence[Any]],
     opening: Opening,
     work: Callable[Concatenate[Vault, ...], _T],
-) -> Each[_T]:
+) -> PerVaultResults[_T]:
     """Call a function of some vaults, each with arguments of its own, one after the other.
 
     Raises:
@@ -255,7 +263,7 @@ def run_part(
         RefusedError: what is asked cannot be answered.
     """
     end = None if opening.seconds is None else time.monotonic() + opening.seconds
-    found = Each[_T]({}, {})
+    found = PerVaultResults[_T]({}, {})
 
     def run_one(vault: Vault) -> _T:
         return work(look(vault, opening.at, opening.refs), *given[vault.name])
@@ -336,10 +344,10 @@ class Pool(ABC):
     def call_parts(
         self,
         given: Mapping[str, Sequence[Any]],
-        work: Callable[..., Each[T]],
+        work: Callable[..., PerVaultResults[T]],
         opening: Opening,
         *args: Any,
-    ) -> Each[T]:
+    ) -> PerVaultResults[T]:
         """Call a function for some vaults, once for all that are in one place.
 
         It is given the clones, the vaults by name with what is given for each, and the rest. What
@@ -362,14 +370,14 @@ class Pool(ABC):
         work: Callable[Concatenate[Clones, str, ...], T],
         given: Mapping[str, Sequence[Any]],
         seconds: float | None = None,
-    ) -> Each[T]:
+    ) -> PerVaultResults[T]:
         """Call a function for each of some vaults with what is given for it, within some seconds.
 
         Raises:
             NoteNotFoundError: there is no such vault.
         """
         found = self.call_parts(given, map_part, Opening(_NOTHING, seconds), work)
-        return cast("Each[T]", found)
+        return cast("PerVaultResults[T]", found)
 
     def run(
         self,
@@ -401,27 +409,27 @@ class Pool(ABC):
         work: Work[T],
         settings: VaultSettings = _NOTHING,
         seconds: float | None = None,
-    ) -> Each[T]:
+    ) -> PerVaultResults[T]:
         """Return what `work` makes of each of these vaults, within so many seconds."""
         given = dict.fromkeys(self._choose(names), (work, settings))
         return self.map(Clones.read, given, seconds)
 
     def refresh(
         self, names: Iterable[str] | None = None, seconds: float | None = None
-    ) -> Each[str]:
+    ) -> PerVaultResults[str]:
         """Follow the remotes now, and index what is new; the results are commits of vaults."""
         return self.map(_refresh, dict.fromkeys(self._choose(names), ()), seconds)
 
     def stats(
         self, names: Iterable[str] | None = None, seconds: float | None = None
-    ) -> Each[VaultStats]:
+    ) -> PerVaultResults[VaultStats]:
         """Return how each vault is; no remote is asked."""
         return self.map(Clones.stats, dict.fromkeys(self._choose(names), ()), seconds)
 
     def recall(
         self,
         names: Iterable[str] | None,
-        asked: Ask,
+        asked: Query,
         settings: VaultSettings = _NOTHING,
         seconds: float | None = None,
     ) -> PoolAnswer[QueryResult]:
@@ -500,10 +508,10 @@ class LocalPool(Pool):
     def call_parts(
         self,
         given: Mapping[str, Sequence[Any]],
-        work: Callable[..., Each[T]],
+        work: Callable[..., PerVaultResults[T]],
         opening: Opening,
         *args: Any,
-    ) -> Each[T]:
+    ) -> PerVaultResults[T]:
         """Call a function for some vaults together, in this thread."""
         for name in given:
             self.clones.find(name)

@@ -12,16 +12,16 @@ from vaultmem.core.notes.obsidian import read_day
 from vaultmem.core.notes.problems import describe_group, describe_repairs, group_problems
 from vaultmem.core.text.paths import find_twins, is_conflict_copy
 from vaultmem.core.text.timestamps import Check, Verdict, count_found
-from vaultmem.errors import BusyError, VaultError
+from vaultmem.errors import LockTimeoutError, VaultError
 from vaultmem.services.health import examine
 from vaultmem.services.memory.remember import quote_properties
 from vaultmem.services.memory.rename import HOW_TO_REPAIR, plan_repair
-from vaultmem.services.search.trusted import list_owned, describe_trust_elsewhere, trusted_documents
+from vaultmem.services.search.trusted import describe_trust_elsewhere, list_owned, trusted_documents
 from vaultmem.services.views.read_index import Progress
 from vaultmem.services.views.update_index import (
     read_note_rules,
-    update_index_nonblocking,
     sync_vault,
+    update_index_nonblocking,
 )
 from vaultmem.storage.git.maintenance import is_git_installed
 from vaultmem.storage.lock import READER
@@ -274,7 +274,7 @@ def _check_index(vault: Vault, fix: bool, progress: Progress | None) -> Check:
     """Bring the index up to date; what is damaged is built again."""
     try:
         (sync_vault if fix else update_index_nonblocking)(vault, progress)
-    except BusyError as error:
+    except LockTimeoutError as error:
         vault.notices.stale = str(error)
         raise
     if vault.notices.stale:
@@ -298,7 +298,7 @@ def _run_all(named: list[Named]) -> list[Check]:
 def _run(name: str, check: Callable[[], Check]) -> Check:
     try:
         return check()
-    except BusyError as error:
+    except LockTimeoutError as error:
         return Check(name, Verdict.WARNING, f"not looked at: {error}")
     except (VaultError, OSError, ImportError) as error:  # GitPython needs git to be imported.
         return _describe_failure(name, str(error))

@@ -9,12 +9,12 @@ from typing import NamedTuple
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.packs.pack_item import PackItem, PackStyle, parse_labels
 from vaultmem.core.packs.pack_text import choose_form, count_items
-from vaultmem.errors import BusyError
+from vaultmem.errors import LockTimeoutError
 from vaultmem.services.packs.build import pack_source, pinned_sections
 from vaultmem.services.search.trusted import trusted_documents
 from vaultmem.services.usage import read_usage
 from vaultmem.services.views.resolve_names import choose_note_paths
-from vaultmem.storage.query_log import Call, SignalStore, Surfaced, UsageTotals
+from vaultmem.storage.query_log import LoggedQuery, NoteUsage, SignalStore, UsageTotals
 from vaultmem.vault import Vault
 
 
@@ -89,7 +89,7 @@ class Stats(NamedTuple):
     recalls: Sums
     sessions: tuple[SessionSums, ...]
     failed: tuple[tuple[str, int], ...]
-    most: tuple[Surfaced, ...]
+    most: tuple[NoteUsage, ...]
     never: tuple[str, ...]
 
 
@@ -123,7 +123,7 @@ def read_stats(vault: Vault, session: str = "") -> Stats:
     )
 
 
-def _is_own(vault: Vault, call: Call) -> bool:
+def _is_own(vault: Vault, call: LoggedQuery) -> bool:
     return bool(vault.author.session) and call.session == vault.author.session
 
 
@@ -155,12 +155,12 @@ def list_failed(vault: Vault) -> tuple[tuple[str, int], ...]:
 def _open_signals(vault: Vault) -> SignalStore:
     """Return the query log with all that was logged, as far as no other process writes it now."""
     store = SignalStore(vault.state, vault.state_folder)
-    with contextlib.suppress(BusyError):  # What was noted down last is then left out.
+    with contextlib.suppress(LockTimeoutError):  # What was noted down last is then left out.
         store.fold(vault.view.totals()[1], vault.wait)
     return store
 
 
-def _failed(vault: Vault, calls: Iterable[Call]) -> tuple[tuple[str, int], ...]:
+def _failed(vault: Vault, calls: Iterable[LoggedQuery]) -> tuple[tuple[str, int], ...]:
     """Return the queries that found nothing, newest first, as they were last asked."""
     times: dict[str, int] = {}
     shown: dict[str, str] = {}

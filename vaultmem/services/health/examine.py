@@ -46,7 +46,7 @@ from vaultmem.storage.git.maintenance import (
     read_git_version,
     tidy_up,
 )
-from vaultmem.storage.git.setup import add_excludes, find_unignored, install_driver, format_file
+from vaultmem.storage.git.setup import add_excludes, find_unignored, format_file, install_driver
 from vaultmem.storage.lock import find_holders, hold_lock, is_held, is_stopped
 from vaultmem.storage.scan_files import count_folders
 from vaultmem.storage.session_table import TROUBLE_FILE

@@ -20,12 +20,12 @@ from vaultmem.services.search.trusted import describe_trust_elsewhere
 from vaultmem.services.syncing.sync_place import SyncState, read_sync_state
 from vaultmem.services.views.read_index import Progress, is_index_stale
 from vaultmem.services.views.update_index import (
-    SyncReport,
+    IndexReport,
     read_note_rules,
     update_index_nonblocking,
 )
-from vaultmem.services.watching.lease import Watching, find_watcher
-from vaultmem.storage.git.head import Head
+from vaultmem.services.watching.lease import WatcherInfo, find_watcher
+from vaultmem.storage.git.head import GitHead
 from vaultmem.storage.git.log import Commit
 from vaultmem.storage.git.maintenance import is_git_installed
 from vaultmem.storage.git.setup import read_kept_out
@@ -57,7 +57,7 @@ class GitStatus(NamedTuple):
     decision. `moved_links` counts broken links to files that were moved since.
     """
 
-    head: Head
+    head: GitHead
     obstacle: str
     uncommitted: tuple[Uncommitted, ...]
     left_out: dict[str, str]
@@ -87,14 +87,14 @@ class VaultStatus(NamedTuple):
     sync_problem: str
     author: Author
     ref: str
-    watcher: Watching | None
+    watcher: WatcherInfo | None
     notes: int
     tokens: int
     kinds: dict[str, int]
     states: dict[str, int]
     proposed: int
     to_decide: dict[str, int]
-    sync: SyncReport
+    sync: IndexReport
     is_in_sync: bool
     git: GitStatus | None
     waiting: tuple[str, ...]
@@ -113,7 +113,7 @@ def read_status(
     notes are those of the last look, and what is not committed is left out.
     """
     looks = not settings_problem
-    report, sync_problem = _sync(vault, progress) if looks else (SyncReport(), "")
+    report, sync_problem = _sync(vault, progress) if looks else (IndexReport(), "")
     notes, tokens = vault.view.totals()
     return VaultStatus(
         settings_problem=settings_problem,
@@ -154,11 +154,11 @@ def _count_states(vault: Vault) -> dict[str, int]:
     return folder.count_notes("state") | told
 
 
-def _sync(vault: Vault, progress: Progress | None) -> tuple[SyncReport, str]:
+def _sync(vault: Vault, progress: Progress | None) -> tuple[IndexReport, str]:
     try:
         return update_index_nonblocking(vault, progress), vault.notices.stale
     except (VaultError, ImportError) as error:  # GitPython needs git to be imported.
-        return SyncReport(), str(error)
+        return IndexReport(), str(error)
 
 
 def _describe_trust(vault: Vault) -> str:
@@ -191,7 +191,7 @@ def _read_git(vault: Vault, looks: bool) -> GitStatus | None:
             moved_links=plan_repair(vault, pending).links if pending and not vault.ref else 0,
         )
     except VaultError as error:
-        return GitStatus(Head("", ""), "", (), {}, (), str(error))
+        return GitStatus(GitHead("", ""), "", (), {}, (), str(error))
 
 
 def _name_credentials(vault: Vault, pending: PendingFiles) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from vaultmem.core.lifecycle import Kind, State
+from vaultmem.core.lifecycle import NoteKind, NoteState
 from vaultmem.core.notes.changes import FileChange
 from vaultmem.core.notes.encoding import decode_text
 from vaultmem.core.notes.frontmatter import Frontmatter, read_frontmatter
@@ -184,9 +184,15 @@ def _format_writers(
 
 #: What a memory holds to be so, or wants done; no episodes and no working notes.
 _KINDS = frozenset(
-    [Kind.SEMANTIC_FACT, Kind.DECISION, Kind.POLICY_RULE, Kind.PROCEDURAL_SKILL, Kind.PREFERENCE]
+    [
+        NoteKind.SEMANTIC_FACT,
+        NoteKind.DECISION,
+        NoteKind.POLICY_RULE,
+        NoteKind.PROCEDURAL_SKILL,
+        NoteKind.PREFERENCE,
+    ]
 )
-_STATES = frozenset(State) - {State.QUARANTINED}
+_STATES = frozenset(NoteState) - {NoteState.QUARANTINED}
 
 #: Sections that are found besides those that are wanted: some may have a title and no text.
 _SPARE = 8

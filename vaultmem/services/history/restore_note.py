@@ -26,7 +26,7 @@ from vaultmem.storage.scan_files import read_blob
 from vaultmem.vault import Vault
 
 
-class Restored(NamedTuple):
+class RestoreResult(NamedTuple):
     """A note that is as it was in `commit`; `old_blob` is what it was before, "" for nothing.
 
     `commits` were made: one that keeps what it was before, where nobody had committed that; or
@@ -49,7 +49,7 @@ class Restored(NamedTuple):
         return self.blob != self.old_blob
 
 
-def restore_note(vault: Vault, address: str, at: str, *, commits: bool = False) -> Restored:
+def restore_note(vault: Vault, address: str, at: str, *, commits: bool = False) -> RestoreResult:
     """Write a note as it was in a commit, at a branch or tag or on a date, removed or not since.
 
     It gets its old text under the path that it has now. What it is now is committed first if no
@@ -73,10 +73,10 @@ def restore_note(vault: Vault, address: str, at: str, *, commits: bool = False) 
     data = vault.history.objects.read(entry.blob)[1]
     check_leaks(vault, name, data)
 
-    def plan(change: Change) -> Restored:
+    def plan(change: Change) -> RestoreResult:
         old = blob_now(change, path)
         if old == entry.blob:
-            return Restored(name, entry.blob, old, commit, ())
+            return RestoreResult(name, entry.blob, old, commit, ())
         saved = _save_present(vault, name, old) if old and change.is_folder else ()
         if old:
             reject_freeing(change, path, data)
@@ -86,7 +86,7 @@ def restore_note(vault: Vault, address: str, at: str, *, commits: bool = False) 
             change.put(path, data)
         event = Event("write", format_files("restore", [name]), vault.author, intent="refine")
         (change.commit if commits else change.leave)(event)
-        return Restored(name, entry.blob, old, commit, saved)
+        return RestoreResult(name, entry.blob, old, commit, saved)
 
     restored, report = write(vault, plan)
     commits_made = (*restored.commits, *report.commits)
@@ -143,7 +143,7 @@ def _reject_twin(path: PurePosixPath, names: Container[str]) -> None:
 # Take back what one commit did to its notes, as a new commit; history stays as it is.
 
 
-class Undone(NamedTuple):
+class UndoResult(NamedTuple):
     """The commit that was taken back, its notes, and the commits of that."""
 
     commit: Commit
@@ -151,7 +151,7 @@ class Undone(NamedTuple):
     report: CommitReport
 
 
-def undo_commit(vault: Vault, name: str) -> Undone:
+def undo_commit(vault: Vault, name: str) -> UndoResult:
     """Give the notes that a commit changed the bytes which they had before it, all or none.
 
     What an agent wrote by it stays in the history. A trusted text that an agent brings back is a
@@ -182,7 +182,7 @@ def undo_commit(vault: Vault, name: str) -> Undone:
         change.commit(Event("undo", f"undo: {commit.subject}", vault.author, body, "refine"))
 
     done = write(vault, plan)
-    return Undone(commit, tuple(each.path for each in changes), done.report)
+    return UndoResult(commit, tuple(each.path for each in changes), done.report)
 
 
 def _roll_back(vault: Vault, change: Change, done: FileChange, short: str) -> None:

@@ -10,11 +10,11 @@ from vaultmem.core.hook_payload import HookPayload
 from vaultmem.core.packs.pack_item import PackStyle, digest_shown
 from vaultmem.core.packs.pack_text import Pack
 from vaultmem.core.project import UnreadableTableError
-from vaultmem.errors import BusyError, FaultError, NoteNotFoundError, RefusedError
+from vaultmem.errors import LockTimeoutError, NoteNotFoundError, RefusedError, SystemFailureError
 from vaultmem.services.hooks.answer import find_folder
 from vaultmem.services.packs.build import AskPack, ask_pack
 from vaultmem.services.projects.scope import view_projects
-from vaultmem.services.sessions.begin import Begun, NewSession, resume_session, start_session
+from vaultmem.services.sessions.begin import NewSession, StartResult, resume_session, start_session
 from vaultmem.services.sessions.edit_session import act_in
 from vaultmem.services.sessions.find_session import EXPECTED, find_unsettled
 from vaultmem.services.vaults.companions import add_companions
@@ -54,7 +54,7 @@ def begin_context(vault: Vault, payload: HookPayload) -> str:
         vault.state.put(f"{EXPECTED} {begun.session.facts.id}", payload.transcript)
     except UnreadableTableError as error:  # It is not known what belongs to this folder.
         return f"No memory is shown and no session was begun: {error}\n"
-    except (BusyError, FaultError) as error:  # What is known must not wait for it.
+    except (LockTimeoutError, SystemFailureError) as error:  # What is known must not wait for it.
         return f"{_make_pack(vault, asked).text}\nNo session was begun: {error}\n"
     pack = _make_pack(act_in(vault, begun.session.facts.id), asked)
     had = [name for item in pack.items for name in digest_shown(item)]
@@ -74,7 +74,9 @@ def _make_pack(vault: Vault, asked: AskPack) -> Pack:
     return ask_pack(view_projects(add_companions(vault)[0]), asked).pack
 
 
-def _describe_earlier(vault: Vault, payload: HookPayload, begun: Begun, folder: Path | None) -> str:
+def _describe_earlier(
+    vault: Vault, payload: HookPayload, begun: StartResult, folder: Path | None
+) -> str:
     """Tell what the context before this one knew, or else what the last session here came to."""
     if begun.restore:
         from vaultmem.services.sessions.restore_session import restore_session
@@ -86,7 +88,7 @@ def _describe_earlier(vault: Vault, payload: HookPayload, begun: Begun, folder: 
     return describe_last_time(vault, _LAST_BUDGET, folder, begun.session.facts.id)
 
 
-def _begin(vault: Vault, payload: HookPayload, folder: Path | None) -> Begun:
+def _begin(vault: Vault, payload: HookPayload, folder: Path | None) -> StartResult:
     """Begin the session, or take it up where the client goes on with it or it had ended."""
     if payload.source in _GOES_ON and payload.session:
         with contextlib.suppress(

@@ -8,8 +8,8 @@ from vaultmem.core.packs.pack_item import (
     PackForm,
     PackItem,
     PackStyle,
-    leave_out_had,
     digest_shown,
+    leave_out_had,
     parse_labels,
 )
 from vaultmem.core.packs.pack_text import render_item
@@ -19,7 +19,7 @@ from vaultmem.core.search.query import Hit
 from vaultmem.core.text.token_count import count_fitting, count_tokens
 from vaultmem.services.projects.scope import view_projects
 from vaultmem.services.search.recall import describe_other_project
-from vaultmem.services.search.run_query import Ask, QueryResult, run_query
+from vaultmem.services.search.run_query import Query, QueryResult, run_query
 from vaultmem.services.search.vault_set import VaultSet, build_handles
 from vaultmem.services.vaults.companions import add_companions
 from vaultmem.storage.session_table import add_had, read_had
@@ -41,7 +41,7 @@ def answer_prompt(vault: Vault, payload: HookPayload) -> str:
 
     Nothing if that is only words in passing.
     """
-    asked = Ask(payload.prompt[:_QUESTION], _SECTIONS, by_section=True, waits=False)
+    asked = Query(payload.prompt[:_QUESTION], _SECTIONS, by_section=True, waits=False)
     told: list[PackItem] = []
 
     def show(seen: VaultSet, answer: QueryResult) -> list[tuple[Hit, str]] | None:

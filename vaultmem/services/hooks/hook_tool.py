@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from vaultmem.core.anchors import AnchorStatus, parse_anchor
 from vaultmem.core.hook_payload import HookPayload
-from vaultmem.core.lifecycle import CLOSED_STATES, Kind, is_proposal
+from vaultmem.core.lifecycle import CLOSED_STATES, NoteKind, is_proposal
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.text.token_count import count_tokens
 from vaultmem.core.tool_calls import list_files, names_command, names_file, split_commands
@@ -26,7 +26,7 @@ from vaultmem.vault import Vault
 _BUDGET, _HEAD = 60, "Memory, as evidence:"
 
 #: Kinds whose texts are compared with a command or a path, and how many of the last ones are.
-_KINDS, _MOST = (Kind.DEAD_END, Kind.DECISION), 300
+_KINDS, _MOST = (NoteKind.DEAD_END, NoteKind.DECISION), 300
 
 #: Characters of a note that are worth the room.
 _EXCERPT = 400
@@ -35,7 +35,7 @@ _IN_KINDS = ", ".join(f"'{kind.value}'" for kind in _KINDS)
 _LAST = (
     f"d.id IN (SELECT id FROM documents WHERE kind IN ({_IN_KINDS}) ORDER BY id DESC LIMIT {_MOST})"
 )
-_RANKS = {Kind.DEAD_END.value: 0, Kind.DECISION.value: 1}
+_RANKS = {NoteKind.DEAD_END.value: 0, NoteKind.DECISION.value: 1}
 
 
 class CodeFile(NamedTuple):
@@ -173,7 +173,7 @@ def _read(vault: Vault, record: NoteRecord) -> str:
 
 def _format_note(found: _Found) -> str:
     record = found.record
-    kind = "" if record.kind == Kind.SEMANTIC_FACT else f" ({record.kind})"
+    kind = "" if record.kind == NoteKind.SEMANTIC_FACT else f" ({record.kind})"
     caution = f" [{found.caution}]" if found.caution else ""
     return f"- {record.path.removesuffix('.md')}{kind}{caution}: {found.text[:_EXCERPT]}"
 

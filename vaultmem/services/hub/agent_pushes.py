@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 
-from vaultmem.core.lifecycle import State
+from vaultmem.core.lifecycle import NoteState
 from vaultmem.core.notes.agent_changes import (
     AgentChange,
     Rights,
@@ -90,8 +90,10 @@ def _find_origin(change: AgentChange, gone: Sequence[AgentChange]) -> AgentChang
 
 def _list_heirs(change: AgentChange) -> Iterator[Note]:
     """Yield the versions of a note that the commit removes or deprecates."""
-    if change.after is None or change.after.state is State.DEPRECATED:
-        yield from (note for note in change.sides if note and note.state is not State.DEPRECATED)
+    if change.after is None or change.after.state is NoteState.DEPRECATED:
+        yield from (
+            note for note in change.sides if note and note.state is not NoteState.DEPRECATED
+        )
 
 
 def _list_versions(visit: ReceivedPush, commit: NewCommit) -> dict[str, _Versions]:

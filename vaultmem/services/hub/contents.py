@@ -12,7 +12,7 @@ from vaultmem.core.notes.encoding import decode_text
 from vaultmem.core.project import TABLE_NAME, parse_table
 from vaultmem.core.secrets.rules import IGNORE_NAME, SETTINGS_NAME, SecretSettings, extend_rules
 from vaultmem.core.secrets.scan import ALLOW_MARK, SecretFinding, find_secrets, mask_secrets
-from vaultmem.core.text.display import pluralize, one_line
+from vaultmem.core.text.display import one_line, pluralize
 from vaultmem.core.text.paths import (
     find_danger,
     find_hindrance,

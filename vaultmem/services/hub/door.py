@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 
-from vaultmem.errors import BusyError, VaultError
+from vaultmem.errors import LockTimeoutError, VaultError
 from vaultmem.services.hub.contents import (
     check_contents,
     check_each,
@@ -37,7 +37,7 @@ def ask_door(visit: ReceivedPush, check: Callable[[], list[Refusal]]) -> list[Re
     """Return what `check` refuses of a push: all, where it fails; the visit is over then."""
     try:
         return check()
-    except BusyError:
+    except LockTimeoutError:
         why = f"its check takes longer than {visit.limits.seconds} seconds"
         return [Refusal("the push", why, _LESS)]
     except VaultError as error:

@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from vaultmem.errors import FaultError, NoteNotFoundError, RefusedError, VaultError
+from vaultmem.errors import NoteNotFoundError, RefusedError, SystemFailureError, VaultError
 from vaultmem.services.hub.hub_folder import Hub, check_name
 from vaultmem.storage.atomic import write_atomically
 from vaultmem.storage.lock import hold_lock
@@ -345,4 +345,4 @@ def _write(hub: Hub, grants: Iterable[Grant]) -> None:
         data = json.dumps(whole, indent=1, ensure_ascii=False).encode() + b"\n"
         write_atomically(hub.folder / FILE_NAME, data, mode=0o600)
     except OSError as error:
-        raise FaultError(f"{FILE_NAME}: could not be written ({error.strerror})") from error
+        raise SystemFailureError(f"{FILE_NAME}: could not be written ({error.strerror})") from error

@@ -67,7 +67,7 @@ _REVOKED = Refusal("the token", "does not count (any more)", "ask the hub's owne
 _KEYS = ("version", "pusher", "people", "agents", "limits")
 
 
-class Pusher(NamedTuple):
+class PushIdentity(NamedTuple):
     """Who pushes to which vault, and by which rules: all of it values, to be sent anywhere.
 
     The grant is without its digest, which signs cookies. `others` are the names of those who have
@@ -92,7 +92,7 @@ class PushAccess(NamedTuple):
     id: str
     origin: str
     now: float
-    find: Callable[[], Pusher | None]
+    find: Callable[[], PushIdentity | None]
     stranger: Refusal
 
 
@@ -129,7 +129,7 @@ def access_hub(hub: Hub, vault: str, id: str, origin: str, now: float) -> PushAc
     )
 
 
-def find_pusher(hub: Hub, vault: str, id: str, now: float) -> Pusher | None:
+def find_pusher(hub: Hub, vault: str, id: str, now: float) -> PushIdentity | None:
     """Return who pushes by the grant of an id, None if none of that id counts now.
 
     Raises:
@@ -172,7 +172,7 @@ def _find_by_file(
     ssh = environment.get("SSH_CONNECTION", "").partition(" ")[0]
     origin = environment.get("REMOTE_ADDR", "") or ssh
 
-    def find() -> Pusher | None:
+    def find() -> PushIdentity | None:
         grants = _list_grants(_read_file(file), file.name)
         grant = next((each for each in grants if each.name == name), None)
         return _make_pusher(vault, grant, grants, limits) if grant else None
@@ -183,11 +183,13 @@ def _find_by_file(
     )
 
 
-def _make_pusher(vault: str, grant: Grant, grants: Sequence[Grant], limits: PushLimits) -> Pusher:
+def _make_pusher(
+    vault: str, grant: Grant, grants: Sequence[Grant], limits: PushLimits
+) -> PushIdentity:
     others = [each for each in grants if each.name != grant.name]
     names = {each.name for each in others}
     names |= {name for each in others for name, _ in map(split_email, each.emails) if name}
-    return Pusher(vault, grant._replace(digest=""), frozenset(names), limits)
+    return PushIdentity(vault, grant._replace(digest=""), frozenset(names), limits)
 
 
 def _read_pusher(whole: Mapping[str, Any], environment: Mapping[str, str], file: str) -> str:

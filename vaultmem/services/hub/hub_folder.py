@@ -22,7 +22,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from vaultmem.errors import FaultError, NoVaultError, RefusedError, VaultError
+from vaultmem.errors import NoVaultError, RefusedError, SystemFailureError, VaultError
 from vaultmem.storage.atomic import make_private_folder, sync_folder, write_atomically
 from vaultmem.storage.lock import hold_lock
 from vaultmem.storage.user_files import is_vault_name
@@ -131,7 +131,7 @@ def make_hub(folder: Path) -> Hub:
         _make_whole(hub)
         write_atomically(folder / CONFIG_NAME, _TEXT.encode(), mode=0o600)
     except OSError as error:
-        raise FaultError(f"{folder}: the hub cannot be made ({error.strerror})") from error
+        raise SystemFailureError(f"{folder}: the hub cannot be made ({error.strerror})") from error
     return hub
 
 
@@ -147,7 +147,7 @@ def open_hub(folder: Path) -> Hub:
         with hold_lock(hub.lock):
             _make_whole(hub)
     except OSError as error:
-        raise FaultError(f"{folder}: the hub cannot be used ({error.strerror})") from error
+        raise SystemFailureError(f"{folder}: the hub cannot be used ({error.strerror})") from error
     return hub
 
 
@@ -306,7 +306,9 @@ def record(hub: Hub, entry: AuditEntry) -> None:
             if is_new:
                 sync_folder(file.parent)
     except OSError as error:
-        raise FaultError(f"audit/{file.name}: cannot be written ({error.strerror})") from error
+        raise SystemFailureError(
+            f"audit/{file.name}: cannot be written ({error.strerror})"
+        ) from error
 
 
 def read_audit(

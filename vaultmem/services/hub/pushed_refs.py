@@ -9,7 +9,7 @@ from enum import Enum
 
 from vaultmem.core.secrets.scan import mask_secrets
 from vaultmem.core.text.display import one_line
-from vaultmem.errors import FaultError, VaultError
+from vaultmem.errors import SystemFailureError, VaultError
 from vaultmem.services.hub.grants import GrantScope
 from vaultmem.services.hub.hub_folder import Hub, RefUpdate, Refusal
 from vaultmem.services.hub.visit import ReceivedPush
@@ -236,7 +236,9 @@ def store_claims(
             text = json.dumps({"version": VERSION, "claims": whole}, indent=1)
             write_atomically(hub.folder / FILE_NAME, text.encode() + b"\n", mode=0o600)
         except OSError as error:
-            raise FaultError(f"{FILE_NAME}: could not be written ({error.strerror})") from error
+            raise SystemFailureError(
+                f"{FILE_NAME}: could not be written ({error.strerror})"
+            ) from error
 
 
 def _read(hub: Hub) -> dict[str, dict[str, str]]:

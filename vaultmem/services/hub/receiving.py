@@ -21,7 +21,7 @@ from vaultmem.services.hub.hub_folder import (
     cut_refusals,
     record,
 )
-from vaultmem.services.hub.pushed_refs import claim_of, store_claims, read_claims
+from vaultmem.services.hub.pushed_refs import claim_of, read_claims, store_claims
 from vaultmem.services.hub.visit import ReceivedPush
 from vaultmem.storage.git.bare import BareGit
 

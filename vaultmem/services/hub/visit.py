@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from vaultmem.core.text.paths import fold
 from vaultmem.errors import VaultError
 from vaultmem.services.hub.grants import GrantScope, may
-from vaultmem.services.hub.hub_access import Pusher
+from vaultmem.services.hub.hub_access import PushIdentity
 from vaultmem.services.hub.hub_folder import RefUpdate
 from vaultmem.storage.git.bare import BareGit
 from vaultmem.storage.git.machine_refs import REFS as MACHINES
@@ -35,7 +35,7 @@ class ReceivedPush:
     """
 
     def __init__(
-        self, pusher: Pusher, git: BareGit, updates: Sequence[RefUpdate], remote: str = ""
+        self, pusher: PushIdentity, git: BareGit, updates: Sequence[RefUpdate], remote: str = ""
     ) -> None:
         self.pusher, self.git, self.updates, self.remote = pusher, git, updates, remote
         self.vault, self.grant, self.limits = pusher.vault, pusher.grant, pusher.limits

@@ -13,10 +13,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from vaultmem.errors import FaultError, ForbiddenError, VaultError
+from vaultmem.errors import ForbiddenError, SystemFailureError, VaultError
 from vaultmem.services.fleet.clones import Clones, Work
 from vaultmem.services.hub.door import ask_door, check_push
-from vaultmem.services.hub.hub_access import Pusher, access_hub
+from vaultmem.services.hub.hub_access import PushIdentity, access_hub
 from vaultmem.services.hub.hub_folder import KEPT, TOLD, RefUpdate, Refusal, cut_refusals, read_hub
 from vaultmem.services.hub.receiving import check_updates, record_push
 from vaultmem.services.hub.visit import ReceivedPush
@@ -58,7 +58,7 @@ def move_ref(
         own.copy_objects(git, new, old)
     try:
         own.run("update-ref", "-m", "vaultmem: write", ref, update.new, update.old)
-    except FaultError:
+    except SystemFailureError:
         if own.list_refs().get(ref, _NONE) == update.old:
             raise
         pusher = access.find()
@@ -93,7 +93,7 @@ def write_checked(
     settings: VaultSettings,
     identity: str,
     branch: str,
-    pusher: Pusher,
+    pusher: PushIdentity,
 ) -> HubWriteResult:
     """Write to a vault as `Clones.write` does, if the door lets pass what would be pushed."""
     door = _Door(pusher)
@@ -114,7 +114,7 @@ def write_checked(
 class _Door:
     """Checks the pushes of one write."""
 
-    def __init__(self, pusher: Pusher) -> None:
+    def __init__(self, pusher: PushIdentity) -> None:
         self._pusher = pusher
         self.asked: list[RefUpdate] = []
         self.refused: list[Refusal] = []

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from vaultmem.core.clients.auto_memory import INDEX_NAME, find_writer
 from vaultmem.core.commit_message import cut, format_file, format_files, format_pair
-from vaultmem.core.lifecycle import CLOSED_STATES, OPEN_STATES, OWNER_KINDS, Mover, State
+from vaultmem.core.lifecycle import CLOSED_STATES, OPEN_STATES, OWNER_KINDS, Mover, NoteState
 from vaultmem.core.notes.edit_properties import (
     add_to_list,
     drop_from_list,
@@ -26,7 +26,7 @@ from vaultmem.services.changes.change import Change
 from vaultmem.services.changes.commit import CommitReport
 from vaultmem.services.changes.parts import Event
 from vaultmem.services.changes.write import Edit, replace_text, write, write_event
-from vaultmem.services.lifecycle.transition import check_move, check_reason, acting_party
+from vaultmem.services.lifecycle.transition import acting_party, check_move, check_reason
 from vaultmem.services.search.link_walk import NewLinks, list_files
 from vaultmem.services.similarity.similar import SimilarityQuery, find_similar
 from vaultmem.services.similarity.value_updates import list_untrusted
@@ -41,7 +41,7 @@ SUPERSEDED_BY = "superseded_by"
 _NAME = 24
 
 
-class Supersession(NamedTuple):
+class SupersedeResult(NamedTuple):
     """The note that was replaced, or a part of it, the one that counts now, and the commits.
 
     `unsaid` is what the old one says besides.
@@ -49,7 +49,7 @@ class Supersession(NamedTuple):
 
     old: str
     new: str
-    before: State
+    before: NoteState
     report: CommitReport
     unsaid: tuple[str, ...]
 
@@ -61,7 +61,7 @@ def supersede_note(
     reason: str = "",
     *,
     part: bool = False,
-) -> Supersession:
+) -> SupersedeResult:
     """Deprecate `old` in favour of `new`, with links both ways, in one commit.
 
     Where `new` replaces a `part` of it, both stay, and the new one names the old.
@@ -74,7 +74,7 @@ def supersede_note(
     """
     old_path, new_path = (resolve_address(vault, each)[0] for each in (old, new))
 
-    def plan(change: Change) -> Supersession:
+    def plan(change: Change) -> SupersedeResult:
         return add_supersession(change, old_path, new_path, reason, part=part)
 
     done = write(vault, plan)
@@ -88,7 +88,7 @@ def add_supersession(
     reason: str = "",
     *,
     part: bool = False,
-) -> Supersession:
+) -> SupersedeResult:
     """Add to a change, and its commit, that `new` replaces `old`, or a `part` of it.
 
     The change can contain the new note already.
@@ -117,7 +117,7 @@ def add_supersession(
     subject = format_pair("supersede", str(old), between, str(new))
     change.commit(Event("supersede", subject, vault.author, body, "refine"))
     unsaid = list_untrusted(was, KnownText(by.visible_body, by.title))
-    return Supersession(str(old), str(new), was.state, CommitReport(), tuple(unsaid))
+    return SupersedeResult(str(old), str(new), was.state, CommitReport(), tuple(unsaid))
 
 
 def _read_counting(change: Change, path: PurePosixPath) -> Note:
@@ -281,15 +281,15 @@ def check_supersession(old: Note, mover: Mover) -> None:
     Raises:
         RefusedError: it is not this mover's to replace.
     """
-    if old.state is not State.DEPRECATED:
-        check_move(old, State.DEPRECATED, mover)
+    if old.state is not NoteState.DEPRECATED:
+        check_move(old, NoteState.DEPRECATED, mover)
     elif old.pinned and mover.is_machine:
         raise RefusedError(f"{old.path}: pinned, so only a person replaces it")
 
 
 def _deprecate(link: str, reason: str, holds: Span | None) -> Edit:
     def change(note: Note) -> str:
-        text = write_state(note.text, State.DEPRECATED, reason)
+        text = write_state(note.text, NoteState.DEPRECATED, reason)
         if holds:
             text = _set_day(text, note, "valid_from", holds.start)
             text = _set_day(text, note, "valid_until", holds.end)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from vaultmem.core.clients.agents import UNNAMED
 from vaultmem.core.commit_message import format_files
 from vaultmem.core.indexing.section_texts import digest_body
-from vaultmem.core.lifecycle import OWNER_KINDS, Mover, State, check_promotion, check_transition
+from vaultmem.core.lifecycle import OWNER_KINDS, Mover, NoteState, check_promotion, check_transition
 from vaultmem.core.notes.edit_properties import mark_as_memory, quarantine_unread, write_state
 from vaultmem.core.notes.note import Note, parse_note
 from vaultmem.core.secrets.scan import find_secrets
@@ -28,7 +28,7 @@ from vaultmem.storage.journal import Author
 from vaultmem.vault import HOW_TO_SAY, Vault
 
 
-class Promotion(NamedTuple):
+class PromoteResult(NamedTuple):
     """What a promote did: (path, state before) of each note, which may instruct now, commits.
 
     `active` were that already, with nothing to be said of them. `unsaid` are policies, skills and
@@ -42,7 +42,7 @@ class Promotion(NamedTuple):
     unsaid: tuple[str, ...] = ()
 
 
-def promote_notes(vault: Vault, addresses: Sequence[str]) -> Promotion:
+def promote_notes(vault: Vault, addresses: Sequence[str]) -> PromoteResult:
     """Set the notes' state to active and commit them, and nothing else, as `promote`.
 
     An address may be a folder, which means its candidates.
@@ -59,11 +59,13 @@ def promote_notes(vault: Vault, addresses: Sequence[str]) -> Promotion:
     promoted: list[Note] = []
     active: list[Note] = []
 
-    def plan(change: Change) -> list[tuple[PurePosixPath, State]]:
+    def plan(change: Change) -> list[tuple[PurePosixPath, NoteState]]:
         read = [change.read(path) for path in dict.fromkeys(paths)]
         for note in read:
             check_note(vault, note)
-        notes = [each for each in read if each.state is not State.ACTIVE or _is_new(vault, each)]
+        notes = [
+            each for each in read if each.state is not NoteState.ACTIVE or _is_new(vault, each)
+        ]
         active[:] = [each for each in read if each not in notes]
         promoted[:] = [_activate(change, note) for note in notes]
         before = [(note.path, note.state) for note in notes]
@@ -82,7 +84,7 @@ def promote_notes(vault: Vault, addresses: Sequence[str]) -> Promotion:
         trusted = record_trust(vault, promoted)
     notes = tuple((str(path), state.value) for path, state in before)
     unsaid = list_untrusted(vault, [*promoted, *active])
-    return Promotion(notes, trusted, report, tuple(str(each.path) for each in active), unsaid)
+    return PromoteResult(notes, trusted, report, tuple(str(each.path) for each in active), unsaid)
 
 
 def _find_named(vault: Vault, address: str) -> list[PurePosixPath]:
@@ -95,7 +97,7 @@ def _find_named(vault: Vault, address: str) -> list[PurePosixPath]:
         return [resolve_address(vault, address)[0]]
     except NoteNotFoundError:
         below = f"{parse_note_path(address)}/"
-        records = vault.view.records("d.state = ?", [State.CANDIDATE])
+        records = vault.view.records("d.state = ?", [NoteState.CANDIDATE])
         named = [each for each in records if each.path.startswith(below) and not each.problem]
         if not named:
             raise
@@ -104,9 +106,9 @@ def _find_named(vault: Vault, address: str) -> list[PurePosixPath]:
 
 def _activate(change: Change, note: Note) -> Note:
     """Set a note's state, and return it as it is then."""
-    if note.state == State.ACTIVE:
+    if note.state == NoteState.ACTIVE:
         return note
-    data = replace_text(change, note, lambda each: write_state(each.text, State.ACTIVE))
+    data = replace_text(change, note, lambda each: write_state(each.text, NoteState.ACTIVE))
     return parse_note(note.path, data)
 
 
@@ -119,9 +121,9 @@ def check_note(vault: Vault, note: Note) -> None:
     if note.problem:
         raise RefusedError(f"{note.path}: {note.problem}; fix it in an editor first")
     check_promotion(str(note.path), note.state)
-    if note.state is not State.ACTIVE:
+    if note.state is not NoteState.ACTIVE:
         check_activation(vault, note)
-    if note.pinned and note.state is not State.ACTIVE:
+    if note.pinned and note.state is not NoteState.ACTIVE:
         vault.require_person(f"{note.path}: pinned, so only a person promotes it")
     for leak in scan_note_text(vault, str(note.path), note.text):
         raise RefusedError(
@@ -143,7 +145,7 @@ def check_activation(vault: Vault, note: Note) -> None:
 
 
 def make_event(
-    vault: Vault, before: Sequence[tuple[PurePosixPath, State]], origin: str = ""
+    vault: Vault, before: Sequence[tuple[PurePosixPath, NoteState]], origin: str = ""
 ) -> Event:
     """Return the event of promoting notes (path, state before); `origin` stands behind each."""
     lines = tuple(f"{path}: {state} to active{origin}" for path, state in before)
@@ -186,7 +188,7 @@ def _is_unsaid(vault: Vault, note: Note) -> bool:
     return note.kind in OWNER_KINDS and digest_body(note) not in is_own_lock
 
 
-def describe_untrusted(done: Promotion) -> str:
+def describe_untrusted(done: PromoteResult) -> str:
     """Say who lets what was promoted count, where that is not done; "" elsewhere."""
     if not done.unsaid:
         return ""
@@ -200,11 +202,11 @@ class Move(NamedTuple):
     """A note that went from one state to another."""
 
     path: str
-    before: State
-    after: State
+    before: NoteState
+    after: NoteState
 
 
-class Transition(NamedTuple):
+class TransitionResult(NamedTuple):
     """What a transition did: the moves, and the commits."""
 
     moves: tuple[Move, ...]
@@ -214,11 +216,11 @@ class Transition(NamedTuple):
 def change_state(
     vault: Vault,
     addresses: Sequence[str],
-    state: State,
+    state: NoteState,
     reason: str = "",
     *,
     is_machine: bool = False,
-) -> Transition:
+) -> TransitionResult:
     """Set the notes' state and `state_reason`, and commit that and nothing else.
 
     A machine is an agent, or what runs unattended under a person's name (`is_machine`). From
@@ -239,19 +241,19 @@ def change_state(
             if note.state != state:
                 check_move(note, state, mover)
         if not moves:
-            return Transition((), CommitReport())
+            return TransitionResult((), CommitReport())
         changes = {PurePosixPath(m.path): set_state(state, reason, mover) for m in moves}
         event = _make_event(vault, moves, reason)
-        return Transition(tuple(moves), write_event(vault, changes, event))
+        return TransitionResult(tuple(moves), write_event(vault, changes, event))
 
 
-def set_state(state: State, reason: str, mover: Mover) -> Edit:
+def set_state(state: NoteState, reason: str, mover: Mover) -> Edit:
     """Return the change that sets a note's state and says why."""
 
     def change(note: Note) -> str:
         if note.state == state:
             return note.text
-        if note.problem and state is State.QUARANTINED:
+        if note.problem and state is NoteState.QUARANTINED:
             return quarantine_unread(note.text)
         check_move(note, state, mover)
         text = write_state(note.text, state, reason)
@@ -260,13 +262,13 @@ def set_state(state: State, reason: str, mover: Mover) -> Edit:
     return change
 
 
-def check_move(note: Note, state: State, mover: Mover) -> None:
+def check_move(note: Note, state: NoteState, mover: Mover) -> None:
     """Allow a step.
 
     Raises:
         RefusedError: it is none that this mover may make.
     """
-    if (note.state, state) == (State.CANDIDATE, State.ACTIVE):
+    if (note.state, state) == (NoteState.CANDIDATE, NoteState.ACTIVE):
         raise RefusedError(
             f"{note.path}: a candidate becomes active by `vaultmem promote {note.path}`"
         )

@@ -19,13 +19,13 @@ from vaultmem.core.secrets.rules import IGNORE_NAME
 from vaultmem.core.secrets.scan import mask_secrets
 from vaultmem.core.settings import set_line
 from vaultmem.core.text.blob import blob_id
-from vaultmem.errors import FaultError, NoteNotFoundError
+from vaultmem.errors import NoteNotFoundError, SystemFailureError
 from vaultmem.services.changes.change import Change
 from vaultmem.services.changes.commit import CommitReport, commit_event
 from vaultmem.services.changes.ownership import (
     HIDDEN_FILES,
-    find_note_secrets,
     find_leaks_in,
+    find_note_secrets,
     find_pending,
     make_allowances,
 )
@@ -289,7 +289,7 @@ _BEGUN = "new-repository"
 EDITS_AFTER_SECONDS = 600
 
 
-class Created(NamedTuple):
+class CreateResult(NamedTuple):
     """What `init` did: files added, lines added to git's exclude file and configuration, commit.
 
     `kept_out` are the files that git does not get because of what looks like a credential,
@@ -323,7 +323,7 @@ def create_vault(
     folder: str | Path,
     options: CreateOptions = CreateOptions(),  # noqa: B008
     **settings: Unpack[VaultSettings],
-) -> Created:
+) -> CreateResult:
     """Make `folder` a vault: empty, inside a git repository, or an Obsidian vault.
 
     `settings` are those of `open_vault`. Existing files are never changed, but for settings that
@@ -340,7 +340,7 @@ def create_vault(
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise FaultError(f"{folder}: cannot be made ({error.strerror})") from error
+        raise SystemFailureError(f"{folder}: cannot be made ({error.strerror})") from error
     fresh = not any(name for name in folder.iterdir() if name.name != ".git")
     vault = open_vault(folder, **settings)
     begun = vault.state_folder / _BEGUN
@@ -373,7 +373,7 @@ def create_vault(
         begun.unlink(missing_ok=True)
     problem = vault.history.person().problem
     kept_out = tuple(_read_kept_out(vault))
-    return Created(
+    return CreateResult(
         *(vault, added, excluded, configured, new_repository, report, problem),
         kept_out=kept_out,
         released=released,

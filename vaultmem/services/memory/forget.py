@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from vaultmem.core.commit_message import format_files
-from vaultmem.core.lifecycle import State
+from vaultmem.core.lifecycle import NoteState
 from vaultmem.core.notes.frontmatter import read_timestamp
 from vaultmem.core.notes.record import NoteRecord, has_tag
 from vaultmem.core.search.query import NoteFilter, parse_query
@@ -49,7 +49,7 @@ class ForgetSelection(NamedTuple):
         return bool(self.tag or self.session or self.query) or self.older_than is not None
 
 
-class Forgotten(NamedTuple):
+class ForgetResult(NamedTuple):
     """What was forgotten, and the commit that says why, if a reason was given."""
 
     paths: tuple[str, ...]
@@ -127,11 +127,11 @@ def _reject_protected(vault: Vault, records: Sequence[NoteRecord]) -> None:
     """
     for record in records:
         for word in ("pinned" if record.pinned else "", record.state):
-            if word in ("pinned", State.QUARANTINED):
+            if word in ("pinned", NoteState.QUARANTINED):
                 vault.require_person(f"{record.path}: {word}, so only a person removes it")
 
 
-def forget_notes(vault: Vault, records: Sequence[NoteRecord], reason: str = "") -> Forgotten:
+def forget_notes(vault: Vault, records: Sequence[NoteRecord], reason: str = "") -> ForgetResult:
     """Remove these notes; a reason is committed with them at once, else the next event commits.
 
     What no commit has yet is committed before, so that git still has it.
@@ -154,7 +154,7 @@ def forget_notes(vault: Vault, records: Sequence[NoteRecord], reason: str = "") 
         event = _make_event(vault, paths, reason, FORGET if change.is_folder else "write")
         (change.commit if reason else change.leave)(event, AuthorScope.ANYBODY)
 
-    return Forgotten(paths, write(vault, plan).report)
+    return ForgetResult(paths, write(vault, plan).report)
 
 
 def _make_event(vault: Vault, paths: tuple[str, ...], reason: str, name: str) -> Event:

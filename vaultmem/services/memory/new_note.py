@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from vaultmem.core.anchors import CITES
 from vaultmem.core.commit_message import format_files
-from vaultmem.core.lifecycle import Kind, State, parse_kind
+from vaultmem.core.lifecycle import NoteKind, NoteState, parse_kind
 from vaultmem.core.notes.agent_changes import (
     GUARDED,
     Confirmation,
@@ -61,8 +61,8 @@ class Memory(NamedTuple):
     text: str
     title: str = ""
     context: str = ""
-    kind: Kind = Kind.SEMANTIC_FACT
-    state: State | None = None
+    kind: NoteKind = NoteKind.SEMANTIC_FACT
+    state: NoteState | None = None
     tags: tuple[str, ...] = ()
     pinned: bool = False
     confidence: float | None = None
@@ -102,7 +102,7 @@ def compose_note(
     path: PurePosixPath,
     memory: Memory,
     title: str,
-    state: State,
+    state: NoteState,
     links: Links | None = None,
 ) -> str:
     """Return the text of a new note; `links` are list properties that name other notes.
@@ -112,8 +112,8 @@ def compose_note(
     author = vault.author
     properties: dict[str, PropertyValue | None] = {
         "tags": memory.tags or None,
-        "kind": None if memory.kind is Kind.SEMANTIC_FACT else memory.kind.value,
-        "state": None if state is State.ACTIVE else state.value,
+        "kind": None if memory.kind is NoteKind.SEMANTIC_FACT else memory.kind.value,
+        "state": None if state is NoteState.ACTIVE else state.value,
         "pinned": True if memory.pinned else None,
         "created": vault.local_time(),
         "confidence": memory.confidence,
@@ -240,7 +240,7 @@ def reject_hidden(vault: Vault, note: Note) -> None:
     """
     if note.problem:
         vault.require_person(f"{note.path}: {note.problem}; a person has to fix it")
-    if note.state == State.QUARANTINED:
+    if note.state == NoteState.QUARANTINED:
         vault.require_person(f"{note.path}: quarantined, so only a person changes it")
 
 
@@ -291,7 +291,7 @@ def _read_share(path: PurePosixPath, value: Any) -> float:
 # Take back that a note was said again: who said it goes, and the words stay in git's history.
 
 
-class Unconfirmed(NamedTuple):
+class UnconfirmResult(NamedTuple):
     """A note, the confirmation that was taken back, and the commit that tells it."""
 
     path: str
@@ -299,7 +299,7 @@ class Unconfirmed(NamedTuple):
     report: CommitReport
 
 
-def forget_confirmation(vault: Vault, address: str, reason: str = "") -> Unconfirmed:
+def forget_confirmation(vault: Vault, address: str, reason: str = "") -> UnconfirmResult:
     """Take back a note's last confirmation, in a commit that has its words.
 
     Raises:
@@ -325,4 +325,4 @@ def forget_confirmation(vault: Vault, address: str, reason: str = "") -> Unconfi
         return last
 
     done = write(vault, plan)
-    return Unconfirmed(str(path), done.value, done.report)
+    return UnconfirmResult(str(path), done.value, done.report)

@@ -8,11 +8,11 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.commit_message import format_files
-from vaultmem.core.lifecycle import CLOSED_STATES, OWNER_KINDS, Kind, State
+from vaultmem.core.lifecycle import CLOSED_STATES, OWNER_KINDS, NoteKind, NoteState
 from vaultmem.core.notes.edit_properties import add_quotes, set_property
 from vaultmem.core.notes.note import Note, parse_note
 from vaultmem.core.notes.problems import IN_DOUBT, NEEDS_QUOTES, RESTRICTED
-from vaultmem.core.preferences import SpeakerRole, Standing, find_standing
+from vaultmem.core.preferences import PreferenceSentence, SpeakerRole, find_standing
 from vaultmem.core.secrets.suspicious import find_suspicious
 from vaultmem.core.text.blob import blob_id
 from vaultmem.core.text.paths import fold, parse_note_path
@@ -37,12 +37,12 @@ from vaultmem.services.projects.project_table import find_project, place_in_proj
 from vaultmem.services.search.link_walk import NewLinks
 from vaultmem.services.similarity.known import (
     Known,
-    Nearby,
     NewMemory,
+    SimilarText,
     absorb,
     describe_similar,
-    find_known,
     find_contradicted,
+    find_known,
     reject_quarantined,
 )
 from vaultmem.services.views.open_view import find_branch
@@ -66,7 +66,7 @@ _MOST = 20
 _SAID = 0.75
 
 
-class Proposed(NamedTuple):
+class PreferenceProposal(NamedTuple):
     """A standing wish that was proposed: its note, its words, and what it is about."""
 
     path: str
@@ -74,7 +74,7 @@ class Proposed(NamedTuple):
     about: str
 
 
-def propose_wishes(change: Change, text: str, source: str) -> tuple[Proposed, ...]:
+def propose_wishes(change: Change, text: str, source: str) -> tuple[PreferenceProposal, ...]:
     """Propose the standing wishes in a memory of the note `source`.
 
     Of what an agent wrote, only those that report what the user prefers.
@@ -84,8 +84,8 @@ def propose_wishes(change: Change, text: str, source: str) -> tuple[Proposed, ..
 
 
 def propose_standing_preferences(
-    change: Change, wishes: Iterable[Standing], source: str
-) -> tuple[Proposed, ...]:
+    change: Change, wishes: Iterable[PreferenceSentence], source: str
+) -> tuple[PreferenceProposal, ...]:
     """Add a candidate for each wish that no preference says yet, whatever became of that one."""
     wishes = list(wishes)[:_MOST]
     if not wishes:
@@ -101,28 +101,28 @@ def propose_standing_preferences(
         change.put(note.path, note.text.encode("utf-8"))
         taken.add(fold(note.path.name))
         known.append(note)
-        proposed.append(Proposed(str(note.path), wish.text, wish.about))
+        proposed.append(PreferenceProposal(str(note.path), wish.text, wish.about))
     return tuple(proposed)
 
 
-def _make_candidate(vault: Vault, wish: Standing, source: str, taken: set[str]) -> Note:
+def _make_candidate(vault: Vault, wish: PreferenceSentence, source: str, taken: set[str]) -> Note:
     link = NewLinks(vault).in_property(source, f"{FOLDER}/new.md")
-    memory = Memory(wish.text, kind=Kind.PREFERENCE, cites=(link,), about=wish.about)
+    memory = Memory(wish.text, kind=NoteKind.PREFERENCE, cites=(link,), about=wish.about)
     title = choose_title(memory)
     path = name_note(vault, FOLDER, memory, title, frozenset(taken))
-    text = compose_note(vault, path, memory, title, State.CANDIDATE)
+    text = compose_note(vault, path, memory, title, NoteState.CANDIDATE)
     return parse_note(path, text.encode("utf-8"))
 
 
 def _read_preferences(vault: Vault) -> Iterable[Note]:
-    for record in vault.view.records(f"d.kind = '{Kind.PREFERENCE.value}'"):
+    for record in vault.view.records(f"d.kind = '{NoteKind.PREFERENCE.value}'"):
         try:
             yield read_note(vault, PurePosixPath(record.path))
         except (NoteNotFoundError, RefusedError):
             continue
 
 
-def _is_barred(vault: Vault, wish: Standing, known: Iterable[Note]) -> bool:
+def _is_barred(vault: Vault, wish: PreferenceSentence, known: Iterable[Note]) -> bool:
     """Tell whether a wish was proposed before, is quarantined, or looks like a credential."""
     from vaultmem.core.similarity.compare import KnownText, compare_texts
     from vaultmem.services.similarity.known import find_quarantined_match
@@ -137,10 +137,10 @@ def _is_barred(vault: Vault, wish: Standing, known: Iterable[Note]) -> bool:
     )
 
 
-__all__ = ["Memory", "Nearby", "Outcome", "Remembered", "remember"]
+__all__ = ["Memory", "RememberOutcome", "RememberResult", "SimilarText", "remember"]
 
 
-class Outcome(StrEnum):
+class RememberOutcome(StrEnum):
     """What became of a memory: a note of its own, or another note that states the same."""
 
     CREATED = "created"
@@ -148,13 +148,13 @@ class Outcome(StrEnum):
 
 
 #: Kinds that count in every project, unless a project is named.
-_GLOBAL = frozenset({Kind.POLICY_RULE, Kind.PREFERENCE})
+_GLOBAL = frozenset({NoteKind.POLICY_RULE, NoteKind.PREFERENCE})
 
 #: What is said of a memory that a quarantined note nearly says.
 HELD = "It is quarantined until a person has read it: a quarantined note states nearly the same."
 
 
-class Remembered(NamedTuple):
+class RememberResult(NamedTuple):
     """The note that holds the memory, and the notes that are like it.
 
     `proposed` are the standing wishes in it that wait for the owner's word. `project` is the note's
@@ -169,9 +169,9 @@ class Remembered(NamedTuple):
     blob: str
     title: str
     state: str
-    outcome: Outcome = Outcome.CREATED
-    similar: tuple[Nearby, ...] = ()
-    proposed: tuple[Proposed, ...] = ()
+    outcome: RememberOutcome = RememberOutcome.CREATED
+    similar: tuple[SimilarText, ...] = ()
+    proposed: tuple[PreferenceProposal, ...] = ()
     project: str = ""
     cited: tuple[str, ...] = ()
     offered: tuple[str, ...] = ()
@@ -200,7 +200,7 @@ def find_replaced(vault: Vault, address: str) -> Note:
 
 def remember(
     vault: Vault, memory: Memory, *, force: bool = False, supersedes: str = ""
-) -> Remembered:
+) -> RememberResult:
     """Write down a memory; when this returns it is durable on disk and indexed, not yet committed.
 
     A note that states the same keeps who said it, and how; one that is near is linked; `force`
@@ -223,7 +223,7 @@ def remember(
     check_characters(memory)
     replaced = find_replaced(vault, supersedes) if supersedes else None
     title = choose_title(memory)
-    if memory.kind is Kind.PREFERENCE and not memory.about:
+    if memory.kind is NoteKind.PREFERENCE and not memory.about:
         memory = memory._replace(about=_choose_topic(memory, replaced))
     state = memory.state or _first_state(vault, memory.kind, replaced)
     folder = parse_note_path(f"notes/{memory.context or vault.config.context}")
@@ -234,7 +234,7 @@ def remember(
     memory = memory._replace(cites=pin_cites(vault, memory.cites, memory.project))
     new = _as_new(memory, state, _find_project_name(vault, memory))
 
-    def plan(change: Change) -> Remembered:
+    def plan(change: Change) -> RememberResult:
         event = Event("write", "", vault.author, intent="observe")
         change.leave(event)
         known = find_known(change.seen, new)
@@ -243,7 +243,7 @@ def remember(
                 raise RefusedError(
                     f"{held.path}: quarantined, and nearly the same text; write it alone"
                 )
-            return put_new(change, memory, title, State.QUARANTINED, (held,))
+            return put_new(change, memory, title, NoteState.QUARANTINED, (held,))
         is_held = change.is_foreign and bool(find_suspicious(memory.text))
         if force or is_held:  # No other note keeps words that try to instruct an agent.
             known = Known(None, (), ())
@@ -256,9 +256,9 @@ def remember(
 
     done, report = write(vault, plan)
     is_vouched = memory.kind in OWNER_KINDS and _is_in_force(replaced)
-    if (is_vouched or memory.kind is Kind.PREFERENCE) and (done.outcome, done.state) == (
-        Outcome.CREATED,  # What another note says besides, nobody has vouched for.
-        State.ACTIVE,
+    if (is_vouched or memory.kind is NoteKind.PREFERENCE) and (done.outcome, done.state) == (
+        RememberOutcome.CREATED,  # What another note says besides, nobody has vouched for.
+        NoteState.ACTIVE,
     ):
         _vouch(vault, done)
     offered = offer_cites(vault, memory.text, memory.cites)
@@ -281,7 +281,7 @@ def _without(known: Known, replaced: Note) -> Known:
     return Known(known.target if is_other else None, near, known.held)
 
 
-def _supersede(change: Change, replaced: Note, done: Remembered) -> Remembered:
+def _supersede(change: Change, replaced: Note, done: RememberResult) -> RememberResult:
     """Supersede a note by the one that holds the memory now."""
     made = add_supersession(change, replaced.path, PurePosixPath(done.path))
     blob = change.read(PurePosixPath(done.path)).blob
@@ -294,7 +294,7 @@ def _find_end(vault: Vault, memory: Memory) -> str:
     return end.isoformat() if end else ""
 
 
-def _vouch(vault: Vault, done: Remembered) -> None:
+def _vouch(vault: Vault, done: RememberResult) -> None:
     """Put a preference on record, if whoever wrote it may say so."""
     from vaultmem.services.lifecycle.transition import record_trust
 
@@ -303,8 +303,8 @@ def _vouch(vault: Vault, done: Remembered) -> None:
 
 
 def put_new(
-    change: Change, memory: Memory, title: str, state: State, near: tuple[SimilarNote, ...]
-) -> Remembered:
+    change: Change, memory: Memory, title: str, state: NoteState, near: tuple[SimilarNote, ...]
+) -> RememberResult:
     """Make a note of its own under the first free name, linked to what is near."""
     seen = change.seen
     folder = parse_note_path(f"notes/{memory.context or seen.config.context}")
@@ -316,9 +316,9 @@ def put_new(
     data = compose_note(seen, path, memory, title, state, links).encode("utf-8")
     data = change.put(path, data)
     if change.is_foreign and str(path) in change.suspicious:
-        state = State.QUARANTINED
+        state = NoteState.QUARANTINED
     near_by, project = describe_similar(near, memory.text), memory.project or ""
-    return Remembered(str(path), blob_id(data), title, state, similar=near_by, project=project)
+    return RememberResult(str(path), blob_id(data), title, state, similar=near_by, project=project)
 
 
 def _find_project_name(vault: Vault, memory: Memory) -> str:
@@ -329,7 +329,7 @@ def _find_project_name(vault: Vault, memory: Memory) -> str:
     return found.name if found else ""
 
 
-def _as_new(memory: Memory, state: State, project: str) -> NewMemory:
+def _as_new(memory: Memory, state: NoteState, project: str) -> NewMemory:
     return NewMemory(
         text=memory.text,
         title=memory.title,
@@ -344,7 +344,7 @@ def _as_new(memory: Memory, state: State, project: str) -> NewMemory:
     )
 
 
-def _absorb(change: Change, known: Known, new: NewMemory, memory: Memory) -> Remembered | None:
+def _absorb(change: Change, known: Known, new: NewMemory, memory: Memory) -> RememberResult | None:
     """Let a note keep that it was said again; None if none may, or it says another thing by now."""
     target = known.target
     if target is None:
@@ -366,12 +366,12 @@ def _absorb(change: Change, known: Known, new: NewMemory, memory: Memory) -> Rem
 
 def _describe_absorbed(
     target: SimilarNote, blob: str, near: tuple[SimilarNote, ...], text: str
-) -> Remembered:
+) -> RememberResult:
     note = target.note
-    state = State.ACTIVE if note.state is State.STALE and note.matter.body else note.state
+    state = NoteState.ACTIVE if note.state is NoteState.STALE and note.matter.body else note.state
     shown = describe_similar((target, *near), text)
-    known = Outcome.KNOWN
-    return Remembered(target.path, blob, note.title, state, known, shown, project=note.project)
+    known = RememberOutcome.KNOWN
+    return RememberResult(target.path, blob, note.title, state, known, shown, project=note.project)
 
 
 def _link(vault: Vault, near: tuple[SimilarNote, ...], source: str) -> Links:
@@ -385,16 +385,16 @@ def _link(vault: Vault, near: tuple[SimilarNote, ...], source: str) -> Links:
     }
 
 
-def _first_state(vault: Vault, kind: Kind, replaced: Note | None) -> State:
+def _first_state(vault: Vault, kind: NoteKind, replaced: Note | None) -> NoteState:
     """Return the state of a new note; one that replaces what is in force is in force itself."""
     may_activate = vault.may_activate(vault.author.agent) and _is_in_force(replaced)
     is_candidate = not vault.is_person and kind in OWNER_KINDS and not may_activate
-    return State.CANDIDATE if is_candidate else State.ACTIVE
+    return NoteState.CANDIDATE if is_candidate else NoteState.ACTIVE
 
 
 def _is_in_force(note: Note | None) -> bool:
     """Tell whether a note is an active policy, skill or preference."""
-    return note is not None and note.kind in OWNER_KINDS and note.state is State.ACTIVE
+    return note is not None and note.kind in OWNER_KINDS and note.state is NoteState.ACTIVE
 
 
 # Add the quotes that properties of notes need to be read, in one commit.

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from vaultmem.core.commit_message import format_files, format_pair
-from vaultmem.core.lifecycle import State
+from vaultmem.core.lifecycle import NoteState
 from vaultmem.core.notes.edit_properties import mark_as_memory
 from vaultmem.core.notes.encoding import CANVAS
 from vaultmem.core.notes.link_syntax import Link, LinkNames
@@ -120,14 +120,14 @@ def _build_changes(change: Change, rename: Rename) -> None:
     if note.pinned:
         change.seen.require_person(f"{old}: pinned, so only a person renames it")
     counting = read_counting(change.seen, note)
-    if counting is None or counting.state is State.QUARANTINED:
+    if counting is None or counting.state is NoteState.QUARANTINED:
         change.seen.require_person(f"{old}: quarantined, so only a person moves it")
     edits = rename.edits.get(rename.old, [])
     data = read_bytes(change.seen, old)
     if edits or blob_id(data) != note.blob:  # Saved since it was read, which `remove` notices.
         text = read_text(change.seen, note)
         data = apply_edits(text, edits, rename.old).encode()
-    if note.state is not State.ACTIVE and not (note.problem or note.encoding):
+    if note.state is not NoteState.ACTIVE and not (note.problem or note.encoding):
         data = mark_as_memory(new, data.decode(), note.kind).encode()
     change.move(old, note.blob, new, data)
     for path in map(PurePosixPath, rename.edits.keys() - {rename.old}):

@@ -23,7 +23,7 @@ from vaultmem.storage.files import UnsafeFileError, find_max_bytes, read_file
 from vaultmem.storage.git.checkout import follow_index, list_staged, unstage
 from vaultmem.storage.git.commit_draft import REGULAR, File, TreeEntry
 from vaultmem.storage.git.git_locks import PATIENCE
-from vaultmem.storage.git.head import Head
+from vaultmem.storage.git.head import GitHead
 from vaultmem.storage.git.refs import Branch, RefTarget
 from vaultmem.storage.git.repository import find_checkout
 from vaultmem.storage.git.trees import diff_commits
@@ -321,10 +321,11 @@ def check_clean(vault: Vault, what: str, may_be_detached: bool = False) -> None:
             else "run `vaultmem checkpoint NOTE` first"
         )
         raise PendingError(f"not {what}: {count} not committed ({shown}); {remedy}")
-    vault.history.update_git_index()  # What an interrupted commit left there is not the user's work.
+    vault.history.update_git_index()  # An interrupted commit is not work.
     if staged := list_staged(vault.history):
         raise PendingError(
-            f"not {what}: changes are staged ({format_names(staged)}); `git reset` unstages them and "
+            f"not {what}: changes are staged ({format_names(staged)}); `git reset` unstages them "
+            "and "
             "changes no file"
         )
 
@@ -354,7 +355,7 @@ def check_idle(vault: Vault, what: str, may_be_detached: bool = False) -> None:
         raise PendingError(f"not {what}: {obstacle}")
 
 
-def check_head(vault: Vault, head: Head, what: str) -> None:
+def check_head(vault: Vault, head: GitHead, what: str) -> None:
     """Make sure, as late as git lets us, that no other program has committed or switched.
 
     Raises:
@@ -404,7 +405,7 @@ def _switch(operation: Transaction, vault: Vault, name: str) -> tuple[RefTarget,
     return target, count
 
 
-def _move_files(operation: Transaction, vault: Vault, head: Head, commit: str, what: str) -> int:
+def _move_files(operation: Transaction, vault: Vault, head: GitHead, commit: str, what: str) -> int:
     """Bring files and git's index from HEAD to a commit; return how many files changed."""
     moves = find_moves(vault, head.commit, commit)
     move_tree(operation, vault, moves)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 
-from vaultmem.core.merging.merge_note import is_first, is_note, merge_twins, get_author_name
+from vaultmem.core.merging.merge_note import get_author_name, is_first, is_note, merge_twins
 from vaultmem.core.notes.canvas import is_canvas
 from vaultmem.core.notes.changes import FileChange
 from vaultmem.core.notes.encoding import decode_text
@@ -13,7 +13,7 @@ from vaultmem.core.notes.link_syntax import LinkNames
 from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
 from vaultmem.core.notes.rewrite_links import apply_edits, plan_edits
 from vaultmem.core.similarity.canonical import canonical_form
-from vaultmem.core.text.display import pluralize, one_line
+from vaultmem.core.text.display import one_line, pluralize
 from vaultmem.core.text.paths import PINNED_FILES, fold, note_context
 from vaultmem.errors import ConflictError, MergeConflictError, NoteNotFoundError, RefusedError
 from vaultmem.services.changes.commit import draft_event

@@ -7,8 +7,8 @@ from functools import cache, partial
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from vaultmem.core.merging.merge_note import is_note, merge_texts, get_author_name
-from vaultmem.core.merging.text import Conflict, Loss
+from vaultmem.core.merging.merge_note import get_author_name, is_note, merge_texts
+from vaultmem.core.merging.text import Conflict, DiscardedValue
 from vaultmem.core.notes.conflict import (
     REMOVED,
     Callout,
@@ -54,7 +54,7 @@ class MergeReport(NamedTuple):
     into: str
     commit: str = ""
     paths: tuple[str, ...] = ()
-    losses: tuple[Loss, ...] = ()
+    losses: tuple[DiscardedValue, ...] = ()
     conflicts: tuple[Conflict, ...] = ()
     twins: tuple[Twin, ...] = ()
     needed: bool = True
@@ -82,7 +82,7 @@ class BranchMerge:
         """
         self.files: dict[str, File] = {}
         self.conflicts: list[Conflict] = []
-        self.losses: list[Loss] = []
+        self.losses: list[DiscardedValue] = []
         self.twins: list[Twin] = []
         self.moved: list[tuple[str, str]] = []
         self.removed: set[str] = set()
@@ -229,7 +229,7 @@ class BranchMerge:
             is_ours = self._find_sides(opened)[0] != "theirs"
             kept, lost = (ours, theirs) if is_ours else (theirs, ours)
             self.files[path] = self._read_file(kept)
-            self.losses.append(Loss(path, "the whole file", lost.blob))
+            self.losses.append(DiscardedValue(path, "the whole file", lost.blob))
             return
         copy = self._find_free(path, self._source.name)
         self.files[path], self.files[copy] = self._read_file(ours), self._read_file(theirs)

@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from vaultmem.core.commit_message import format_files, read_subject
-from vaultmem.core.lifecycle import State
+from vaultmem.core.lifecycle import NoteState
 from vaultmem.core.merging.merge_note import merge_texts
 from vaultmem.core.merging.text import Merged
 from vaultmem.core.notes.edit_properties import write_state
@@ -29,7 +29,7 @@ from vaultmem.services.changes.operation import Transaction, operate
 from vaultmem.services.changes.ownership import AuthorScope, is_pending
 from vaultmem.services.changes.parts import Event
 from vaultmem.services.lifecycle.transition import (
-    Promotion,
+    PromoteResult,
     check_activation,
     check_note,
     list_untrusted,
@@ -37,7 +37,7 @@ from vaultmem.services.lifecycle.transition import (
     record_trust,
 )
 from vaultmem.services.merging.branches import check_idle, move_tree
-from vaultmem.services.merging.settle import hide_secrets, add_authors
+from vaultmem.services.merging.settle import add_authors, hide_secrets
 from vaultmem.services.views.open_view import find_branch, view_at
 from vaultmem.services.views.read_notes import read_note, resolve_address
 from vaultmem.services.views.resolve_names import names_in
@@ -66,11 +66,11 @@ class _Taken(NamedTuple):
     here: str
     data: bytes
     promoted: bytes
-    state: State
+    state: NoteState
     lost: tuple[str, ...] = ()
 
 
-def promote_from(vault: Vault, source: str, addresses: Sequence[str]) -> Promotion:
+def promote_from(vault: Vault, source: str, addresses: Sequence[str]) -> PromoteResult:
     """Promote notes of another branch here: these memories alone, and where they came from.
 
     First they are taken over as they are there, each in a commit under its author's name; where
@@ -87,7 +87,7 @@ def promote_from(vault: Vault, source: str, addresses: Sequence[str]) -> Promoti
     if find_branch(vault):
         raise RefusedError("promote --from works on the branch that is checked out; drop --ref")
 
-    def work(operation: Transaction) -> Promotion:
+    def work(operation: Transaction) -> PromoteResult:
         check_idle(vault, "promoted")
         sync_vault(vault)
         target = vault.history.refs.resolve(source)
@@ -105,7 +105,7 @@ def _promote(
     there: Vault,
     target: RefTarget,
     paths: Sequence[PurePosixPath],
-) -> Promotion:
+) -> PromoteResult:
     taken = [_plan(vault, there, target, path) for path in paths]
     here = {each.path: each.here for each in taken if each.here}
     earlier = commit_earlier(vault, here, AuthorScope.ANYBODY)
@@ -126,7 +126,7 @@ def _promote(
     report = CommitReport(made, last, tuple(moves))
     before = tuple((each.path, each.state.value) for each in taken)
     trusted = record_trust(vault, notes)
-    return Promotion(before, trusted, report, unsaid=list_untrusted(vault, notes))
+    return PromoteResult(before, trusted, report, unsaid=list_untrusted(vault, notes))
 
 
 def _find_path(there: Vault, address: str) -> PurePosixPath:
@@ -156,8 +156,8 @@ def _plan(vault: Vault, there: Vault, target: RefTarget, path: PurePosixPath) ->
     check_note(vault, merged)
     check_activation(vault, merged)
     promoted = text
-    if merged.state != State.ACTIVE:
-        promoted = write_state(text, State.ACTIVE)
+    if merged.state != NoteState.ACTIVE:
+        promoted = write_state(text, NoteState.ACTIVE)
     data = promoted.encode("utf-8")
     if len(data) > MAX_FILE_BYTES:
         raise RefusedError(f"{path}: both versions together are too large for a note")

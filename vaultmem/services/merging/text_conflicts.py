@@ -16,9 +16,9 @@ from vaultmem.core.notes.conflict import (
     Callout,
     Placed,
     Speaker,
+    extract_callouts,
     find_callouts,
     find_conflict,
-    extract_callouts,
 )
 from vaultmem.core.notes.frontmatter import read_frontmatter
 from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
@@ -71,7 +71,7 @@ class Unsettled(NamedTuple):
     state: str
 
 
-class Resolved(NamedTuple):
+class ResolveResult(NamedTuple):
     """A note in which conflicts were decided: how many, and the commit; `is_gone` if removed."""
 
     path: str
@@ -114,7 +114,7 @@ def _describe(note: Note, number: int, placed: Placed, lines: list[str], first: 
 
 def resolve_conflicts(
     vault: Vault, address: str, choice: ConflictChoice, number: int = 0
-) -> Resolved:
+) -> ResolveResult:
     """Keep our words, put theirs in their place, or keep both; of one conflict, or of all.
 
     Theirs of a note that they removed is that it goes.
@@ -136,7 +136,7 @@ def resolve_conflicts(
     return _resolve(vault, address, choice.value, number, settle)
 
 
-def resolve_by_hand(vault: Vault, address: str, rewrite: Rewrite) -> Resolved:
+def resolve_by_hand(vault: Vault, address: str, rewrite: Rewrite) -> ResolveResult:
     """Let a person write the note anew; what conflicts are left in it stay.
 
     Raises:
@@ -171,7 +171,7 @@ def _choose(note: Note, number: int) -> list[Unsettled]:
 
 def _resolve(
     vault: Vault, address: str, how: str, number: int, settle: Callable[[Note], str | None]
-) -> Resolved:
+) -> ResolveResult:
     def plan(change: Change) -> tuple[str, int, bool]:
         path = resolve_address(change.seen, address)[0]
         note = change.read(path)
@@ -189,7 +189,7 @@ def _resolve(
         return str(path), len(chosen), text is None
 
     done = write(vault, plan)
-    return Resolved(*done.value, done.report)
+    return ResolveResult(*done.value, done.report)
 
 
 # Finish, settle or decide what git's index has in conflict, whatever left it there.
@@ -240,7 +240,7 @@ def finish_merge(vault: Vault) -> MergeReport:
     return operate(vault, "the merge is as it was", work)
 
 
-def decide_unmerged(vault: Vault, address: str, choice: ConflictChoice) -> Resolved | None:
+def decide_unmerged(vault: Vault, address: str, choice: ConflictChoice) -> ResolveResult | None:
     """Decide and stage one file in conflict; None where git has none that is called that.
 
     Of a note that both sides have, `choice` decides what both changed; the rest is merged.
@@ -252,7 +252,7 @@ def decide_unmerged(vault: Vault, address: str, choice: ConflictChoice) -> Resol
     if find_branch(vault) or not vault.history.unmerged():
         return None
 
-    def work(operation: Transaction) -> Resolved | None:
+    def work(operation: Transaction) -> ResolveResult | None:
         _, opened = _read_index(vault)
         named = [path for path in opened if address in _list_names(path)]
         if len(named) != 1:
@@ -265,7 +265,7 @@ def decide_unmerged(vault: Vault, address: str, choice: ConflictChoice) -> Resol
             raise RefusedError(f"{path}: edited since git left it; `{add}` keeps that")
         files = _decide(vault, path, unmerged, choice)
         _write(operation, vault, files, opened)
-        return Resolved(path, 1, files[path] is None, CommitReport())
+        return ResolveResult(path, 1, files[path] is None, CommitReport())
 
     return operate(vault, "nothing was decided", work)
 

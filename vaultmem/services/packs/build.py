@@ -7,15 +7,15 @@ from datetime import date
 from functools import partial
 from typing import NamedTuple
 
-from vaultmem.core.lifecycle import Kind, State
+from vaultmem.core.lifecycle import NoteKind, NoteState
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.packs.choose import MIN_BUDGET, build_pack, order_by_worth
 from vaultmem.core.packs.division import (
     MANY,
-    split_pack,
+    build_vault_part,
     group_by_vault,
     label_vaults,
-    build_vault_part,
+    split_pack,
 )
 from vaultmem.core.packs.pack_item import (
     PackLabels,
@@ -24,14 +24,14 @@ from vaultmem.core.packs.pack_item import (
     parse_labels,
 )
 from vaultmem.core.packs.pack_text import Pack, set_budget, warn_of_pinned
-from vaultmem.core.packs.warnings import Preference, Wishes, choose_preferences, written_at
+from vaultmem.core.packs.warnings import PackPreferences, Preference, choose_preferences, written_at
 from vaultmem.core.search.query import (
     WEIGHTS,
     Hit,
+    MatchStrength,
     NoteFilter,
     NoteKey,
     RecallQuery,
-    Sureness,
     judge_hits,
     parse_query,
 )
@@ -39,23 +39,23 @@ from vaultmem.core.sessions.session import FOLDER
 from vaultmem.core.text.display import escape_bytes
 from vaultmem.core.text.paths import LEARNED, PINNED_FILES
 from vaultmem.core.text.token_count import fit_budget
-from vaultmem.services.packs.receipts import store_receipt, choose_receipt_id
+from vaultmem.services.packs.receipts import choose_receipt_id, store_receipt
 from vaultmem.services.search.annotations import add_cautions, add_remarks
 from vaultmem.services.search.recall import (
-    find_hits,
-    find_other_project,
     describe_limits,
     describe_other_project,
+    find_hits,
+    find_other_project,
 )
-from vaultmem.services.search.rerank import Reranked, Reranker
+from vaultmem.services.search.rerank import Reranker, RerankInfo
 from vaultmem.services.search.run_query import count_pack
 from vaultmem.services.search.score import Scorer, choose_scope
-from vaultmem.services.search.search import find_places, list_sections, add_refs
+from vaultmem.services.search.search import add_refs, find_places, list_sections
 from vaultmem.services.search.trusted import trusted_documents
-from vaultmem.services.search.valid_spans import find_span, store_valid_relations, order_valid
+from vaultmem.services.search.valid_spans import find_span, order_valid, store_valid_relations
 from vaultmem.services.search.vault_set import (
-    ByMeaning,
-    Models,
+    ScoringModels,
+    SemanticInfo,
     TellProgress,
     VaultSet,
     build_handles,
@@ -180,7 +180,7 @@ def find_wishes(
     records = [
         record
         for record in trusted
-        if record.kind == Kind.PREFERENCE and record.state == State.ACTIVE
+        if record.kind == NoteKind.PREFERENCE and record.state == NoteState.ACTIVE
     ]
     if not records:
         return []
@@ -213,7 +213,7 @@ class AskPack(NamedTuple):
     Without a question: what is pinned and most recent. `budget` is in tokens. `receipt` says
     whether one is kept, None for those of agents. `has_sessions` is as in `make_pack`; `price` is
     what a pack costs as it is shown, which the budget then holds for. `told` are lines that it says
-    of what was asked; `names_tool` is as in `describe_other_project`. Notes that are not valid `as_of`
+    of what was asked; `names_tool` is as in `describe_other_project`. Notes not valid `as_of`
     a day come last. The others are as in `Ask`.
     """
 
@@ -302,7 +302,7 @@ def prepare_pack(
     if sureness is not None:
         told += describe_limits(vaults, query, relevant, sureness, asked.waits)
         told += _describe_other_project(vaults, query, sureness, asked) if asked.waits else ()
-    if sureness is Sureness.NONE:
+    if sureness is MatchStrength.NONE:
         relevant = relevant[:_NEAREST]
     relevant = order_by_worth(vaults.change(relevant, add_next, query.filter))
     pinned, trusted = _list_pinned(vaults, relevant)
@@ -333,7 +333,7 @@ def prepare_pack(
             flat_tokens,
             remarks,
             asked.style,
-            Wishes(wishes, config.preference_share) if wishes else Wishes(),
+            PackPreferences(wishes, config.preference_share) if wishes else PackPreferences(),
             asked.labels or parse_labels(config.labels),
         )._replace(replaced=query.replaced, sureness=sureness)
 
@@ -341,7 +341,7 @@ def prepare_pack(
 
 
 def _describe_other_project(
-    vaults: VaultSet, query: RecallQuery, sureness: Sureness, asked: AskPack
+    vaults: VaultSet, query: RecallQuery, sureness: MatchStrength, asked: AskPack
 ) -> tuple[str, ...]:
     """Return the line that names another project with a better answer, if there is one."""
     project = find_other_project(vaults, query, sureness)
@@ -430,9 +430,9 @@ class PackAnswer(NamedTuple):
     question: str
     pack: Pack
     receipt: str
-    meaning: ByMeaning | None
+    meaning: SemanticInfo | None
     words_alone: str
-    reranked: Reranked | None
+    reranked: RerankInfo | None
     warning: str
 
 
@@ -471,10 +471,10 @@ def ask_pack(
 
 def _find(
     vaults: VaultSet, asked: AskPack, progress: TellProgress | None
-) -> tuple[VaultSet, Models, Callable[[int], Pack]]:
+) -> tuple[VaultSet, ScoringModels, Callable[[int], Pack]]:
     """Return what was looked at, what scored besides the words, and what makes the pack."""
     seen = vaults.view(asked.at, asked.refs, progress)
-    models = Models()
+    models = ScoringModels()
     if asked.question.strip():
         models = seen.open_models(asked.semantic, asked.waits, progress)
     return seen, models, prepare_pack(seen, asked, models.dense, models.reranker)

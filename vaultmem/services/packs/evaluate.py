@@ -21,10 +21,10 @@ from vaultmem.core.search.evaluation import (
     summarise,
 )
 from vaultmem.core.text.paths import is_note_name
-from vaultmem.errors import BusyError, NoteNotFoundError, RefusedError, VaultError
+from vaultmem.errors import LockTimeoutError, NoteNotFoundError, RefusedError, VaultError
 from vaultmem.services.packs.build import AskPack, PackAnswer, ask_pack, make_unseen
 from vaultmem.services.packs.question_file import WantedNotes, read_file
-from vaultmem.services.search.run_query import Ask, QueryResult, run_query
+from vaultmem.services.search.run_query import Query, QueryResult, run_query
 from vaultmem.services.search.vault_set import TellProgress, look
 from vaultmem.services.views.open_view import view_at
 from vaultmem.storage.views import View
@@ -147,7 +147,7 @@ def _judge_commit(vault: Vault, commit: str, expected: Expectation) -> JudgedCom
         if not seen.view.totals()[0]:
             return JudgedCommit(commit, "skip", ("there are no notes yet",))
         reasons = judge_vault(seen, expected)
-    except BusyError:  # That says nothing of the commit.
+    except LockTimeoutError:  # That says nothing of the commit.
         raise
     except VaultError as error:
         return JudgedCommit(commit, "skip", (str(error),))
@@ -333,7 +333,7 @@ def _run(
             wanted = tuple(views.notes(at).follow(each) or each for each in wanted)
         states = tuple(views.notes(at).state_of(each) for each in wanted)
         try:
-            answer = run_query(seen, Ask(question.text, asked.depth, counts=False))
+            answer = run_query(seen, Query(question.text, asked.depth, counts=False))
         except RefusedError as error:
             raise RefusedError(f"line {question.line}: {error}") from None
         packs = [

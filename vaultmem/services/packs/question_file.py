@@ -14,7 +14,7 @@ from vaultmem.core.text.blob import blob_id
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.packs.receipts import find_receipt
 from vaultmem.services.search.link_walk import LinkGraph
-from vaultmem.services.views.resolve_names import find_titled, describe_unknown
+from vaultmem.services.views.resolve_names import describe_unknown, find_titled
 from vaultmem.storage.files import create_file, replace_file
 from vaultmem.vault import Vault
 

@@ -32,13 +32,19 @@ from vaultmem.core.packs.receipt import (
 )
 from vaultmem.core.text.blob import blob_id
 from vaultmem.core.text.display import escape_bytes
-from vaultmem.errors import BusyError, ConflictError, NoteNotFoundError, RefusedError, VaultError
+from vaultmem.errors import (
+    ConflictError,
+    LockTimeoutError,
+    NoteNotFoundError,
+    RefusedError,
+    VaultError,
+)
 from vaultmem.services.projects.scope import find_foreign
 from vaultmem.services.views.read_notes import find_note
 from vaultmem.services.views.texts import read_text
 from vaultmem.storage.files import read_known
 from vaultmem.storage.git.log import walk_changes
-from vaultmem.storage.query_log import MAX_CALLS, Call, Showing, SignalStore
+from vaultmem.storage.query_log import MAX_CALLS, LoggedHits, LoggedQuery, SignalStore
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
@@ -189,7 +195,7 @@ _SECOND = 15
 class ShownSections(NamedTuple):
     """What a recall or pack showed of what was found, to whom and when; a pack's receipt or ""."""
 
-    showing: Showing
+    showing: LoggedHits
     receipt: str
 
 
@@ -208,7 +214,7 @@ def list_recent(
     the caller's own session asked for it.
     """
     store = SignalStore(vault.state, vault.state_folder)
-    with contextlib.suppress(BusyError):  # What was noted down last is then left out.
+    with contextlib.suppress(LockTimeoutError):  # What was noted down last is then left out.
         store.fold(vault.view.totals()[1], vault.wait)
     most = limit if vault.view.project is None else MAX_CALLS
     found = store.showings(most, agent=agent, session=session, path=path, since=since)
@@ -219,7 +225,7 @@ def list_recent(
     return [ShownSections(each, _find_receipt(vault, receipts, each.call)) for each in found]
 
 
-def _drop_foreign(vault: Vault, showings: Iterable[Showing]) -> Iterator[Showing]:
+def _drop_foreign(vault: Vault, showings: Iterable[LoggedHits]) -> Iterator[LoggedHits]:
     """Yield what a view of one project may list; of a view of all projects, everything."""
     foreign, own = find_foreign(vault), vault.author.session
     for each in showings:
@@ -229,7 +235,7 @@ def _drop_foreign(vault: Vault, showings: Iterable[Showing]) -> Iterator[Showing
             yield each
 
 
-def _find_receipt(vault: Vault, receipts: Mapping[str, Sequence[str]], call: Call) -> str:
+def _find_receipt(vault: Vault, receipts: Mapping[str, Sequence[str]], call: LoggedQuery) -> str:
     """Return the id of the receipt that a pack has; `receipts` are by the second in their ids."""
     if call.kind != "pack":
         return ""
@@ -285,8 +291,8 @@ def _find_packs(vault: Vault, wanted: str, agent: str, session: str) -> Iterator
         if found:
             at = datetime.fromisoformat(receipt.time).timestamp()
             sums = (receipt.account.sent, receipt.account.flat, len(found))
-            call = Call(at, "pack", receipt.query, receipt.agent, receipt.session, *sums)
-            yield ShownSections(Showing(call, found), receipt.id)
+            call = LoggedQuery(at, "pack", receipt.query, receipt.agent, receipt.session, *sums)
+            yield ShownSections(LoggedHits(call, found), receipt.id)
 
 
 def _find_sections(
@@ -330,7 +336,7 @@ def _find_calls(vault: Vault, wanted: str, agent: str, session: str) -> Iterator
         call, sections = each.showing
         found = tuple(x for x in sections if is_said(x[0], x[1], find_text(x[0], call.at)))
         if found:
-            yield ShownSections(Showing(call, found), "")
+            yield ShownSections(LoggedHits(call, found), "")
 
 
 def _open_versions(vault: Vault) -> Callable[[str, float], str]:

@@ -12,8 +12,8 @@ from vaultmem.core.packs.conflicts import (
     ORDERED,
     Contradiction,
     Remarks,
-    group_opponents,
     find_same_titles,
+    group_opponents,
 )
 from vaultmem.core.packs.division import group_by_vault
 from vaultmem.core.packs.passages import choose_sentence, has_sentence
@@ -30,7 +30,7 @@ from vaultmem.storage.link_table import LinkStore
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
-    from vaultmem.core.notes.conflict import Otherwise
+    from vaultmem.core.notes.conflict import ConflictingText
     from vaultmem.core.notes.link_syntax import Link
     from vaultmem.services.search.link_walk import LinkGraph
 
@@ -48,7 +48,7 @@ def add_cautions(vault: Vault, hits: Sequence[Hit], at: float) -> list[Hit]:
     ]
 
 
-def _find_otherwise(vault: Vault, hit: Hit) -> tuple[Otherwise, ...]:
+def _find_otherwise(vault: Vault, hit: Hit) -> tuple[ConflictingText, ...]:
     """Return what another side of a merge says in place of words of a section."""
     if not hit.record.conflict or hit.record.caution != hit.record.conflict:
         return ()

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
-from vaultmem.core.lifecycle import STATE_WEIGHT, State
+from vaultmem.core.lifecycle import STATE_WEIGHT, NoteState
 from vaultmem.core.notes.link_syntax import (
     UNLINKABLE,
     Link,
@@ -268,7 +268,7 @@ def _find_place(
 
 
 def _read_hit(vault: Vault, record: NoteRecord, section: SectionRecord) -> Hit | None:
-    weight = STATE_WEIGHT.get(State(record.state), 1.0)
+    weight = STATE_WEIGHT.get(NoteState(record.state), 1.0)
     for _, _, text in read_sections(vault, [(record, section)]):
         return Hit(record, section, text, 0.0, (), 0.0, weight)
     return None

@@ -11,20 +11,20 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from vaultmem.core.languages import read_lines, read_pairs
-from vaultmem.core.lifecycle import State
+from vaultmem.core.lifecycle import NoteState
 from vaultmem.core.packs.pack_item import plain_label
 from vaultmem.core.search.query import (
     MAX_TERMS,
     WEIGHTS,
     Hit,
+    MatchStrength,
     RecallQuery,
     Statistics,
-    Sureness,
+    describe_corrections,
+    describe_strength,
     group_hits,
     judge_hits,
     parse_query,
-    describe_corrections,
-    describe_strength,
 )
 from vaultmem.core.search.terms import list_stop_terms, split_words, stem_word
 from vaultmem.core.text.paths import DREAMS
@@ -250,12 +250,16 @@ def filter_valid(vault: Vault, hits: Sequence[Hit], asked: Span) -> list[Hit]:
     """
     kept: list[Hit] = []
     for hit in hits:
-        told = _describe_validity(vault, hit, asked) if hit.record.state == State.DEPRECATED else ""
+        told = (
+            _describe_validity(vault, hit, asked)
+            if hit.record.state == NoteState.DEPRECATED
+            else ""
+        )
         if told:
             name = hit.record.path.removesuffix(".md")
             newer = (n for n, each in enumerate(kept) if _replaces(each, name))
             kept.insert(next(newer, len(kept)), hit._replace(caution=told))
-        elif hit.record.state != State.DEPRECATED:
+        elif hit.record.state != NoteState.DEPRECATED:
             kept.append(hit)
     return kept
 
@@ -292,24 +296,24 @@ _BRANCHES = 5
 _QUOTED = 100
 
 #: Archived notes answer by themselves where nothing else does.
-_LAID_ASIDE = frozenset({State.DEPRECATED})
+_LAID_ASIDE = frozenset({NoteState.DEPRECATED})
 
 
 def describe_limits(
     vaults: VaultSet,
     query: RecallQuery,
     hits: Sequence[Hit],
-    sureness: Sureness,
+    sureness: MatchStrength,
     looks_elsewhere: bool,
 ) -> tuple[str, ...]:
     """Return what a pack says of its answer: words searched instead, and how sure it is not."""
     elsewhere = find_elsewhere(vaults, query, sureness) if looks_elsewhere else ""
     # A pack that shows nothing says so by itself.
-    told = describe_strength(sureness if hits else Sureness.STRONG, elsewhere)
+    told = describe_strength(sureness if hits else MatchStrength.STRONG, elsewhere)
     return (*describe_corrections(dict(query.replaced)), *told)
 
 
-def find_elsewhere(vaults: VaultSet, query: RecallQuery, sureness: Sureness) -> str:
+def find_elsewhere(vaults: VaultSet, query: RecallQuery, sureness: MatchStrength) -> str:
     """Tell in a line which replaced note or which other branch answers; "" if none surely does.
 
     Who has a strong answer already asks nobody else, and who has none is told of a weak one.
@@ -317,7 +321,7 @@ def find_elsewhere(vaults: VaultSet, query: RecallQuery, sureness: Sureness) -> 
     those of the first vault.
     """
     first = vaults.names[0]
-    if query.filter.states or query.is_of_stop_words or sureness is Sureness.STRONG:
+    if query.filter.states or query.is_of_stop_words or sureness is MatchStrength.STRONG:
         return ""
     if vaults.run(_is_narrow, {first: ()})[first]:
         return ""
@@ -332,13 +336,13 @@ def find_elsewhere(vaults: VaultSet, query: RecallQuery, sureness: Sureness) -> 
     return plain_label(f"{hit.address} on branch {hit.refs[0]} may answer that")
 
 
-def find_other_project(vaults: VaultSet, query: RecallQuery, sureness: Sureness) -> str:
+def find_other_project(vaults: VaultSet, query: RecallQuery, sureness: MatchStrength) -> str:
     """Return the name of a project that surely answers where the one that is viewed does not.
 
     It is "" if there is none, and where all projects are viewed. The notes are the first vault's.
     """
     first = vaults.names[0]
-    if sureness is Sureness.STRONG or query.is_of_stop_words:
+    if sureness is MatchStrength.STRONG or query.is_of_stop_words:
         return ""
     return vaults.run(_find_in_projects, {first: (query,)})[first]
 
@@ -374,14 +378,14 @@ def _is_narrow(vault: Vault) -> bool:
     return bool(vault.view.sources or vault.ref)
 
 
-def _find_laid_aside(vaults: VaultSet, query: RecallQuery, sureness: Sureness) -> Hit | None:
+def _find_laid_aside(vaults: VaultSet, query: RecallQuery, sureness: MatchStrength) -> Hit | None:
     states = query.filter.wanted_states | _LAID_ASIDE
     query = query._replace(limit=3, filter=query.filter._replace(states=states))
     found = find_sections(vaults, query, vaults.count(query), query.limit)
     aside = [hit for hit in found if hit.record.state in _LAID_ASIDE]
     sure = _choose_sure(aside)
-    if sure is None and sureness is Sureness.NONE:
-        sure = next((hit for hit in aside if judge_hits([hit]) is Sureness.WEAK), None)
+    if sure is None and sureness is MatchStrength.NONE:
+        sure = next((hit for hit in aside if judge_hits([hit]) is MatchStrength.WEAK), None)
     return sure
 
 
@@ -412,4 +416,4 @@ def _list_others(vault: Vault) -> list[Branch]:
 
 
 def _choose_sure(hits: list[Hit]) -> Hit | None:
-    return next((hit for hit in hits if judge_hits([hit]) is Sureness.STRONG), None)
+    return next((hit for hit in hits if judge_hits([hit]) is MatchStrength.STRONG), None)

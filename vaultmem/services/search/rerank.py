@@ -7,7 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from vaultmem.core.lifecycle import State
+from vaultmem.core.lifecycle import NoteState
 from vaultmem.core.search.query import Hit, RecallQuery
 from vaultmem.core.text.token_count import count_tokens
 from vaultmem.errors import RefusedError, VaultError
@@ -33,7 +33,7 @@ class ModelReranker:
 
     def __init__(self, config: Config, environment: Mapping[str, str]) -> None:
         self._config, self._environment = config, environment
-        self.done: Reranked | None = None
+        self.done: RerankInfo | None = None
 
     def __call__(self, query: RecallQuery, hits: list[Hit]) -> list[Hit]:
         """Return the hits with the best in the model's order, as they are where it gives none.
@@ -43,7 +43,7 @@ class ModelReranker:
         places = [
             place
             for place, hit in enumerate(hits[: self.sections])
-            if hit.record.state != State.QUARANTINED
+            if hit.record.state != NoteState.QUARANTINED
         ]
         if not places:
             return hits
@@ -53,9 +53,9 @@ class ModelReranker:
             model = load_reranker(config.rerank, self._environment)
             scores = model.score(query.text, texts, config.rerank_seconds)
         except VaultError as error:
-            self.done = Reranked("", 0, str(error))
+            self.done = RerankInfo("", 0, str(error))
             return hits
-        self.done = Reranked(model.name, len(places))
+        self.done = RerankInfo(model.name, len(places))
         return _reorder(hits, places, scores)
 
 
@@ -125,7 +125,7 @@ def _open(kind: str, named: tuple[tuple[str, str], ...]) -> RerankModel:
     )
 
 
-class Reranked(NamedTuple):
+class RerankInfo(NamedTuple):
     """Which model put how many sections in order; `problem` says why none did, "" if one did."""
 
     model: str

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from vaultmem.core.packs.division import group_by_vault
 from vaultmem.core.search.query import (
     Hit,
+    MatchStrength,
     NoteFilter,
     RecallQuery,
-    Sureness,
+    describe_corrections,
+    describe_strength,
     group_hits,
     judge_hits,
     parse_query,
-    describe_corrections,
-    describe_strength,
 )
 from vaultmem.core.secrets.scan import find_secrets
 from vaultmem.core.text.display import format_names
@@ -24,14 +24,14 @@ from vaultmem.core.text.token_count import count_fitting, count_tokens
 from vaultmem.errors import VaultError
 from vaultmem.services.search.annotations import add_cautions, add_shown_lines
 from vaultmem.services.search.recall import (
+    describe_other_project,
     find_elsewhere,
     find_hits,
     find_other_project,
-    describe_other_project,
 )
-from vaultmem.services.search.rerank import Reranked
-from vaultmem.services.search.vault_set import ByMeaning, TellProgress, VaultSet, open_set
-from vaultmem.storage.query_log import Call, SignalStore, append, is_large
+from vaultmem.services.search.rerank import RerankInfo
+from vaultmem.services.search.vault_set import SemanticInfo, TellProgress, VaultSet, open_set
+from vaultmem.storage.query_log import LoggedQuery, SignalStore, append, is_large
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from vaultmem.core.search.query import Hit
 
 
-class Ask(NamedTuple):
+class Query(NamedTuple):
     """A question, and how it is asked; what is left out is as vaultmem.yaml has it.
 
     `limit` is how many notes at most, 0 for `results` of vaultmem.yaml; the best `offset` are
@@ -82,10 +82,10 @@ class QueryResult(NamedTuple):
     hits: list[Hit]
     has_more: bool
     replaced: dict[str, str]
-    meaning: ByMeaning | None
+    meaning: SemanticInfo | None
     words_alone: str
-    reranked: Reranked | None
-    sureness: Sureness
+    reranked: RerankInfo | None
+    sureness: MatchStrength
     elsewhere: str = ""
     too_large: tuple[str, ...] = ()
     other_project: str = ""
@@ -116,7 +116,7 @@ def fit_texts(budget: int) -> Show:
 
 def run_query(
     vaults: Vault | Iterable[Vault] | VaultSet,
-    asked: Ask,
+    asked: Query,
     show: Show = show_texts,
     progress: TellProgress | None = None,
 ) -> QueryResult:
@@ -135,7 +135,7 @@ def run_query(
 
 
 def _run(
-    vaults: VaultSet, asked: Ask, progress: TellProgress | None
+    vaults: VaultSet, asked: Query, progress: TellProgress | None
 ) -> tuple[VaultSet, QueryResult]:
     """Return the vaults as they were viewed, and the result before anything of it is shown."""
     seen = vaults.view(asked.at, asked.refs, progress)
@@ -159,7 +159,7 @@ def _run(
         reranked=reranked,
         sureness=sureness,
         elsewhere=find_elsewhere(seen, query, sureness) if asked.suggests else "",
-        too_large=() if hits and sureness is not Sureness.NONE else _list_too_large(seen),
+        too_large=() if hits and sureness is not MatchStrength.NONE else _list_too_large(seen),
         other_project=find_other_project(seen, query, sureness),
     )
     return seen, result
@@ -242,7 +242,7 @@ def _count(
 ) -> None:
     author = vault.author
     asked = "" if not vault.keeps_words or find_secrets(query) else query
-    call = Call(vault.now(), kind, asked, author.agent, author.session, sent, flat, found)
+    call = LoggedQuery(vault.now(), kind, asked, author.agent, author.session, sent, flat, found)
     sections = [(hit.record.path, hit.section.heading, hit.score) for hit in hits]
     size = append(vault.state_folder, call, sections)
     if is_large(size):

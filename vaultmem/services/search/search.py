@@ -20,8 +20,8 @@ from vaultmem.core.search.query import (
     Match,
     RecallQuery,
     Statistics,
-    select_rarest,
     point_at,
+    select_rarest,
 )
 from vaultmem.core.search.terms import FIELDS, mark_stop_word, split_words, stem_word
 from vaultmem.services.search.score import (

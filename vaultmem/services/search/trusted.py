@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from vaultmem.core.lifecycle import OWNER_KINDS, State
+from vaultmem.core.lifecycle import OWNER_KINDS, NoteState
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError
 from vaultmem.services.views.read_notes import resolve_address
@@ -176,7 +176,7 @@ _RULE = "only a person can trust a vault"
 
 def list_owned(vault: Vault) -> list[NoteRecord]:
     """Return the active policies, skills and preferences, which count once they are trusted."""
-    return vault.view.records(f"{_OWNED} AND d.state = '{State.ACTIVE.value}'")
+    return vault.view.records(f"{_OWNED} AND d.state = '{NoteState.ACTIVE.value}'")
 
 
 def trust_vault(vault: Vault, companions: Iterable[str] = ()) -> list[str]:

@@ -10,7 +10,7 @@ from vaultmem.config import Config
 from vaultmem.core.packs.division import group_by_vault
 from vaultmem.core.search.query import Hit, NoteKey, RecallQuery, Statistics, add_statistics
 from vaultmem.errors import VaultError
-from vaultmem.services.search.rerank import Reranked
+from vaultmem.services.search.rerank import RerankInfo
 from vaultmem.services.search.score import Depth, Scorer
 from vaultmem.services.search.search import SearchOfMany, count, score_words
 from vaultmem.services.views.resolve_names import choose_note_paths
@@ -27,7 +27,7 @@ _T = TypeVar("_T")
 TellProgress = Callable[[str], Callable[[int, int], None]]
 
 
-class ByMeaning(NamedTuple):
+class SemanticInfo(NamedTuple):
     """Which model scored, the share of the score by words, how many sections have vectors."""
 
     model: str
@@ -36,21 +36,21 @@ class ByMeaning(NamedTuple):
     sections: int
 
 
-class Models(NamedTuple):
+class ScoringModels(NamedTuple):
     """What scores a question besides its words; `problem` is why meaning could not be had."""
 
     dense: DenseScorer | DenseScorers | None = None
     problem: str = ""
     reranker: ModelReranker | None = None
 
-    def describe(self) -> tuple[ByMeaning | None, str, Reranked | None]:
+    def describe(self) -> tuple[SemanticInfo | None, str, RerankInfo | None]:
         """Return, after a question, what scored by meaning, why none did, and what reranked."""
         reranked = self.reranker.done if self.reranker else None
         dense = self.dense
         if dense is None or dense.problem:
             return None, dense.problem if dense else self.problem, reranked
         name = dense.meaning.embedder.name
-        meaning = ByMeaning(name, dense.weight, dense.embedded, dense.sections)
+        meaning = SemanticInfo(name, dense.weight, dense.embedded, dense.sections)
         none = "no section has a vector yet; run `vaultmem embed`"
         return meaning, "" if dense.embedded else none, reranked
 
@@ -148,7 +148,7 @@ class VaultSet:
 
     def open_models(
         self, semantic: bool | None, waits: bool, progress: TellProgress | None = None
-    ) -> Models:
+    ) -> ScoringModels:
         """Return the models that score a query besides its words."""
         return open_models([*self.vaults.values()], semantic, waits, progress)
 
@@ -237,11 +237,11 @@ def open_models(
     semantic: bool | None,
     waits: bool,
     progress: TellProgress | None = None,
-) -> Models:
+) -> ScoringModels:
     """Return what scores a question besides its words; a reranker only where somebody waits."""
     scorer, problem = open_scorer(vaults, semantic, waits, progress)
     if not waits or vaults[0].config.rerank == "off":
-        return Models(scorer, problem)
+        return ScoringModels(scorer, problem)
     from vaultmem.services.search.rerank import ModelReranker
 
-    return Models(scorer, problem, ModelReranker(vaults[0].config, vaults[0].environment))
+    return ScoringModels(scorer, problem, ModelReranker(vaults[0].config, vaults[0].environment))

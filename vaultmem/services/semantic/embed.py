@@ -11,10 +11,10 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.indexing.note_facts import STATES
-from vaultmem.core.lifecycle import State
+from vaultmem.core.lifecycle import NoteState
 from vaultmem.core.notes.record import NoteRecord, SectionRecord
 from vaultmem.errors import VaultError
-from vaultmem.services.semantic.meaning import Meaning, choose_model, open_meaning
+from vaultmem.services.semantic.meaning import EmbeddingIndex, choose_model, open_meaning
 from vaultmem.services.views.read_index import Progress
 from vaultmem.services.views.texts import read_sections
 from vaultmem.services.views.update_index import retries_after_rebuild
@@ -73,7 +73,7 @@ _MIN_GARBAGE = 1_000
 _REST = 60.0
 
 
-class Embedded(NamedTuple):
+class EmbedResult(NamedTuple):
     """Which model, how many of how many sections have vectors, and how many got theirs now."""
 
     model: str
@@ -83,7 +83,7 @@ class Embedded(NamedTuple):
     seconds: float
 
 
-def embed_pending(vault: Vault, seconds: float) -> Embedded | None:
+def embed_pending(vault: Vault, seconds: float) -> EmbedResult | None:
     """Embed what is missing for about so many seconds, if the vault's settings name a model.
 
     For whoever has time to spare, such as a watcher at rest: nothing is tried twice. Returns None
@@ -107,11 +107,11 @@ def embed_pending(vault: Vault, seconds: float) -> Embedded | None:
 @retries_after_rebuild
 def embed_sections(
     vault: Vault,
-    meaning: Meaning,
+    meaning: EmbeddingIndex,
     seconds: float | None = None,
     progress: Progress | None = None,
     patient: bool = True,
-) -> Embedded:
+) -> EmbedResult:
     """Embed the sections of the vault's view that have no vectors, within the time given.
 
     At least one batch is done; `patient` is as for `Embedder.embed`. The vault must be in sync.
@@ -124,7 +124,7 @@ def embed_sections(
     placed = meaning.place(vault, snapshot)
     state = (snapshot, placed.stored.version, vault.view.key())
     if meaning.finished is not None and meaning.finished[0] == state:
-        return Embedded(meaning.embedder.name, *meaning.finished[1], 0, 0.0)
+        return EmbedResult(meaning.embedder.name, *meaning.finished[1], 0, 0.0)
     wanted = _rows_in_view(vault, snapshot)
     missing = wanted & (placed.groups < 0)
     before, total = int((wanted & ~missing).sum()), int(wanted.sum())
@@ -143,10 +143,10 @@ def embed_sections(
     if embedded == total:
         meaning.finished = ((snapshot, placed.stored.version, state[2]), (embedded, total))
     spent = time.monotonic() - started
-    return Embedded(meaning.embedder.name, embedded, total, embedded - before, spent)
+    return EmbedResult(meaning.embedder.name, embedded, total, embedded - before, spent)
 
 
-def drop_garbage(vault: Vault, meaning: Meaning) -> int:
+def drop_garbage(vault: Vault, meaning: EmbeddingIndex) -> int:
     """Drop the vectors of documents that the vault no longer knows, once they are many.
 
     Returns how many were dropped.
@@ -159,7 +159,7 @@ def drop_garbage(vault: Vault, meaning: Meaning) -> int:
 
 def find_embeddable(snapshot: Snapshot) -> NDArray[np.bool_]:
     """Tell of each section whether a model may have it: what is quarantined is given to none."""
-    may: NDArray[np.bool_] = snapshot.column("state") != STATES.index(State.QUARANTINED)
+    may: NDArray[np.bool_] = snapshot.column("state") != STATES.index(NoteState.QUARANTINED)
     return may
 
 
@@ -232,7 +232,7 @@ class DenseScorer:
     """
 
     vault: Vault
-    meaning: Meaning
+    meaning: EmbeddingIndex
     problem: str = ""
     embedded: int = 0
     sections: int = 0
@@ -272,7 +272,7 @@ class DenseScorers:
         return self.each[0].weight
 
     @property
-    def meaning(self) -> Meaning:
+    def meaning(self) -> EmbeddingIndex:
         """The model, with the first vault's vectors."""
         return self.each[0].meaning
 

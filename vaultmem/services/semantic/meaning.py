@@ -42,7 +42,7 @@ class Placement(NamedTuple):
         return int(rows[alike[rows].argmax()])
 
 
-class Meaning:
+class EmbeddingIndex:
     """A model and a store, opened once and used for many questions."""
 
     def __init__(self, embedder: Embedder, store: VectorStore) -> None:
@@ -101,7 +101,7 @@ def choose_model(vault: Vault, named: str = "") -> str:
     return named or ("static" if configured == "off" else configured)
 
 
-def open_meaning(vault: Vault, kind: str) -> Meaning:
+def open_meaning(vault: Vault, kind: str) -> EmbeddingIndex:
     """Return a model by its name in vaultmem.yaml, and the vault's vectors; opened once.
 
     Raises:
@@ -119,9 +119,11 @@ def open_meaning(vault: Vault, kind: str) -> Meaning:
 
 
 @lru_cache(maxsize=8)
-def _open(state_folder: Path, kind: str, environment: tuple[tuple[str, str], ...]) -> Meaning:
+def _open(
+    state_folder: Path, kind: str, environment: tuple[tuple[str, str], ...]
+) -> EmbeddingIndex:
     embedder = load_embedder(kind, dict(environment))
-    return Meaning(embedder, VectorStore(state_folder / "vectors", embedder.name))
+    return EmbeddingIndex(embedder, VectorStore(state_folder / "vectors", embedder.name))
 
 
 def load_embedder(kind: str, environment: Mapping[str, str]) -> Embedder:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.notes.edit_properties import remove_property
 from vaultmem.core.sessions.session import (
-    Edge,
-    Relation,
     Session,
     SessionFacts,
+    SessionLink,
+    SessionRelation,
     Workspace,
     check_session_id,
     make_session_id,
@@ -38,14 +38,14 @@ from vaultmem.services.sessions.find_session import (
 )
 from vaultmem.services.sessions.identify import (
     TERMINAL_VARIABLE,
+    choose_session_id,
     find_place,
     find_workspace,
     identify_session,
     is_environments,
-    choose_session_id,
 )
 from vaultmem.services.sessions.windows import begin_window
-from vaultmem.services.views.open_view import find_branch, current_view, get_branch_name
+from vaultmem.services.views.open_view import current_view, find_branch, get_branch_name
 from vaultmem.services.views.resolve_names import names_in
 from vaultmem.services.views.update_index import sync_once, sync_vault
 from vaultmem.storage.lock import find_owner
@@ -54,9 +54,9 @@ from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
     from vaultmem.core.notes.note import Note
-    from vaultmem.services.sessions.close import Recovered
+    from vaultmem.services.sessions.close import RecoveryResult
 else:  # Much to import; who asks for hints while the program runs is told what it is made of.
-    Recovered = tuple
+    RecoveryResult = tuple
 
 
 class NewSession(NamedTuple):
@@ -75,7 +75,7 @@ class NewSession(NamedTuple):
     started: datetime | None = None
 
 
-class Begun(NamedTuple):
+class StartResult(NamedTuple):
     """A session that is open now; `restore` is the session whose restore was wanted, "" if none.
 
     `is_new` is False where it was open already. `recovered` are the sessions that had died.
@@ -84,14 +84,14 @@ class Begun(NamedTuple):
     session: Session
     is_new: bool
     restore: str = ""
-    recovered: tuple[Recovered, ...] = ()
+    recovered: tuple[RecoveryResult, ...] = ()
 
 
 def start_session(
     vault: Vault,
     new: NewSession | None = None,
     pick_up: bool = True,
-) -> Begun:
+) -> StartResult:
     """Begin a session: write its note, and make it this agent's session in the workspace.
 
     With `pick_up`, the last session of this agent and workspace whose restore is pending is
@@ -121,12 +121,12 @@ def start_session(
         edges = [*_list_edges(vault, new)]
         pending = _find_pending(vault, place) if pick_up and not new.forked_from else None
         if pending is not None and pending.id not in {edge.session for edge in edges}:
-            edges.insert(0, Edge(Relation.CONTINUES, pending.id))
+            edges.insert(0, SessionLink(SessionRelation.CONTINUES, pending.id))
         _create(vault, session, new, workspace, tuple(edges))
         if pending is not None:
             clear_pending(vault, pending.id, session)
         begun = read_session(vault, session_path(session))
-        return Begun(begun, True, pending.id if pending else "", recovered)
+        return StartResult(begun, True, pending.id if pending else "", recovered)
 
 
 def resume_session(
@@ -134,7 +134,7 @@ def resume_session(
     name: str = "",
     workspace: Path | None = None,
     pid: int | None = None,
-) -> Begun:
+) -> StartResult:
     """Take a session up again: it is open, in a new context window.
 
     Without a name it is the one that is meant here, else the one whose restore is pending, else
@@ -156,10 +156,10 @@ def resume_session(
 
         edit_session(vault, facts.id, change, closed_too=True)
         begun = begin_window(vault, facts.id)
-        return Begun(begun, not facts.is_open, facts.id, recovered)
+        return StartResult(begun, not facts.is_open, facts.id, recovered)
 
 
-def fork_session(vault: Vault, name: str, new: NewSession | None = None) -> Begun:
+def fork_session(vault: Vault, name: str, new: NewSession | None = None) -> StartResult:
     """Begin a session that goes its own way from another one, with that one's goal unless given.
 
     Raises:
@@ -176,7 +176,7 @@ def fork_session(vault: Vault, name: str, new: NewSession | None = None) -> Begu
     return start_session(vault, new, False)._replace(restore=source.id)
 
 
-def _recover(vault: Vault) -> tuple[Recovered, ...]:
+def _recover(vault: Vault) -> tuple[RecoveryResult, ...]:
     if not find_unsettled(vault):
         return ()  # As nearly always; what recovering takes is much to import.
     from vaultmem.services.sessions.close import recover_sessions
@@ -218,7 +218,7 @@ def _make_id(vault: Vault, new: NewSession) -> str:
 
 def _reuse_open(
     vault: Vault, session: str, workspace: Path, pid: int | None, may_reopen: bool
-) -> Begun:
+) -> StartResult:
     """Take a session whose note is there as begun, if it is open or may be opened again."""
     begun = read_session(vault, session_path(session))
     if not begun.facts.is_open:
@@ -229,20 +229,20 @@ def _reuse_open(
             "opens it again, and without its id another one begins"
         )
     _renew_session(vault, session, workspace, pid)
-    return Begun(begun, False)
+    return StartResult(begun, False)
 
 
-def _list_edges(vault: Vault, new: NewSession) -> list[Edge]:
+def _list_edges(vault: Vault, new: NewSession) -> list[SessionLink]:
     named = [
-        *((Relation.CONTINUES, each) for each in new.continues),
-        *((Relation.FORKED_FROM, each) for each in (new.forked_from,) if each),
-        *((Relation.RELATED, each) for each in new.related),
+        *((SessionRelation.CONTINUES, each) for each in new.continues),
+        *((SessionRelation.FORKED_FROM, each) for each in (new.forked_from,) if each),
+        *((SessionRelation.RELATED, each) for each in new.related),
     ]
-    return [Edge(relation, get_session(vault, name).facts.id) for relation, name in named]
+    return [SessionLink(relation, get_session(vault, name).facts.id) for relation, name in named]
 
 
 def _create(
-    vault: Vault, session: str, new: NewSession, workspace: Path, edges: tuple[Edge, ...]
+    vault: Vault, session: str, new: NewSession, workspace: Path, edges: tuple[SessionLink, ...]
 ) -> None:
     path = session_path(session)
     if fold_name(path) in names_in(current_view(vault), path.parent):

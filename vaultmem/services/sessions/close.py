@@ -12,7 +12,7 @@ from typing import NamedTuple
 from vaultmem.core.clients.auto_memory import choose_folder
 from vaultmem.core.notes.edit_properties import set_property
 from vaultmem.core.notes.note import Note, parse_note
-from vaultmem.core.sessions.session import Session, Status, session_path
+from vaultmem.core.sessions.session import Session, SessionStatus, session_path
 from vaultmem.core.sessions.session_note import (
     DETAILS,
     SUMMARY,
@@ -20,14 +20,14 @@ from vaultmem.core.sessions.session_note import (
     as_item,
     as_paragraphs,
 )
-from vaultmem.core.text.display import pluralize, one_line
+from vaultmem.core.text.display import one_line, pluralize
 from vaultmem.errors import PendingError, RefusedError, VaultError, wrapping_os_errors
 from vaultmem.services.changes.commit import UNCOMMITTED, CommitReport, commit_event
 from vaultmem.services.changes.ownership import PendingFiles, find_pending
 from vaultmem.services.changes.parts import Event, make_close, name_session
-from vaultmem.services.memory.remember import Proposed
+from vaultmem.services.memory.remember import PreferenceProposal
 from vaultmem.services.sessions.edit_session import (
-    Learned,
+    LearnResult,
     act_in,
     check_text,
     edit_as_event,
@@ -38,7 +38,7 @@ from vaultmem.services.sessions.edit_session import (
 )
 from vaultmem.services.sessions.find_session import find_home, find_unsettled, get_session
 from vaultmem.services.sessions.windows import read_tally, write_windows
-from vaultmem.services.views.open_view import find_branch, at_ref
+from vaultmem.services.views.open_view import at_ref, find_branch
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.storage.journal import Author
 from vaultmem.storage.lock import Process, find_process, is_gone
@@ -48,7 +48,7 @@ from vaultmem.vault import Vault
 _LOG = logging.getLogger("vaultmem.sessions")
 
 
-class Closed(NamedTuple):
+class CloseResult(NamedTuple):
     """A session that has ended, its commits, where what was learned stands, and what is proposed.
 
     `proposed` are the user's standing wishes that wait for the owner's word.
@@ -56,30 +56,30 @@ class Closed(NamedTuple):
 
     session: Session
     report: CommitReport
-    learned: tuple[Learned, ...] = ()
-    proposed: tuple[Proposed, ...] = ()
+    learned: tuple[LearnResult, ...] = ()
+    proposed: tuple[PreferenceProposal, ...] = ()
 
 
-def parse_end(text: str) -> Status:
+def parse_end(text: str) -> SessionStatus:
     """Return the status that a session can end with.
 
     Raises:
         RefusedError: it is none.
     """
-    ends = [status for status in Status if status is not Status.OPEN]
+    ends = [status for status in SessionStatus if status is not SessionStatus.OPEN]
     if text.strip().lower() not in ends:
         raise RefusedError(f'unknown end "{text}"; use {", ".join(ends)}')
-    return Status(text.strip().lower())
+    return SessionStatus(text.strip().lower())
 
 
 def close_session(
     vault: Vault,
     name: str,
-    status: Status = Status.OK,
+    status: SessionStatus = SessionStatus.OK,
     summary: str = "",
     learned: Sequence[str] = (),
     now: datetime | None = None,
-) -> Closed:
+) -> CloseResult:
     """End a session and commit what it wrote as `session-close`; the commit is its agent's.
 
     What was learned goes to MEMORY.md as far as that has room, else to notes. Interrupted, the
@@ -94,8 +94,8 @@ def close_session(
     with vault.lock():
         session = get_session(vault, name)
         facts = session.facts
-        done: tuple[Learned, ...] = ()
-        proposed: tuple[Proposed, ...] = ()
+        done: tuple[LearnResult, ...] = ()
+        proposed: tuple[PreferenceProposal, ...] = ()
         if facts.is_open:
             done = tuple(learn(vault, session, text) for text in learned)
             for path, title in find_unlinked(vault, session):
@@ -105,14 +105,14 @@ def close_session(
             session, report = _end(vault, session, status, summary, now or vault.local_time())
             if report.commit:  # On a branch that is not checked out, nothing waits for another.
                 ActiveSessions(vault.state_folder).drop(facts.id)
-                return Closed(session, report, done, proposed)
+                return CloseResult(session, report, done, proposed)
         elif facts.status != status:
             raise RefusedError(
                 f"{facts.id}: it has ended already ({facts.status}); "
                 f"`vaultmem session resume {facts.id}` opens it again"
             )
         report = commit_close(vault, session, summary)
-    return Closed(session, report, done, proposed)
+    return CloseResult(session, report, done, proposed)
 
 
 def close_of_process(vault: Vault, interrupted: bool = False) -> None:
@@ -210,7 +210,7 @@ def _replace_repeated(vault: Vault, session: Session) -> None:
 
 
 def _end(
-    vault: Vault, session: Session, status: Status, summary: str, now: datetime
+    vault: Vault, session: Session, status: SessionStatus, summary: str, now: datetime
 ) -> tuple[Session, CommitReport]:
     facts, author = session.facts, find_author(vault, session)
     tally = read_tally(vault, facts.id)
@@ -237,7 +237,7 @@ _FORGOTTEN = 30 * 86_400.0
 _NAMED = 10
 
 
-class Recovered(NamedTuple):
+class RecoveryResult(NamedTuple):
     """A session that had died, or whose close was interrupted; `left` are paths it left.
 
     `problem` says why its commit has to wait, "" if it was made or there is no git.
@@ -251,7 +251,7 @@ class Recovered(NamedTuple):
     problem: str = ""
 
 
-def recover_sessions(vault: Vault) -> list[Recovered]:
+def recover_sessions(vault: Vault) -> list[RecoveryResult]:
     """Mark sessions whose process is gone as interrupted, with what they left, and commit that.
 
     Each gets a commit of its own, `recover: GOAL`; a close that was interrupted is
@@ -296,7 +296,7 @@ def _recover_open(vault: Vault, home: Vault, name: str) -> None:
 
 def _recover(
     vault: Vault, record: ActiveSession, session: Session, pending: Callable[[], PendingFiles]
-) -> Recovered:
+) -> RecoveryResult:
     facts = session.facts
     author = find_author(vault, session)
     left = _find_left(vault, session, pending)
@@ -311,7 +311,7 @@ def _recover(
             note.text, DETAILS, as_item(f"{vault.local_time():%Y-%m-%d %H:%M} {told}")
         )
         text = write_windows(parse_note(note.path, text.encode("utf-8")), tally, begin=False)
-        text = set_property(text, "status", Status.INTERRUPTED.value)
+        text = set_property(text, "status", SessionStatus.INTERRUPTED.value)
         text = set_property(text, "ended", _last_seen(vault, record))
         return set_property(text, "pending_restore_at", vault.local_time())
 
@@ -322,13 +322,13 @@ def _recover(
     session, report = edit_as_event(vault, facts.id, change, format_event, True, agent)
     if report.commit:  # On a branch that is not checked out, this is the commit.
         ActiveSessions(vault.state_folder).mark_recovered(facts.id)
-        return Recovered(facts.id, facts.path, session.facts.status, left, report)
+        return RecoveryResult(facts.id, facts.path, session.facts.status, left, report)
     return _commit_recovery(vault, session, left, told)
 
 
 def _commit_recovery(
     vault: Vault, session: Session, left: tuple[str, ...], told: str = ""
-) -> Recovered:
+) -> RecoveryResult:
     """Commit what a session left; after that, nobody asks for its process any more."""
     facts, author = session.facts, find_author(vault, session)
     report, problem = CommitReport(), ""
@@ -339,7 +339,7 @@ def _commit_recovery(
         except (PendingError, RefusedError) as error:
             problem = str(error)
     ActiveSessions(vault.state_folder).mark_recovered(facts.id)
-    return Recovered(facts.id, facts.path, facts.status, left, report, problem)
+    return RecoveryResult(facts.id, facts.path, facts.status, left, report, problem)
 
 
 def _make_event(session: Session, author: Author, told: str) -> Event:
@@ -357,13 +357,13 @@ def _find_left(
     return find_own(pending(), session, find_author(vault, session))[1:]
 
 
-def _finish_close(vault: Vault, session: Session) -> Recovered:
+def _finish_close(vault: Vault, session: Session) -> RecoveryResult:
     facts = session.facts
     try:
         report, problem = commit_close(vault, session), ""
     except (PendingError, RefusedError) as error:
         report, problem = CommitReport(), str(error)
-    return Recovered(facts.id, facts.path, facts.status, report.paths, report, problem)
+    return RecoveryResult(facts.id, facts.path, facts.status, report.paths, report, problem)
 
 
 def _describe(left: tuple[str, ...], turns: int) -> str:

@@ -10,10 +10,10 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.curation.memory_file import MEMORY
-from vaultmem.core.lifecycle import Kind
+from vaultmem.core.lifecycle import NoteKind
 from vaultmem.core.notes.edit_properties import remove_property, set_property
 from vaultmem.core.notes.note import Note, parse_note
-from vaultmem.core.sessions.session import Session, Status
+from vaultmem.core.sessions.session import Session, SessionStatus
 from vaultmem.core.sessions.session_note import (
     DECISIONS,
     DETAILS,
@@ -44,10 +44,10 @@ from vaultmem.storage.session_table import ActiveSessions
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
-    from vaultmem.core.preferences import Standing
+    from vaultmem.core.preferences import PreferenceSentence
     from vaultmem.core.sessions.session import SessionFacts
     from vaultmem.services.memory.new_note import Memory
-    from vaultmem.services.memory.remember import Proposed, Remembered
+    from vaultmem.services.memory.remember import PreferenceProposal, RememberResult
 
 
 def act_in(vault: Vault, session: str, agent: str | None = None) -> Vault:
@@ -102,7 +102,7 @@ def edit_as_event(
         if note.problem:
             raise RefusedError(f"{path}: {note.problem}; fix it in an editor first")
         status = parse_session(note).facts.status
-        if status != Status.OPEN and not closed_too:
+        if status != SessionStatus.OPEN and not closed_too:
             record = active.find(path.stem)
             if record is None or not record.recovered:
                 raise RefusedError(
@@ -134,7 +134,7 @@ def edit_as_event(
 
 def reopen(text: str) -> str:
     """Return a session note's text as that of an open session."""
-    text = set_property(text, "status", Status.OPEN.value)
+    text = set_property(text, "status", SessionStatus.OPEN.value)
     return remove_property(text, "ended")
 
 
@@ -202,7 +202,7 @@ def _refresh_owner(vault: Vault, active: ActiveSessions, session: str) -> None:
 class RecordedDecision(NamedTuple):
     """A decision's note, and the session that links it."""
 
-    memory: Remembered
+    memory: RememberResult
     session: Session
 
 
@@ -223,7 +223,7 @@ def decide(vault: Vault, session: str, memory: Memory) -> RecordedDecision:
         edit_session(
             vault, path.stem, lambda note: note.text
         )  # Refuses before anything is written.
-        decided = remember(act_in(vault, path.stem), memory._replace(kind=Kind.DECISION))
+        decided = remember(act_in(vault, path.stem), memory._replace(kind=NoteKind.DECISION))
         title = choose_title(memory)  # The note may be an older one that says the same.
         return RecordedDecision(decided, link_decision(vault, path.stem, decided.path, title))
 
@@ -258,7 +258,7 @@ def find_unlinked(vault: Vault, session: Session) -> list[tuple[str, str]]:
 # Keep what a session learned: in MEMORY.md while that has room, else in a note of its own.
 
 
-class Learned(NamedTuple):
+class LearnResult(NamedTuple):
     """What was learned, and where it stands now; `in_memory` tells whether that is MEMORY.md."""
 
     text: str
@@ -275,7 +275,7 @@ def memory_budget(vault: Vault) -> int:
     return int(vault.config.budget * vault.config.pinned_share)
 
 
-def learn(vault: Vault, session: Session, text: str) -> Learned:
+def learn(vault: Vault, session: Session, text: str) -> LearnResult:
     """Add a line to MEMORY.md under "Learned", with a link to the session.
 
     Where MEMORY.md would grow beyond its budget, or its properties cannot be read, the text is
@@ -313,7 +313,7 @@ def learn(vault: Vault, session: Session, text: str) -> Learned:
             and reject_quarantined(current_view(vault), SimilarityQuery(line)) is None
         ):
             write(writer, plan)
-            return Learned(line, str(MEMORY), True)
+            return LearnResult(line, str(MEMORY), True)
     except (_FullError, RefusedError):
         pass
     from vaultmem.services.memory.new_note import Memory
@@ -321,13 +321,13 @@ def learn(vault: Vault, session: Session, text: str) -> Learned:
 
     project = session.facts.project or None
     made = remember(writer, Memory(text, cites=(session.facts.path,), project=project))
-    return Learned(line, made.path, False)
+    return LearnResult(line, made.path, False)
 
 
 # Propose what the user wished for in a session: the standing wishes in its transcript.
 
 
-def propose_preferences(writer: Vault, facts: SessionFacts) -> tuple[Proposed, ...]:
+def propose_preferences(writer: Vault, facts: SessionFacts) -> tuple[PreferenceProposal, ...]:
     """Propose the standing wishes in what the user said since this was last done.
 
     `writer` writes in the session, so its next commit has them. An agent's own turns, and what
@@ -339,7 +339,7 @@ def propose_preferences(writer: Vault, facts: SessionFacts) -> tuple[Proposed, .
     if tally.turns <= looked_at:
         return ()
     wishes = list(_find_spoken(writer, facts.id, looked_at))
-    proposed: tuple[Proposed, ...] = ()
+    proposed: tuple[PreferenceProposal, ...] = ()
     if wishes:
         try:
             proposed = _put(writer, wishes, facts.path)
@@ -349,17 +349,19 @@ def propose_preferences(writer: Vault, facts: SessionFacts) -> tuple[Proposed, .
     return proposed
 
 
-def _put(writer: Vault, wishes: list[Standing], source: str) -> tuple[Proposed, ...]:
+def _put(
+    writer: Vault, wishes: list[PreferenceSentence], source: str
+) -> tuple[PreferenceProposal, ...]:
     from vaultmem.services.memory.remember import propose_standing_preferences
 
-    def plan(change: Change) -> tuple[Proposed, ...]:
+    def plan(change: Change) -> tuple[PreferenceProposal, ...]:
         change.leave(Event("write", "", writer.author, intent="observe"))
         return propose_standing_preferences(change, wishes, source)
 
     return write(writer, plan).value
 
 
-def _find_spoken(vault: Vault, session: str, looked_at: int) -> Iterator[Standing]:
+def _find_spoken(vault: Vault, session: str, looked_at: int) -> Iterator[PreferenceSentence]:
     from vaultmem.core.preferences import SpeakerRole, find_standing
 
     found = open_transcripts(vault).read_back(session)

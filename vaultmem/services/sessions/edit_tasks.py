@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from vaultmem.core.lifecycle import HIDDEN_STATES, Kind
+from vaultmem.core.lifecycle import HIDDEN_STATES, NoteKind
 from vaultmem.core.notes.edit_properties import PropertyValue, format_note, get_title, set_property
 from vaultmem.core.notes.frontmatter import read_timestamp
 from vaultmem.core.notes.note import Note
@@ -23,7 +23,7 @@ from vaultmem.core.sessions.task import (
     parse_task,
     render_view,
 )
-from vaultmem.core.text.display import pluralize, one_line
+from vaultmem.core.text.display import one_line, pluralize
 from vaultmem.core.text.suggest import suggest_similar
 from vaultmem.core.text.timestamps import parse_timestamp
 from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError
@@ -55,7 +55,7 @@ def add_task(vault: Vault, title: str, next_step: str = "", text: str = "") -> T
     path = find_free_name(current_view(vault), PurePosixPath(FOLDER), make_name(title))
     session, project = vault.author.session, ensure_project(vault, vault.here)
     properties: dict[str, PropertyValue | None] = {
-        "kind": Kind.WORKING_CONTEXT.value,
+        "kind": NoteKind.WORKING_CONTEXT.value,
         "status": TaskStatus.OPEN.value,
         "next": " ".join(next_step.split()) or None,
         "created": vault.local_time(),

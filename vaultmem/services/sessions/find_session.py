@@ -14,10 +14,10 @@ from vaultmem.core.search.query import Hit, NoteFilter, parse_query
 from vaultmem.core.sessions.session import (
     FOLDER,
     ChainLink,
-    Relation,
     Session,
     SessionFacts,
-    Status,
+    SessionRelation,
+    SessionStatus,
     find_followers,
     plain_id,
     session_path,
@@ -29,7 +29,7 @@ from vaultmem.core.text.suggest import suggest_similar
 from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError
 from vaultmem.services.search.recall import recall
 from vaultmem.services.usage import list_machines
-from vaultmem.services.views.open_view import find_branch, at_ref, current_view, get_branch_name
+from vaultmem.services.views.open_view import at_ref, current_view, find_branch, get_branch_name
 from vaultmem.services.views.read_notes import read_note
 from vaultmem.services.views.texts import read_text
 from vaultmem.services.views.update_index import sync_vault
@@ -228,7 +228,7 @@ def _name(facts: SessionFacts, at: float, machine: str) -> SessionFacts:
 #: Sections that are looked at for each session that is wanted.
 _SECTIONS = 4
 
-_KNOWN_ENDS = frozenset(Status)
+_KNOWN_ENDS = frozenset(SessionStatus)
 
 
 class FoundSession(NamedTuple):
@@ -243,7 +243,7 @@ class SessionChain(NamedTuple):
 
     session: SessionFacts
     earlier: tuple[ChainLink, ...]
-    followers: tuple[tuple[Relation, SessionFacts], ...]
+    followers: tuple[tuple[SessionRelation, SessionFacts], ...]
 
 
 class SessionStats(NamedTuple):
@@ -273,7 +273,7 @@ def list_sessions(
     """
     wanted = status.strip().lower()
     if wanted and wanted not in _KNOWN_ENDS:
-        raise RefusedError(f'unknown status "{status}"; use {", ".join(Status)}')
+        raise RefusedError(f'unknown status "{status}"; use {", ".join(SessionStatus)}')
     found = [
         each
         for each in list_facts(vault)

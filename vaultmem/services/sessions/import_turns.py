@@ -24,7 +24,7 @@ from vaultmem.core.sessions.session import (
 from vaultmem.core.sessions.session_note import name_session, parse_session, render_told, write_told
 from vaultmem.core.sessions.turns import Turn, join_turns
 from vaultmem.core.text.blob import blob_id
-from vaultmem.core.text.display import pluralize, one_line
+from vaultmem.core.text.display import one_line, pluralize
 from vaultmem.core.transcripts.event import (
     EventKind,
     TranscriptEvent,

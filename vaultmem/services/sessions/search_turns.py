@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from itertools import dropwhile, islice
 from typing import NamedTuple
 
-from vaultmem.core.lifecycle import State
+from vaultmem.core.lifecycle import NoteState
 from vaultmem.core.packs.passages import choose_excerpt
 from vaultmem.core.search.terms import term_sequence
 from vaultmem.core.secrets.scan import SecretFinding
@@ -50,7 +50,7 @@ def search_turns(vault: Vault, wanted: TurnQuery, limit: int = 10) -> list[Numbe
         raise RefusedError("session search: nothing to look for; name words, --file or --command")
     index = _open_index(vault)
     index.update_all()
-    sessions = [each.id for each in list_facts(vault) if each.state != State.QUARANTINED]
+    sessions = [each.id for each in list_facts(vault) if each.state != NoteState.QUARANTINED]
     found = index.find(wanted, sessions, limit)
     masked = _mask(vault, [_turn_of(line) for _, _, line in found])
     terms = frozenset(term_sequence(wanted.words))

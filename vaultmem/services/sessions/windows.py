@@ -7,9 +7,15 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from vaultmem.core.notes.edit_properties import set_property
-from vaultmem.core.sessions.session import Session, Window, format_window
+from vaultmem.core.sessions.session import ContextWindow, Session, format_window
 from vaultmem.core.sessions.session_note import parse_session
-from vaultmem.core.sessions.turns import Tally, TranscriptLine, Turn, add_lines, join_turns
+from vaultmem.core.sessions.turns import (
+    TranscriptLine,
+    TranscriptPosition,
+    Turn,
+    add_lines,
+    join_turns,
+)
 from vaultmem.services.sessions.edit_session import edit_session
 from vaultmem.services.sessions.find_session import find_path, open_transcripts
 from vaultmem.services.sessions.search_turns import index_turns
@@ -28,7 +34,7 @@ _MAX_WINDOWS = 200
 _IGNORED = "/transcripts/"
 
 
-def add_turns(vault: Vault, session: str, turns: Iterable[Turn]) -> Tally:
+def add_turns(vault: Vault, session: str, turns: Iterable[Turn]) -> TranscriptPosition:
     """Add turns to a session's transcript, which is local and never committed.
 
     What looks like a credential is left out. Memory stays bounded however many there are; the
@@ -40,7 +46,7 @@ def add_turns(vault: Vault, session: str, turns: Iterable[Turn]) -> Tally:
     return append_turns(vault, find_path(vault, session).stem, turns)
 
 
-def append_turns(vault: Vault, session: str, turns: Iterable[Turn]) -> Tally:
+def append_turns(vault: Vault, session: str, turns: Iterable[Turn]) -> TranscriptPosition:
     """Add turns as `add_turns` does, to the transcript of a session that may have no note yet."""
     transcripts = open_transcripts(vault)
     listed = iter(turns)
@@ -62,7 +68,7 @@ def replace_turns(vault: Vault, session: str, turns: Iterable[Turn]) -> None:
     """Put turns in place of a session's transcript, all of them or none."""
 
     def make_lines() -> Iterator[TranscriptLine]:
-        tally = Tally()
+        tally = TranscriptPosition()
         for turn in turns:
             lines, tally = add_lines(turn, tally)
             yield from lines
@@ -100,12 +106,12 @@ def mark_restore(vault: Vault, session: str) -> Session:
     return edit_session(vault, session, change, closed_too=True)
 
 
-def read_tally(vault: Vault, session: str) -> Tally:
+def read_tally(vault: Vault, session: str) -> TranscriptPosition:
     """Return how many turns and tokens a session's transcript holds, and its digest."""
     return open_transcripts(vault).tally(session)
 
 
-def write_windows(note: Note, tally: Tally, begin: bool) -> str:
+def write_windows(note: Note, tally: TranscriptPosition, begin: bool) -> str:
     """Return a session note's text with its window ended at a tally; with `begin`, a new one.
 
     A window in which nothing was said goes on instead.
@@ -117,19 +123,19 @@ def write_windows(note: Note, tally: Tally, begin: bool) -> str:
         return note.text  # Somebody made something else of it.
     texts = [*prop.value] if prop and isinstance(prop.value, tuple) else []
     windows = parse_session(note).windows
-    last = max(windows, key=lambda window: window.number, default=Window(0, 0, 0))
+    last = max(windows, key=lambda window: window.number, default=ContextWindow(0, 0, 0))
     said = max((window.turns[1] for window in windows if window.turns), default=0)
     start, is_open = (last.start, True) if last.end is None else (last.end, False)
     if tally.tokens > start or (is_open and not begin):
         number = last.number if is_open else last.number + 1
         bounds = (said + 1, tally.turns) if tally.turns > said else None
         digest = tally.digest if bounds else ""
-        ended = Window(number, start, max(tally.tokens, start), bounds, digest)
+        ended = ContextWindow(number, start, max(tally.tokens, start), bounds, digest)
         open_text = format_window(last) if is_open else ""
         texts = [*(text for text in texts if text != open_text), format_window(ended)]
         last, start, is_open = ended, max(tally.tokens, start), False
     if begin and not is_open:
-        texts.append(format_window(Window(last.number + 1, start)))
+        texts.append(format_window(ContextWindow(last.number + 1, start)))
     return set_property(note.text, "windows", tuple(texts[-_MAX_WINDOWS:]))
 
 
@@ -137,7 +143,7 @@ def _read_turns_back(vault: Vault, session: str) -> Iterator[tuple[int, Turn]]:
     """Yield turns from the last one back."""
     held: list[TranscriptLine] = []
     for line in open_transcripts(vault).read_back(session):
-        if isinstance(line, Tally):
+        if isinstance(line, TranscriptPosition):
             break
         if held and line.number != held[0].number:
             yield from join_turns(reversed(held))

@@ -8,8 +8,8 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.clients.auto_memory import find_writer
-from vaultmem.core.lifecycle import OPEN_STATES, OWNER_KINDS, Kind, State
-from vaultmem.core.notes.agent_changes import Saying, confirm_note, has_room
+from vaultmem.core.lifecycle import OPEN_STATES, OWNER_KINDS, NoteKind, NoteState
+from vaultmem.core.notes.agent_changes import Attestation, confirm_note, has_room
 from vaultmem.core.similarity.canonical import states_same
 from vaultmem.core.similarity.compare import (
     MAX_TEXT,
@@ -55,8 +55,8 @@ class NewMemory(NamedTuple):
     text: str
     title: str
     context: str
-    kind: Kind
-    state: State
+    kind: NoteKind
+    state: NoteState
     is_state_given: bool
     tags: tuple[str, ...]
     cites: tuple[str, ...]
@@ -88,11 +88,11 @@ def find_known(vault: Vault, new: NewMemory) -> Known:
     """
     _fill_index(vault)
     similar = find_similar(vault, new.asked)
-    held = tuple(each for each in similar if each.note.state is State.QUARANTINED)
+    held = tuple(each for each in similar if each.note.state is NoteState.QUARANTINED)
     found = [
         each
         for each in similar
-        if each.note.state is not State.QUARANTINED and each.note.project in {"", new.project}
+        if each.note.state is not NoteState.QUARANTINED and each.note.project in {"", new.project}
     ]
     for each in found:
         if each.is_same and _may_take(vault, each.note, new):
@@ -109,7 +109,7 @@ def find_quarantined_match(
     notes that the index does not know as such.
     """
     _fill_index(vault)
-    records = vault.view.records(f"d.state = '{State.QUARANTINED.value}'")
+    records = vault.view.records(f"d.state = '{NoteState.QUARANTINED.value}'")
     if len(asked.text) > MAX_TEXT:  # The index is not asked for documents.
         return next(filter(None, (_read_copy(vault, each, asked) for each in records)), None)
     known = {record.document: record for record in records}
@@ -168,7 +168,9 @@ def absorb(vault: Vault, note: Note, new: NewMemory) -> str | None:
     author = vault.author
     said = (new.tags, new.cites, new.pinned, _find_wording(note, new))
     try:
-        return confirm_note(note, Saying(author.agent, author.session, vault.local_time(), *said))
+        return confirm_note(
+            note, Attestation(author.agent, author.session, vault.local_time(), *said)
+        )
     except RefusedError:  # Its properties cannot be edited by position.
         return None
 
@@ -226,14 +228,14 @@ def may_absorb(vault: Vault, note: Note, new: NewMemory) -> bool:
         return False
     if note.project not in {"", new.project}:
         return False
-    is_fact_of_decision = new.kind is Kind.SEMANTIC_FACT and note.kind is Kind.DECISION
+    is_fact_of_decision = new.kind is NoteKind.SEMANTIC_FACT and note.kind is NoteKind.DECISION
     if note.kind is not new.kind and not is_fact_of_decision:
         return False
     if str(note.path).startswith("primed/"):
         return False
     if note.kind in OWNER_KINDS and note.state is not new.state:
         return False  # Another state is another authority.
-    if new.is_state_given and new.state is State.ACTIVE and note.state is State.CANDIDATE:
+    if new.is_state_given and new.state is NoteState.ACTIVE and note.state is NoteState.CANDIDATE:
         return False
     if new.is_state_given and new.state not in OPEN_STATES:
         return False
@@ -257,13 +259,13 @@ def find_contradicted(near: Sequence[SimilarNote]) -> tuple[SimilarNote, ...]:
 
 
 def _without_words(similar: SimilarNote) -> SimilarNote:
-    if similar.note.state is not State.QUARANTINED:
+    if similar.note.state is not NoteState.QUARANTINED:
         return similar
     likeness = similar.likeness._replace(nearest="", differences=())
     return similar._replace(note=similar.note._replace(title=""), likeness=likeness)
 
 
-class Nearby(NamedTuple):
+class SimilarText(NamedTuple):
     """A note that is like a text: how much (0 to 1), what it says, and what it says differently."""
 
     path: str
@@ -277,7 +279,7 @@ class Nearby(NamedTuple):
     says_more: bool
 
 
-def describe_similar(found: Sequence[SimilarNote], text: str) -> tuple[Nearby, ...]:
+def describe_similar(found: Sequence[SimilarNote], text: str) -> tuple[SimilarText, ...]:
     """Return what is to be shown of each note, in the same order; of quarantined ones no word.
 
     Of those that a text contradicts, `says_more` tells that they say what it leaves open.
@@ -285,7 +287,7 @@ def describe_similar(found: Sequence[SimilarNote], text: str) -> tuple[Nearby, .
     contradicted = find_contradicted(found)
     found = [_without_words(each) for each in found]
     return tuple(
-        Nearby(
+        SimilarText(
             each.path,
             each.note.title,
             each.note.state.value,

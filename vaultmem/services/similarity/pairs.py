@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from vaultmem.core.curation.fidelity import Fidelity, read_fidelity
-from vaultmem.core.lifecycle import State
+from vaultmem.core.lifecycle import NoteState
 from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.similarity.compare import ABOUT_SAME, MAX_TEXT, Likeness
@@ -19,8 +19,8 @@ from vaultmem.services.similarity.similar import (
     Kept,
     SimilarityQuery,
     SimilarNote,
-    find_similar,
     cache_readings,
+    find_similar,
     says_same,
 )
 from vaultmem.services.similarity.value_updates import NoteUpdate, find_updates, list_updates
@@ -29,7 +29,7 @@ from vaultmem.storage.files import UnsafeFileError
 from vaultmem.storage.link_table import LinkStore
 from vaultmem.vault import Vault
 
-_STATES = (State.CANDIDATE, State.ACTIVE, State.STALE)
+_STATES = (NoteState.CANDIDATE, NoteState.ACTIVE, NoteState.STALE)
 _PASSED_OVER = ("sessions/", "primed/")
 
 #: Properties whose links name notes with which nothing is to be decided any more.

@@ -7,7 +7,7 @@ from functools import cache, lru_cache, partial
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from vaultmem.core.lifecycle import State
+from vaultmem.core.lifecycle import NoteState
 from vaultmem.core.notes.note import Note
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.notes.sections import Section
@@ -119,7 +119,7 @@ def find_similar(
         for record, ordinals in _choose_notes(vault, sections, asked.path, held)
         if (note := kept.find_note(record.path))
         and (similar := _compare_note(note, record, ordinals, asked, weigh, is_wanted))
-        and (similar.note.state is State.QUARANTINED or not _is_left_out(record, held))
+        and (similar.note.state is NoteState.QUARANTINED or not _is_left_out(record, held))
         and (similar.is_same or similar.likeness.similarity >= least)
     ]
     return sorted(found, key=_rank)
@@ -145,7 +145,7 @@ def says_same(note: Note, asked: SimilarityQuery) -> bool:
 
 def _rank(similar: SimilarNote) -> tuple[bool, bool, float, bool, int, str]:
     note = similar.note
-    tie = (note.state is not State.ACTIVE, len(note.body), similar.path)
+    tie = (note.state is not NoteState.ACTIVE, len(note.body), similar.path)
     return (not similar.is_same, *_better(similar.likeness), *tie)
 
 
@@ -170,7 +170,7 @@ def _choose_notes(
     chosen: dict[bool, list[NoteRecord]] = {False: [], True: []}
     for document in ordinals:
         record = records.get(document)
-        if record and record.path != own and (held or record.state != State.QUARANTINED):
+        if record and record.path != own and (held or record.state != NoteState.QUARANTINED):
             chosen[_is_left_out(record, held)].append(record)
     for record in (*chosen[False][:NOTES], *chosen[True][:NOTES]):
         yield record, ordinals[record.document]

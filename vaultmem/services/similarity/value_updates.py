@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from vaultmem.core.lifecycle import OPEN_STATES, Kind
+from vaultmem.core.lifecycle import OPEN_STATES, NoteKind
 from vaultmem.core.notes.note import Note
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.search.terms import term_sequence
@@ -213,4 +213,4 @@ def _holds_values(record: NoteRecord, note: Note) -> bool:
     if record.path in PINNED_FILES or record.path.startswith(_LEFT_OUT):
         return False
     is_whole = not (note.problem or note.encoding or note.pinned)
-    return note.state in OPEN_STATES and note.kind is not Kind.EPISODIC_TRACE and is_whole
+    return note.state in OPEN_STATES and note.kind is not NoteKind.EPISODIC_TRACE and is_whole

@@ -42,26 +42,26 @@ from vaultmem.services.syncing.sync_place import (
     LastSync,
     SyncTarget,
     count_waiting,
+    digest_address,
     find_place,
     find_tip,
-    store_record,
-    digest_address,
     read_record,
+    store_record,
 )
 from vaultmem.services.usage import (
     begin_anew,
     evidence_refspecs,
-    publish,
     import_usage,
+    publish,
 )
 from vaultmem.services.views.open_view import find_branch
 from vaultmem.storage.git.checkout import find_differences
 from vaultmem.storage.git.machine_refs import find_replaced
 from vaultmem.storage.git.remote import (
-    Fate,
     Fetched,
     Pushed,
-    Trouble,
+    PushOutcome,
+    RemoteError,
     add_remote,
     fetch,
     push,
@@ -322,23 +322,25 @@ class _Sync:
             self._check(history.git_folder, ref, theirs, tip)
         evidence = self._publish()
         done = self._push_refs(wanted | evidence)
-        if wanted and evidence and Fate.REFUSED in {fate for fate, _ in done.refs.values()}:
+        if wanted and evidence and PushOutcome.REFUSED in {fate for fate, _ in done.refs.values()}:
             # A host may refuse refs that it does not know, and with them all that was pushed.
             alone = self._push_refs(wanted)
             done = alone._replace(refs={**done.refs, **alone.refs})
         if done.trouble:  # It was there a moment ago.
-            is_away = done.trouble in {Trouble.OFFLINE, Trouble.MISSING}
+            is_away = done.trouble in {RemoteError.OFFLINE, RemoteError.MISSING}
             self._end(SyncOutcome.OFFLINE if is_away else SyncOutcome.REFUSED, done.told)
             return True
         self._learn_evidence(done)
-        fate, told = done.refs.get(ref, (Fate.REFUSED, "")) if wanted else (Fate.CURRENT, "")
-        if fate is Fate.REFUSED:
+        fate, told = (
+            done.refs.get(ref, (PushOutcome.REFUSED, "")) if wanted else (PushOutcome.CURRENT, "")
+        )
+        if fate is PushOutcome.REFUSED:
             self._end(SyncOutcome.REFUSED, told, self._rescue())
             return True
-        if fate is Fate.DONE:
+        if fate is PushOutcome.DONE:
             self._report.pushed = count_waiting(self._vault, place)
             history.git.run("update-ref", place.tracking, tip)
-        if fate is Fate.MOVED:
+        if fate is PushOutcome.MOVED:
             return False
         self._remove_decided(tip)
         return True
@@ -349,12 +351,12 @@ class _Sync:
         for each in list_decided(self._vault):
             if history.refs.is_ancestor(each.by, tip):
                 done = remove_branch(history, remote, each.name, each.commit)
-                fate, told = done.refs.get(f"refs/heads/{each.name}", (Fate.MOVED, ""))
-                if done.trouble or fate is Fate.REFUSED:
+                fate, told = done.refs.get(f"refs/heads/{each.name}", (PushOutcome.MOVED, ""))
+                if done.trouble or fate is PushOutcome.REFUSED:
                     self._report.kept += (f"{each.name}: {told or done.told}",)
                     continue
                 tracked = f"refs/remotes/{remote.name}/{each.name}"
-                if fate is Fate.DONE:
+                if fate is PushOutcome.DONE:
                     self._report.removed += (each.name,)
                     history.git.run("update-ref", "-d", tracked)
             history.git.run("update-ref", "-d", each.mark)
@@ -380,15 +382,17 @@ class _Sync:
         name, commit = self._evidence
         if not commit:
             return
-        fate = done.refs.get(name, (Fate.CURRENT, ""))[0]
-        if fate is Fate.MOVED:
+        fate = done.refs.get(name, (PushOutcome.CURRENT, ""))[0]
+        if fate is PushOutcome.MOVED:
             begin_anew(self._vault)
         else:
             others = {each for ref, (each, _) in done.refs.items() if ref != name}
-            is_refused = fate is Fate.REFUSED and Fate.REFUSED not in others
+            is_refused = fate is PushOutcome.REFUSED and PushOutcome.REFUSED not in others
             refused_at = self._vault.now() if is_refused else 0.0
             self.known = self.known._replace(evidence=commit, refused_at=refused_at)
-            if fate is Fate.DONE and (old := find_replaced(self._vault.history, name, commit)):
+            if fate is PushOutcome.DONE and (
+                old := find_replaced(self._vault.history, name, commit)
+            ):
                 self._push_refs({old: ""})  # If that fails, the newer one counts all the same.
         self._report.evidence = fate.value
 
@@ -412,7 +416,10 @@ class _Sync:
         fresh = f"{_RESCUED}{machine}/{self._place.branch}-{at}-{commit[:7]}"
         for ref in filter(None, (self.known.rescue, fresh)):
             done = self._push_refs({ref: commit})
-            if done.refs.get(ref, (Fate.REFUSED, ""))[0] in {Fate.DONE, Fate.CURRENT}:
+            if done.refs.get(ref, (PushOutcome.REFUSED, ""))[0] in {
+                PushOutcome.DONE,
+                PushOutcome.CURRENT,
+            }:
                 return ref
         return ""
 
@@ -506,23 +513,25 @@ def _reject_outside(vault: Vault, place: SyncTarget, ours: str, theirs: str) -> 
         )
 
 
-def _reject_unless_offline(place: SyncTarget, trouble: Trouble, told: str, is_known: bool) -> str:
+def _reject_unless_offline(
+    place: SyncTarget, trouble: RemoteError, told: str, is_known: bool
+) -> str:
     """Return why a remote could not be reached.
 
     Raises:
         VaultError: it was reached, and does not let us, or is none.
     """
     remote = place.remote
-    is_unplugged = trouble is Trouble.MISSING and remote.folder is not None and is_known
-    if trouble is Trouble.OFFLINE or is_unplugged:
+    is_unplugged = trouble is RemoteError.MISSING and remote.folder is not None and is_known
+    if trouble is RemoteError.OFFLINE or is_unplugged:
         return told
     where = remote.name if not place.is_new else remote.shown
-    if trouble is Trouble.SIGN_IN:
+    if trouble is RemoteError.SIGN_IN:
         raise VaultError(
             f"{where}: does not let this machine in ({told}); try `git ls-remote {remote.shown}` "
             "until git needs to ask for nothing (an ssh key in the agent, or a credential helper)"
         )
-    if trouble is Trouble.MISSING:
+    if trouble is RemoteError.MISSING:
         raise VaultError(
             f"{where}: no repository is at {remote.shown} ({told}); make an empty one there "
             "(`git init --bare FOLDER`, or on the server's page), or correct the address"

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from vaultmem.core.lifecycle import State
+from vaultmem.core.lifecycle import NoteState
 from vaultmem.errors import RefusedError
 from vaultmem.services.changes.commit import save_checkpoint
 from vaultmem.services.lifecycle.supersede import supersede_note
@@ -120,7 +120,7 @@ def _believe_wrongly(vault: Vault) -> None:
 
 
 def _propose(vault: Vault) -> None:
-    remember(vault, Memory("The crew's radio channel is 12.", state=State.CANDIDATE))
+    remember(vault, Memory("The crew's radio channel is 12.", state=NoteState.CANDIDATE))
     save_checkpoint(vault, "the crew's radio")
 
 

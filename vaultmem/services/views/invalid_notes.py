@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from vaultmem.core.lifecycle import (
     HIDDEN_STATES,
     OWNER_KINDS,
-    State,
+    NoteState,
     is_more_restricted,
     most_restricted,
 )
@@ -131,9 +131,9 @@ def _choose(vault: Vault, commit: str, note: Note, known: NoteRecord | None) -> 
             return _Counting(note, "")
         conflict = find_conflict(note.text)
     problem = note.problem or conflict
-    before = State(known.state) if known and known.state in HIDDEN_STATES else State.ACTIVE
-    said = map(State, read_state_lines(note.text, note.matter))
-    limit = most_restricted(State.ACTIVE, before, *said)
+    before = NoteState(known.state) if known and known.state in HIDDEN_STATES else NoteState.ACTIVE
+    said = map(NoteState, read_state_lines(note.text, note.matter))
+    limit = most_restricted(NoteState.ACTIVE, before, *said)
     earlier, data = _read_last(vault, commit, str(note.path), known)
     if earlier and _may_count(earlier, limit):
         return _Counting(earlier, f"{problem}{IN_DOUBT}{_EARLIER_COUNTS}", data)
@@ -144,7 +144,7 @@ def _choose(vault: Vault, commit: str, note: Note, known: NoteRecord | None) -> 
     return _Counting(note, f"{problem}{IN_DOUBT}{_AS_IT_IS}")
 
 
-def _may_count(earlier: Note, limit: State) -> bool:
+def _may_count(earlier: Note, limit: NoteState) -> bool:
     """Tell whether an earlier text may count: it is not let do more than is known by now."""
     if not is_more_restricted(limit, earlier.state):
         return True
@@ -171,7 +171,7 @@ def _read_last(
 def _list_texts(vault: Vault, commit: str, path: str, known: NoteRecord | None) -> Iterator[str]:
     """Yield git's names of a note's texts, the last first."""
     yield f"{commit}:{vault.history.prefix}{path}"
-    if known is None or known.state != State.UNREADABLE:
+    if known is None or known.state != NoteState.UNREADABLE:
         yield from _list_earlier(vault, commit, path)
 
 

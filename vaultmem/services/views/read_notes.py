@@ -191,7 +191,7 @@ def resolve_address(vault: Vault, address: str, by_title: bool = True) -> tuple[
         if unicodedata.normalize("NFC", f"/{each}").removesuffix(".md").casefold().endswith(wanted)
     ]
     if not found and by_title:
-        from vaultmem.services.views.resolve_names import find_titled, describe_unknown
+        from vaultmem.services.views.resolve_names import describe_unknown, find_titled
 
         if titled := find_titled(vault, address):
             found, heading = titled, ""

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
-from vaultmem.errors import FaultError, PendingError
+from vaultmem.errors import PendingError, SystemFailureError
 from vaultmem.storage.displaced_files import clear_leftover, find_leftovers
 from vaultmem.storage.git.commit_draft import REGULAR, Moves, TreeEntry
 from vaultmem.storage.journal import FileChanges
@@ -52,7 +52,7 @@ def close_operation(vault: Vault) -> None:
     While that cannot be done, these entries stay known, so that they do not count as the person's.
     """
     if vault.head() is not None:
-        with contextlib.suppress(OSError, FaultError, PendingError):
+        with contextlib.suppress(OSError, SystemFailureError, PendingError):
             vault.history.update_git_index()
     if vault.operations.read_staged():
         vault.operations.drop_files()

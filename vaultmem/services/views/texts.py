@@ -12,9 +12,9 @@ from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from vaultmem.core.lifecycle import State
+from vaultmem.core.lifecycle import NoteState
 from vaultmem.core.notes.canvas import decode_note
-from vaultmem.core.notes.comments import strip_hidden, has_hidden, hide_unseen
+from vaultmem.core.notes.comments import has_hidden, hide_unseen, strip_hidden
 from vaultmem.core.notes.record import NOTE_FIELDS, NoteRecord, SectionRecord
 from vaultmem.core.notes.sections import format_full_text
 from vaultmem.core.text.blob import blob_id
@@ -145,7 +145,7 @@ def read_full_note(vault: Vault, path: PurePosixPath, full_text: str) -> Note:
         whole = parse_note(path, read_full_bytes(vault, full_text))
     except UnreadableNoteError:
         whole = None
-    if whole is None or not whole.text or whole.state is State.QUARANTINED:
+    if whole is None or not whole.text or whole.state is NoteState.QUARANTINED:
         raise NoteNotFoundError(
             f"{path}: its full text is not here ({full_text}); a shallow clone may lack "
             "it: `git fetch --unshallow`"

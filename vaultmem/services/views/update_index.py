@@ -20,9 +20,9 @@ from vaultmem.core.clients.auto_memory import find_writer
 from vaultmem.core.notes.obsidian import DailyNotes, SetAside, find_set_aside
 from vaultmem.core.text.paths import TRANSCRIPTS, is_note_name
 from vaultmem.errors import (
-    BusyError,
     DamagedError,
-    FaultError,
+    LockTimeoutError,
+    SystemFailureError,
     VaultError,
     wrap_os_error,
     wrapping_os_errors,
@@ -78,7 +78,7 @@ _NO_STAT: Stat = (0, 0, 0, 0)
 _is_inside: ContextVar[bool] = ContextVar("is_inside", default=False)
 
 
-class SyncReport:
+class IndexReport:
     """What a sync did, by number of notes; `seconds` is wall time.
 
     With `is_racy`, a file had only just changed: it is looked at again next time.
@@ -92,7 +92,7 @@ class SyncReport:
     is_racy = False
 
 
-def sync_vault(vault: Vault, progress: Progress | None = None) -> SyncReport:
+def sync_vault(vault: Vault, progress: Progress | None = None) -> IndexReport:
     """Make the index equal to the folder; interrupted anywhere, the next call goes on.
 
     Nothing is written where nothing changed. Index or database that prove to be damaged meanwhile
@@ -104,9 +104,9 @@ def sync_vault(vault: Vault, progress: Progress | None = None) -> SyncReport:
     return _sync_vault(vault, progress)
 
 
-def update_index_nonblocking(vault: Vault, progress: Progress | None = None) -> SyncReport:
+def update_index_nonblocking(vault: Vault, progress: Progress | None = None) -> IndexReport:
     """Make the index equal to the folder as `sync_vault` does, if it can be done at once."""
-    return read_nonblocking(vault, lambda brief: sync_vault(brief, progress)) or SyncReport()
+    return read_nonblocking(vault, lambda brief: sync_vault(brief, progress)) or IndexReport()
 
 
 def sync_once(vault: Vault, progress: Progress | None = None) -> None:
@@ -126,12 +126,12 @@ def read_nonblocking(vault: Vault, sync: Callable[[Vault], _T]) -> _T | None:
     """
     try:
         return sync(replace(vault, patience=min(vault.patience, READER)))
-    except (OSError, FaultError) as error:  # A full disk can still be read.
+    except (OSError, SystemFailureError) as error:  # A full disk can still be read.
         if not _has_index(vault):
             raise
-        fault = error.fault if isinstance(error, FaultError) else wrap_os_error(error)
+        fault = error.fault if isinstance(error, SystemFailureError) else wrap_os_error(error)
         vault.notices.stale = f"without what was saved since the last look: {fault}"
-    except BusyError as error:
+    except LockTimeoutError as error:
         if not _has_index(vault):
             return _wait_for_index(vault, sync)
         vault.notices.stale = f"without what was saved since the last look: {error}"
@@ -146,8 +146,8 @@ def _has_index(vault: Vault) -> bool:
 def _wait_for_index(vault: Vault, sync: Callable[[Vault], _T]) -> _T:
     try:
         return sync(replace(vault, patience=WRITER))
-    except BusyError as error:
-        raise BusyError(f"there is no index yet, and {error}") from None
+    except LockTimeoutError as error:
+        raise LockTimeoutError(f"there is no index yet, and {error}") from None
 
 
 def retries_after_rebuild(read: _Read[_P, _T]) -> _Read[_P, _T]:
@@ -260,9 +260,9 @@ def read_note_rules(vault: Vault) -> NoteRules:
     return NoteRules(vault.config, find_set_aside(told), key)
 
 
-def _sync_vault(vault: Vault, progress: Progress | None) -> SyncReport:
+def _sync_vault(vault: Vault, progress: Progress | None) -> IndexReport:
     started = time.monotonic()
-    report = SyncReport()
+    report = IndexReport()
     recover(vault)
     rules = read_note_rules(vault)
     looked = time.time_ns()
@@ -357,7 +357,7 @@ def _update(
     looked: int,
     progress: Progress | None = None,
     has_index: bool = True,
-) -> SyncReport:
+) -> IndexReport:
     """Bring the manifest up to date, and the index unless it has to wait (`has_index` is False).
 
     The folder was `looked` at then, in ns since the epoch.
@@ -368,7 +368,7 @@ def _update(
     known = vault.manifest.files([*found.notes, *elsewhere])
     replaced = [known[path] for path in elsewhere if path in known]
     in_force = find_in_force(vault, (*found.notes, *elsewhere))
-    report = SyncReport()
+    report = IndexReport()
     if elsewhere:
         with vault.state.transaction():
             vault.manifest.drop_files(found.gone)
@@ -488,7 +488,7 @@ def _learn_commits(vault: Vault) -> None:
     if head is None or not head.commit:
         return
     history = vault.history
-    from vaultmem.services.views.attribution import record_attribution, carry_attribution
+    from vaultmem.services.views.attribution import carry_attribution, record_attribution
 
     carry_attribution(vault)
     if vault.journal.agents_paths():

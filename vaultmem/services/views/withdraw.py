@@ -20,8 +20,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
-from vaultmem.core.lifecycle import OWNER_KINDS, State
-from vaultmem.errors import FaultError, NoteNotFoundError, VaultError
+from vaultmem.core.lifecycle import OWNER_KINDS, NoteState
+from vaultmem.errors import NoteNotFoundError, SystemFailureError, VaultError
 from vaultmem.storage.journal import REMOVED
 from vaultmem.vault import Vault
 
@@ -113,7 +113,7 @@ def write_withdrawals(vault: Vault) -> None:
     do not count until then.
     """
     if due := list_due(vault):
-        with contextlib.suppress(FaultError):
+        with contextlib.suppress(SystemFailureError):
             vault.trust.withdraw(due, vault.now())
             vault.state.put(_DUE, "")
 
@@ -154,7 +154,7 @@ def _read(vault: Vault, paths: Iterable[str]) -> dict[str, NoteRecord | None]:
 
 
 def _is_in_force(kind: str, state: str) -> bool:
-    return kind in OWNER_KINDS and state == State.ACTIVE
+    return kind in OWNER_KINDS and state == NoteState.ACTIVE
 
 
 def _has_switched(vault: Vault) -> bool:
@@ -174,7 +174,7 @@ def _is_taken_back(vault: Vault, path: str) -> bool:
 def _restore(vault: Vault, text: Text) -> None:
     """Let a text count again that a person's command made active again."""
     if vault.trust.is_trusted() and text in vault.trust.withdrawn_here():
-        with contextlib.suppress(FaultError):  # It is active, and not trusted.
+        with contextlib.suppress(SystemFailureError):  # It is active, and not trusted.
             vault.trust.record(dict([text]))
 
 

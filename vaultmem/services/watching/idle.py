@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from vaultmem.core.lifecycle import State
+from vaultmem.core.lifecycle import NoteState
 from vaultmem.core.text.blob import blob_id
 from vaultmem.core.text.display import pluralize
 from vaultmem.core.text.paths import is_note_name
@@ -185,7 +185,7 @@ def _find_spoken(vault: Vault, examined: Examined) -> set[str]:
     edited = read_hand_edits(vault, fresh)
     silent = {path: each.note for path, each in edited.items() if not each.event}
     examined |= {path: note.blob for path, note in silent.items()}
-    seen = {path: note.state == State.CANDIDATE for path, note in silent.items()}
+    seen = {path: note.state == NoteState.CANDIDATE for path, note in silent.items()}
     with vault.state.transaction():
         vault.journal.put_candidates(seen, changed)
     return edited.keys() - silent.keys()
@@ -233,7 +233,7 @@ _UNASKED = ("never", "never")
 _UPKEEP = 900.0
 
 
-class Rest:
+class IdleTasks:
     """The work of a vault that can wait, done a little at a time."""
 
     def __init__(self, vault: Vault) -> None:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import vaultmem
 from vaultmem.core.text.json_values import as_json_object
-from vaultmem.errors import BusyError, VaultError
+from vaultmem.errors import LockTimeoutError, VaultError
 from vaultmem.services.views.read_index import Progress, is_index_stale
 from vaultmem.services.views.update_index import mark_in_sync, sync_vault
 from vaultmem.services.watching.sync_hints import sync_pending
@@ -30,7 +30,7 @@ from vaultmem.vault import Vault
 _PROBED = 1.0
 
 
-class Watching(NamedTuple):
+class WatcherInfo(NamedTuple):
     """The process that watches; `since` is seconds since the epoch.
 
     `address` is where it serves over HTTP, if it does. A `passing` one was started for its clients,
@@ -45,7 +45,7 @@ class Watching(NamedTuple):
 
 
 @contextlib.contextmanager
-def hold_watch(vault: Vault, address: str = "", passing: bool = False) -> Iterator[Watching]:
+def hold_watch(vault: Vault, address: str = "", passing: bool = False) -> Iterator[WatcherInfo]:
     """Be the vault's watcher for the time of a `with`; one that is passing makes room.
 
     Raises:
@@ -56,14 +56,14 @@ def hold_watch(vault: Vault, address: str = "", passing: bool = False) -> Iterat
         if not passing and (other := find_watcher(vault)) and other.passing:
             stop_watcher(vault)
         held.enter_context(hold_lock(vault.state_folder / "watch.lock", _PROBED))
-    except BusyError:
+    except LockTimeoutError:
         other = find_watcher(vault)
         who = f"process {other.pid}, since {_clock(other.since)}" if other else "another process"
         raise VaultError(
             f"{vault.root}: watched already by {who}; `vaultmem watch --stop` ends that"
         ) from None
     with held:
-        own = Watching(os.getpid(), vaultmem.__version__, vault.now(), address, passing)
+        own = WatcherInfo(os.getpid(), vaultmem.__version__, vault.now(), address, passing)
         file = vault.state_folder / "watch.json"
         write_atomically(file, json.dumps(as_json_object(own)).encode(), durable=False)
         try:
@@ -73,14 +73,14 @@ def hold_watch(vault: Vault, address: str = "", passing: bool = False) -> Iterat
                 file.unlink(missing_ok=True)
 
 
-def find_watcher(vault: Vault) -> Watching | None:
+def find_watcher(vault: Vault) -> WatcherInfo | None:
     """Return who watches the vault, None if nobody does."""
     if not is_held(vault.state_folder / "watch.lock"):
         return None
     for _ in range(20):  # It may hold the lock and not have written yet.
         try:
             told = json.loads((vault.state_folder / "watch.json").read_text(encoding="utf-8"))
-            return Watching(
+            return WatcherInfo(
                 int(told["pid"]),
                 str(told["version"]),
                 float(told["since"]),
@@ -92,7 +92,7 @@ def find_watcher(vault: Vault) -> Watching | None:
     return None
 
 
-def stop_watcher(vault: Vault, seconds: float = 15.0) -> Watching | None:
+def stop_watcher(vault: Vault, seconds: float = 15.0) -> WatcherInfo | None:
     """Ask the watcher to end and wait until it has; return who it was.
 
     Raises:
@@ -125,7 +125,7 @@ def catch_up(vault: Vault, progress: Progress | None = None) -> None:
         mark_in_sync(vault)
 
 
-def is_current(own: Watching, vault: Vault) -> bool:
+def is_current(own: WatcherInfo, vault: Vault) -> bool:
     """Tell whether this process still counts as the vault's watcher: state can be deleted."""
     try:
         told = json.loads((vault.state_folder / "watch.json").read_text(encoding="utf-8"))

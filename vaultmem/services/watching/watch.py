@@ -20,7 +20,7 @@ from vaultmem.config import CONFIG_NAME, read_config
 from vaultmem.errors import DamagedError, PendingError, VaultError, wrap_os_error
 from vaultmem.services.changes.commit import CommitReport
 from vaultmem.services.watching.generated_context import render_contexts
-from vaultmem.services.watching.idle import Examined, QuietEdits, Rest, commit_transitions
+from vaultmem.services.watching.idle import Examined, IdleTasks, QuietEdits, commit_transitions
 from vaultmem.services.watching.lease import PendingPaths
 from vaultmem.services.watching.sync_hints import sync_all, sync_changed
 from vaultmem.storage.lock import find_holders
@@ -45,14 +45,14 @@ _CALM = 5.0
 _HOUR = 3_600.0
 
 
-class Happened(NamedTuple):
+class WatchEvent(NamedTuple):
     """Something that a person may want to see: what, in which notes or commit, or why not."""
 
     what: str
     text: str
 
 
-Tell = Callable[[Happened], None]
+Tell = Callable[[WatchEvent], None]
 
 
 class WatchLoop:
@@ -83,7 +83,7 @@ class WatchLoop:
         self._problems: set[str] = set()
         self._told: set[str] = set()
         self._examined: Examined = {}
-        self._resting = Rest(vault)
+        self._resting = IdleTasks(vault)
         self._edits = QuietEdits(vault)
         self._edits_problem = ("", "")  # The last one, and the one that was reported.
         self._head = self._waits_for = ""
@@ -199,7 +199,7 @@ class WatchLoop:
         if self._waits_for and self._vault.history.obstacle():
             if self._waits_for not in self._told:  # Not at once: mostly git is done in a moment.
                 self._told.add(self._waits_for)
-                self._describe(Happened("problem", self._waits_for))
+                self._describe(WatchEvent("problem", self._waits_for))
             return False
         return bool(self._waits_for)
 
@@ -223,7 +223,7 @@ class WatchLoop:
         if polling := self._watcher.polling():
             self._problems.add(polling)
         for problem in sorted(self._problems - self._told):
-            self._describe(Happened("problem", problem))
+            self._describe(WatchEvent("problem", problem))
         self._told = self._problems | ({self._waits_for} & self._told)
 
     def _rest(self) -> None:
@@ -236,19 +236,19 @@ class WatchLoop:
         self._try(lambda: self._report_of("packed", self._resting.tidy()))
         self._sync()
         for problem in sorted(self._problems - self._told):
-            self._describe(Happened("problem", problem))
+            self._describe(WatchEvent("problem", problem))
         self._told |= self._problems
 
     def _report_of(self, what: str, text: str) -> None:
         if text:
-            self._describe(Happened(what, text))
+            self._describe(WatchEvent(what, text))
 
     def _sync(self) -> None:
         found = self._resting.syncs.poll()
         if found is not None and found.is_problem:
             self._problems.add(found.text)
         elif found is not None:
-            self._describe(Happened("synced", found.text))
+            self._describe(WatchEvent("synced", found.text))
 
     def _run_idle_tasks(self) -> None:
         for report in self._resting.run_idle_tasks():
@@ -256,7 +256,7 @@ class WatchLoop:
 
     def _report_commits(self, report: CommitReport) -> None:
         for commit, subject in report.commits:
-            self._describe(Happened("committed", f"{commit[:7]}  {subject}"))
+            self._describe(WatchEvent("committed", f"{commit[:7]}  {subject}"))
         if report.has_closed:
             self._resting.syncs.hurry()
 
@@ -281,7 +281,7 @@ class WatchLoop:
         if taken.is_full:
             self._last_full = started
         if text := str(taken):
-            self._describe(Happened("indexed", text))
+            self._describe(WatchEvent("indexed", text))
 
     def _read_settings(self) -> None:
         vault = replace(self._vault, config=read_config(self._vault.root))
@@ -299,7 +299,7 @@ class WatchLoop:
                     self._head = f"{head.branch} {commit}"
                 self._report_commits(report)
                 if not report.commits:
-                    self._describe(Happened("committed", "nothing, for there were no changes"))
+                    self._describe(WatchEvent("committed", "nothing, for there were no changes"))
         except PendingError as error:
             self._waits_for = str(error)
 
@@ -315,13 +315,13 @@ class WatchLoop:
             report = self._edits.commit(is_end)
             self._report_commits(report)
             for line in self._edits.format_skipped(report):
-                self._describe(Happened("problem", f"not committed: {line}"))
+                self._describe(WatchEvent("problem", f"not committed: {line}"))
         except (VaultError, OSError) as error:
             problem = str(wrap_os_error(error))
             is_passing = isinstance(error, PendingError) and not is_end
         before, told = self._edits_problem
         if problem not in {"", told} and (problem == before or not is_passing):
-            self._describe(Happened("problem", problem))
+            self._describe(WatchEvent("problem", problem))
             told = problem
         self._edits_problem = problem, told if problem else ""
 
@@ -336,12 +336,12 @@ class WatchLoop:
             if rendered.problem:
                 self._problems.add(f"{rendered.path}: {rendered.problem}")
             elif rendered.changed:
-                self._describe(Happened("rendered", rendered.path))
+                self._describe(WatchEvent("rendered", rendered.path))
                 self._last_rendered = time.monotonic() if self.is_watching else 0.0
 
     def _watch_again(self) -> None:
         """Watch anew, once the folder is there again."""
-        self._describe(Happened("problem", "watching broke off; beginning again"))
+        self._describe(WatchEvent("problem", "watching broke off; beginning again"))
         self._watcher.stop()
         while not self._vault.root.is_dir() and not self._stopped:
             time.sleep(_TICK)

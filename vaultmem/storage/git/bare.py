@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from vaultmem.errors import BusyError, FaultError, NoteNotFoundError, VaultError
+from vaultmem.errors import LockTimeoutError, NoteNotFoundError, SystemFailureError, VaultError
 from vaultmem.storage.git.head import read_head, read_refs
 from vaultmem.storage.git.remote import Remote, RemoteBranches, fetch
 from vaultmem.storage.git.vault_history import VaultHistory
@@ -90,14 +90,14 @@ class BareGit:
         if done.returncode not in fine:
             told = done.stderr.decode("utf-8", "replace").strip().splitlines()
             why = next(iter(told), f"status {done.returncode}")
-            raise FaultError(f"git {arguments[0]} failed: {why}")
+            raise SystemFailureError(f"git {arguments[0]} failed: {why}")
         return done.stdout
 
     def succeeds(self, *arguments: str) -> bool:
         """Run git, and tell whether it ended without a complaint."""
         try:
             self.run(*arguments)
-        except FaultError:
+        except SystemFailureError:
             return False
         return True
 
@@ -223,8 +223,10 @@ def _ask(environment: Mapping[str, str], *arguments: str) -> str:
     return done.stdout.decode("utf-8", "replace")
 
 
-def _too_long(arguments: tuple[str, ...]) -> BusyError:
-    return BusyError(f"git {arguments[0] if arguments else ''}: out of time".replace(" :", ":"))
+def _too_long(arguments: tuple[str, ...]) -> LockTimeoutError:
+    return LockTimeoutError(
+        f"git {arguments[0] if arguments else ''}: out of time".replace(" :", ":")
+    )
 
 
 # A clone that is a cache: it goes where its remote is, and nobody's words are in it alone.

@@ -81,7 +81,7 @@ _OPERATIONS = {
 _BEGUN = ("rebase-merge/orig-head", "rebase-apply/orig-head")
 
 
-class Head(NamedTuple):
+class GitHead(NamedTuple):
     """The branch that is checked out ("" if detached) and its commit ("" before the first)."""
 
     branch: str
@@ -112,19 +112,19 @@ def find_broken_git(root: Path) -> Path | None:
     return next((git for git in found if git.is_file() and not find_git_folder(git.parent)), None)
 
 
-def read_head(git: Path) -> Head | None:
+def read_head(git: Path) -> GitHead | None:
     """Return what HEAD says; None where it is stored in a way that only git can read."""
     try:
         text = (git / "HEAD").read_text(encoding="utf-8", errors="surrogateescape").strip()
     except OSError:
         return None
     if not text.startswith("ref: "):
-        return Head("", text)
+        return GitHead("", text)
     name = text.removeprefix("ref: ")
     if name == "refs/heads/.invalid":
         return None
     common = common_folder(git)
-    return Head(name.removeprefix("refs/heads/"), _read_ref(git, common, name))
+    return GitHead(name.removeprefix("refs/heads/"), _read_ref(git, common, name))
 
 
 def read_branch(git: Path, name: str) -> str:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.text.paths import is_conflict_copy
-from vaultmem.errors import FaultError, RefusedError, VaultError
+from vaultmem.errors import RefusedError, SystemFailureError, VaultError
 from vaultmem.storage.git.head import common_folder
 from vaultmem.storage.git.runner import find_complaint
 from vaultmem.storage.git.setup import is_own_driver
@@ -296,7 +296,7 @@ def write_bundle(history: VaultHistory) -> Iterator[bytes]:
         told = process.stderr.read().decode(errors="replace")
         status = process.proc.wait()
     if status:
-        raise FaultError(f"git bundle failed: {find_complaint(told, status)}")
+        raise SystemFailureError(f"git bundle failed: {find_complaint(told, status)}")
 
 
 def import_bundle(history: VaultHistory, file: Path | None, branch: str, commit: str) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from vaultmem.core.text.patterns import compile_later
-from vaultmem.errors import FaultError, NoteNotFoundError, VaultError
+from vaultmem.errors import NoteNotFoundError, SystemFailureError, VaultError
 from vaultmem.storage.git.commit_draft import TreeEntry
 
 if TYPE_CHECKING:
@@ -67,7 +67,9 @@ class ObjectReader:
                 found = [self._receive(pipe) for _ in chunk]
             except (BrokenPipeError, EOFError):
                 self.close()
-                raise FaultError("git cat-file ended early; run the command again") from None
+                raise SystemFailureError(
+                    "git cat-file ended early; run the command again"
+                ) from None
             yield from found
 
     def close(self) -> None:

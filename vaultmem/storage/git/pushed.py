@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import IO, NamedTuple
 
-from vaultmem.errors import FaultError
+from vaultmem.errors import SystemFailureError
 from vaultmem.storage.git.bare import BareGit
 from vaultmem.storage.git.commit_writer import CommitObject, MalformedCommitError, parse_commit
 
@@ -110,7 +110,7 @@ def _list_commits(
             if not commit:  # Stands before a merge's changes, and at the end.
                 continue
             if not _COMMIT.fullmatch(commit):
-                raise FaultError("git log shows what cannot be read")
+                raise SystemFailureError("git log shows what cannot be read")
             counter.add_commit()
             yield commit, tuple(_parse_changes(words, counter))
         _check_end(process.wait(), "log")
@@ -208,7 +208,7 @@ def _read_head(pipe: IO[bytes]) -> tuple[str, int] | None:
     """Read what git says of an object; None where there is none of that name."""
     line = pipe.readline()
     if not line:
-        raise FaultError("git cat-file ended early")
+        raise SystemFailureError("git cat-file ended early")
     fields = line.decode("utf-8", "replace").split()
     known = len(fields) == 3 and re.fullmatch("[0-9a-f]{40}", fields[0]) and fields[2].isdigit()
     return (fields[1], int(fields[2])) if known else None
@@ -269,7 +269,7 @@ class _Words:
         """
         word = self.next()
         if word is None:
-            raise FaultError("git ended early")
+            raise SystemFailureError("git ended early")
         return word
 
     def peek(self) -> str | None:

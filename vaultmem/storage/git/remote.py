@@ -133,7 +133,7 @@ _HEADS = "refs/heads/"
 _GRACE = 2.0
 
 
-class Trouble(StrEnum):
+class RemoteError(StrEnum):
     """Why a remote was not talked with."""
 
     OFFLINE = "offline"
@@ -142,7 +142,7 @@ class Trouble(StrEnum):
     FAILED = "failed"
 
 
-class Fate(StrEnum):
+class PushOutcome(StrEnum):
     """What came of a ref that was pushed; one has `moved` to what is not known here."""
 
     DONE = "done"
@@ -159,7 +159,7 @@ class Fetched(NamedTuple):
     """
 
     refs: Mapping[str, str] = MappingProxyType({})
-    trouble: Trouble | None = None
+    trouble: RemoteError | None = None
     told: str = ""
     is_absent: bool = False
     token_ends: float = 0.0
@@ -170,15 +170,15 @@ class RemoteBranches(NamedTuple):
 
     branches: Mapping[str, str] = MappingProxyType({})
     head: str = ""
-    trouble: Trouble | None = None
+    trouble: RemoteError | None = None
     told: str = ""
 
 
 class Pushed(NamedTuple):
     """What a push did with each ref of the remote, and why not; else why all of it failed."""
 
-    refs: Mapping[str, tuple[Fate, str]] = MappingProxyType({})
-    trouble: Trouble | None = None
+    refs: Mapping[str, tuple[PushOutcome, str]] = MappingProxyType({})
+    trouble: RemoteError | None = None
     told: str = ""
 
 
@@ -346,13 +346,16 @@ def _read(data: bytes) -> str:
 #: What git or its helpers say, by what it means; the first that fits counts.
 _MEANINGS = (
     (
-        Trouble.SIGN_IN,
+        RemoteError.SIGN_IN,
         r"Permission denied|Authentication failed|could not read (?:Username|Password)|"
         r"terminal prompts disabled|Host key verification failed|error: 40[13]|Access denied",
     ),
-    (Trouble.MISSING, r"does not appear to be a git repository|epository .*not found|error: 404"),
     (
-        Trouble.OFFLINE,
+        RemoteError.MISSING,
+        r"does not appear to be a git repository|epository .*not found|error: 404",
+    ),
+    (
+        RemoteError.OFFLINE,
         r"(?i)could not resolve|name resolution|connection (?:refused|reset|closed|timed out)|"
         r"unreachable|no route to host|(?:failed|could ?n[o']t|unable) to connect|timed out|"
         r"hung up|early EOF|too slow|empty reply|disconnect|RPC failed|error: (?:429|5\d\d)|"
@@ -361,13 +364,13 @@ _MEANINGS = (
 )
 
 
-def _explain(err: str, code: int) -> tuple[Trouble, str]:
+def _explain(err: str, code: int) -> tuple[RemoteError, str]:
     """Return what kept git from talking with a remote, and the line that says it."""
     for trouble, pattern in _MEANINGS:
         for line in err.splitlines():
             if re.search(pattern, line):
                 return trouble, line.strip().removeprefix("fatal: ")
-    return Trouble.FAILED, find_complaint(err, code)
+    return RemoteError.FAILED, find_complaint(err, code)
 
 
 _ROW = re.compile(r"(?m)^([ +*=!-])\t[^\t\n]*?:([^\t\n:]+)\t(.*)$")
@@ -380,14 +383,14 @@ _MOVED = re.compile(
 )
 
 
-def _parse_fates(out: str, err: str) -> Iterator[tuple[str, tuple[Fate, str]]]:
+def _parse_fates(out: str, err: str) -> Iterator[tuple[str, tuple[PushOutcome, str]]]:
     """Yield each ref of the remote and what came of it, with the words of whoever refused it."""
     said = [line.removeprefix("remote:").strip() for line in err.splitlines() if "remote:" in line]
     for flag, ref, summary in _ROW.findall(out):
         if flag != "!":
-            yield ref, (Fate.CURRENT if flag == "=" else Fate.DONE, "")
+            yield ref, (PushOutcome.CURRENT if flag == "=" else PushOutcome.DONE, "")
         elif _MOVED.search(summary):
-            yield ref, (Fate.MOVED, summary)
+            yield ref, (PushOutcome.MOVED, summary)
         else:
             why = summary.partition("(")[2].removesuffix(")") or summary
-            yield ref, (Fate.REFUSED, ": ".join(filter(None, [why, " ".join(said[:5])])))
+            yield ref, (PushOutcome.REFUSED, ": ".join(filter(None, [why, " ".join(said[:5])])))

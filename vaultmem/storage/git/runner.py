@@ -20,7 +20,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from vaultmem.core.text.patterns import compile_later
-from vaultmem.errors import FaultError, PendingError, VaultError
+from vaultmem.errors import PendingError, SystemFailureError, VaultError
 from vaultmem.storage.git.git_locks import (
     GitLocation,
     describe_lock,
@@ -101,7 +101,7 @@ class GitRunner:
             locked = _LOCKED.search(os.fsdecode(err))
             if locked is None:
                 told = find_complaint(err.decode(errors="replace"), process.returncode)
-                raise FaultError(f"git {name} failed: {told}")
+                raise SystemFailureError(f"git {name} failed: {told}")
             lock = Path(locked[1] or f"{locked[2]}.lock")
             if not free_lock(lock, self.place):
                 break
@@ -159,7 +159,7 @@ def make_repository(root: Path) -> None:
     """
     (root / ".git" / "config.lock").unlink(missing_ok=True)
     if told := _try(root, "init", "-q", "-b", "main", "--template=", "."):
-        raise FaultError(f"git init failed: {told}")
+        raise SystemFailureError(f"git init failed: {told}")
     (root / ".git" / "info").mkdir(exist_ok=True)
 
 

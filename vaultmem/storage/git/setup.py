@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from vaultmem.errors import FaultError, MergeConflictError, VaultError
+from vaultmem.errors import MergeConflictError, SystemFailureError, VaultError
 from vaultmem.storage.atomic import sync_folder, write_atomically
 from vaultmem.storage.git.head import common_folder
 from vaultmem.storage.git.vault_history import VaultHistory
@@ -73,7 +73,7 @@ def change_kept_out(git_folder: Path, added: Iterable[str], dropped: Iterable[st
         file.parent.mkdir(exist_ok=True)
         write_atomically(file, whole.encode("utf-8", "surrogateescape"), mode=0o644)
     except OSError as error:
-        raise FaultError(f"{file}: could not be written: {error.strerror}") from error
+        raise SystemFailureError(f"{file}: could not be written: {error.strerror}") from error
 
 
 def _split_excludes(file: Path) -> tuple[str, str, str]:
@@ -176,5 +176,5 @@ def add_lines(file: Path, lines: Sequence[str]) -> list[str]:
                 os.fsync(out.fileno())
             sync_folder(file.parent)
     except OSError as error:
-        raise FaultError(f"{file}: could not be written: {error.strerror}") from error
+        raise SystemFailureError(f"{file}: could not be written: {error.strerror}") from error
     return added

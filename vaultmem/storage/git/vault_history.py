@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from vaultmem.core.text.display import escape_bytes
-from vaultmem.errors import FaultError, VaultError
+from vaultmem.errors import SystemFailureError, VaultError
 from vaultmem.storage.git.commit_draft import (
     REGULAR,
     CommitDraft,
@@ -26,11 +26,11 @@ from vaultmem.storage.git.commit_draft import (
 from vaultmem.storage.git.commit_writer import CommitChain, CommitWriter
 from vaultmem.storage.git.git_locks import describe_lock, free_lock
 from vaultmem.storage.git.head import (
-    Head,
+    GitHead,
     common_folder,
     find_broken_git,
-    find_git_folder,
     find_commit_blocker,
+    find_git_folder,
     find_pull,
     read_head,
     read_unmerged,
@@ -40,10 +40,10 @@ from vaultmem.storage.git.person_index import PersonIndex, StagedEntries
 from vaultmem.storage.git.refs import Refs
 from vaultmem.storage.git.repository import (
     Person,
+    check_not_bare,
     check_repository,
     find_checkout,
     find_person,
-    check_not_bare,
 )
 from vaultmem.storage.git.runner import GitRunner, make_repository, read_time
 
@@ -86,13 +86,13 @@ class VaultHistory:
         other.environment = environment
         return other
 
-    def head(self) -> Head:
+    def head(self) -> GitHead:
         """Return the checked-out branch and commit."""
         head = read_head(self.git_folder)
         if head is not None:
             return head
         branch = self.git.run("symbolic-ref", "--short", "-q", "HEAD", check=False)
-        return Head(branch, self.git.run("rev-parse", "-q", "--verify", "HEAD", check=False))
+        return GitHead(branch, self.git.run("rev-parse", "-q", "--verify", "HEAD", check=False))
 
     def close(self) -> None:
         """End git's process, if one is running."""
@@ -253,7 +253,7 @@ class VaultHistory:
             return list(chain.commits)
 
         for _ in range(_ATTEMPTS):
-            with contextlib.suppress(FaultError):
+            with contextlib.suppress(SystemFailureError):
                 return write()
         return write()
 

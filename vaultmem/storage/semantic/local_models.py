@@ -18,13 +18,13 @@ from vaultmem.errors import VaultError
 from vaultmem.storage.semantic.embedder import (
     MissingModelError,
     ServiceError,
-    sanitize_texts,
     find_shipped,
     import_tokenizers,
     post_json,
+    sanitize_texts,
     scale_rows,
 )
-from vaultmem.storage.user_files import how_to_install, describe_missing
+from vaultmem.storage.user_files import describe_missing, how_to_install
 
 if TYPE_CHECKING:
     import numpy as np

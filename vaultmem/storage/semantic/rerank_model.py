@@ -14,8 +14,8 @@ from vaultmem.storage.semantic.embedder import (
     Endpoint,
     MissingModelError,
     ServiceError,
-    sanitize_texts,
     post_json,
+    sanitize_texts,
 )
 from vaultmem.storage.semantic.local_models import OnnxModel, find_in_folder
 

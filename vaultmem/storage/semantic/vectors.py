@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from vaultmem.errors import FaultError
+from vaultmem.errors import SystemFailureError
 from vaultmem.storage.atomic import write_atomically
 from vaultmem.storage.lock import hold_lock
 
@@ -89,7 +89,7 @@ class VectorStore:
                 if new.any():
                     self._append(len(stored.keys), names[new], vectors[new])
         except OSError as error:
-            raise FaultError(
+            raise SystemFailureError(
                 f"{self._folder}: vectors were not written ({error.strerror})"
             ) from error
         return self.read()

@@ -13,7 +13,7 @@ from typing import Any
 from starlette.exceptions import HTTPException
 
 from vaultmem.core.curation.proposal import ORDER, format_action
-from vaultmem.errors import ChangedError, NoteNotFoundError
+from vaultmem.errors import NoteNotFoundError, VersionMismatchError
 from vaultmem.operations.declaration import Given, Moment, Operation, Tag
 from vaultmem.operations.history_views import HISTORY_VIEWS
 from vaultmem.operations.links import BACKLINKS, BROKEN, LINKS, ORPHANS
@@ -255,7 +255,7 @@ def expect(operation: Operation, given: Given, wanted: frozenset[str], vault: Va
     if _ANY in wanted:
         return vault
     if blob not in wanted:
-        raise ChangedError(f"{path}: not the version of If-Match any more; read it again")
+        raise VersionMismatchError(f"{path}: not the version of If-Match any more; read it again")
     return replace(vault, expected={str(path): wanted})
 
 

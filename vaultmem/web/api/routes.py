@@ -21,7 +21,7 @@ from starlette.routing import Route, Router
 import vaultmem
 from vaultmem.core.text.display import escape_bytes
 from vaultmem.core.text.json_values import as_plain
-from vaultmem.errors import ChangedError, RefusedError, VaultError
+from vaultmem.errors import RefusedError, VaultError, VersionMismatchError
 from vaultmem.operations.declaration import BASE, Front, Given, Moment, Operation, Tag
 from vaultmem.operations.finding import FINDING
 from vaultmem.operations.notes import note_data
@@ -344,7 +344,7 @@ async def _write(
     wanted = read_wanted(request.headers.getlist("if-match"))
     try:
         done = await workers.write(partial(_change, operation, given, wanted), caller)
-    except ChangedError as error:
+    except VersionMismatchError as error:
         now = await workers.read(partial(_read_now, given), caller._replace(operation=""))
         refusal = reject_failure(request, error, current=now)
         if now:

@@ -34,15 +34,15 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message
 
 import vaultmem
-from vaultmem.core.lifecycle import State
+from vaultmem.core.lifecycle import NoteState
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.errors import RefusedError, VaultError
 from vaultmem.services.history.blame import BlamedLine, Trace
 from vaultmem.services.history.explain import (
     CommitChange,
     Story,
-    group_changes,
     describe_stories,
+    group_changes,
     walk_history,
 )
 from vaultmem.services.sessions.find_session import list_sessions
@@ -52,7 +52,7 @@ from vaultmem.storage.git.log import Commit
 from vaultmem.storage.lock import find_process
 from vaultmem.vault import Vault
 from vaultmem.web.export.export_terms import make_terms
-from vaultmem.web.page_requests import Frame, frame_vault
+from vaultmem.web.page_requests import PageFrame, frame_vault
 from vaultmem.web.pages.note_page import LAST_COMMITS, PAGE, read_picture
 from vaultmem.web.rendering import FILES, FileLinks, Site, Visitor, render_page
 from vaultmem.web.web_app import STATIC, create_pages, load_all
@@ -79,7 +79,7 @@ _NOTHING: Mapping[str, str] = MappingProxyType({})
 ListName = tuple[str, str]
 
 
-class Exported(NamedTuple):
+class ExportResult(NamedTuple):
     """What was exported and where to, and how long it took (seconds).
 
     `left_out` are the notes that are quarantined, `pages` all pages besides the notes'.
@@ -109,7 +109,7 @@ class CommitDay(NamedTuple):
     commits: list[ExportedCommit]
 
 
-def export_html(vault: Vault, folder: Path, progress: Callable[[int, int], None]) -> Exported:
+def export_html(vault: Vault, folder: Path, progress: Callable[[int, int], None]) -> ExportResult:
     """Write what the vault shows, which must be in sync, as pages into a folder.
 
     It is empty, or an earlier export, whose place the new one takes at the end.
@@ -120,7 +120,7 @@ def export_html(vault: Vault, folder: Path, progress: Callable[[int, int], None]
     begun = time.monotonic()
     folder = folder.resolve()
     check_folder(folder, vault.root.resolve())
-    shown = replace(vault, view=vault.view.leave_out(State.QUARANTINED))
+    shown = replace(vault, view=vault.view.leave_out(NoteState.QUARANTINED))
     with prepare_folder(folder) as fresh:
         writer = _SiteWriter(shown, fresh)
         pages = writer.write(progress)
@@ -131,7 +131,7 @@ def export_html(vault: Vault, folder: Path, progress: Callable[[int, int], None]
     left_out = len(vault.view.documents()) - many
     seconds = round(time.monotonic() - begun, 2)
     commit = writer.commit or writer.frame.commit
-    return Exported(os.fspath(folder), many, left_out, pictures, pages, commit, seconds)
+    return ExportResult(os.fspath(folder), many, left_out, pictures, pages, commit, seconds)
 
 
 class _SiteWriter:
@@ -260,7 +260,7 @@ class _SiteWriter:
 class _OneVault(Workers):
     """Answers the app from a vault that stays as it is, in the thread that asks."""
 
-    def __init__(self, vault: Vault, frame: Frame) -> None:
+    def __init__(self, vault: Vault, frame: PageFrame) -> None:
         super().__init__(vault.root)
         self._vault = vault
         self._frame = frame

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from vaultmem.core.notes.changes import diff_text
-from vaultmem.core.packs.pack_text import PackAccount
+from vaultmem.core.packs.pack_text import PackUsage
 from vaultmem.core.text.line_diff import Passage, mark_diff
 from vaultmem.errors import VaultError
 from vaultmem.services.packs.build import AskPack
@@ -33,7 +33,7 @@ class ComparedPack(NamedTuple):
     name: str
     at: str
     pieces: list[PackPiece]
-    account: PackAccount | None
+    account: PackUsage | None
     problem: str = ""
 
 

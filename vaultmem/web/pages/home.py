@@ -68,7 +68,7 @@ class Home(NamedTuple):
 def collect_home(vault: Vault) -> Home:
     """Return what changed last and by whom, what was not found, and what is pinned."""
     from vaultmem.services.health.economics import list_failed
-    from vaultmem.services.history.commits import CommitFilter, resolve_view_commit, list_commits
+    from vaultmem.services.history.commits import CommitFilter, list_commits, resolve_view_commit
 
     notes = vault.view.keep("home", lambda: _sum_up_all(vault.view))
     has_git = vault.head() is not None

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from starlette.requests import Request
 from starlette.responses import Response
 
-from vaultmem.core.lifecycle import State
+from vaultmem.core.lifecycle import NoteState
 from vaultmem.core.notes.note import Note
 from vaultmem.core.notes.record import NoteRecord, has_tag
 from vaultmem.core.text.paths import parse_note_path
@@ -21,7 +21,7 @@ from vaultmem.services.history.blame import BlamedLine, Trace
 from vaultmem.services.packs.receipts import ShownSections
 from vaultmem.vault import Vault
 from vaultmem.web.markdown.html import Rendered, render_note
-from vaultmem.web.page_requests import Frame, answers, read, read_page, read_path
+from vaultmem.web.page_requests import PageFrame, answers, read, read_page, read_path
 from vaultmem.web.rendering import FILES, PICTURES, build_link_context, render_page
 
 #: Versions in the list beside a note, and packs and recalls that showed it.
@@ -51,7 +51,7 @@ class LineAuthor(NamedTuple):
     line: BlamedLine
 
 
-class Rail(NamedTuple):
+class NoteSidebar(NamedTuple):
     """What stands beside a note: its history, who links to it, and what showed it to whom.
 
     `problem` says why its history cannot be told.
@@ -73,7 +73,7 @@ def collect_note(path: str, at: str, vault: Vault) -> NotePage:
     note = read_note(vault, found)
     record = next(iter(vault.view.records("d.path = ?", (str(found),))), None)
     is_trusted = record is not None and record.document in trusted_documents(vault)
-    is_shown = note.state != State.QUARANTINED
+    is_shown = note.state != NoteState.QUARANTINED
     rendered = (
         render_note(note.text, str(found), build_link_context(at, vault)) if is_shown else None
     )
@@ -93,7 +93,7 @@ def describe_history(path: str, at: str, vault: Vault) -> tuple[Sequence[BlamedL
     return blame_note(vault, path, at).lines, trace
 
 
-def collect_rail(path: str, at: str, tell: TellHistory, vault: Vault) -> Rail:
+def collect_rail(path: str, at: str, tell: TellHistory, vault: Vault) -> NoteSidebar:
     """Return who wrote a note's lines and when, what links to it, and what showed it to whom."""
     from vaultmem.services.packs.receipts import list_recent
     from vaultmem.services.search.link_walk import map_links
@@ -105,8 +105,8 @@ def collect_rail(path: str, at: str, tell: TellHistory, vault: Vault) -> Rail:
     try:
         lines, trace = tell(path, at, vault)
     except VaultError as error:
-        return Rail([], None, mentions, shown, str(error))
-    return Rail(join_lines(lines), trace, mentions, shown)
+        return NoteSidebar([], None, mentions, shown, str(error))
+    return NoteSidebar(join_lines(lines), trace, mentions, shown)
 
 
 def join_lines(blamed: Iterable[BlamedLine]) -> list[LineAuthor]:
@@ -143,7 +143,7 @@ async def show_rail(request: Request) -> Response:
     return render_page(request, "rail.html", vault=frame, path=path, rail=rail)
 
 
-async def _read_rail(request: Request, path: str, at: str) -> tuple[Frame, Rail]:
+async def _read_rail(request: Request, path: str, at: str) -> tuple[PageFrame, NoteSidebar]:
     tell: TellHistory = getattr(request.app.state, "describe_history", describe_history)
     return await read(request, partial(collect_rail, path, at, tell))
 

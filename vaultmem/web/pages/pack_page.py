@@ -15,15 +15,15 @@ from starlette.responses import PlainTextResponse, Response
 from vaultmem.core.notes.changes import diff_text
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.packs.pack_item import (
-    LeftOut,
-    LeftWhy,
+    OmissionReason,
+    OmittedItem,
     PackForm,
     PackItem,
     PackLabels,
     PackPart,
     PackStyle,
 )
-from vaultmem.core.packs.pack_text import Pack, PackAccount, choose_form, price_items
+from vaultmem.core.packs.pack_text import Pack, PackUsage, choose_form, price_items
 from vaultmem.core.packs.receipt import Receipt
 from vaultmem.core.text.display import clean_text
 from vaultmem.core.text.line_diff import Passage, mark_diff
@@ -34,7 +34,7 @@ from vaultmem.vault import Vault
 from vaultmem.web.markdown.html import render_note
 from vaultmem.web.markdown.html_links import Surroundings
 from vaultmem.web.page_requests import answers, open_asked, read, read_count, read_page
-from vaultmem.web.rendering import Reason, build_link_context, render_page, describe_reasons
+from vaultmem.web.rendering import Reason, build_link_context, describe_reasons, render_page
 
 #: Tokens of a budget at most.
 MAX_BUDGET = 200_000
@@ -81,7 +81,7 @@ class PackPage(NamedTuple):
     pieces: list[PackPiece]
     groups: list[PackGroup]
     shares: list[BudgetShare]
-    left: dict[str, list[LeftOut]]
+    left: dict[str, list[OmittedItem]]
     linked: frozenset[str]
 
     @property
@@ -100,9 +100,9 @@ _GROUPS = {
 
 #: Why something is not shown.
 _LEFT = {
-    LeftWhy.ROOM: "Did not fit",
-    LeftWhy.ALIKE: "Duplicate of something shown",
-    LeftWhy.SHARE: "Over the share of what is pinned or preferred",
+    OmissionReason.ROOM: "Did not fit",
+    OmissionReason.ALIKE: "Duplicate of something shown",
+    OmissionReason.SHARE: "Over the share of what is pinned or preferred",
 }
 
 
@@ -178,7 +178,7 @@ def divide(pieces: Iterable[PackPiece]) -> list[PackGroup]:
     return [PackGroup(name, _GROUPS[name], each) for name, each in found.items() if each]
 
 
-def share_out(groups: Sequence[PackGroup], account: PackAccount) -> list[BudgetShare]:
+def share_out(groups: Sequence[PackGroup], account: PackUsage) -> list[BudgetShare]:
     """Return what of the budget went where, and what is left of it."""
     tokens = {group.name: group.cost for group in groups}
     tokens["frame"] = max(account.sent - sum(tokens.values()), 0)

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from vaultmem.core.packs.passages import choose_line, shorten_sentence
 from vaultmem.core.search.query import Hit
 from vaultmem.core.search.terms import count_terms
-from vaultmem.services.search.run_query import Ask, QueryResult
+from vaultmem.services.search.run_query import Query, QueryResult
 from vaultmem.vault import Vault
 from vaultmem.web.page_requests import answers, open_asked, read, read_count
 from vaultmem.web.rendering import render_page
@@ -55,11 +55,11 @@ class SearchPage(NamedTuple):
 
 def collect_hits(question: str, offset: int, other: str, vault: Vault) -> SearchPage:
     """Return what answers a question, nothing for an empty one; nobody is counted as shown it."""
-    from vaultmem.services.search.run_query import run_query, describe_match_strength
+    from vaultmem.services.search.run_query import describe_match_strength, run_query
 
     if not question.strip():
         return SearchPage(None, [], [])
-    asked = Ask(question, _LIMIT, offset, suggests=True, waits=False, counts=False)
+    asked = Query(question, _LIMIT, offset, suggests=True, waits=False, counts=False)
     answer = run_query(open_asked(vault, other), asked)
     return SearchPage(answer, list(map(show_hit, answer.hits)), describe_match_strength(answer))
 

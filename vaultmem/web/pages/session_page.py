@@ -64,7 +64,7 @@ def _split(sessions: list[SessionFacts]) -> Iterator[Day]:
 def collect_session(name: str, vault: Vault) -> SessionPage:
     """Return a session by its id."""
     from vaultmem.services.history.commits import CommitFilter, list_commits
-    from vaultmem.services.sessions.find_session import follow_chain, get_session, add_machine
+    from vaultmem.services.sessions.find_session import add_machine, follow_chain, get_session
 
     session = add_machine(vault, get_session(vault, name))
     wanted = CommitFilter(sessions=frozenset({session.facts.id}), everything=True)

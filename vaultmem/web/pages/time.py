@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from vaultmem.services.history.blame import NoteCommit
-from vaultmem.services.history.commits import CommitFilter, resolve_view_commit, resolve_commit
+from vaultmem.services.history.commits import CommitFilter, resolve_commit, resolve_view_commit
 from vaultmem.services.history.diff import ShownCommit
 from vaultmem.storage.git.log import Commit, read_commit
 from vaultmem.vault import Vault
@@ -27,7 +27,7 @@ from vaultmem.web.page_requests import (
     show_changes,
     write,
 )
-from vaultmem.web.rendering import link_note, render_page, format_day
+from vaultmem.web.rendering import format_day, link_note, render_page
 
 #: Commits on a page, and how many of the newest are asked for names to choose from.
 _PAGE, _NAMES = 50, 200
@@ -100,7 +100,7 @@ class TimePage(NamedTuple):
 
 def collect_time(wanted: CommitListRequest, page: int, vault: Vault) -> TimePage:
     """Return a page (from 0) of the commits that are wanted."""
-    from vaultmem.services.history.commits import resolve_view_commit, list_commits
+    from vaultmem.services.history.commits import list_commits, resolve_view_commit
 
     if vault.head() is None:
         return TimePage([], draw_line([]), False, False, [], [])
@@ -256,29 +256,29 @@ async def show_commit(request: Request) -> Response:
 _MANY = 100
 
 
-class Moments(NamedTuple):
+class CommitSlider(NamedTuple):
     """Commits, oldest first, and the place of the one that is looked at; behind the last is now."""
 
     commits: list[Commit]
     place: int
 
 
-def collect_timeline_marks(path: str, at: str, vault: Vault) -> Moments:
+def collect_timeline_marks(path: str, at: str, vault: Vault) -> CommitSlider:
     """Return the moments of a note, or of the vault."""
     from vaultmem.services.history.commits import list_moments
 
     if vault.head() is None:
-        return Moments([], 0)
+        return CommitSlider([], 0)
     commits = list_moments(vault, _MANY, path)
     if not at:
-        return Moments(commits, len(commits))
+        return CommitSlider(commits, len(commits))
     name = resolve_view_commit(vault) or resolve_commit(vault, at)
     for place, each in enumerate(commits):
         if each.commit == name:
-            return Moments(commits, place)
+            return CommitSlider(commits, place)
     moment = read_commit(vault.history, name)
     later = (place for place, each in enumerate(commits) if each.at > moment.at)
-    return Moments(commits, max(next(later, len(commits)) - 1, 0))
+    return CommitSlider(commits, max(next(later, len(commits)) - 1, 0))
 
 
 @answers
