@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from vaultmem.core.sessions.session import TouchedFile as TouchedFile
     from vaultmem.core.sessions.session import TranscriptSummary as TranscriptSummary
     from vaultmem.core.similarity.compare import Difference as Difference
+    from vaultmem.errors import ArgumentError as ArgumentError
     from vaultmem.errors import ConflictError as ConflictError
     from vaultmem.errors import DamagedError as DamagedError
     from vaultmem.errors import ForbiddenError as ForbiddenError

@@ -254,6 +254,7 @@ COMMANDS |= {
     "session note": [_START, ["--session", "s-9", "session", "note", "Gangways are steep."]],
     "session restore": [_START, ["session", "restore", "s-9"]],
     "session resume": [_START, ["session", "resume", "s-9"]],
+    "session turns": [_START, ["session", "turns", "s-9"]],
     "session search": [_START, ["session", "search", "gangways"]],
     "session show": [_START, ["session", "show", "s-9"]],
     "session start": [_START],

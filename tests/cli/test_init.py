@@ -330,5 +330,5 @@ def test_templates_are_made_again_where_a_killed_init_left_a_temporary_file(
     killed = subprocess.run([sys.executable, "-c", script, str(tmp_path / "v")], timeout=60)
     assert killed.returncode == 9
     assert run_here("init", "v", "--yes", cwd=tmp_path).code == 0
-    assert len(list((tmp_path / "v/templates").glob("*.md"))) == 5
+    assert len(list((tmp_path / "v/templates").glob("*.md"))) == 6
     assert git(tmp_path / "v", "status", "--porcelain") == ""
