@@ -95,6 +95,17 @@ def parse_anchor(text: str) -> Anchor | None:
     )
 
 
+def parse_change(text: str) -> Anchor | None:
+    """Return the code whose change ends a note: `until src/limit.py changes`; None for others."""
+    found = re.fullmatch(r"\s*(?:until )?(.+) changes\s*", text)
+    return parse_anchor(found[1]) if found else None
+
+
+def format_change(anchor: Anchor) -> str:
+    """Return the limit of a note that is valid until this code changes."""
+    return f"until {anchor} changes"
+
+
 class AnchorStatus(StrEnum):
     """Whether the anchored text is as it was."""
 

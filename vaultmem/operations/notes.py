@@ -296,9 +296,9 @@ class Remember(NamedTuple):
     valid_until: Annotated[
         str,
         Arg(
-            "Day, commit or tag from which on it does not hold.",
-            "Day, commit or tag of its end.",
-            most=100,
+            "Day, commit or tag from which on it does not hold, or `until PATH changes`.",
+            "Day, commit or tag of its end, or `until PATH changes`.",
+            most=300,
             metavar="DATE",
         ),
     ] = ""

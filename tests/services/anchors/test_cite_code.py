@@ -195,3 +195,97 @@ def test_accepting_a_review_pins_the_anchors_to_the_code_of_now(
     before = f"src/limit.py:LIMIT{done['cited'][1].removeprefix('src/limit.py:LIMIT')}"
     assert read_cites(root, done["path"]) == (f"src/limit.py#L5-6{pin(code)}", before)
     assert "src/limit.py#L5-6 holds" in run(run_cli, root, code, "recall", "refunds limit")
+
+
+UNTIL = ("--valid-until", "until src/limit.py:refund_limit changes")
+
+
+def remember_until(run_cli: RunCli, root: Path, code: Path) -> str:
+    done = run_json(run_cli, root, code, "remember", "Refunds end at three items.", *UNTIL)
+    return str(done["path"])
+
+
+def read_caution(run_cli: RunCli, root: Path, code: Path, *words: str) -> str:
+    (hit,) = run_json(run_cli, root, code, "recall", "refunds end", *words)["hits"]
+    return str(hit["caution"] or "")
+
+
+def change_limit(code: Path, *, commit: bool = True) -> str:
+    """Change `refund_limit`, and return the commit of that."""
+    file = code / "src/limit.py"
+    file.write_text(file.read_text().replace("min(", "max("))
+    if commit:
+        run_git(code, "commit", "-qam", "Raise the limit")
+    return run_git(code, "rev-parse", "HEAD")[:10]
+
+
+def test_a_note_is_valid_until_code_changes(run_cli: RunCli, root: Path, code: Path) -> None:
+    path = remember_until(run_cli, root, code)
+    limit = f'valid_until: "until src/limit.py:refund_limit{pin(code)} changes"\n'
+    assert limit in (root / path).read_text()
+    (code / "src/limit.py").write_text("# Limits.\n" + CODE)
+    run_git(code, "commit", "-qam", "Describe limits")
+    assert read_caution(run_cli, root, code) == ""
+    changed = change_limit(code)
+    (code / "src/limit.py").write_text((code / "src/limit.py").read_text() + "END = 1\n")
+    run_git(code, "commit", "-qam", "Add the end")
+    day = run_git(code, "log", "-1", "--format=%cs")
+    label = f"expired since {day} (src/limit.py:refund_limit changed in {changed})"
+    assert read_caution(run_cli, root, code) == label
+    assert label in run(run_cli, root, code, "pack", "refunds end")
+    assert read_caution(run_cli, root, code, "--as-of", "2020-01-01") == ""
+
+
+def test_an_edit_without_commit_ends_a_note(run_cli: RunCli, root: Path, code: Path) -> None:
+    remember_until(run_cli, root, code)
+    change_limit(code, commit=False)
+    assert read_caution(run_cli, root, code).endswith("refund_limit changed in the work tree)")
+
+
+def test_a_removed_file_ends_a_note(run_cli: RunCli, root: Path, code: Path) -> None:
+    remember_until(run_cli, root, code)
+    (code / "src/limit.py").unlink()
+    run_git(code, "commit", "-qam", "Remove limits")
+    gone = run_git(code, "rev-parse", "HEAD")[:10]
+    assert read_caution(run_cli, root, code).endswith(f"refund_limit removed in {gone})")
+
+
+def test_a_limit_by_code_that_is_not_here(run_cli: RunCli, root: Path, code: Path) -> None:
+    remember_until(run_cli, root, code)
+    shutil.rmtree(code)
+    label = "valid until src/limit.py:refund_limit changes: cannot tell here"
+    assert read_caution(run_cli, root, root) == label
+
+
+def test_a_limit_by_code_that_a_person_wrote(run_cli: RunCli, root: Path, code: Path) -> None:
+    run(run_cli, root, code, "remember", "The pier is open.")
+    note = root / "notes/refunds.md"
+    head = "created: 2024-01-01\nproject: shop\nvalid_until: until src/limit.py changes"
+    note.write_text(f"---\n{head}\n---\nRefunds end at three items.\n")
+    assert read_caution(run_cli, root, code) == ""
+    changed = change_limit(code)
+    assert read_caution(run_cli, root, code).endswith(f"(src/limit.py changed in {changed})")
+
+
+def test_a_limit_by_code_has_to_name_a_file(run_cli: RunCli, root: Path, code: Path) -> None:
+    words = ["remember", "Refunds end.", "--valid-until", "until src/none.py changes"]
+    assert "src/none.py: no such file" in run(run_cli, root, code, *words, code=5)
+    words[2:] = ["--valid-from", "until src/limit.py changes"]
+    assert "not a date" in run(run_cli, root, code, *words, code=5)
+
+
+def test_accepting_an_expired_note_ends_its_listing(
+    run_cli: RunCli, root: Path, code: Path
+) -> None:
+    path = remember_until(run_cli, root, code)
+    (root / "notes/ended.md").write_text("---\nvalid_until: 2026-03-01\n---\nThe pier is closed.\n")
+    change_limit(code)
+    run(run_cli, root, code, "checkpoint", "first")
+    items = run_json(run_cli, root, code, "review")["items"]
+    assert {each["notes"][0]["path"] for each in items} == {path, "notes/ended.md"}
+    for each in items:
+        run(run_cli, root, code, "review", "--accept", each["id"])
+    assert run_json(run_cli, root, code, "review")["items"] == []
+    assert "valid_until" not in (root / "notes/ended.md").read_text()
+    limit = f'valid_until: "until src/limit.py:refund_limit{pin(code)} changes"\n'
+    assert limit in (root / path).read_text()

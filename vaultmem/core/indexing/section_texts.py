@@ -69,8 +69,8 @@ def list_texts(note: Note, context: str) -> list[SectionTexts]:
     return _list_texts(note, note.sections, bodies, context)
 
 
-#: Characters of a date, commit or tag that says until when a note is valid.
-_LONGEST_LIMIT = 100
+#: Characters of a date, commit, tag or path that says until when a note is valid.
+_LONGEST_LIMIT = 400
 
 
 def list_full_texts(note: Note, whole: Note, context: str) -> tuple[list[SectionTexts], list[int]]:

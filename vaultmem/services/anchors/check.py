@@ -35,10 +35,12 @@ from vaultmem.storage.git.code_files import (
     find_text,
     read_versions,
 )
+from vaultmem.storage.git.repository import has_commit, list_commits_after, list_file_commits
 
 if TYPE_CHECKING:
     from vaultmem.core.notes.link_syntax import Link
     from vaultmem.core.notes.record import NoteRecord
+    from vaultmem.storage.git.repository import FileCommit
     from vaultmem.storage.git.runner import GitRunner
     from vaultmem.vault import Vault
 
@@ -68,12 +70,11 @@ def check_documents(
         if record is None:
             continue
         is_reference = record.path.startswith(REFERENCE)  # Its paths are of where it comes from.
-        written = date_cites(record)
         for anchor in _read_links(links):
             if is_reference and not anchor.is_pinned:
                 continue
             numbers.append(document)
-            anchors.append(CitedAnchor(anchor, record.project, written))
+            anchors.append(cited_by(record, anchor))
     found: dict[int, tuple[AnchorCheck, ...]] = {}
     for document, check in zip(numbers, check_anchors(vault, anchors), strict=True):
         if check is not None:
@@ -81,9 +82,10 @@ def check_documents(
     return found
 
 
-def date_cites(record: NoteRecord) -> float:
-    """Return when a note cited its sources, in seconds since the epoch."""
-    return read_timestamp(record.updated or record.created) or record.changed
+def cited_by(record: NoteRecord, anchor: Anchor) -> CitedAnchor:
+    """Return an anchor as cited by a note."""
+    written = read_timestamp(record.updated or record.created) or record.changed
+    return CitedAnchor(anchor, record.project, written)
 
 
 def _read_links(links: Sequence[Link]) -> Iterator[Anchor]:
@@ -124,13 +126,10 @@ def find_versions(
     vault: Vault, anchor: Anchor, project: str
 ) -> tuple[CodeRepository, bytes] | None:
     """Return the repository of a pinned anchor and the version that it names, None if unknown."""
-    for repository, path in _Checkouts(vault).find_places(CitedAnchor(anchor, project)):
+    cited = CitedAnchor(anchor, project)
+    for repository, path in _Checkouts(vault).find_places(cited):
         git = repository.open()
-        place = _Place(0, CitedAnchor(anchor, project), path)
-        names = _format_versions(place, {})
-        versions = read_versions(git, names) if git else {}
-        versions |= _read_cited_blobs(vault, [anchor.blob])
-        old = next((versions[name] for name in names if name in versions), None)
+        old = _read_old(vault, git, _Place(0, cited, path)) if git else None
         if old is not None:
             return repository, old
     return None
@@ -182,6 +181,42 @@ def compare_since(
 def _format_since(git: GitRunner, cited: CitedAnchor, path: str) -> tuple[str, ...]:
     bases = {} if cited.anchor.is_pinned else find_bases(git, {path: cited.written})
     return _format_versions(_Place(0, cited, path), bases)
+
+
+def _read_old(vault: Vault, git: GitRunner, place: _Place) -> bytes | None:
+    """Return the version of a file that an anchor names, or that of the note's date."""
+    is_dated = not place.anchor.is_pinned
+    bases = find_bases(git, {place.path: place.cited.written}) if is_dated else {}
+    names = _format_versions(place, bases)
+    versions = read_versions(git, names) | _read_cited_blobs(vault, [place.anchor.blob])
+    return next((versions[name] for name in names if name in versions), None)
+
+
+def find_change(vault: Vault, cited: CitedAnchor) -> FileCommit | None:
+    """Return the first commit that changed cited code; None if that edit has no commit yet."""
+    for repository, path in _Checkouts(vault).find_places(cited):
+        git = repository.open()
+        place = _Place(0, cited, path)
+        old = _read_old(vault, git, place) if git else None
+        if git is None or old is None:
+            continue
+        later = _list_later(git, place)
+        versions = read_versions(git, [f"{each.commit}:{path}" for each in later])
+        anchor = cited.anchor._replace(path=path)
+        for each in later:
+            data = versions.get(f"{each.commit}:{path}")
+            if data is None or compare_anchor(anchor, old, data).is_different:
+                return each
+    return None
+
+
+def _list_later(git: GitRunner, place: _Place) -> list[FileCommit]:
+    """Return the commits that changed a file after its anchor was made, oldest first."""
+    commit, since = place.anchor.commit, place.cited.written
+    if commit and has_commit(git, commit):
+        return list_commits_after(git, commit, place.path)
+    found = list_file_commits(git, [place.path], int(since))[place.path]
+    return [each for each in reversed(found) if each.at > since + 1]
 
 
 class _Place(NamedTuple):

@@ -13,7 +13,9 @@ from vaultmem.core.anchors import (
     ID_DIGITS,
     Anchor,
     AnchorStatus,
+    format_change,
     parse_anchor,
+    parse_change,
 )
 from vaultmem.core.notes.edit_properties import list_items
 from vaultmem.core.text.blob import blob_id
@@ -78,6 +80,24 @@ def pin_cites(vault: Vault, texts: Sequence[str], project: str | None) -> tuple[
     return tuple(dict.fromkeys(pinned))
 
 
+def pin_limit(vault: Vault, limit: str, project: str | None) -> str:
+    """Return `until PATH changes` with an anchor to the code of now; other limits as they are.
+
+    Raises:
+        RefusedError: the caller's repository has no such file, symbol or lines.
+    """
+    anchor = parse_change(limit)
+    if anchor is None or anchor.is_pinned:
+        return limit
+    (pinned,) = map(parse_anchor, pin_cites(vault, [str(anchor)], project))
+    if pinned is None or not pinned.is_pinned:
+        raise RefusedError(
+            f"{one_line(anchor.place)}: no such file in a code repository here; run this in the "
+            "repository, or name a date"
+        )
+    return format_change(pinned)
+
+
 def renew_cites(vault: Vault, note: Note) -> dict[str, tuple[str, ...]]:
     """Return the lists of a note's sources, by property, with anchors to the code of now.
 
@@ -90,6 +110,14 @@ def renew_cites(vault: Vault, note: Note) -> dict[str, tuple[str, ...]]:
         if new != items:
             renewed[name] = new
     return renewed
+
+
+def renew_limit(vault: Vault, limit: str, project: str) -> str:
+    """Return the end of a note that still holds: the next change of its code, "" without code."""
+    anchor = parse_change(limit)
+    renewed = parse_anchor(_renew(vault, str(anchor), project)) if anchor else None
+    is_new = renewed is not None and renewed != anchor
+    return format_change(renewed) if renewed and is_new else ""
 
 
 def _renew(vault: Vault, text: str, project: str) -> str:

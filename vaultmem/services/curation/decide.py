@@ -17,16 +17,23 @@ from vaultmem.core.curation.proposal import (
     ProposalChoice,
     Report,
 )
+from vaultmem.core.indexing.section_texts import read_limit
 from vaultmem.core.lifecycle import OWNER_KINDS, NoteState
 from vaultmem.core.notes.agent_changes import Attestation, confirm_note
-from vaultmem.core.notes.edit_properties import add_to_list, drop_from_list, set_property
+from vaultmem.core.notes.edit_properties import (
+    add_to_list,
+    drop_from_list,
+    remove_property,
+    set_property,
+)
 from vaultmem.core.notes.link_syntax import link_to
 from vaultmem.core.notes.note import Note
 from vaultmem.core.packs.conflicts import CONFLICT_PROPERTIES
 from vaultmem.core.similarity.compare import KnownText
 from vaultmem.core.text.paths import parse_note_path
+from vaultmem.core.validity import EXPIRED
 from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError
-from vaultmem.services.anchors.cite import renew_cites
+from vaultmem.services.anchors.cite import renew_cites, renew_limit
 from vaultmem.services.changes.commit import CommitReport, commit_all
 from vaultmem.services.changes.parts import Event
 from vaultmem.services.changes.write import Edit, write_event
@@ -57,6 +64,9 @@ from vaultmem.services.similarity.value_updates import list_untrusted
 from vaultmem.services.views.read_notes import read_note
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault
+
+#: The property that names until when a note is valid.
+_END = "valid_until"
 
 #: The states that accepting sets, and rejecting.
 _ACCEPTED = {
@@ -169,9 +179,9 @@ def _accept(
     if action is Action.CANDIDATE:
         return promote_notes(vault, [path]).report
     if action is Action.REVALIDATE:
-        return _change(
-            vault, {path: _confirm(vault)}, format_files("review", [path], " still holds"), reason
-        )
+        is_expired = proposal.reason.startswith(EXPIRED)
+        edit = _prolong(vault) if is_expired else _confirm(vault)
+        return _change(vault, {path: edit}, format_files("review", [path], " still holds"), reason)
     return change_state(vault, [path], _ACCEPTED[action], reason or proposal.reason).report
 
 
@@ -242,6 +252,21 @@ def _confirm(vault: Vault) -> Edit:
         for name, cites in renew_cites(vault, note).items():
             text = set_property(text, name, cites)
         return text
+
+    return change
+
+
+def _prolong(vault: Vault) -> Edit:
+    """Return the change by which an expired note counts again: confirmed, without its end.
+
+    A note that was valid until code changed is valid until the next change.
+    """
+    confirm = _confirm(vault)
+
+    def change(note: Note) -> str:
+        text = confirm(note)
+        limit = renew_limit(vault, read_limit(note, _END), note.project)
+        return set_property(text, _END, limit) if limit else remove_property(text, _END)
 
     return change
 

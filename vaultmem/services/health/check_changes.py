@@ -26,10 +26,9 @@ from vaultmem.core.text.display import format_names, one_line
 from vaultmem.core.text.paths import is_note_name
 from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError
 from vaultmem.services.anchors.check import (
-    CitedAnchor,
     check_documents,
+    cited_by,
     compare_since,
-    date_cites,
 )
 from vaultmem.services.changes.containment import find_new
 from vaultmem.services.changes.ownership import find_note_secrets
@@ -286,7 +285,7 @@ def _find_anchors(
         for check in checks:
             if not check.is_different:
                 continue
-            anchor = CitedAnchor(check.anchor, record.project, date_cites(record))
+            anchor = cited_by(record, check.anchor)
             since = compare_since(vault, anchor, check.moved_to, repository, base)
             is_new = old is not None and str(check.anchor) not in old
             if not (since.was_same or is_new):

@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from vaultmem.core.anchors import CITES
+from vaultmem.core.anchors import CITES, parse_change
 from vaultmem.core.commit_message import format_files
 from vaultmem.core.lifecycle import NoteKind, NoteState, parse_kind
 from vaultmem.core.notes.agent_changes import (
@@ -55,7 +55,7 @@ class Memory(NamedTuple):
     `name` is the file's, else its title gives it. `own` are properties in place of those that
     writing gives: of what was imported, from whom and when. `project` is the name of its project,
     "" for a global memory, None for that of the caller's folder. `valid_from` and `valid_until` are
-    a date, a commit or a tag.
+    a date, a commit or a tag; `valid_until` can be `until PATH changes`.
     """
 
     text: str
@@ -158,8 +158,11 @@ def check_memory(memory: Memory, data: bytes, vault: Vault, folder: str) -> None
         raise RefusedError(f"confidence {memory.confidence:g} is not between 0 and 1")
     for name in ("valid_from", "valid_until"):
         limit = getattr(memory, name)
-        if limit and read_day(limit) is None and not _REFERENCE.fullmatch(limit):
-            raise RefusedError(f'{name} "{limit}": not a date (2026-10-01), a commit or a tag')
+        if limit and read_day(limit) is None and not _is_limit(limit, name):
+            raise RefusedError(
+                f'{name} "{limit}": not a date (2026-10-01), a commit or a tag'
+                + (', nor "until PATH changes"' if name == "valid_until" else "")
+            )
     for tag in memory.tags:
         if not tag.strip() or any(mark.isspace() or mark in "#,[]{}" for mark in tag):
             raise RefusedError(f"{json.dumps(tag)} is not a tag; use letters, digits, - _ and /")
@@ -174,6 +177,11 @@ def check_memory(memory: Memory, data: bytes, vault: Vault, folder: str) -> None
             f"the title, the context, a tag or a source looks like a credential ({found.rule}); "
             "remember where it is kept, not the value"
         )
+
+
+def _is_limit(text: str, name: str) -> bool:
+    is_change = name == "valid_until" and parse_change(text) is not None
+    return is_change or bool(_REFERENCE.fullmatch(text))
 
 
 # Change a note as whoever asks may: its properties, one place of its text, or all of it.

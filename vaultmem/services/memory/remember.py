@@ -18,7 +18,7 @@ from vaultmem.core.text.blob import blob_id
 from vaultmem.core.text.paths import fold, parse_note_path
 from vaultmem.core.validity import find_end, read_day
 from vaultmem.errors import NoteNotFoundError, RefusedError
-from vaultmem.services.anchors.cite import offer_cites, pin_cites
+from vaultmem.services.anchors.cite import offer_cites, pin_cites, pin_limit
 from vaultmem.services.changes.change import Change
 from vaultmem.services.changes.ownership import scan_note_text
 from vaultmem.services.changes.parts import Event
@@ -231,7 +231,10 @@ def remember(
     check_memory(memory, draft.encode("utf-8"), vault, str(folder))
     if memory.project is None and memory.kind in _GLOBAL:
         memory = memory._replace(project="")
-    memory = memory._replace(cites=pin_cites(vault, memory.cites, memory.project))
+    memory = memory._replace(
+        cites=pin_cites(vault, memory.cites, memory.project),
+        valid_until=pin_limit(vault, memory.valid_until, memory.project),
+    )
     new = _as_new(memory, state, _find_project_name(vault, memory))
 
     def plan(change: Change) -> RememberResult:

@@ -7,8 +7,9 @@ from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from vaultmem.core.search.query import Hit
+from vaultmem.core.text.display import one_line
 from vaultmem.core.text.timestamps import parse_timestamp
-from vaultmem.core.validity import Span, describe_limits, is_invalid, read_day
+from vaultmem.core.validity import EARLY, EXPIRED, Span, describe_limits, is_invalid, read_day
 from vaultmem.errors import VaultError
 from vaultmem.vault import Vault
 
@@ -78,10 +79,41 @@ def describe_validity(vault: Vault, record: NoteRecord, on: Span) -> str:
     """Return that a note is expired, or not valid yet; "" if it is valid or does not say."""
     if not (record.valid_from or record.valid_until):
         return ""
-    start, end = (find_day(vault, each) for each in (record.valid_from, record.valid_until))
+    start = find_day(vault, record.valid_from)
     if record.valid_from and start is None and is_reference(record.valid_from):
-        return f"not valid before {record.valid_from}"
-    return describe_limits(start, end, on)
+        return f"{EARLY}{record.valid_from}"
+    if record.valid_until.endswith(" changes"):
+        return _describe_change(vault, record, start, on)
+    return describe_limits(start, find_day(vault, record.valid_until), on)
+
+
+def _describe_change(vault: Vault, record: NoteRecord, start: date | None, on: Span) -> str:
+    """Return whether the code has changed until whose change a note is valid, "" if it has not.
+
+    An edit without a commit counts from today on.
+    """
+    from vaultmem.core.anchors import AnchorCheck, AnchorStatus, parse_change
+    from vaultmem.services.anchors.check import check_anchors, cited_by, find_change
+
+    anchor = parse_change(record.valid_until)
+    if anchor is None:
+        return describe_limits(start, None, on)
+    cited = cited_by(record, anchor)
+    (check,) = check_anchors(vault, [cited])
+    check = check or AnchorCheck(anchor, AnchorStatus.UNKNOWN)
+    if check.status is AnchorStatus.UNKNOWN:
+        unknown = f"valid until {one_line(anchor.place)} changes: {check.verdict}"
+        return describe_limits(start, None, on) or unknown
+    if check.is_same:
+        return describe_limits(start, None, on)
+    commit = find_change(vault, cited)
+    end = datetime.fromtimestamp(commit.at if commit else vault.now()).date()
+    label = describe_limits(start, end, on)
+    if not label.startswith(EXPIRED):
+        return label
+    what = "removed" if check.status is AnchorStatus.GONE else "changed"
+    where = f"in {commit.commit[:10]}" if commit else "in the work tree"
+    return f"{label} ({one_line(anchor.place)} {what} {where})"
 
 
 def is_reference(text: str) -> bool:

@@ -291,6 +291,14 @@ def list_path_commits(git: GitRunner, path: str, limit: int) -> list[FileCommit]
     return _list_commits(git, limit, "--follow", "HEAD", "--", path)
 
 
+def list_commits_after(git: GitRunner, commit: str, path: str) -> list[FileCommit]:
+    """Return the commits of HEAD that changed a file and that a commit does not contain.
+
+    The oldest is first.
+    """
+    return _list_commits(git, _MAX_COMMITS, f"{commit}..HEAD", "--", path)[::-1]
+
+
 def list_line_commits(git: GitRunner, path: str, line: int, limit: int) -> list[FileCommit]:
     """Return the newest commits that wrote a line of a file as HEAD has it, newest first.
 
