@@ -56,17 +56,17 @@ DATA = {
 CODE_WORDS = {
     "cli": 283,
     "client": 28,
-    "core": 1438,
+    "core": 1428,
     "hub": 176,
     "integrations": 3,
     "mcp_server": 179,
     "operations": 251,
     "ray_fleet": 10,
     "serve": 81,
-    "services": 1693,
+    "services": 1692,
     "storage": 620,
-    "web": 309,
-    ".": 83,
+    "web": 303,
+    ".": 81,
 }
 
 #: Commands with their output, and words in code, are named elsewhere.

@@ -102,7 +102,7 @@ _suspicious: list[str] = []
 
 
 def follow_writes(landed: list[str], suspicious: list[str]) -> None:
-    """Report what these lists will hold: JSON as `ref` and `suspicious`, else `print_written_branch`."""
+    """Report what these lists will hold, as JSON or as `print_written_branch` does."""
     global _landed, _suspicious
     _landed, _suspicious = landed, suspicious
 

@@ -222,7 +222,7 @@ def _list_steps(vault: Vault, scope: PurgeScope) -> Iterator[PurgeStep]:
     if scope.others:
         yield PurgeStep(
             "These are other notes, and they stay: they have, or once had, the same bytes as one "
-            f"of its versions: {format_names(scope.others)}. If one of them has to go as well, begin "
+            f"of its versions: {format_names(scope.others)}. If one of them has to go too, begin "
             "again with its name too."
         )
     yield PurgeStep(

@@ -321,10 +321,11 @@ def check_clean(vault: Vault, what: str, may_be_detached: bool = False) -> None:
             else "run `vaultmem checkpoint NOTE` first"
         )
         raise PendingError(f"not {what}: {count} not committed ({shown}); {remedy}")
-    vault.history.update_git_index()  # What an interrupted commit left there is not the user's work.
+    vault.history.update_git_index()  # An interrupted commit is not work.
     if staged := list_staged(vault.history):
         raise PendingError(
-            f"not {what}: changes are staged ({format_names(staged)}); `git reset` unstages them and "
+            f"not {what}: changes are staged ({format_names(staged)}); `git reset` unstages them "
+            "and "
             "changes no file"
         )
 

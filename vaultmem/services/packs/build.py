@@ -213,7 +213,7 @@ class AskPack(NamedTuple):
     Without a question: what is pinned and most recent. `budget` is in tokens. `receipt` says
     whether one is kept, None for those of agents. `has_sessions` is as in `make_pack`; `price` is
     what a pack costs as it is shown, which the budget then holds for. `told` are lines that it says
-    of what was asked; `names_tool` is as in `describe_other_project`. Notes that are not valid `as_of`
+    of what was asked; `names_tool` is as in `describe_other_project`. Notes not valid `as_of`
     a day come last. The others are as in `Ask`.
     """
 
