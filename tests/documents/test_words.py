@@ -65,7 +65,7 @@ CODE_WORDS = {
     "serve": 81,
     "services": 1692,
     "storage": 620,
-    "web": 303,
+    "web": 304,
     ".": 81,
 }
 

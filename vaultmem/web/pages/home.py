@@ -53,9 +53,14 @@ class SessionChanges(NamedTuple):
 
 
 class Home(NamedTuple):
-    """What a vault's first page shows; `failed` are queries that found nothing, with how often."""
+    """What a vault's first page shows.
+
+    `saved` are notes changed after the newest commit; `failed` are queries that found nothing, with
+    how often.
+    """
 
     notes: Notes
+    saved: list[NoteRecord]
     changes: list[SessionChanges]
     failed: tuple[tuple[str, int], ...]
 
@@ -75,7 +80,9 @@ def collect_home(vault: Vault) -> Home:
     wanted = CommitFilter(everything=True)
     moment = resolve_view_commit(vault)
     log = list_commits(vault, wanted, _COMMITS, commit=moment).commits if has_git else ()
-    return Home(notes, group_commits(log), list_failed(vault)[:LAST])
+    newest = log[0].at if log else 0
+    saved = [] if moment else [each for each in notes.changed if log and each.changed > newest]
+    return Home(notes, saved, group_commits(log), list_failed(vault)[:LAST])
 
 
 def group_commits(commits: Iterable[Commit]) -> list[SessionChanges]:
