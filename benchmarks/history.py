@@ -52,7 +52,7 @@ def _measure_bisect(bench: Bench, commits: int) -> Row:
     copy = bench.scratch / "bisected"
     run_command(["git", "clone", "-q", bench.vault, copy])
     ours = [*find_command(), "--vault", bench.vault, "bisect", "--good", f"HEAD~{commits - 1}"]
-    asked = ["--", "harbour gate", "--says", "gate is blue"]
+    asked = ["--", "harbour gate", "--contains", "gate is blue"]
 
     def bisect_git() -> None:
         run_command(["git", "bisect", "start", "HEAD", f"HEAD~{commits - 1}", "--"], copy)

@@ -279,7 +279,7 @@ def _watched(world: World) -> None:
     world.act("checkpoint", "x")
     with watch_process(world.root):
         world.save(POLICY.replace("kind:", "tags: [x]\nkind:"))
-        wait_until(lambda: "tags: [x]" in world.act("get", PATH))
+        wait_until(lambda: "tags: [x]" in world.act("show", PATH))
 
 
 #: How an agent tries to let it instruct again; the names say by which command, operation or tool.
@@ -404,7 +404,7 @@ READS = {
     *(
         "recall",
         "pack",
-        "get",
+        "show",
         "list",
         "log",
         "status",

@@ -99,27 +99,27 @@ remember "ferry to Holm leaves at the quay!" --title Holm
 forget notes/inbox/holm.md --confirmation
 > The quay is of planks.
 restore notes/quay.md --at HEAD~2
-assert ferry --says eight
+assert ferry --contains eight
 session start --id s1 --goal paint --pid 1
-session note "it rains" --session s1
-session note "for how long?" --question --session s1
-session decide "Paint the buoy red" --session s1
+session add note "it rains" --session s1
+session add note "for how long?" --question --session s1
+session add decision "Paint the buoy red" --session s1
 session touch notes/quay.md --session s1
-session turn user hello --session s1
-session summarize "half of it is red" --session s1
+session add turn user hello --session s1
+session add summary "half of it is red" --session s1
 session mark-restore s1
 session resume s1
 session show s1
 session fork s1 --id s2
-session note "the same rain" --session s2
+session add note "the same rain" --session s2
 session list
 session search paint
 session turns s1
-session chain s2
-session chain s1
+session links s2
+session links s1
 session stats
 session restore s1
-session which
+session current
 session close s1 --learn "Red lasts longer"
 checkpoint before
 branch side
@@ -138,18 +138,18 @@ sync ../remote.git
 sync --dry-run
 status
 task add "Paint the quay"
-task set --status doing
+task update --status doing
 task show
 task list
 task history
 task handoff
-session family
+session report
 fleet status ..
 recall sand --fleet ../fleet.txt
 pack sand --fleet ../fleet.txt
 stats --fleet ../fleet.txt
-assert quay --says quay --fleet ../fleet.txt
-fleet bisect ../fleet.txt quay --says quay
+assert quay --contains quay --fleet ../fleet.txt
+fleet bisect ../fleet.txt quay --contains quay
 fleet duplicates ../fleet.txt
 fleet contradictions ../fleet.txt
 curate --fleet ../fleet.txt

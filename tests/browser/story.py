@@ -106,8 +106,13 @@ STORY = [
             ("remember", _LIMIT, "--title", "Holmpay limits refunds", "--context", "payments"),
             ("task", "add", "Raise the refund limit with Holmpay", "--next", "Write to Ilse"),
             ("task", "add", "Show the limit in Admin"),
-            ("session", "decide", "Refunds wait in the queue at noon; nobody retries by hand."),
-            ("session", "note", "Does the limit count for each merchant?", "--question"),
+            (
+                "session",
+                "add",
+                "decision",
+                "Refunds wait in the queue at noon; nobody retries by hand.",
+            ),
+            ("session", "add", "note", "Does the limit count for each merchant?", "--question"),
             ("session", "close", "s-0502", "--summary", "The limit is 120 a minute."),
         )
     ),

@@ -398,7 +398,7 @@ COMMANDS: dict[str, Prepare] = {
     "vaultmem state bell.md active": _candidate,
     "vaultmem promote --from side bell.md": _candidate_on_both,
     "vaultmem dream --ref side": _side,
-    "vaultmem session note paint --session s1": _end_session,
+    "vaultmem session add note paint --session s1": _end_session,
     "vaultmem restore quay.md --at HEAD~": _merge_and_edit,
     "vaultmem promote bell.md": lambda root: (_candidate(root), _stash(root)),
 }

@@ -19,7 +19,7 @@ from support import git, hash_tree, lock_git, write_notes
 WITH_REF: dict[str, tuple[str, ...]] = {
     "recall": ("recall", "x", "--at={}"),
     "pack": ("pack", "x", "--at={}"),
-    "get": ("get", "a", "--at={}"),
+    "show note": ("show", "a", "--at={}"),
     "list": ("list", "--ref={}"),
     "include": ("recall", "x", "--include-refs=main,{}"),
     "remember": ("remember", "x", "--branch={}"),
@@ -39,8 +39,8 @@ WITH_REF: dict[str, tuple[str, ...]] = {
     "blame": ("blame", "a", "--at={}"),
     "restore": ("restore", "a", "--at={}"),
     "trace": ("trace", "x", "--ref={}"),
-    "bisect": ("bisect", "--good={}", "--", "x", "--says", "y"),
-    "assert": ("assert", "x", "--says", "y", "--at={}"),
+    "bisect": ("bisect", "--good={}", "--", "x", "--contains", "y"),
+    "assert": ("assert", "x", "--contains", "y", "--at={}"),
 }
 
 #: Commands that take a branch alone say so of anything else.
@@ -65,8 +65,8 @@ BAD_REFS: dict[str, tuple[int, str]] = {
 
 #: Every command that takes a path.
 WITH_PATH: dict[str, tuple[str, ...]] = {
-    "get": ("get", "{}"),
-    "get at": ("get", "{}", "--at=HEAD"),
+    "show": ("show", "{}"),
+    "show at": ("show", "{}", "--at=HEAD"),
     "blame": ("blame", "{}"),
     "blame at": ("blame", "{}", "--at=HEAD"),
     "history": ("history", "{}"),
@@ -80,7 +80,7 @@ WITH_PATH: dict[str, tuple[str, ...]] = {
     "tag": ("tag", "{}", "new"),
     "edit": ("edit", "{}"),
     "log": ("log", "--path={}"),
-    "assert": ("assert", "x", "--finds={}"),
+    "assert": ("assert", "x", "--contains-note={}"),
 }
 
 BAD_PATHS = ("../x.md", "/etc/passwd", ".git/config", ".GIT/config", "notes/../../x.md", "a\\..\\b")
@@ -177,7 +177,7 @@ READS: dict[str, tuple[str, ...]] = {
     "branches": ("branch",),
     "trace": ("trace", "tokens"),
     "recall": ("recall", "tokens", "--at=HEAD"),
-    "bisect": ("bisect", "--good=main~1", "--", "tokens", "--says", "an day", "--not"),
+    "bisect": ("bisect", "--good=main~1", "--", "tokens", "--contains", "an day", "--absent"),
 }
 
 
@@ -363,7 +363,7 @@ def test_a_shallow_clone_says_what_it_cannot_know_and_how_to_get_it(
         (("recall", "x", "--at=HEAD~1"), 4),
         (("recall", "x", "--at=2020-01-01"), 4),
         (("promote", "d", "--from=side"), 4),
-        (("bisect", "--good=HEAD~1", "--", "x", "--says", "y"), 4),
+        (("bisect", "--good=HEAD~1", "--", "x", "--contains", "y"), 4),
         (("merge", "origin/side"), 1),
     ):
         done = run(root, *words)

@@ -38,7 +38,7 @@ READS = {
     "recall gangway": "The gangway is blue",
     "recall gangway --at HEAD": "The gangway is blue",
     "pack gangway": "The gangway is blue",
-    "get notes/bell.md": "The bell rings",
+    "show notes/bell.md": "The bell rings",
     "list": "notes/gangway.md",
     "links notes/gangway.md": "bell",
     "links --to notes/bell.md": "gangway",
@@ -153,7 +153,7 @@ def test_a_bisect_goes_on_beside_a_writer_unless_a_commit_was_never_looked_at(
     for colour in ("green", "red"):
         write_notes(root, {"notes/gangway.md": f"# Gangway\n\nThe gangway is {colour}.\n"})
         run_here("checkpoint", colour, cwd=root)
-    words = ("bisect", "gangway", "--says", "blue", "--good", good)
+    words = ("bisect", "gangway", "--contains", "blue", "--good", good)
     with stopped(root) as pid:
         done = run_soon(run_cli, root, *words)
         assert (done.code, f"process {pid}" in done.err) == (1, True), done

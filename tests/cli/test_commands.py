@@ -70,7 +70,7 @@ def test_remember_reads_standard_input_and_every_option(run_cli: RunCli, root: P
 
     done = run_cli("remember", "-", *options, cwd=root, stdin="\ufeffline one\n\nline two — ✓\n")
 
-    note = run_cli("get", done.json["path"], "--json", cwd=root).json
+    note = run_cli("show", done.json["path"], "--json", cwd=root).json
     assert done.json["state"] == note["state"] == "candidate"
     assert done.json["path"] == "notes/a/b/t-x.md"
     assert note["tags"] == ["one", "two"]
@@ -113,15 +113,15 @@ def test_remember_refuses_what_is_wrong_with_one_line_and_writes_nothing(
 def test_get_finds_a_note_by_path_name_and_heading(run_cli: RunCli, root: Path) -> None:
     whole = NOTES["notes/auth/tokens.md"]
 
-    assert run_cli("get", "notes/auth/tokens.md", cwd=root).out == whole
-    assert run_cli("get", "auth/tokens", cwd=root).out == whole
-    assert run_cli("get", "Ferry", cwd=root).out == NOTES["notes/deploy/ferry.md"]
-    assert run_cli("get", "auth/tokens#rotation", cwd=root).out == "Keys rotate weekly.\n"
-    ambiguous = run_cli("get", "tokens", cwd=root)
+    assert run_cli("show", "notes/auth/tokens.md", cwd=root).out == whole
+    assert run_cli("show", "auth/tokens", cwd=root).out == whole
+    assert run_cli("show", "Ferry", cwd=root).out == NOTES["notes/deploy/ferry.md"]
+    assert run_cli("show", "auth/tokens#rotation", cwd=root).out == "Keys rotate weekly.\n"
+    ambiguous = run_cli("show", "tokens", cwd=root)
     assert ambiguous.code == 4
     assert "notes/auth/tokens.md, sessions/tokens.md" in ambiguous.err
-    assert run_cli("get", "nothing", cwd=root).code == 4
-    no_heading = run_cli("get", "auth/tokens#No", cwd=root)
+    assert run_cli("show", "nothing", cwd=root).code == 4
+    no_heading = run_cli("show", "auth/tokens#No", cwd=root)
     assert no_heading.code == 4
     assert "Tokens, Rotation" in no_heading.err
 
@@ -130,7 +130,7 @@ def test_get_gives_the_bytes_of_a_note_as_they_are(run_cli: RunCli, root: Path) 
     data = "\ufeffa\r\n\x1b[31mred\x1b[0m \u202e\nno end".encode()
     write_notes(root, {"notes/raw.md": data})
 
-    assert run_cli("get", "notes/raw.md", cwd=root).out.encode() == data
+    assert run_cli("show", "notes/raw.md", cwd=root).out.encode() == data
 
 
 @pytest.mark.campaign
@@ -379,11 +379,11 @@ def test_sync_names_every_note_that_was_not_read(run_cli: RunCli, root: Path) ->
 def test_the_vault_is_found_from_below_by_option_and_by_variable(
     run_cli: RunCli, root: Path, tmp_path: Path
 ) -> None:
-    below = run_cli("get", "Ferry", cwd=root / "notes/auth")
-    option = run_cli("get", "Ferry", "--vault", str(root), cwd=tmp_path)
-    before = run_cli("--vault", str(root), "get", "Ferry", cwd=tmp_path)
-    variable = run_cli("get", "Ferry", cwd=tmp_path, env={"VAULTMEM_VAULT": str(root)})
-    nowhere = run_cli("get", "Ferry", cwd=tmp_path)
+    below = run_cli("show", "Ferry", cwd=root / "notes/auth")
+    option = run_cli("show", "Ferry", "--vault", str(root), cwd=tmp_path)
+    before = run_cli("--vault", str(root), "show", "Ferry", cwd=tmp_path)
+    variable = run_cli("show", "Ferry", cwd=tmp_path, env={"VAULTMEM_VAULT": str(root)})
+    nowhere = run_cli("show", "Ferry", cwd=tmp_path)
 
     outputs = {result.out for result in (below, option, before, variable)}
     assert outputs == {NOTES["notes/deploy/ferry.md"]}

@@ -48,18 +48,18 @@ def offer(folder: Path, line: str, shell: str = "bash") -> list[str]:
 
 def test_the_values_of_the_vault_are_offered(root: Path) -> None:
     offered = {
-        "get cou": ["counter\\ refunds"],
-        "get counter\\ re": ["counter\\ refunds"],
-        "get notes/p": ["notes/pay/counter\\ refunds.md", "notes/pay/refunds.md"],
+        "show cou": ["counter\\ refunds"],
+        "show counter\\ re": ["counter\\ refunds"],
+        "show notes/p": ["notes/pay/counter\\ refunds.md", "notes/pay/refunds.md"],
         "mv no": ["notes/auth/", "notes/pay/"],
-        "get crew#": ["crew#Crew", "crew#Why\\ not"],
-        "get notes/auth/crew.md#W": ["notes/auth/crew.md#Why\\ not"],
-        "get ../": [""],
+        "show crew#": ["crew#Crew", "crew#Why\\ not"],
+        "show notes/auth/crew.md#W": ["notes/auth/crew.md#Why\\ not"],
+        "show ../": [""],
         "list --kind dec": ["decision"],
         "list --state st": ["stale"],
         "list --tag de": ["deck/aft"],
         "recall x --context a": ["auth"],
-        "get crew --at ": ["HEAD", "main", "side/one", "v1"],
+        "show crew --at ": ["HEAD", "main", "side/one", "v1"],
         "switch s": ["side/one"],
         "diff main..v": ["main..v1"],
         "session show s": ["s-0412"],
@@ -70,11 +70,11 @@ def test_the_values_of_the_vault_are_offered(root: Path) -> None:
     for line, words in offered.items():
         assert offer(root, line) == words, line
     below = root / "notes/pay"
-    assert offer(below, "get re") == ["refunds.md", "refunds"]
-    assert offer(below, "get ../au") == ["../auth/crew.md"]
-    assert offer(below, "get notes/au") == ["notes/auth/crew.md"]
-    assert offer(below, "get count", "fish") == ["counter refunds.md", "counter refunds"]
-    assert offer(root.parent, "get re") == [""]
+    assert offer(below, "show re") == ["refunds.md", "refunds"]
+    assert offer(below, "show ../au") == ["../auth/crew.md"]
+    assert offer(below, "show notes/au") == ["notes/auth/crew.md"]
+    assert offer(below, "show count", "fish") == ["counter refunds.md", "counter refunds"]
+    assert offer(root.parent, "show re") == [""]
 
 
 def test_it_is_silent_and_writes_nothing(root: Path, home: Path) -> None:
@@ -83,12 +83,12 @@ def test_it_is_silent_and_writes_nothing(root: Path, home: Path) -> None:
     (database,) = state.rglob("state-*.sqlite3")
     writer = sqlite3.connect(database, isolation_level=None)
     writer.execute("BEGIN EXCLUSIVE")
-    assert offer(root, "get notes/auth/cr") == ["notes/auth/crew.md"]
-    assert offer(root, "get cou") == ["counter\\ refunds"]
-    assert offer(root, "get nope#x") == [""]
+    assert offer(root, "show notes/auth/cr") == ["notes/auth/crew.md"]
+    assert offer(root, "show cou") == ["counter\\ refunds"]
+    assert offer(root, "show nope#x") == [""]
     writer.close()
     shutil.rmtree(state)
-    assert offer(root, "get cou") == [""]
+    assert offer(root, "show cou") == [""]
     assert not state.exists()
     assert hash_tree(root) == before[0]
 
@@ -102,7 +102,7 @@ def test_a_real_shell_completes(root: Path, tmp_path: Path, home: Path) -> None:
     script.chmod(0o755)
     line = f"set -x PATH {script.parent} $PATH; _VAULTMEM_COMPLETE=source_fish vaultmem | source; "
     done = subprocess.run(
-        ["fish", "-c", line + 'complete -C "vaultmem get cou"'],
+        ["fish", "-c", line + 'complete -C "vaultmem show cou"'],
         cwd=root,
         capture_output=True,
         text=True,

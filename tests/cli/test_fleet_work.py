@@ -41,7 +41,7 @@ def test_what_vaults_say_and_since_when(
     def check(*words: str) -> Any:
         return run_cli("assert", *words, "--fleet", file, cwd=here)
 
-    told = fleet("bisect", "refunds", "--says", "approval of two")
+    told = fleet("bisect", "refunds", "--contains", "approval of two")
     assert told.code == 0
     heads, first, second, *rest = told.out.splitlines()
     assert heads.split() == ["since", "vault", "who", "session", "note", "source"]
@@ -50,13 +50,13 @@ def test_what_vaults_say_and_since_when(
     assert rest[0] == "2 of 2 vaults say so; crew was the first:"
     assert "vaultmem: gone: not asked: " in told.err
 
-    judged = check("refunds", "--says", "80 euros")
+    judged = check("refunds", "--contains", "80 euros")
     assert judged.code == 1
     assert judged.out == (
         'crew  no section of the pack contains "80 euros"\n1 of 2 vaults as expected\n'
     )
-    assert check("refunds", "--says", "approval").code == 125
-    at = ("--says", "approval", "--finds", "notes/limits.md", "--vault", "pier")
+    assert check("refunds", "--contains", "approval").code == 125
+    at = ("--contains", "approval", "--contains-note", "notes/limits.md", "--vault", "pier")
     assert check("refunds", *at).code == 0
 
     found = fleet("contradictions")

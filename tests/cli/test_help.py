@@ -93,7 +93,7 @@ def test_what_a_command_was_called_still_works_and_says_what_it_is_called_now(
     make_vault: Make,
 ) -> None:
     for before, now in RENAMED.items():
-        done = run_here(before, "--help")
+        done = run_here(*before.split(), "--help")
         assert done.err == f"vaultmem: `{before}` is `{now}` now\n"
         name = " ".join(word for word in now.split() if word.isalpha())
         assert done.out == run_here(*name.removesuffix(" quarantined").split(), "--help").out
@@ -104,6 +104,25 @@ def test_what_a_command_was_called_still_works_and_says_what_it_is_called_now(
     doubted = run_here("quarantine", "b", "--reason", "who knows", "--json", cwd=root).json
     assert [each["to"] for each in doubted["moved"]] == ["quarantined"]
     assert wrong.code == 2
+    absent = run_here("assert", "b", "--says", "quay", "--not", cwd=root)
+    assert (absent.code, absent.out) == (0, "as expected\n")
+    assert sorted(absent.err.splitlines()) == [
+        "vaultmem: `--not` is `--absent` now",
+        "vaultmem: `--says` is `--contains` now",
+    ]
+
+
+def test_show_prints_a_note_or_what_a_commit_changed(make_vault: Make) -> None:
+    root = make_vault({"notes/a.md": "# A\n\nTo [[b]].\n"})
+    run_here("checkpoint", "one", cwd=root)
+    assert run_here("show", "a", cwd=root).out == "# A\n\nTo [[b]].\n"
+    last = run_here("show", cwd=root).out
+    assert "notes/a.md" in last
+    assert run_here("show", "HEAD", cwd=root).out == last
+    unknown, commit = (run_here("show", each, cwd=root) for each in ("nope", "HEAD~9"))
+    assert (unknown.code, commit.code) == (4, 4)
+    assert "no note is called" in unknown.err
+    assert "commit" in commit.err
 
 
 def test_each_topic_is_one_screen_and_named_in_the_first_help() -> None:

@@ -29,7 +29,7 @@ def test_row_10_integer_and_date_keys_and_nan_give_valid_json(
     )
     root = make_vault({"notes/n.md": f"---\n{matter}confidence: .nan\n---\ngangway\n"})
 
-    note = run_cli("get", "notes/n.md", "--json", cwd=root).json
+    note = run_cli("show", "notes/n.md", "--json", cwd=root).json
     listed = run_cli("list", "--json", cwd=root).json
     hits = run_cli("recall", "gangway", "-n", "5", "--json", cwd=root).json["hits"]
 
@@ -41,7 +41,7 @@ def test_row_10_integer_and_date_keys_and_nan_give_valid_json(
     assert listed["notes"]
 
 
-@pytest.mark.parametrize("command", ["get", "pin", "unpin", "edit", "forget", "promote"])
+@pytest.mark.parametrize("command", ["show", "pin", "unpin", "edit", "forget", "promote"])
 @pytest.mark.parametrize("path", ["../../etc/passwd", ".GIT/config"])
 def test_row_15_every_command_refuses_a_path_out_of_the_vault(
     run_cli: RunCli, make_vault: Make, command: str, path: str
@@ -59,7 +59,7 @@ def test_row_15_every_command_refuses_a_path_out_of_the_vault(
 def test_row_15_a_name_that_is_too_long_for_the_system_is_not_found(
     run_cli: RunCli, make_vault: Make
 ) -> None:
-    done = run_cli("get", "x" * 5_000, cwd=make_vault())
+    done = run_cli("show", "x" * 5_000, cwd=make_vault())
 
     assert done.code in {4, 5}
 
@@ -228,7 +228,7 @@ def test_row_28_lists_of_the_wrong_type_never_stop_a_command(
 ) -> None:
     root = make_vault({"notes/n.md": f"---\ntags: {value}\naliases: {value}\n---\ngangway\n"})
 
-    note = run_cli("get", "notes/n.md", "--json", cwd=root)
+    note = run_cli("show", "notes/n.md", "--json", cwd=root)
     hits = run_cli("recall", "gangway", "-n", "5", "--json", cwd=root)
 
     assert (note.code, hits.code) == (0, 0)

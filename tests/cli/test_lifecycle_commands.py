@@ -124,7 +124,7 @@ def test_quarantined_notes_are_shown_only_on_request_and_behind_a_warning(make_v
     asked = run_here("recall", "tokens", "--include-quarantined", cwd=root)
     json = run_here("recall", "tokens", "--state", "quarantined", "--json", cwd=root).json
     packed = run_here("pack", "tokens", cwd=root)
-    read = run_here("get", "old", cwd=root)
+    read = run_here("show", "old", cwd=root)
     out = run_here("state", "old", "active", "--agent", "claude", cwd=root)
 
     assert done["moved"] == [{"path": OLD, "from": "active", "to": "quarantined"}]

@@ -41,13 +41,13 @@ def test_the_folder_counts_then_the_root_then_bare_names(pay: Path, tmp_path: Pa
         f"{tmp_path}/link/pay/refunds.md": "notes/pay/refunds.md",
     }
     for given, path in meant.items():
-        assert run_here("get", given, "--json", cwd=pay).json["path"] == path, given
+        assert run_here("show", given, "--json", cwd=pay).json["path"] == path, given
     for given in ("../../../crew.md", "/etc/passwd", f"{pay}/../../../x.md"):
-        done = run_here("get", given, cwd=pay)
+        done = run_here("show", given, cwd=pay)
         assert (done.code, done.err.count("\n")) == (5, 1)
         assert "leaves the vault" in done.err or "is absolute" in done.err
     root = pay.parent.parent
-    outside = run_here("--vault", root, "get", f"{root.name}/crew.md", "--json", cwd=root.parent)
+    outside = run_here("--vault", root, "show", f"{root.name}/crew.md", "--json", cwd=root.parent)
     assert outside.json["path"] == "crew.md"
 
 
@@ -66,7 +66,7 @@ def test_every_command_reads_paths_so(pay: Path) -> None:
         "list --path *es.md": "b/fees.md",
         "list --path ref*": "notes/pay/refunds.md",
         "list --path notes/a*": "notes/auth",
-        "assert cents --finds ./refunds.md": "as expected",
+        "assert cents --contains-note ./refunds.md": "as expected",
         "mv --dry-run refunds.md rules.md": "notes/pay/refunds.md -> notes/pay/rules.md",
         "mv --dry-run refunds rules": "notes/pay/refunds.md -> notes/pay/rules.md",
         "mv --dry-run refunds.md ../b/": "notes/pay/refunds.md -> notes/b/refunds.md",
@@ -101,12 +101,12 @@ def test_titles_and_aliases_are_addresses_where_one_note_has_them(pay: Path) -> 
     alike = "---\ntitle: Fare rules\naliases: [What crew pay]\n---\n# Fare rules\n\nNone.\n"
     (pay / "rules.md").write_text(alike)
     for given in ("Crew sign-in", "crew SIGN-IN", "Crew sign-in#Why"):
-        found = run_here("get", given, "--json", cwd=pay).json
+        found = run_here("show", given, "--json", cwd=pay).json
         assert found["path"] == "notes/auth/crew.md"
     assert found["text"] == "Gloves.\n"
     assert run_here("history", "what crew pay", "--json", cwd=pay).json["path"].endswith("rules.md")
     (pay / "more.md").write_text(alike)
-    told = run_here("get", "Fare rules", cwd=pay)
+    told = run_here("show", "Fare rules", cwd=pay)
     assert (told.code, told.err) == (
         4,
         'vaultmem: error: "Fare rules" could be notes/pay/more.md, notes/pay/rules.md; name one\n',
@@ -117,12 +117,12 @@ def test_titles_and_aliases_are_addresses_where_one_note_has_them(pay: Path) -> 
 def test_errors_ask_what_was_meant(pay: Path) -> None:
     run_here("task", "add", "Paint the gangway", cwd=pay)
     asked = {
-        "get refund": 'no note is called "refund"; did you mean refunds?',
-        "get notes/pay/fee.md": 'no note is called "notes/pay/fee.md"; did you mean fees?',
+        "show refund": 'no note is called "refund"; did you mean refunds?',
+        "show notes/pay/fee.md": 'no note is called "notes/pay/fee.md"; did you mean fees?',
         "pin sign": ('no note is called "sign"; did you mean notes/auth/crew.md?'),
-        "get zzzz": 'no note is called "zzzz"; see `vaultmem list`',
-        "get ../auth/crew#Wy": 'notes/auth/crew.md: no heading "Wy"; did you mean Why?',
-        "get fees#Zz": 'notes/pay/b/fees.md: no heading "Zz"; it has Fees',
+        "show zzzz": 'no note is called "zzzz"; see `vaultmem list`',
+        "show ../auth/crew#Wy": 'notes/auth/crew.md: no heading "Wy"; did you mean Why?',
+        "show fees#Zz": 'notes/pay/b/fees.md: no heading "Zz"; it has Fees',
         "list --kind decison": 'unknown kind "decison"; did you mean decision?',
         "list --state stal": 'unknown state "stal"; did you mean stale?',
         "list --ref mian": "mian: no branch, tag or commit is called that; did you mean main?",

@@ -88,14 +88,14 @@ def odd(home: Path, tmp_path: Path, template: Path) -> Path:
 
 READING: tuple[tuple[str | bytes, ...], ...] = (
     *(("init",), ("index",), ("status",), ("doctor",), ("list",), ("pin",), ("tags",)),
-    *(("recall", "gangway"), ("pack", "gangway"), ("get", "a"), ("links", "a")),
+    *(("recall", "gangway"), ("pack", "gangway"), ("show", "a"), ("links", "a")),
     *(("log",), ("log", "--all"), ("log", "--path", "notes"), ("show", "HEAD~1")),
     *(("show", "HEAD~2"), ("diff", "HEAD~2", "HEAD"), ("diff",), ("blame", "a")),
     *(("history", "a"), ("trace", "gangway"), ("recall", "gangway", "--at=HEAD~1")),
     *(("recall", "gangway", b"--at=t\xe4g"), ("recall", "gangway", b"--ref=zw\xe9ig")),
     *(("pack", "gangway", "--at=HEAD~1"), ("recall", "gangway", b"--include-refs=main,zw\xe9ig")),
-    *(("branch",), ("bisect", "--good=HEAD~2", "gangway", "--says", "odd"), ("curate",)),
-    *(("get", b"notes/gr\xfc\xdfe.md"), ("history", b"gr\xfc\xdfe.txt"), ("forget", b"\xfc")),
+    *(("branch",), ("bisect", "--good=HEAD~2", "gangway", "--contains", "odd"), ("curate",)),
+    *(("show", b"notes/gr\xfc\xdfe.md"), ("history", b"gr\xfc\xdfe.txt"), ("forget", b"\xfc")),
     *(("recall", b"gr\xfc\xdfe"), ("context",), ("tag", b"gr\xfc", "x"), ("mv", "a", b"\xfc")),
 )
 
@@ -337,16 +337,20 @@ GIVEN: tuple[tuple[str | bytes, ...], ...] = (
     *(("promote", "a", b"--from=\xfc"), ("merge", b"\xfc"), ("switch", b"\xfc")),
     *(("branch", b"\xfc"), ("branch", "new", b"--from=\xfc"), ("restore", "a", b"--at=\xfc")),
     *(("session", "start", b"--session=\xfc"), ("session", "start", b"--agent=\xfc")),
-    *(("session", "note", b"\xfc"), ("session", "touch", b"\xfc"), ("session", "decide", b"\xfc")),
+    *(
+        ("session", "add", "note", b"\xfc"),
+        ("session", "add", "file", b"\xfc"),
+        ("session", "add", "decision", b"\xfc"),
+    ),
     *(("session", "search", b"\xfc"), ("task", "add", b"\xfc"), ("log", b"--agent=\xfc")),
     *(
         ("list", b"--tag=\xfc"),
         ("recall", "x", b"--path=\xfc"),
         ("recall", "x", b"--from-agent=\xfc"),
     ),
-    *(("supersede", "a", b"\xfc"), ("bisect", b"--good=\xfc", "x", "--says", b"\xfc")),
-    *(("assert", "x", "--says", b"\xfc"), ("receipt", b"\xfc"), ("receipt", b"--agent=\xfc")),
-    *(("get", b"a#\xfc"), ("blame", b"a#\xfc"), ("links", b"\xfc"), ("reference",), ("stats",)),
+    *(("supersede", "a", b"\xfc"), ("bisect", b"--good=\xfc", "x", "--contains", b"\xfc")),
+    *(("assert", "x", "--contains", b"\xfc"), ("receipt", b"\xfc"), ("receipt", b"--agent=\xfc")),
+    *(("show", b"a#\xfc"), ("blame", b"a#\xfc"), ("links", b"\xfc"), ("reference",), ("stats",)),
     *(("dream",), ("remember", "Quite new.", b"--agent=\xfc"), ("status",), ("log",)),
 )
 

@@ -45,10 +45,10 @@ def test_gits_words_for_a_date_are_dates(make_vault: Make, when: str) -> None:
     save_checkpoint(vault, "ten")
     vault.close()
 
-    assert run_here("get", "tide", "--at", when, cwd=root).out == NOTES[NOTE]
+    assert run_here("show", "tide", "--at", when, cwd=root).out == NOTES[NOTE]
     git(root, "branch", "yesterday")
-    assert "ten" in run_here("get", "tide", "--at", "yesterday", cwd=root).out
-    unknown = run_here("get", "tide", "--at", "the day before", cwd=root)
+    assert "ten" in run_here("show", "tide", "--at", "yesterday", cwd=root).out
+    unknown = run_here("show", "tide", "--at", "the day before", cwd=root)
     assert unknown.code == 4
 
 
@@ -76,7 +76,7 @@ def test_a_false_end_of_bisect_is_the_only_line(root: Path) -> None:
     vault = open_vault(root)
     save_checkpoint(vault, "ten")
     vault.close()
-    done = run_here("bisect", "--good", "HEAD~1", "--", "bell", "--says", "twice", cwd=root)
+    done = run_here("bisect", "--good", "HEAD~1", "--", "bell", "--contains", "twice", cwd=root)
     assert (done.code, done.out) == (5, "")
     assert "HEAD: not bad" in done.err
 
@@ -87,7 +87,8 @@ def test_a_missing_extra_is_named_as_pip_and_uv_take_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "code"), [("get nowhere", 4), ("get ../x", 5), ("show nope", 4), ("forget ../x", 5)]
+    ("command", "code"),
+    [("show nowhere", 4), ("show ../x", 5), ("show nope", 4), ("forget ../x", 5)],
 )
 def test_an_error_is_json_where_json_is_asked_for(root: Path, command: str, code: int) -> None:
     plain = run_here(*command.split(), cwd=root)

@@ -17,7 +17,7 @@ from vaultmem.cli.output import ProgressLine, warn
 COMMANDS = [
     ("vault_commands", ["trust"]),
     ("vault_list", ["vault", "list"]),
-    ("note_commands", ["get", "a"]),
+    ("note_commands", ["show", "a"]),
     ("note_commands", ["pin", "a"]),
     ("search_commands", ["pack", "gangway"]),
     ("commit_commands", ["promote", "c"]),
@@ -35,7 +35,7 @@ COMMANDS = [
     ("branch_commands", ["branch"]),
     ("branch_commands", ["resolve"]),
     ("sync_commands", ["sync", "../remote.git"]),
-    ("assert_commands", ["assert", "gangway", "--says", "blue"]),
+    ("assert_commands", ["assert", "gangway", "--contains", "blue"]),
     ("health_commands", ["status"]),
     ("agent_commands", ["connect", "--status"]),
     ("exchange_commands", ["import", "mem0", "../mem0.json"]),

@@ -22,7 +22,7 @@ NOTES = {"notes/ferry.md": "# Ferry\n\nThe gangway is blue.\n"}
 LINES = [
     ["list", "--json"],
     ["recall", "gangway", "-n", "2"],
-    ["get", "ferry"],
+    ["show", "ferry"],
     ["session", "list", "--json"],
 ]
 

@@ -20,7 +20,7 @@ SESSION = ("--agent", "claude", "--session", "s-1", "session")
 COMMANDS = [
     *("recall things", "recall --at HEAD~1 things", "pack things", "list", "status", "index"),
     *(
-        "get {a}",
+        "show {a}",
         "links {a}",
         "links --to {a}",
         "links --orphans",

@@ -50,14 +50,14 @@ def test_a_session_from_start_to_end(desk: Desk) -> None:
         "started  s-1  (sessions/s-1.md)\n"
     )
     assert desk.run("start", "--id", "s-1").out == "open     s-1  (sessions/s-1.md)\n"
-    assert desk.run("note", "a", "note").out == "noted    s-1\n"
-    assert desk.run("note", "--question", "why?").out == "asked    s-1\n"
-    assert desk.run("decide", "We sail at six.", "--pin").out == (
+    assert desk.run("add", "note", "a", "note").out == "noted    s-1\n"
+    assert desk.run("add", "note", "--question", "why?").out == "asked    s-1\n"
+    assert desk.run("add", "decision", "We sail at six.", "--pin").out == (
         "decided  notes/inbox/we-sail-at-six.md  (s-1)\n"
     )
-    assert desk.run("touch", "MEMORY.md", "gone.py").out == "touched  s-1\n"
-    assert desk.run("turn", "user", "hello").out.startswith("turn     1 of s-1, 1 tokens")
-    assert desk.run("summarize", "All is well.").out == "summed   s-1\n"
+    assert desk.run("add", "file", "MEMORY.md", "gone.py").out == "touched  s-1\n"
+    assert desk.run("add", "turn", "user", "hello").out.startswith("turn     1 of s-1, 1 tokens")
+    assert desk.run("add", "summary", "All is well.").out == "summed   s-1\n"
 
     shown = desk.run("show").out
 
@@ -84,14 +84,16 @@ def test_every_command_answers_in_json(desk: Desk) -> None:
     started = desk.json("start", "--id", "s-1", "--goal", "Ferries")
     assert set(started) == SESSION | {"new", "restore", "restored", "recovered"}
     for arguments in (
-        ("note", "a note"),
-        ("touch", "x.py"),
-        ("summarize", "All is well."),
+        ("add", "note", "a note"),
+        ("add", "file", "x.py"),
+        ("add", "summary", "All is well."),
         ("mark-restore",),
     ):
         assert set(desk.json(*arguments)) == SESSION
-    assert set(desk.json("turn", "user", "hello")) == {"session", "turns", "tokens"}
-    decided = desk.json("decide", "We sail at six.", "--context", "deck", "--confidence", "0.8")
+    assert set(desk.json("add", "turn", "user", "hello")) == {"session", "turns", "tokens"}
+    decided = desk.json(
+        "add", "decision", "We sail at six.", "--context", "deck", "--confidence", "0.8"
+    )
     assert set(decided) == SESSION | {"decision"}
     assert set(desk.json("show")) == SESSION | {"transcript"}
     resumed = desk.json("resume")
@@ -107,26 +109,26 @@ def test_every_command_answers_in_json(desk: Desk) -> None:
     found = desk.json("search", "sail", "six")["sessions"]
     assert found[0]["session"] == "s-1"  # type: ignore[index]
     assert set(found[0]) == FACTS | {"hits"}  # type: ignore[index]
-    chain = desk.json("chain", "s-2", "--depth", "3")
+    chain = desk.json("links", "s-2", "--depth", "3")
     assert set(chain) == {"session", "earlier", "followers"}
     restored = desk.json("restore", "s-2", "--budget", "300")
     assert set(restored) == {"session", "text", "sessions", "tokens", "shown", "left_out"}
     assert restored["tokens"]["sent"] <= 300  # type: ignore[index]
     assert desk.json("stats")["statuses"] == {"open": 1, "ok": 1}
-    which = desk.json("which")
+    which = desk.json("current")
     assert (which["session"], str(which["source"])[:14]) == ("s-2", "active session")
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "told"),
     [
-        (("note", "x"), 4, "no session: none is named and none is open here"),
+        (("add", "note", "x"), 4, "no session: none is named and none is open here"),
         (("show", "s-9"), 4, "s-9: there is no such session"),
         (("start", "--id", "a/b"), 5, '"a/b" cannot be a session\'s id'),
         (("start", "--continues", "s-9"), 4, "s-9: there is no such session"),
         (("show", "../../etc/passwd"), 5, "leaves the vault"),
         (("list", "--status", "done"), 5, 'unknown status "done"; use open, ok, error, canceled'),
-        (("chain", "--depth", "0"), 4, "no session"),
+        (("links", "--depth", "0"), 4, "no session"),
         (("nonsense",), 2, "No such command"),
     ],
 )
@@ -141,11 +143,11 @@ def test_what_is_refused_writes_nothing(desk: Desk) -> None:
     before = (desk.root / "sessions/s-1.md").read_bytes()
     for arguments, code in (
         (("close", "--status", "done"), 5),
-        (("note", "AKIA" + "ABCDEFGHIJKLMNOP"), 5),
-        (("decide", "AKIA" + "ABCDEFGHIJKLMNOP"), 5),
+        (("add", "note", "AKIA" + "ABCDEFGHIJKLMNOP"), 5),
+        (("add", "decision", "AKIA" + "ABCDEFGHIJKLMNOP"), 5),
         (("close", "--learn", "AKIA" + "ABCDEFGHIJKLMNOP"), 5),
         (("restore", "--budget", "100"), 5),
-        (("note", " "), 5),
+        (("add", "note", " "), 5),
     ):
         desk.run(*arguments, code=code)
     assert (desk.root / "sessions/s-1.md").read_bytes() == before
@@ -159,22 +161,22 @@ def test_after_its_end_the_last_session_is_what_is_looked_at(desk: Desk) -> None
     for command in ("show", "chain"):
         assert desk.run(command).out.startswith("s-2  ")
     assert desk.run("restore").out.startswith("# Session s-2   [ok | agent claude | ")
-    assert "no session" in desk.run("note", "late", code=4).err
-    assert desk.run("which").out.startswith("No session is named")
+    assert "no session" in desk.run("add", "note", "late", code=4).err
+    assert desk.run("current").out.startswith("No session is named")
     assert "no session" in desk.run("show", code=4, VAULTMEM_AGENT="codex").err
 
 
 def test_two_agents_have_their_own_sessions_in_one_folder(desk: Desk) -> None:
     desk.run("start", "--id", "s-1")
     desk.run("start", "--id", "s-2", VAULTMEM_AGENT="codex")
-    desk.run("note", "of claude")
-    desk.run("note", "of codex", VAULTMEM_AGENT="codex")
-    desk.run("note", "by the variable", CLAUDE_CODE_SESSION_ID="s-2")
+    desk.run("add", "note", "of claude")
+    desk.run("add", "note", "of codex", VAULTMEM_AGENT="codex")
+    desk.run("add", "note", "by the variable", CLAUDE_CODE_SESSION_ID="s-2")
     assert "of claude" in (desk.root / "sessions/s-1.md").read_text()
     text = (desk.root / "sessions/s-2.md").read_text()
     assert "of codex" in text
     assert "by the variable" in text
-    which = desk.run("which", CLAUDE_CODE_SESSION_ID="w:1").out
+    which = desk.run("current", CLAUDE_CODE_SESSION_ID="w:1").out
     assert re.search(
         r"^\* \$CLAUDE_CODE_SESSION_ID +s-w-1-[0-9a-f]{8}  \(short for w:1\)$", which, re.M
     )
@@ -189,13 +191,13 @@ def test_chains_and_search_read_well(desk: Desk) -> None:
             "sessions/s-3.md": "---\nstatus: open\ngoal: Three\nforked_from: s-2\nrelated: x\n---",
         },
     )
-    assert desk.run("chain", "s-3").out.splitlines() == [
+    assert desk.run("links", "s-3").out.splitlines() == [
         "s-3  open      Three",
         "  forked from s-2  error     Two",
         "  related x  (no such note)",
         "    continues s-1  ok        One",
     ]
-    assert desk.run("chain", "s-1").out.splitlines()[0] == "  s-2  error     continues this  Two"
+    assert desk.run("links", "s-1").out.splitlines()[0] == "  s-2  error     continues this  Two"
     assert desk.run("search", "gangway").out.splitlines() == [
         "s-1  ok    One",
         "    Summary: The gangway.",
@@ -222,9 +224,9 @@ def test_the_command_as_a_process_reads_standard_input_and_knows_whose_it_is(
     [file] = Path(os.environ["XDG_STATE_HOME"]).rglob("sessions/*.json")
     assert [each["pid"] for each in json.loads(file.read_text())["processes"]] == [os.getpid()]
     done = start_cli(
-        "session", "summarize", "-", cwd=root, env=env, stdin="From\nstandard input.\n"
+        "session", "add", "summary", "-", cwd=root, env=env, stdin="From\nstandard input.\n"
     )
     assert done.out == "summed   s-1\n"
     assert "\nFrom\nstandard input.\n" in (root / "sessions/s-1.md").read_text()
-    assert start_cli("session", "note", "-", cwd=root, env=env, stdin=b"\xff").code == 5
+    assert start_cli("session", "add", "note", "-", cwd=root, env=env, stdin=b"\xff").code == 5
     assert git(root, "status", "--porcelain") == "?? sessions/"

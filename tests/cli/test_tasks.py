@@ -42,14 +42,14 @@ def play_story(root: Path, run_cli: RunCli) -> None:
 
     do("task", "add", "Mend the pier", "--next", "Buy oak planks", "--text", "Before winter.")
     do("session", "start", "--id", "p-1", "--goal", "Find out what is broken")
-    do("task", "set", "mend", "--status", "doing")
-    do("session", "decide", "Oak only, no pine.")
-    do("session", "note", "--question", "Who pays for the planks?")
-    do("session", "touch", "pier.py")
+    do("task", "update", "mend", "--status", "doing")
+    do("session", "add", "decision", "Oak only, no pine.")
+    do("session", "add", "note", "--question", "Who pays for the planks?")
+    do("session", "add", "file", "pier.py")
     do("task", "handoff", "mend", "--note", "The west end is done; see [[mend-the-pier]].")
     do("session", "close", "--summary", "The west end is mended.")
     do("session", "start", "--id", "p-2", "--continues", "p-1", agent="codex")
-    do("task", "set", "mend", "--status", "blocked", "--next", "Wait for planks", agent="codex")
+    do("task", "update", "mend", "--status", "blocked", "--next", "Wait for planks", agent="codex")
 
 
 def ask(run_cli: RunCli, root: Path, *words: str, **settings: Any) -> dict[str, Any]:
@@ -98,19 +98,19 @@ def test_a_view_gathers_what_notes_and_git_know(root: Path, run_cli: RunCli) -> 
 def test_a_family_is_what_follows_one_another(root: Path, run_cli: RunCli) -> None:
     play_story(root, run_cli)
     run_cli("session", "start", "--id", "other", "--goal", "Paint", "--vault", root, "--fresh")
-    lane = ask(run_cli, root, "session", "family", "p-2")
+    lane = ask(run_cli, root, "session", "report", "p-2")
     assert "p-1 (claude" in lane["rendered"]
     assert "other" not in lane["rendered"]
     assert lane["task_id"] is None
-    everything = ask(run_cli, root, "session", "family")
+    everything = ask(run_cli, root, "session", "report")
     assert "other" in everything["rendered"]
-    about = ask(run_cli, root, "session", "family", "--query", "west end mended")
+    about = ask(run_cli, root, "session", "report", "--query", "west end mended")
     assert "p-1 (claude" in about["rendered"]
     assert "other" not in about["rendered"]
-    nothing = ask(run_cli, root, "session", "family", "--to", "2020-01-01")
+    nothing = ask(run_cli, root, "session", "report", "--to", "2020-01-01")
     assert nothing["support"]["entries"] == 0
-    assert run_cli("session", "family", "--from", "01/02/2026", "--vault", root).code == 5
-    assert run_cli("session", "family", "none", "--vault", root).code == 4
+    assert run_cli("session", "report", "--from", "01/02/2026", "--vault", root).code == 5
+    assert run_cli("session", "report", "none", "--vault", root).code == 4
 
 
 @pytest.mark.campaign
@@ -119,14 +119,14 @@ def test_a_person_edits_a_task_and_is_not_written_over(root: Path, run_cli: RunC
     file = root / "tasks/mend-the-pier.md"
     text = file.read_text().replace("status: open", "status:   doing  # mine")
     file.write_text(text + "\nMy own line.\n")
-    run_cli("task", "set", "mend", "--next", "Buy planks", "--vault", root)
+    run_cli("task", "update", "mend", "--next", "Buy planks", "--vault", root)
     after = file.read_text()
     assert "status:   doing  # mine" in after
     assert after.endswith("\nMy own line.\n")
     assert "next: Buy planks" in after
     shown = run_cli("task", "show", "mend", "--vault", root, "--json").json
     assert (shown["status"], shown["next_step"]) == ("doing", "Buy planks")
-    run_cli("task", "set", "mend", "--status", "done", "--vault", root)
+    run_cli("task", "update", "mend", "--status", "done", "--vault", root)
     assert run_cli("task", "list", "--vault", root, "--json").json["tasks"] == []
     assert len(run_cli("task", "list", "--all", "--vault", root, "--json").json["tasks"]) == 1
 
@@ -137,7 +137,7 @@ def test_what_cannot_be_is_told(root: Path, run_cli: RunCli) -> None:
     run_cli("task", "add", "Mend", "--vault", root)
     run_cli("task", "add", "Mend", "--vault", root)
     assert (root / "tasks/mend-2.md").is_file()
-    assert run_cli("task", "set", "mend", "--status", "perhaps", "--vault", root).code == 5
+    assert run_cli("task", "update", "mend", "--status", "perhaps", "--vault", root).code == 5
     assert run_cli("task", "expand", "abc", "--vault", root).code == 5
     assert run_cli("task", "expand", "abcdef12", "--vault", root).code == 4
     assert run_cli("task", "history", "--budget", "10", "--vault", root).code == 5

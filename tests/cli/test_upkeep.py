@@ -103,8 +103,8 @@ def test_dream_and_compact_show_first_and_then_do(
     back = git(root, "log", "-1", "--format=%b").splitlines()[0].split()[-1]
     label = f"shortened; full text at {back[:7]}"
     assert label in run_cli("recall", "halls", "--vault", root).out
-    assert label in run_cli("get", long, "--vault", root).err
-    assert LONG in run_cli("get", long, "--full", "--vault", root).out
+    assert label in run_cli("show", long, "--vault", root).err
+    assert LONG in run_cli("show", long, "--full", "--vault", root).out
     assert run_cli("restore", long, "--at", back, "--vault", root).code == 0
     assert LONG in (root / long).read_text()
 

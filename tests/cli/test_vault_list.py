@@ -94,13 +94,13 @@ def test_all_vaults_of_the_list_are_asked(run_cli: RunCli, two: tuple[Path, Path
     done = run_cli("recall", "tide", "--all-vaults", cwd=two[0])
     assert "a:notes/tide.md" in done.out
     assert "b:notes/ebb.md" in done.out
-    assert "noon" in run_cli("get", "a:notes/tide.md", cwd=two[1]).out
+    assert "noon" in run_cli("show", "a:notes/tide.md", cwd=two[1]).out
     listed = run_cli("list", "--all-vaults", cwd=two[0]).out
     assert "a:notes/tide.md" in listed
     assert "b:notes/ebb.md" in listed
 
 
-@pytest.mark.parametrize("words", [("status",), ("remember", "x"), ("get", "tide"), ("log",)])
+@pytest.mark.parametrize("words", [("status",), ("remember", "x"), ("show", "tide"), ("log",)])
 def test_a_command_for_one_vault_refuses_a_second(
     run_cli: RunCli, two: tuple[Path, Path], words: tuple[str, ...]
 ) -> None:

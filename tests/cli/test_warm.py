@@ -79,7 +79,7 @@ BEFORE = [[], [], [], [], ["--ref", "side"], ["--agent", "a"], ["--vault", "."],
 
 def make_line(chance: random.Random) -> list[str]:
     """Return a command line: a good one mostly, with what people and agents get wrong."""
-    command = chance.choice(["recall", "recall", "pack", "pack", "get", "list", *HISTORY, *OTHERS])
+    command = chance.choice(["recall", "recall", "pack", "pack", "show", "list", *HISTORY, *OTHERS])
     line = [*chance.choice(BEFORE), *command.split()]
     for option in chance.sample(OPTIONS, chance.choice([0, 0, 1, 1, 2, 3])):
         line += option
@@ -111,7 +111,7 @@ def test_answers_are_those_of_a_process_of_its_own(
 ) -> None:
     chance = random.Random(11)
     made = [(make_line(chance), chance.choice(["", "notes", "inbox"])) for _ in range(lines)]
-    made.append((["get", "../inbox/a b.md"], "notes"))
+    made.append((["show", "../inbox/a b.md"], "notes"))
     made.append((["list", "--path", "g*"], "notes"))
 
     def ask(made: tuple[list[str], str]) -> tuple[Result, Result]:

@@ -142,9 +142,9 @@ EVENTS: dict[str, Event] = {
     "session start on a branch": Event(
         ["session", "start", "--id", "s-side", "--ref", "side"], prepare_branch, once=False
     ),
-    "session note": Event(["session", "note", "Pier 9 is slippery."], prepare_session),
-    "session decide": Event(
-        ["session", "decide", "Rope is bought at Kai's.", "--title", "Rope"],
+    "session add note": Event(["session", "add", "note", "Pier 9 is slippery."], prepare_session),
+    "session add decision": Event(
+        ["session", "add", "decision", "Rope is bought at Kai's.", "--title", "Rope"],
         prepare_session,
         once=False,
     ),
@@ -169,7 +169,9 @@ EVENTS: dict[str, Event] = {
     "compact": Event(["compact", "--apply", "--yes"], some, acknowledged=COMMITTED),
     "dedup": Event(["dedup", "--apply", "--yes"], prepare_dedup, agent=""),
     "task add": Event(["task", "add", "Paint the bollards"]),
-    "task set": Event(["task", "set", "paint-the-bollards", "--next", "Buy paint"], prepare_task),
+    "task update": Event(
+        ["task", "update", "paint-the-bollards", "--next", "Buy paint"], prepare_task
+    ),
     "index": Event(["index"], forget_index, agent=""),
     "context": Event(["context"], some),
     "init": Event(["init", "--yes"], prepare_empty, agent="", tidy=True, first=[["init", "--yes"]]),

@@ -245,7 +245,7 @@ def prepare_primed(root: Path) -> None:
 
 def prepare_session(root: Path) -> None:
     command(root, "session", "start", "--id", "s-keeper", "--goal", "berths", "--agent", "keeper")
-    command(root, "session", "note", "The pier is wet.", "--agent", "keeper")
+    command(root, "session", "add", "note", "The pier is wet.", "--agent", "keeper")
 
 
 def prepare_restore(root: Path) -> None:

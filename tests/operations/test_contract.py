@@ -39,7 +39,7 @@ NOTES = {
 #: The command and the tool of each operation, and what else the tool is given.
 OFFERED: dict[str, tuple[str, str, dict[str, Any]]] = {
     "recall": ("recall", "recall", {}),
-    "get_note": ("get", "read_note", {}),
+    "get_note": ("show", "read_note", {}),
     "list_notes": ("list", "", {}),
     "list_sources": ("reference", "history", {"action": "reference"}),
     "list_source_notes": ("reference", "history", {"action": "reference"}),
@@ -68,21 +68,21 @@ OFFERED: dict[str, tuple[str, str, dict[str, Any]]] = {
     "fork_session": ("session fork", "session", {"action": "fork"}),
     "mark_restore": ("session mark-restore", "", {}),
     "close_session": ("session close", "session", {"action": "close"}),
-    "note_in_session": ("session note", "session", {"action": "note"}),
-    "decide_in_session": ("session decide", "session", {"action": "decide"}),
-    "touch_files": ("session touch", "session", {"action": "touch"}),
-    "add_turn": ("session turn", "", {}),
-    "summarize_session": ("session summarize", "session", {"action": "summarize"}),
+    "note_in_session": ("session add note", "session", {"action": "note"}),
+    "decide_in_session": ("session add decision", "session", {"action": "decide"}),
+    "touch_files": ("session add file", "session", {"action": "touch"}),
+    "add_turn": ("session add turn", "", {}),
+    "summarize_session": ("session add summary", "session", {"action": "summarize"}),
     "get_session": ("session show", "", {}),
     "list_sessions": ("session list", "session", {"action": "list"}),
     "search_sessions": ("session search", "session", {"action": "search"}),
     "list_turns": ("session turns", "", {}),
-    "follow_session": ("session chain", "session", {"action": "chain"}),
+    "follow_session": ("session links", "session", {"action": "chain"}),
     "count_sessions": ("session stats", "", {}),
     "restore_session": ("session restore", "session", {"action": "restore"}),
-    "view_sessions": ("session family", "", {}),
+    "view_sessions": ("session report", "", {}),
     "add_task": ("task add", "task", {"action": "add"}),
-    "set_task": ("task set", "task", {"action": "set"}),
+    "set_task": ("task update", "task", {"action": "set"}),
     "list_tasks": ("task list", "task", {"action": "list"}),
     "get_task": ("task show", "", {}),
     "view_task": ("task history", "task", {"action": "show"}),
@@ -226,6 +226,8 @@ def test_every_front_end_offers_each_argument_or_the_table_excuses_it(name: str)
         Front.HTTP: {*operation.takes["properties"]},
         Front.MCP: {*takes},
     }
+    if command == "show":  # Its one argument is a note or a commit.
+        offered[Front.SHELL] |= {"path", "commit"}
     for argument in list_arguments(operation.request):
         for front, names in offered.items():
             if front in operation.excused:

@@ -59,7 +59,7 @@ def lived(make_vault: Make, opened: Open, monkeypatch: pytest.MonkeyPatch) -> Pa
     run_here("trust", cwd=root)
     agent = {"VAULTMEM_AGENT": "claude", "VAULTMEM_SESSION_ID": "s-1"}
     run_here("session", "start", "--id", "s-1", "--goal", "refunds", cwd=root, env=agent)
-    run_here("session", "turn", "user", "Paint the quay.", cwd=root, env=agent)
+    run_here("session", "add", "turn", "user", "Paint the quay.", cwd=root, env=agent)
     run_here("remember", "The bollard is loose.", cwd=root, env=agent)
     run_here("pack", "refunds", cwd=root, env=agent)
     run_here("recall", "quay", cwd=root)

@@ -166,7 +166,7 @@ def test_packs_are_one_for_all(root: Path, asked: Asked, opened: Open) -> None:
     assert answer.pack.text.rstrip("\n") == expected
     assert bool(answer.meaning) == (SEMANTIC in asked.settings)
 
-    expecting = ("assert", QUESTION, "--finds", MEANT, *asked.options)
+    expecting = ("assert", QUESTION, "--contains-note", MEANT, *asked.options)
     judged = run_here(*expecting, "--vault", root)
     assert (judged.code == 0) == (SEMANTIC in asked.settings)
 
@@ -201,7 +201,7 @@ def test_hooks_tell_the_same(root: Path, asked: Asked) -> None:
     several = [row["path"] for row in hits if len(row["why"]["matches"]) > 1]
     told = run(root, "hook", "prompt", "--format", "text", stdin=given)
     handles = re.findall(r"^\[([0-9a-f]{4,}) ", told, re.MULTILINE)
-    told_of = [json.loads(run(root, "get", each, "--json"))["path"] for each in handles]
+    told_of = [json.loads(run(root, "show", each, "--json"))["path"] for each in handles]
     assert told_of == several != []
 
     told = run(root, "hook", "session-start", "--format", "text", stdin=given)
@@ -216,7 +216,7 @@ def test_bisect_asks_as_assert_does(root: Path, asked: Asked) -> None:
     write_notes(root, {MEANT: "# Refunds\n\nBread needs flour and water.\n"})
     commit(root, "bread")
     bad = git(root, "rev-parse", "HEAD")
-    line = ("bisect", QUESTION, "--good", "then", "--says", "money", "--json")
+    line = ("bisect", QUESTION, "--good", "then", "--contains", "money", "--json")
     done = json.loads(run(root, *line))
     assert [each["commit"] for each in done["first_bad"]] == [bad]
 
@@ -244,7 +244,7 @@ def test_what_somebody_is_shown_is_counted_once(root: Path, opened: Open) -> Non
     run(root, "pack", QUESTION)
     run(root, "hook", "prompt", stdin=given)
     run_query(opened(root), Query(QUESTION))
-    for unseen in (("context",), ("assert", QUESTION, "--says", "tickets")):
+    for unseen in (("context",), ("assert", QUESTION, "--contains", "tickets")):
         run(root, *unseen)
     run(root, "hook", "prompt", stdin=json.dumps({"prompt": "thanks!"}))
     found = json.loads(run(root, "stats", "--json"))

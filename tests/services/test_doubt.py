@@ -217,8 +217,8 @@ def test_markers_reach_nobody_and_the_last_text_does(make_vault: Make, where: st
         if place != "recall":
             assert (WORDS in told) == ("in doubt" in told), place
     assert "it contains conflict markers (line" in run(root, "recall", QUESTION)
-    assert "<<<<<<<" not in run(root, "get", NOTE)
-    assert WORDS in run(root, "get", NOTE)
+    assert "<<<<<<<" not in run(root, "show", NOTE)
+    assert WORDS in run(root, "show", NOTE)
 
 
 @pytest.mark.campaign

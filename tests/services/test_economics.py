@@ -192,14 +192,14 @@ def test_recent_finds_who_was_shown_a_text_that_the_note_has_no_more(
 
     pier = [("notes/pier.md", "Pier")]
     amy, bob, dan = ("amy", "pack", pier), ("bob", "recall", pier), ("dan", "pack", pier)
-    assert find("--says", "the pier OPENS at six") == [dan, bob, amy]
-    assert find("--says", "opens at six", "--from-agent", "amy") == [amy]
-    assert find("--says", "opens at six", "--since", "2026-06-01") == []
-    assert find("--says", "opens at nine") == [("cyd", "pack", pier)]
-    assert find("--says", "opens at six", "-n", "1") == [dan]
-    assert find("--says", "opens at six", "pier") == [dan, bob, amy]
+    assert find("--contains", "the pier OPENS at six") == [dan, bob, amy]
+    assert find("--contains", "opens at six", "--from-agent", "amy") == [amy]
+    assert find("--contains", "opens at six", "--since", "2026-06-01") == []
+    assert find("--contains", "opens at nine") == [("cyd", "pack", pier)]
+    assert find("--contains", "opens at six", "-n", "1") == [dan]
+    assert find("--contains", "opens at six", "pier") == [dan, bob, amy]
     assert "dan" not in {agent for agent, _, _ in find()}  # What is only made is not counted.
-    assert made.id in run_cli("queries", "--says", "at six", "--vault", root).out
-    said = run_cli("queries", "--says", "at ten", "--vault", root).out
+    assert made.id in run_cli("queries", "--contains", "at six", "--vault", root).out
+    said = run_cli("queries", "--contains", "at ten", "--vault", root).out
     assert said == "Nothing with that text was shown.\n"
-    assert run_cli("queries", "--says", " ", "--vault", root).code == 5
+    assert run_cli("queries", "--contains", " ", "--vault", root).code == 5

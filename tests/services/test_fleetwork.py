@@ -67,7 +67,7 @@ def test_who_believes_what_since_when(remotes: Remotes, tmp_path: Path) -> None:
         assert judged.read("gamma") == ['no section of the pack contains "through the QUEUE"']
         assert not compact_all(pool, ["alpha"], options).read("alpha")["steps"]
         assert list(dict(curate_all(pool, ["beta", "alpha"], options).items())) == ["beta", "alpha"]
-        with pytest.raises(RefusedError, match="--not"):
+        with pytest.raises(RefusedError, match="--absent"):
             find_believers(pool, [], options, expect("x", [], ["y"], negated=True, budget=0))
     pool.close()
     told = [(name, e.agent, e.session, e.at - NOW) for name, e in found.believers]

@@ -45,7 +45,7 @@ def test_they_are_found_and_named(root: Path, where: tuple[str, ...]) -> None:
     pack = run_here("pack", "gangway naïve jürgen", *where, "--json", cwd=root).json
     assert {item["path"]: item["caution"] for item in pack["items"]} == CAUTIONS
     assert "> The gangway für Jürgen." in pack["text"]
-    told = run_here("get", "latin", *where, cwd=root)
+    told = run_here("show", "latin", *where, cwd=root)
     assert told.out == LATIN
     assert "iconv -f Windows-1252 -t UTF-8" in told.err
     assert "read as UTF-16" in run_here("recall", "naïve", *where, cwd=root).out
@@ -117,7 +117,7 @@ def test_they_are_quarantined_and_each_byte_that_was_there_stays(
         after = read_blob(root, name)
         assert_only_added(before, after)
         assert parse_note(PurePosixPath(path), after).state == "quarantined"
-        shown = run_here("get", path, *where, cwd=root).out
+        shown = run_here("show", path, *where, cwd=root).out
         assert next(line for line in shown.splitlines() if "state_reason" in line)[14:] in {
             reason,
             f'"{reason}"',

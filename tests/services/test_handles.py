@@ -110,9 +110,9 @@ def test_commands_take_handles_and_say_that_a_note_changed(run_cli: Any, make_va
     packed = run_cli("pack", "gangway token", "--json", cwd=root).json
     handle = packed["items"][-1]["handle"]
     assert f"[{handle} | " in packed["text"]
-    assert run_cli("get", handle, cwd=root).out == NOTE
+    assert run_cli("show", handle, cwd=root).out == NOTE
     (root / "notes/auth/tokens.md").write_text("# Auth tokens\n\nNone.\n")
-    told = run_cli("get", handle, cwd=root)
+    told = run_cli("show", handle, cwd=root)
     assert told.out == "# Auth tokens\n\nNone.\n"
     assert f"note: notes/auth/tokens.md changed since {handle}" in told.err
 

@@ -99,7 +99,14 @@ def test_commits_that_a_merge_brought_from_before_the_good_one_are_not_tested(
     expected = Expectation("owner of the pier", says=("owner of the pier is Tuuli",))
 
     found = bisect_history(vault, good, "HEAD", expected)
-    asked = ("bisect", "--good", good, "--says", "owner of the pier is Tuuli", "owner of the pier")
+    asked = (
+        "bisect",
+        "--good",
+        good,
+        "--contains",
+        "owner of the pier is Tuuli",
+        "owner of the pier",
+    )
     shown, json = (run_here(*asked, *more, cwd=root) for more in ((), ("--json",)))
 
     assert found.first_bad == (git(root, "rev-parse", "HEAD"),)

@@ -72,7 +72,7 @@ def test_touched_files_of_a_session_take_no_key_in(make_vault: Make) -> None:
     root = make_vault(PLAIN)
     run_here("session", "start", "--session", "s-1", "--agent", "claude", cwd=root)
 
-    done = run_here("session", "touch", f"{KEY}.py", "--session", "s-1", cwd=root)
+    done = run_here("session", "add", "file", f"{KEY}.py", "--session", "s-1", cwd=root)
 
     assert done.code == 5
     assert run_here("checkpoint", "all", cwd=root).code == 0

@@ -473,7 +473,7 @@ def test_the_first_command_in_a_clone_lets_git_merge_notes(make_machines: MakeMa
     anna.write("notes/q.md", "---\ntags: [a, c]\n---\n# Q\n")
     anna.git("commit", "-qam", "c")
     anna.git("pull", "-q", "--no-rebase")
-    assert sorted(anna.run("get", "notes/q.md", "--json").json["tags"]) == ["a", "b", "c"]
+    assert sorted(anna.run("show", "notes/q.md", "--json").json["tags"]) == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize(

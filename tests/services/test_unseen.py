@@ -42,7 +42,7 @@ def test_placeholders_of_a_new_vault_are_no_evidence(
     found = run_cli("--vault", str(root), "pack", "what happened with the project")
     assert "What this is" not in found.out
     assert run_cli("--vault", str(root), "recall", "parts live").out.count("MEMORY.md") == 0
-    whole = run_cli("--vault", str(root), "get", "MEMORY.md").out
+    whole = run_cli("--vault", str(root), "show", "MEMORY.md").out
     assert "<!-- What this is and where its parts live. -->" in whole
 
 
@@ -100,7 +100,7 @@ def test_a_comment_hides_no_credential(vault: Vault, run_cli: RunCli) -> None:
 
 def test_a_comment_that_is_left_open_is_told(vault: Vault, run_cli: RunCli) -> None:
     write_notes(vault.root, {"notes/typo.md": "# Typo\n\nSeen.\n\n<!-- oops\n\nThe rest.\n"})
-    told: Any = run_cli("--vault", str(vault.root), "get", "notes/typo.md", "--json").json
+    told: Any = run_cli("--vault", str(vault.root), "show", "notes/typo.md", "--json").json
     assert "line 5" in str(told["warnings"])
     assert "notes/typo.md:5: " in run_cli("--vault", str(vault.root), "doctor").out
 

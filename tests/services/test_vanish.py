@@ -33,7 +33,7 @@ TOUCHES = ("stat", "lstat", "open", "rename", "replace", "link", "unlink", "read
 #: Commands that the campaigns disturb as well, and those that the long suite alone does.
 COMMANDS = [
     *(("index",), ("checkpoint", "now"), ("status",), ("doctor",), ("diff",), ("merge", "side")),
-    *(("recall", "editor"), ("pack", "editor"), ("context",), ("get", NOTE), ("switch", "side")),
+    *(("recall", "editor"), ("pack", "editor"), ("context",), ("show", NOTE), ("switch", "side")),
     *(("pin", NOTE), ("tag", NOTE, "new"), ("promote", NOTE), ("forget", NOTE)),
     *(("state", NOTE, "archived"), ("state", NOTE, "quarantined", "--reason", "no")),
     *(("restore", NOTE, "--at", "HEAD"), ("supersede", NOTE, "notes/other.md")),

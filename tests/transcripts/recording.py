@@ -20,7 +20,7 @@ COLUMNS = 108
 COMMANDS = (
     'vaultmem recall "how are refunds handled?" -n 2',
     "vaultmem log",
-    'vaultmem bisect --good HEAD~4 -- "staging database" --says "PostgreSQL 16"',
+    'vaultmem bisect --good HEAD~4 -- "staging database" --contains "PostgreSQL 16"',
 )
 
 #: As rich has it, without the fonts that it would have a reader's browser get from elsewhere.

@@ -56,7 +56,7 @@ def test_git_bisect_run_finds_it_with_assert(wrong: tuple[Path, str]) -> None:
     first = git(root, "rev-list", "--max-parents=0", "HEAD")
     git(root, "bisect", "start", "HEAD", f"{first}", "--")
     git(root, "bisect", "skip", first, check=False)
-    checked = run_here("assert", "auth tokens", "--says", "RS256", cwd=root)
+    checked = run_here("assert", "auth tokens", "--contains", "RS256", cwd=root)
     assert checked.code in {0, 1}
     held = run_here("checkpoint", "while bisecting", cwd=root)
     assert held.code == 7
@@ -64,7 +64,7 @@ def test_git_bisect_run_finds_it_with_assert(wrong: tuple[Path, str]) -> None:
     git(root, "bisect", "reset")
     good = git(root, "log", "--format=%H", "--grep=checkpoint: tokens")
     git(root, "bisect", "start", "HEAD", good, "--")
-    command = [sys.executable, "-m", "vaultmem", "assert", "auth tokens", "--says", "RS256"]
+    command = [sys.executable, "-m", "vaultmem", "assert", "auth tokens", "--contains", "RS256"]
     out = git(root, "bisect", "run", *command)
     assert f"{commit} is the first bad commit" in out
     git(root, "bisect", "reset")
@@ -77,7 +77,7 @@ def test_vaultmem_bisect_names_commit_author_session_and_change(
 ) -> None:
     root, commit = wrong
     good = git(root, "log", "--format=%H", "--grep=checkpoint: tokens")
-    asked = ["--good", good, "--bad", "HEAD", "--", "auth tokens", "--says", "RS256"]
+    asked = ["--good", good, "--bad", "HEAD", "--", "auth tokens", "--contains", "RS256"]
     done = run_cli("bisect", *asked, cwd=root)
     assert done == run_here("bisect", *asked, cwd=root)
     assert done.code == 0
@@ -97,14 +97,14 @@ def test_assert_tells_apart_wrong_from_not_to_be_judged(
 ) -> None:
     root, _ = wrong
     run_cli, ask = run_here, ["assert", "auth tokens"]
-    assert run_cli(*ask, "--says", "HS256", cwd=root).code == 0
-    failed = run_cli(*ask, "--says", "RS256", cwd=root)
+    assert run_cli(*ask, "--contains", "HS256", cwd=root).code == 0
+    failed = run_cli(*ask, "--contains", "RS256", cwd=root)
     assert (failed.code, failed.out) == (1, 'no section of the pack contains "RS256"\n')
-    assert run_cli(*ask, "--says", "RS256", "--not", cwd=root).code == 0
-    assert run_cli(*ask, "--finds", "notes/inbox/auth-tokens.md", cwd=root).code == 0
-    assert run_cli(*ask, "--says", "RS256", "--at", "HEAD~14", cwd=root).code in {0, 1}
-    assert run_cli(*ask, "--says", "RS256", "--json", cwd=root).json["as_expected"] is False
-    nowhere = run_cli(*ask, "--says", "RS256", cwd=tmp_path)
+    assert run_cli(*ask, "--contains", "RS256", "--absent", cwd=root).code == 0
+    assert run_cli(*ask, "--contains-note", "notes/inbox/auth-tokens.md", cwd=root).code == 0
+    assert run_cli(*ask, "--contains", "RS256", "--at", "HEAD~14", cwd=root).code in {0, 1}
+    assert run_cli(*ask, "--contains", "RS256", "--json", cwd=root).json["as_expected"] is False
+    nowhere = run_cli(*ask, "--contains", "RS256", cwd=tmp_path)
     assert nowhere.code == 125
     assert run_cli(*ask, cwd=root).code == 125
-    assert run_cli(*ask, "--says", "x", "--at", "nope", cwd=root).code == 125
+    assert run_cli(*ask, "--contains", "x", "--at", "nope", cwd=root).code == 125

@@ -120,13 +120,15 @@ def work(agent: Agent, told: Told, chance: random.Random, session: str, decision
     for _ in range(decisions):
         title = f"{_WHAT.pop(chance.randrange(len(_WHAT)))} {chance.choice(_DOES)}"
         pinned = [] if told.decisions else ["--pin"]
-        agent.run("session", "decide", f"{title}. It was tried.", "--title", title, *pinned)
+        agent.run(
+            "session", "add", "decision", f"{title}. It was tried.", "--title", title, *pinned
+        )
         told.decisions.append(title)
     question = chance.choice(_ASKS).format(f"{session} {len(told.questions)}")
-    agent.run("session", "note", "--question", question)
+    agent.run("session", "add", "note", "--question", question)
     told.questions.append(question)
     files = [_FILES.pop(chance.randrange(len(_FILES))), _AGAIN]
-    agent.run("session", "touch", *files)
+    agent.run("session", "add", "file", *files)
     told.files += files
 
 
@@ -147,14 +149,14 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
     agent = Agent(code, vault, "monday")
     agent.run("session", "start", "--id", "s-mon", "--goal", "Opaque session tokens")
     work(agent, told, chance, "s-mon", 2)
-    agent.run("session", "turn", "user", "Make the sessions opaque, please.")
+    agent.run("session", "add", "turn", "user", "Make the sessions opaque, please.")
     note = vault / "sessions/s-mon.md"
     by_hand = "Is the old cookie read until Sunday?"
     write_notes(vault, {"sessions/s-mon.md": f"{note.read_text()}- {by_hand}\n"})
     told.questions.append(by_hand)
     agent.run("session", "mark-restore")
     compacted = agent.run("session", "resume", "s-mon")
-    agent.run("session", "turn", "assistant", "Both kinds are read now.")
+    agent.run("session", "add", "turn", "assistant", "Both kinds are read now.")
     write_notes(code, {told.files[0]: "changed\n"})
     git(code, "commit", "-qam", "Read both kinds of tokens")
     learned = "Tests of the scanner need the tablet."
@@ -165,7 +167,7 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
     agent.run("session", "fork", "s-mon", "--id", "s-fork", "--goal", "The same for the scanner")
     work(agent, told, chance, "s-fork", 2)
     agent.run("--session", "s-fork", "remember", "The scanner has no clock.")
-    agent.run("session", "note", "Half of the scanner is ported.")
+    agent.run("session", "add", "note", "Half of the scanner is ported.")
     pid = agent.process.pid
     agent.end(kill=True)
 

@@ -16,7 +16,7 @@ from typing import Any
 from vaultmem.errors import VaultError
 
 #: Parameters that name a note or a folder of them, by their metavar without brackets and dots.
-NOTES = frozenset({"PATH", "NOTE", "OLD", "NEW", "TEXT|PATH", "PATTERN"})
+NOTES = frozenset({"PATH", "NOTE", "OLD", "NEW", "TEXT|PATH", "PATTERN", "NOTE|COMMIT"})
 
 
 def format_values(param: Any) -> str:

@@ -46,10 +46,12 @@ class _Commands(PlainGroup):
                 ctx.exit()
             args = [*args[1:], "--help"]
             name = args[0]
-        if now := RENAMED.get(name):
-            warn(f"`{name}` is `{now}` now")
+        given = " ".join(args[:2])
+        if now := RENAMED.get(name) or RENAMED.get(given):
+            old = name if name in RENAMED else given
+            warn(f"`{old}` is `{now}` now")
             before, _, behind = now.partition(" ... ")
-            args = [*before.split(), *args[1:], *behind.split()]
+            args = [*before.split(), *args[len(old.split()) :], *behind.split()]
         elif not (name.startswith("-") or find_home(name)):
             _reject(ctx, name, self.list_commands(ctx), topics)
         return super().resolve_command(ctx, args)

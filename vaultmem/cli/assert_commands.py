@@ -55,13 +55,19 @@ EXPECTING = {
     "query": QueryArgument,
     "finds": Annotated[
         list[str],
-        typer.Option("--finds", metavar="PATH", help="The pack shows this note (repeatable)."),
+        typer.Option(
+            "--contains-note", metavar="PATH", help="The pack shows this note (repeatable)."
+        ),
     ],
     "says": Annotated[
         list[str],
-        typer.Option("--says", metavar="TEXT", help="The pack contains this text (repeatable)."),
+        typer.Option(
+            "--contains", metavar="TEXT", help="The pack contains this text (repeatable)."
+        ),
     ],
-    "negated": Annotated[bool, typer.Option("--not", help="Expect that it contains none of them.")],
+    "negated": Annotated[
+        bool, typer.Option("--absent", help="Expect that it contains none of them.")
+    ],
     "budget": Annotated[
         int,
         typer.Option(
@@ -88,8 +94,8 @@ def assert_(asked: PackAssertion, here: CommandContext, fleet: FleetOption = "")
     each vault's pack is tested.
 
     Examples:
-      vaultmem assert "how are refunds handled?" --says "through the queue"
-      git bisect run vaultmem assert "session tokens" --says opaque
+      vaultmem assert "how are refunds handled?" --contains "through the queue"
+      git bisect run vaultmem assert "session tokens" --contains opaque
     """
     from vaultmem.services.packs.evaluate import judge_vault
 
@@ -142,8 +148,8 @@ def bisect(
     Nothing is checked out.
 
     Examples:
-      vaultmem bisect --good 2026-10-01 -- tokens --says RS256
-      vaultmem bisect --good v1 "refund limits" --says "429 above 120" --not
+      vaultmem bisect --good 2026-10-01 -- tokens --contains RS256
+      vaultmem bisect --good v1 "refund limits" --contains "429 above 120" --absent
     """
     from vaultmem.services.history.diff import show_commit
     from vaultmem.services.packs.evaluate import bisect_history

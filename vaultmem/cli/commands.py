@@ -20,7 +20,7 @@ Everyday
   remember      note_commands      Store a memory; the next query finds it.
   recall        search_commands    Find the notes that answer a query, best first.
   pack          search_commands    Print what an agent needs to know, within a token budget.
-  get           note_commands      Print a note, or one section of it (NOTE#Heading).
+  show          note_commands      Print a note or a section of it, or what a commit changed.
   list          note_commands      List the notes, or those of a kind, state, tag or folder.
   review        curation_commands  Decide on contradictions, duplicates and candidates.
   promote       commit_commands    Make candidate notes active, and commit them.
@@ -42,7 +42,6 @@ Finding
   reference     exchange_commands  Import reference material, one note for each heading.
 
 History
-  show          history_commands   Show who made a commit, why, and what it changed.
   diff          history_commands   Show what changed in the notes between two commits.
   history       history_commands   Show what each commit did to a note, newest first.
   blame         history_commands   Show who wrote each line of a note, and when.
@@ -113,7 +112,8 @@ RENAMED = {
     "backlinks": "links --to",
     "branches": "branch",
     "conflicts": "resolve",
-    "family": "session family",
+    "family": "session report",
+    "get": "show",
     "handoff": "task handoff",
     "orphans": "links --orphans",
     "pinned": "pin",
@@ -123,11 +123,23 @@ RENAMED = {
     "receipts": "receipt",
     "recent": "queries",
     "replay": "receipt",
+    "session chain": "session links",
+    "session decide": "session add decision",
+    "session family": "session report",
+    "session note": "session add note",
+    "session summarize": "session add summary",
+    "session touch": "session add file",
+    "session turn": "session add turn",
+    "session which": "session current",
+    "task set": "task update",
     "unpin": "pin --remove",
     "unprime": "reference --remove",
     "vaults": "vault",
     "why": "trace",
 }
+
+#: What an option was called, and is now.
+RENAMED_OPTIONS = {"--finds": "--contains-note", "--not": "--absent", "--says": "--contains"}
 
 _HEAD = """\
 Keep an agent's long-term memory as a folder of markdown in git.

@@ -204,7 +204,7 @@ def bisect(job: _Job, asked: PackAssertion) -> None:
     For each vault, it finds the first commit since which one of its notes has always stated it.
 
     Examples:
-      vaultmem fleet bisect fleet.txt "refunds" --says "through the queue"
+      vaultmem fleet bisect fleet.txt "refunds" --contains "through the queue"
     """
     from vaultmem.services.fleet.jobs import find_believers
 

@@ -1,4 +1,4 @@
-"""Commands on git's history: log, show, diff, history, blame, trace, restore, undo."""
+"""Commands on git's history: log, diff, history, blame, trace, restore, undo."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from vaultmem.operations.history_views import (
     DIFF,
     HISTORY,
     LOG,
-    SHOW,
     WHY,
     version_lines,
 )
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from vaultmem.services.changes.commit import CommitReport
 
 log = make_command(LOG, "log")
-show = make_command(SHOW, "show")
 diff = make_command(DIFF, "diff")
 history = make_command(HISTORY, "history")
 blame = make_command(BLAME, "blame")

@@ -1,4 +1,4 @@
-"""Commands on notes: remember, get, list, edit, tag, pin, forget, state, supersede."""
+"""Commands on notes: remember, show, list, edit, tag, pin, forget, state, supersede."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ from vaultmem.cli.output import (
 from vaultmem.cli.shared import CommandContext, answer, make_command, offers, takes
 from vaultmem.cli.vault_selection import open_several, split_vault, warn_unmatched
 from vaultmem.core.text.display import one_line, pluralize
-from vaultmem.errors import RefusedError, wrap_os_error
+from vaultmem.errors import NoteNotFoundError, RefusedError, wrap_os_error
+from vaultmem.operations.declaration import read_request
+from vaultmem.operations.history_views import SHOW
 from vaultmem.operations.lines import align
 from vaultmem.operations.note_changes import STATE, SUPERSEDE
 from vaultmem.operations.note_data import (
@@ -53,6 +55,9 @@ if TYPE_CHECKING:
 #: Characters of a column up to which the next ones stand below each other.
 _LONGEST = 60
 
+#: Where neither a note nor a commit has a name, one like this was to be a commit's.
+_COMMIT = re.compile(r"[~^:@\x00-\x1f]|^-|^HEAD|^[\d/-]+$|^[0-9a-f]{7,40}$")
+
 
 @offers(REMEMBER)
 @takes("vault", "ref", "agent", "session", "as_json")
@@ -65,12 +70,42 @@ def remember_(
     answer(REMEMBER, here._replace(ref=branch or here.ref), asked)
 
 
-@offers(GET)
 @takes("vault", "ref", "at", "as_json")
-def get(here: CommandContext, asked: Get) -> None:
-    """Print a note of a vault, which can stand before its path."""
-    named, path = split_vault(here.vault, asked.path)
-    answer(GET, here._replace(vault=named), asked._replace(path=path))
+def show(
+    here: CommandContext,
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="NOTE|COMMIT", help="A note, NOTE#Heading, VAULT:NOTE; else a commit or date."
+        ),
+    ] = "",
+    full: Annotated[
+        bool, typer.Option("--full", help="The note as it was before compaction shortened it.")
+    ] = False,
+) -> None:
+    """Print a note or a section of it, or what a commit changed.
+
+    A note comes before a commit of the same name; `refs/heads/NAME` is always a branch. Without an
+    argument it is the last commit.
+
+    Examples:
+      vaultmem show refund-rules
+      vaultmem show s-0431#Decisions
+      vaultmem show refund-rules --at HEAD~1
+      vaultmem show HEAD~1
+    """
+    if what:
+        named, path = split_vault(here.vault, what)
+        try:
+            return answer(GET, here._replace(vault=named), Get(path, full))
+        except NoteNotFoundError as error:
+            unknown = error
+    try:
+        answer(SHOW, here, read_request(SHOW.request, {"commit": what}))
+    except (NoteNotFoundError, RefusedError):
+        if not what or _COMMIT.search(what):
+            raise
+        raise unknown from None
 
 
 @offers(LIST)

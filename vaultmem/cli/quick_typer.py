@@ -16,7 +16,12 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from vaultmem.cli.addresses import read_as_shell
+from vaultmem.cli.commands import RENAMED_OPTIONS
 from vaultmem.cli.options import SHARED_HELP
+from vaultmem.cli.output import warn
+
+#: What makes a command: its function, or a group below the one it is in.
+Maker = Callable[..., None] | Typer
 
 _EXAMPLES = "\n\nExamples:\n"
 
@@ -101,6 +106,7 @@ class PlainCommand(HelpPage, TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments as Typer does."""
         _simplify(self.get_params(ctx))
+        args = _rename(self, args)
         _reject_twice(ctx, self, args)
         if ctx.resilient_parsing:  # A shell asks what could come next.
             from vaultmem.cli.completion import offer_values
@@ -113,6 +119,17 @@ class PlainCommand(HelpPage, TyperCommand):
         """Run the command, with paths as the shell of whoever gives it means them."""
         ctx.params = read_as_shell(self.name or "", self.params, ctx.params)
         return super().invoke(ctx)
+
+
+def _rename(command: Any, args: list[str]) -> list[str]:
+    """Return arguments with the names that options have now."""
+    known = {name for param in command.params for name in param.opts}
+    renamed = {
+        old: now for old, now in RENAMED_OPTIONS.items() if now in known and old not in known
+    }
+    for given in renamed.keys() & args:
+        warn(f"`{given}` is `{renamed[given]}` now")
+    return [renamed.get(arg, arg) for arg in args]
 
 
 def _reject_twice(ctx: Any, command: Any, args: list[str]) -> None:
@@ -150,14 +167,17 @@ class PlainGroup(HelpPage, TyperGroup):
 class _LazyCommands(Mapping[str, Any]):
     """The commands of a group by name; each is made when it is read first."""
 
-    def __init__(self, makers: Mapping[str, Callable[[], Callable[..., None]]]) -> None:
+    def __init__(self, makers: Mapping[str, Callable[[], Maker]]) -> None:
         self._makers = makers
         self._made: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._made:
-            part = new_part()
-            add_commands(part, self._makers[name]())
+            part, made = new_part(), self._makers[name]()
+            if isinstance(made, Typer):
+                part.add_typer(made, name=name)
+            else:
+                add_commands(part, made)
             group: Any = get_command(part)
             self._made[name] = group.commands[name]
         return self._made[name]
@@ -169,10 +189,10 @@ class _LazyCommands(Mapping[str, Any]):
         return len(self._makers)
 
 
-def new_group(makers: Mapping[str, Callable[[], Callable[..., None]]]) -> Typer:
+def new_group(makers: Mapping[str, Callable[[], Maker]], help: str = "") -> Typer:
     """Return a group whose commands are made when one is chosen, or when all are listed.
 
-    `makers` return, by a command's name, its function.
+    `makers` return, by a command's name, its function, or a group below this one.
     """
 
     class Group(PlainGroup):
@@ -183,7 +203,7 @@ def new_group(makers: Mapping[str, Callable[[], Callable[..., None]]]) -> Typer:
         def list_commands(self, ctx: Any) -> list[str]:
             return list(makers)
 
-    return Typer(cls=Group, no_args_is_help=True, rich_markup_mode=None)
+    return Typer(cls=Group, no_args_is_help=True, rich_markup_mode=None, help=help or None)
 
 
 def new_part() -> Typer:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -29,23 +30,26 @@ def register(parent: typer.Typer) -> None:
             fork="sessions.FORK",
             mark_restore="sessions.MARK_RESTORE",
             close="sessions.CLOSE",
-            note="sessions.NOTE",
-            decide="sessions.DECIDE",
-            touch="sessions.TOUCH",
-            turn="sessions.TURN",
-            summarize="sessions.SUMMARIZE",
             show="session_views.SHOW",
         ),
         list_operation_commands(
             search="session_turns.SEARCH",
             turns="session_turns.TURNS",
-            chain="session_views.CHAIN",
-            family="tasks.FAMILY",
+            links="session_views.CHAIN",
+            report="tasks.FAMILY",
             stats="session_views.STATS",
             restore="session_views.RESTORE",
-            which="session_views.WHICH",
+            current="session_views.WHICH",
         ),
     )
+    added = list_operation_commands(
+        note="sessions.NOTE",
+        decision="sessions.DECIDE",
+        file="sessions.TOUCH",
+        turn="sessions.TURN",
+        summary="sessions.SUMMARIZE",
+    )
+    before["add"] = partial(new_group, added, "Add to a session: a note, decision, file, turn.")
     app = new_group({**before, "list": _make_list, **after})
     parent.add_typer(app, name=NAME, help="Keep sessions: what an agent did, and what is open.")
 

@@ -16,7 +16,7 @@ from vaultmem.cli.interrupt import INTERRUPTED, end_at_once, let_command_see
 #: Commands that only read; a watcher answers these.
 WARM_COMMANDS = frozenset(
     (
-        *("recall", "pack", "get", "list", "trace", "similar"),
+        *("recall", "pack", "list", "trace", "similar"),
         *("show", "diff", "history", "blame", "log", "queries", "stats"),
     )
 )
@@ -25,7 +25,7 @@ WARM_COMMANDS = frozenset(
 #: `recall` does.
 _WARM_VERBS = {
     "hook": ("prompt", "before-tool", "tool-failure"),
-    "session": ("show", "list", "search", "chain", "stats"),
+    "session": ("show", "list", "search", "links", "stats"),
     "task": ("list", "show"),
 }
 

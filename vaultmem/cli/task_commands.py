@@ -13,7 +13,7 @@ def register(parent: typer.Typer) -> None:
     app = new_group(
         list_operation_commands(
             add="tasks.ADD",
-            set="tasks.SET",
+            update="tasks.SET",
             list="tasks.LIST",
             show="tasks.SHOW",
             history="tasks.HISTORY",

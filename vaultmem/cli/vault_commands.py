@@ -425,7 +425,7 @@ def _print_problems(problems: list[tuple[str, str]]) -> None:
 _COMMANDS = (
     'vaultmem pack "how are refunds handled?" --budget 600',
     "vaultmem log",
-    'vaultmem bisect --good HEAD~4 -- "staging database" --says "PostgreSQL 16"',
+    'vaultmem bisect --good HEAD~4 -- "staging database" --contains "PostgreSQL 16"',
 )
 
 

@@ -60,9 +60,9 @@ def get(vault: Vault, asked: Get) -> FoundNote:
     """Print a note, or one section of it (NOTE#Heading).
 
     Examples:
-      vaultmem get refund-rules
-      vaultmem get s-0431#Decisions
-      vaultmem get refund-rules --at HEAD~1
+      vaultmem show refund-rules
+      vaultmem show s-0431#Decisions
+      vaultmem show refund-rules --at HEAD~1
     """
     from vaultmem.services.projects.scope import get_suggested
 

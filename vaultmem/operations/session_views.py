@@ -165,7 +165,7 @@ def chain(vault: Vault, asked: Chain) -> SessionChain:
     """Show the sessions before a session, and those after it.
 
     Examples:
-      vaultmem session chain s-0431
+      vaultmem session links s-0431
     """
     from vaultmem.services.sessions.find_session import follow_chain
 
@@ -202,7 +202,7 @@ def which(vault: Vault, asked: Which) -> SessionIdentity:
     """Show which session is current here, and why.
 
     Examples:
-      vaultmem session which
+      vaultmem session current
     """
     from vaultmem.services.sessions.identify import identify_session
 

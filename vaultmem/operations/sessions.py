@@ -309,8 +309,8 @@ def note(vault: Vault, asked: NoteRequest) -> Session:
     """Add a line to a session's details, or an open question.
 
     Examples:
-      vaultmem session note "The printer cuts at 42 characters."
-      vaultmem session note "Who prints at night?" --question
+      vaultmem session add note "The printer cuts at 42 characters."
+      vaultmem session add note "Who prints at night?" --question
     """
     from vaultmem.services.sessions.edit_session import add_detail, add_question
 
@@ -322,7 +322,7 @@ def decide(vault: Vault, asked: Decide) -> RecordedDecision:
     """Write a decision as a note, which the session names.
 
     Examples:
-      vaultmem session decide "Each ticket has a line of its own." --tag slip
+      vaultmem session add decision "Each ticket has a line of its own." --tag slip
     """
     from vaultmem.services.memory.new_note import Memory
     from vaultmem.services.sessions import edit_session as decisions
@@ -345,7 +345,7 @@ def touch(vault: Vault, asked: Touch) -> Session:
     What it left in them is noted too.
 
     Examples:
-      vaultmem session touch vaultmem.yaml
+      vaultmem session add file vaultmem.yaml
     """
     from vaultmem.services.sessions.import_turns import touch_files
 
@@ -358,7 +358,7 @@ def turn(vault: Vault, asked: TurnRequest) -> Counted:
     The transcript stays on this machine.
 
     Examples:
-      vaultmem session turn user "Why is the slip so long?"
+      vaultmem session add turn user "Why is the slip so long?"
     """
     from datetime import datetime
 
@@ -374,7 +374,7 @@ def summarize(vault: Vault, asked: Summarize) -> Session:
     """Add a paragraph to the summary of the session.
 
     Examples:
-      vaultmem session summarize "The slip is decided, not written."
+      vaultmem session add summary "The slip is decided, not written."
     """
     from vaultmem.services.sessions import edit_session
 

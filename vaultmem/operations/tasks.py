@@ -191,7 +191,7 @@ def set_(vault: Vault, asked: Set) -> Task:
     """Set the status of a task, or its next step.
 
     Examples:
-      vaultmem task set --status doing --next "Change the template"
+      vaultmem task update --status doing --next "Change the template"
     """
     from vaultmem.services.sessions.edit_tasks import change_task, find_task
 
@@ -287,8 +287,8 @@ def family(vault: Vault, asked: Family) -> Viewed:
     The report names its sources.
 
     Examples:
-      vaultmem session family s-0431
-      vaultmem session family --query "refund slip"
+      vaultmem session report s-0431
+      vaultmem session report --query "refund slip"
     """
     from vaultmem.services.projects.scope import view_project
     from vaultmem.services.sessions.edit_tasks import view_family

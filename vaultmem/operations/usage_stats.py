@@ -55,7 +55,11 @@ class RecentRequest(NamedTuple):
     says: Annotated[
         str | None,
         Arg(
-            "Only what showed a section with this text.", most=1_000, metavar="TEXT", excused=_RARE
+            "Only what showed a section with this text.",
+            most=1_000,
+            flags=("--contains",),
+            metavar="TEXT",
+            excused=_RARE,
         ),
     ] = None
 
@@ -149,12 +153,13 @@ def recent(vault: Vault, asked: RecentRequest) -> list[ShownSections]:
     """List the last recalls and packs: query, caller, notes.
 
     What is pinned in every pack is left out; a pack's receipt has it (`vaultmem receipt`). With
-    --says, packs are read from their receipts, so notes count as they were then, pinned ones too.
+    --contains, packs are read from their receipts, so notes count as they were then, pinned ones
+    too.
 
     Examples:
       vaultmem queries
       vaultmem queries refund-rules -n 5
-      vaultmem queries --says "120 refunds a minute" --from-agent codex
+      vaultmem queries --contains "120 refunds a minute" --from-agent codex
     """
     from vaultmem.core.text.timestamps import parse_timestamp
     from vaultmem.services.packs.receipts import list_recent, list_saying

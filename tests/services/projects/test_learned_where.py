@@ -98,7 +98,9 @@ def test_a_task_and_a_decision_have_the_project(root: Path, code: Path, run_cli:
     assert read_project(next((root / "tasks").iterdir())) == "harbour"
     agent = ["--vault", root, "--agent", "ada"]
     assert run_cli("session", "start", "--id", "s-1", *agent, cwd=code).code == 0
-    done = run_cli("session", "decide", "Berths are free.", "--session", "s-1", *agent, cwd=code)
+    done = run_cli(
+        "session", "add", "decision", "Berths are free.", "--session", "s-1", *agent, cwd=code
+    )
     assert done.code == 0
     assert {read_project(each) for each in (root / "notes").rglob("*.md")} == {"harbour"}
     shown = run_cli("session", "show", "s-1", "--json", *agent, cwd=code)

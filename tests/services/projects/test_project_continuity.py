@@ -107,7 +107,7 @@ def test_two_work_trees_have_two_sessions_and_both_are_shown(
     places = {"s-1": code, "s-2": add_tree(code)}
     for session, place in places.items():
         run_hook(run_cli, root, "session-start", place, session, source="startup")
-        words = ["session", "summarize", goals[session], "--session", session]
+        words = ["session", "add", "summary", goals[session], "--session", session]
         assert run_cli(*words, "--vault", root, "--agent", "claude-code", cwd=place).code == 0
     found = [
         run_cli("session", "show", "--json", "--vault", root, "--agent", "claude-code", cwd=place)

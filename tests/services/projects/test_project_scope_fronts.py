@@ -153,10 +153,10 @@ def test_an_unknown_name_suggests_no_note_of_another_project(
     root: Path, alpha: Path, beta: Path, run_cli: RunCli
 ) -> None:
     for folder, is_shown in ((alpha, True), (beta, False)):
-        done = run_cli("get", "wimch", "--vault", root, cwd=folder)
+        done = run_cli("show", "wimch", "--vault", root, cwd=folder)
         assert done.code != 0
         assert ("winch" in done.err) is is_shown
-    assert "ticket" in run_cli("get", "tickte", "--vault", root, cwd=beta).err
+    assert "ticket" in run_cli("show", "tickte", "--vault", root, cwd=beta).err
 
     async def scene(client: object) -> str:
         done = await client.call_tool("read_note", {"path": "wimch"})  # type: ignore[attr-defined]

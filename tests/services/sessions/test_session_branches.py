@@ -92,7 +92,7 @@ def test_a_task_is_kept_where_its_session_is(root: Path) -> None:
     run("session", "start", "--id", "s-1")
     added = run("task", "add", "Paint the buoys")
     again = run("task", "add", "Paint the buoys")
-    changed = run("task", "set", "paint-the-buoys-2", "--status", "doing")
+    changed = run("task", "update", "paint-the-buoys-2", "--status", "doing")
     run("task", "handoff", "paint-the-buoys-2", "--note", "One is done.")
     listed = run("task", "list")
     history = run("task", "history", "paint-the-buoys-2")

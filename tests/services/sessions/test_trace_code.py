@@ -48,8 +48,8 @@ def root(make_vault: Make, run_cli: RunCli, code: Path) -> Path:
     run("session", "start", "--id", "s-1", "--goal", "Raise the limit")
     env["VAULTMEM_SESSION"] = "s-1"
     (code / "src/limit.py").write_text(f"# Refunds.\n{CODE}".replace("LIMIT = 3", "LIMIT = 5"))
-    run("session", "decide", "The limit is five, since carts have five rows.")
-    run("session", "touch", "src/limit.py")
+    run("session", "add", "decision", "The limit is five, since carts have five rows.")
+    run("session", "add", "file", "src/limit.py")
     run_git(code, "commit", "-qam", "Raise the limit to five")
     run("session", "close")
     return root

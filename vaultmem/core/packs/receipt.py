@@ -268,7 +268,7 @@ class Expectation:
     def __post_init__(self) -> None:
         """Refuse an expectation that every pack fulfils."""
         if not any(map(str.strip, (*self.finds, *self.says))):
-            raise RefusedError("nothing is expected; add --finds PATH or --says TEXT")
+            raise RefusedError("nothing is expected; add --contains-note PATH or --contains TEXT")
 
 
 def expect(

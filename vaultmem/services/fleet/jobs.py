@@ -249,7 +249,7 @@ def find_believers(
         RefusedError: it is expected that nothing is said, which has no beginning.
     """
     if expected.negated:
-        raise RefusedError("an absent text has no first commit; leave out --not")
+        raise RefusedError("an absent text has no first commit; leave out --absent")
     run = partial(find_belief, expected=expected)
     job = FleetJob("looking who states it", run, (list_expected(expected), options.day))
     done = run_job(pool, names, options, job)

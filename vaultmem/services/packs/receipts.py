@@ -268,7 +268,7 @@ def list_saying(
     """
     wanted = read_plain(text)
     if not wanted:
-        raise RefusedError("--says: the text is empty; give words of a section")
+        raise RefusedError("--contains: the text is empty; give words of a section")
     both = heapq.merge(
         _find_packs(vault, wanted, agent, session),
         _find_calls(vault, wanted, agent, session),
