@@ -161,9 +161,22 @@ def test_a_note_leads_to_pictures_alone_whatever_their_names(
 
 
 def test_a_page_that_is_not_there_says_so(served: Served) -> None:
-    answer = served.enter().get("/note/notes/nowhere.md")
-    assert answer.status_code == 404
-    assert "nowhere" in answer.text
+    browser = served.enter()
+    for place, near in [
+        ("/note/notes/refund-rulez.md", "/note/refund-rules"),
+        ("/note/refund-rulez?at=HEAD", "/note/refund-rules?at=HEAD"),
+        ("/note/refund-rulez?at=no-such-commit", "/note/refund-rules"),
+        ("/refund-rulez", "/note/refund-rules"),
+        ("/session/s-0432", "/session/s-0431"),
+        ("/commit/nothing", ""),
+    ]:
+        answer = browser.get(place)
+        assert answer.status_code == 404, place
+        assert 'role="search"' in answer.text, place
+        assert "<h2>Similar names" in answer.text or not near, place
+        assert f'<a href="{near}"><bdi>' in answer.text or not near, place
+        assert "`vaultmem" not in answer.text, place
+        assert browser.get(near).status_code == 200 or not near, place
 
 
 def _find_faults(page: str) -> list[str]:
