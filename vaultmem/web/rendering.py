@@ -154,6 +154,9 @@ class FileLinks(NamedTuple):
 #: Where the pages are that links lead to, if they are files; None where a server answers.
 FILES: ContextVar[FileLinks | None] = ContextVar("files", default=None)
 
+#: The second day of the year 1 and the last but one of 9999, in any zone.
+_FIRST, _LAST = -62_135_510_400, 253_402_128_000
+
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
 
 
@@ -307,9 +310,9 @@ def split_diff(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _read_time(then: str | float) -> float:
-    if isinstance(then, str):
-        return datetime.fromisoformat(then).timestamp()
-    return then
+    """Return a time in seconds since the epoch, within the years that can be shown."""
+    at = datetime.fromisoformat(then).timestamp() if isinstance(then, str) else then
+    return min(max(at, _FIRST), _LAST)
 
 
 # Why a section is in a pack, in words.

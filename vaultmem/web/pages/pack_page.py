@@ -338,7 +338,8 @@ async def show_receipts(request: Request) -> Response:
     page = read_page(given)
     frame, found = await read(request, partial(collect_receipts, agent, session, page))
     wanted = " in ".join(filter(None, (agent, session)))
-    return render_page(request, "receipts.html", vault=frame, found=found, page=page, wanted=wanted)
+    shown = {"agent": agent, "session": session, "wanted": wanted}
+    return render_page(request, "receipts.html", vault=frame, found=found, page=page, **shown)
 
 
 @answers
