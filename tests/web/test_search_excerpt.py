@@ -23,8 +23,8 @@ def test_marks_of_markdown_are_left_out() -> None:
     assert told == "Admin -> Rates of max_rate a*b *, 2 * 3"
 
 
-@pytest.mark.parametrize("text", ["[" * 20_000, "\n" * 20_000, "[[a|" * 5_000, "[x](" * 5_000, "<a" * 9_000, "*a" * 9_000])
-def test_a_note_of_marks_takes_no_time(text: str) -> None:
+@pytest.mark.parametrize("mark", ["[", "\n", "[[a|", "[x](", "<a", "*a"])
+def test_a_note_of_marks_takes_no_time(mark: str) -> None:
     began = time.process_time()
-    _show(text)
+    _show(mark * (20_000 // len(mark)))
     assert time.process_time() - began < 0.5

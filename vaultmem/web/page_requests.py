@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial, wraps
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import parse_qsl, unquote_to_bytes
 
-from starlette.datastructures import QueryParams
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
@@ -264,7 +263,7 @@ def read_count(text: str, most: int) -> int | None:
     return min(int(text), most) if len(text) < _LONG else most
 
 
-def read_page(given: QueryParams) -> int:
+def read_page(given: Mapping[str, str]) -> int:
     """Return which page of a list is asked for, from 0."""
     return read_count(given.get("page", ""), _PAGES) or 0
 

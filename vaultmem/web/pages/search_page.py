@@ -121,7 +121,7 @@ def show_hit(hit: Hit) -> ShownHit:
     """Return a hit as it is listed."""
     terms = frozenset(match.term for match in hit.matches)
     sentence = choose_line(hit)[:_LONGEST]
-    plain = _MARKUP.sub(lambda found: found["mark"] or found["link"] or found["text"] or "", sentence)
+    plain = _MARKUP.sub(lambda found: "".join(filter(None, found.groups())), sentence)
     line = shorten_sentence(plain, terms, _WIDTH)
     return ShownHit(hit, [(part, _has_term(part, terms)) for part in _WORD.findall(line)])
 

@@ -5,7 +5,7 @@
 const QUIET = 60; // Milliseconds after the last key before what was typed is searched.
 const CHORD = 1200; // Milliseconds for the second key of two.
 
-const isTyping = (element) => element.matches("input, textarea, select, [contenteditable]");
+const isTyping = (element) => element.matches("input:not([type=checkbox]), textarea, select, [contenteditable]");
 const main = () => document.getElementById("main");
 
 // -- Keys -------------------------------------------------------------------------------------
@@ -61,6 +61,7 @@ function useKey(element) {
     element.select?.();
   } else {
     element.click();
+    if (element.type === "checkbox") element.focus();
   }
 }
 
@@ -124,14 +125,18 @@ async function showAgain(address) {
   const { page } = await fetchPage(address);
   const found = page.getElementById("main");
   if (turn !== asked || !found) return null;
+  const here = document.querySelector(".here")?.id;
   const open = [...main().querySelectorAll("details[open][id]")].map((each) => each.id);
   main().replaceWith(found);
   open.forEach((id) => document.getElementById(id)?.setAttribute("open", ""));
+  mark(here && document.getElementById(here));
   loadParts();
   return page;
 }
 
 async function loadParts() {
+  // Keys decide the first card that waits, unless one stands on another.
+  if (!document.querySelector(".here")) mark(document.querySelector(".decision"));
   const pause = Number(main().dataset.again);
   if (pause) setTimeout(() => showAgain(location.href), pause);
   for (const each of document.querySelectorAll("[data-load]")) {
