@@ -38,6 +38,7 @@ PAGES = {
     "GET /graph/{path:path}": ("graph", "show_graph"),
     "GET /sessions": ("session_page", "show_sessions"),
     "GET /session/{name}": ("session_page", "show_session"),
+    "GET /agent/{path:path}": ("session_page", "show_agent"),
     "GET /health": ("home", "show_health"),
     "GET /health/checks": ("home", "show_checks"),
     "GET /review": ("review_page", "show_review"),

@@ -46,6 +46,10 @@ _LIMIT = 20
 #: Characters of a note that are shown, and compared with another's.
 _SHOWN, _COMPARED = 900, 4_000
 
+#: Commits that are taken back at once, and pages to which one goes back then.
+_MANY = 50
+_BACK = ("/session/", "/agent/")
+
 #: Items that can be passed over, whose ids are in the page's address.
 _LATER = 100
 
@@ -234,12 +238,28 @@ async def decide_item(request: Request) -> Response:
 async def undo(request: Request) -> Response:
     """Take back what a commit did, or several, newest first."""
     form = await read_form(request)
-    names = form.get("commit", "").split()[:_LIMIT] or [""]
-    done = await write(request, partial(_undo, names))
-    told = f"Taken back: {', '.join(each.commit.subject for each in done)}"
+    names = form.get("commit", "").split()
+    names += [name.removeprefix("commit-") for name in form if name.startswith("commit-")]
+    done, problems = await write(request, partial(_undo, names[:_MANY] or [""]))
+    told = [f"Taken back: {', '.join(each.commit.subject for each in done)}." if done else ""]
     commits = " ".join(each.report.commit for each in reversed(done))
-    return go_back(request, make_link("/review"), told, commits)
+    back = form.get("back", "")
+    place = make_link(back if back.startswith(_BACK) else "/review")
+    return go_back(request, place, " ".join(filter(None, [*told, *problems[:5]])), commits)
 
 
-def _undo(names: Sequence[str], vault: Vault) -> list[UndoResult]:
-    return [undo_commit(vault, name) for name in names]
+def _undo(names: Sequence[str], vault: Vault) -> tuple[list[UndoResult], list[str]]:
+    """Undo commits one after the other; return what was done, and why others were not.
+
+    Raises:
+        VaultError: the only one could not be undone.
+    """
+    done, problems = [], []
+    for name in names:
+        try:
+            done.append(undo_commit(vault, name))
+        except VaultError as error:
+            if len(names) == 1:
+                raise
+            problems.append(str(error))
+    return done, problems

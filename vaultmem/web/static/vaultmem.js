@@ -129,7 +129,7 @@ async function showAgain(address) {
   const open = [...main().querySelectorAll("details[open][id]")].map((each) => each.id);
   main().replaceWith(found);
   open.forEach((id) => document.getElementById(id)?.setAttribute("open", ""));
-  mark(here && document.getElementById(here));
+  mark(here ? document.getElementById(here) : null);
   loadParts();
   return page;
 }
