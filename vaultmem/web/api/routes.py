@@ -70,7 +70,7 @@ _SECURITY = {
 
 _TEXT: Schema = {"type": "string", "maxLength": 200}
 
-_FORMAT = {
+_FORMAT: dict[str, Any] = {
     "name": "format",
     "in": "query",
     "description": "json, or csv: the rows of the list alone, as a table.",
@@ -214,7 +214,7 @@ async def read_given(operation: Operation, request: Request) -> dict[str, Any]:
         RefusedError: something is missing, unknown, twice there, or not what it should be.
     """
     query = request.scope["query_string"].decode("ascii", "replace")
-    formats = {"format": _FORMAT["schema"]} if find_rows(operation) else {}
+    formats: dict[str, Schema] = {"format": _FORMAT["schema"]} if find_rows(operation) else {}
     parameters = {**operation.parameters, **formats}
     given = _read_query(parameters, query)
     _reject_unknown(operation, given, parameters, "parameter")
