@@ -147,7 +147,7 @@ def _suggest(row: Row) -> Suggestion:
 
 
 def _find_old_words(row: Row) -> str:
-    """Return a line that the text of a section had when the answer was right, "" if none is gone."""
+    """Return a line that the text of a section had when the answer was right, "" for none."""
     for passage in row.changed:
         if any(piece.mark is WordMark.DEL for piece in passage.pieces):
             kept = (piece.text for piece in passage.pieces if piece.mark is not WordMark.INS)

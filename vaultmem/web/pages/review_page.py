@@ -57,9 +57,10 @@ _JOB = "review"
 
 
 class ShownSide(NamedTuple):
-    """A note of a decision, and the first of its text as HTML, "" where it must not be rendered."""
+    """A note of a decision, and the first of its text, as HTML where it may be rendered."""
 
     side: ReviewSide
+    text: str
     html: str
     is_cut: bool
 
@@ -142,12 +143,13 @@ def _show(item: Item, around: Surroundings) -> ShownItem:
 def _show_side(side: ReviewSide, around: Surroundings) -> ShownSide:
     """Return a note with the first paragraphs of its text, at least the first characters."""
     text = side.text.strip()
-    if side.state in {NoteState.QUARANTINED, NoteState.UNREADABLE}:
-        return ShownSide(side, "", False)
     end = len(text) if len(text) <= _SHOWN else max(text.rfind("\n\n", 0, _SHOWN), 0) or _SHOWN
-    # Behind a line end, it has no properties of its own.
-    shown = "\n".join(["", *map(clean_text, text[:end].splitlines())])
-    return ShownSide(side, render_note(shown, side.path, around).html, end < len(text))
+    shown, html = text[:end], ""
+    if side.state not in {NoteState.QUARANTINED, NoteState.UNREADABLE}:
+        # Behind a line end, it has no properties of its own.
+        plain = "\n".join(["", *map(clean_text, shown.splitlines())])
+        html = render_note(plain, side.path, around).html
+    return ShownSide(side, shown, html, end < len(text))
 
 
 def _reload_queue(tell: TellProgress, vault: Vault) -> int:
