@@ -100,7 +100,11 @@ def test_no_note_does_anything_beside_others(
 
 
 @pytest.mark.parametrize(
-    "place", ["/search?q=", "/pack?q=", "/notes?tag=", "/time?who=", "/review?only="]
+    "place",
+    [
+        *("/search?q=", "/search?q=text&tag=", "/pack?q=", "/notes?tag=", "/time?who="),
+        *("/review?only=", "/review?agent=", "/review?later="),
+    ],
 )
 def test_no_question_does_anything(place: str, victim: Reader) -> None:
     for payload in PAYLOADS:
@@ -108,7 +112,11 @@ def test_no_question_does_anything(place: str, victim: Reader) -> None:
 
 
 @pytest.mark.parametrize(
-    "place", ["/packs/compare?q=", "/bisect?q=", "/receipts?agent=", "/?at=", "/note/", "/"]
+    "place",
+    [
+        *("/packs/compare?q=", "/bisect?q=", "/bisect?good=HEAD~3&q=", "/receipts?agent="),
+        *("/?at=", "/note/", "/agent/", "/session/", "/"),
+    ],
 )
 def test_no_address_does_anything(place: str, victim: Reader) -> None:
     for payload in PAYLOADS[:8]:
@@ -124,7 +132,7 @@ def test_no_list_does_anything(victim: Reader) -> None:
         _open(victim, f"/session/h-{number}")
 
 
-@pytest.mark.parametrize("start", ["/time", "/receipts"])
+@pytest.mark.parametrize("start", ["/time", "/receipts", "/agent/a0"])
 def test_nothing_that_a_list_leads_to_does_anything(start: str, victim: Reader) -> None:
     _open(victim, start)
     links = victim.page.locator("main [data-item] > a, main [data-item] > p > a").all()

@@ -88,7 +88,7 @@ def test_a_search_is_filled_in_from_what_differs_since_it_was_right(painted: Ser
     page = browser.get("/bisect?q=gangway+colour&good=HEAD~8").text
     found = re.search(r'href="(/bisect[^"]*)"><bdi>Gangway', page)
     assert found
-    assert "It said: The gangway is blue, as of change 1." in page
+    assert "Then: The gangway is blue, as of change 1." in page
     assert "says=The+gangway+is+blue" in found[1]
     assert "The first bad commit" in browser.get(html.unescape(found[1])).text
     assert "is the same" in browser.get("/bisect?q=gangway+colour&good=HEAD").text

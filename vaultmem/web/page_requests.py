@@ -101,7 +101,7 @@ def refuse(request: Request, status: int, told: str, **facts: Any) -> Response:
 _FOR_TERMINALS = re.compile(r"; (?:did you mean .*\?|(?:see|run) `vaultmem .*)$", re.DOTALL)
 
 
-async def refuse_page(request: Request, status: int, told: str) -> Response:
+async def refuse_page(request: Request, status: int, reason: str) -> Response:
     """Return the page that gives the reason of a failure, with the head of all pages.
 
     Where nothing was found, it names what has a similar name.
@@ -112,15 +112,15 @@ async def refuse_page(request: Request, status: int, told: str) -> Response:
         with suppress(VaultError, OSError):
             frame, near = await read(asked, work)
             if status == _NOT_FOUND:
-                told = _FOR_TERMINALS.sub("", told) + "." * (not told.endswith("."))
-            return _show_message(asked, status, told, frame, near)
-    return refuse(request, status, told)
+                reason = _FOR_TERMINALS.sub("", reason) + "." * (not reason.endswith("."))
+            return _show_message(asked, status, reason, frame, near)
+    return refuse(request, status, reason)
 
 
 def _show_message(
     request: Request,
     status: int,
-    told: str,
+    reason: str,
     frame: PageFrame | None = None,
     near: Sequence[tuple[str, str]] = (),
 ) -> Response:
@@ -128,7 +128,7 @@ def _show_message(
 
     title = get_status_text(status)
     return render_page(
-        request, "message.html", status, title=title, told=told, vault=frame, near=near
+        request, "message.html", status, title=title, told=reason, vault=frame, near=near
     )
 
 

@@ -139,7 +139,6 @@ async def answer_not_found(request: Request, error: Exception) -> Response:
     if request.url.path.startswith("/api/"):
         told = "There is no such operation; /api/v1/openapi.json describes those that there are."
         return refuse(request, status, told)
-    told = "There is no such page."
     if wants_page(request):
-        return await refuse_page(request, status, told)
-    return refuse(request, status, told)
+        return await refuse_page(request, status, "There is no such page.")
+    return refuse(request, status, "There is no such page.")

@@ -211,7 +211,7 @@ NOTES = (
 
 
 def find_rows(operation: Operation) -> str:
-    """Return the name of the list that an operation which reads answers first, "" if there is none.
+    """Return the name of the list that an operation which reads answers first; "" without a list.
 
     Such a list is also served as CSV.
     """
@@ -238,7 +238,7 @@ def _format_cell(value: Any) -> str:
         return f"'{value}" if value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
     if isinstance(value, list) and all(isinstance(each, str) for each in value):
         return _format_cell(", ".join(value))
-    return "" if value is None else json.dumps(value, ensure_ascii=False)
+    return json.dumps(value, ensure_ascii=False) if value is not None else ""
 
 
 # Versions of answers: which one somebody has, and which one they want to change.

@@ -108,8 +108,8 @@ def write_document(operations: Iterable[Operation]) -> dict[str, Any]:
             "parameters": {
                 "Format": _FORMAT,
                 **{
-                    name: {"name": header, "in": "header", "description": told, "schema": _TEXT}
-                    for name, (header, told) in _HEADERS.items()
+                    name: {"name": header, "in": "header", "description": text, "schema": _TEXT}
+                    for name, (header, text) in _HEADERS.items()
                 },
             },
         },
@@ -382,7 +382,7 @@ async def _write(
 
 
 def _look(operation: Operation, given: Given, rows: str, vault: Vault) -> Answered:
-    """Return what an operation that reads says of the vault at the moment that is asked about.
+    """Return the answer of an operation that reads, for the vault as it is or was when asked.
 
     `rows` names the list of it that is wanted as a table, "" for the whole answer as JSON.
     """

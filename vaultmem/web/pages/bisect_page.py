@@ -73,12 +73,12 @@ class BisectProgress(NamedTuple):
 
 
 class Suggestion(NamedTuple):
-    """What may be wrong with an answer, in words, and the rest of the search that finds since when.
+    """A difference between the answer then and now, and the search that finds its commit.
 
-    `place` has what the address of that search says besides the question.
+    `place` has the fields of that search, except the question.
     """
 
-    told: str
+    claim: str
     title: str
     path: str
     place: dict[str, str]
@@ -138,12 +138,12 @@ def suggest_searches(given: Mapping[str, str], vault: Vault) -> list[Suggestion]
 def _suggest(row: Row) -> Suggestion:
     record = row.piece.item.hit.record
     place = {"finds": record.path}
-    told = "It was shown, and is not now"
+    claim = "It was shown, and is not now"
     if row.kind == "right":
-        place["negated"], told = "1", "It is shown now, and was not"
+        place["negated"], claim = "1", "It is shown now, and was not"
     elif old := _find_old_words(row):
-        place["says"], told = old, f"It said: {old}"
-    return Suggestion(told, record.title, record.path, place)
+        place["says"], claim = old, f"Then: {old}"
+    return Suggestion(claim, record.title, record.path, place)
 
 
 def _find_old_words(row: Row) -> str:

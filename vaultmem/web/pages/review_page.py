@@ -30,7 +30,7 @@ from vaultmem.services.curation.review import (
     describe_items,
     find_item,
     list_queue,
-    list_waiting,
+    remember_waiting,
 )
 from vaultmem.services.history.restore_note import UndoResult, undo_commit
 from vaultmem.vault import Vault
@@ -99,7 +99,7 @@ class Queue(NamedTuple):
 def collect_queue(asked: QueueRequest, vault: Vault) -> Queue:
     """Return a page of what waits; what is passed over comes last."""
     is_old = vault.view.totals()[0] > COMPARED_AT_ONCE
-    waiting: Sequence[Proposal] = list_waiting(vault) if is_old else list_queue(vault).proposals
+    waiting: Sequence[Proposal] = remember_waiting(vault) if is_old else list_queue(vault).proposals
     authors = _find_authors(vault, waiting)
     wanted = [
         each
@@ -146,7 +146,7 @@ def _show_side(side: ReviewSide, around: Surroundings) -> ShownSide:
     end = len(text) if len(text) <= _SHOWN else max(text.rfind("\n\n", 0, _SHOWN), 0) or _SHOWN
     shown, html = text[:end], ""
     if side.state not in {NoteState.QUARANTINED, NoteState.UNREADABLE}:
-        # Behind a line end, it has no properties of its own.
+        # After a line end, it has no properties of its own.
         plain = "\n".join(["", *map(clean_text, shown.splitlines())])
         html = render_note(plain, side.path, around).html
     return ShownSide(side, shown, html, end < len(text))
@@ -226,14 +226,14 @@ async def decide_item(request: Request) -> Response:
     if "id" not in form:
         names = [name.removeprefix("item-") for name in form if name.startswith("item-")]
         several = await write(request, partial(_decide_several, names, choice))
-        told = [f"{pluralize(several.decided, 'decision')}.", *several.problems[:5]]
-        return go_back(request, place, " ".join(told), " ".join(several.commits))
+        lines = [f"{pluralize(several.decided, 'decision')}.", *several.problems[:5]]
+        return go_back(request, place, " ".join(lines), " ".join(several.commits))
     work = partial(_decide, form["id"], choice, form.get("reason", ""))
     done = await write(request, work)
-    told_one = f"{done.proposal.path}: {done.told}."
+    done_words = f"{done.proposal.path}: {done.told}."
     is_branch = done.proposal.action is Action.PROPOSAL  # Its decision cannot be undone.
     commit = "" if is_branch else done.report.commit
-    return go_back(request, place, told_one, commit)
+    return go_back(request, place, done_words, commit)
 
 
 @answers
@@ -243,11 +243,11 @@ async def undo(request: Request) -> Response:
     names = form.get("commit", "").split()
     names += [name.removeprefix("commit-") for name in form if name.startswith("commit-")]
     done, problems = await write(request, partial(_undo, names[:_MANY] or [""]))
-    told = [f"Taken back: {', '.join(each.commit.subject for each in done)}." if done else ""]
+    lines = [f"Taken back: {', '.join(each.commit.subject for each in done)}." if done else ""]
     commits = " ".join(each.report.commit for each in reversed(done))
     back = form.get("back", "")
     place = make_link(back if back.startswith(_BACK) else "/review")
-    return go_back(request, place, " ".join(filter(None, [*told, *problems[:5]])), commits)
+    return go_back(request, place, " ".join(filter(None, [*lines, *problems[:5]])), commits)
 
 
 def _undo(names: Sequence[str], vault: Vault) -> tuple[list[UndoResult], list[str]]:

@@ -76,7 +76,7 @@ class ShownHit(NamedTuple):
 
 
 class SearchPage(NamedTuple):
-    """An answer with its hits, what is to be said of how sure it is, and the facets of the vault.
+    """An answer with its hits, its doubts, and the facets of the vault.
 
     `choices` are the values that most notes have, by facet; those with one value are left out.
     """

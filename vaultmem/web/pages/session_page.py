@@ -224,7 +224,7 @@ async def show_session(request: Request) -> Response:
     given = request.query_params
     first = read_count(given.get("from", ""), _MANY_TURNS) or 1
     # Turns are no part of the vault, so an export of it has none.
-    has_story = FILES.get() is None and not (given.get("at") or given.get("vault"))
+    has_story = not (FILES.get() or given.get("at") or given.get("vault"))
     name = request.path_params["name"]
     frame, page = await read(request, partial(collect_session, name, first, has_story))
     return render_page(request, "session.html", vault=frame, page=page, step=_TURNS)

@@ -154,7 +154,7 @@ def draw_line(commits: Sequence[Commit]) -> Timeline:
 def list_ticks(first: float, last: float) -> list[tuple[str, float]]:
     """Return names of times from `first` to `last`, at full hours, days, months or years.
 
-    Each day has its year. Of a single moment there is its day alone.
+    Each day has its year. A single time has its day alone.
     """
     start, end = map(datetime.fromtimestamp, (first, last))
     hours = (last - first) / 3_600
