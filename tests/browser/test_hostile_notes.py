@@ -124,7 +124,8 @@ def test_no_address_does_anything(place: str, victim: Reader) -> None:
 
 
 def test_no_list_does_anything(victim: Reader) -> None:
-    for place in ("/", "/review", "/sessions", "/time", "/receipts", "/health", "/graph/MEMORY.md"):
+    lists = ("/", "/review", "/sessions", "/time", "/receipts", "/health", "/graph/MEMORY.md")
+    for place in (*lists, "/agent/a0", "/review?chosen=1&page=1"):
         _open(victim, place)
     for number in range(5):
         _open(victim, f"/notes?page={number}")
@@ -132,7 +133,7 @@ def test_no_list_does_anything(victim: Reader) -> None:
         _open(victim, f"/session/h-{number}")
 
 
-@pytest.mark.parametrize("start", ["/time", "/receipts", "/agent/a0"])
+@pytest.mark.parametrize("start", ["/time", "/receipts"])
 def test_nothing_that_a_list_leads_to_does_anything(start: str, victim: Reader) -> None:
     _open(victim, start)
     links = victim.page.locator("main [data-item] > a, main [data-item] > p > a").all()
