@@ -33,7 +33,7 @@ PLACES = {
     "two packs": Place("/packs/compare?q=how+are+refunds+handled%3F&left_at=HEAD~3"),
     "bisect": Place("/bisect"),
     "bisect that found": Place("/bisect?q=refunds&says=nobody+says+that&negated=1&good=HEAD~3"),
-    "bisect that is filled in": Place("/bisect?q=how+are+refunds+handled%3F&good=HEAD~3"),
+    "bisect that is filled in": Place("/bisect?q=how+are+refunds+handled%3F&good=2026-11-12"),
     "review": Place("/review"),
     "review of an agent": Place("/review?agent=codex&chosen=1"),
     "conflicts": Place("/conflicts"),

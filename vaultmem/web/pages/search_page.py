@@ -38,7 +38,8 @@ _MARKUP = re.compile(
     re.MULTILINE,
 )
 
-_WORD = re.compile(r"\w+|\W+")
+#: Words, and what is between them; the parts of an identifier are words of their own.
+_WORD = re.compile(r"[^\W_]+|[\W_]+")
 
 #: Words whose terms are remembered: what somebody types is searched again at each key.
 _MANY = 20_000
