@@ -30,6 +30,9 @@ _SLICE = 0.7
 #: Searches whose verdicts are kept until they end, and files of the commit that is found.
 _SEARCHES, _FILES = 16, 5
 
+#: The kinds of differences between two packs, in the order in which they are listed.
+_KINDS = ("changed", "left", "right")
+
 #: Characters of a line that is searched for.
 _SAID = 200
 
@@ -132,7 +135,13 @@ def suggest_searches(given: Mapping[str, str], vault: Vault) -> list[Suggestion]
     found = collect_comparison(CompareRequest(asked.question, "", sides), "", vault)
     if problem := found.left.problem or found.right.problem:
         raise RefusedError(problem)
-    return [_suggest(row) for row in found.rows if row.kind != "both"]
+    rows = sorted((row for row in found.rows if row.kind in _KINDS), key=_rank)
+    suggested = {(each.path, each.claim): each for each in map(_suggest, rows)}
+    return list(suggested.values())
+
+
+def _rank(row: Row) -> int:
+    return _KINDS.index(row.kind)
 
 
 def _suggest(row: Row) -> Suggestion:
