@@ -170,8 +170,9 @@ def _remember(vault: Vault) -> tuple[tuple[Proposal, ...], WaitingCounts]:
         actions = Counter(each.action for each in waiting)
         decisions = {action: actions[action] for action in ORDER if actions[action]}
         counts = WaitingCounts(decisions, len(vault.view.paths(UNMERGED)))
-        found = vault.state.made[_WAITING] = (key, waiting, counts)
-    return found[1], found[2]
+        found = vault.state.made[_WAITING] = (key, (waiting, counts))
+    known: tuple[tuple[Proposal, ...], WaitingCounts] = found[1]
+    return known
 
 
 def _stamp(vault: Vault) -> tuple[int, ...]:

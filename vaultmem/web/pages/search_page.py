@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from functools import lru_cache, partial
 from typing import NamedTuple
 
@@ -21,6 +20,9 @@ from vaultmem.web.rendering import render_page
 
 #: Notes on a page.
 _LIMIT = 20
+
+#: Columns of notes that have another name than their facet.
+_COLUMNS = {"tag": "tags"}
 
 #: Values of a facet that are offered.
 _OFFERED = 8
@@ -105,16 +107,11 @@ def collect_hits(
 
 
 def _list_choices(vault: Vault) -> dict[str, list[str]]:
-    counts: dict[str, Counter[str]] = {name: Counter() for name in Facets._fields}
-    for record in vault.view.records():
-        counts["tag"].update(record.tags)
-        for name in Facets._fields:
-            if name != "tag":
-                counts[name][getattr(record, name)] += 1
+    found = {name: vault.view.count_notes(_COLUMNS.get(name, name)) for name in Facets._fields}
     return {
-        name: [value for value, _ in found.most_common(_OFFERED + 1) if value][:_OFFERED]
-        for name, found in counts.items()
-        if len(found) > 1
+        name: [value for value in counts if value][:_OFFERED]
+        for name, counts in found.items()
+        if len(counts) > 1
     }
 
 

@@ -101,16 +101,13 @@ def collect_timeline(agent: str, vault: Vault) -> Timeline:
     from vaultmem.services.sessions.find_session import list_sessions
 
     found = list_sessions(vault, agent=agent)
+    agents = vault.view.keep("agents", partial(vault.view.count_notes, "agent"))
     return Timeline(
         list(_split(found[:_MOST])),
         list_tasks(vault, over_too=False),
         len(found[_MOST:]),
-        vault.view.keep("agents", lambda: _count_agents(vault.view.records())),
+        [each for each in agents.items() if each[0]],
     )
-
-
-def _count_agents(records: Iterable[NoteRecord]) -> list[tuple[str, int]]:
-    return Counter(each.agent for each in records if each.agent).most_common()
 
 
 def _split(sessions: list[SessionFacts]) -> Iterator[Day]:
