@@ -11,6 +11,10 @@ from pathlib import Path
 from hostile_notes import read_hostile_notes
 from support import git, write_notes
 
+from vaultmem.core.sessions.turns import Turn
+from vaultmem.services.sessions.windows import add_turns
+from vaultmem.vault import open_vault
+
 #: What runs, loads or poses wherever it is written without care.
 PAYLOADS = [
     '"><script>hacked=1</script>',
@@ -58,6 +62,9 @@ def lay_hostile_vault(root: Path) -> list[str]:
     notes = {path: _encode(text) for path, text in _list_notes().items()}
     write_notes(root, notes)
     _run(root, "init", "--yes")
+    vault = open_vault(root)
+    add_turns(vault, "h-0", [Turn("user", each, "", each, (each,), each) for each in PAYLOADS])
+    vault.close()
     for number, payload in enumerate(PAYLOADS):
         _commit(root, number, payload)
         _run(root, "pack", payload.replace("\0", "") or "x", "--budget", "500", agent=f"a{number}")

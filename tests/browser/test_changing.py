@@ -53,6 +53,29 @@ def test_of_two_notes_a_key_says_which_holds(key: str, subject: str, enter_own: 
     expect(reader.page.locator("main")).not_to_contain_text("PostgreSQL")
 
 
+def test_the_card_that_a_key_decides_is_marked_and_others_are_chosen(enter_own: EnterOwn) -> None:
+    reader = enter_own("--write")
+    reader.go("/review?only=candidate")
+    page = reader.page
+    before = git(reader.root, "rev-parse", "HEAD")
+    cards = page.locator(".decision")
+    expect(cards.first).to_have_class("decision here")
+    first = cards.first.get_attribute("id")
+    page.keyboard.press("s")
+    expect(page.locator(".here")).not_to_have_id(first or "")
+    expect(cards.last).to_have_id(first or "")
+    page.wait_for_load_state()
+    for key in "xjx":
+        page.keyboard.press(key)
+    expect(page.locator("input:checked")).to_have_count(2)
+    page.get_by_role("button", name="No to the chosen").click()
+    expect(page.locator(".told")).to_contain_text("2 decisions.")
+    page.wait_for_load_state()
+    page.keyboard.press("u")
+    expect(page.locator(".told")).to_contain_text("Taken back")
+    assert git(reader.root, "diff", before, "HEAD") == ""
+
+
 def test_keys_decide_nothing_where_the_owner_did_not_let_pages_write(enter_own: EnterOwn) -> None:
     reader = enter_own()
     reader.go("/review")
@@ -107,9 +130,9 @@ def _walk_to(reader: Reader, told: str) -> None:
     """Press `j` until one stands on the item that says something."""
     here = reader.page.locator(".here")
     for _ in range(reader.page.locator("[data-item]").count()):
-        reader.page.keyboard.press("j")
         if told in here.inner_text():
             return
+        reader.page.keyboard.press("j")
     raise AssertionError(f"no item says {told}")
 
 

@@ -38,4 +38,4 @@ def test_a_page_can_be_read_without_scripts(name: str, enter_story: EnterStory) 
     late = reader.page.locator("[data-load]")
     for part in late.all():
         assert part.locator("a").first.get_attribute("href") == part.get_attribute("data-load")
-    assert reader.page.locator("form.ask").count() == (PLACES[name].status == 200)
+    assert reader.page.locator("form.ask").count() == 1

@@ -100,7 +100,11 @@ def test_no_note_does_anything_beside_others(
 
 
 @pytest.mark.parametrize(
-    "place", ["/search?q=", "/pack?q=", "/notes?tag=", "/time?who=", "/review?only="]
+    "place",
+    [
+        *("/search?q=", "/search?q=text&tag=", "/pack?q=", "/notes?tag=", "/time?who="),
+        *("/review?only=", "/review?agent=", "/review?later="),
+    ],
 )
 def test_no_question_does_anything(place: str, victim: Reader) -> None:
     for payload in PAYLOADS:
@@ -108,7 +112,11 @@ def test_no_question_does_anything(place: str, victim: Reader) -> None:
 
 
 @pytest.mark.parametrize(
-    "place", ["/packs/compare?q=", "/bisect?q=", "/receipts?agent=", "/?at=", "/note/", "/"]
+    "place",
+    [
+        *("/packs/compare?q=", "/bisect?q=", "/bisect?good=HEAD~3&q=", "/receipts?agent="),
+        *("/?at=", "/note/", "/agent/", "/session/", "/"),
+    ],
 )
 def test_no_address_does_anything(place: str, victim: Reader) -> None:
     for payload in PAYLOADS[:8]:
@@ -116,7 +124,8 @@ def test_no_address_does_anything(place: str, victim: Reader) -> None:
 
 
 def test_no_list_does_anything(victim: Reader) -> None:
-    for place in ("/", "/review", "/sessions", "/time", "/receipts", "/health", "/graph/MEMORY.md"):
+    lists = ("/", "/review", "/sessions", "/time", "/receipts", "/health", "/graph/MEMORY.md")
+    for place in (*lists, "/agent/a0", "/review?chosen=1&page=1"):
         _open(victim, place)
     for number in range(5):
         _open(victim, f"/notes?page={number}")

@@ -89,8 +89,24 @@ def test_search_answers_while_one_types(enter_story: EnterStory) -> None:
     page.keyboard.type("how do I roll back", delay=20)
     expect(page.locator("#results [data-item]").first).to_contain_text("Roll back a release")
     page.wait_for_url("**/search?q=how+do+I+roll+back")
+    expect(page.locator(".here")).to_contain_text("Roll back a release")
     page.keyboard.press("Enter")
-    page.wait_for_url("**/search?q=how+do+I+roll+back")
+    page.wait_for_url("**/note/**")
+    expect(page.locator("h1")).to_contain_text("Roll back a release")
+
+
+def test_arrows_lead_from_the_field_into_the_list(enter_story: EnterStory) -> None:
+    reader = enter_story()
+    reader.go("/search?q=refunds")
+    page = reader.page
+    page.keyboard.press("/")
+    links = page.locator("#results [data-item] > a")
+    for key, place in [("ArrowDown", 0), ("ArrowDown", 1), ("ArrowDown", 2), ("ArrowUp", 1)]:
+        page.keyboard.press(key)
+        expect(links.nth(place)).to_be_focused()
+    href = links.nth(1).get_attribute("href") or ""
+    page.keyboard.press("Enter")
+    page.wait_for_url(urljoin(page.url, href))
 
 
 def _find_keys(page: Page, which: str) -> list[str]:

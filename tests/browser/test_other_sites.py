@@ -22,7 +22,12 @@ def owner(enter_own: EnterOwn) -> Reader:
 
 def test_a_form_of_another_site_decides_nothing(owner: Reader, other_site: Site) -> None:
     head = git(owner.root, "rev-parse", "HEAD")
-    for action, field in [("/undo", "commit"), ("/review", "id"), ("/restore", "path")]:
+    for action, field in [
+        ("/undo", "commit"),
+        ("/review", "id"),
+        ("/review", "item-ff"),
+        ("/restore", "path"),
+    ]:
         other_site.pages["/"] = (
             f"<form method=post action='{owner.origin}{action}'>"
             f"<input name='{field}' value='{head}'>"

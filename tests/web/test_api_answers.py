@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import csv
+import io
 import json
 import re
 import threading
@@ -251,7 +253,7 @@ def test_what_fails_says_what_the_command_says(
     [
         ("/notes?colour=red", 'list_notes: "colour" is no parameter'),
         ("/tasks/mend/history?at=x", 'view_task: "at" is no parameter; there are budget'),
-        ("/branches?at=x", 'list_branches: "at" is no parameter; it takes none'),
+        ("/branches?at=x", 'list_branches: "at" is no parameter; there are format'),
         ("/recall", 'recall: "query" is missing'),
         ("/recall?query=", "recall: query: must be at least 1 characters"),
         ("/recall?query=pier&limit=many", "recall: limit: must be integer"),
@@ -357,6 +359,25 @@ def test_the_reference_names_every_operation_and_its_parameters() -> None:
         f"{', '.join(f'`{name}`' for name in (*each.parameters, *each.body))} |"
         for each in OPERATIONS
     ]
+
+
+def test_a_list_is_a_table_too_and_a_spreadsheet_runs_nothing_of_it(told: Told) -> None:
+    (told.served.root / "notes/sum.md").write_text("---\ntitle: =1+1\n---\nText.\n")
+    try:
+        answer = told.program.get("/api/v1/notes?format=csv&path=notes")
+        listed = told.get("/notes?path=notes").json()["notes"]
+    finally:
+        (told.served.root / "notes/sum.md").unlink()
+    assert answer.headers["content-type"].startswith("text/csv")
+    assert answer.headers["content-disposition"] == 'attachment; filename="notes.csv"'
+    table = list(csv.DictReader(io.StringIO(answer.text)))
+    assert [each["path"] for each in table] == [each["path"] for each in listed]
+    assert {each["path"]: each["title"] for each in table}["notes/sum.md"] == "'=1+1"
+    assert [each["tags"] for each in table] == [", ".join(each["tags"]) for each in listed]
+    for place in ("/recall?query=pier&format=csv", "/recent?format=csv", "/doctor?format=csv"):
+        assert told.program.get(f"/api/v1{place}").text.count(",") > 2, place
+    assert told.program.get("/api/v1/notes?format=xml").status_code == 422
+    assert told.program.get("/api/v1/status?format=csv").status_code == 422
 
 
 def test_what_a_view_has_no_room_for_is_expanded(told: Told) -> None:

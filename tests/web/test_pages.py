@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -147,6 +149,26 @@ def test_search_says_why_and_counts_nobody(served: Served) -> None:
     assert "Nobody was shown anything yet." in browser.get("/health").text
 
 
+def test_search_counts_and_is_limited_by_several_facets(served: Served) -> None:
+    browser = served.enter()
+    page = browser.get("/search?q=refunds").text
+    assert "1 to 20, best first" in page or " notes · <span" in page
+    assert "a person" in page
+    assert 'href="/search?state=candidate&amp;q=refunds"' in page
+    limited = browser.get("/search?q=tokens+refunds&kind=decision&context=auth").text
+    assert "kind <b>decision</b>" in limited
+    assert 'href="/search?context=auth&amp;q=tokens+refunds" title="Search every kind"' in limited
+    rows = browser.get("/api/v1/recall?query=tokens+refunds&kind=decision&context=auth&limit=20")
+    titles = re.findall(r'<li data-item>\s*<a href="/note/([^"#]*)', limited)
+    assert titles == [each["path"] for each in rows.json()["hits"]]
+    assert titles
+    table = re.search(r'<a href="(/api/v1/recall[^"]*format=csv[^"]*)">CSV', limited)
+    assert table
+    listed = browser.get(html.unescape(table[1])).text.splitlines()
+    assert len(listed) > len(titles)
+    assert browser.get("/search?q=x&state=none").status_code == 422
+
+
 def test_a_note_leads_to_pictures_alone_whatever_their_names(
     make_vault: Make, tmp_path: Path
 ) -> None:
@@ -161,9 +183,22 @@ def test_a_note_leads_to_pictures_alone_whatever_their_names(
 
 
 def test_a_page_that_is_not_there_says_so(served: Served) -> None:
-    answer = served.enter().get("/note/notes/nowhere.md")
-    assert answer.status_code == 404
-    assert "nowhere" in answer.text
+    browser = served.enter()
+    for place, near in [
+        ("/note/notes/refund-rulez.md", "/note/refund-rules"),
+        ("/note/refund-rulez?at=HEAD", "/note/refund-rules?at=HEAD"),
+        ("/note/refund-rulez?at=no-such-commit", "/note/refund-rules"),
+        ("/refund-rulez", "/note/refund-rules"),
+        ("/session/s-0432", "/session/s-0431"),
+        ("/commit/nothing", ""),
+    ]:
+        answer = browser.get(place)
+        assert answer.status_code == 404, place
+        assert 'role="search"' in answer.text, place
+        assert "<h2>Similar names" in answer.text or not near, place
+        assert f'<a href="{near}"><bdi>' in answer.text or not near, place
+        assert "`vaultmem" not in answer.text, place
+        assert browser.get(near).status_code == 200 or not near, place
 
 
 def _find_faults(page: str) -> list[str]:

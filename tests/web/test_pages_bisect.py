@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -78,3 +79,19 @@ def test_what_must_not_be_shown_is_searched_too(painted: Served) -> None:
     place = "/bisect?q=gangway+colour&says=is+green&negated=1&good=HEAD~8&budget=500"
     page = painted.enter().get(place).text
     assert f'"/commit/{git(painted.root, "rev-parse", "HEAD~3")}" data-key="o"' in page
+
+
+def test_a_search_is_filled_in_from_what_differs_since_it_was_right(painted: Served) -> None:
+    browser = painted.enter()
+    pack = browser.get("/pack?q=gangway+colour").text
+    assert '<input type="date" name="good" required' in pack
+    page = browser.get("/bisect?q=gangway+colour&good=HEAD~8").text
+    found = re.search(r'href="(/bisect[^"]*)"><bdi>Gangway', page)
+    assert found
+    assert "Then: The gangway is blue, as of change 1." in page
+    assert "says=The+gangway+is+blue" in found[1]
+    assert "The first bad commit" in browser.get(html.unescape(found[1])).text
+    assert "is the same" in browser.get("/bisect?q=gangway+colour&good=HEAD").text
+    assert browser.get("/bisect?q=gangway+colour&good=no-such").status_code == 422
+    shown = browser.get("/bisect?q=gangway+colour").text
+    assert "Say what an answer should show" in shown

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from support import git, write_notes
 from visiting import HOST, Served
 
 from vaultmem.services.history.commits import choose_evenly
+from vaultmem.web.pages.time import list_ticks
 
 NOTE = "notes/pay.md"
 HOSTILE = "<script>alert(1)</script>"
@@ -203,3 +205,40 @@ def test_nothing_is_brought_back_where_the_browser_may_only_read(served: Served)
     form = {"path": "MEMORY.md", "commit": "HEAD"}
     answer = browser.post("/restore", data=form, headers={"Origin": f"http://{HOST}"})
     assert answer.status_code == 422
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "names"),
+    [
+        ("2026-11-28T09:10", "2026-11-28T13:20", ["2026-11-28", "11:00", "12:00", "13:00"]),
+        ("2026-11-27T20:00", "2026-11-28T13:20", ["2026-11-27", "2026-11-28", "03:00", "06:00"]),
+        ("2026-11-26T09:00", "2026-11-28T13:20", ["2026-11-26", "18:00", "2026-11-27", "06:00"]),
+        ("2026-11-21T09:00", "2026-11-28T13:20", ["2026-11-22", "2026-11-23", "2026-11-24"]),
+        ("2026-01-05T09:00", "2026-11-28T13:20", ["2026-02", "2026-03", "2026-04"]),
+        ("2024-12-05T09:00", "2026-01-28T13:20", ["2025-01", "2025-04", "2025-07", "2025-10"]),
+        ("2008-03-05T09:00", "2026-11-28T13:20", ["2010", "2012", "2014", "2016"]),
+        ("2026-11-28T09:10", "2026-11-28T09:10", ["2026-11-28"]),
+        ("0002-01-01T00:00", "9998-11-28T09:10", ["1000", "2000", "3000"]),
+    ],
+)
+def test_the_line_names_hours_days_months_or_years(first: str, last: str, names: list[str]) -> None:
+    start, end = (datetime.fromisoformat(each).timestamp() for each in (first, last))
+    ticks = list_ticks(start, end)
+    assert [name for name, _ in ticks][: len(names)] == names
+    assert len(ticks) <= 12
+    assert all(start <= at <= end for _, at in ticks)
+
+
+def test_commits_are_as_far_apart_as_their_times(
+    told: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for hours, message in ((30, "noon"), (40, "evening")):
+        (told.root / "notes/hand.md").write_text(message)
+        at = f"{int(git(told.root, 'log', '-1', '--format=%ct')) + hours * 3_600} +0000"
+        monkeypatch.setenv("GIT_COMMITTER_DATE", at)
+        monkeypatch.setenv("GIT_AUTHOR_DATE", at)
+        git(told.root, "commit", "-qam", message)
+    page = told.enter().get("/time").text
+    marks = dict(re.findall(r"<title>(.*?) —.*?cx=\"(\d+)\"", page))
+    hand, noon, evening = (int(marks[name]) for name in ("A line of my own", "noon", "evening"))
+    assert (noon - hand) / (evening - hand) == pytest.approx(30 / 70, abs=0.01)

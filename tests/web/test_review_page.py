@@ -96,7 +96,7 @@ def test_a_form_that_is_none_is_refused(owned: Served) -> None:
 
 
 def _find_id(page: str, path: str) -> str:
-    for part in page.split('class="decision"')[1:]:
+    for part in page.split('class="decision')[1:]:
         if f'/note/{path}"' in part:
             found = re.search(r'id="q-([0-9a-f]+)"', part)
             assert found
@@ -136,3 +136,50 @@ def test_several_values_are_one_card_with_all_notes(owned: Served) -> None:
     assert done.status_code == 303
     states = ["deprecated" in (notes / f"key-{value}.md").read_text() for value in (90, 92, 94)]
     assert sorted(states) == [False, True, True]
+
+
+def test_several_are_decided_together_and_taken_back_together(owned: Served) -> None:
+    for name in ("rope", "buoy"):
+        text = f"---\nstate: candidate\nagent: codex\n---\n# A {name}\n\nThe *{name}* is `new`.\n"
+        (owned.root / f"notes/{name}.md").write_text(text)
+    git(owned.root, "add", "--all")
+    git(owned.root, "commit", "-qm", "two candidates")
+    browser = owned.enter()
+    page = browser.get("/review?agent=codex").text
+    assert "The <em>rope</em> is <code>new</code>." in page
+    chosen = {f"item-{_find_id(page, f'notes/{name}.md')}": "1" for name in ("rope", "buoy")}
+    assert " checked>" not in page
+    checked = browser.get("/review?agent=codex&chosen=1").text
+    assert checked.count(" checked>") == page.count('data-key="x"') == page.count('class="decision')
+    assert _post(browser, "/review", **chosen, choice="other").status_code == 422
+    done = _post(browser, "/review", **chosen, agent="codex", choice="accept")
+    assert done.headers["location"] == "/review?agent=codex"
+    told = browser.get("/review").text
+    assert "2 decisions." in told
+    assert "state: active" in (owned.root / "notes/rope.md").read_text()
+    commits = re.search(r'name="commit" value="([0-9a-f ]+)"', told)
+    assert commits
+    assert _post(browser, "/undo", commit=commits[1]).status_code == 303
+    for name in ("rope", "buoy"):
+        assert "state: candidate" in (owned.root / f"notes/{name}.md").read_text()
+    gone = _post(browser, "/review", **{"item-ffffffffffff": "1"}, choice="accept")
+    assert gone.status_code == 303
+    assert "0 decisions. ffffffffffff: nothing of that id" in browser.get("/review").text
+
+
+def test_what_is_passed_over_comes_last(served: Served) -> None:
+    browser = served.enter()
+    ids = re.findall(r'id="card-([0-9a-f]+)"', browser.get("/review").text)
+    assert len(ids) > 2
+    later = re.findall(r'id="card-([0-9a-f]+)"', browser.get(f"/review?later={ids[0]}").text)
+    assert later == [*ids[1:], ids[0]]
+
+
+def test_where_two_notes_differ_is_shown_beside_their_texts(owned: Served) -> None:
+    for name, value in (("old", 15), ("new", 16)):
+        text = f"The staging database of the counter runs PostgreSQL {value}.\n"
+        (owned.root / f"notes/{name}-staging.md").write_text(text)
+    page = owned.enter().get("/review").text
+    differing = page.partition("Where they differ")[2].partition("</details>")[0]
+    assert re.search(r"PostgreSQL <del>1[56]</del><ins>1[56]</ins>\.</div>", differing)
+    assert page.count("The staging database of the counter runs PostgreSQL 1") == 2

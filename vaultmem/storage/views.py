@@ -11,7 +11,7 @@ import contextlib
 import json
 import re
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -44,6 +44,9 @@ _NOTE_ALONE = _NOTE.replace("v.changed, v.problem", "0, ''")
 _PINNED, _TAGS, _WARNINGS, _CHANGED = map(
     NoteRecord._fields.index, ("pinned", "tags", "warnings", "changed")
 )
+
+#: Columns by which notes are counted.
+_COUNTED = frozenset({"kind", "state", "context", "agent", "tags"})
 
 #: What `NoteFilter.shows_proposals` is about.
 PROPOSED = f"d.kind = '{NoteKind.PREFERENCE.value}' AND d.state = '{NoteState.CANDIDATE.value}'"
@@ -239,11 +242,20 @@ class View:
         return [_read_note(row) for row in self._state.query(sql, (limit,))]
 
     def count_notes(self, column: str) -> dict[str, int]:
-        """Return how many notes are of each "kind", or in each "state", the most first."""
-        if column not in {"kind", "state"}:
+        """Return how many notes have each value of a column of `_COUNTED`, the most first.
+
+        Of "tags", how many have each tag.
+        """
+        if column not in _COUNTED:
             raise ValueError(column)
         grouped = f"{self._joined()} GROUP BY 1 ORDER BY 2 DESC, 1"
-        return dict(self._state.query(f"SELECT d.{column}, count(*) {grouped}"))
+        counts = dict(self._state.query(f"SELECT d.{column}, count(*) {grouped}"))
+        if column != "tags":
+            return counts
+        tags: Counter[str] = Counter()
+        for listed, many in counts.items():
+            tags.update(dict.fromkeys(_read_list(listed), many))
+        return dict(tags.most_common())
 
     def records_of(self, documents: Iterable[int]) -> dict[int, NoteRecord]:
         """Return the records of these documents by number."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+import re
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial, wraps
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import parse_qsl, unquote_to_bytes
 
-from starlette.datastructures import QueryParams
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
@@ -64,6 +65,9 @@ STATUSES: dict[type[VaultError], int] = {
 _HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 503: {"Retry-After": "5"}}
 
 
+_NOT_FOUND = HTTPStatus.NOT_FOUND
+
+
 def find_status(error: VaultError) -> int:
     """Return the HTTP status that an expected failure has."""
     return next(STATUSES[kind] for kind in type(error).__mro__ if kind in STATUSES)
@@ -83,11 +87,7 @@ def refuse(request: Request, status: int, told: str, **facts: Any) -> Response:
     `facts` are for programs alone.
     """
     if wants_page(request):
-        from vaultmem.web.rendering import render_page
-
-        return render_page(
-            request, "message.html", status, title=get_status_text(status), told=told
-        )
+        return _show_message(request, status, told)
     problem = {"type": "about:blank", "title": get_status_text(status), "status": status}
     return JSONResponse(
         {**problem, "detail": told, **facts},
@@ -95,6 +95,59 @@ def refuse(request: Request, status: int, told: str, **facts: Any) -> Response:
         _HEADERS.get(status),
         media_type="application/problem+json",
     )
+
+
+#: The part of an error that helps in a terminal alone: the page has links instead.
+_FOR_TERMINALS = re.compile(r"; (?:did you mean .*\?|(?:see|run) `vaultmem .*)$", re.DOTALL)
+
+
+async def refuse_page(request: Request, status: int, reason: str) -> Response:
+    """Return the page that gives the reason of a failure, with the head of all pages.
+
+    Where nothing was found, it names what has a similar name.
+    """
+    work = partial(_find_similar, request.url.path) if status == _NOT_FOUND else _find_nothing
+    # What an address asks of may be why it fails: without it, there is a head all the same.
+    for asked in (request, Request({**request.scope, "query_string": b""})):
+        with suppress(VaultError, OSError):
+            frame, near = await read(asked, work)
+            if status == _NOT_FOUND:
+                reason = _FOR_TERMINALS.sub("", reason) + "." * (not reason.endswith("."))
+            return _show_message(asked, status, reason, frame, near)
+    return refuse(request, status, reason)
+
+
+def _show_message(
+    request: Request,
+    status: int,
+    reason: str,
+    frame: PageFrame | None = None,
+    near: Sequence[tuple[str, str]] = (),
+) -> Response:
+    from vaultmem.web.rendering import render_page
+
+    title = get_status_text(status)
+    return render_page(
+        request, "message.html", status, title=title, told=reason, vault=frame, near=near
+    )
+
+
+def _find_nothing(_: Vault) -> list[tuple[str, str]]:
+    return []
+
+
+def _find_similar(place: str, vault: Vault) -> list[tuple[str, str]]:
+    """Return names that the last part of an address may be meant for, each with its page."""
+    page, _, name = place.lstrip("/").partition("/")
+    if page == "session":
+        from vaultmem.core.text.suggest import find_near
+        from vaultmem.services.sessions.find_session import list_facts
+
+        near = find_near(name, [each.id for each in list_facts(vault)])
+        return [(each, f"/session/{each}") for each in near]
+    from vaultmem.services.views.resolve_names import find_similar
+
+    return [(each, f"/note/{each}") for each in find_similar(vault, name or page)]
 
 
 def get_status_text(status: int) -> str:
@@ -188,7 +241,10 @@ def answers(route: Route) -> Route:
         except HTTPException as error:
             return refuse(request, error.status_code, error.detail)
         except (VaultError, OSError) as error:
-            return reject_failure(request, wrap_os_error(error))
+            failure = wrap_os_error(error)
+            if wants_page(request):
+                return await refuse_page(request, find_status(failure), str(failure))
+            return reject_failure(request, failure)
 
     return answer
 
@@ -207,7 +263,7 @@ def read_count(text: str, most: int) -> int | None:
     return min(int(text), most) if len(text) < _LONG else most
 
 
-def read_page(given: QueryParams) -> int:
+def read_page(given: Mapping[str, str]) -> int:
     """Return which page of a list is asked for, from 0."""
     return read_count(given.get("page", ""), _PAGES) or 0
 

@@ -154,6 +154,9 @@ class FileLinks(NamedTuple):
 #: Where the pages are that links lead to, if they are files; None where a server answers.
 FILES: ContextVar[FileLinks | None] = ContextVar("files", default=None)
 
+#: The second day of the year 1 and the last but one of 9999, in any zone.
+_FIRST, _LAST = -62_135_510_400, 253_402_128_000
+
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
 
 
@@ -261,7 +264,7 @@ def _environment(links: Links) -> Environment:
         "count": pluralize,
         "day": format_day,
         "diff": split_diff,
-        "iso": lambda then: datetime.fromtimestamp(_read_time(then)).astimezone().isoformat(),
+        "iso": lambda then: datetime.fromtimestamp(read_time(then)).astimezone().isoformat(),
         "lines": lambda text: "\n".join(map(clean_text, text.split("\n"))),
         "minute": format_minute,
         "number": lambda value: f"{value:,}",
@@ -276,7 +279,7 @@ def format_age(then: str | float) -> str:
 
     `then` is in seconds since the epoch, or as ISO 8601 has it.
     """
-    at = _read_time(then)
+    at = read_time(then)
     passed = datetime.now().timestamp() - at
     if passed < _MINUTE:
         return "just now"
@@ -291,12 +294,12 @@ def format_age(then: str | float) -> str:
 
 def format_day(then: str | float) -> str:
     """Return the day of a time: 2026-10-01."""
-    return datetime.fromtimestamp(_read_time(then)).strftime("%Y-%m-%d")
+    return datetime.fromtimestamp(read_time(then)).strftime("%Y-%m-%d")
 
 
 def format_minute(then: str | float) -> str:
     """Return a time to the minute: 2026-10-01 14:05."""
-    return datetime.fromtimestamp(_read_time(then)).strftime("%Y-%m-%d %H:%M")
+    return datetime.fromtimestamp(read_time(then)).strftime("%Y-%m-%d %H:%M")
 
 
 def split_diff(text: str) -> Iterator[tuple[str, str]]:
@@ -306,10 +309,10 @@ def split_diff(text: str) -> Iterator[tuple[str, str]]:
         yield kinds.get(line[:1], "same"), line[1:] if line[:1] in "+- " else line
 
 
-def _read_time(then: str | float) -> float:
-    if isinstance(then, str):
-        return datetime.fromisoformat(then).timestamp()
-    return then
+def read_time(then: str | float) -> float:
+    """Return a time in seconds since the epoch, within the years that can be shown."""
+    at = datetime.fromisoformat(then).timestamp() if isinstance(then, str) else then
+    return min(max(at, _FIRST), _LAST)
 
 
 # Why a section is in a pack, in words.

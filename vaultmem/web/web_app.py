@@ -22,7 +22,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from vaultmem.operations.declaration import BASE
 from vaultmem.web.access import Gate
 from vaultmem.web.background_jobs import Events, Jobs, stream_events
-from vaultmem.web.page_requests import refuse
+from vaultmem.web.page_requests import refuse, refuse_page, wants_page
 from vaultmem.web.pages.home import enter, show_home
 from vaultmem.web.rendering import Site, Visits
 from vaultmem.workers import Workers
@@ -38,6 +38,7 @@ PAGES = {
     "GET /graph/{path:path}": ("graph", "show_graph"),
     "GET /sessions": ("session_page", "show_sessions"),
     "GET /session/{name}": ("session_page", "show_session"),
+    "GET /agent/{path:path}": ("session_page", "show_agent"),
     "GET /health": ("home", "show_health"),
     "GET /health/checks": ("home", "show_checks"),
     "GET /review": ("review_page", "show_review"),
@@ -138,4 +139,6 @@ async def answer_not_found(request: Request, error: Exception) -> Response:
     if request.url.path.startswith("/api/"):
         told = "There is no such operation; /api/v1/openapi.json describes those that there are."
         return refuse(request, status, told)
+    if wants_page(request):
+        return await refuse_page(request, status, "There is no such page.")
     return refuse(request, status, "There is no such page.")

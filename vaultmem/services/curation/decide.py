@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import combinations
 from pathlib import PurePosixPath
 from typing import NamedTuple
@@ -121,9 +121,11 @@ def decide(
 
 
 def decide_candidates(
-    vault: Vault, choice: ProposalChoice, reason: str = ""
+    vault: Vault, choice: ProposalChoice, reason: str = "", only: Collection[str] = ()
 ) -> list[DecisionResult]:
     """Promote all candidates, or deprecate them, in one commit; the vault must be in sync.
+
+    `only` has the ids of those that are meant; all are without it.
 
     Raises:
         RefusedError: an agent asks, or one of them cannot be moved; nothing was done.
@@ -134,6 +136,7 @@ def decide_candidates(
     with vault.lock():
         sync_vault(vault)
         waiting = drop_foreign(vault, list_candidates(vault))
+        waiting = tuple(each for each in waiting if not only or each.id in only)
         paths = [each.path for each in waiting]
         if not paths:
             return []

@@ -55,7 +55,7 @@ _NAMED, _SHOWN = 20, 4
 #: What was last shown to be decided; a cache, which another look makes again.
 _FILE = "review.json"
 
-#: The name by which `count_waiting` finds its last counts in memory.
+#: The name by which what waits is found in memory.
 _WAITING = "waiting"
 
 
@@ -146,28 +146,33 @@ class WaitingCounts(NamedTuple):
 
 
 def count_waiting(vault: Vault) -> WaitingCounts:
-    """Return the counts of `list_waiting`, from memory while the files that decide them are same.
+    """Return the counts of `list_waiting`.
 
     A branch that is not checked out, and a vault whose git history cannot be read, has none.
     """
     try:
-        head = vault.head()
-        if find_branch(vault):
-            return WaitingCounts({})
-        key = (vault.view.key(), head and head.commit, read_found(vault.state), _stamp(vault))
-        found = vault.state.made.get(_WAITING)
-        if not found or found[0] != key:
-            found = vault.state.made[_WAITING] = (key, _count(vault))
+        return WaitingCounts({}) if find_branch(vault) else _remember(vault)[1]
     except (VaultError, ImportError):
         return WaitingCounts({})
-    counts: WaitingCounts = found[1]
-    return counts
 
 
-def _count(vault: Vault) -> WaitingCounts:
-    waiting = Counter(each.action for each in list_waiting(vault))
-    decisions = {action: waiting[action] for action in ORDER if waiting[action]}
-    return WaitingCounts(decisions, len(vault.view.paths(UNMERGED)))
+def remember_waiting(vault: Vault) -> tuple[Proposal, ...]:
+    """Return what `list_waiting` does, from memory while the files that decide it are same."""
+    return _remember(vault)[0]
+
+
+def _remember(vault: Vault) -> tuple[tuple[Proposal, ...], WaitingCounts]:
+    head = vault.head()
+    key = (vault.view.key(), head and head.commit, read_found(vault.state), _stamp(vault))
+    found = vault.state.made.get(_WAITING)
+    if not found or found[0] != key:
+        waiting = list_waiting(vault)
+        actions = Counter(each.action for each in waiting)
+        decisions = {action: actions[action] for action in ORDER if actions[action]}
+        counts = WaitingCounts(decisions, len(vault.view.paths(UNMERGED)))
+        found = vault.state.made[_WAITING] = (key, (waiting, counts))
+    known: tuple[tuple[Proposal, ...], WaitingCounts] = found[1]
+    return known
 
 
 def _stamp(vault: Vault) -> tuple[int, ...]:

@@ -147,9 +147,13 @@ def _by_session(accounts: list[UsageTotals]) -> tuple[SessionSums, ...]:
     return tuple(found)
 
 
-def list_failed(vault: Vault) -> tuple[tuple[str, int], ...]:
-    """Return the queries that found nothing with how often, as `read_stats` has them."""
-    return _failed(vault, _open_signals(vault).calls())
+def list_failed(vault: Vault, agent: str = "") -> tuple[tuple[str, int], ...]:
+    """Return the queries that found nothing with how often, as `read_stats` has them.
+
+    Where an agent is named, those that it asked.
+    """
+    calls = _open_signals(vault).calls()
+    return _failed(vault, (each for each in calls if agent in ("", each.agent)))
 
 
 def _open_signals(vault: Vault) -> SignalStore:

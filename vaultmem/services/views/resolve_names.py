@@ -20,7 +20,7 @@ from vaultmem.core.notes.sections import KEBAB, TITLE, number_name
 from vaultmem.core.packs.pack_text import MIN_HANDLE
 from vaultmem.core.search.query import Hit, NoteFilter, NoteKey
 from vaultmem.core.text.paths import check_new_name, fold, fold_name
-from vaultmem.core.text.suggest import suggest_similar
+from vaultmem.core.text.suggest import find_near, suggest_similar
 from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError
 from vaultmem.storage.link_table import LinkStore
 from vaultmem.vault import Vault
@@ -96,6 +96,13 @@ def find_titled(vault: Vault, name: str) -> list[str]:
 
 def describe_unknown(vault: Vault, name: str) -> str:
     """Return that no note has a name, with those that may be meant."""
+    near = find_similar(vault, name)
+    meant = f"; did you mean {', '.join(near)}?" if near else "; see `vaultmem list`"
+    return f'no note is called "{name}"{meant}'
+
+
+def find_similar(vault: Vault, name: str) -> list[str]:
+    """Return the names of the notes that a name which no note has was probably meant for."""
     paths = vault.view.paths()
     stems = Counter(PurePosixPath(path).stem for path in paths.values())
     known: dict[str, str] = {}
@@ -105,7 +112,7 @@ def describe_unknown(vault: Vault, name: str) -> str:
             shown = stem if stems[stem] == 1 else path
             known |= dict.fromkeys((*names, stem, path), shown)
     wanted = name if name in known else PurePosixPath(name).stem
-    return f'no note is called "{name}"' + suggest_similar(wanted, known, "; see `vaultmem list`")
+    return find_near(wanted, known)
 
 
 def _list_names(vault: Vault) -> dict[int, list[str]]:

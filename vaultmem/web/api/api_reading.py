@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import csv
 import hashlib
+import io
+import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import PurePosixPath
@@ -202,6 +205,40 @@ NOTES = (
     LIST_SOURCES,
     SOURCE_NOTES,
 )
+
+
+# Lists as tables, for spreadsheets.
+
+
+def find_rows(operation: Operation) -> str:
+    """Return the name of the list that an operation which reads answers first; "" without a list.
+
+    Such a list is also served as CSV.
+    """
+    if operation.method != "GET" or "format" in operation.parameters:
+        return ""
+    lists = operation.gives.get("properties", {}).items()
+    rows = (name for name, schema in lists if schema.get("items", {}).get("type") == "object")
+    return next(rows, "")
+
+
+def write_table(listed: Sequence[Mapping[str, Any]]) -> bytes:
+    """Return the rows of a list as CSV, with a head that names each property that any row has."""
+    columns = dict.fromkeys(name for row in listed for name in row)
+    made = io.StringIO()
+    writer = csv.writer(made)
+    writer.writerow(columns)
+    writer.writerows([_format_cell(row.get(name)) for name in columns] for row in listed)
+    return made.getvalue().encode("utf-8", "replace")
+
+
+def _format_cell(value: Any) -> str:
+    if isinstance(value, str):
+        # A spreadsheet would run a text that begins so.
+        return f"'{value}" if value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
+    if isinstance(value, list) and all(isinstance(each, str) for each in value):
+        return _format_cell(", ".join(value))
+    return json.dumps(value, ensure_ascii=False) if value is not None else ""
 
 
 # Versions of answers: which one somebody has, and which one they want to change.

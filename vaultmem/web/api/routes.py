@@ -37,10 +37,12 @@ from vaultmem.web.api.api_reading import (
     NOTES,
     STATE,
     expect,
+    find_rows,
     has_same,
     make_tag,
     read_wanted,
     tag_written,
+    write_table,
 )
 from vaultmem.web.api.api_writing import DECIDING, JUDGING, WRITING
 from vaultmem.web.background_jobs import stream_events
@@ -67,6 +69,13 @@ _SECURITY = {
 }
 
 _TEXT: Schema = {"type": "string", "maxLength": 200}
+
+_FORMAT: dict[str, Any] = {
+    "name": "format",
+    "in": "query",
+    "description": "json, or csv: the rows of the list alone, as a table.",
+    "schema": {"type": "string", "enum": ["json", "csv"], "default": "json"},
+}
 
 _HEADERS = {
     "Agent": ("Vaultmem-Agent", "In whose name; `api` if not given. A program is never a person."),
@@ -97,8 +106,11 @@ def write_document(operations: Iterable[Operation]) -> dict[str, Any]:
             "schemas": {"Problem": _describe_problem()},
             "securitySchemes": _SECURITY,
             "parameters": {
-                name: {"name": header, "in": "header", "description": told, "schema": _TEXT}
-                for name, (header, told) in _HEADERS.items()
+                "Format": _FORMAT,
+                **{
+                    name: {"name": header, "in": "header", "description": text, "schema": _TEXT}
+                    for name, (header, text) in _HEADERS.items()
+                },
             },
         },
     }
@@ -131,7 +143,8 @@ def _list_parameters(operation: Operation) -> list[dict[str, Any]]:
         for place, schemas in places
         for name, schema in schemas.items()
     ]
-    headers = ["Agent", "Session"]
+    headers = ["Format"] if find_rows(operation) else []
+    headers += ["Agent", "Session"]
     if operation.tag is not Tag.NONE:
         headers.append("IfNoneMatch")
     if operation.changes:
@@ -144,6 +157,8 @@ def _list_responses(operation: Operation) -> dict[str, Any]:
         "description": "The answer.",
         "content": {"application/json": {"schema": operation.gives}},
     }
+    if find_rows(operation):
+        answer["content"][_CSV] = {"schema": {"type": "string"}}
     if operation.tag is not Tag.NONE or operation.changes:
         answer["headers"] = {"ETag": {"schema": {"type": "string"}}}
     responses: dict[str, Any] = {"200": answer, "default": _PROBLEMS}
@@ -199,8 +214,10 @@ async def read_given(operation: Operation, request: Request) -> dict[str, Any]:
         RefusedError: something is missing, unknown, twice there, or not what it should be.
     """
     query = request.scope["query_string"].decode("ascii", "replace")
-    given = _read_query(operation.parameters, query)
-    _reject_unknown(operation, given, operation.parameters, "parameter")
+    formats: dict[str, Schema] = {"format": _FORMAT["schema"]} if find_rows(operation) else {}
+    parameters = {**operation.parameters, **formats}
+    given = _read_query(parameters, query)
+    _reject_unknown(operation, given, parameters, "parameter")
     body = await _read_body(request)
     _reject_unknown(operation, body, operation.body, "field of the body")
     given |= body
@@ -208,7 +225,8 @@ async def read_given(operation: Operation, request: Request) -> dict[str, Any]:
         given[name] = request.path_params[name]
     if "path" in operation.parts:
         given["path"] = read_path(request, BASE + operation.path.partition("{")[0])
-    if problem := find_problem(operation.takes, given):
+    takes = operation.takes
+    if problem := find_problem({**takes, "properties": takes["properties"] | formats}, given):
         raise RefusedError(f"{operation.name}: {problem}")
     return given
 
@@ -299,12 +317,16 @@ _READS_ONLY = (
 _LONGEST = 200
 
 
+_JSON, _CSV = "application/json", "text/csv"
+
+
 class Answered(NamedTuple):
-    """An answer as JSON, its version as an ETag ("" if it has none), and where what is new is."""
+    """An answer, its version as an ETag ("" if it has none), and where what is new is."""
 
     data: bytes
     tag: str = ""
     made: str = ""
+    kind: str = _JSON
 
 
 async def _show_document(_: Request) -> Response:
@@ -315,15 +337,19 @@ def _make_endpoint(operation: Operation) -> Any:
     @answers
     async def endpoint(request: Request) -> Response:
         given = await read_given(operation, request)
+        rows = find_rows(operation)
+        if rows and given.pop("format", "json") == "json":
+            rows = ""
         caller = _make_caller(request, given)._replace(operation=operation.name)
         workers: Workers = request.app.state.workers
         if operation.writes:
             return await _write(operation, given, request, workers, caller)
         read = workers.read_long if operation.long else workers.read
-        done = await read(partial(_look, operation, given), caller)
+        done = await read(partial(_look, operation, given, rows), caller)
         if done.tag and has_same(request.headers.getlist("if-none-match"), done.tag):
             return Response(status_code=304, headers={"ETag": done.tag})
-        return _respond(done, 200, {})
+        name = f'attachment; filename="{operation.path.split("/")[1]}.csv"'
+        return _respond(done, 200, {"Content-Disposition": name} if rows else {})
 
     return endpoint
 
@@ -355,8 +381,11 @@ async def _write(
     return _respond(done, 201 if done.made else 200, place)
 
 
-def _look(operation: Operation, given: Given, vault: Vault) -> Answered:
-    """Return what an operation that reads says of the vault at the moment that is asked about."""
+def _look(operation: Operation, given: Given, rows: str, vault: Vault) -> Answered:
+    """Return the answer of an operation that reads, for the vault as it is or was when asked.
+
+    `rows` names the list of it that is wanted as a table, "" for the whole answer as JSON.
+    """
     seen = vault
     if operation.moment is Moment.SEEN and given.get("vault"):
         from vaultmem.services.vaults.companions import open_other_vault
@@ -369,7 +398,10 @@ def _look(operation: Operation, given: Given, vault: Vault) -> Answered:
     plain = as_plain(operation.answer(seen, given))
     if vault.notices.stale and isinstance(plain, dict):
         plain["behind"] = vault.notices.stale
-    return Answered(_dump(plain), make_tag(operation.tag, seen, plain))
+    tag = make_tag(operation.tag, seen, plain)
+    if rows:
+        return Answered(write_table(plain[rows]), tag, kind=_CSV)
+    return Answered(_dump(plain), tag)
 
 
 def _change(operation: Operation, given: Given, wanted: frozenset[str], vault: Vault) -> Answered:
@@ -410,7 +442,7 @@ def _read_now(given: Given, vault: Vault) -> Any:
 
 def _respond(done: Answered, status: int, headers: dict[str, str]) -> Response:
     tag = {"ETag": done.tag} if done.tag else {}
-    return Response(done.data, status, {**headers, **tag}, "application/json")
+    return Response(done.data, status, {**headers, **tag}, done.kind)
 
 
 def _dump(plain: Any) -> bytes:

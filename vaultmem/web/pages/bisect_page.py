@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
+from collections.abc import Mapping
 from functools import partial
 from typing import NamedTuple
 
@@ -12,13 +13,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from vaultmem.core.packs.receipt import Expectation
+from vaultmem.core.text.line_diff import WordMark
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.history.diff import ShownCommit
 from vaultmem.services.packs.evaluate import JudgedCommit
 from vaultmem.storage.git.log import Commit
 from vaultmem.vault import Vault
 from vaultmem.web.page_requests import ShownChange, answers, read, read_count, show_changes
-from vaultmem.web.pages.pack_page import MAX_BUDGET
+from vaultmem.web.pages.compare_page import CompareRequest, Row, collect_comparison
+from vaultmem.web.pages.pack_page import MAX_BUDGET, read_asked
 from vaultmem.web.rendering import render_page
 
 #: Seconds after which a slice ends with the step that it is at; a page asks for the next one.
@@ -26,6 +29,12 @@ _SLICE = 0.7
 
 #: Searches whose verdicts are kept until they end, and files of the commit that is found.
 _SEARCHES, _FILES = 16, 5
+
+#: The kinds of differences between two packs, in the order in which they are listed.
+_KINDS = ("changed", "left", "right")
+
+#: Characters of a line that is searched for.
+_SAID = 200
 
 Verdicts = dict[str, JudgedCommit]
 
@@ -66,6 +75,18 @@ class BisectProgress(NamedTuple):
         return bool(self.first_bad or self.problem)
 
 
+class Suggestion(NamedTuple):
+    """A difference between the answer then and now, and the search that finds its commit.
+
+    `place` has the fields of that search, except the question.
+    """
+
+    claim: str
+    title: str
+    path: str
+    place: dict[str, str]
+
+
 class Searches:
     """What is known of the searches under way; what ends is forgotten, and would be judged anew."""
 
@@ -99,6 +120,49 @@ def read_search(given: QueryParams) -> BisectRequest | None:
         read_count(given.get("budget", ""), MAX_BUDGET) or 0,
     )
     return BisectRequest(expected, good, given.get("bad", "").strip()[:250] or "HEAD")
+
+
+def suggest_searches(given: Mapping[str, str], vault: Vault) -> list[Suggestion]:
+    """Return in what the answer was another when it was right: each can be searched for.
+
+    Nothing where an address has no time at which it was right.
+    """
+    good, bad = (given.get(name, "").strip()[:250] for name in ("good", "bad"))
+    if not good:
+        return []
+    asked = read_asked(given)
+    sides = (asked._replace(at=good), asked._replace(at=bad or "HEAD"))
+    found = collect_comparison(CompareRequest(asked.question, "", sides), "", vault)
+    if problem := found.left.problem or found.right.problem:
+        raise RefusedError(problem)
+    rows = sorted((row for row in found.rows if row.kind in _KINDS), key=_rank)
+    suggested = {(each.path, each.claim): each for each in map(_suggest, rows)}
+    return list(suggested.values())
+
+
+def _rank(row: Row) -> int:
+    return _KINDS.index(row.kind)
+
+
+def _suggest(row: Row) -> Suggestion:
+    record = row.piece.item.hit.record
+    place = {"finds": record.path}
+    claim = "It was shown, and is not now"
+    if row.kind == "right":
+        place["negated"], claim = "1", "It is shown now, and was not"
+    elif old := _find_old_words(row):
+        place["says"], claim = old, f"Then: {old}"
+    return Suggestion(claim, record.title, record.path, place)
+
+
+def _find_old_words(row: Row) -> str:
+    """Return a line that the text of a section had when the answer was right, "" for none."""
+    for passage in row.changed:
+        if any(piece.mark is WordMark.DEL for piece in passage.pieces):
+            kept = (piece.text for piece in passage.pieces if piece.mark is not WordMark.INS)
+            lines = [line.strip() for line in "".join(kept).splitlines()]
+            return next(filter(None, lines), "")[:_SAID]
+    return ""
 
 
 def go_on(search: BisectRequest, verdicts: Verdicts, vault: Vault) -> BisectProgress:
@@ -135,10 +199,6 @@ def _place(vault: Vault, steps: list[JudgedCommit]) -> list[BisectStep]:
     return [BisectStep(step, commits[step.commit], places[step.commit]) for step in steps]
 
 
-def _find_nothing(_: Vault) -> BisectProgress | None:
-    return None
-
-
 @answers
 async def show_bisect(request: Request) -> Response:
     """Show a search, one slice further; the page asks again until it has ended."""
@@ -146,8 +206,10 @@ async def show_bisect(request: Request) -> Response:
     searches: Searches = getattr(state, "searches", None) or Searches()
     state.searches = searches
     search = read_search(request.query_params)
+    found: BisectProgress | None = None
+    suggested: list[Suggestion] = []
     if search is None:
-        frame, found = await read(request, _find_nothing)
+        frame, suggested = await read(request, partial(suggest_searches, request.query_params))
     else:
         verdicts = searches.open(search)
         frame, found = await read(request, partial(go_on, search, verdicts))
@@ -156,4 +218,6 @@ async def show_bisect(request: Request) -> Response:
             if found.is_done:
                 searches.close(search)
     given = request.query_params
-    return render_page(request, "bisect.html", vault=frame, found=found, given=given)
+    return render_page(
+        request, "bisect.html", vault=frame, found=found, given=given, suggested=suggested
+    )

@@ -131,10 +131,11 @@ _LAST = 15
 
 
 class UsageSummary(NamedTuple):
-    """What packs and recalls cost and saved, and what was shown last."""
+    """What packs and recalls cost and saved, what was shown last, and titles by path."""
 
     stats: Stats
     shown: list[ShownSections]
+    titles: dict[str, str]
 
 
 def collect_account(vault: Vault) -> UsageSummary:
@@ -142,7 +143,11 @@ def collect_account(vault: Vault) -> UsageSummary:
     from vaultmem.services.health.economics import read_stats
     from vaultmem.services.packs.receipts import list_recent
 
-    return UsageSummary(read_stats(vault), list_recent(vault, _LAST))
+    stats = read_stats(vault)
+    paths = [each.path for each in stats.most]
+    marks = ", ".join("?" * len(paths))
+    titles = {each.path: each.title for each in vault.view.records(f"d.path IN ({marks})", paths)}
+    return UsageSummary(stats, list_recent(vault, _LAST), titles)
 
 
 def collect_checks(vault: Vault) -> list[Check]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import islice, pairwise
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
@@ -106,7 +105,7 @@ _LEFT = {
 }
 
 
-def read_asked(given: QueryParams) -> AskPack:
+def read_asked(given: Mapping[str, str]) -> AskPack:
     """Return the pack that a form asks for; nobody is shown it, and no receipt is kept."""
     labels = given.get("labels", "")
     return AskPack(
@@ -338,7 +337,16 @@ async def show_receipts(request: Request) -> Response:
     page = read_page(given)
     frame, found = await read(request, partial(collect_receipts, agent, session, page))
     wanted = " in ".join(filter(None, (agent, session)))
-    return render_page(request, "receipts.html", vault=frame, found=found, page=page, wanted=wanted)
+    return render_page(
+        request,
+        "receipts.html",
+        vault=frame,
+        found=found,
+        page=page,
+        agent=agent,
+        session=session,
+        wanted=wanted,
+    )
 
 
 @answers

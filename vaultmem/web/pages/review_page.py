@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from vaultmem.core.curation.proposal import CHOICES, Action, Proposal, ProposalChoice
-from vaultmem.core.text.line_diff import WordMark, diff_words
-from vaultmem.errors import RefusedError
-from vaultmem.services.curation.decide import DecisionResult, decide
+from vaultmem.core.curation.proposal import (
+    CHOICES,
+    Action,
+    Proposal,
+    ProposalChoice,
+    format_action,
+)
+from vaultmem.core.lifecycle import NoteState
+from vaultmem.core.notes.changes import diff_text
+from vaultmem.core.text.display import clean_text, pluralize
+from vaultmem.core.text.line_diff import Passage, mark_diff
+from vaultmem.errors import RefusedError, VaultError
+from vaultmem.services.curation.decide import DecisionResult, decide, decide_candidates
 from vaultmem.services.curation.review import (
     COMPARED_AT_ONCE,
     Item,
@@ -21,13 +30,15 @@ from vaultmem.services.curation.review import (
     describe_items,
     find_item,
     list_queue,
-    list_waiting,
+    remember_waiting,
 )
-from vaultmem.services.history.restore_note import undo_commit
+from vaultmem.services.history.restore_note import UndoResult, undo_commit
 from vaultmem.vault import Vault
 from vaultmem.web.background_jobs import Jobs, TellProgress
-from vaultmem.web.page_requests import answers, go_back, read, read_form, write
-from vaultmem.web.rendering import make_link, render_page
+from vaultmem.web.markdown.html import render_note
+from vaultmem.web.markdown.html_links import Surroundings
+from vaultmem.web.page_requests import answers, go_back, read, read_form, read_page, write
+from vaultmem.web.rendering import build_link_context, make_link, render_page
 
 #: Items on a page.
 _LIMIT = 20
@@ -35,75 +46,110 @@ _LIMIT = 20
 #: Characters of a note that are shown, and compared with another's.
 _SHOWN, _COMPARED = 900, 4_000
 
+#: Commits that are taken back at once, and pages to which one goes back then.
+_MANY = 50
+_BACK = ("/session/", "/agent/")
+
+#: Items that can be passed over, whose ids are in the page's address.
+_LATER = 100
+
 _JOB = "review"
 
 
 class ShownSide(NamedTuple):
-    """A note of a decision, and its text in pieces: what the other note lacks is its own."""
+    """A note of a decision, and the first of its text, as HTML where it may be rendered."""
 
     side: ReviewSide
-    pieces: list[tuple[str, bool]]
+    text: str
+    html: str
+    is_cut: bool
 
 
 class ShownItem(NamedTuple):
-    """What waits for a decision, with the words in which its two notes differ."""
+    """What waits for a decision, its notes, and the words in which two of them differ."""
 
     item: Item
     sides: list[ShownSide]
+    differences: list[Passage]
+
+
+class QueueRequest(NamedTuple):
+    """What of the queue is shown: of one kind, of one author, or all; `later` are passed over."""
+
+    only: str = ""
+    agent: str = ""
+    later: tuple[str, ...] = ()
+    page: int = 0
 
 
 class Queue(NamedTuple):
-    """What is shown of the queue: its items, how many wait of each kind, and of all.
+    """What is shown of the queue: its items, how many wait of each kind and author, and of all.
 
     With `is_old` it is what the last look found, and what was decided since is left out.
     """
 
     items: list[ShownItem]
     kinds: dict[str, int]
+    agents: dict[str, int]
     waiting: int
     is_old: bool
+    has_more: bool
 
 
-def collect_queue(only: str, vault: Vault) -> Queue:
-    """Return the first of what waits, of one kind where `only` names one."""
+def collect_queue(asked: QueueRequest, vault: Vault) -> Queue:
+    """Return a page of what waits; what is passed over comes last."""
     is_old = vault.view.totals()[0] > COMPARED_AT_ONCE
-    waiting: Sequence[Proposal] = list_waiting(vault) if is_old else list_queue(vault).proposals
-    wanted = [each for each in waiting if only in ("", each.action)]
-    items: list[ShownItem] = []
-    for item in describe_items(vault, wanted[: _LIMIT * 10]):
-        items.append(_show(item))
-        if len(items) == _LIMIT:
-            break
+    waiting: Sequence[Proposal] = remember_waiting(vault) if is_old else list_queue(vault).proposals
+    authors = _find_authors(vault, waiting)
+    wanted = [
+        each
+        for each in waiting
+        if asked.only in ("", each.action)
+        and (not asked.agent or asked.agent in {authors.get(path) for path, _ in each.places})
+    ]
+    wanted.sort(key=lambda each: each.id in asked.later)
+    first = asked.page * _LIMIT
+    around = build_link_context("", vault, embeds=False)
+    described = describe_items(vault, wanted[first : first + _LIMIT])
+    items = [_show(item, around) for item in described]
     kinds = Counter(each.action.value for each in waiting)
-    return Queue(items, dict(kinds), len(waiting), is_old)
+    agents = Counter(
+        agent
+        for each in waiting
+        for agent in {authors.get(path, "") for path, _ in each.places}
+        if agent
+    )
+    has_more = len(wanted) > first + _LIMIT
+    return Queue(items, dict(kinds), dict(agents), len(waiting), is_old, has_more)
 
 
-def _show(item: Item) -> ShownItem:
-    texts = [side.text.strip()[:_COMPARED] for side in item.sides]
-    if not item.proposal.into or len(texts) != 2:
-        return ShownItem(
-            item, [ShownSide(s, _slice([(s.text.strip(), False)])) for s in item.sides]
-        )
-    pieces = diff_words(*texts)
-    shown = []
-    for side, own in zip(item.sides, (WordMark.DEL, WordMark.INS), strict=True):
-        its = (
-            (each.text, each.mark is own) for each in pieces if each.mark in {WordMark.SAME, own}
-        )
-        shown.append(ShownSide(side, _slice(its)))
-    return ShownItem(item, shown)
+def _find_authors(vault: Vault, waiting: Sequence[Proposal]) -> dict[str, str]:
+    """Return the agents that wrote the notes of proposals, by path."""
+    paths = list({path for each in waiting for path, _ in each.places})
+    marks = ", ".join("?" * len(paths))
+    records = vault.view.records(f"d.path IN ({marks})", paths) if paths else ()
+    return {each.path: each.agent for each in records}
 
 
-def _slice(pieces: Iterable[tuple[str, bool]]) -> list[tuple[str, bool]]:
-    """Return the first characters of a text in pieces."""
-    left = _SHOWN
-    kept: list[tuple[str, bool]] = []
-    for text, is_own in pieces:
-        if left <= 0:
-            return [*kept, (" ...", False)]
-        kept.append((text[:left], is_own))
-        left -= len(text)
-    return kept
+def _show(item: Item, around: Surroundings) -> ShownItem:
+    sides = [_show_side(side, around) for side in item.sides]
+    if not item.proposal.into or len(sides) != 2:
+        return ShownItem(item, sides, [])
+    old, new = (f"{side.text.strip()[:_COMPARED]}\n" for side in item.sides)
+    diff, _, _ = diff_text(old, new)
+    return ShownItem(item, sides, list(mark_diff(diff)))
+
+
+def _show_side(side: ReviewSide, around: Surroundings) -> ShownSide:
+    """Return a note with the first paragraphs of its text, at least the first characters."""
+    text = side.text.strip()
+    end = len(text) if len(text) <= _SHOWN else max(text.rfind("\n\n", 0, _SHOWN), 0) or _SHOWN
+    shown, html = text[:end], ""
+    if side.state not in {NoteState.QUARANTINED, NoteState.UNREADABLE}:
+        # After a line end, it has no properties of its own.
+        plain = "\n".join(["", *map(clean_text, shown.splitlines())])
+        html = render_note(plain, side.path, around).html
+    return ShownSide(side, shown, html, end < len(text))
 
 
 def _reload_queue(tell: TellProgress, vault: Vault) -> int:
@@ -114,6 +160,30 @@ def _decide(name: str, choice: ProposalChoice, reason: str, vault: Vault) -> Dec
     return decide(vault, find_item(vault, name), choice, reason)
 
 
+class BulkResult(NamedTuple):
+    """What was decided of several items, the commits, newest first, and why others were not."""
+
+    decided: int
+    commits: list[str]
+    problems: list[str]
+
+
+def _decide_several(names: Sequence[str], choice: ProposalChoice, vault: Vault) -> BulkResult:
+    """Decide items one after the other, of candidates all in one commit."""
+    if choice is ProposalChoice.OTHER:
+        raise RefusedError("choose accept or reject")
+    done = decide_candidates(vault, choice, only=set(names))
+    problems = []
+    for name in set(names) - {each.proposal.id for each in done}:
+        try:
+            done.append(_decide(name, choice, "", vault))
+        except VaultError as error:
+            problems.append(str(error))
+    branches = Action.PROPOSAL  # Their decisions cannot be undone.
+    made = [each.report.commit for each in done if each.proposal.action is not branches]
+    return BulkResult(len(done), list(dict.fromkeys(filter(None, reversed(made)))), problems)
+
+
 @answers
 async def show_review(request: Request) -> Response:
     """Show what waits for a decision, or that it is being looked for."""
@@ -121,41 +191,77 @@ async def show_review(request: Request) -> Response:
     if "look" in request.query_params:
         jobs.start(_JOB, request, _reload_queue)
         return go_back(request, make_link("/review"))
-    only = request.query_params.get("only", "")
+    asked = _read_asked(request.query_params)
     progress = jobs.find(_JOB)
-    frame, queue = await read(request, partial(collect_queue, only))
+    frame, queue = await read(request, partial(collect_queue, asked))
     return render_page(
         request,
         "review.html",
         vault=frame,
         queue=queue,
         choices=CHOICES,
-        only=only,
+        names={action.value: format_action(action) for action in CHOICES},
+        asked=asked,
+        is_chosen="chosen" in request.query_params,
         progress=progress,
     )
 
 
+def _read_asked(given: Mapping[str, str]) -> QueueRequest:
+    later = tuple(filter(None, given.get("later", "").split(",")))[-_LATER:]
+    only, agent = (given.get(name, "")[:200] for name in ("only", "agent"))
+    return QueueRequest(only, agent, later, read_page(given))
+
+
 @answers
 async def decide_item(request: Request) -> Response:
-    """Decide one thing, and go back to what else waits."""
+    """Decide one thing, or all that were chosen, and go back to what else waits."""
     form = await read_form(request)
     try:
         choice = ProposalChoice(form.get("choice", ""))
     except ValueError:
         raise RefusedError("choose accept, other or reject") from None
-    work = partial(_decide, form.get("id", ""), choice, form.get("reason", ""))
+    asked = _read_asked(form)
+    place = make_link("/review", only=asked.only, agent=asked.agent, later=",".join(asked.later))
+    if "id" not in form:
+        names = [name.removeprefix("item-") for name in form if name.startswith("item-")]
+        several = await write(request, partial(_decide_several, names, choice))
+        lines = [f"{pluralize(several.decided, 'decision')}.", *several.problems[:5]]
+        return go_back(request, place, " ".join(lines), " ".join(several.commits))
+    work = partial(_decide, form["id"], choice, form.get("reason", ""))
     done = await write(request, work)
-    told = f"{done.proposal.path}: {done.told}."
+    done_words = f"{done.proposal.path}: {done.told}."
     is_branch = done.proposal.action is Action.PROPOSAL  # Its decision cannot be undone.
     commit = "" if is_branch else done.report.commit
-    return go_back(request, make_link("/review", only=form.get("only", "")), told, commit)
+    return go_back(request, place, done_words, commit)
 
 
 @answers
 async def undo(request: Request) -> Response:
-    """Take back what a commit did."""
+    """Take back what a commit did, or several, newest first."""
     form = await read_form(request)
-    done = await write(request, partial(undo_commit, name=form.get("commit", "")))
-    return go_back(
-        request, make_link("/review"), f"Taken back: {done.commit.subject}", done.report.commit
-    )
+    names = form.get("commit", "").split()
+    names += [name.removeprefix("commit-") for name in form if name.startswith("commit-")]
+    done, problems = await write(request, partial(_undo, names[:_MANY] or [""]))
+    lines = [f"Taken back: {', '.join(each.commit.subject for each in done)}." if done else ""]
+    commits = " ".join(each.report.commit for each in reversed(done))
+    back = form.get("back", "")
+    place = make_link(back if back.startswith(_BACK) else "/review")
+    return go_back(request, place, " ".join(filter(None, [*lines, *problems[:5]])), commits)
+
+
+def _undo(names: Sequence[str], vault: Vault) -> tuple[list[UndoResult], list[str]]:
+    """Undo commits one after the other; return what was done, and why others were not.
+
+    Raises:
+        VaultError: the only one could not be undone.
+    """
+    done, problems = [], []
+    for name in names:
+        try:
+            done.append(undo_commit(vault, name))
+        except VaultError as error:
+            if len(names) == 1:
+                raise
+            problems.append(str(error))
+    return done, problems

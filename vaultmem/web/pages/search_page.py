@@ -9,8 +9,9 @@ from typing import NamedTuple
 from starlette.requests import Request
 from starlette.responses import Response
 
+from vaultmem.core.lifecycle import parse_kind, parse_state
 from vaultmem.core.packs.passages import choose_line, shorten_sentence
-from vaultmem.core.search.query import Hit
+from vaultmem.core.search.query import Hit, NoteFilter
 from vaultmem.core.search.terms import count_terms
 from vaultmem.services.search.run_query import Query, QueryResult
 from vaultmem.vault import Vault
@@ -20,22 +21,54 @@ from vaultmem.web.rendering import render_page
 #: Notes on a page.
 _LIMIT = 20
 
+#: Columns of notes that have another name than their facet.
+_COLUMNS = {"tag": "tags"}
+
+#: Values of a facet that are offered.
+_OFFERED = 8
+
 #: Characters of a hit's excerpt, and of the sentence that it is cut out of.
 _WIDTH, _LONGEST = 220, 20_000
 
 #: Marks of markdown that say nothing in an excerpt, and what of them is kept. Nothing is looked for
 #: further than links are long, else a note of brackets takes minutes.
 _MARKUP = re.compile(
-    r"!?\[\[(?:[^][|]{,200}\|)?(?P<link>[^][|]{1,200})\]\]"
+    r"\\(?P<mark>[^\w\s])|!?\[\[(?:[^][|]{,200}\|)?(?P<link>[^][|]{1,200})\]\]"
     r"|!?\[(?P<text>[^][]{,400})\]\([^)]{,400}\)"
-    r"|^[ \t]*(?:[-*+>]\s+)+(?:\[.\]\s+)?|[*_]{2}|`+|==|~~",
+    r"|^[ \t]*(?:(?:[-*+>]|#{1,6})\s+)+(?:\[.\]\s+)?|</?[a-z][^<>]{0,200}>"
+    r"|[*_]{2}|(?<!\w)[*_](?=\S)|(?<=\S)[*_](?!\w)|`+|==|~~|%%",
     re.MULTILINE,
 )
 
-_WORD = re.compile(r"\w+|\W+")
+#: Words, and what is between them; the parts of an identifier are words of their own.
+_WORD = re.compile(r"[^\W_]+|[\W_]+")
 
 #: Words whose terms are remembered: what somebody types is searched again at each key.
 _MANY = 20_000
+
+
+class Facets(NamedTuple):
+    """By what the hits are limited; what is empty lets all through."""
+
+    state: str = ""
+    kind: str = ""
+    context: str = ""
+    tag: str = ""
+    agent: str = ""
+
+    def make_filter(self) -> NoteFilter:
+        """Return the filter of a query.
+
+        Raises:
+            RefusedError: there is no such state or kind.
+        """
+        return NoteFilter(
+            kinds=frozenset([parse_kind(self.kind)] if self.kind else []),
+            states=frozenset([parse_state(self.state, to_find=True)] if self.state else []),
+            tags=(self.tag,) if self.tag else (),
+            context=self.context,
+            agent=self.agent,
+        )
 
 
 class ShownHit(NamedTuple):
@@ -46,29 +79,47 @@ class ShownHit(NamedTuple):
 
 
 class SearchPage(NamedTuple):
-    """An answer with its hits, and what is to be said of how sure it is."""
+    """An answer with its hits, its doubts, and the facets of the vault.
+
+    `choices` are the values that most notes have, by facet; those with one value are left out.
+    """
 
     answer: QueryResult | None
     hits: list[ShownHit]
     doubts: list[str]
+    choices: dict[str, list[str]]
 
 
-def collect_hits(question: str, offset: int, other: str, vault: Vault) -> SearchPage:
+def collect_hits(
+    question: str, facets: Facets, offset: int, other: str, vault: Vault
+) -> SearchPage:
     """Return what answers a question, nothing for an empty one; nobody is counted as shown it."""
     from vaultmem.services.search.run_query import describe_match_strength, run_query
 
     if not question.strip():
-        return SearchPage(None, [], [])
-    asked = Query(question, _LIMIT, offset, suggests=True, waits=False, counts=False)
+        return SearchPage(None, [], [], {})
+    wanted = facets.make_filter()
+    asked = Query(question, _LIMIT, offset, wanted, suggests=True, waits=False, counts=False)
     answer = run_query(open_asked(vault, other), asked)
-    return SearchPage(answer, list(map(show_hit, answer.hits)), describe_match_strength(answer))
+    doubts = describe_match_strength(answer)
+    choices = vault.view.keep("facets", partial(_list_choices, vault))
+    return SearchPage(answer, list(map(show_hit, answer.hits)), doubts, choices)
+
+
+def _list_choices(vault: Vault) -> dict[str, list[str]]:
+    found = {name: vault.view.count_notes(_COLUMNS.get(name, name)) for name in Facets._fields}
+    return {
+        name: [value for value in counts if value][:_OFFERED]
+        for name, counts in found.items()
+        if len(counts) > 1
+    }
 
 
 def show_hit(hit: Hit) -> ShownHit:
     """Return a hit as it is listed."""
     terms = frozenset(match.term for match in hit.matches)
     sentence = choose_line(hit)[:_LONGEST]
-    plain = _MARKUP.sub(lambda found: found["link"] or found["text"] or "", sentence)
+    plain = _MARKUP.sub(lambda found: "".join(filter(None, found.groups())), sentence)
     line = shorten_sentence(plain, terms, _WIDTH)
     return ShownHit(hit, [(part, _has_term(part, terms)) for part in _WORD.findall(line)])
 
@@ -88,8 +139,17 @@ async def show_search(request: Request) -> Response:
     query = request.query_params.get("q", "")[:1_000]
     offset = read_count(request.query_params.get("offset", ""), 1_000) or 0
     other = request.query_params.get("vault", "")
-    frame, found = await read(request, partial(collect_hits, query, offset, other))
+    given = {name: request.query_params.get(name, "")[:200] for name in Facets._fields}
+    work = partial(collect_hits, query, Facets(**given), offset, other)
+    frame, found = await read(request, work)
     template = "results.html" if "part" in request.query_params else "search.html"
     return render_page(
-        request, template, vault=frame, query=query, offset=offset, limit=_LIMIT, found=found
+        request,
+        template,
+        vault=frame,
+        query=query,
+        facets=given,
+        offset=offset,
+        limit=_LIMIT,
+        found=found,
     )

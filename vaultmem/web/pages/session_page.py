@@ -1,25 +1,37 @@
-"""Sessions and tasks: who worked when, to what end, and what came of it."""
+"""Sessions, tasks and agents: who worked when, to what end, and what came of it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from functools import partial
 from itertools import groupby
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import Response
 
+from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.sessions.session import Session, SessionFacts
 from vaultmem.core.sessions.task import Task
+from vaultmem.errors import NoteNotFoundError
+from vaultmem.services.packs.receipts import ShownSections
 from vaultmem.services.sessions.find_session import SessionChain
 from vaultmem.storage.git.log import Commit
 from vaultmem.vault import Vault
-from vaultmem.web.page_requests import answers, read
-from vaultmem.web.rendering import render_page
+from vaultmem.web.page_requests import answers, read, read_count, read_path
+from vaultmem.web.rendering import FILES, read_time, render_page
 
-#: Sessions on the timeline, and commits of one.
+#: Sessions on the timeline, and commits and packs of one.
 _MOST, _COMMITS = 200, 50
+
+#: Turns on a page of a session's story.
+_TURNS = 60
+
+#: Numbers of turns end before this.
+_MANY_TURNS = 10_000_000
 
 
 class Day(NamedTuple):
@@ -30,19 +42,57 @@ class Day(NamedTuple):
 
 
 class Timeline(NamedTuple):
-    """Sessions by day, open tasks, and how many more sessions there are."""
+    """Sessions by day, open tasks, how many more sessions there are, and notes by agent."""
 
     days: list[Day]
     tasks: list[Task]
     more: int
+    agents: list[tuple[str, int]]
+
+
+class StoryEvent(NamedTuple):
+    """One event of a session: a "turn", "commit", or a "pack" or recall, and when it was.
+
+    `at` is in seconds since the epoch.
+    """
+
+    at: float
+    kind: str
+    what: Any
 
 
 class SessionPage(NamedTuple):
-    """One session: what its note says, those before and after, and its commits."""
+    """One session: its note, those before and after, its commits and its events by time.
+
+    `undone` has what took back a commit, by its id. `first` and `last` are the numbers of the turns
+    that are shown, of `turns` on this machine; 0 without any.
+    """
 
     session: Session
     chain: SessionChain
     commits: tuple[Commit, ...]
+    undone: dict[str, Commit]
+    story: list[StoryEvent]
+    first: int = 0
+    last: int = 0
+    turns: int = 0
+
+
+class AgentPage(NamedTuple):
+    """What an agent wrote, what of it was taken back, what it was shown and did not find.
+
+    `states` counts its notes by state, `notes` are those written last; of its `sessions`, `commits`
+    and `shown` packs and recalls the newest are listed.
+    """
+
+    name: str
+    states: dict[str, int]
+    notes: list[NoteRecord]
+    commits: list[Commit]
+    undone: dict[str, Commit]
+    sessions: list[SessionFacts]
+    shown: list[ShownSections]
+    failed: tuple[tuple[str, int], ...]
 
 
 def collect_timeline(agent: str, vault: Vault) -> Timeline:
@@ -51,8 +101,12 @@ def collect_timeline(agent: str, vault: Vault) -> Timeline:
     from vaultmem.services.sessions.find_session import list_sessions
 
     found = list_sessions(vault, agent=agent)
+    agents = vault.view.keep("agents", partial(vault.view.count_notes, "agent"))
     return Timeline(
-        list(_split(found[:_MOST])), list_tasks(vault, over_too=False), len(found[_MOST:])
+        list(_split(found[:_MOST])),
+        list_tasks(vault, over_too=False),
+        len(found[_MOST:]),
+        [each for each in agents.items() if each[0]],
     )
 
 
@@ -61,19 +115,96 @@ def _split(sessions: list[SessionFacts]) -> Iterator[Day]:
         yield Day(day or "Not dated", list(group))
 
 
-def collect_session(name: str, vault: Vault) -> SessionPage:
-    """Return a session by its id."""
+def collect_session(name: str, first: int, has_story: bool, vault: Vault) -> SessionPage:
+    """Return a session by its id, with its turns from number `first` on if it `has_story`."""
     from vaultmem.services.history.commits import CommitFilter, list_commits
+    from vaultmem.services.packs.receipts import list_recent
     from vaultmem.services.sessions.find_session import add_machine, follow_chain, get_session
+    from vaultmem.services.sessions.search_turns import read_turns
+    from vaultmem.services.sessions.windows import read_tally
 
     session = add_machine(vault, get_session(vault, name))
-    wanted = CommitFilter(sessions=frozenset({session.facts.id}), everything=True)
+    own = session.facts.id
+    wanted = CommitFilter(sessions=frozenset({own}), everything=True)
     has_git = vault.head() is not None
-    return SessionPage(
-        session,
-        follow_chain(vault, session.facts.id),
-        list_commits(vault, wanted, _COMMITS).commits if has_git else (),
-    )
+    commits = list_commits(vault, wanted, _COMMITS).commits if has_git else ()
+    page = SessionPage(session, follow_chain(vault, own), commits, _find_undone(vault, commits), [])
+    if not has_story:
+        return page
+    turns = read_turns(vault, own, max(first, 1), _TURNS)
+    events = list(_date_turns([(each.number, each.turn) for each in turns], session.facts.started))
+    count = read_tally(vault, own).turns if turns else 0
+    page = page._replace(turns=count)
+    if turns:
+        page = page._replace(first=turns[0].number, last=turns[-1].number)
+    begin = events[0].at if page.first > 1 else float("-inf")
+    end = events[-1].at if page.last < count else float("inf")
+    others = [StoryEvent(each.at, "commit", each) for each in commits]
+    for shown in list_recent(vault, _COMMITS, session=own):
+        others.append(StoryEvent(shown.showing.call.at, "pack", shown))
+    events += [each for each in others if begin <= each.at <= end]
+    return page._replace(story=sorted(events, key=lambda each: each.at))
+
+
+def _date_turns(turns: Iterable[tuple[int, Any]], started: str) -> Iterator[StoryEvent]:
+    """Yield turns with their times; one without a time has that of the turn before."""
+    at = _read_or(started, 0.0)
+    for number, turn in turns:
+        at = max(_read_or(turn.at, at), at)
+        yield StoryEvent(at, "turn", (number, turn))
+
+
+def _read_or(text: str, otherwise: float) -> float:
+    with suppress(ValueError, OverflowError):
+        return read_time(text)
+    return otherwise
+
+
+#: What `undo` writes into its commit.
+_TAKES_BACK = re.compile(r"Takes back ([0-9a-f]{40,64})\.")
+
+#: Undoing commits that are looked through.
+_UNDOING = 500
+
+
+def _find_undone(vault: Vault, commits: Iterable[Commit]) -> dict[str, Commit]:
+    """Return by id the commit that took back one of these, where one did."""
+    from vaultmem.services.history.commits import CommitFilter, list_commits
+
+    wanted = {each.commit: each.at for each in commits}
+    if not wanted:
+        return {}
+    undoing = CommitFilter(events=frozenset({"undo"}), since=min(wanted.values()))
+    found: dict[str, Commit] = {}
+    for each in list_commits(vault, undoing, _UNDOING).commits:
+        if (taken := _TAKES_BACK.search(each.body)) and taken[1] in wanted:
+            found[taken[1]] = each
+    return found
+
+
+def collect_agent(name: str, vault: Vault) -> AgentPage:
+    """Return what an agent did.
+
+    Raises:
+        NoteNotFoundError: nothing has its name.
+    """
+    from vaultmem.services.health.economics import list_failed
+    from vaultmem.services.history.commits import CommitFilter, list_commits
+    from vaultmem.services.packs.receipts import list_recent
+    from vaultmem.services.sessions.find_session import list_sessions
+
+    notes = vault.view.records("d.agent = ?", [name])
+    notes.sort(key=lambda each: (-each.written, each.path))
+    wanted = CommitFilter(agents=frozenset({name}), everything=True)
+    commits = list_commits(vault, wanted, _COMMITS).commits if vault.head() is not None else ()
+    sessions = list_sessions(vault, agent=name, limit=_COMMITS)
+    shown = list_recent(vault, _COMMITS, agent=name)
+    if not name or not (notes or commits or sessions or shown):
+        raise NoteNotFoundError(f"{name}: there is no such agent")
+    states = dict(Counter(each.state for each in notes).most_common())
+    undone, failed = _find_undone(vault, commits), list_failed(vault, name)
+    own = notes[:_COMMITS]
+    return AgentPage(name, states, own, list(commits), undone, sessions, shown, failed)
 
 
 @answers
@@ -87,5 +218,17 @@ async def show_sessions(request: Request) -> Response:
 @answers
 async def show_session(request: Request) -> Response:
     """Show one session."""
-    frame, page = await read(request, partial(collect_session, request.path_params["name"]))
-    return render_page(request, "session.html", vault=frame, page=page)
+    given = request.query_params
+    first = read_count(given.get("from", ""), _MANY_TURNS) or 1
+    # Turns are no part of the vault, so an export of it has none.
+    has_story = not (FILES.get() or given.get("at") or given.get("vault"))
+    name = request.path_params["name"]
+    frame, page = await read(request, partial(collect_session, name, first, has_story))
+    return render_page(request, "session.html", vault=frame, page=page, step=_TURNS)
+
+
+@answers
+async def show_agent(request: Request) -> Response:
+    """Show what an agent did."""
+    frame, page = await read(request, partial(collect_agent, read_path(request, "/agent/")))
+    return render_page(request, "agent.html", vault=frame, page=page)

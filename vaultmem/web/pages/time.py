@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from datetime import datetime, timedelta
 from functools import partial
 from itertools import groupby
 from typing import NamedTuple
@@ -27,19 +28,23 @@ from vaultmem.web.page_requests import (
     show_changes,
     write,
 )
-from vaultmem.web.rendering import format_day, link_note, render_page
+from vaultmem.web.rendering import format_day, link_note, read_time, render_page
 
 #: Commits on a page, and how many of the newest are asked for names to choose from.
 _PAGE, _NAMES = 50, 200
 
-#: Authors who have a lane of their own, and the pixels of a lane, a commit, and a lane's name.
+#: Authors who have a lane of their own, and the pixels of a lane, and of a lane's name.
 _LANES, _HEIGHT, _NAME = 7, 26, 130
 
-#: Pixels from one commit to the next: many fill a page, few stand no wider apart.
-_WIDTH, _LEAST, _MOST = 1_020, 20, 64
+#: Pixels of the time between the first commit and the last, and on both sides of it.
+_WIDTH, _MARGIN = 960, 30
 
-#: Pixels that the name of a day takes.
-_DAY = 52
+#: Times that are named below the line at most, and the steps between two of them: in hours as far
+#: as a week, in months from there.
+_TICKS = 11
+_HOURS, _MONTHS = (1, 3, 6, 12, 24, 48, 168), (1, 3, 6, 12, 24, 60, 120, 600, 12_000)
+
+_DAY_HOURS = 24
 
 #: The lane of those who have none.
 _OTHERS = "others"
@@ -74,15 +79,15 @@ class TimelineMark(NamedTuple):
 
 
 class Timeline(NamedTuple):
-    """Commits from left to right, oldest first, each in the lane of who made it.
+    """Commits from left to right by time, each in the lane of who made it.
 
-    `lanes` are the names and their heights, `days` names of days and where they begin, all in
-    pixels of a picture of `width` and `height`.
+    `lanes` are the names and their heights, `ticks` names of times and their places, all in pixels
+    of a picture of `width` and `height`.
     """
 
     places: list[TimelineMark]
     lanes: list[tuple[str, int]]
-    days: list[tuple[str, int]]
+    ticks: list[tuple[str, int]]
     width: int
     height: int
 
@@ -118,36 +123,62 @@ def collect_time(wanted: CommitListRequest, page: int, vault: Vault) -> TimePage
 
 
 def draw_line(commits: Sequence[Commit]) -> Timeline:
-    """Return where each of the commits, newest first, stands on a line."""
-    step = min(max(_WIDTH // (len(commits) + 1), _LEAST), _MOST)
+    """Return where each of the commits, newest first, is on a line that is scaled by time."""
     counts = Counter(each.who for each in commits)
     names = [name for name, _ in counts.most_common(_LANES)]
     lanes = {name: at for at, name in enumerate(names)}
     if len(counts) > len(lanes):
         names.append(_OTHERS)
     heights = [(name, (at + 2) * _HEIGHT) for at, name in enumerate(names)]
+    times = [read_time(each.at) for each in commits] or [0.0]
+    first, last = min(times), max(times)
+    left = _NAME + _MARGIN
+
+    def place(at: float) -> int:
+        return left + round(_WIDTH * (at - first) / (last - first)) if last > first else left
+
     places = [
         TimelineMark(
             each,
-            _NAME + place * step,
+            place(read_time(each.at)),
             (lanes.get(each.who, len(lanes)) + 2) * _HEIGHT,
             bool(each.agent or each.wrote),
             each.event in DECISIONS,
         )
-        for place, each in enumerate(reversed(commits), 1)
+        for each in reversed(commits)
     ]
-    width = _NAME + (len(places) + 1) * step
-    return Timeline(places, heights, _format_days(places, step), width, (len(names) + 2) * _HEIGHT)
+    ticks = [(name, place(at)) for name, at in list_ticks(first, last)] if commits else []
+    return Timeline(places, heights, ticks, left + _WIDTH + _MARGIN, (len(names) + 2) * _HEIGHT)
 
 
-def _format_days(places: Sequence[TimelineMark], step: int) -> list[tuple[str, int]]:
-    """Return days and where their first commits stand, as far as the names have room."""
-    days: list[tuple[str, int]] = []
-    for day, group in groupby(places, lambda place: format_day(place.commit.at)):
-        x = next(group).x - step // 2
-        has_room = not days or x - next(at for name, at in reversed(days) if name) >= _DAY
-        days.append((day[5:] if has_room else "", x))
-    return days
+def list_ticks(first: float, last: float) -> list[tuple[str, float]]:
+    """Return names of times from `first` to `last`, at full hours, days, months or years.
+
+    Each day has its year. A single time has its day alone.
+    """
+    start, end = map(datetime.fromtimestamp, (first, last))
+    hours = (last - first) / 3_600
+    step = next((each for each in _HOURS if hours / each < _TICKS), 0)
+    if step:
+        begin = start.replace(minute=0, second=0, microsecond=0)
+        begin = begin.replace(hour=begin.hour - begin.hour % step if step < _DAY_HOURS else 0)
+        many = range(int(hours / step) + 3)
+        times = [begin + timedelta(hours=step * number) for number in many]
+        pattern = "%H:%M" if step < _DAY_HOURS else "%Y-%m-%d"
+    else:
+        months = (end.year - start.year) * 12 + end.month - start.month
+        step = next(each for each in _MONTHS if months / each < _TICKS)
+        begin_at = (start.year * 12 + start.month - 1) // step * step
+        many = range(max(begin_at, step), min(begin_at + months + 2 * step, 9_999 * 12), step)
+        times = [datetime(year, month + 1, 1) for year, month in (divmod(n, 12) for n in many)]
+        pattern = "%Y-%m" if step < _MONTHS[3] else "%Y"
+    found = [each for each in times if start <= each <= end] or [start]
+    names = [each.strftime(pattern) for each in found]
+    if pattern == "%H:%M":  # Where a day begins, and on the left, it is named.
+        days = [each.strftime("%Y-%m-%d") for each in found]
+        is_new = [at == 0 or day != days[at - 1] for at, day in enumerate(days)]
+        names = [day if new else name for day, new, name in zip(days, is_new, names, strict=True)]
+    return [(name, each.timestamp()) for name, each in zip(names, found, strict=True)]
 
 
 @answers

@@ -5,17 +5,19 @@
 const QUIET = 60; // Milliseconds after the last key before what was typed is searched.
 const CHORD = 1200; // Milliseconds for the second key of two.
 
-const isTyping = (element) => element.matches("input, textarea, select, [contenteditable]");
+const isTyping = (element) => element.matches("input:not([type=checkbox]), textarea, select, [contenteditable]");
 const main = () => document.getElementById("main");
 
 // -- Keys -------------------------------------------------------------------------------------
 
+const STEPS = { j: 1, k: -1, ArrowDown: 1, ArrowUp: -1 };
 let before = "";
 let chord = 0;
 
 function pressKey(event) {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.key === "Escape" && isTyping(event.target)) return event.target.blur();
+  if (isListed(event.target) && pressListKey(event)) return event.preventDefault();
   if (isTyping(event.target) || document.querySelector("dialog[open]")) return;
   const keys = before ? [`${before} ${event.key}`] : [event.key];
   clearTimeout(chord);
@@ -24,13 +26,25 @@ function pressKey(event) {
   if (found) {
     event.preventDefault();
     useKey(found);
-  } else if (event.key === "j" || event.key === "k") {
+  } else if (event.key in STEPS && (event.key.length === 1 || event.target.closest(".here"))) {
     event.preventDefault();
-    moveBy(event.key === "j" ? 1 : -1);
+    moveBy(STEPS[event.key]);
   } else if (document.querySelector(`[data-key^="${CSS.escape(event.key)} "]`)) {
     before = event.key;
     chord = setTimeout(() => { before = ""; }, CHORD);
   }
+}
+
+// From the field of a list, arrows lead into it, and Enter opens what is marked or comes first.
+const isListed = (element) => element.matches("input[type=search][data-live]") && !element.closest(".asking");
+
+function pressListKey(event) {
+  const items = document.querySelectorAll("#results [data-item] > a");
+  const isShown = new URLSearchParams(location.search).get(event.target.name) === event.target.value;
+  if (!items.length || !isShown || location.pathname !== event.target.dataset.live) return false;
+  if (event.key === "Enter") (document.querySelector("#results .here > a") ?? items[0]).click();
+  else if (event.key === "ArrowDown") moveTo(items[0].parentElement);
+  return ["Enter", "ArrowDown"].includes(event.key);
 }
 
 // The item where one stands has keys of its own; else the first of the page counts.
@@ -47,6 +61,7 @@ function useKey(element) {
     element.select?.();
   } else {
     element.click();
+    if (element.type === "checkbox") element.focus();
   }
 }
 
@@ -54,9 +69,16 @@ function moveBy(step) {
   const items = [...document.querySelectorAll("[data-item]")].filter((each) => each.offsetParent);
   if (!items.length) return;
   const now = items.findIndex((each) => each.classList.contains("here"));
-  const next = items[Math.min(Math.max(now + step, 0), items.length - 1)];
-  items[now]?.classList.remove("here");
-  next.classList.add("here");
+  moveTo(items[Math.min(Math.max(now + step, 0), items.length - 1)]);
+}
+
+function mark(item) {
+  document.querySelector(".here")?.classList.remove("here");
+  item?.classList.add("here");
+}
+
+function moveTo(next) {
+  mark(next);
   const target = next.querySelector("a, button, input, summary") ?? next;
   target.focus({ preventScroll: true });
   next.scrollIntoView({ block: "nearest" });
@@ -103,14 +125,18 @@ async function showAgain(address) {
   const { page } = await fetchPage(address);
   const found = page.getElementById("main");
   if (turn !== asked || !found) return null;
+  const here = document.querySelector(".here")?.id;
   const open = [...main().querySelectorAll("details[open][id]")].map((each) => each.id);
   main().replaceWith(found);
   open.forEach((id) => document.getElementById(id)?.setAttribute("open", ""));
+  mark(here ? document.getElementById(here) : null);
   loadParts();
   return page;
 }
 
 async function loadParts() {
+  // Keys decide the first card that waits, unless one stands on another.
+  if (!document.querySelector(".here")) mark(document.querySelector(".decision"));
   const pause = Number(main().dataset.again);
   if (pause) setTimeout(() => showAgain(location.href), pause);
   for (const each of document.querySelectorAll("[data-load]")) {
@@ -145,6 +171,7 @@ async function search(field) {
     await showAgain(address);
   }
   history.replaceState(null, "", address);
+  if (isListed(field)) mark(document.querySelector("#results [data-item]"));
 }
 
 // -- A slider through commits -------------------------------------------------------------------
