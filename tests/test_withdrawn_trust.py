@@ -286,6 +286,11 @@ def _watched(world: World) -> None:
 WAYS: dict[str, Callable[[World], object]] = {
     "command promote": lambda w: w.act("promote", PATH),
     "command undo": lambda w: (w.act("undo", "HEAD"), w.act("promote", PATH)),
+    "command undo --session": lambda w: (
+        w.act("--session", "s-9", "forget", PATH, "--reason", "x"),
+        w.act("undo", "--session", "s-9", "--apply"),
+        w.act("promote", PATH),
+    ),
     "command restore": lambda w: (w.act("restore", PATH, "--at", w.base), w.act("promote", PATH)),
     "command remember": _remember,
     "command remember --state": lambda w: _remember(w, "--state", "active"),

@@ -121,11 +121,16 @@ session stats
 session restore s1
 session current
 session close s1 --learn "Red lasts longer"
+undo --session s1
+trace --spread s1
 checkpoint before
 branch side
 branch gone
 branch --reset gone HEAD~1
 branch
+> The quay is of sand.
+checkpoint sand
+undo HEAD
 > The quay is of sand.
 checkpoint sand
 switch side
@@ -178,7 +183,7 @@ watch --stop
 GROUPS = {"fleet", "hub", "session", "task"}
 
 #: Rows of which another test compares all that a command prints.
-ELSEWHERE = {"trust", "embed", "bisect", "receipt", "task expand", "fleet start", "trace"}
+ELSEWHERE = {"trust", "embed", "bisect", "receipt", "task expand", "fleet start"}
 
 #: What takes months, a model or another process: tests of these commands have it.
 _PAIR = {"older", "newer", "similarity", "differences", "kind", "older_notes", "newer_notes"}
@@ -195,6 +200,21 @@ RARE = {
     "recall": {"model", "weight", "embedded", "sections", "problem"},
     "session start": {"path", "status", "left", "commit", "problem"},
     "status": {"pid", "version", "since"},
+    "trace": {
+        *(
+            "place",
+            "project",
+            "notes",
+            "anchors",
+            "status",
+            "moved_to",
+            "message",
+            "commits",
+            "day",
+        ),
+        *("sessions", "id", "goal", "decisions", "vault", "receipt", "paths", "writings", "how"),
+        *("source", "branches"),
+    },
     "watch": {"time", "what", "text", "log"},
 }
 

@@ -246,3 +246,40 @@ def test_control_characters_of_notes_and_messages_do_not_reach_the_terminal(
         assert done.code == 0
         assert not set("\x1b\x07\x9b\u202e") & set(done.out + done.err), command
     assert not set("\x1b\x9b\u202e") & set(run_cli("history", name, cwd=root).out)
+
+
+def test_a_session_is_followed_and_undone(run_cli: RunCli, root: Path) -> None:
+    def as_agent(session: str, *words: str) -> None:
+        done = run_cli("--agent", "claude", "--session", session, *words, cwd=root)
+        assert done.code == 0, done.err
+
+    fact = "Guests log in on port 6543."
+    as_agent("s-7", "remember", fact, "--title", "Guest port")
+    as_agent("s-8", "recall", "guest port")
+    as_agent("s-8", "remember", f"Firewall: {fact}", "--title", "Firewall", "--force")
+    run_cli("checkpoint", "ports", cwd=root)
+
+    followed = run_cli("trace", "--spread", "s-7", "--json", cwd=root).json
+    shown = run_cli("trace", "--spread", "guest-port", cwd=root).out
+    before = hash_tree(root, skip=(".git",))
+    planned = run_cli("undo", "--session", "s-7", "--spread", "--json", cwd=root).json
+    assert hash_tree(root, skip=(".git",)) == before
+    undone = run_cli("undo", "--session", "s-7", "--spread", "--apply", "--json", cwd=root).json
+    wrong = run_cli("undo", "HEAD", "--apply", cwd=root)
+    missing = run_cli("undo", cwd=root)
+
+    [reader] = followed["readers"]
+    assert (reader["session"], reader["kind"]) == ("s-8", "recall")
+    [writing] = reader["writings"]
+    assert (writing["how"], writing["branches"]) == ("repeats", ["main"])
+    assert "repeats   notes/inbox/firewall.md  (main " in shown
+    actions = {each["path"]: each["action"] for each in planned["notes"]}
+    assert actions == {
+        "notes/inbox/guest-port.md": "remove",
+        "notes/inbox/firewall.md": "quarantine",
+    }
+    assert (planned["applied"], planned["commit"]) == (False, None)
+    assert undone["notes"] == planned["notes"]
+    assert undone["commit"] == git(root, "rev-parse", "HEAD")
+    assert (wrong.code, missing.code) == (2, 2)
+    assert "name a commit, or a session with --session ID" in missing.err

@@ -196,11 +196,12 @@ COMMANDS: dict[str, list[list[str]]] = {
         ["trace", "data.txt"],
         ["trace", "data.txt:1"],
         ["trace", "tokens"],
+        ["trace", "--spread", "a"],
         ["remember", "The data are one.", "--cite", "data.txt#L1"],
         ["recall", "data are one"],
     ],
     "restore": [["restore", "a", "--at", "HEAD~2"]],
-    "undo": [["undo", "HEAD"]],
+    "undo": [["undo", "HEAD"], ["undo", "--session", "s-1", "--spread", "--apply"]],
     "branch": [
         ["branch"],
         ["branch", "new"],

@@ -46,7 +46,7 @@ History
   history       history_commands   Show what each commit did to a note, newest first.
   blame         history_commands   Show who wrote each line of a note, and when.
   restore       history_commands   Restore an older version of a note, as a new change.
-  undo          history_commands   Revert one commit, as a new commit.
+  undo          history_commands   Revert a commit or a session, as a new commit.
   bisect        assert_commands    Find the first commit whose pack is not as expected.
 
 What agents saw

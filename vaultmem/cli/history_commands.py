@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from vaultmem.cli.opening import open_other
 from vaultmem.cli.output import emit_json, print_line, print_lines, print_styled
 from vaultmem.cli.shared import CommandContext, make_command, print_answer, takes
 from vaultmem.core.text.display import one_line
@@ -23,7 +25,7 @@ from vaultmem.operations.history_views import (
 from vaultmem.operations.lines import candidate_lines, commit_lines, report_lines
 from vaultmem.operations.note_changes import UNDO
 from vaultmem.operations.note_data import restored_json, trace_json
-from vaultmem.operations.traces import TRACE, TraceRequest
+from vaultmem.operations.traces import SPREAD, TRACE, SpreadRequest, TraceRequest
 
 if TYPE_CHECKING:
     from vaultmem.services.changes.commit import CommitReport
@@ -63,21 +65,31 @@ def trace(
     limit: Annotated[
         int, typer.Option("-n", "--limit", metavar="N", help="Sections at most, for a text.")
     ] = 5,
+    spread: Annotated[
+        bool,
+        typer.Option("--spread", help="List who was shown this note, session or commit."),
+    ] = False,
 ) -> None:
     """Trace a line of code or a text to memories and who wrote them.
 
     For code, these are the notes that cite it, and the decisions of the sessions that made its
     commits. For a text, these are the facts and decisions that mention it, and who wrote their
-    lines when. With --at or --ref it is always a text.
+    lines when. With --at or --ref it is always a text. With --spread, it is a note, session or
+    commit: the sessions that were shown it, and which of their later notes repeat or cite it.
 
     Examples:
       vaultmem trace src/limit.py:12
       vaultmem trace src/limit.py:refund_limit
       vaultmem trace opaque tokens
+      vaultmem trace --spread s-0412
     """
     from vaultmem.services.sessions.trace_code import names_code
 
-    opened = here.open_view(reads=True)
+    opened = replace(here.open_view(reads=True), opener=open_other)
+    if spread:
+        followed = SpreadRequest(" ".join(query))
+        print_answer(SPREAD, here, followed, SPREAD.run(opened, followed))
+        return
     asked = read_request(WHY.request, {"query": " ".join(query), "limit": limit})
     if not (here.at or here.ref) and names_code(opened, asked.query):
         code = TraceRequest(asked.query)

@@ -123,6 +123,9 @@ def make_command(operation: Operation, name: str) -> Callable[..., None]:
     shared = {each.name for each in _list_shared(operation.request)} - {"at"}
     if not (operation.writes or shared):
         named = [each for each in named if each not in {"agent", "session"}]
+    offered = offer(operation.request, Front.SHELL)
+    own = {each.name for each in offered if each.arg.takes is Takes.OPTION}
+    named = [each for each in named if each not in own]
 
     def command(here: CommandContext, asked: Any) -> None:
         answer(operation, here, asked)

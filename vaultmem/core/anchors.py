@@ -18,6 +18,10 @@ from vaultmem.core.text.display import one_line, pluralize
 CITES = "cites"
 CITE_PROPERTIES = (CITES, "refs")
 
+#: Where a link names what its note rests on; "" is the body. In other properties, vaultmem names
+#: what is like a note or replaced it.
+RESTS_ON = frozenset({"", *CITE_PROPERTIES, "parents"})
+
 #: Hexadecimal digits of the ids in an anchor that vaultmem writes.
 ID_DIGITS = 10
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from vaultmem.core.lifecycle import NoteState
 from vaultmem.core.text.display import one_line
+from vaultmem.core.text.json_values import pick
 from vaultmem.operations.declaration import Arg, Front, Line, Moment, Takes, declare, word
 from vaultmem.operations.lines import candidate_lines, commit_lines, report_lines
 from vaultmem.operations.note_data import moved_json, report_json
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from vaultmem.services.history.restore_note import UndoResult
     from vaultmem.services.lifecycle.supersede import SupersedeResult
     from vaultmem.services.lifecycle.transition import TransitionResult
+    from vaultmem.services.sessions.undo_session import SessionUndo
     from vaultmem.vault import Vault
 
 _STATES = [each.value for each in NoteState if each is not NoteState.UNREADABLE]
@@ -128,27 +130,74 @@ def outcome_lines(report: CommitReport, _: Any) -> Iterator[Line]:
 
 def undo(
     vault: Vault,
-    commit: Annotated[str, word("The commit, by its id, branch or tag.", 1, 200)],
-) -> UndoResult:
-    """Revert one commit, as a new commit.
+    commit: Annotated[str, word("The commit, by its id, branch or tag.", most=200)] = "",
+    session: Annotated[str, Arg("Undo all that this session wrote.", most=200, metavar="ID")] = "",
+    spread: Annotated[
+        bool, Arg("Also quarantine what repeats or cites it in other sessions' notes.")
+    ] = False,
+    apply: Annotated[
+        bool, Arg("Undo the session; without this, only show what would change.")
+    ] = False,
+) -> UndoResult | SessionUndo:
+    """Revert a commit or a session, as a new commit.
 
-    Nothing is taken back where a note of it was changed since.
+    Of a commit, nothing is taken back where a note of it was changed since. Of a session, what
+    others wrote or changed since stays. --apply makes the change.
 
     Examples:
       vaultmem undo HEAD
+      vaultmem undo --session s-0412 --spread
     """
-    from vaultmem.services.history.restore_note import undo_commit
+    from vaultmem.errors import ArgumentError
 
-    return undo_commit(vault, commit)
+    if bool(commit) is bool(session):
+        raise ArgumentError("name a commit, or a session with --session ID")
+    if commit:
+        if spread or apply:
+            raise ArgumentError("--spread and --apply are for --session ID")
+        from vaultmem.services.history.restore_note import undo_commit
+
+        return undo_commit(vault, commit)
+    from vaultmem.services.sessions.undo_session import undo_session
+
+    return undo_session(vault, session, with_spread=spread, apply=apply)
 
 
-def undone_lines(done: UndoResult, _: Any) -> Iterator[Line]:
-    """Yield the commit that was made, and the notes that are as before."""
+def undone_data(done: UndoResult | SessionUndo) -> dict[str, Any]:
+    """Return the commit or session that was undone, its notes, and the new commit."""
+    from vaultmem.services.sessions.undo_session import SessionUndo
+
+    made = pick(done, "commit?=report.commit candidates=report.candidates")
+    if isinstance(done, SessionUndo):
+        notes = [pick(each, "path action why? others") for each in done.notes]
+        return {**pick(done, "session applied=is_applied"), "notes": notes, **made}
+    return {**pick(done, "undone=commit.commit paths"), **made}
+
+
+def undone_lines(done: UndoResult | SessionUndo, asked: Any) -> Iterator[Line]:
+    """Yield the commit that was made, and what became of each note."""
+    from vaultmem.services.sessions.undo_session import SessionUndo
+
     yield from commit_lines(done.report.commits)
-    short = done.commit.commit[:7]
-    for path in done.paths:
-        yield Line("undone    ", "green", f"{one_line(path)}  (as before {short})")
+    if isinstance(done, SessionUndo):
+        yield from _undone_session_lines(done, asked.spread)
+    else:
+        for path in done.paths:
+            before = f"(as before {done.commit.commit[:7]})"
+            yield Line("undone    ", "green", f"{one_line(path)}  {before}")
     yield from candidate_lines(done.report.candidates)
+
+
+def _undone_session_lines(done: SessionUndo, with_spread: bool) -> Iterator[Line]:
+    for each in done.notes:
+        others = f"also changed by {', '.join(each.others)}" if each.others else ""
+        facts = ", ".join(filter(None, (each.why, others)))
+        tail = f"  ({facts})" if facts else ""
+        yield Line(f"{each.action:<10}  ", "yellow", one_line(f"{each.path}{tail}"))
+    if not done.is_applied:
+        more = " --spread" if with_spread else ""
+        command = f"vaultmem undo --session {done.session}{more} --apply"
+        yield Line(f"hint: nothing was changed; `{command}` makes this one commit")
 
 
 _change = partial(declare, moment=Moment.BRANCH, writes=True, changes=True)
@@ -194,9 +243,9 @@ UNDO = declare(
     undo,
     "undo",
     "POST /undo",
-    "undone=commit.commit paths commit?=report.commit candidates=report.candidates",
+    undone_data,
     lines=undone_lines,
-    gives=record(undone="string", paths=STRINGS, commit="string?"),
+    gives=record(commit="string?", candidates=STRINGS),
     writes=True,
     excused={Front.MCP: "a person takes commits back"},
 )

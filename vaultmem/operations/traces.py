@@ -1,19 +1,21 @@
-"""The operation trace: the memories and decisions about a line of code."""
+"""Operations that trace: the memories about a line of code, and where a memory spread."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from vaultmem.core.text.display import one_line, pluralize
 from vaultmem.core.text.json_values import pick
 from vaultmem.operations.declaration import Arg, Front, Line, Moment, Operation, Takes
-from vaultmem.operations.schemas import record, rows
+from vaultmem.operations.schemas import STRINGS, record, rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from vaultmem.core.anchors import AnchorCheck
+    from vaultmem.services.sessions.spread import Reader, Spread, Writing
     from vaultmem.services.sessions.trace_code import CodeTrace, TracedCommit
     from vaultmem.vault import Vault
 
@@ -129,5 +131,98 @@ TRACE = Operation(
     excused={
         Front.HTTP: "the server does not work in the caller's repository",
         Front.MCP: "the tool history has it as an action",
+    },
+)
+
+
+# Where a note, a session or a commit spread.
+
+
+class SpreadRequest(NamedTuple):
+    """What is followed."""
+
+    target: Annotated[str, Arg("A note, session or commit.", "", 1, 1_000, takes=Takes.WORD)]
+
+
+def spread(vault: Vault, asked: SpreadRequest) -> Spread:
+    """List the sessions that were shown a memory, and what they wrote after that."""
+    from vaultmem.errors import RefusedError
+    from vaultmem.services.sessions.spread import find_spread
+    from vaultmem.services.vaults.companions import EVERY, add_named
+
+    try:
+        vaults, skipped = add_named(vault, [EVERY])
+    except RefusedError:  # The caller may read no other vault.
+        vaults, skipped = [vault], []
+    return find_spread(vaults, asked.target)._replace(skipped=tuple(skipped))
+
+
+def spread_data(found: Spread) -> dict[str, Any]:
+    """Return who was shown a memory, and what each of them wrote after that."""
+    return {
+        **pick(found, "target sources"),
+        "readers": [
+            {
+                **pick(each, "agent? session? vault? kind receipt? paths"),
+                "time": _format_time(each),
+                "writings": [
+                    {
+                        **pick(one, "path vault? how? source? branches"),
+                        "commit": one.commit.commit if one.commit else None,
+                    }
+                    for one in _list_own(found, each)
+                ],
+            }
+            for each in found.readers
+        ],
+    }
+
+
+def spread_lines(found: Spread, _: Any) -> Iterator[Line]:
+    """Yield each reader with what it wrote: what repeats or cites the memory, and how much else."""
+    yield Line(f"{found.target}: shown to {pluralize(len(found.readers), 'session')}")
+    for reader in found.readers:
+        who = " ".join(filter(None, (reader.agent or "person", reader.session)))
+        when = _format_time(reader)[:16].replace("T", " ")
+        source = f"receipt {reader.receipt}" if reader.receipt else reader.kind
+        yield Line(f"{one_line(who)}  ", "bold", f"{when}  {source}")
+        own = _list_own(found, reader)
+        for each in own:
+            if each.how:
+                yield Line(f"    {each.how:<8}  ", "yellow", _describe_writing(each))
+        others = sum(not each.how for each in own)
+        if others:
+            yield Line(f"    {pluralize(others, 'other note')} written")
+
+
+def _list_own(found: Spread, reader: Reader) -> Sequence[Writing]:
+    who = (reader.agent, reader.session)
+    return [each for each in found.writings if (each.agent, each.session) == who]
+
+
+def _describe_writing(writing: Writing) -> str:
+    vault = f"{writing.vault}:" if writing.vault else ""
+    commit = writing.commit.commit[:7] if writing.commit else "not committed"
+    where = f"{', '.join(writing.branches)} {commit}".strip()
+    source = f"  from {writing.source}" if writing.source != writing.path else ""
+    return one_line(f"{vault}{writing.path}  ({where}){source}")
+
+
+def _format_time(reader: Reader) -> str:
+    return datetime.fromtimestamp(reader.at).astimezone().isoformat(timespec="seconds")
+
+
+SPREAD = Operation(
+    "trace_spread",
+    "",
+    run=spread,
+    request=SpreadRequest,
+    data=spread_data,
+    lines=spread_lines,
+    warnings=lambda found: found.skipped,
+    gives=record(target="string", sources=STRINGS, readers=rows(time="string", paths=STRINGS)),
+    excused={
+        Front.HTTP: "it reads the receipts and vaults of this machine",
+        Front.MCP: "the owner follows a wrong memory",
     },
 )

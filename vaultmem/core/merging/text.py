@@ -146,6 +146,54 @@ def resolve_callouts(body: str, choice: ConflictChoice, numbers: Collection[int]
     return insert_callouts(join_lines(lines, line_end), left)
 
 
+class Reverted(NamedTuple):
+    """A text without one change: how many lines of it stay, for others had changed them since.
+
+    `lost` are the lines before it that do not come back, for others wrote in their place.
+    """
+
+    text: str
+    changed: int
+    lost: tuple[str, ...]
+
+
+def revert_lines(before: str, after: str, now: str) -> Reverted:
+    """Return `now` without what made `after` of `before`; every other line keeps its bytes.
+
+    Lines that were replaced or removed come back where none of the lines in their place was changed
+    since. Lines that others put between those that go stay.
+    """
+    old, present = split_lines(before), split_lines(now)
+    keys = split_keys(after)
+    found = match_lines(keys, split_keys(now))
+    place = {start + n: at + n for start, at, length in found for n in range(length)}
+    place[-1] = -1
+    gone: set[int] = set()
+    back: dict[int, list[str]] = {}
+    changed, lost = 0, list[str]()
+    for hunk in diff_lines(split_keys(before), keys):
+        own = [place[n] for n in range(hunk.new_start, hunk.new_end) if n in place]
+        gone.update(own)
+        missing = hunk.new_end - hunk.new_start - len(own)
+        changed += missing
+        if hunk.new_start - 1 in place:
+            at = place[hunk.new_start - 1] + 1
+        else:
+            at = place.get(hunk.new_end, -1)
+        lines = old[hunk.start : hunk.end]
+        at = own[0] if own else at
+        if missing or at < 0:
+            lost += lines
+        elif own or lines not in (present[at : at + len(lines)], present[at - len(lines) : at]):
+            back[at] = lines
+    left = [
+        line
+        for number in range(len(present) + 1)
+        for line in (*back.get(number, ()), *present[number : number + 1][number in gone :])
+    ]
+    return Reverted(join_lines(left, find_line_end(now, before)), changed, tuple(lost))
+
+
 # ---- lines
 
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from vaultmem.core.anchors import CITE_PROPERTIES
+from vaultmem.core.anchors import RESTS_ON
 from vaultmem.core.curation.fidelity import is_short
 from vaultmem.core.curation.memory_file import MEMORY
 from vaultmem.core.curation.proposal import (
@@ -375,9 +375,6 @@ def _describe_note(note: Note, commits: Mapping[str, Commit]) -> ReviewSide:
 
 # Why a note stays that is old enough to be shortened: others lean on it, or it alone knows.
 
-#: Properties by which a note leans on another; by others, vaultmem names what is like it.
-_LEANING = frozenset({"", *CITE_PROPERTIES, "parents"})
-
 #: Notes of what was done name all that was touched.
 _TOLD_OF = "sessions/"
 
@@ -422,7 +419,7 @@ def _find_linked(vault: Vault) -> set[str]:
         for found in LinkGraph(vault).links()
         if found.target
         and found.source != found.target
-        and found.link.property in _LEANING
+        and found.link.property in RESTS_ON
         and found.source not in hidden | {str(DREAMS)}
         and not found.source.startswith(_TOLD_OF)
         and not (found.source == str(MEMORY) and found.link.line in dreamt)

@@ -269,25 +269,41 @@ def list_saying(
     wanted = read_plain(text)
     if not wanted:
         raise RefusedError("--contains: the text is empty; give words of a section")
-    both = heapq.merge(
-        _find_packs(vault, wanted, agent, session),
-        _find_calls(vault, wanted, agent, session),
-        key=lambda each: -each.showing.call.at,
-    )
     chosen = (
         each
-        for each in both
+        for each in find_showings(vault, lambda shown: wanted in shown, agent, session)
         if each.showing.call.at >= since
         and path in {"", *(at for at, _, _ in each.showing.sections)}
     )
     return list(islice(chosen, limit))
 
 
-def _find_packs(vault: Vault, wanted: str, agent: str, session: str) -> Iterator[ShownSections]:
+#: Whether a text as `read_plain` returns it has what is looked for. Where a section has it, so has
+#: its note.
+HasText = Callable[[str], bool]
+
+
+def find_showings(
+    vault: Vault, has_text: HasText, agent: str = "", session: str = ""
+) -> Iterator[ShownSections]:
+    """Yield the recalls and packs that showed a section with a text, newest first.
+
+    Only these sections of each are returned. They are read as `list_saying` reads them.
+    """
+    yield from heapq.merge(
+        _find_packs(vault, has_text, agent, session),
+        _find_calls(vault, has_text, agent, session),
+        key=lambda each: -each.showing.call.at,
+    )
+
+
+def _find_packs(
+    vault: Vault, has_text: HasText, agent: str, session: str
+) -> Iterator[ShownSections]:
     """Yield the packs with a receipt that showed a text, newest first."""
-    has_text: dict[str, bool] = {}
+    known: dict[str, bool] = {}
     for receipt in list_receipts(vault, agent, session):
-        found = _find_sections(vault, receipt, wanted, has_text)
+        found = _find_sections(vault, receipt, has_text, known)
         if found:
             at = datetime.fromisoformat(receipt.time).timestamp()
             sums = (receipt.account.sent, receipt.account.flat, len(found))
@@ -296,17 +312,17 @@ def _find_packs(vault: Vault, wanted: str, agent: str, session: str) -> Iterator
 
 
 def _find_sections(
-    vault: Vault, receipt: Receipt, wanted: str, has_text: dict[str, bool]
+    vault: Vault, receipt: Receipt, has_text: HasText, known: dict[str, bool]
 ) -> tuple[tuple[str, str, None], ...]:
-    """Return path and heading of what a pack showed with a text; `has_text` is kept by blob."""
+    """Return path and heading of what a pack showed with a text; `known` is kept by blob."""
     read_blob = open_blobs(vault, receipt)
     blobs = {each.blob for each in receipt.shown}
-    for blob in blobs - has_text.keys():
+    for blob in blobs - known.keys():
         try:
-            has_text[blob] = wanted in read_plain(read_blob(blob).decode("utf-8", "replace"))
+            known[blob] = has_text(read_plain(read_blob(blob).decode("utf-8", "replace")))
         except VaultError:  # Git has lost it.
-            has_text[blob] = False
-    kept = leave_out(receipt, {blob for blob in blobs if not has_text[blob]})
+            known[blob] = False
+    kept = leave_out(receipt, {blob for blob in blobs if not known[blob]})
     if not kept.shown:
         return ()
     try:
@@ -315,11 +331,13 @@ def _find_sections(
         return ()
     named = ((each.hit.record.path, each.hit.section.heading, each.text) for each in items)
     return tuple(
-        (path, heading, None) for path, heading, text in named if wanted in read_plain(text)
+        (path, heading, None) for path, heading, text in named if has_text(read_plain(text))
     )
 
 
-def _find_calls(vault: Vault, wanted: str, agent: str, session: str) -> Iterator[ShownSections]:
+def _find_calls(
+    vault: Vault, has_text: HasText, agent: str, session: str
+) -> Iterator[ShownSections]:
     """Yield the recalls, and the packs without a receipt, that showed a text, newest first."""
     find_text = _open_versions(vault)
 
@@ -328,7 +346,7 @@ def _find_calls(vault: Vault, wanted: str, agent: str, session: str) -> Iterator
         note = analyse_note(PurePosixPath(path), text.encode("utf-8", "surrogateescape"))
         own = (each for each in note.sections if each.heading == heading)
         parts = (strip_hidden(note.visible[each.start : each.end]) for each in own)
-        return any(wanted in read_plain(part) for part in parts)
+        return any(has_text(read_plain(part)) for part in parts)
 
     for each in list_recent(vault, MAX_CALLS, agent=agent, session=session):
         if each.receipt:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 
 from vaultmem.core.notes.changes import FileChange
 from vaultmem.core.notes.renames import count_lines, find_renamed
 from vaultmem.core.text.paths import fold, is_note_name
 from vaultmem.errors import VaultError
-from vaultmem.storage.git.log import walk_renames
+from vaultmem.storage.git.log import Commit, walk_renames, walk_versions
 from vaultmem.vault import Vault
 
 #: Where a database has the renames of history up to a commit.
@@ -47,6 +47,37 @@ def follow_renames(path: str, here: Set[str], moved: Mapping[str, str]) -> str:
         now = moved[now]
         seen.add(now)
     return now if now in here else path
+
+
+def walk_present(
+    vault: Vault, moved: Mapping[str, str], is_split: Callable[[Commit], bool] = lambda _: False
+) -> Iterator[tuple[Commit, FileChange, str]]:
+    """Yield what each commit of HEAD changed, newest first, with the path that the file has now.
+
+    `moved` are the paths before, by the path now, of files that were moved in no commit. Merges are
+    left out: what they have of others is in the commits of these. The renames of a commit that
+    `is_split` are a removal and a new file.
+    """
+    start = vault.history.head().commit
+    walked = [*walk_versions(vault.history, start)] if start else []
+    walked = [each for each in walked if len(each[0].parents) < 2]
+    renames = (each for _, changes in walked for each in changes if each.previous)
+    confirmed = {*confirm_renames(vault, renames)}
+    names = {old: new for new, old in moved.items()}
+    for commit, changes in walked:
+        renamed: dict[str, str] = {}
+        for each in changes:
+            now = names.get(each.path, each.path)
+            if not each.previous:
+                yield commit, each, now
+            elif each in confirmed and not is_split(commit):
+                renamed[each.previous] = now
+                yield commit, each, now
+            else:
+                yield commit, each._replace(old_blob="", old_mode="", previous=""), now
+                gone = FileChange(each.previous, each.old_blob, "", each.old_mode, "")
+                yield commit, gone, names.get(gone.path, gone.path)
+        names |= renamed
 
 
 def confirm_renames(vault: Vault, renames: Iterable[FileChange]) -> list[FileChange]:

@@ -209,6 +209,11 @@ class Refs:
         command = ("for-each-ref", "--count=1", f"--contains={commit}")
         return bool(self._git.run(*command, "refs/heads/", "refs/tags/", "refs/remotes/"))
 
+    def list_branches_with(self, commit: str) -> list[str]:
+        """Return the names of the local branches that have a commit in their history."""
+        command = ("for-each-ref", "--format=%(refname:lstrip=2)", f"--contains={commit}")
+        return self._git.run(*command, "refs/heads/").splitlines()
+
     def merge_base(self, commit: str, other: str) -> str:
         """Return the newest commit that two histories share, "" if they share none."""
         return self._git.run("merge-base", commit, other, check=False)

@@ -1,0 +1,431 @@
+"""Trace where a statement went: the sessions that were shown it, and what they wrote afterwards.
+
+Receipts and the query log record what a session was shown; commits and the journal record what it
+wrote. Nothing more is stored. A file that an agent opens by itself leaves no trace.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from functools import cached_property, partial
+from pathlib import PurePosixPath
+from typing import NamedTuple
+
+from vaultmem.core.anchors import RESTS_ON
+from vaultmem.core.notes.changes import FileChange
+from vaultmem.core.notes.edit_properties import list_items
+from vaultmem.core.notes.frontmatter import read_timestamp
+from vaultmem.core.notes.link_syntax import LinkNames, find_links
+from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
+from vaultmem.core.packs.receipt import read_plain
+from vaultmem.core.search.terms import term_sequence
+from vaultmem.core.sessions.session import FOLDER, plain_id
+from vaultmem.core.similarity.compare import KnownText, Likeness, compare_texts, is_brief
+from vaultmem.core.similarity.statement import split_sentences
+from vaultmem.core.text.blob import blob_id
+from vaultmem.core.text.line_diff import match_lines, split_bytes
+from vaultmem.core.text.paths import is_note_name
+from vaultmem.errors import NoteNotFoundError, RefusedError
+from vaultmem.services.changes.ownership import find_line_authors, read_pending
+from vaultmem.services.history.commits import resolve_commit
+from vaultmem.services.packs.receipts import ShownSections, find_showings
+from vaultmem.services.views.follow_renames import walk_present
+from vaultmem.services.views.read_notes import read_note, resolve_address
+from vaultmem.storage.git.checkout import HeadTree
+from vaultmem.storage.git.log import Commit, walk_refs
+from vaultmem.vault import Vault
+
+#: How much of a statement a text must say to repeat it.
+_SAID = 0.6
+
+#: A sentence with less than one in so many of a statement's terms is not compared with it.
+_NEAR = 3
+
+#: Differences by which a text does not repeat a statement, even where it adds only these.
+_DENIES = frozenset({"negation", "limit", "modality", "quantifier", "update", "subject"})
+
+_MARK = re.compile(r"(?:[-*+>#]+|\d{1,9}[.)])\s+")
+
+
+class SpreadHow(StrEnum):
+    """What a note of another session does with what that session was shown."""
+
+    REPEATS = "repeats"
+    CITES = "cites"
+    #: The note that has it names the session as one more witness.
+    CONFIRMS = "confirms"
+    NEITHER = ""
+
+
+class Reader(NamedTuple):
+    """A session, an agent without one, or a person (both ""), that was shown a statement.
+
+    `at` is the first time, in seconds since the epoch; `kind` is "pack" or "recall", `receipt` the
+    pack's, and `paths` are the notes that were shown, of the vault `vault` ("" for the first one).
+    """
+
+    agent: str
+    session: str
+    at: float
+    kind: str
+    receipt: str
+    paths: tuple[str, ...]
+    vault: str = ""
+
+
+class Writing(NamedTuple):
+    """A note that a reader wrote after it was shown a statement.
+
+    `commit` has the note, if any does; `branches` are those that do. `source` is the note whose
+    statement it repeats or cites.
+    """
+
+    agent: str
+    session: str
+    vault: str
+    path: str
+    commit: Commit | None
+    branches: tuple[str, ...]
+    how: SpreadHow
+    source: str
+
+
+class Spread(NamedTuple):
+    """Where the statements of some notes went: who was shown them, and what these wrote.
+
+    `skipped` names the vaults that could not be read, and why.
+    """
+
+    target: str
+    sources: tuple[str, ...]
+    readers: tuple[Reader, ...]
+    writings: tuple[Writing, ...]
+    skipped: tuple[str, ...] = ()
+
+    @property
+    def reached(self) -> tuple[Writing, ...]:
+        """What repeats, cites or confirms a statement."""
+        return tuple(each for each in self.writings if each.how)
+
+
+class Written(NamedTuple):
+    """What one author wrote of a note at one time: the note then, and the lines that were added.
+
+    `before` is the note before, None for a new one. `at` is in seconds since the epoch; of what no
+    commit has, it is unknown and infinite. `added` are lines of the body.
+    """
+
+    vault: str
+    commit: Commit | None
+    path: str
+    agent: str
+    session: str
+    at: float
+    before: Note | None
+    note: Note
+    added: str
+
+
+class _Statement(NamedTuple):
+    """A sentence that is followed, with the title and path of its note, and its index terms."""
+
+    text: str
+    title: str
+    path: str
+    terms: frozenset[str]
+
+
+#: Chooses authors: agent, session, and when they wrote.
+IsAuthor = Callable[[str, str, float], bool]
+
+
+class VaultWrites:
+    """All that was written to a vault: the commits of all branches, and what none of them has."""
+
+    def __init__(self, vault: Vault, name: str = "") -> None:
+        self.vault, self.name = vault, name
+        has_git = vault.head() is not None
+        # What a merge has of others is in their commits.
+        walked = walk_refs(vault.history) if has_git else ()
+        self.commits = [each for each in walked if len(each[0].parents) < 2]
+        pending = read_pending(vault) if has_git else None
+        self._pending = pending.files if pending else {}
+        self._moved = pending.moved if pending else {}
+
+    @cached_property
+    def names(self) -> LinkNames:
+        """All paths that there ever were, to follow links."""
+        paths = {change.path for _, changes in self.commits for change in changes}
+        return LinkNames(paths | self._pending.keys())
+
+    @cached_property
+    def _present(self) -> dict[tuple[str, str], str]:
+        walked = walk_present(self.vault, self._moved)
+        return {(commit.commit, each.path): now for commit, each, now in walked}
+
+    def find_now(self, written: Written) -> str:
+        """Return the path that a note has now, if the branch that is checked out has it."""
+        commit = written.commit
+        return self._present.get((commit.commit, written.path), "") if commit else written.path
+
+    def list_written(self, is_author: IsAuthor, commit: str = "") -> Iterator[Written]:
+        """Yield what the wanted authors wrote, oldest first; only in one commit if it is named."""
+        for each, changes in reversed(self.commits):
+            writers = [(each.agent, each.session), *((w.agent, w.session) for w in each.wrote)]
+            if commit in {"", each.commit} and any(is_author(*who, each.at) for who in writers):
+                yield from self._read_commit(each, changes, is_author)
+        for path, file in () if commit else self._pending.items():
+            if file is not None and is_note_name(path):
+                yield from self._read_pending(path, file[1], is_author)
+
+    def _read_commit(
+        self, commit: Commit, changes: Iterable[FileChange], is_author: IsAuthor
+    ) -> Iterator[Written]:
+        objects, prefix = self.vault.history.objects, self.vault.history.prefix
+        for each in changes:
+            if each.blob and each.is_regular and is_note_name(each.path):
+                blobs = filter(None, (each.old_blob, each.blob))
+                *before, data = (objects.read(blob)[1] for blob in blobs)
+                find = partial(commit.find_writer, prefix + each.path)
+                writers = [find(number)[1:3] for number in range(1, len(split_bytes(data)) + 1)]
+                yield from self._split(commit, each.path, before, data, writers, is_author)
+
+    def _read_pending(self, path: str, data: bytes, is_author: IsAuthor) -> Iterator[Written]:
+        vault = self.vault
+        head = HeadTree(vault.state).entries([path]).get(path)
+        before = [vault.history.objects.read(head.blob)[1]] if head else []
+        authors = find_line_authors(vault, path, blob_id(data), data)
+        yield from self._split(None, path, before, data, [x[:2] for x in authors], is_author)
+
+    def _split(
+        self,
+        commit: Commit | None,
+        path: str,
+        before: Sequence[bytes],
+        data: bytes,
+        writers: Sequence[tuple[str, str]],
+        is_author: IsAuthor,
+    ) -> Iterator[Written]:
+        """Yield a change of a note once for each wanted author of its new lines."""
+        try:
+            note, *old = (parse_note(PurePosixPath(path), each) for each in (data, *before))
+        except UnreadableNoteError:
+            return
+        lines = split_bytes(data)
+        matches = match_lines(split_bytes(before[0]) if before else [], lines)
+        kept = {place + at for _, place, length in matches for at in range(length)}
+        body = note.text.count("\n", 0, note.matter.body)
+        added: dict[tuple[str, str], list[str]] = {}
+        for number, line in enumerate(lines):
+            if number not in kept:
+                own = added.setdefault(writers[number], [])
+                own += [line.removesuffix("\r")] if number >= body else []
+        at = commit.at if commit else float("inf")
+        for who, own in added.items():
+            if is_author(*who, at):
+                was = old[0] if old else None
+                yield Written(self.name, commit, path, *who, at, was, note, "\n".join(own))
+
+
+def find_spread(vaults: Sequence[Vault], target: str) -> Spread:
+    """Return where the statements of a note, a session or a commit of the first vault went.
+
+    Who repeats a statement spreads it too, so that who was shown the repetition counts as well.
+    All vaults must be in sync.
+
+    Raises:
+        NoteNotFoundError: there is no such note, session or commit.
+        RefusedError: it has no statement to look for.
+    """
+    names = dict(zip(["", *(each.name for each in vaults[1:])], vaults, strict=True))
+    writes = {name: VaultWrites(vault, name) for name, vault in names.items()}
+    found = _Search(writes)
+    label, own = found.choose_target(target)
+    if not found.statements:
+        raise RefusedError(f"{label}: no statement in it can be followed")
+    while found.fresh:
+        found.follow(own)
+    return found.describe(label)
+
+
+class _Search:
+    """The statements, and the readers and writings that are known so far.
+
+    A wording is a sentence that repeats a statement. A session that was shown one is a reader.
+    What it writes is compared with the statements alone, so that nothing else is followed.
+    """
+
+    def __init__(self, writes: Mapping[str, VaultWrites]) -> None:
+        self.statements: list[_Statement] = []
+        self.fresh: set[str] = set()
+        self._wordings: set[str] = set()
+        self._writes = writes
+        self._created: dict[tuple[str, str], tuple[str, str]] = {}
+        self._readers: dict[tuple[str, str], Reader] = {}
+        self._writings: dict[tuple[str, str, str, str], Writing] = {}
+
+    def choose_target(self, target: str) -> tuple[str, IsAuthor]:
+        """Add the statements of a session, note or commit; return its name, and whose they are.
+
+        Raises:
+            NoteNotFoundError: there is none.
+        """
+        first, session = self._writes[""], plain_id(target)
+
+        def is_own(_: str, who: str, __: float) -> bool:
+            return who == session
+
+        if own := [*first.list_written(is_own)]:
+            for each in own:
+                self._add_written(each)
+            return f"session {session}", is_own
+        with contextlib.suppress(NoteNotFoundError, RefusedError):
+            note = read_note(first.vault, resolve_address(first.vault, target)[0])
+            self._created["", str(note.path)] = ("", "")
+            self._add_text(note.visible_body, note.title, str(note.path))
+            return str(note.path), lambda *_: False
+        commit = resolve_commit(first.vault, target)
+        for each in first.list_written(lambda *_: True, commit):
+            self._add_written(each)
+        return f"commit {commit[:7]}", lambda *_: False
+
+    def _add_written(self, written: Written) -> None:
+        self._add_created(written)
+        self._add_text(written.added, written.note.title, written.path)
+
+    def _add_created(self, written: Written) -> None:
+        if not written.before:
+            author, writes = (written.agent, written.session), self._writes[written.vault]
+            self._created.setdefault((written.vault, written.path), author)
+            self._created.setdefault((written.vault, writes.find_now(written)), author)
+
+    def _add_text(self, text: str, title: str, path: str) -> None:
+        """Add the sentences of a text; a text of nothing but short ones is one statement."""
+        text = "\n".join(each for each in text.split("\n") if not each.startswith("#"))
+        sentences = [each for each in split_sentences(text) if not is_brief(each)]
+        if not sentences and not path.startswith(f"{FOLDER}/"):
+            sentences = [text] * bool(text.strip())
+        for each in sentences:
+            if self._add_wording(each):
+                self.statements.append(_Statement(each, title, path, _list_terms(each)))
+
+    def _add_wording(self, text: str) -> bool:
+        """Look for this sentence in what was shown, too; return whether it is another one."""
+        plain = read_plain(_MARK.sub("", text, count=1))
+        is_new = bool(plain) and plain not in self._wordings
+        if is_new:
+            self._wordings.add(plain)
+            self.fresh.add(plain)
+        return is_new
+
+    def follow(self, is_own: IsAuthor) -> None:
+        """Find who was shown the new statements, and what these wrote after they were shown any."""
+        texts, self.fresh = self.fresh, set()
+        for each in self._writes.values():
+            shown = find_showings(each.vault, lambda text: any(map(text.__contains__, texts)))
+            for showing in shown:
+                self._add_reader(each.name, showing, is_own)
+        for each in self._writes.values():
+            for written in each.list_written(self._is_reader):
+                self._judge(each, written)
+
+    def _add_reader(self, vault: str, shown: ShownSections, is_own: IsAuthor) -> None:
+        call, sections = shown.showing
+        key = (call.agent, call.session)
+        known = self._readers.get(key)
+        if not is_own(*key, call.at) and not (known and known.at <= call.at):
+            paths = tuple(dict.fromkeys(path for path, _, _ in sections))
+            self._readers[key] = Reader(*key, call.at, call.kind, shown.receipt, paths, vault)
+
+    def _is_reader(self, agent: str, session: str, at: float) -> bool:
+        reader = self._readers.get((agent, session))
+        return reader is not None and at >= int(reader.at)
+
+    def _judge(self, writes: VaultWrites, written: Written) -> None:
+        """Record what a reader wrote, unless the note is older than what it was shown."""
+        reader = self._readers[written.agent, written.session]
+        created = 0.0 if written.before else read_timestamp(written.note.created)
+        if created and created < int(reader.at):
+            return
+        key = (written.vault, written.path, written.agent, written.session)
+        known = self._writings.get(key)
+        if known is not None and known.how:
+            return
+        how, source = self._compare(writes, written)
+        self._writings[key] = Writing(
+            *(written.agent, written.session, written.vault, written.path, written.commit),
+            *((), how, source),
+        )
+
+    def _compare(self, writes: VaultWrites, written: Written) -> tuple[SpreadHow, str]:
+        """Return what a text does with the statements, and the note of the one that it repeats."""
+        note, is_denied, source = written.note, False, ""
+        for sentence in split_sentences(written.added):
+            known, terms = KnownText(sentence, note.title), _list_terms(sentence, note.title)
+            for each in self.statements:
+                if len(each.terms & terms) * _NEAR < len(each.terms):
+                    continue
+                likeness = compare_texts(each.text, known, context=each.title)
+                is_denied |= likeness.is_contradiction
+                if _is_repeated(likeness):
+                    source = source or each.path
+                    self._add_wording(sentence)
+        if source:
+            self._add_created(written)
+            return SpreadHow.REPEATS, source
+        if (written.vault, written.path) in self._created and _is_confirmed(written):
+            return SpreadHow.CONFIRMS, written.path
+        cited = "" if is_denied else self._find_cited(writes, written)
+        return (SpreadHow.CITES, cited) if cited else (SpreadHow.NEITHER, "")
+
+    def _find_cited(self, writes: VaultWrites, written: Written) -> str:
+        """Return the note with a statement, of another author, to which a new link leads."""
+        old = _list_targets(writes, written.before, written.path)
+        for target in _list_targets(writes, written.note, written.path) - old:
+            author = self._created.get((written.vault, target))
+            if author not in {None, (written.agent, written.session)}:
+                return target
+        return ""
+
+    def describe(self, label: str) -> Spread:
+        """Return what was found, the readers in the order in which they were shown something."""
+        readers = sorted(self._readers.values(), key=lambda each: each.at)
+        order = {(each.agent, each.session): number for number, each in enumerate(readers)}
+        refs = {name: each.vault.history.refs for name, each in self._writes.items()}
+        writings = [
+            each._replace(branches=tuple(refs[each.vault].list_branches_with(each.commit.commit)))
+            if each.how and each.commit
+            else each
+            for each in self._writings.values()
+        ]
+        writings.sort(key=lambda each: (order[each.agent, each.session], each.vault, each.path))
+        sources = tuple(dict.fromkeys(each.path for each in self.statements))
+        return Spread(label, sources, tuple(readers), tuple(writings))
+
+
+def _list_terms(*texts: str) -> frozenset[str]:
+    return frozenset(term_sequence("\n".join(texts)))
+
+
+def _is_repeated(likeness: Likeness) -> bool:
+    """Return whether a text repeats a statement, in whatever words, and denies nothing of it."""
+    return likeness.similarity >= _SAID and all(
+        each.kind == "wording" or not (each.ours or each.kind in _DENIES)
+        for each in likeness.differences
+    )
+
+
+def _is_confirmed(written: Written) -> bool:
+    """Return whether the change names one more witness."""
+    before = list_items(written.before, "confirmed_by") if written.before else ()
+    return not {*list_items(written.note, "confirmed_by")} <= {*before}
+
+
+def _list_targets(writes: VaultWrites, note: Note | None, path: str) -> set[str]:
+    """Return the notes on which a note rests, by its links."""
+    links = find_links(note.text, note.matter) if note else ()
+    found = (writes.names.find(each, path) for each in links if each.property in RESTS_ON)
+    return {each for each in found if each}

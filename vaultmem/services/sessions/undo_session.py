@@ -1,0 +1,366 @@
+"""Undo what a session wrote, as one commit: the words of people and of other sessions stay."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import StrEnum
+from functools import partial
+from pathlib import PurePosixPath
+from typing import NamedTuple
+
+from vaultmem.core.lifecycle import NoteState
+from vaultmem.core.merging.merge_note import merge_texts
+from vaultmem.core.merging.text import Reverted, revert_lines
+from vaultmem.core.notes.changes import FileChange
+from vaultmem.core.notes.edit_properties import remove_property, set_property
+from vaultmem.core.notes.encoding import decode_text
+from vaultmem.core.notes.frontmatter import read_frontmatter
+from vaultmem.core.notes.note import Note, parse_note
+from vaultmem.core.notes.sections import derive_title
+from vaultmem.core.project import PROPERTY as PROJECT
+from vaultmem.core.sessions.session import plain_id, session_path
+from vaultmem.core.text.display import pluralize
+from vaultmem.core.text.line_diff import match_lines, split_bytes
+from vaultmem.core.text.paths import PINNED_FILES, is_note_name
+from vaultmem.errors import NoteNotFoundError, RefusedError
+from vaultmem.services.changes.change import Change
+from vaultmem.services.changes.commit import CommitReport
+from vaultmem.services.changes.ownership import PendingFiles, find_pending
+from vaultmem.services.changes.parts import Event
+from vaultmem.services.changes.write import reject_freeing, replace_text, write
+from vaultmem.services.history.restore_note import blob_now, check_leaks
+from vaultmem.services.lifecycle.transition import acting_party, check_branch, set_state
+from vaultmem.services.sessions.spread import Writing, find_spread
+from vaultmem.services.views.follow_renames import walk_present
+from vaultmem.storage.git.checkout import HeadTree
+from vaultmem.storage.git.commit_draft import TreeEntry
+from vaultmem.storage.git.log import Commit
+from vaultmem.storage.git.vault_history import Wrote
+from vaultmem.storage.session_table import ActiveSessions
+from vaultmem.vault import Vault
+
+
+class UndoAction(StrEnum):
+    """What the undoing of a session does with a note."""
+
+    REMOVE = "remove"
+    REVERT = "revert"
+    RESTORE = "restore"
+    QUARANTINE = "quarantine"
+    KEEP = "keep"
+
+
+class UndoneNote(NamedTuple):
+    """A note and what is done with it; `why` is what of it stays, or why nothing is done.
+
+    `others` are who else changed the note since.
+    """
+
+    path: str
+    action: UndoAction
+    why: str = ""
+    others: tuple[str, ...] = ()
+
+
+class SessionUndo(NamedTuple):
+    """What the undoing of a session does, or did where it `is_applied`, in a commit."""
+
+    session: str
+    notes: tuple[UndoneNote, ...]
+    is_applied: bool
+    report: CommitReport
+
+
+class _Edit(NamedTuple):
+    """A change that the session made: the bytes before and after, None where there was no file."""
+
+    before: bytes | None
+    after: bytes | None
+
+    @property
+    def is_new(self) -> bool:
+        """Whether the session made the file."""
+        return not isinstance(self.before, bytes)
+
+    @property
+    def is_removal(self) -> bool:
+        """Whether the session removed the file."""
+        return not isinstance(self.after, bytes)
+
+
+def undo_session(
+    vault: Vault, name: str, *, with_spread: bool = False, apply: bool = False
+) -> SessionUndo:
+    """Take back what a session wrote, as one commit; without `apply`, return what would be done.
+
+    Lines that others wrote or changed since stay, and each removed note is in git. The session's
+    own note is a record: it is quarantined. `with_spread`, so is each note in the folder in which
+    another session repeats or cites what it was shown of it. The vault must be in sync.
+
+    Raises:
+        NoteNotFoundError: no commit and no note is by that session.
+        RefusedError: it goes on, its branch is not checked out, a note had what looks like a
+            credential, or is pinned or quarantined by the owner since.
+        ConflictError, PendingError: as for `write`.
+    """
+    check_branch(vault)
+    session = plain_id(name)
+    active = ActiveSessions(vault.state_folder).find(session)
+    if active is not None and active.is_there:
+        raise RefusedError(f"{session}: still open; `vaultmem session close {session}` ends it")
+    reached = find_spread([vault], session).reached if with_spread else ()
+    done: list[UndoneNote] = []
+
+    def plan(change: Change) -> None:
+        undo = _Undo(vault, change, session)
+        done[:] = [*undo.revert_all(), *undo.quarantine_reached(reached)]
+        body = tuple(f"{x.action} {x.path}" for x in done if x.action is not UndoAction.KEEP)
+        if change.steps:
+            change.commit(Event("undo", f"undo: session {session}", vault.author, body, "refine"))
+
+    report = CommitReport()
+    if apply:
+        report = write(vault, plan).report
+    else:
+        plan(Change(vault))
+    return SessionUndo(session, tuple(done), apply, report)
+
+
+class _Undo:
+    """The undoing of a session, in one planned change."""
+
+    def __init__(self, vault: Vault, change: Change, session: str) -> None:
+        self._vault, self._change, self._session = vault, change, session
+        self._edits = _Edits(vault, session)
+        self._here = vault.manifest.blobs().keys()
+
+    def revert_all(self) -> list[UndoneNote]:
+        """Take back what the session wrote; return what becomes of each note.
+
+        Raises:
+            NoteNotFoundError: it wrote nothing.
+        """
+        if not self._edits.by_path:
+            raise NoteNotFoundError(
+                f"{self._session}: this session wrote nothing here; see `vaultmem session list`"
+            )
+        return [
+            self._try(path, partial(self._revert, path)) for path in sorted(self._edits.by_path)
+        ]
+
+    def quarantine_reached(self, reached: Iterable[Writing]) -> list[UndoneNote]:
+        """Quarantine the notes in which others repeat or cite it; return what becomes of each."""
+        found: dict[str, UndoneNote] = {}
+        for each in reached:
+            path = each.path
+            if each.commit:
+                path = self._edits.paths.get((each.commit.commit, path), "")
+            step = self._change.steps.get(path)
+            if path not in self._here:
+                where = f"only on {', '.join(each.branches)}" if not path else "not there any more"
+                found[each.path] = UndoneNote(each.path, UndoAction.KEEP, where)
+            elif not each.agent:
+                found[path] = UndoneNote(path, UndoAction.KEEP, "a person wrote it; edit it")
+            elif path not in found and not (step and not step.data):
+                why = f"{each.how} {each.source}" if each.source != path else str(each.how)
+                found[path] = self._try(
+                    path, partial(self._quarantine, path, f"{each.session or each.agent} {why}")
+                )
+        return [each for each in found.values() if each.why != _DONE]
+
+    def _try(self, path: str, work: Callable[[], UndoneNote]) -> UndoneNote:
+        """Return what is done with a note; one with which nothing may be done is kept."""
+        try:
+            done = work()
+        except (NoteNotFoundError, RefusedError) as error:
+            done = UndoneNote(path, UndoAction.KEEP, str(error))
+        return done._replace(others=tuple(self._edits.others.get(path, ())))
+
+    def _revert(self, name: str) -> UndoneNote:
+        edits, path = self._edits.by_path[name], PurePosixPath(name)
+        if name == str(session_path(self._session)):
+            return self._quarantine(str(path), "it is the record of the session")
+        blob = blob_now(self._change, path)
+        if not blob:
+            return self._restore(path, edits)
+        if not is_note_name(name):
+            return UndoneNote(str(path), UndoAction.KEEP, "not a note; use git")
+        if edits[0].is_removal:
+            return UndoneNote(str(path), UndoAction.KEEP, "removed then, and written again since")
+        note = self._change.read(path)
+        reverted = _revert_text(note, edits)
+        is_new = any(each.is_new for each in edits)
+        if is_new and not reverted.text:
+            if _has_others_properties(note, edits[0].after or b""):
+                return self._quarantine(str(path), "others confirmed it")
+            reject_freeing(self._change, path, None)
+            self._change.remove(path, blob)
+            return UndoneNote(str(path), UndoAction.REMOVE)
+        if reverted.text == note.text:
+            return UndoneNote(str(path), UndoAction.KEEP, "nothing of it is there any more")
+        left = parse_note(path, reverted.text.encode("utf-8", "surrogateescape"))
+        if left.problem:
+            return self._quarantine(str(path), "its properties were changed since")
+        why = _describe(reverted)
+        if is_new and left.title == path.stem:  # The name is the session's, and might say it all.
+            title = derive_title(left.body)
+            left = left._replace(text=set_property(left.text, "title", title))
+            why = [*why, "the session named it; `vaultmem mv` renames it"]
+        reject_freeing(self._change, path, left.text.encode("utf-8", "surrogateescape"))
+        replace_text(self._change, note, lambda _: left.text)
+        return UndoneNote(str(path), UndoAction.REVERT, ", ".join(why))
+
+    def _restore(self, path: PurePosixPath, edits: Sequence[_Edit]) -> UndoneNote:
+        """Bring back a note that the session removed, without what it had written there before."""
+        last, *earlier = edits
+        data = last.before if last.is_removal else b""
+        if data and earlier:
+            text = _revert_text(parse_note(path, data), earlier).text
+            data = text.encode("utf-8", "surrogateescape")
+        if not data:
+            return UndoneNote(str(path), UndoAction.KEEP, "not there any more")
+        check_leaks(self._vault, str(path), data)
+        self._change.put(path, data)
+        return UndoneNote(str(path), UndoAction.RESTORE)
+
+    def _quarantine(self, path: str, why: str) -> UndoneNote:
+        note = self._change.read(PurePosixPath(path))
+        if note.state is NoteState.QUARANTINED:
+            return UndoneNote(path, UndoAction.KEEP, _DONE)
+        if path in PINNED_FILES:
+            return UndoneNote(path, UndoAction.KEEP, f"{why}; pinned by its name: edit it")
+        reason = f"session {self._session} was undone"
+        edit = set_state(NoteState.QUARANTINED, reason, acting_party(self._vault))
+        replace_text(self._change, note, edit)
+        return UndoneNote(path, UndoAction.QUARANTINE, why)
+
+
+#: Why a note is not quarantined that is so already.
+_DONE = "quarantined already"
+
+#: Who changed a note by hand, where no commit names the person.
+_PERSON = "a person"
+
+#: Properties that vaultmem sets by itself: no words of others.
+_BOOKKEEPING = frozenset({"state", "state_reason", "updated", "reviewed", "related", "contradicts"})
+_BOOKKEEPING |= {"superseded_by", "supersedes", "pinned"}
+
+
+class _Edits:
+    """What a session did to the notes, by their paths now: of each the last first.
+
+    `others` are who else changed a note since; `paths` are the paths now of what commits changed,
+    by commit and the path then.
+    """
+
+    def __init__(self, vault: Vault, session: str) -> None:
+        self.by_path: dict[str, list[_Edit]] = {}
+        self.others: dict[str, dict[str, None]] = {}
+        self.paths: dict[tuple[str, str], str] = {}
+        self._session, self._prefix = session, vault.history.prefix
+        self._read = vault.history.objects.read
+        self._later: dict[str, dict[str, None]] = {}
+        pending = find_pending(vault)
+        self._add_pending(pending, HeadTree(vault.state).entries(pending.files))
+        self._add_commits(vault, pending.moved)
+
+    def _add(self, path: str, edit: _Edit) -> None:
+        self.by_path.setdefault(path, []).append(edit)
+        self.others.setdefault(path, {}).update(self._later.pop(path, {}))
+
+    def _add_pending(self, pending: PendingFiles, head: Mapping[str, TreeEntry]) -> None:
+        for path, file in pending.files.items():
+            author, draft = pending.owners[path]
+            before = self._read(head[path].blob)[1] if path in head else None
+            if draft is not None and draft.author.session == self._session:
+                self._later[path] = {_PERSON: None}
+                self._add(path, _Edit(before, draft.data))
+            elif author is not None and author.session == self._session:
+                self._add(path, _Edit(before, file and file[1]))
+            else:
+                self._later[path] = {(author and author.agent) or _PERSON: None}
+
+    def _add_commits(self, vault: Vault, moved: Mapping[str, str]) -> None:
+        def is_split(commit: Commit) -> bool:
+            return any(each.session == self._session for each in commit.wrote or (commit,))
+
+        for commit, each, now in walk_present(vault, moved, is_split):
+            self.paths[commit.commit, each.path] = now
+            if any(self._is_by(one, each.path) for one in commit.wrote or (commit,)):
+                self._add(now, self._read_edit(commit, each))
+            else:
+                self._later.setdefault(now, {})[commit.shown] = None
+
+    def _is_by(self, written: Commit | Wrote, path: str) -> bool:
+        """Return whether the session wrote a commit, or a file of one by another author."""
+        is_file = isinstance(written, Commit) or written.path == self._prefix + path
+        return written.session == self._session and is_file
+
+    def _read_edit(self, commit: Commit, change: FileChange) -> _Edit:
+        blobs = (change.old_blob, change.blob)
+        old, new = (self._read(blob)[1] if blob else None for blob in blobs)
+        for wrote in commit.wrote:
+            if new and wrote.lines and self._is_by(wrote, change.path):
+                old = _leave_out(old or b"", new, wrote)
+        return _Edit(old, new)
+
+
+def _leave_out(old: bytes, new: bytes, wrote: Wrote) -> bytes:
+    """Return what a commit made of a file, without the new lines that an agent had written."""
+    matches = match_lines(split_bytes(old), split_bytes(new))
+    kept = {place + at + 1 for _, place, length in matches for at in range(length)}
+    lines = enumerate(new.split(b"\n"), 1)
+    return b"\n".join(line for n, line in lines if n in kept or not wrote.has_line(n))
+
+
+def _revert_text(note: Note, edits: Sequence[_Edit]) -> Reverted:
+    """Return a note's text without these edits, the last one first; "" if nothing is left."""
+    text, changed, lost = note.text, 0, list[str]()
+    for edit in edits:
+        if edit.is_removal:
+            continue
+        before, after = (decode_text(each or b"").text for each in edit)
+        (head, body), (old_head, old_body), (new_head, new_body) = map(
+            _split, (text, before, after)
+        )
+        done = revert_lines(old_body, new_body, body)
+        changed += done.changed
+        lost += done.lost
+        if not edit.is_new:
+            head = merge_texts(str(note.path), new_head, head, old_head).text
+        elif not done.text.strip():
+            return Reverted("", changed, tuple(lost))
+        else:
+            head = _drop_properties(head, parse_note(note.path, edit.after or b""))
+        text = head + done.text
+    return Reverted(text, changed, tuple(lost))
+
+
+def _split(text: str) -> tuple[str, str]:
+    body = read_frontmatter(text).body
+    return text[:body], text[body:]
+
+
+def _drop_properties(head: str, written: Note) -> str:
+    """Return a note's frontmatter without what is as one author wrote it, but for the project."""
+    for prop in written.matter.properties:
+        now = read_frontmatter(head).get(prop.name)
+        if now is not None and now.value == prop.value and prop.name != PROJECT:
+            head = remove_property(head, prop.name)
+    return head if read_frontmatter(head).properties else ""
+
+
+def _has_others_properties(note: Note, after: bytes) -> bool:
+    """Return whether others added to a note's properties what vaultmem does not set by itself."""
+    written = parse_note(note.path, after).matter
+    return any(
+        prop.name not in _BOOKKEEPING
+        and not ((own := written.get(prop.name)) and own.value == prop.value)
+        for prop in note.matter.properties
+    )
+
+
+def _describe(reverted: Reverted) -> list[str]:
+    found = [f"{pluralize(reverted.changed, 'line')} changed since"] if reverted.changed else []
+    lost = len(reverted.lost)
+    return [*found, f"{pluralize(lost, 'line')} not brought back"] if lost else found
