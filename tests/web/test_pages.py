@@ -127,7 +127,7 @@ def test_links_of_an_earlier_time_stay_in_it(served: Served) -> None:
     first = git(served.root, "rev-parse", "HEAD")
     page = served.enter().get(f"/note/notes/payments/refund-rules.md?at={first}").text
     assert f"times-utc-sailings-local.md?at={first}" in page
-    assert "As it was on " in page
+    assert "As of <strong>" in page
     assert f'<a href="/commit/{first}">' in page
 
 

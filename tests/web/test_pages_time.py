@@ -166,7 +166,7 @@ def test_pages_are_shown_as_they_were(told: Served) -> None:
     page = browser.get(f"/note/{NOTE}?at={head}~1").text
     assert "four days" in page
     assert f'data-load="/moments?of=notes%2Fpay.md&amp;at={head}~1"' in page
-    assert "As it was on " in page
+    assert "As of <strong>" in page
     assert f'href="/note/{NOTE}"' in page
     assert HOSTILE not in page
     home = browser.get(f"/?at={head}").text

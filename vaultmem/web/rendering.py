@@ -262,6 +262,7 @@ def _environment(links: Links) -> Environment:
         "day": format_day,
         "diff": split_diff,
         "iso": lambda then: datetime.fromtimestamp(_read_time(then)).astimezone().isoformat(),
+        "long_day": format_long_day,
         "lines": lambda text: "\n".join(map(clean_text, text.split("\n"))),
         "minute": format_minute,
         "number": lambda value: f"{value:,}",
@@ -292,6 +293,11 @@ def format_age(then: str | float) -> str:
 def format_day(then: str | float) -> str:
     """Return the day of a time: 2026-10-01."""
     return datetime.fromtimestamp(_read_time(then)).strftime("%Y-%m-%d")
+
+
+def format_long_day(then: str | float) -> str:
+    """Return the day of a time in words: 1 October 2026."""
+    return datetime.fromtimestamp(_read_time(then)).strftime("%d %B %Y").removeprefix("0")
 
 
 def format_minute(then: str | float) -> str:

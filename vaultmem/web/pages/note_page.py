@@ -1,21 +1,28 @@
-"""Pages of notes: one note with its sidebar, and the list of notes."""
+"""Pages of notes: one note with its standing and its sidebar, and the list of notes."""
 
 from __future__ import annotations
 
 import mimetypes
+import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import groupby
 from typing import NamedTuple
+from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from vaultmem.core.lifecycle import NoteState
+from vaultmem.core.lifecycle import CLOSED_STATES, NoteState
+from vaultmem.core.notes.encoding import CANVAS
 from vaultmem.core.notes.note import Note
-from vaultmem.core.notes.record import NoteRecord, has_tag
+from vaultmem.core.notes.record import QUARANTINED, NoteRecord, has_tag
+from vaultmem.core.notes.sections import GONE
+from vaultmem.core.text.display import format_names
 from vaultmem.core.text.paths import parse_note_path
+from vaultmem.core.validity import EARLY
 from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError
 from vaultmem.services.history.blame import BlamedLine, Trace
 from vaultmem.services.packs.receipts import ShownSections
@@ -27,28 +34,71 @@ from vaultmem.web.rendering import FILES, PICTURES, build_link_context, render_p
 #: Versions in the list beside a note, and packs and recalls that showed it.
 LAST_COMMITS = 8
 
-#: Notes that link to one, of those that are listed.
-MENTIONS = 200
+#: Notes that link to one, of those that are listed, and characters of their lines that are shown.
+MENTIONS, _LINE = 200, 160
 
 #: Bytes of a picture at most.
 MOST_BYTES = 16 * 1024 * 1024
 
+#: Days after which a line has the next colour: the newest lines have the strongest.
+_AGES = (1, 7, 30, 365)
+
+
+class StandingRemark(NamedTuple):
+    """Why a note does not count in full: since when, by whose change, and which note instead.
+
+    `other` is the note that replaces or contradicts it. `told_by` names the property that states
+    it, "" for none, and `commit` is that which wrote the property. `page` is another page about
+    it. `time` is in seconds since the epoch.
+    """
+
+    words: str
+    other: NoteRecord | None = None
+    detail: str = ""
+    who: str = ""
+    is_agent: bool = False
+    time: float | None = None
+    told_by: str = ""
+    commit: str = ""
+    page: str = ""
+
 
 class NotePage(NamedTuple):
-    """A note, and its text as HTML; a quarantined one has none, and is shown as its characters."""
+    """A note, why it does not count in full, and its text as HTML.
+
+    A quarantined note has no HTML, and is shown as its characters. `file` is its place on this
+    machine, "" where it has none, and `obsidian` opens that in Obsidian.
+    """
 
     note: Note
     record: NoteRecord | None
     is_trusted: bool
     rendered: Rendered | None
+    standing: list[StandingRemark]
+    file: str
+    obsidian: str
+    projects: tuple[str, ...]
 
 
 class LineAuthor(NamedTuple):
-    """Lines (first and last, 1-based) that one author wrote in one commit."""
+    """Lines (first and last, 1-based) that one author wrote in one commit.
+
+    `age` is from 0, for the newest, to 4. `before` is the commit before it, "" where that does not
+    have the note.
+    """
 
     first: int
     last: int
     line: BlamedLine
+    age: int
+    before: str
+
+
+class Mention(NamedTuple):
+    """A note that links to another, and the line of its first link."""
+
+    record: NoteRecord
+    line: str
 
 
 class NoteSidebar(NamedTuple):
@@ -59,12 +109,16 @@ class NoteSidebar(NamedTuple):
 
     written: list[LineAuthor]
     trace: Trace | None
-    mentions: list[NoteRecord]
+    mentions: list[Mention]
     shown: list[ShownSections]
     problem: str = ""
 
 
-def collect_note(path: str, at: str, vault: Vault) -> NotePage:
+#: Returns the lines of a note with who wrote them, and its last versions, as it is or was `at`.
+TellHistory = Callable[[str, str, Vault], tuple[Sequence[BlamedLine], Trace]]
+
+
+def collect_note(path: str, at: str, tell: TellHistory, vault: Vault) -> NotePage:
     """Return a note by its path, or its name; its links lead to notes as they were at `at`."""
     from vaultmem.services.search.trusted import trusted_documents
     from vaultmem.services.views.read_notes import read_note, resolve_address
@@ -77,11 +131,133 @@ def collect_note(path: str, at: str, vault: Vault) -> NotePage:
     rendered = (
         render_note(note.text, str(found), build_link_context(at, vault)) if is_shown else None
     )
-    return NotePage(note, record, is_trusted, rendered)
+    standing = list(_describe_standing(note, record, vault))
+    if any(each.told_by for each in standing):
+        standing = _date_standing(standing, note, partial(tell, str(found), at, vault))
+    is_file = vault.view.is_work_tree and FILES.get() is None
+    file = os.fspath(vault.root / found) if is_file else ""
+    obsidian = f"obsidian://open?path={quote(os.fsencode(file), safe='')}" if file else ""
+    projects = _list_projects(vault) if is_file else ()
+    return NotePage(note, record, is_trusted, rendered, standing, file, obsidian, projects)
 
 
-#: Returns the lines of a note with who wrote them, and its last versions, as it is or was `at`.
-TellHistory = Callable[[str, str, Vault], tuple[Sequence[BlamedLine], Trace]]
+def _list_projects(vault: Vault) -> tuple[str, ...]:
+    from vaultmem.services.projects.project_table import read_projects
+
+    with suppress(VaultError):
+        return tuple(read_projects(vault).names)
+    return ()
+
+
+# Why a note does not count in full.
+
+
+def _describe_standing(
+    note: Note, record: NoteRecord | None, vault: Vault
+) -> Iterator[StandingRemark]:
+    """Yield why a note does not count in full, what weighs most first."""
+    from vaultmem.core.secrets.suspicious import PROPERTY, find_suspicious
+    from vaultmem.services.search.valid_spans import describe_validity, span_of
+
+    if note.problem:
+        yield StandingRemark("Invalid", detail=note.problem)
+    reason = note.matter.get("state_reason")
+    why = str(reason.value) if reason else ""
+    if note.state is NoteState.QUARANTINED:
+        yield StandingRemark(f"{QUARANTINED.capitalize()}.", None, why, told_by="state")
+    if note.matter.get(PROPERTY):
+        places = [f"line {each.line}: {each.rule}" for each in find_suspicious(note.text)]
+        told = format_names(places, 3) if places else "not in the present text"
+        yield StandingRemark("Suspicious text", None, told, told_by=PROPERTY)
+    replaced = False
+    if record is not None:
+        for each in _describe_relations(record, vault):
+            is_whole = each.words == "Replaced by"
+            yield each._replace(detail=why if is_whole else "")
+            replaced = replaced or is_whole
+    if note.state in _TOLD and not replaced:
+        yield StandingRemark(note.state.capitalize(), None, why, told_by="state")
+    if note.conflict:
+        yield StandingRemark("In conflict", detail=note.conflict, page="/conflicts")
+    if record is None:
+        return
+    sources = vault.view.sources
+    day = span_of(sources[0].at if sources else vault.now())
+    if not replaced and (label := describe_validity(vault, record, day)):
+        limit = "valid_from" if label.startswith(EARLY) else "valid_until"
+        yield StandingRemark(label[0].upper() + label[1:], told_by=limit)
+    if vault.view.is_work_tree:
+        yield from _describe_anchors(record, vault)
+
+
+#: States of which the standing says by whom and why; quarantine has its own words.
+_TOLD = frozenset({NoteState.STALE, NoteState.ARCHIVED, NoteState.DEPRECATED})
+
+#: Why two notes do not agree, in the order of how much it says, and what the older one's page says.
+_RELATIONS = {"supersedes": "Replaced by", "supersedes_part": "Replaced in part by"}
+
+
+def _describe_relations(record: NoteRecord, vault: Vault) -> Iterator[StandingRemark]:
+    """Yield the notes that replace a note, or contradict it and count."""
+    from vaultmem.services.search.annotations import find_contradictions
+
+    words: dict[str, str] = {}
+    order = [*_RELATIONS]
+    relations = find_contradictions(vault, [record])
+    for each in sorted(relations, key=lambda each: each.why not in order):
+        first, second = each.first[1], each.second[1]
+        if each.why not in _RELATIONS:
+            words.setdefault(second if first == record.path else first, "Contradicted by")
+        elif second == record.path:
+            words.setdefault(first, _RELATIONS[each.why])
+        else:
+            words.setdefault(second, "")
+    others = {each.path: each for each in _name_notes(vault, [p for p in words if words[p]])}
+    is_replaced = "Replaced by" in words.values()
+    for path, said in words.items():
+        other = others.get(path)
+        is_opposed = said == "Contradicted by"
+        if other is None or is_opposed and (is_replaced or other.state in CLOSED_STATES):
+            continue
+        who = other.agent or "a person"
+        told = "superseded_by" if said == "Replaced by" else ""
+        yield StandingRemark(said, other, "", who, bool(other.agent), other.written, told)
+
+
+def _describe_anchors(record: NoteRecord, vault: Vault) -> Iterator[StandingRemark]:
+    """Yield which cited code changed, and the first commit that changed it."""
+    from vaultmem.services.anchors.check import check_documents, cited_by, find_change
+    from vaultmem.storage.link_table import LinkStore
+
+    cited = LinkStore(vault.state).cites([record.document])
+    checks = check_documents(vault, {record.document: record}, cited) if cited else {}
+    for each in checks.get(record.document, ()):
+        if each.is_different:
+            made = find_change(vault, cited_by(record, each.anchor))
+            told = f"{each}, {made.subject} ({made.commit[:10]})" if made else f"{each}"
+            who, at = (made.author, made.at) if made else ("", None)
+            yield StandingRemark("Cited code changed", None, told, who, False, at)
+
+
+def _date_standing(
+    standing: Sequence[StandingRemark],
+    note: Note,
+    tell: Callable[[], tuple[Sequence[BlamedLine], Trace]],
+) -> list[StandingRemark]:
+    """Return remarks with who wrote the property that each is from, when and in which commit."""
+    lines: dict[int, BlamedLine] = {}
+    with suppress(VaultError):
+        lines = {each.number: each for each in tell()[0]} if not note.problem else {}
+    before = note.text.count("\n", 0, note.matter.start) + 1
+    dated = []
+    for each in standing:
+        prop = note.matter.get(each.told_by) if each.told_by else None
+        line = lines.get(before + prop.first) if prop else None
+        if line and (made := line.commit):
+            each = each._replace(who=line.who, is_agent=bool(line.agent), time=made.at)
+            each = each._replace(commit=made.commit)
+        dated.append(each)
+    return dated
 
 
 def describe_history(path: str, at: str, vault: Vault) -> tuple[Sequence[BlamedLine], Trace]:
@@ -96,32 +272,79 @@ def describe_history(path: str, at: str, vault: Vault) -> tuple[Sequence[BlamedL
 def collect_rail(path: str, at: str, tell: TellHistory, vault: Vault) -> NoteSidebar:
     """Return who wrote a note's lines and when, what links to it, and what showed it to whom."""
     from vaultmem.services.packs.receipts import list_recent
-    from vaultmem.services.search.link_walk import map_links
-    from vaultmem.services.views.read_notes import resolve_address
+    from vaultmem.services.views.read_notes import read_note, resolve_address
 
-    path = str(resolve_address(vault, path)[0])
-    mentions = _name_notes(vault, map_links(vault).sources.get(path, ()))
+    found = resolve_address(vault, path)[0]
+    path = str(found)
+    mentions = _list_mentions(vault, path)
     shown = list_recent(vault, LAST_COMMITS, path=path)
     try:
         lines, trace = tell(path, at, vault)
+        written = _join_lines(_drop_unseen(read_note(vault, found), lines), path, vault)
     except VaultError as error:
         return NoteSidebar([], None, mentions, shown, str(error))
-    return NoteSidebar(join_lines(lines), trace, mentions, shown)
+    return NoteSidebar(written, trace, mentions, shown)
 
 
-def join_lines(blamed: Iterable[BlamedLine]) -> list[LineAuthor]:
-    """Return neighbouring lines of one origin as one, empty ones left out at both ends."""
-    runs = []
-    for _, group in groupby(blamed, lambda line: (line.commit and line.commit.commit, line.who)):
-        lines = [line for line in group if line.text.strip()]
-        if lines:
-            runs.append(LineAuthor(lines[0].number, lines[-1].number, lines[0]))
-    return runs
+def _drop_unseen(note: Note, lines: Sequence[BlamedLine]) -> Iterator[BlamedLine]:
+    """Yield the lines of a note that its page shows: no properties, comments or empty lines."""
+    first = note.text.count("\n", 0, note.matter.body)
+    seen = note.visible.split("\n")
+    is_text = note.encoding != CANVAS  # Its text is not that of its lines.
+    for each in lines:
+        is_known = is_text and each.number <= len(seen)
+        text = seen[each.number - 1].replace(GONE, "") if is_known else each.text
+        if text.strip() and (each.number > first or not is_text):
+            yield each
+
+
+def _join_lines(lines: Iterable[BlamedLine], path: str, vault: Vault) -> list[LineAuthor]:
+    """Return neighbouring lines of one origin as one."""
+    groups = groupby(lines, lambda line: (line.commit and line.commit.commit, line.who))
+    runs = [[*group] for _, group in groups]
+    parents = {
+        each[0].commit.parents[0] for each in runs if each[0].commit and each[0].commit.parents
+    }
+    has_note = _find_with(vault, path, parents)
+    joined = []
+    for run in runs:
+        commit = run[0].commit
+        days = (vault.now() - commit.at) / 86_400 if commit else 0
+        age = sum(days >= limit for limit in _AGES)
+        before = next(iter(commit.parents), "") if commit else ""
+        before = before if before in has_note else ""
+        joined.append(LineAuthor(run[0].number, run[-1].number, run[0], age, before))
+    return joined
+
+
+def _find_with(vault: Vault, path: str, commits: Iterable[str]) -> set[str]:
+    """Return those of the commits that have a note; none for pages as files, which have none."""
+    listed = [*commits]
+    if FILES.get() is not None or "\n" in path or not listed:
+        return set()
+    history = vault.history
+    found = history.objects.find_all(f"{each}:{history.prefix}{path}" for each in listed)
+    return {commit for commit, each in zip(listed, found, strict=True) if each is not None}
+
+
+def _list_mentions(vault: Vault, path: str) -> list[Mention]:
+    """Return the first of the notes that link to one, each with the line of its first link."""
+    from vaultmem.services.search.link_walk import map_links
+    from vaultmem.services.views.texts import read_text
+
+    sources = map_links(vault).sources.get(path, {})
+    mentions = []
+    for record in _name_notes(vault, [*sources]):
+        text = read_text(vault, record.path, record.blob) or ""
+        lines = text.split("\n")
+        line = lines[sources[record.path] - 1] if sources[record.path] <= len(lines) else ""
+        mentions.append(Mention(record, line.strip()[:_LINE]))
+    return mentions
 
 
 def _name_notes(vault: Vault, paths: Sequence[str]) -> list[NoteRecord]:
     marks = ", ".join("?" * len(paths[:MENTIONS]))
-    return vault.view.records(f"d.path IN ({marks})", paths[:MENTIONS])
+    return vault.view.records(f"d.path IN ({marks})", paths[:MENTIONS]) if paths else []
 
 
 @answers
@@ -129,7 +352,8 @@ async def show_note(request: Request) -> Response:
     """Show a note, with what stands beside it if that is asked for."""
     path = read_path(request, "/note/")
     at = request.query_params.get("at", "")
-    frame, page = await read(request, partial(collect_note, path, at))
+    tell = _find_history(request)
+    frame, page = await read(request, partial(collect_note, path, at, tell))
     is_whole = "rail" in request.query_params
     rail = (await _read_rail(request, path, at))[1] if is_whole else None
     return render_page(request, "note.html", vault=frame, page=page, rail=rail)
@@ -143,9 +367,13 @@ async def show_rail(request: Request) -> Response:
     return render_page(request, "rail.html", vault=frame, path=path, rail=rail)
 
 
-async def _read_rail(request: Request, path: str, at: str) -> tuple[PageFrame, NoteSidebar]:
+def _find_history(request: Request) -> TellHistory:
     tell: TellHistory = getattr(request.app.state, "describe_history", describe_history)
-    return await read(request, partial(collect_rail, path, at, tell))
+    return tell
+
+
+async def _read_rail(request: Request, path: str, at: str) -> tuple[PageFrame, NoteSidebar]:
+    return await read(request, partial(collect_rail, path, at, _find_history(request)))
 
 
 @answers
