@@ -20,8 +20,8 @@ ANY = {"If-Match": "*"}
 NOTES = {
     "notes/ferry.md": "# Ferry\n\nThe ferry leaves at seven.\n",
     "notes/ferry-new.md": "---\nagent: codex\n---\n# Ferry in summer\n\nIt leaves at eight.\n",
-    "notes/pier.md": "---\ncontradicts: ['[[quay]]']\nagent: codex\n---\n# Pier\n\nIt is closed.\n",
-    "notes/quay.md": "# Quay\n\nThe pier is open.\n\n<!-- not\nshown -->\n\nSee [[ferry]] at noon.\n",
+    "notes/pier.md": "---\ncontradicts: ['[[quay]]']\nagent: codex\n---\n# Pier\n\nClosed.\n",
+    "notes/quay.md": "# Quay\n\nThe pier is open.\n\n<!-- a\nb -->\n\nSee [[ferry]] at noon.\n",
     "notes/toll.md": "---\nvalid_until: 2026-01-05\n---\n# Toll\n\nThe toll is 4 euros.\n",
     "notes/odd.md": "---\ntitle: [cut off\n---\n# Odd\n",
 }

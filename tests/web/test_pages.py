@@ -53,7 +53,7 @@ class Tags(HTMLParser):
         self.faults += [name for name in given if name.startswith("on") or name == "style"]
         for name in ("href", "src", "action", "data-load"):
             place = given.get(name)
-            if place is not None and not place.startswith(("/", "#")):
+            if place is not None and not place.startswith(("/", "#", "obsidian://open?path=%2F")):
                 self.faults.append(place)
 
 
@@ -71,7 +71,7 @@ def hostile(make_vault: Make, tmp_path: Path) -> Iterator[Served]:
             "sessions/s-1.md": f"{session}# {HOSTILE}\n",
         }
     )
-    made = Served(root, tmp_path)
+    made = Served(root, tmp_path, may_write=True)
     yield made
     made.workers.close()
 
@@ -94,7 +94,7 @@ def test_no_name_or_text_becomes_markup(hostile: Served) -> None:
         "/sessions",
         "/session/s-1",
     ]
-    places += [f"/{page}/{named}" for page in ("note", "rail", "graph")]
+    places += [f"/{page}/{named}" for page in ("note", "rail", "graph", "edit")]
     places += ["/note/notes/plain.md", "/note/notes/out.md", "/review", "/health", "/session/s-1"]
     places += [f"/search?q={HOSTILE}", f"/notes?name={HOSTILE}&state={HOSTILE}", f"/note/{HOSTILE}"]
     for place in places:

@@ -54,8 +54,10 @@ PAGES = {
     "GET /bisect": ("bisect_page", "show_bisect"),
     "GET /commit/{name:path}": ("time", "show_commit"),
     "GET /history/{path:path}": ("time", "show_history"),
-    "POST /restore": ("time", "restore"),
     "GET /note/{path:path}": ("note_page", "show_note"),
+    "POST /note/{path:path}": ("edit_page", "act_on_note"),
+    "GET /edit/{path:path}": ("edit_page", "show_edit"),
+    "POST /edit/{path:path}": ("edit_page", "save_edit"),
     "GET /rail/{path:path}": ("note_page", "show_rail"),
     "GET /file/{path:path}": ("note_page", "show_file"),
 }

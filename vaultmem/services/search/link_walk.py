@@ -112,7 +112,7 @@ class LinkGraph:
 
 
 class LinkMap(NamedTuple):
-    """Which notes link to each file, with the line of the first link, and to which files each."""
+    """Which notes link to each file, and where in its text; and to which files each links."""
 
     sources: Mapping[str, Mapping[str, int]]
     targets: Mapping[str, Sequence[str]]
@@ -133,7 +133,7 @@ def _map_links(vault: Vault) -> LinkMap:
     targets: dict[str, dict[str, None]] = {}
     for found in LinkGraph(vault).links():
         if found.target is not None and found.target != found.source:
-            sources.setdefault(found.target, {}).setdefault(found.source, found.link.line)
+            sources.setdefault(found.target, {}).setdefault(found.source, found.link.start)
             targets.setdefault(found.source, {})[found.target] = None
     return LinkMap(
         {path: dict(sorted(each.items())) for path, each in sources.items()},

@@ -217,7 +217,7 @@ def _describe_relations(record: NoteRecord, vault: Vault) -> Iterator[StandingRe
     for path, said in words.items():
         other = others.get(path)
         is_opposed = said == "Contradicted by"
-        if other is None or is_opposed and (is_replaced or other.state in CLOSED_STATES):
+        if other is None or (is_opposed and (is_replaced or other.state in CLOSED_STATES)):
             continue
         who = other.agent or "a person"
         told = "superseded_by" if said == "Replaced by" else ""
@@ -336,10 +336,17 @@ def _list_mentions(vault: Vault, path: str) -> list[Mention]:
     mentions = []
     for record in _name_notes(vault, [*sources]):
         text = read_text(vault, record.path, record.blob) or ""
-        lines = text.split("\n")
-        line = lines[sources[record.path] - 1] if sources[record.path] <= len(lines) else ""
-        mentions.append(Mention(record, line.strip()[:_LINE]))
+        mentions.append(Mention(record, _slice_line(text, sources[record.path])))
     return mentions
+
+
+def _slice_line(text: str, at: int) -> str:
+    """Return the line around a place of a text, or as much of it as a list shows."""
+    first, last = text.rfind("\n", 0, at) + 1, text.find("\n", at)
+    line = text[first : last if last >= 0 else None]
+    start = max(at - first - _LINE // 2, 0)
+    before, after = "..." if start else "", "..." if len(line) > start + _LINE else ""
+    return f"{before}{line[start : start + _LINE].strip()}{after}"
 
 
 def _name_notes(vault: Vault, paths: Sequence[str]) -> list[NoteRecord]:

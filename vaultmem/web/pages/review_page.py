@@ -27,7 +27,7 @@ from vaultmem.services.history.restore_note import undo_commit
 from vaultmem.vault import Vault
 from vaultmem.web.background_jobs import Jobs, TellProgress
 from vaultmem.web.page_requests import answers, go_back, read, read_form, write
-from vaultmem.web.rendering import make_link, render_page
+from vaultmem.web.rendering import link_note, make_link, render_page
 
 #: Items on a page.
 _LIMIT = 20
@@ -156,6 +156,8 @@ async def undo(request: Request) -> Response:
     """Take back what a commit did."""
     form = await read_form(request)
     done = await write(request, partial(undo_commit, name=form.get("commit", "")))
-    return go_back(
-        request, make_link("/review"), f"Taken back: {done.commit.subject}", done.report.commit
-    )
+    here = form.get("here", "")
+    place = here if here.startswith("/note/") else make_link("/review")
+    if here == make_link("/") and len(done.paths) == 1:  # A note that was forgotten.
+        place = link_note(done.paths[0])
+    return go_back(request, place, f"Taken back: {done.commit.subject}", done.report.commit)

@@ -14,6 +14,9 @@ let before = "";
 let chord = 0;
 
 function pressKey(event) {
+  if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
+    return event.target.form?.querySelector("[data-save]")?.click();
+  }
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.key === "Escape" && isTyping(event.target)) return event.target.blur();
   if (isTyping(event.target) || document.querySelector("dialog[open]")) return;
@@ -245,6 +248,9 @@ document.addEventListener("click", (event) => {
   const button = event.target.closest("[data-copy]");
   if (button) copyText(button);
 });
+document.addEventListener("toggle", (event) => {
+  if (event.target.open) event.target.querySelector(".acts :is(input, select):not([type=hidden])")?.focus();
+}, true);
 addEventListener("resize", placeRail);
 loadParts();
 hearChanges();
