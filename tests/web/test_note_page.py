@@ -36,41 +36,41 @@ def told(make_vault: Make, tmp_path: Path) -> Iterator[Served]:
 
 
 @pytest.fixture
-def standing(told: Served) -> Callable[[str], str]:
+def status(told: Served) -> Callable[[str], str]:
     """Return a function that returns the banner of a note, without markup."""
     browser = told.enter()
 
     def read(name: str) -> str:
         page = browser.get(f"/note/notes/{name}.md").text
-        assert page.index('class="standing') < page.index('<h1 id="title">')
-        banner = page.partition('class="standing')[2].partition("</section>")[0]
+        assert page.index('class="status') < page.index('<h1 id="title">')
+        banner = page.partition('class="status')[2].partition("</section>")[0]
         return " ".join(re.sub("<[^>]*>", " ", banner).split())
 
     return read
 
 
 def test_a_replaced_note_names_the_note_that_holds_by_whom_and_when(
-    told: Served, standing: Callable[[str], str]
+    told: Served, status: Callable[[str], str]
 ) -> None:
     program = told.connect("claude")
     asked = {"by": "ferry-new", "reason": "the summer timetable"}
     assert program.post("/api/v1/supersede/ferry", json=asked, headers=ANY).status_code == 200
-    banner = standing("ferry")
+    banner = status("ferry")
     assert "Replaced by Ferry in summer the summer timetable claude just now" in banner
     assert git(told.root, "rev-parse", "--short=7", "HEAD") in banner
-    assert 'class="standing' not in told.enter().get("/note/notes/ferry-new.md").text
+    assert 'class="status' not in told.enter().get("/note/notes/ferry-new.md").text
 
 
-def test_both_sides_of_a_contradiction_name_the_other(standing: Callable[[str], str]) -> None:
-    assert "Contradicted by Pier codex" in standing("quay")
-    assert "Contradicted by Quay a person" in standing("pier")
+def test_both_sides_of_a_contradiction_name_the_other(status: Callable[[str], str]) -> None:
+    assert "Contradicted by Pier codex" in status("quay")
+    assert "Contradicted by Quay a person" in status("pier")
 
 
 def test_the_end_of_a_note_and_its_states_come_with_who_when_and_why(
-    told: Served, standing: Callable[[str], str]
+    told: Served, status: Callable[[str], str]
 ) -> None:
     program = told.connect("codex")
-    assert "Expired since 2026-01-05" in standing("toll")
+    assert "Expired since 2026-01-05" in status("toll")
     state = {"state": "quarantined", "reason": "from a web page"}
     assert program.post("/api/v1/state/pier", json=state, headers=ANY).status_code == 200
     page = told.enter().get("/note/notes/pier.md").text
@@ -78,7 +78,7 @@ def test_the_end_of_a_note_and_its_states_come_with_who_when_and_why(
     assert "from a web page" in page
     for state in ({"state": "stale"}, {"state": "archived", "reason": "the toll is gone"}):
         assert program.post("/api/v1/state/toll", json=state, headers=ANY).status_code == 200
-    assert "Archived the toll is gone codex just now commit" in standing("toll")
+    assert "Archived the toll is gone codex just now commit" in status("toll")
 
 
 def test_text_that_instructs_is_named_by_its_line(told: Served) -> None:
@@ -96,7 +96,7 @@ def test_an_invalid_note_says_so_first_and_once(told: Served) -> None:
 
 
 def test_cited_code_that_changed_is_named_with_its_commit(
-    told: Served, opened: Callable[..., Vault], standing: Callable[[str], str], tmp_path: Path
+    told: Served, opened: Callable[..., Vault], status: Callable[[str], str], tmp_path: Path
 ) -> None:
     code = tmp_path / "shop"
     (code / "src").mkdir(parents=True)
@@ -108,11 +108,11 @@ def test_cited_code_that_changed_is_named_with_its_commit(
     cite = f"src/pay.py@{run_git(code, 'rev-parse', 'HEAD')[:10]}"
     note = f"---\nproject: shop\ncites: ['{cite}']\n---\n# Pay\n\nRefunds round up.\n"
     write_notes(told.root, {"notes/pay.md": note})
-    assert 'class="standing' not in told.enter().get("/note/notes/pay.md").text
+    assert 'class="status' not in told.enter().get("/note/notes/pay.md").text
     (code / "src/pay.py").write_text("ROUND = 0\n")
     run_git(code, "commit", "-qam", "Round down")
-    assert "Cited code changed src/pay.py changed since" in standing("pay")
-    assert "Round down" in standing("pay")
+    assert "Cited code changed src/pay.py changed since" in status("pay")
+    assert "Round down" in status("pay")
 
 
 def test_blame_names_each_run_of_seen_lines_and_opens_the_note_before(told: Served) -> None:

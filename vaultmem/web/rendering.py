@@ -14,7 +14,7 @@ from functools import cache, lru_cache, partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, unquote_to_bytes, urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
@@ -183,7 +183,10 @@ def render_page(request: Request, template: str, status: int = 200, **values: An
     # A script that loads a page again shows only a part of it, and may be quicker than the person.
     notices = visit.pop_notices() if visit and follows_link(request) else []
 
-    def again(place: str = request.url.path, /, **given: Any) -> str:
+    raw: bytes = request.scope.get("raw_path") or request.url.path.encode()
+    own = os.fsdecode(unquote_to_bytes(raw.partition(b"?")[0]))
+
+    def again(place: str = own, /, **given: Any) -> str:
         return make_link(place, **{**request.query_params, "part": "", **given})
 
     shown = {

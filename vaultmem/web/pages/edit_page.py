@@ -39,8 +39,8 @@ _LINE_END = re.compile(r"(\r\n|\r|\n)")
 class Draft(NamedTuple):
     """A note's text as it is edited: for which version, why, and its preview.
 
-    `problem` says why it was not saved. `changed` is what it would change in the note of now,
-    where somebody else has saved that since.
+    `problem` is why it was not saved. `changed` is what it would change in the note of now,
+    where another save came first.
     """
 
     note: Note
@@ -130,32 +130,32 @@ async def save_edit(request: Request) -> Response:
     problem, status = "", 200
     if form.get("action") != "preview":
         try:
-            told, commit = await write(request, partial(_act, path, {**form, "action": "edit"}))
-            return go_back(request, link_note(path), told, commit)
+            message, commit = await write(request, partial(_act, path, {**form, "action": "edit"}))
+            return go_back(request, link_note(path), message, commit)
         except VaultError as error:
             problem, status = str(error), find_status(error)
     frame, draft = await read(request, partial(_preview, path, form, problem))
     return render_page(request, "edit.html", status, vault=frame, draft=draft)
 
 
-# What can be done to a note: each returns what is told of it, and the commit that can be undone.
+# What can be done to a note: each returns a message and the commit that can be undone, "" if none.
 
 Form = Mapping[str, str]
-Told = tuple[str, str]
+ActResult = tuple[str, str]
 
 
-def _edit(vault: Vault, path: PurePosixPath, form: Form) -> Told:
+def _edit(vault: Vault, path: PurePosixPath, form: Form) -> ActResult:
     from vaultmem.services.memory.new_note import NoteUpdate, commit_update
     from vaultmem.services.views.read_notes import read_as_written
 
     text = keep_line_ends(read_as_written(vault, path).text, form.get("text", ""))
     update = NoteUpdate(text=text, reason=form.get("reason", ""))
     report = commit_update(vault, path, update, "write")
-    told = f"{path}: saved." if report.commit else f"{path}: nothing was changed."
-    return " ".join([told, *vault.notices.suspicious]), report.commit
+    message = f"{path}: saved." if report.commit else f"{path}: nothing was changed."
+    return " ".join([message, *vault.notices.suspicious]), report.commit
 
 
-def _pin(vault: Vault, path: PurePosixPath, form: Form) -> Told:
+def _pin(vault: Vault, path: PurePosixPath, form: Form) -> ActResult:
     from vaultmem.services.memory.new_note import NoteUpdate, commit_update
 
     is_pinned = form["action"] == "pin"
@@ -164,14 +164,14 @@ def _pin(vault: Vault, path: PurePosixPath, form: Form) -> Told:
     return f"{path}: {'pinned' if is_pinned else 'pinned no longer'}.", report.commit
 
 
-def _promote(vault: Vault, path: PurePosixPath, _: Form) -> Told:
+def _promote(vault: Vault, path: PurePosixPath, _: Form) -> ActResult:
     from vaultmem.services.lifecycle.transition import promote_notes
 
     done = promote_notes(vault, [str(path)])
     return f"{path}: active{' and trusted' if done.trusted else ''}.", done.report.commit
 
 
-def _supersede(vault: Vault, path: PurePosixPath, form: Form) -> Told:
+def _supersede(vault: Vault, path: PurePosixPath, form: Form) -> ActResult:
     from vaultmem.operations.note_changes import supersede
 
     if not form.get("by"):
@@ -180,7 +180,7 @@ def _supersede(vault: Vault, path: PurePosixPath, form: Form) -> Told:
     return f"{done.old}: replaced by {done.new}.", done.report.commit
 
 
-def _forget(vault: Vault, path: PurePosixPath, form: Form) -> Told:
+def _forget(vault: Vault, path: PurePosixPath, form: Form) -> ActResult:
     from vaultmem.services.memory.forget import forget_notes, select_notes
 
     chosen = select_notes(vault, [str(path)])
@@ -188,7 +188,7 @@ def _forget(vault: Vault, path: PurePosixPath, form: Form) -> Told:
     return f"{path}: forgotten.", done.report.commit
 
 
-def _move(vault: Vault, path: PurePosixPath, form: Form) -> Told:
+def _move(vault: Vault, path: PurePosixPath, form: Form) -> ActResult:
     from vaultmem.operations.projects import MoveRequest, move
 
     to = form.get("to", "")
@@ -199,7 +199,7 @@ def _move(vault: Vault, path: PurePosixPath, form: Form) -> Told:
     return f"{path}: now {where}.", done.report.commit
 
 
-def _restore(vault: Vault, path: PurePosixPath, form: Form) -> Told:
+def _restore(vault: Vault, path: PurePosixPath, form: Form) -> ActResult:
     from vaultmem.services.history.restore_note import restore_note
 
     done = restore_note(vault, str(path), form.get("commit", ""), commits=True)
@@ -208,7 +208,7 @@ def _restore(vault: Vault, path: PurePosixPath, form: Form) -> Told:
     return f"{done.path} is as it was in {done.commit[:7]}.", done.commits[-1][0]
 
 
-_ACTS: Mapping[str, Callable[[Vault, PurePosixPath, Form], Told]] = {
+_ACTS: Mapping[str, Callable[[Vault, PurePosixPath, Form], ActResult]] = {
     "edit": _edit,
     "pin": _pin,
     "unpin": _pin,
@@ -220,7 +220,7 @@ _ACTS: Mapping[str, Callable[[Vault, PurePosixPath, Form], Told]] = {
 }
 
 
-def _act(path: str, form: Form, vault: Vault) -> Told:
+def _act(path: str, form: Form, vault: Vault) -> ActResult:
     """Do what a form asks, to the version of the note that it names.
 
     Raises:
@@ -248,6 +248,6 @@ async def act_on_note(request: Request) -> Response:
     """Do one thing to a note, and go back to it."""
     _check_owner(request)
     path, form = read_path(request, "/note/"), await read_form(request)
-    told, commit = await write(request, partial(_act, path, form))
+    message, commit = await write(request, partial(_act, path, form))
     place = make_link("/") if form["action"] == "forget" else link_note(path)
-    return go_back(request, place, told, commit)
+    return go_back(request, place, message, commit)

@@ -1,4 +1,4 @@
-"""Pages of notes: one note with its standing and its sidebar, and the list of notes."""
+"""Pages of notes: one note with its status and its sidebar, and the list of notes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from vaultmem.web.markdown.html import Rendered, render_note
 from vaultmem.web.page_requests import PageFrame, answers, read, read_page, read_path
 from vaultmem.web.rendering import FILES, PICTURES, build_link_context, render_page
 
-#: Versions in the list beside a note, and packs and recalls that showed it.
+#: Versions in the sidebar of a note, and packs and recalls that showed it.
 LAST_COMMITS = 8
 
 #: Notes that link to one, of those that are listed, and characters of their lines that are shown.
@@ -44,10 +44,10 @@ MOST_BYTES = 16 * 1024 * 1024
 _AGES = (1, 7, 30, 365)
 
 
-class StandingRemark(NamedTuple):
+class StatusRemark(NamedTuple):
     """Why a note does not count in full: since when, by whose change, and which note instead.
 
-    `other` is the note that replaces or contradicts it. `told_by` names the property that states
+    `other` is the note that replaces or contradicts it. `stated_by` names the property that states
     it, "" for none, and `commit` is that which wrote the property. `page` is another page about
     it. `time` is in seconds since the epoch.
     """
@@ -58,7 +58,7 @@ class StandingRemark(NamedTuple):
     who: str = ""
     is_agent: bool = False
     time: float | None = None
-    told_by: str = ""
+    stated_by: str = ""
     commit: str = ""
     page: str = ""
 
@@ -74,7 +74,7 @@ class NotePage(NamedTuple):
     record: NoteRecord | None
     is_trusted: bool
     rendered: Rendered | None
-    standing: list[StandingRemark]
+    status: list[StatusRemark]
     file: str
     obsidian: str
     projects: tuple[str, ...]
@@ -102,9 +102,9 @@ class Mention(NamedTuple):
 
 
 class NoteSidebar(NamedTuple):
-    """What stands beside a note: its history, who links to it, and what showed it to whom.
+    """The sidebar of a note: its history, the notes that link to it, and who was shown it.
 
-    `problem` says why its history cannot be told.
+    `problem` is why its history cannot be read.
     """
 
     written: list[LineAuthor]
@@ -115,10 +115,10 @@ class NoteSidebar(NamedTuple):
 
 
 #: Returns the lines of a note with who wrote them, and its last versions, as it is or was `at`.
-TellHistory = Callable[[str, str, Vault], tuple[Sequence[BlamedLine], Trace]]
+ReadHistory = Callable[[str, str, Vault], tuple[Sequence[BlamedLine], Trace]]
 
 
-def collect_note(path: str, at: str, tell: TellHistory, vault: Vault) -> NotePage:
+def collect_note(path: str, at: str, read_lines: ReadHistory, vault: Vault) -> NotePage:
     """Return a note by its path, or its name; its links lead to notes as they were at `at`."""
     from vaultmem.services.search.trusted import trusted_documents
     from vaultmem.services.views.read_notes import read_note, resolve_address
@@ -131,14 +131,14 @@ def collect_note(path: str, at: str, tell: TellHistory, vault: Vault) -> NotePag
     rendered = (
         render_note(note.text, str(found), build_link_context(at, vault)) if is_shown else None
     )
-    standing = list(_describe_standing(note, record, vault))
-    if any(each.told_by for each in standing):
-        standing = _date_standing(standing, note, partial(tell, str(found), at, vault))
+    status = list(_describe_status(note, record, vault))
+    if any(each.stated_by for each in status):
+        status = _date_status(status, note, partial(read_lines, str(found), at, vault))
     is_file = vault.view.is_work_tree and FILES.get() is None
     file = os.fspath(vault.root / found) if is_file else ""
     obsidian = f"obsidian://open?path={quote(os.fsencode(file), safe='')}" if file else ""
     projects = _list_projects(vault) if is_file else ()
-    return NotePage(note, record, is_trusted, rendered, standing, file, obsidian, projects)
+    return NotePage(note, record, is_trusted, rendered, status, file, obsidian, projects)
 
 
 def _list_projects(vault: Vault) -> tuple[str, ...]:
@@ -152,23 +152,21 @@ def _list_projects(vault: Vault) -> tuple[str, ...]:
 # Why a note does not count in full.
 
 
-def _describe_standing(
-    note: Note, record: NoteRecord | None, vault: Vault
-) -> Iterator[StandingRemark]:
+def _describe_status(note: Note, record: NoteRecord | None, vault: Vault) -> Iterator[StatusRemark]:
     """Yield why a note does not count in full, what weighs most first."""
     from vaultmem.core.secrets.suspicious import PROPERTY, find_suspicious
     from vaultmem.services.search.valid_spans import describe_validity, span_of
 
     if note.problem:
-        yield StandingRemark("Invalid", detail=note.problem)
+        yield StatusRemark("Invalid", detail=note.problem)
     reason = note.matter.get("state_reason")
     why = str(reason.value) if reason else ""
     if note.state is NoteState.QUARANTINED:
-        yield StandingRemark(f"{QUARANTINED.capitalize()}.", None, why, told_by="state")
+        yield StatusRemark(f"{QUARANTINED.capitalize()}.", None, why, stated_by="state")
     if note.matter.get(PROPERTY):
         places = [f"line {each.line}: {each.rule}" for each in find_suspicious(note.text)]
-        told = format_names(places, 3) if places else "not in the present text"
-        yield StandingRemark("Suspicious text", None, told, told_by=PROPERTY)
+        words = format_names(places, 3) if places else "not in the present text"
+        yield StatusRemark("Suspicious text", None, words, stated_by=PROPERTY)
     replaced = False
     if record is not None:
         for each in _describe_relations(record, vault):
@@ -176,28 +174,28 @@ def _describe_standing(
             yield each._replace(detail=why if is_whole else "")
             replaced = replaced or is_whole
     if note.state in _TOLD and not replaced:
-        yield StandingRemark(note.state.capitalize(), None, why, told_by="state")
+        yield StatusRemark(note.state.capitalize(), None, why, stated_by="state")
     if note.conflict:
-        yield StandingRemark("In conflict", detail=note.conflict, page="/conflicts")
+        yield StatusRemark("In conflict", detail=note.conflict, page="/conflicts")
     if record is None:
         return
     sources = vault.view.sources
     day = span_of(sources[0].at if sources else vault.now())
     if not replaced and (label := describe_validity(vault, record, day)):
         limit = "valid_from" if label.startswith(EARLY) else "valid_until"
-        yield StandingRemark(label[0].upper() + label[1:], told_by=limit)
+        yield StatusRemark(label[0].upper() + label[1:], stated_by=limit)
     if vault.view.is_work_tree:
         yield from _describe_anchors(record, vault)
 
 
-#: States of which the standing says by whom and why; quarantine has its own words.
+#: States that the status names with who and why; quarantine has its own words.
 _TOLD = frozenset({NoteState.STALE, NoteState.ARCHIVED, NoteState.DEPRECATED})
 
-#: Why two notes do not agree, in the order of how much it says, and what the older one's page says.
+#: Why two notes do not agree, what decides more first, and the words on the older one's page.
 _RELATIONS = {"supersedes": "Replaced by", "supersedes_part": "Replaced in part by"}
 
 
-def _describe_relations(record: NoteRecord, vault: Vault) -> Iterator[StandingRemark]:
+def _describe_relations(record: NoteRecord, vault: Vault) -> Iterator[StatusRemark]:
     """Yield the notes that replace a note, or contradict it and count."""
     from vaultmem.services.search.annotations import find_contradictions
 
@@ -214,17 +212,17 @@ def _describe_relations(record: NoteRecord, vault: Vault) -> Iterator[StandingRe
             words.setdefault(second, "")
     others = {each.path: each for each in _name_notes(vault, [p for p in words if words[p]])}
     is_replaced = "Replaced by" in words.values()
-    for path, said in words.items():
+    for path, label in words.items():
         other = others.get(path)
-        is_opposed = said == "Contradicted by"
+        is_opposed = label == "Contradicted by"
         if other is None or (is_opposed and (is_replaced or other.state in CLOSED_STATES)):
             continue
         who = other.agent or "a person"
-        told = "superseded_by" if said == "Replaced by" else ""
-        yield StandingRemark(said, other, "", who, bool(other.agent), other.written, told)
+        stated_by = "superseded_by" if label == "Replaced by" else ""
+        yield StatusRemark(label, other, "", who, bool(other.agent), other.written, stated_by)
 
 
-def _describe_anchors(record: NoteRecord, vault: Vault) -> Iterator[StandingRemark]:
+def _describe_anchors(record: NoteRecord, vault: Vault) -> Iterator[StatusRemark]:
     """Yield which cited code changed, and the first commit that changed it."""
     from vaultmem.services.anchors.check import check_documents, cited_by, find_change
     from vaultmem.storage.link_table import LinkStore
@@ -234,24 +232,24 @@ def _describe_anchors(record: NoteRecord, vault: Vault) -> Iterator[StandingRema
     for each in checks.get(record.document, ()):
         if each.is_different:
             made = find_change(vault, cited_by(record, each.anchor))
-            told = f"{each}, {made.subject} ({made.commit[:10]})" if made else f"{each}"
+            words = f"{each}, {made.subject} ({made.commit[:10]})" if made else f"{each}"
             who, at = (made.author, made.at) if made else ("", None)
-            yield StandingRemark("Cited code changed", None, told, who, False, at)
+            yield StatusRemark("Cited code changed", None, words, who, False, at)
 
 
-def _date_standing(
-    standing: Sequence[StandingRemark],
+def _date_status(
+    status: Sequence[StatusRemark],
     note: Note,
-    tell: Callable[[], tuple[Sequence[BlamedLine], Trace]],
-) -> list[StandingRemark]:
+    read_lines: Callable[[], tuple[Sequence[BlamedLine], Trace]],
+) -> list[StatusRemark]:
     """Return remarks with who wrote the property that each is from, when and in which commit."""
     lines: dict[int, BlamedLine] = {}
     with suppress(VaultError):
-        lines = {each.number: each for each in tell()[0]} if not note.problem else {}
+        lines = {each.number: each for each in read_lines()[0]} if not note.problem else {}
     before = note.text.count("\n", 0, note.matter.start) + 1
     dated = []
-    for each in standing:
-        prop = note.matter.get(each.told_by) if each.told_by else None
+    for each in status:
+        prop = note.matter.get(each.stated_by) if each.stated_by else None
         line = lines.get(before + prop.first) if prop else None
         if line and (made := line.commit):
             each = each._replace(who=line.who, is_agent=bool(line.agent), time=made.at)
@@ -269,7 +267,7 @@ def describe_history(path: str, at: str, vault: Vault) -> tuple[Sequence[BlamedL
     return blame_note(vault, path, at).lines, trace
 
 
-def collect_rail(path: str, at: str, tell: TellHistory, vault: Vault) -> NoteSidebar:
+def collect_rail(path: str, at: str, read_lines: ReadHistory, vault: Vault) -> NoteSidebar:
     """Return who wrote a note's lines and when, what links to it, and what showed it to whom."""
     from vaultmem.services.packs.receipts import list_recent
     from vaultmem.services.views.read_notes import read_note, resolve_address
@@ -279,7 +277,7 @@ def collect_rail(path: str, at: str, tell: TellHistory, vault: Vault) -> NoteSid
     mentions = _list_mentions(vault, path)
     shown = list_recent(vault, LAST_COMMITS, path=path)
     try:
-        lines, trace = tell(path, at, vault)
+        lines, trace = read_lines(path, at, vault)
         written = _join_lines(_drop_unseen(read_note(vault, found), lines), path, vault)
     except VaultError as error:
         return NoteSidebar([], None, mentions, shown, str(error))
@@ -356,11 +354,11 @@ def _name_notes(vault: Vault, paths: Sequence[str]) -> list[NoteRecord]:
 
 @answers
 async def show_note(request: Request) -> Response:
-    """Show a note, with what stands beside it if that is asked for."""
+    """Show a note, with its sidebar if that is asked for."""
     path = read_path(request, "/note/")
     at = request.query_params.get("at", "")
-    tell = _find_history(request)
-    frame, page = await read(request, partial(collect_note, path, at, tell))
+    read_lines = _find_history(request)
+    frame, page = await read(request, partial(collect_note, path, at, read_lines))
     is_whole = "rail" in request.query_params
     rail = (await _read_rail(request, path, at))[1] if is_whole else None
     return render_page(request, "note.html", vault=frame, page=page, rail=rail)
@@ -368,15 +366,15 @@ async def show_note(request: Request) -> Response:
 
 @answers
 async def show_rail(request: Request) -> Response:
-    """Show what stands beside a note; its page loads it behind the note."""
+    """Show the sidebar of a note; its page loads it after the note."""
     path, at = read_path(request, "/rail/"), request.query_params.get("at", "")
     frame, rail = await _read_rail(request, path, at)
     return render_page(request, "rail.html", vault=frame, path=path, rail=rail)
 
 
-def _find_history(request: Request) -> TellHistory:
-    tell: TellHistory = getattr(request.app.state, "describe_history", describe_history)
-    return tell
+def _find_history(request: Request) -> ReadHistory:
+    read_lines: ReadHistory = getattr(request.app.state, "describe_history", describe_history)
+    return read_lines
 
 
 async def _read_rail(request: Request, path: str, at: str) -> tuple[PageFrame, NoteSidebar]:
@@ -396,7 +394,7 @@ def read_picture(path: str, vault: Vault) -> tuple[bytes, str]:
     """Return a picture's bytes and kind, as the folder has it or the commit that is looked at.
 
     Raises:
-        RefusedError: it is no picture, or lies outside of the vault.
+        RefusedError: it is not a picture, or lies outside of the vault.
         NoteNotFoundError: there is none.
     """
     from vaultmem.storage.files import read_file
@@ -416,7 +414,7 @@ def read_picture(path: str, vault: Vault) -> tuple[bytes, str]:
 
 # Notes by state, kind, tag, context and name, and how many there are of each.
 
-#: Notes on a page, and values of a property that are offered: more where nobody can type one.
+#: Notes on a page, and values of a property that are offered: more where a reader cannot type one.
 PAGE, _OFFERED, _OFFERED_IN_FILES = 100, 24, 500
 
 
@@ -430,7 +428,7 @@ class NoteListRequest(NamedTuple):
     name: str = ""
 
     def admits(self, record: NoteRecord) -> bool:
-        """Tell whether a note is wanted."""
+        """Return whether a note is wanted."""
         return (
             self.state in ("", record.state)
             and self.kind in ("", record.kind)
