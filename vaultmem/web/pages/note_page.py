@@ -114,11 +114,14 @@ class NoteSidebar(NamedTuple):
     problem: str = ""
 
 
-#: Returns the lines of a note with who wrote them, and its last versions, as it is or was `at`.
+#: Returns the lines of a note with who wrote them, as it is or was `at`.
+ReadLines = Callable[[str, str, Vault], Sequence[BlamedLine]]
+
+#: Returns these, and the note's last versions.
 ReadHistory = Callable[[str, str, Vault], tuple[Sequence[BlamedLine], Trace]]
 
 
-def collect_note(path: str, at: str, read_lines: ReadHistory, vault: Vault) -> NotePage:
+def collect_note(path: str, at: str, read_lines: ReadLines, vault: Vault) -> NotePage:
     """Return a note by its path, or its name; its links lead to notes as they were at `at`."""
     from vaultmem.services.search.trusted import trusted_documents
     from vaultmem.services.views.read_notes import read_note, resolve_address
@@ -240,12 +243,12 @@ def _describe_anchors(record: NoteRecord, vault: Vault) -> Iterator[StatusRemark
 def _date_status(
     status: Sequence[StatusRemark],
     note: Note,
-    read_lines: Callable[[], tuple[Sequence[BlamedLine], Trace]],
+    read_lines: Callable[[], Sequence[BlamedLine]],
 ) -> list[StatusRemark]:
     """Return remarks with who wrote the property that each is from, when and in which commit."""
     lines: dict[int, BlamedLine] = {}
     with suppress(VaultError):
-        lines = {each.number: each for each in read_lines()[0]} if not note.problem else {}
+        lines = {each.number: each for each in read_lines()} if not note.problem else {}
     before = note.text.count("\n", 0, note.matter.start) + 1
     dated = []
     for each in status:
@@ -260,11 +263,11 @@ def _date_status(
 
 def describe_history(path: str, at: str, vault: Vault) -> tuple[Sequence[BlamedLine], Trace]:
     """Return the history of one note."""
-    from vaultmem.services.history.blame import blame_note, trace_note
+    from vaultmem.services.history.blame import trace_note
     from vaultmem.services.history.commits import resolve_commit
 
     trace = trace_note(vault, path, LAST_COMMITS, resolve_commit(vault, at) if at else "")
-    return blame_note(vault, path, at).lines, trace
+    return _read_blame(path, at, vault), trace
 
 
 def collect_rail(path: str, at: str, read_lines: ReadHistory, vault: Vault) -> NoteSidebar:
@@ -357,8 +360,7 @@ async def show_note(request: Request) -> Response:
     """Show a note, with its sidebar if that is asked for."""
     path = read_path(request, "/note/")
     at = request.query_params.get("at", "")
-    read_lines = _find_history(request)
-    frame, page = await read(request, partial(collect_note, path, at, read_lines))
+    frame, page = await read(request, partial(collect_note, path, at, _find_lines(request)))
     is_whole = "rail" in request.query_params
     rail = (await _read_rail(request, path, at))[1] if is_whole else None
     return render_page(request, "note.html", vault=frame, page=page, rail=rail)
@@ -370,6 +372,20 @@ async def show_rail(request: Request) -> Response:
     path, at = read_path(request, "/rail/"), request.query_params.get("at", "")
     frame, rail = await _read_rail(request, path, at)
     return render_page(request, "rail.html", vault=frame, path=path, rail=rail)
+
+
+def _read_blame(path: str, at: str, vault: Vault) -> Sequence[BlamedLine]:
+    from vaultmem.services.history.blame import blame_note
+
+    return blame_note(vault, path, at).lines
+
+
+def _find_lines(request: Request) -> ReadLines:
+    """Return what reads the lines of a note; an export has read all histories."""
+    if not hasattr(request.app.state, "describe_history"):
+        return _read_blame
+    history = _find_history(request)
+    return lambda path, at, vault: history(path, at, vault)[0]
 
 
 def _find_history(request: Request) -> ReadHistory:
