@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+from axe import find_faults
 from reading import EnterOwn, Reader, expect
 from story import FEATURES
 from support import git
@@ -90,6 +91,70 @@ def test_keys_decide_nothing_where_the_owner_did_not_let_pages_write(enter_own: 
     assert git(reader.root, "rev-parse", "HEAD") == before
     assert git(reader.root, "status", "--porcelain") == ""
     assert not [asked.url for asked in reader.witness.requests if asked.method != "GET"]
+
+
+def test_a_wrong_fact_is_corrected_by_three_actions_from_home(enter_own: EnterOwn) -> None:
+    """A query that opens the note, `e`, and Ctrl+Enter."""
+    reader = enter_own("--write")
+    reader.go("/")
+    page = reader.page
+    page.keyboard.press("/")
+    page.keyboard.type("staging PostgreSQL 15")
+    page.locator("#results [data-item] a").first.click()
+    page.wait_for_load_state()
+    page.keyboard.press("e")
+    field = page.locator("textarea")
+    expect(field).to_be_focused()
+    field.fill(field.input_value().replace("PostgreSQL 15", "PostgreSQL 17"))
+    before = git(reader.root, "rev-parse", "HEAD")
+    page.keyboard.press("Control+Enter")
+    expect(page.locator(".told")).to_contain_text("saved.")
+    expect(page.locator("article")).to_contain_text("PostgreSQL 17")
+    told = git(reader.root, "log", "--format=%an %ae", f"{before}..")
+    assert told == "Maren Person maren@example.org"
+    page.wait_for_load_state()
+    page.keyboard.press("u")
+    expect(page.locator("article")).to_contain_text("PostgreSQL 15")
+    assert git(reader.root, "diff", before, "HEAD") == ""
+
+
+def test_a_note_is_changed_by_keys_and_each_change_taken_back(enter_own: EnterOwn) -> None:
+    reader = enter_own("--write")
+    page, before = reader.page, git(reader.root, "rev-parse", "HEAD")
+    for keys, told in [
+        (["p"], "pinned."),
+        (["y"], "active."),
+        (["r", "*session-tokens-opaque", "Enter"], "replaced by"),
+        (["f", "*It was a test.", "Enter"], "forgotten."),
+    ]:
+        reader.go(f"/note/{CANDIDATE}")
+        for key in keys:
+            if key.startswith("*"):
+                expect(page.locator(".acts details[open] input:focus")).to_have_count(1)
+                page.keyboard.type(key[1:])
+            else:
+                page.keyboard.press(key)
+        expect(page.locator(".told")).to_contain_text(told)
+        page.wait_for_load_state()
+        page.keyboard.press("u")
+        expect(page.locator(".told")).to_contain_text("Taken back")
+        expect(page.locator("h1")).to_contain_text("Expired sessions")
+        assert git(reader.root, "diff", before, "HEAD") == "", keys
+
+
+def test_all_can_edit_and_act_on_any_screen(enter_own: EnterOwn) -> None:
+    reader = enter_own("--write")
+    page = reader.page
+    for place in (f"/note/{CANDIDATE}", f"/note/{CANDIDATE}?at=HEAD~1", f"/edit/{CANDIDATE}"):
+        for width in (1280, 390):
+            page.set_viewport_size({"width": width, "height": 844})
+            for scheme in ("light", "dark"):
+                page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+                reader.go(place)
+                for summary in page.locator(".acts summary").all():
+                    summary.click()
+                assert find_faults(page) == [], (place, scheme)
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, place
 
 
 def test_a_save_in_an_editor_is_shown_without_loading_again(enter_own: EnterOwn) -> None:

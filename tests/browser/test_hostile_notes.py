@@ -28,6 +28,7 @@ _LOOK = """() => {
     const strange = "iframe, frame, object, embed, base, style, applet, portal, meta[http-equiv], "
         + "foreignObject, animate, set, math, video, audio, link:not([href^='/static/'])";
     for (const each of document.querySelectorAll(strange)) faults.push(each.outerHTML);
+    const obsidian = ".facts > a[href^='obsidian://open?path=%2F']";
     const leads = ["href", "xlink:href"];
     const asks = ["src", "action", "formaction", "data", "poster", "background", "data-load",
         "data-live"];
@@ -37,6 +38,7 @@ _LOOK = """() => {
             const runs = name.startsWith("on") || name === "srcdoc"
                 || name === "style" && !each.closest("[data-rail]")
                 || leads.includes(name) && !/^(https?|mailto):$/.test(address.protocol)
+                    && !each.matches(obsidian)
                 || asks.includes(name) && address.origin !== location.origin;
             if (runs) faults.push(`${name}=${value}`);
         }
@@ -75,7 +77,8 @@ def victim(
     context.add_init_script(_CANARY)
     reader = Reader(context.new_page(), witness, served.root)
     yield reader
-    assert not [asked.url for asked in witness.requests if asked.method != "GET"]
+    posts = [urlsplit(each.url).path for each in witness.requests if each.method != "GET"]
+    assert not [path for path in posts if not path.startswith("/edit/")]
     assert git(served.root, "rev-parse", "HEAD") == before
     assert git(served.root, "status", "--porcelain") == ""
 
@@ -88,6 +91,21 @@ def test_no_note_does_anything_where_it_is_read(
     assert len(paths) == 200
     for path in paths[part::8]:
         _open(victim, f"/note/{quote(os.fsencode(path))}")
+
+
+@pytest.mark.parametrize("part", range(2))
+def test_no_note_does_anything_where_it_is_edited(
+    part: int, hostile: tuple[Served, list[str]], victim: Reader
+) -> None:
+    """Its text is in a field, and shown again where it is previewed."""
+    _, paths = hostile
+    for path in paths[part::6]:
+        _open(victim, f"/edit/{quote(os.fsencode(path))}")
+        if (preview := victim.page.get_by_role("button", name="Preview")).count():
+            preview.click()
+            victim.page.get_by_label("Preview", exact=True).wait_for()
+            assert victim.page.evaluate(_LOOK) == [], path
+            assert victim.witness.seen == [], path
 
 
 @pytest.mark.parametrize("page", ["history", "graph"])

@@ -120,6 +120,8 @@ def _press_and_look(reader: Reader, key: str, which: str) -> None:
     element = page.locator(which).and_(page.locator(f'[data-key="{key}"]')).first
     tag = element.evaluate("element => element.tagName")
     href = element.get_attribute("href") if tag == "A" else None
+    if href is not None and href.startswith("obsidian:"):
+        return  # A browser does not follow it where no Obsidian is.
     before = page.url
     for each in key.split():
         page.keyboard.press(each)

@@ -22,15 +22,18 @@ def owner(enter_own: EnterOwn) -> Reader:
 
 def test_a_form_of_another_site_decides_nothing(owner: Reader, other_site: Site) -> None:
     head = git(owner.root, "rev-parse", "HEAD")
-    for action, field in [
-        ("/undo", "commit"),
-        ("/review", "id"),
-        ("/review", "item-ff"),
-        ("/restore", "path"),
+    blob = git(owner.root, "rev-parse", "HEAD:MEMORY.md")
+    for action, field, value in [
+        ("/undo", "commit", head),
+        ("/review", "id", head),
+        ("/review", "item-ff", head),
+        ("/note/MEMORY.md", "blob", blob),
+        ("/edit/MEMORY.md", "blob", blob),
     ]:
         other_site.pages["/"] = (
             f"<form method=post action='{owner.origin}{action}'>"
-            f"<input name='{field}' value='{head}'>"
+            f"<input name='{field}' value='{value}'>"
+            "<input name=action value=unpin><input name=text value=x>"
             "<input name=choice value=accept></form><script>document.forms[0].submit()</script>"
         )
         page = _visit(owner, other_site)
@@ -64,6 +67,7 @@ def test_a_script_of_another_site_reads_and_writes_nothing(
         ("/events", {"mode": "no-cors"}),
         ("/undo", post),
         ("/undo", {**post, "mode": "no-cors"}),
+        ("/note/MEMORY.md", {**post, "mode": "no-cors", "body": "action=forget"}),
         ("/api/v1/notes/MEMORY.md", {"method": "PUT", "body": "{}"}),
     ]:
         told = page.evaluate(asked, [owner.origin + address, options])

@@ -16,11 +16,14 @@ def test_the_slider_shows_a_note_as_it_was_and_is_held_meanwhile(enter_story: En
     page = reader.page
     reader.go(f"/note/{NOTE}")
     versions = git(reader.root, "log", "--format=%H", "--", NOTE).split()
+    expect(page.locator("#slider")).to_have_count(0)
+    page.keyboard.press("s")
+    expect(page.locator("#moment")).to_contain_text("As of ")
     page.locator("#slider input").wait_for()
     page.keyboard.press("s")
     for _ in versions:
         page.keyboard.press("ArrowLeft")
-    expect(page.locator("#moment")).to_contain_text("As it was on ")
+    expect(page.locator("#moment")).to_contain_text("As of ")
     page.wait_for_url(f"**?at={versions[-1]}")
     expect(page.locator("#moment a").first).to_have_attribute("href", f"/commit/{versions[-1]}")
     expect(page.locator("main")).to_contain_text("Above €200")

@@ -8,6 +8,7 @@ import pytest
 from visiting import HOST, TOKEN, Served
 
 from vaultmem.web.access import accept_code, make_code
+from vaultmem.web.web_app import PAGES
 
 _FORM = "application/x-www-form-urlencoded"
 
@@ -51,14 +52,34 @@ def test_another_name_for_this_machine_gets_nothing(served: Served, host: str) -
     assert browser.get("/", headers={"Host": host}).status_code == 421
 
 
+#: Each address that a form of a page posts to.
+_FORMS = [
+    place.removeprefix("POST ").replace("{path:path}", "MEMORY.md")
+    for place in PAGES
+    if place.startswith("POST ")
+]
+
+
+@pytest.mark.parametrize("place", _FORMS)
 @pytest.mark.parametrize("origin", ["http://evil.example", "null", f"https://{HOST}", ""])
-def test_another_sites_page_cannot_post(owned: Served, origin: str) -> None:
+def test_another_sites_page_cannot_post(owned: Served, place: str, origin: str) -> None:
     browser = owned.enter()
-    assert browser.post("/undo", headers={"Origin": origin}).status_code == 403
+    answer = browser.post(place, data={"action": "pin"}, headers={"Origin": origin})
+    assert answer.status_code == 403
+    assert "Another site" in answer.text
 
 
-def test_a_post_that_does_not_say_where_it_comes_from_is_refused(owned: Served) -> None:
-    assert owned.enter().post("/undo", data={"commit": "x"}).status_code == 403
+@pytest.mark.parametrize("place", _FORMS)
+def test_a_post_that_does_not_say_where_it_comes_from_is_refused(owned: Served, place: str) -> None:
+    assert owned.enter().post(place, data={"commit": "x"}).status_code == 403
+
+
+@pytest.mark.parametrize("place", _FORMS)
+def test_a_post_under_another_name_or_without_a_visit_is_refused(owned: Served, place: str) -> None:
+    own = {"Origin": f"http://{HOST}"}
+    browser = owned.enter()
+    assert browser.post(place, headers={**own, "Host": "rebound.example:8421"}).status_code == 421
+    assert owned.visit().post(place, headers=own).status_code == 401
 
 
 def test_another_sites_script_cannot_read(served: Served) -> None:
@@ -103,9 +124,9 @@ def test_every_answer_says_what_a_browser_may_do_with_it(served: Served) -> None
 )
 def test_no_path_leads_out_of_the_vault(served: Served, path: str) -> None:
     browser = served.enter()
-    for place in ("note", "file", "rail"):
+    for place in ("note", "file", "rail", "edit"):
         answer = browser.get(f"/{place}/{path}")
-        assert answer.status_code in {404, 422}, (place, path)
+        assert answer.status_code in {403, 404, 422}, (place, path)
         assert "root:" not in answer.text
 
 

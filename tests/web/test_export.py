@@ -209,7 +209,7 @@ def test_an_export_takes_the_place_of_an_earlier_one_and_of_nothing_else(
     assert "new words" in read_page(folder, f"note/*/a-{KEY}.html")
     assert "not committed" in read_page(folder, f"note/*/a-{KEY}.html")
     assert export(root, folder, "HEAD").notes == many
-    assert "As it was on" in read_page(folder, f"note/*/a-{KEY}.html")
+    assert "As of <strong>" in read_page(folder, f"note/*/a-{KEY}.html")
     (folder / "mine.txt").write_text("mine")
     for place in (folder, root, root / "pages", root.parent, root / "notes/a.md"):
         with pytest.raises(RefusedError):

@@ -77,7 +77,7 @@ def test_pack_is_made_as_it_is_asked_for(served: Served) -> None:
 
 def test_pack_of_another_time_is_of_then(served: Served) -> None:
     page = served.enter().get(f"{QUESTION}&at=HEAD").text
-    assert "As it was on " in page
+    assert "As of <strong>" in page
     assert "at=HEAD" in page
 
 

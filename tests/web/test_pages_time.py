@@ -148,8 +148,8 @@ def test_a_version_is_brought_back_as_one_commit_that_can_be_undone(told: Served
     browser = told.enter()
     before = int(git(told.root, "rev-list", "--count", "HEAD"))
     wanted = git(told.root, "rev-parse", "HEAD~2")
-    form = {"path": NOTE, "commit": wanted}
-    done = browser.post("/restore", data=form, headers={"Origin": f"http://{HOST}"})
+    form = {"action": "restore", "commit": wanted}
+    done = browser.post(f"/note/{NOTE}", data=form, headers={"Origin": f"http://{HOST}"})
     assert done.headers["location"] == f"/note/{NOTE}"
     assert "four days" in (told.root / NOTE).read_text()
     assert int(git(told.root, "rev-list", "--count", "HEAD")) == before + 1
@@ -157,7 +157,7 @@ def test_a_version_is_brought_back_as_one_commit_that_can_be_undone(told: Served
     page = browser.get(f"/note/{NOTE}").text
     assert f"{NOTE} is as it was in {wanted[:7]}." in page
     assert f'value="{git(told.root, "rev-parse", "HEAD")}"' in page
-    again = browser.post("/restore", data=form, headers={"Origin": f"http://{HOST}"})
+    again = browser.post(f"/note/{NOTE}", data=form, headers={"Origin": f"http://{HOST}"})
     assert again.status_code == 303
     assert int(git(told.root, "rev-list", "--count", "HEAD")) == before + 1
 
@@ -168,7 +168,7 @@ def test_pages_are_shown_as_they_were(told: Served) -> None:
     page = browser.get(f"/note/{NOTE}?at={head}~1").text
     assert "four days" in page
     assert f'data-load="/moments?of=notes%2Fpay.md&amp;at={head}~1"' in page
-    assert "As it was on " in page
+    assert "As of <strong>" in page
     assert f'href="/note/{NOTE}"' in page
     assert HOSTILE not in page
     home = browser.get(f"/?at={head}").text
@@ -202,9 +202,9 @@ def test_of_many_moments_some_are_chosen_evenly() -> None:
 def test_nothing_is_brought_back_where_the_browser_may_only_read(served: Served) -> None:
     browser = served.enter()
     assert "Bring this version back" not in browser.get("/history/MEMORY.md").text
-    form = {"path": "MEMORY.md", "commit": "HEAD"}
-    answer = browser.post("/restore", data=form, headers={"Origin": f"http://{HOST}"})
-    assert answer.status_code == 422
+    form = {"action": "restore", "commit": "HEAD"}
+    answer = browser.post("/note/MEMORY.md", data=form, headers={"Origin": f"http://{HOST}"})
+    assert answer.status_code == 403
 
 
 @pytest.mark.parametrize(

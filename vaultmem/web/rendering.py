@@ -14,7 +14,7 @@ from functools import cache, lru_cache, partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, unquote_to_bytes, urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
@@ -186,7 +186,10 @@ def render_page(request: Request, template: str, status: int = 200, **values: An
     # A script that loads a page again shows only a part of it, and may be quicker than the person.
     notices = visit.pop_notices() if visit and follows_link(request) else []
 
-    def again(place: str = request.url.path, /, **given: Any) -> str:
+    raw: bytes = request.scope.get("raw_path") or request.url.path.encode()
+    own = os.fsdecode(unquote_to_bytes(raw.partition(b"?")[0]))
+
+    def again(place: str = own, /, **given: Any) -> str:
         return make_link(place, **{**request.query_params, "part": "", **given})
 
     shown = {
@@ -265,6 +268,7 @@ def _environment(links: Links) -> Environment:
         "day": format_day,
         "diff": split_diff,
         "iso": lambda then: datetime.fromtimestamp(read_time(then)).astimezone().isoformat(),
+        "long_day": format_long_day,
         "lines": lambda text: "\n".join(map(clean_text, text.split("\n"))),
         "minute": format_minute,
         "number": lambda value: f"{value:,}",
@@ -295,6 +299,11 @@ def format_age(then: str | float) -> str:
 def format_day(then: str | float) -> str:
     """Return the day of a time: 2026-10-01."""
     return datetime.fromtimestamp(read_time(then)).strftime("%Y-%m-%d")
+
+
+def format_long_day(then: str | float) -> str:
+    """Return the day of a time in words: 1 October 2026."""
+    return datetime.fromtimestamp(read_time(then)).strftime("%d %B %Y").removeprefix("0")
 
 
 def format_minute(then: str | float) -> str:

@@ -6,7 +6,6 @@ import sys
 from collections.abc import Awaitable, Callable
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from anyio import to_thread
@@ -55,8 +54,10 @@ PAGES = {
     "GET /bisect": ("bisect_page", "show_bisect"),
     "GET /commit/{name:path}": ("time", "show_commit"),
     "GET /history/{path:path}": ("time", "show_history"),
-    "POST /restore": ("time", "restore"),
     "GET /note/{path:path}": ("note_page", "show_note"),
+    "POST /note/{path:path}": ("edit_page", "act_on_note"),
+    "GET /edit/{path:path}": ("edit_page", "show_edit"),
+    "POST /edit/{path:path}": ("edit_page", "save_edit"),
     "GET /rail/{path:path}": ("note_page", "show_rail"),
     "GET /file/{path:path}": ("note_page", "show_file"),
 }
@@ -101,34 +102,37 @@ def load_all() -> None:
 
 def _make_route(asked: str, module: str, function: str) -> Route:
     method, _, place = asked.partition(" ")
-    find = _import_later(f"vaultmem.web.pages.{module}")
+    find = _import_later(f"vaultmem.web.pages.{module}", function)
 
     async def show(request: Request) -> Response:
-        shown: Response = await getattr(await find(), function)(request)
+        shown: Response = await (await find())(request)
         return shown
 
     return Route(place, show, methods=[method])
 
 
 def _serve_api() -> ASGIApp:
-    find = _import_later("vaultmem.web.api.routes")
+    find = _import_later("vaultmem.web.api.routes", "ROUTER")
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        await (await find()).ROUTER(scope, receive, send)
+        await (await find())(scope, receive, send)
 
     return app
 
 
-def _import_later(name: str) -> Callable[[], Awaitable[Any]]:
-    """Return what imports a module once, in a thread: others have their answers meanwhile."""
-    module: ModuleType | None = None
+def _import_later(module: str, name: str) -> Callable[[], Awaitable[Any]]:
+    """Return what imports a name of a module once, in a thread: others have answers meanwhile.
+
+    A module that another thread imports just now does not have the name yet, and is waited for.
+    """
+    found: Any = None
 
     async def find() -> Any:
-        nonlocal module
-        module = module or sys.modules.get(name)
-        if module is None:
-            module = await to_thread.run_sync(import_module, name)
-        return module
+        nonlocal found
+        found = found or getattr(sys.modules.get(module), name, None)
+        if found is None:
+            found = getattr(await to_thread.run_sync(import_module, module), name)
+        return found
 
     return find
 

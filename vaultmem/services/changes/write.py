@@ -234,11 +234,11 @@ def write_event(vault: Vault, edits: Mapping[PurePosixPath, Edit], event: Event)
     return write(vault, plan).report
 
 
-def replace_text(change: Change, note: Note, edit: Edit) -> bytes:
+def replace_text(change: Change, note: Note, edit: Edit, *, repairs: bool = False) -> bytes:
     """Give a note another text; nobody but a person unpins what is pinned.
 
     A note that cannot be taken at its word, or is not UTF-8, can be quarantined, and nothing else;
-    every byte that was there stays then.
+    every byte that was there stays then. With `repairs`, a text without the problem is written.
 
     Raises:
         RefusedError: it would be unpinned, is not UTF-8, or is to be mended first; or as for the
@@ -248,7 +248,7 @@ def replace_text(change: Change, note: Note, edit: Edit) -> bytes:
     after = parse_note(note.path, data)
     if data != before and after.state != NoteState.QUARANTINED:
         check_encoding(note)
-        if note.problem:
+        if note.problem and (after.problem or not repairs):
             raise _format_line(note)
     unpinned = note.pinned and not after.pinned
     if unpinned:

@@ -30,13 +30,14 @@ from vaultmem.core.notes.sections import derive_title, make_name
 from vaultmem.core.project import PROPERTY as PROJECT
 from vaultmem.core.validity import read_day
 from vaultmem.errors import NoteNotFoundError, RefusedError
-from vaultmem.services.changes.change import Change
+from vaultmem.services.changes.change import Change, WriteResult
 from vaultmem.services.changes.commit import CommitReport
 from vaultmem.services.changes.edit_notes import check_rewrite, check_text
 from vaultmem.services.changes.ownership import AuthorScope, scan_note_text
 from vaultmem.services.changes.parts import FORGET, Event
 from vaultmem.services.changes.write import replace_text, write
 from vaultmem.services.lifecycle.supersede import SUPERSEDED_BY, add_supersession
+from vaultmem.services.lifecycle.transition import check_reason
 from vaultmem.services.views.read_notes import resolve_address
 from vaultmem.services.views.resolve_names import choose_style, find_free_name
 from vaultmem.storage.files import MAX_FILE_BYTES
@@ -214,6 +215,24 @@ def update_note(vault: Vault, path: PurePosixPath, update: NoteUpdate) -> str:
         RefusedError: that is not to be changed so, or not by an agent.
         PendingError: the note is superseded; the commit has to wait.
     """
+    return _write_update(vault, path, update, "").value
+
+
+def commit_update(vault: Vault, path: PurePosixPath, update: NoteUpdate, verb: str) -> CommitReport:
+    """Change a note as `update_note` does, in one commit; `verb` begins its subject.
+
+    A person's text for a whole note may repair one that is invalid.
+
+    Raises:
+        PendingError: the note is changed; the commit has to wait.
+    """
+    return _write_update(vault, path, update, verb).report
+
+
+def _write_update(
+    vault: Vault, path: PurePosixPath, update: NoteUpdate, verb: str
+) -> WriteResult[str]:
+    """Change a note; without a verb, the next event commits it."""
     properties = dict(update.properties)
     names = properties.pop(SUPERSEDED_BY) if properties.get(SUPERSEDED_BY) else []
     names = [names] if isinstance(names, str) else names
@@ -228,16 +247,19 @@ def update_note(vault: Vault, path: PurePosixPath, update: NoteUpdate) -> str:
             text = _set(vault, path, text, name, value)
         return text
 
+    repairs = bool(verb) and update.text is not None and vault.is_person
+    subject = format_files(verb or "write", [str(path)])
+    body = (check_reason(update.reason),) if verb and update.reason else ()
+
     def plan(change: Change) -> str:
-        replace_text(change, change.read(path), edit)
-        change.leave(
-            Event("write", format_files("write", [str(path)]), vault.author, intent="refine")
-        )
+        replace_text(change, change.read(path), edit, repairs=repairs)
+        event = Event("write", subject, vault.author, body, "refine")
+        (change.commit if verb else change.leave)(event)
         for new in by:
             add_supersession(change, path, new, update.reason)
         return change.read(path).blob
 
-    return write(vault, plan).value
+    return write(vault, plan)
 
 
 def reject_hidden(vault: Vault, note: Note) -> None:

@@ -32,6 +32,7 @@ from vaultmem.vault import Vault
 if TYPE_CHECKING:
     from vaultmem.core.notes.conflict import ConflictingText
     from vaultmem.core.notes.link_syntax import Link
+    from vaultmem.core.notes.record import NoteRecord
     from vaultmem.services.search.link_walk import LinkGraph
 
 
@@ -147,8 +148,10 @@ def add_remarks(
 def _find_relations(vaults: VaultSet, hits: Sequence[Hit]) -> list[Contradiction]:
     """Return the conflicts that the notes' properties and titles tell of."""
     found = find_same_titles(hits)
-    given = {name: (own, name) for name, own in group_by_vault(hits).items()}
-    for told in vaults.run(_find_told, given).values():
+    given = {
+        name: ([hit.record for hit in own], name) for name, own in group_by_vault(hits).items()
+    }
+    for told in vaults.run(find_contradictions, given).values():
         found += told
     distinct: dict[frozenset[NoteKey], Contradiction] = {}
     for one in sorted(found, key=_rank_relation):
@@ -156,15 +159,17 @@ def _find_relations(vaults: VaultSet, hits: Sequence[Hit]) -> list[Contradiction
     return list(distinct.values())
 
 
-def _find_told(vault: Vault, hits: Sequence[Hit], name: str) -> list[Contradiction]:
-    """Return the conflicts that properties tell of, or that came from elsewhere.
+def find_contradictions(
+    vault: Vault, notes: Sequence[NoteRecord], name: str = ""
+) -> list[Contradiction]:
+    """Return the conflicts of notes that properties name, or that came from elsewhere.
 
     The notes are those of the vault of this name.
     """
-    found: list[tuple[int, int, str, int]] = _find_arrived(vault, hits)
-    written = _find_written(vault, hits)
+    found: list[tuple[int, int, str, int]] = _find_arrived(vault, notes)
+    written = _find_written(vault, notes)
     others = _resolve(vault, [(path, link) for _, path, link in written]) if written else []
-    shown = {hit.record.document for hit in hits}
+    shown = {each.document for each in notes}
     for (document, _, link), other in zip(written, others, strict=True):
         if other is None or other == document or not shown & {document, other}:
             continue
@@ -175,20 +180,20 @@ def _find_told(vault: Vault, hits: Sequence[Hit], name: str) -> list[Contradicti
     if not found:
         return []
     records = vault.view.records_of({number for each in found for number in each[:2]})
-    notes = {number: (name, each.path, each.blob) for number, each in records.items()}
+    keys = {number: (name, each.path, each.blob) for number, each in records.items()}
     return [
-        Contradiction(notes[first], notes[second], why, notes.get(by))
+        Contradiction(keys[first], keys[second], why, keys.get(by))
         for first, second, why, by in found
-        if first in notes and second in notes
+        if first in keys and second in keys
     ]
 
 
-def _find_arrived(vault: Vault, hits: Sequence[Hit]) -> list[tuple[int, int, str, int]]:
+def _find_arrived(vault: Vault, notes: Sequence[NoteRecord]) -> list[tuple[int, int, str, int]]:
     """Return which of these notes say another value than one that came, or came themselves.
 
     That was found when they came; nobody has decided it.
     """
-    shown = {(hit.record.path, hit.record.blob) for hit in hits}
+    shown = {(each.path, each.blob) for each in notes}
     found: list[tuple[int, int, str, int]] = []
     for each in read_found(vault.state):
         older, newer = (each.path, each.blob), (each.into, each.into_blob)
@@ -211,12 +216,12 @@ def _resolve(vault: Vault, links: Sequence[tuple[str, Link]]) -> list[int | None
     return resolve_few(vault, links)
 
 
-def _find_written(vault: Vault, hits: Sequence[Hit]) -> list[tuple[int, str, Link]]:
+def _find_written(vault: Vault, notes: Sequence[NoteRecord]) -> list[tuple[int, str, Link]]:
     """Return the links in properties about conflicts that are of these notes, or may mean one.
 
     Each is the linking document, its path, and the link.
     """
-    shown = {hit.record.document: hit.record.path for hit in hits}
+    shown = {each.document: each.path for each in notes}
     names = {fold(path).rpartition("/")[2].removesuffix(".md") for path in shown.values()}
     store = LinkStore(vault.state)
     names.update(fold(alias) for each in store.aliases_of(shown).values() for alias in each)

@@ -112,9 +112,9 @@ class LinkGraph:
 
 
 class LinkMap(NamedTuple):
-    """Which notes link to each file of a vault, and to which files each note links."""
+    """Which notes link to each file, and where in its text; and to which files each links."""
 
-    sources: Mapping[str, Sequence[str]]
+    sources: Mapping[str, Mapping[str, int]]
     targets: Mapping[str, Sequence[str]]
 
 
@@ -129,14 +129,14 @@ def map_links(vault: Vault) -> LinkMap:
 
 
 def _map_links(vault: Vault) -> LinkMap:
-    sources: dict[str, dict[str, None]] = {}
+    sources: dict[str, dict[str, int]] = {}
     targets: dict[str, dict[str, None]] = {}
     for found in LinkGraph(vault).links():
         if found.target is not None and found.target != found.source:
-            sources.setdefault(found.target, {})[found.source] = None
+            sources.setdefault(found.target, {}).setdefault(found.source, found.link.start)
             targets.setdefault(found.source, {})[found.target] = None
     return LinkMap(
-        {path: tuple(sorted(each)) for path, each in sources.items()},
+        {path: dict(sorted(each.items())) for path, each in sources.items()},
         {path: tuple(each) for path, each in targets.items()},
     )
 

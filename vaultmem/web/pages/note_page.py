@@ -1,21 +1,28 @@
-"""Pages of notes: one note with its sidebar, and the list of notes."""
+"""Pages of notes: one note with its status and its sidebar, and the list of notes."""
 
 from __future__ import annotations
 
 import mimetypes
+import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import groupby
 from typing import NamedTuple
+from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from vaultmem.core.lifecycle import NoteState
+from vaultmem.core.lifecycle import CLOSED_STATES, NoteState
+from vaultmem.core.notes.encoding import CANVAS
 from vaultmem.core.notes.note import Note
-from vaultmem.core.notes.record import NoteRecord, has_tag
+from vaultmem.core.notes.record import QUARANTINED, NoteRecord, has_tag
+from vaultmem.core.notes.sections import GONE
+from vaultmem.core.text.display import format_names
 from vaultmem.core.text.paths import parse_note_path
+from vaultmem.core.validity import EARLY
 from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError
 from vaultmem.services.history.blame import BlamedLine, Trace
 from vaultmem.services.packs.receipts import ShownSections
@@ -24,47 +31,97 @@ from vaultmem.web.markdown.html import Rendered, render_note
 from vaultmem.web.page_requests import PageFrame, answers, read, read_page, read_path
 from vaultmem.web.rendering import FILES, PICTURES, build_link_context, render_page
 
-#: Versions in the list beside a note, and packs and recalls that showed it.
+#: Versions in the sidebar of a note, and packs and recalls that showed it.
 LAST_COMMITS = 8
 
-#: Notes that link to one, of those that are listed.
-MENTIONS = 200
+#: Notes that link to one, of those that are listed, and characters of their lines that are shown.
+MENTIONS, _LINE = 200, 160
 
 #: Bytes of a picture at most.
 MOST_BYTES = 16 * 1024 * 1024
 
+#: Days after which a line has the next colour: the newest lines have the strongest.
+_AGES = (1, 7, 30, 365)
+
+
+class StatusRemark(NamedTuple):
+    """Why a note does not count in full: since when, by whose change, and which note instead.
+
+    `other` is the note that replaces or contradicts it. `stated_by` names the property that states
+    it, "" for none, and `commit` is that which wrote the property. `page` is another page about
+    it. `time` is in seconds since the epoch.
+    """
+
+    words: str
+    other: NoteRecord | None = None
+    detail: str = ""
+    who: str = ""
+    is_agent: bool = False
+    time: float | None = None
+    stated_by: str = ""
+    commit: str = ""
+    page: str = ""
+
 
 class NotePage(NamedTuple):
-    """A note, and its text as HTML; a quarantined one has none, and is shown as its characters."""
+    """A note, why it does not count in full, and its text as HTML.
+
+    A quarantined note has no HTML, and is shown as its characters. `file` is its place on this
+    machine, "" where it has none, and `obsidian` opens that in Obsidian.
+    """
 
     note: Note
     record: NoteRecord | None
     is_trusted: bool
     rendered: Rendered | None
+    status: list[StatusRemark]
+    file: str
+    obsidian: str
+    projects: tuple[str, ...]
 
 
 class LineAuthor(NamedTuple):
-    """Lines (first and last, 1-based) that one author wrote in one commit."""
+    """Lines (first and last, 1-based) that one author wrote in one commit.
+
+    `age` is from 0, for the newest, to 4. `before` is the commit before it, "" where that does not
+    have the note.
+    """
 
     first: int
     last: int
     line: BlamedLine
+    age: int
+    before: str
+
+
+class Mention(NamedTuple):
+    """A note that links to another, and the line of its first link."""
+
+    record: NoteRecord
+    line: str
 
 
 class NoteSidebar(NamedTuple):
-    """What stands beside a note: its history, who links to it, and what showed it to whom.
+    """The sidebar of a note: its history, the notes that link to it, and who was shown it.
 
-    `problem` says why its history cannot be told.
+    `problem` is why its history cannot be read.
     """
 
     written: list[LineAuthor]
     trace: Trace | None
-    mentions: list[NoteRecord]
+    mentions: list[Mention]
     shown: list[ShownSections]
     problem: str = ""
 
 
-def collect_note(path: str, at: str, vault: Vault) -> NotePage:
+#: Returns the lines of a note with who wrote them, as it is or was `at`.
+ReadLines = Callable[[str, str, Vault], Sequence[BlamedLine]]
+
+#: Returns these, and the note's last versions.
+ReadHistory = Callable[[str, str, Vault], tuple[Sequence[BlamedLine], Trace]]
+
+
+def collect_note(path: str, at: str, read_lines: ReadLines, vault: Vault) -> NotePage:
     """Return a note by its path, or its name; its links lead to notes as they were at `at`."""
     from vaultmem.services.search.trusted import trusted_documents
     from vaultmem.services.views.read_notes import read_note, resolve_address
@@ -77,59 +134,233 @@ def collect_note(path: str, at: str, vault: Vault) -> NotePage:
     rendered = (
         render_note(note.text, str(found), build_link_context(at, vault)) if is_shown else None
     )
-    return NotePage(note, record, is_trusted, rendered)
+    status = list(_describe_status(note, record, vault))
+    if any(each.stated_by for each in status):
+        status = _date_status(status, note, partial(read_lines, str(found), at, vault))
+    is_file = vault.view.is_work_tree and FILES.get() is None
+    file = os.fspath(vault.root / found) if is_file else ""
+    obsidian = f"obsidian://open?path={quote(os.fsencode(file), safe='')}" if file else ""
+    projects = _list_projects(vault) if is_file else ()
+    return NotePage(note, record, is_trusted, rendered, status, file, obsidian, projects)
 
 
-#: Returns the lines of a note with who wrote them, and its last versions, as it is or was `at`.
-TellHistory = Callable[[str, str, Vault], tuple[Sequence[BlamedLine], Trace]]
+def _list_projects(vault: Vault) -> tuple[str, ...]:
+    from vaultmem.services.projects.project_table import read_projects
+
+    with suppress(VaultError):
+        return tuple(read_projects(vault).names)
+    return ()
+
+
+# Why a note does not count in full.
+
+
+def _describe_status(note: Note, record: NoteRecord | None, vault: Vault) -> Iterator[StatusRemark]:
+    """Yield why a note does not count in full, what weighs most first."""
+    from vaultmem.core.secrets.suspicious import PROPERTY, find_suspicious
+    from vaultmem.services.search.valid_spans import describe_validity, span_of
+
+    if note.problem:
+        yield StatusRemark("Invalid", detail=note.problem)
+    reason = note.matter.get("state_reason")
+    why = str(reason.value) if reason else ""
+    if note.state is NoteState.QUARANTINED:
+        yield StatusRemark(f"{QUARANTINED.capitalize()}.", None, why, stated_by="state")
+    if note.matter.get(PROPERTY):
+        places = [f"line {each.line}: {each.rule}" for each in find_suspicious(note.text)]
+        words = format_names(places, 3) if places else "not in the present text"
+        yield StatusRemark("Suspicious text", None, words, stated_by=PROPERTY)
+    replaced = False
+    if record is not None:
+        for each in _describe_relations(record, vault):
+            is_whole = each.words == "Replaced by"
+            yield each._replace(detail=why if is_whole else "")
+            replaced = replaced or is_whole
+    if note.state in _TOLD and not replaced:
+        yield StatusRemark(note.state.capitalize(), None, why, stated_by="state")
+    if note.conflict:
+        yield StatusRemark("In conflict", detail=note.conflict, page="/conflicts")
+    if record is None:
+        return
+    sources = vault.view.sources
+    day = span_of(sources[0].at if sources else vault.now())
+    if not replaced and (label := describe_validity(vault, record, day)):
+        limit = "valid_from" if label.startswith(EARLY) else "valid_until"
+        yield StatusRemark(label[0].upper() + label[1:], stated_by=limit)
+    if vault.view.is_work_tree:
+        yield from _describe_anchors(record, vault)
+
+
+#: States that the status names with who and why; quarantine has its own words.
+_TOLD = frozenset({NoteState.STALE, NoteState.ARCHIVED, NoteState.DEPRECATED})
+
+#: Why two notes do not agree, what decides more first, and the words on the older one's page.
+_RELATIONS = {"supersedes": "Replaced by", "supersedes_part": "Replaced in part by"}
+
+
+def _describe_relations(record: NoteRecord, vault: Vault) -> Iterator[StatusRemark]:
+    """Yield the notes that replace a note, or contradict it and count."""
+    from vaultmem.services.search.annotations import find_contradictions
+
+    words: dict[str, str] = {}
+    order = [*_RELATIONS]
+    relations = find_contradictions(vault, [record])
+    for each in sorted(relations, key=lambda each: each.why not in order):
+        first, second = each.first[1], each.second[1]
+        if each.why not in _RELATIONS:
+            words.setdefault(second if first == record.path else first, "Contradicted by")
+        elif second == record.path:
+            words.setdefault(first, _RELATIONS[each.why])
+        else:
+            words.setdefault(second, "")
+    others = {each.path: each for each in _name_notes(vault, [p for p in words if words[p]])}
+    is_replaced = "Replaced by" in words.values()
+    for path, label in words.items():
+        other = others.get(path)
+        is_opposed = label == "Contradicted by"
+        if other is None or (is_opposed and (is_replaced or other.state in CLOSED_STATES)):
+            continue
+        who = other.agent or "a person"
+        stated_by = "superseded_by" if label == "Replaced by" else ""
+        yield StatusRemark(label, other, "", who, bool(other.agent), other.written, stated_by)
+
+
+def _describe_anchors(record: NoteRecord, vault: Vault) -> Iterator[StatusRemark]:
+    """Yield which cited code changed, and the first commit that changed it."""
+    from vaultmem.services.anchors.check import check_documents, cited_by, find_change
+    from vaultmem.storage.link_table import LinkStore
+
+    cited = LinkStore(vault.state).cites([record.document])
+    checks = check_documents(vault, {record.document: record}, cited) if cited else {}
+    for each in checks.get(record.document, ()):
+        if each.is_different:
+            made = find_change(vault, cited_by(record, each.anchor))
+            words = f"{each}, {made.subject} ({made.commit[:10]})" if made else f"{each}"
+            who, at = (made.author, made.at) if made else ("", None)
+            yield StatusRemark("Cited code changed", None, words, who, False, at)
+
+
+def _date_status(
+    status: Sequence[StatusRemark],
+    note: Note,
+    read_lines: Callable[[], Sequence[BlamedLine]],
+) -> list[StatusRemark]:
+    """Return remarks with who wrote the property that each is from, when and in which commit."""
+    lines: dict[int, BlamedLine] = {}
+    with suppress(VaultError):
+        lines = {each.number: each for each in read_lines()} if not note.problem else {}
+    before = note.text.count("\n", 0, note.matter.start) + 1
+    dated = []
+    for each in status:
+        prop = note.matter.get(each.stated_by) if each.stated_by else None
+        line = lines.get(before + prop.first) if prop else None
+        if line and (made := line.commit):
+            each = each._replace(who=line.who, is_agent=bool(line.agent), time=made.at)
+            each = each._replace(commit=made.commit)
+        dated.append(each)
+    return dated
 
 
 def describe_history(path: str, at: str, vault: Vault) -> tuple[Sequence[BlamedLine], Trace]:
     """Return the history of one note."""
-    from vaultmem.services.history.blame import blame_note, trace_note
+    from vaultmem.services.history.blame import trace_note
     from vaultmem.services.history.commits import resolve_commit
 
     trace = trace_note(vault, path, LAST_COMMITS, resolve_commit(vault, at) if at else "")
-    return blame_note(vault, path, at).lines, trace
+    return _read_blame(path, at, vault), trace
 
 
-def collect_rail(path: str, at: str, tell: TellHistory, vault: Vault) -> NoteSidebar:
+def collect_rail(path: str, at: str, read_lines: ReadHistory, vault: Vault) -> NoteSidebar:
     """Return who wrote a note's lines and when, what links to it, and what showed it to whom."""
     from vaultmem.services.packs.receipts import list_recent
-    from vaultmem.services.search.link_walk import map_links
-    from vaultmem.services.views.read_notes import resolve_address
+    from vaultmem.services.views.read_notes import read_note, resolve_address
 
-    path = str(resolve_address(vault, path)[0])
-    mentions = _name_notes(vault, map_links(vault).sources.get(path, ()))
+    found = resolve_address(vault, path)[0]
+    path = str(found)
+    mentions = _list_mentions(vault, path)
     shown = list_recent(vault, LAST_COMMITS, path=path)
     try:
-        lines, trace = tell(path, at, vault)
+        lines, trace = read_lines(path, at, vault)
+        written = _join_lines(_drop_unseen(read_note(vault, found), lines), path, vault)
     except VaultError as error:
         return NoteSidebar([], None, mentions, shown, str(error))
-    return NoteSidebar(join_lines(lines), trace, mentions, shown)
+    return NoteSidebar(written, trace, mentions, shown)
 
 
-def join_lines(blamed: Iterable[BlamedLine]) -> list[LineAuthor]:
-    """Return neighbouring lines of one origin as one, empty ones left out at both ends."""
-    runs = []
-    for _, group in groupby(blamed, lambda line: (line.commit and line.commit.commit, line.who)):
-        lines = [line for line in group if line.text.strip()]
-        if lines:
-            runs.append(LineAuthor(lines[0].number, lines[-1].number, lines[0]))
-    return runs
+def _drop_unseen(note: Note, lines: Sequence[BlamedLine]) -> Iterator[BlamedLine]:
+    """Yield the lines of a note that its page shows: no properties, comments or empty lines."""
+    first = note.text.count("\n", 0, note.matter.body)
+    seen = note.visible.split("\n")
+    is_text = note.encoding != CANVAS  # Its text is not that of its lines.
+    for each in lines:
+        is_known = is_text and each.number <= len(seen)
+        text = seen[each.number - 1].replace(GONE, "") if is_known else each.text
+        if text.strip() and (each.number > first or not is_text):
+            yield each
+
+
+def _join_lines(lines: Iterable[BlamedLine], path: str, vault: Vault) -> list[LineAuthor]:
+    """Return neighbouring lines of one origin as one."""
+    groups = groupby(lines, lambda line: (line.commit and line.commit.commit, line.who))
+    runs = [[*group] for _, group in groups]
+    parents = {
+        each[0].commit.parents[0] for each in runs if each[0].commit and each[0].commit.parents
+    }
+    has_note = _find_with(vault, path, parents)
+    joined = []
+    for run in runs:
+        commit = run[0].commit
+        days = (vault.now() - commit.at) / 86_400 if commit else 0
+        age = sum(days >= limit for limit in _AGES)
+        before = next(iter(commit.parents), "") if commit else ""
+        before = before if before in has_note else ""
+        joined.append(LineAuthor(run[0].number, run[-1].number, run[0], age, before))
+    return joined
+
+
+def _find_with(vault: Vault, path: str, commits: Iterable[str]) -> set[str]:
+    """Return those of the commits that have a note; none for pages as files, which have none."""
+    listed = [*commits]
+    if FILES.get() is not None or "\n" in path or not listed:
+        return set()
+    history = vault.history
+    found = history.objects.find_all(f"{each}:{history.prefix}{path}" for each in listed)
+    return {commit for commit, each in zip(listed, found, strict=True) if each is not None}
+
+
+def _list_mentions(vault: Vault, path: str) -> list[Mention]:
+    """Return the first of the notes that link to one, each with the line of its first link."""
+    from vaultmem.services.search.link_walk import map_links
+    from vaultmem.services.views.texts import read_text
+
+    sources = map_links(vault).sources.get(path, {})
+    mentions = []
+    for record in _name_notes(vault, [*sources]):
+        text = read_text(vault, record.path, record.blob) or ""
+        mentions.append(Mention(record, _slice_line(text, sources[record.path])))
+    return mentions
+
+
+def _slice_line(text: str, at: int) -> str:
+    """Return the line around a place of a text, or as much of it as a list shows."""
+    first, last = text.rfind("\n", 0, at) + 1, text.find("\n", at)
+    line = text[first : last if last >= 0 else None]
+    start = max(at - first - _LINE // 2, 0)
+    before, after = "..." if start else "", "..." if len(line) > start + _LINE else ""
+    return f"{before}{line[start : start + _LINE].strip()}{after}"
 
 
 def _name_notes(vault: Vault, paths: Sequence[str]) -> list[NoteRecord]:
     marks = ", ".join("?" * len(paths[:MENTIONS]))
-    return vault.view.records(f"d.path IN ({marks})", paths[:MENTIONS])
+    return vault.view.records(f"d.path IN ({marks})", paths[:MENTIONS]) if paths else []
 
 
 @answers
 async def show_note(request: Request) -> Response:
-    """Show a note, with what stands beside it if that is asked for."""
+    """Show a note, with its sidebar if that is asked for."""
     path = read_path(request, "/note/")
     at = request.query_params.get("at", "")
-    frame, page = await read(request, partial(collect_note, path, at))
+    frame, page = await read(request, partial(collect_note, path, at, _find_lines(request)))
     is_whole = "rail" in request.query_params
     rail = (await _read_rail(request, path, at))[1] if is_whole else None
     return render_page(request, "note.html", vault=frame, page=page, rail=rail)
@@ -137,15 +368,33 @@ async def show_note(request: Request) -> Response:
 
 @answers
 async def show_rail(request: Request) -> Response:
-    """Show what stands beside a note; its page loads it behind the note."""
+    """Show the sidebar of a note; its page loads it after the note."""
     path, at = read_path(request, "/rail/"), request.query_params.get("at", "")
     frame, rail = await _read_rail(request, path, at)
     return render_page(request, "rail.html", vault=frame, path=path, rail=rail)
 
 
+def _read_blame(path: str, at: str, vault: Vault) -> Sequence[BlamedLine]:
+    from vaultmem.services.history.blame import blame_note
+
+    return blame_note(vault, path, at).lines
+
+
+def _find_lines(request: Request) -> ReadLines:
+    """Return what reads the lines of a note; an export has read all histories."""
+    if not hasattr(request.app.state, "describe_history"):
+        return _read_blame
+    history = _find_history(request)
+    return lambda path, at, vault: history(path, at, vault)[0]
+
+
+def _find_history(request: Request) -> ReadHistory:
+    read_lines: ReadHistory = getattr(request.app.state, "describe_history", describe_history)
+    return read_lines
+
+
 async def _read_rail(request: Request, path: str, at: str) -> tuple[PageFrame, NoteSidebar]:
-    tell: TellHistory = getattr(request.app.state, "describe_history", describe_history)
-    return await read(request, partial(collect_rail, path, at, tell))
+    return await read(request, partial(collect_rail, path, at, _find_history(request)))
 
 
 @answers
@@ -161,7 +410,7 @@ def read_picture(path: str, vault: Vault) -> tuple[bytes, str]:
     """Return a picture's bytes and kind, as the folder has it or the commit that is looked at.
 
     Raises:
-        RefusedError: it is no picture, or lies outside of the vault.
+        RefusedError: it is not a picture, or lies outside of the vault.
         NoteNotFoundError: there is none.
     """
     from vaultmem.storage.files import read_file
@@ -181,7 +430,7 @@ def read_picture(path: str, vault: Vault) -> tuple[bytes, str]:
 
 # Notes by state, kind, tag, context and name, and how many there are of each.
 
-#: Notes on a page, and values of a property that are offered: more where nobody can type one.
+#: Notes on a page, and values of a property that are offered: more where a reader cannot type one.
 PAGE, _OFFERED, _OFFERED_IN_FILES = 100, 24, 500
 
 
@@ -195,7 +444,7 @@ class NoteListRequest(NamedTuple):
     name: str = ""
 
     def admits(self, record: NoteRecord) -> bool:
-        """Tell whether a note is wanted."""
+        """Return whether a note is wanted."""
         return (
             self.state in ("", record.state)
             and self.kind in ("", record.kind)

@@ -38,7 +38,7 @@ from vaultmem.web.background_jobs import Jobs, TellProgress
 from vaultmem.web.markdown.html import render_note
 from vaultmem.web.markdown.html_links import Surroundings
 from vaultmem.web.page_requests import answers, go_back, read, read_form, read_page, write
-from vaultmem.web.rendering import build_link_context, make_link, render_page
+from vaultmem.web.rendering import build_link_context, link_note, make_link, render_page
 
 #: Items on a page.
 _LIMIT = 20
@@ -245,8 +245,13 @@ async def undo(request: Request) -> Response:
     done, problems = await write(request, partial(_undo, names[:_MANY] or [""]))
     lines = [f"Taken back: {', '.join(each.commit.subject for each in done)}." if done else ""]
     commits = " ".join(each.report.commit for each in reversed(done))
-    back = form.get("back", "")
+    back, here = form.get("back", ""), form.get("here", "")
     place = make_link(back if back.startswith(_BACK) else "/review")
+    paths = [path for each in done for path in each.paths]
+    if here.startswith("/note/"):
+        place = here
+    elif here == make_link("/") and len(paths) == 1:  # A note that was forgotten.
+        place = link_note(paths[0])
     return go_back(request, place, " ".join(filter(None, [*lines, *problems[:5]])), commits)
 
 

@@ -20,15 +20,12 @@ from vaultmem.vault import Vault
 from vaultmem.web.page_requests import (
     ShownChange,
     answers,
-    go_back,
     read,
-    read_form,
     read_page,
     read_path,
     show_changes,
-    write,
 )
-from vaultmem.web.rendering import format_day, link_note, read_time, render_page
+from vaultmem.web.rendering import format_day, read_time, render_page
 
 #: Commits on a page, and how many of the newest are asked for names to choose from.
 _PAGE, _NAMES = 50, 200
@@ -223,16 +220,6 @@ def collect_history(path: str, page: int, whole: bool, vault: Vault) -> HistoryP
     return HistoryPage(trace.path, listed, len(trace.versions) > _HISTORY_PAGE)
 
 
-def _restore(path: str, commit: str, vault: Vault) -> tuple[str, str]:
-    """Write a note as it was, as one commit; return what is told of it, and that commit."""
-    from vaultmem.services.history.restore_note import restore_note
-
-    done = restore_note(vault, path, commit, commits=True)
-    if not done.is_changed:
-        return f"{done.path} is as it was then.", ""
-    return f"{done.path} is as it was in {done.commit[:7]}.", done.commits[-1][0]
-
-
 @answers
 async def show_history(request: Request) -> Response:
     """Show the versions of a note."""
@@ -240,15 +227,6 @@ async def show_history(request: Request) -> Response:
     page = read_page(given)
     frame, found = await read(request, partial(collect_history, path, page, "all" in given))
     return render_page(request, "history.html", vault=frame, found=found, page=page)
-
-
-@answers
-async def restore(request: Request) -> Response:
-    """Write a note as it once was, and go back to it."""
-    form = await read_form(request)
-    path = form.get("path", "")
-    told, commit = await write(request, partial(_restore, path, form.get("commit", "")))
-    return go_back(request, link_note(path), told, commit)
 
 
 #: Files that are compared, and that are named; of the first commit of a large vault each is new.

@@ -15,6 +15,9 @@ let before = "";
 let chord = 0;
 
 function pressKey(event) {
+  if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
+    return event.target.form?.querySelector("[data-save]")?.click();
+  }
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.key === "Escape" && isTyping(event.target)) return event.target.blur();
   if (isListed(event.target) && pressListKey(event)) return event.preventDefault();
@@ -227,15 +230,16 @@ function placeRail() {
   const text = document.querySelector("[data-text]");
   if (!rail || !text || !getComputedStyle(rail).getPropertyValue("--placed")) return;
   const top = rail.getBoundingClientRect().top;
+  const blocks = [...text.querySelectorAll("[data-line]")];
+  const findBlock = (line) => blocks.filter((each) => Number(each.dataset.line) <= line).pop() ?? blocks[0];
   let free = 0;
   for (const each of rail.querySelectorAll("[data-line]")) {
-    const line = Number(each.dataset.line);
-    const blocks = [...text.querySelectorAll("[data-line]")];
-    const block = blocks.filter((other) => Number(other.dataset.line) <= line).pop() ?? blocks[0];
-    if (!block) return;
-    const place = Math.max(block.getBoundingClientRect().top - top, free);
+    const [first, last] = [findBlock(Number(each.dataset.line)), findBlock(Number(each.dataset.end))];
+    if (!first) return;
+    const place = Math.max(first.getBoundingClientRect().top - top, free);
     each.style.setProperty("inset-block-start", `${place}px`);
-    free = place + each.offsetHeight + 4;
+    each.style.setProperty("block-size", `${last.getBoundingClientRect().bottom - top - place}px`);
+    free = place + each.offsetHeight + 2;
   }
 }
 
@@ -271,6 +275,9 @@ document.addEventListener("click", (event) => {
   const button = event.target.closest("[data-copy]");
   if (button) copyText(button);
 });
+document.addEventListener("toggle", (event) => {
+  if (event.target.open) event.target.querySelector(".acts :is(input, select):not([type=hidden])")?.focus();
+}, true);
 addEventListener("resize", placeRail);
 loadParts();
 hearChanges();

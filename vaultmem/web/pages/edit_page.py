@@ -1,0 +1,253 @@
+"""Act on a note: edit its text, or pin, promote, replace, forget, move or restore it.
+
+Each act is one commit in the name of the person, with undo. It counts for the version of the note
+that the page showed: of another version nothing is written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import PurePosixPath
+from typing import NamedTuple
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from vaultmem.core.notes.changes import diff_text
+from vaultmem.core.notes.note import Note
+from vaultmem.core.text.line_diff import Passage, find_line_end, mark_diff, match_lines
+from vaultmem.errors import ForbiddenError, RefusedError, VaultError, VersionMismatchError
+from vaultmem.vault import Vault
+from vaultmem.web.markdown.html import Rendered, render_note
+from vaultmem.web.page_requests import (
+    answers,
+    find_status,
+    go_back,
+    read,
+    read_form,
+    read_path,
+    write,
+)
+from vaultmem.web.rendering import build_link_context, link_note, make_link, render_page
+
+_LINE_END = re.compile(r"(\r\n|\r|\n)")
+
+
+class Draft(NamedTuple):
+    """A note's text as it is edited: for which version, why, and its preview.
+
+    `problem` is why it was not saved. `changed` is what it would change in the note of now,
+    where another save came first.
+    """
+
+    note: Note
+    text: str
+    blob: str
+    reason: str = ""
+    problem: str = ""
+    preview: Rendered | None = None
+    changed: list[Passage] | None = None
+
+
+def collect_draft(path: str, vault: Vault) -> Draft:
+    """Return the text of a note to edit.
+
+    Raises:
+        RefusedError: its bytes are no UTF-8, or those of a canvas.
+    """
+    note = _read_note(path, vault)
+    return Draft(note, note.text, note.blob)
+
+
+def _read_note(path: str, vault: Vault) -> Note:
+    from vaultmem.services.changes.change import check_encoding
+    from vaultmem.services.views.read_notes import read_as_written, resolve_whole
+
+    note = read_as_written(vault, resolve_whole(vault, path))
+    check_encoding(note)
+    return note
+
+
+def _preview(path: str, form: Mapping[str, str], problem: str, vault: Vault) -> Draft:
+    """Return what was typed, rendered, or why it was not saved."""
+    note = _read_note(path, vault)
+    text = keep_line_ends(note.text, form.get("text", ""))
+    draft = Draft(note, text, form.get("blob", ""), form.get("reason", ""), problem)
+    if draft.blob != note.blob:
+        diff, _, _ = diff_text(note.text, text)
+        return draft._replace(blob=note.blob, changed=mark_diff(diff))
+    if problem:
+        return draft
+    return draft._replace(preview=render_note(text, str(note.path), build_link_context("", vault)))
+
+
+def keep_line_ends(before: str, text: str) -> str:
+    r"""Return a text of a form with the line ends that its lines had before.
+
+    Forms have `\r\n` at each end. New lines get that of the first line before.
+    """
+    parts = _LINE_END.split(before)
+    old, ends = parts[::2], [*parts[1::2], ""]
+    lines = _LINE_END.sub("\n", text).split("\n")
+    kept = [find_line_end(before)] * (len(lines) - 1)
+    for place, at, length in match_lines(old, lines):
+        for step in range(length):
+            if at + step < len(kept):
+                kept[at + step] = ends[place + step] or kept[at + step]
+    return "".join(line + end for line, end in zip(lines, [*kept, ""], strict=True))
+
+
+def _check_owner(request: Request) -> None:
+    """Allow what the owner may do to the vault that is served, and to no other.
+
+    Raises:
+        ForbiddenError: the page only reads, or shows another vault.
+    """
+    if not request.state.visitor.may_write or request.query_params.get("vault"):
+        raise ForbiddenError("this page only reads; `vaultmem serve --write` lets it write")
+
+
+@answers
+async def show_edit(request: Request) -> Response:
+    """Show a note's text in a field."""
+    _check_owner(request)
+    path = read_path(request, "/edit/")
+    frame, draft = await read(request, partial(collect_draft, path))
+    return render_page(request, "edit.html", vault=frame, draft=draft)
+
+
+@answers
+async def save_edit(request: Request) -> Response:
+    """Save what was typed and go back to the note, or show it rendered.
+
+    What cannot be saved stays in the field, with the reason.
+    """
+    _check_owner(request)
+    path, form = read_path(request, "/edit/"), await read_form(request)
+    problem, status = "", 200
+    if form.get("action") != "preview":
+        try:
+            message, commit = await write(request, partial(_act, path, {**form, "action": "edit"}))
+            return go_back(request, link_note(path), message, commit)
+        except VaultError as error:
+            problem, status = str(error), find_status(error)
+    frame, draft = await read(request, partial(_preview, path, form, problem))
+    return render_page(request, "edit.html", status, vault=frame, draft=draft)
+
+
+# What can be done to a note: each returns a message and the commit that can be undone, "" if none.
+
+Form = Mapping[str, str]
+ActResult = tuple[str, str]
+
+
+def _edit(vault: Vault, path: PurePosixPath, form: Form) -> ActResult:
+    from vaultmem.services.memory.new_note import NoteUpdate, commit_update
+    from vaultmem.services.views.read_notes import read_as_written
+
+    text = keep_line_ends(read_as_written(vault, path).text, form.get("text", ""))
+    update = NoteUpdate(text=text, reason=form.get("reason", ""))
+    report = commit_update(vault, path, update, "write")
+    message = f"{path}: saved." if report.commit else f"{path}: nothing was changed."
+    return " ".join([message, *vault.notices.suspicious]), report.commit
+
+
+def _pin(vault: Vault, path: PurePosixPath, form: Form) -> ActResult:
+    from vaultmem.services.memory.new_note import NoteUpdate, commit_update
+
+    is_pinned = form["action"] == "pin"
+    update = NoteUpdate({"pinned": True if is_pinned else None})
+    report = commit_update(vault, path, update, form["action"])
+    return f"{path}: {'pinned' if is_pinned else 'pinned no longer'}.", report.commit
+
+
+def _promote(vault: Vault, path: PurePosixPath, _: Form) -> ActResult:
+    from vaultmem.services.lifecycle.transition import promote_notes
+
+    done = promote_notes(vault, [str(path)])
+    return f"{path}: active{' and trusted' if done.trusted else ''}.", done.report.commit
+
+
+def _supersede(vault: Vault, path: PurePosixPath, form: Form) -> ActResult:
+    from vaultmem.operations.note_changes import supersede
+
+    if not form.get("by"):
+        raise RefusedError(f"{path}: name the note that holds instead")
+    done = supersede(vault, str(path), form["by"], reason=form.get("reason", ""))
+    return f"{done.old}: replaced by {done.new}.", done.report.commit
+
+
+def _forget(vault: Vault, path: PurePosixPath, form: Form) -> ActResult:
+    from vaultmem.services.memory.forget import forget_notes, select_notes
+
+    chosen = select_notes(vault, [str(path)])
+    done = forget_notes(vault, chosen.notes, form.get("reason") or "forgotten on its page")
+    return f"{path}: forgotten.", done.report.commit
+
+
+def _move(vault: Vault, path: PurePosixPath, form: Form) -> ActResult:
+    from vaultmem.operations.projects import MoveRequest, move
+
+    to = form.get("to", "")
+    if not to:
+        raise RefusedError(f"{path}: name the project, or global")
+    done = move(vault, MoveRequest((str(path),), to))
+    where = f"in {done.project}" if done.project else "global"
+    return f"{path}: now {where}.", done.report.commit
+
+
+def _restore(vault: Vault, path: PurePosixPath, form: Form) -> ActResult:
+    from vaultmem.services.history.restore_note import restore_note
+
+    done = restore_note(vault, str(path), form.get("commit", ""), commits=True)
+    if not done.is_changed:
+        return f"{done.path} is as it was then.", ""
+    return f"{done.path} is as it was in {done.commit[:7]}.", done.commits[-1][0]
+
+
+_ACTS: Mapping[str, Callable[[Vault, PurePosixPath, Form], ActResult]] = {
+    "edit": _edit,
+    "pin": _pin,
+    "unpin": _pin,
+    "promote": _promote,
+    "supersede": _supersede,
+    "forget": _forget,
+    "move": _move,
+    "restore": _restore,
+}
+
+
+def _act(path: str, form: Form, vault: Vault) -> ActResult:
+    """Do what a form asks, to the version of the note that it names.
+
+    Raises:
+        RefusedError: it names nothing that can be done, or no version.
+        VersionMismatchError: the note is another one by now.
+    """
+    from vaultmem.core.text.paths import parse_note_path
+    from vaultmem.services.views.read_notes import read_as_written, resolve_whole
+
+    act = _ACTS.get(form.get("action", ""))
+    if act is None:
+        raise RefusedError("that form is not of this page; load the page again")
+    if act is _restore:  # The note may be gone; what it is now is kept by a commit.
+        return act(vault, parse_note_path(path), form)
+    found, blob = resolve_whole(vault, path), form.get("blob", "")
+    if blob != read_as_written(vault, found).blob:
+        raise VersionMismatchError(
+            f"{found}: changed since this page showed it; nothing was written"
+        )
+    return act(replace(vault, expected={str(found): frozenset([blob])}), found, form)
+
+
+@answers
+async def act_on_note(request: Request) -> Response:
+    """Do one thing to a note, and go back to it."""
+    _check_owner(request)
+    path, form = read_path(request, "/note/"), await read_form(request)
+    message, commit = await write(request, partial(_act, path, form))
+    place = make_link("/") if form["action"] == "forget" else link_note(path)
+    return go_back(request, place, message, commit)
