@@ -24,12 +24,15 @@ from vaultmem.core.text.token_count import count_fitting, count_tokens
 from vaultmem.errors import VaultError
 from vaultmem.services.search.annotations import add_cautions, add_shown_lines
 from vaultmem.services.search.recall import (
+    MORE,
     describe_other_project,
     find_elsewhere,
     find_hits,
     find_other_project,
+    order_by_validity,
 )
 from vaultmem.services.search.rerank import RerankInfo
+from vaultmem.services.search.valid_spans import has_limits
 from vaultmem.services.search.vault_set import SemanticInfo, TellProgress, VaultSet, open_set
 from vaultmem.storage.query_log import LoggedQuery, SignalStore, append, is_large
 from vaultmem.vault import Vault
@@ -213,8 +216,12 @@ def _find_too_large(vault: Vault) -> list[str]:
 def _expand(vaults: VaultSet, query: RecallQuery, hits: list[Hit]) -> list[Hit]:
     from vaultmem.services.search.link_walk import expand_hits
 
-    expanded = vaults.change(hits, expand_hits, query._replace(limit=2 * len(hits)))
-    return sorted(expanded, key=lambda hit: -round(hit.score, 5))
+    most = 2 * len(hits)
+    expanded = vaults.change(hits, expand_hits, query._replace(limit=most))
+    if has_limits(expanded):
+        expanded = vaults.change(hits, expand_hits, query._replace(limit=most + MORE))
+    ranked = sorted(expanded, key=lambda hit: -round(hit.score, 5))
+    return order_by_validity(vaults, query, ranked)[:most]
 
 
 def count_recall(vault: Vault, query: str, hits: Sequence[Hit], shown: Sequence[str]) -> None:
