@@ -29,6 +29,7 @@ from vaultmem.services.changes.ownership import (
     is_gone,
     is_persons,
     read_hand_edits,
+    read_pending,
 )
 from vaultmem.services.syncing.sync_place import Clock
 from vaultmem.storage.files import UnsafeFileError, read_file, remove_file
@@ -263,6 +264,16 @@ class IdleTasks:
         if not found or self.vault.state.get("arrived"):
             return ""
         return f"{len(found):,} to review: `vaultmem review`"
+
+    def check_edits(self) -> str:
+        """Look at some of a person's edits for text that tries to instruct an agent; report it."""
+        if self.vault.head() is None:
+            return ""
+        from vaultmem.services.curation.incoming_notes import check_edits
+
+        found = check_edits(self.vault, read_pending(self.vault), _SLICE)
+        told = "; ".join(f"{each.path}: {each.reason}" for each in found)
+        return f"{told}; decide in `vaultmem review`" if told else ""
 
     def run_idle_tasks(self) -> Iterator[CommitReport]:
         """Dream and compact as vaultmem.yaml wants once a night has come; yield what is committed.
