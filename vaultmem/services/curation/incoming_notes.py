@@ -106,18 +106,23 @@ def _contain(change: Change, path: PurePosixPath) -> None:
         change.suspicious[str(path)] = describe_found(path, found, is_held=True)
 
 
-def check_edits(vault: Vault, pending: PendingFiles, seconds: float) -> tuple[Proposal, ...]:
+def check_edits(
+    vault: Vault, pending: PendingFiles, seconds: float
+) -> tuple[tuple[Proposal, ...], bool]:
     """Look, for so long, at the owner's uncommitted notes for text that tries to instruct an agent.
 
-    Return what is new; `review` has it from then on. The notes stay as they are.
+    Return what is new, and whether all were looked at. `review` has it from then on. The notes stay
+    as they are.
     """
     end = time.monotonic() + seconds
     checked: set[str] = vault.state.kept.setdefault(_CHECKED, ("", set()))[1]
     found: list[Proposal] = []
+    is_done = True
     for path, file in pending.files.items():
         if file is None or not is_note_name(path) or not is_persons(pending.owners[path].author):
             continue
         if time.monotonic() > end:
+            is_done = False
             break
         blob = blob_id(file[1])
         if blob not in checked:
@@ -125,7 +130,7 @@ def check_edits(vault: Vault, pending: PendingFiles, seconds: float) -> tuple[Pr
             found += _report(vault, pending.find_before(path) or path, path, file[1])
     if found:
         store_found(vault.state, (), partial(_join, vault, found))
-    return tuple(found)
+    return tuple(found), is_done
 
 
 def _report(vault: Vault, before: str, path: str, data: bytes) -> Iterator[Proposal]:

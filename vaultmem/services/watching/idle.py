@@ -235,10 +235,14 @@ _UPKEEP = 900.0
 
 
 class IdleTasks:
-    """The work of a vault that can wait, done a little at a time."""
+    """The work of a vault that can wait, done a little at a time.
+
+    `has_edits` is set after a save.
+    """
 
     def __init__(self, vault: Vault) -> None:
         self.vault = vault
+        self.has_edits = False
         self._next_night = 0.0
         self.syncs = Clock(vault)
         self._next_upkeep = time.monotonic() + _UPKEEP
@@ -267,11 +271,12 @@ class IdleTasks:
 
     def check_edits(self) -> str:
         """Look at some of a person's edits for text that tries to instruct an agent; report it."""
-        if self.vault.head() is None:
+        if not self.has_edits or self.vault.head() is None:
             return ""
         from vaultmem.services.curation.incoming_notes import check_edits
 
-        found = check_edits(self.vault, read_pending(self.vault), _SLICE)
+        found, is_done = check_edits(self.vault, read_pending(self.vault), _SLICE)
+        self.has_edits = not is_done
         told = "; ".join(f"{each.path}: {each.reason}" for each in found)
         return f"{told}; decide in `vaultmem review`" if told else ""
 

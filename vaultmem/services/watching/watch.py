@@ -89,7 +89,6 @@ class WatchLoop:
         self._head = self._waits_for = ""
         self._last_look = self._last_full = self._last_rendered = 0.0
         self._is_rendered = True
-        self._has_new_edits = False
         self.is_watching = False
 
     def run(self) -> None:
@@ -217,7 +216,7 @@ class WatchLoop:
             if not self._only_looks:
                 self._try(self._commit)
                 self._try(self._edits.look)
-                self._has_new_edits = True
+                self._resting.has_edits = True
                 self._is_rendered = False
                 self._render_when_due()
         else:
@@ -232,9 +231,7 @@ class WatchLoop:
         """Do what could wait; what fails is reported once, until something else does."""
         self._problems = set()
         self._render_when_due()
-        if self._has_new_edits:
-            self._has_new_edits = False
-            self._try(lambda: self._report_of("problem", self._resting.check_edits()))
+        self._try(lambda: self._report_of("problem", self._resting.check_edits()))
         self._try(lambda: self._report_of("arrived", self._resting.compare_incoming()))
         self._try(lambda: self._report_of("embedded", self._resting.embed()))
         self._try(self._run_idle_tasks)
