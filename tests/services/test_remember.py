@@ -737,7 +737,9 @@ def test_several_memories_are_one_commit_on_a_branch(make_vault: Make, run_cli: 
     git(root, "branch", "side")
     words = ["remember", "Oslo has trams.", "--also", "Bergen has one line."]
     words += ["--also", "The ferry to Holm leaves at noon.", "--also", "Oslo has trams."]
-    done = run_cli(*words, "--agent", "claude", "--tag", "north", "--json", "--ref", "side", cwd=root).json
+    done = run_cli(
+        *words, "--agent", "claude", "--tag", "north", "--json", "--ref", "side", cwd=root
+    ).json
     results = [done, *done["also"]]
     assert [each["outcome"] for each in results] == ["created", "created", "known"]
     assert git(root, "rev-list", "--count", "main..side") == "1"

@@ -424,8 +424,8 @@ def recall_lines(answer: QueryResult, asked: Recall) -> Iterator[Line]:
         told = f"{count} {more}found, for which {asked.budget} tokens have no room"
         yield Line(f"{told}; give a larger --budget.", "yellow")
     if answer.shown:
-        told = f"{answer.sent:,} tokens shown, {answer.flat:,} in all notes ({answer.ratio:.1f}x)"
-        yield Line(told, "dim")
+        tokens = f"{answer.sent:,} tokens shown, {answer.flat:,} in all notes"
+        yield Line(f"{tokens} ({answer.ratio:.1f}x)", "dim")
 
 
 def show_lines(asked: Recall) -> Show:

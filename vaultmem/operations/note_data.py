@@ -170,8 +170,9 @@ def blame_json(found: Blame) -> list[dict[str, Any]]:
 def line_json(line: BlamedLine, ends: frozenset[str]) -> dict[str, Any]:
     """Return a line of a note and where it comes from."""
     data = {"line": line.number, "text": line.text, **origin_json(line, ends)}
-    stated = data["confidence"]
-    return {**data, "confidence": _read_confidence(line.confidence) if stated is None else stated}
+    if data["confidence"] is not None:
+        return data
+    return {**data, "confidence": _read_confidence(line.confidence)}
 
 
 def origin_json(line: BlamedLine | ChangeStep, ends: frozenset[str]) -> dict[str, Any]:
@@ -203,7 +204,7 @@ def ground_json(ground: Ground) -> dict[str, Any]:
 
 
 def _read_confidence(text: str) -> float | None:
-    """Return a confidence as a number, None if that is none from 0 to 1."""
+    """Return a confidence as a number from 0 to 1, None if the text has another value."""
     try:
         number = float(text)
     except ValueError:

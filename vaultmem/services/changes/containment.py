@@ -59,8 +59,8 @@ def describe_found(
 ) -> str:
     """Return what to report of suspicious text, and what is done about it."""
     if is_held:
-        told = f"{path}: quarantined, it {describe_places(found)}"
-        return f"{told}; the owner decides in `vaultmem review`"
+        held = f"{path}: quarantined, it {describe_places(found)}"
+        return f"{held}; the owner decides in `vaultmem review`"
     return f"{path}: {describe_places(found)}; it is written as it is"
 
 

@@ -346,7 +346,7 @@ def propose_merges(vault: Vault, pairs: Pairs, is_machine: bool) -> Iterator[Pro
 
 
 def _find_pinned_copies(pairs: Pairs) -> Iterator[Proposal]:
-    """Yield the pinned notes that say the same as another pinned one, the first of each pair."""
+    """Yield the pinned notes that are duplicates of a pinned one, the first of each pair."""
     pinned = {each.names: each for each in pairs.same if each.ours.pinned and each.theirs.pinned}
     for names, pair in pinned.items():
         drop, keep = sorted(names)

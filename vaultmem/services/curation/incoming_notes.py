@@ -46,7 +46,7 @@ _MOST = 500
 
 _FROM = " arrived from "
 
-#: The name by which blobs of edits that were looked at are found in memory.
+#: The name by which blobs of checked edits are found in memory.
 _CHECKED = "checked_edits"
 
 #: Commits of a note in which the owner's own word for its text is looked for.
@@ -109,9 +109,9 @@ def _contain(change: Change, path: PurePosixPath) -> None:
 def check_edits(
     vault: Vault, pending: PendingFiles, seconds: float
 ) -> tuple[tuple[Proposal, ...], bool]:
-    """Look, for so long, at the owner's uncommitted notes for text that tries to instruct an agent.
+    """Check, for so long, the owner's uncommitted notes for text that tries to instruct an agent.
 
-    Return what is new, and whether all were looked at. `review` has it from then on. The notes stay
+    Return what is new, and whether all were checked. `review` has it from then on. The notes stay
     as they are.
     """
     end = time.monotonic() + seconds
@@ -119,7 +119,7 @@ def check_edits(
     found: list[Proposal] = []
     is_done = True
     for path, file in pending.files.items():
-        if file is None or not is_note_name(path) or not is_persons(pending.owners[path].author):
+        if not file or not is_note_name(path) or not is_persons(pending.owners[path].author):
             continue
         if time.monotonic() > end:
             is_done = False

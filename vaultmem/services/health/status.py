@@ -12,7 +12,7 @@ from vaultmem.core.text.paths import is_note_name
 from vaultmem.errors import RefusedError, VaultError
 from vaultmem.services.changes.ownership import PendingFiles, read_pending
 from vaultmem.services.changes.parts import format_secrets
-from vaultmem.services.curation.incoming_notes import BESIDE, check_edits
+from vaultmem.services.curation.incoming_notes import check_edits
 from vaultmem.services.curation.review import count_waiting
 from vaultmem.services.history.commits import CommitFilter, list_commits
 from vaultmem.services.memory.rename import plan_repair
@@ -36,6 +36,9 @@ from vaultmem.storage.views import PROPOSED, UNMERGED, View
 from vaultmem.vault import Vault
 
 _EVENTS = 5
+
+#: Seconds in which edits are checked for text that tries to instruct an agent.
+_CHECK_SECONDS = 1.0
 
 
 class Uncommitted(NamedTuple):
@@ -179,7 +182,7 @@ def _read_git(vault: Vault, looks: bool) -> GitStatus | None:
             raise VaultError("git is not installed, so nothing is committed; install it")
         pending, person = read_pending(vault) if looks else None, vault.history.person()
         if pending:
-            check_edits(vault, pending, BESIDE)
+            check_edits(vault, pending, _CHECK_SECONDS)
         return GitStatus(
             head=head,
             obstacle=vault.history.obstacle(),

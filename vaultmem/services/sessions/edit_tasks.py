@@ -145,7 +145,7 @@ def list_tasks(vault: Vault, over_too: bool = True, workspace: Path | None = Non
             task = read_task(seen, PurePosixPath(record.path))
         except (NoteNotFoundError, RefusedError):
             continue
-        is_here = place is None or bool(
+        is_here = not place or bool(
             here.intersection(task.sessions) or (record.project and record.project == place.project)
         )
         if is_here and (over_too or not task.is_over):

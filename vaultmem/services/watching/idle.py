@@ -270,15 +270,15 @@ class IdleTasks:
         return f"{len(found):,} to review: `vaultmem review`"
 
     def check_edits(self) -> str:
-        """Look at some of a person's edits for text that tries to instruct an agent; report it."""
-        if not self.has_edits or self.vault.head() is None:
+        """Check some of a person's edits for text that tries to instruct an agent; report it."""
+        if not (self.has_edits and self.vault.head()):
             return ""
         from vaultmem.services.curation.incoming_notes import check_edits
 
         found, is_done = check_edits(self.vault, read_pending(self.vault), _SLICE)
         self.has_edits = not is_done
-        told = "; ".join(f"{each.path}: {each.reason}" for each in found)
-        return f"{told}; decide in `vaultmem review`" if told else ""
+        named = "; ".join(f"{each.path}: {each.reason}" for each in found)
+        return f"{named}; decide in `vaultmem review`" if named else ""
 
     def run_idle_tasks(self) -> Iterator[CommitReport]:
         """Dream and compact as vaultmem.yaml wants once a night has come; yield what is committed.
