@@ -61,6 +61,7 @@ links --to notes/pier.md
 links --orphans
 links --repair --dry-run
 restore notes/quay.md
+edit notes/quay.md --set about=stone
 pin notes/quay.md
 pin notes/quay.md --remove
 tag notes/quay.md stone

@@ -59,6 +59,39 @@ def test_log_filters_and_keeps_its_format(run_cli: RunCli, root: Path) -> None:
     assert "2026-10-01" in wrong.err
 
 
+def test_log_follows_a_renamed_note(run_cli: RunCli, root: Path) -> None:
+    git(root, "add", "-A")
+    git(root, "commit", "-qm", "Add the source")
+    git(root, "mv", NOTE, "notes/harbour/ebb.md")
+    git(root, "commit", "-qm", "Rename the note")
+
+    def count(*words: str) -> int:
+        return len(run_cli("log", "--all", "--json", *words, cwd=root).json["commits"])
+
+    assert count("--path", "notes/harbour/ebb.md") == 1
+    assert count("--path", "notes/harbour/ebb", "--follow") == 4
+    assert count("--path", "notes/harbour/ebb", "--follow", "-n", "2") == 2
+    assert count("HEAD~2..HEAD", "--path", "notes/harbour/ebb", "--follow") == 2
+    alone = run_cli("log", "--follow", cwd=root)
+    assert (alone.code, "--path NOTE --follow" in alone.err) == (2, True)
+
+
+def test_blame_has_the_confidence_that_was_stated_with_a_line(run_cli: RunCli, root: Path) -> None:
+    words = ("--agent", "claude", "--confidence", ".8", "--json")
+    path = run_cli("remember", "The pier is closed.", *words, cwd=root).json["path"]
+
+    def stated() -> dict[str, float | None]:
+        lines = run_cli("blame", path, "--json", cwd=root).json
+        return {line["text"]: line["confidence"] for line in lines if line["text"][:3] == "The"}
+
+    assert stated() == {"The pier is closed.": 0.8}
+    run_cli("checkpoint", cwd=root)
+    (root / path).write_text((root / path).read_text() + "\nThe quay is open.\n")
+    assert stated() == {"The pier is closed.": 0.8, "The quay is open.": None}
+    rows = run_cli("blame", path, cwd=root).out.splitlines()
+    assert "0.8" in next(row for row in rows if row.endswith("The pier is closed."))
+
+
 def test_show_tells_who_why_and_what_in_the_notes_words(run_cli: RunCli, root: Path) -> None:
     text = run_cli("show", cwd=root).out
     shown = run_cli("show", "HEAD~1", "--json", cwd=root).json

@@ -94,6 +94,48 @@ def test_a_view_gathers_what_notes_and_git_know(root: Path, run_cli: RunCli) -> 
     assert small["artifact"] == found["artifact"]
 
 
+def test_each_item_of_a_view_has_its_source(root: Path, run_cli: RunCli) -> None:
+    play_story(root, run_cli)
+    for words in (("task", "history", "mend"), ("session", "family", "p-2")):
+        found = ask(run_cli, root, *words)
+        lines = found["rendered"].splitlines()
+        items = found["support"]["items"]
+        assert len(items) == found["support"]["shown"]
+        told = {each["source"]: lines[each["line"] - 1] for each in items}
+        assert told["sessions/p-2.md"].startswith("> p-2 (codex, open,")
+        assert any("Count the planks" in line for line in told.values())
+        assert all(line.startswith("> ") for line in told.values())
+
+
+def test_tasks_of_a_folder_are_those_of_its_project_and_sessions(
+    root: Path, run_cli: RunCli, tmp_path: Path
+) -> None:
+    play_story(root, run_cli)
+    run_cli("task", "add", "Paint the hall", "--vault", root, cwd=root)
+    other = tmp_path / "other"
+    other.mkdir()
+
+    def list_ids(folder: Path | str, cwd: Path) -> list[str]:
+        words = ("task", "list", "--workspace", folder, "--json", "--vault", root)
+        return [each["id"] for each in run_cli(*words, cwd=cwd).json["tasks"]]
+
+    assert list_ids(root.parent / "code", root) == ["mend-the-pier"]
+    assert list_ids("code", root.parent) == ["mend-the-pier"]
+    assert list_ids(other, root) == []
+    missing = run_cli("task", "list", "--workspace", "nowhere", cwd=root)
+    assert (missing.code, "not a folder" in missing.err) == (2, True)
+
+
+def test_commits_of_the_callers_code_are_in_the_history_of_a_task(
+    make_vault: Make, run_cli: RunCli, root: Path
+) -> None:
+    own = make_vault(name="own")
+    run_cli("task", "add", "Mend the pier", "--vault", own, cwd=root.parent / "code")
+    words = ("task", "history", "mend", "--vault", own)
+    assert "Count the planks" in run_cli(*words, cwd=root.parent / "code").out
+    assert "Commits of the code" not in run_cli(*words, cwd=own).out
+
+
 @pytest.mark.campaign
 def test_a_family_is_what_follows_one_another(root: Path, run_cli: RunCli) -> None:
     play_story(root, run_cli)

@@ -7,7 +7,7 @@ import stat
 from pathlib import PurePosixPath
 
 import pytest
-from conftest import Make, Open
+from conftest import Make, Open, RunCli
 from support import hash_tree
 
 from vaultmem.errors import NoteNotFoundError, RefusedError
@@ -117,3 +117,41 @@ def test_unknown_states_and_credentials_are_refused(make_vault: Make, opened: Op
 def test_a_note_that_is_not_there_is_a_typed_error(make_vault: Make, opened: Open) -> None:
     with pytest.raises(NoteNotFoundError):
         set_note_property(opened(make_vault()), NOTE, "pinned", True)
+
+
+def test_the_command_line_sets_properties_and_leaves_every_other_byte(
+    make_vault: Make, run_cli: RunCli
+) -> None:
+    root = make_vault({str(NOTE): PLAIN})
+    words = ("edit", "n", "--set", "confidence=0.8", "--set", "about=pier: west # no")
+    done = run_cli(*words, "--set", "aliases=[a, b]", "--json", cwd=root).json
+    assert done["path"] == str(NOTE)
+    assert done["properties"] == {
+        "confidence": 0.8,
+        "about": "pier: west # no",
+        "aliases": ["a", "b"],
+    }
+    text = (root / NOTE).read_text()
+    assert text.startswith(PLAIN.decode()[: PLAIN.index(b"---\n\nBody")])
+    assert text.endswith("---\n\nBody  \n\n---\nend")
+    assert "confidence: 0.8\n" in text
+    run_cli("edit", "n", "--set", "confidence=", "--set", "about=", "--set", "aliases=", cwd=root)
+    assert (root / NOTE).read_bytes() == PLAIN
+    assert "unchanged" in run_cli("edit", "n", "--set", "title=A", cwd=root).out
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (["--set", "confidence"], 2, "write PROPERTY=VALUE"),
+        (["--set", "confidence=7"], 5, "a number from 0 to 1"),
+        (["--set", "state=active"], 5, "a state is changed with its reason"),
+        (["--set", "pinned=false", "--agent", "claude"], 5, "only a person sets it"),
+    ],
+)
+def test_a_property_that_cannot_be_set_so_is_refused(
+    make_vault: Make, run_cli: RunCli, words: list[str], code: int, told: str
+) -> None:
+    root = make_vault({str(NOTE): PLAIN})
+    done = run_cli("edit", "n", *words, cwd=root)
+    assert (done.code, told in done.err, (root / NOTE).read_bytes()) == (code, True, PLAIN), done

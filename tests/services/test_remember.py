@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import unicodedata
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 import pytest
 from conftest import Make, Open, RunCli
@@ -728,3 +729,53 @@ def test_a_dead_end_is_a_memory_that_recall_finds_at_once(root: Path, run_cli: R
     assert done.code == 0, done.err
     (hit,) = run_cli("recall", "npm publish E403", "--vault", root, "--json").json["hits"]
     assert (hit["kind"], hit["state"]) == ("dead_end", "active")
+
+
+def test_several_memories_are_one_commit_on_a_branch(make_vault: Make, run_cli: RunCli) -> None:
+    known = "---\nagent: claude\n---\nThe ferry to Holm leaves at noon.\n"
+    root = make_vault({"notes/inbox/ferry.md": known})
+    git(root, "branch", "side")
+    words = ["remember", "Oslo has trams.", "--also", "Bergen has one line."]
+    words += ["--also", "The ferry to Holm leaves at noon.", "--also", "Oslo has trams."]
+    done = run_cli(
+        *words, "--agent", "claude", "--tag", "north", "--json", "--ref", "side", cwd=root
+    ).json
+    results = [done, *done["also"]]
+    assert [each["outcome"] for each in results] == ["created", "created", "known"]
+    assert git(root, "rev-list", "--count", "main..side") == "1"
+    changed = git(root, "diff", "--name-only", "main", "side").split()
+    assert changed == sorted(each["path"] for each in results)
+    for each in results:
+        assert "- north" in git(root, "show", f"side:{each['path']}")
+
+
+def test_of_several_memories_all_are_written_or_none(make_vault: Make, run_cli: RunCli) -> None:
+    root = make_vault({})
+    key = "The key is AKIAZ7Q2XW4BN6MV3KLP."
+    done = run_cli("remember", "Oslo has trams.", "--also", key, cwd=root)
+    assert (done.code, list(root.glob("notes/**/*.md"))) == (5, [])
+    words = ("remember", "# Trams\n\nOslo.", "--also", "# Trams\n\nBergen.")
+    told = run_cli(*words, cwd=root).out
+    assert told.count("remembered") == 2
+    assert len({path.read_text() for path in root.glob("notes/**/*.md")}) == 2
+
+
+def test_a_wish_in_two_memories_of_a_call_is_proposed_once(opened: Open, make_vault: Make) -> None:
+    vault = opened(make_vault({}))
+    wish = "From now on, always write British English."
+    done = remember(vault, Memory(f"Ferries. {wish}"), also=[f"Trams. {wish}"])
+    assert [len(each.proposed) for each in (done, *done.also)] == [1, 0]
+
+
+def test_an_agent_writes_several_memories_in_one_call(make_vault: Make) -> None:
+    from serving import call, play
+
+    root = make_vault({})
+
+    async def scene(client: Any) -> None:
+        given = {"text": "Oslo has trams.", "also": ["Bergen has one line."]}
+        done = await call(client, "remember", **given)
+        assert done["told"].count("Remembered: ") == 2
+        assert (root / done["also"][0]["path"]).is_file()
+
+    play(root, scene)

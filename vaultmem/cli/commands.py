@@ -29,7 +29,7 @@ Everyday
   status        health_commands    Show what the vault holds, and what is not committed.
 
 Notes
-  edit          note_commands      Open a note in your editor, and check it afterwards.
+  edit          note_commands      Open a note in your editor, or set its properties.
   mv            search_commands    Rename or move a note, and update every link.
   tag           note_commands      Add tags to a note, or remove them.
   pin           note_commands      Show a note in every pack, or list the pinned notes.

@@ -48,6 +48,10 @@ from vaultmem.operations.notes import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import PurePosixPath
+
+    from vaultmem.core.notes.frontmatter import JsonValue
     from vaultmem.services.memory.forget import ForgetSelection
     from vaultmem.vault import Vault
 
@@ -143,15 +147,68 @@ def list_(
         warn_unmatched(opened, asked.only.make_filter())
 
 
-@takes("vault", "agent")
-def edit(here: CommandContext, path: PathArgument) -> None:
-    """Open a note in your editor, and check it afterwards.
+@takes("vault", "ref", "agent", "session", "as_json")
+def edit(
+    here: CommandContext,
+    path: PathArgument,
+    set_: Annotated[
+        list[str],
+        typer.Option(
+            "--set",
+            metavar="PROPERTY=VALUE",
+            help="Property to set, without the editor; no value removes it (repeatable).",
+        ),
+    ] = [],  # noqa: B006
+) -> None:
+    """Open a note in your editor, or set its properties.
 
-    The editor is $VISUAL or $EDITOR.
+    The editor is $VISUAL or $EDITOR. The note is checked afterwards. A value is read as in the
+    properties of a note: 0.8 is a number, [a, b] a list.
 
     Examples:
       vaultmem edit refund-rules
+      vaultmem edit refund-rules --set confidence=0.8 --set due=2026-12-01
     """
+    if set_:
+        _set_properties(here, path, set_)
+    else:
+        _open_in_editor(here, path)
+
+
+def _set_properties(here: CommandContext, path: str, assignments: list[str]) -> None:
+    from vaultmem.core.notes.frontmatter import as_json as property_json
+    from vaultmem.services.memory.new_note import NoteUpdate, update_note
+    from vaultmem.services.views.read_notes import read_as_written, resolve_address
+
+    wanted = dict(map(_read_assignment, assignments))
+    opened = here.open_view()
+    found, _ = resolve_address(opened, path)
+    before = read_as_written(opened, found)
+    blob = update_note(opened, found, NoteUpdate(wanted))
+    after = read_as_written(here.open_view(), found)
+    if here.as_json:
+        named = {name: after.matter.get(name) for name in wanted}
+        values = {name: property_json(prop) if prop else None for name, prop in named.items()}
+        emit_json(edited_json(found, blob, properties=values))
+    else:
+        _print_edited(found, before.blob == blob, after.warnings)
+
+
+def _read_assignment(text: str) -> tuple[str, JsonValue]:
+    """Return the property and the value that `PROPERTY=VALUE` sets, None to remove it."""
+    from vaultmem.core.notes.frontmatter import as_json as property_json
+    from vaultmem.core.notes.frontmatter import read_frontmatter
+
+    name, sign, value = text.partition("=")
+    name, value = name.strip(), value.strip()
+    if not name or not sign:
+        raise typer.BadParameter(f'"{text}" sets nothing; write PROPERTY=VALUE')
+    matter = read_frontmatter(f"---\nvalue: {value}\n---\n")
+    prop = None if matter.problem or "\n" in value else matter.get("value")
+    return name, property_json(prop) if prop and prop.kind != "map" else value
+
+
+def _open_in_editor(here: CommandContext, path: str) -> None:
     from vaultmem.errors import RefusedError
     from vaultmem.services.views.open_view import find_branch
     from vaultmem.services.views.read_notes import read_as_written, resolve_address
@@ -166,12 +223,20 @@ def edit(here: CommandContext, path: PathArgument) -> None:
     with opened.leaving_to_next():
         sync_paths(opened, [found])
     after = read_as_written(opened, found)
-    if after.blob == before.blob:
-        print_line(f"{found}: unchanged")
+    if here.as_json:
+        emit_json(edited_json(found, after.blob))
+    else:
+        _print_edited(found, after.blob == before.blob, after.warnings)
+
+
+def _print_edited(path: PurePosixPath, is_same: bool, warnings: Iterable[str]) -> None:
+    """Print whether a note was changed, and what is wrong with it."""
+    if is_same:
+        print_line(f"{path}: unchanged")
         return
-    print_styled("edited  ", "green", str(found))
-    for warning in after.warnings:
-        print_styled(f"  {found}", "yellow", f": {warning}")
+    print_styled("edited  ", "green", str(path))
+    for warning in warnings:
+        print_styled(f"  {path}", "yellow", f": {warning}")
 
 
 # Commands that change notes: forget, pin, tag.

@@ -141,6 +141,7 @@ def emit_json(value: Any) -> None:
         plain = {**plain, "ref": escape_bytes(_landed[-1])}
     if _suspicious and isinstance(plain, dict):
         plain = {**plain, "suspicious": list(dict.fromkeys(map(escape_bytes, _suspicious)))}
+    if isinstance(plain, dict):
         follow_writes([], [])
     if _behind and isinstance(plain, dict):
         plain = {**plain, "behind": _behind}

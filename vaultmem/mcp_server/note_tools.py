@@ -78,7 +78,9 @@ def _describe_remembered(done: RememberResult) -> list[str]:
     if done.ends:
         lines.append(describe_end(done.ends, "valid_until ").capitalize() + ".")
     lines += describe_proposed(done.proposed)
-    return [*lines, f"Hint: {describe_offer(done.offered)} in cites."] if done.offered else lines
+    if done.offered:
+        lines.append(f"Hint: {describe_offer(done.offered)} in cites.")
+    return [*lines, *(line for each in done.also for line in _describe_remembered(each))]
 
 
 def _describe_replacing(each: SimilarText, done: RememberResult) -> str:

@@ -362,6 +362,7 @@ def answer_data(answer: QueryResult) -> dict[str, Any]:
         **({"other_project": answer.other_project} if answer.other_project else {}),
         "hits": [hit_data(hit) for hit, _ in answer.shown],
         "left_out": len(answer.hits) - len(answer.shown),
+        "tokens": {**pick(answer, "sent flat"), "ratio": round(answer.ratio, 2)},
     }
 
 
@@ -422,6 +423,9 @@ def recall_lines(answer: QueryResult, asked: Recall) -> Iterator[Line]:
     if asked.budget and count:
         told = f"{count} {more}found, for which {asked.budget} tokens have no room"
         yield Line(f"{told}; give a larger --budget.", "yellow")
+    if answer.shown:
+        tokens = f"{answer.sent:,} tokens shown, {answer.flat:,} in all notes"
+        yield Line(f"{tokens} ({answer.ratio:.1f}x)", "dim")
 
 
 def show_lines(asked: Recall) -> Show:
@@ -584,6 +588,7 @@ RECALL = Operation(
             why="object",
         ),
         left_out="integer",
+        tokens=record(sent="integer", flat="integer", ratio="number"),
     ),
     moment=Moment.ASKED,
 )

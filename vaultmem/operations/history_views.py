@@ -52,12 +52,16 @@ def log(
     since: Annotated[str, Arg("Only from this day or time on.", most=40, metavar="DATE")] = "",
     until: Annotated[str, Arg("Only up to this day or time.", most=40, metavar="DATE")] = "",
     all_: Annotated[bool, Arg("Also commits that vaultmem did not make.")] = False,
+    follow: Annotated[bool, Arg("Also under the earlier names of the note that --path names.")] = (
+        False
+    ),
 ) -> Log:
     """Show what happened in the vault, newest first.
 
     Examples:
       vaultmem log -n 5
       vaultmem log --path notes/payments
+      vaultmem log --path notes/payments/refund-rules --follow
     """
     from vaultmem.core.text.timestamps import parse_timestamp
     from vaultmem.errors import ArgumentError
@@ -65,6 +69,8 @@ def log(
 
     if span and ".." not in span:
         raise ArgumentError(f'"{span}" is not A..B; --ref shows one branch, --path one note')
+    if follow and not path:
+        raise ArgumentError("--follow needs the note: --path NOTE --follow")
     wanted = CommitFilter(
         frozenset(event),
         frozenset(agent),
@@ -73,7 +79,7 @@ def log(
         parse_timestamp(until, end_of_day=True) if until else None,
         all_,
     )
-    return list_commits(vault, wanted, limit, path, span)
+    return list_commits(vault, wanted, limit, path, span, follows=follow)
 
 
 def log_lines(found: Log, asked: Any) -> Iterator[Line]:
@@ -320,10 +326,10 @@ def blame_lines(found: Blame, _: Any) -> Iterator[Line]:
 
 
 def _origin(line: BlamedLine | ChangeStep) -> list[str]:
-    commit = line.commit
+    commit, stated = line.commit, getattr(line, "confidence", "")
     if commit is None:
-        return ["", "", one_line(line.who), "not committed", one_line(line.session), "", ""]
-    trailers = (commit.event, commit.session, commit.intent, commit.confidence)
+        return ["", "", one_line(line.who), "not committed", one_line(line.session), "", stated]
+    trailers = (commit.event, commit.session, commit.intent, commit.confidence or stated)
     return [commit.commit[:7], commit.time[:10], format_writer(line), *map(one_line, trailers)]
 
 

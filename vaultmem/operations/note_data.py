@@ -105,7 +105,7 @@ def moved_json(done: TransitionResult) -> dict[str, Any]:
 def commit_json(commit: Commit) -> dict[str, Any]:
     """Return who made a commit, when and why."""
     names = "commit time author email subject body event agent claimed_by? session intent tool_call"
-    return {**pick(commit, names), "confidence": read_confidence(commit)}
+    return {**pick(commit, names), "confidence": _read_confidence(commit.confidence)}
 
 
 def log_json(found: Log) -> dict[str, Any]:
@@ -169,7 +169,10 @@ def blame_json(found: Blame) -> list[dict[str, Any]]:
 
 def line_json(line: BlamedLine, ends: frozenset[str]) -> dict[str, Any]:
     """Return a line of a note and where it comes from."""
-    return {"line": line.number, "text": line.text, **origin_json(line, ends)}
+    data = {"line": line.number, "text": line.text, **origin_json(line, ends)}
+    if data["confidence"] is not None:
+        return data
+    return {**data, "confidence": _read_confidence(line.confidence)}
 
 
 def origin_json(line: BlamedLine | ChangeStep, ends: frozenset[str]) -> dict[str, Any]:
@@ -180,7 +183,7 @@ def origin_json(line: BlamedLine | ChangeStep, ends: frozenset[str]) -> dict[str
         **(pick(commit, names) if commit else dict.fromkeys(names.split())),
         **pick(line, "who agent claimed_by? session"),
         "committed": commit is not None,
-        "confidence": read_confidence(commit) if commit else None,
+        "confidence": _read_confidence(commit.confidence) if commit else None,
         "shallow": commit is not None and commit.commit in ends,
     }
 
@@ -200,10 +203,10 @@ def ground_json(ground: Ground) -> dict[str, Any]:
     }
 
 
-def read_confidence(commit: Commit) -> float | None:
-    """Return the confidence that a commit names, None if that is no number from 0 to 1."""
+def _read_confidence(text: str) -> float | None:
+    """Return a confidence as a number from 0 to 1, None if the text has another value."""
     try:
-        number = float(commit.confidence)
+        number = float(text)
     except ValueError:
         return None
     return number if 0 <= number <= 1 else None

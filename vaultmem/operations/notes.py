@@ -333,6 +333,14 @@ class Remember(NamedTuple):
     force: Annotated[bool, Arg("Make a new note, whatever is known already.", "Though known.")] = (
         False
     )
+    also: Annotated[
+        tuple[str, ...],
+        Arg(
+            "Another memory, written in the same commit with the same options (repeatable).",
+            "More memories like it, written together.",
+            metavar="TEXT",
+        ),
+    ] = ()
 
 
 def remember(vault: Vault, asked: Remember) -> RememberResult:
@@ -345,6 +353,7 @@ def remember(vault: Vault, asked: Remember) -> RememberResult:
       vaultmem remember "The pier at Holm is closed until May." --tag holm
       vaultmem remember "The pier at Holm is open again." --supersedes pier-holm
       vaultmem remember "I write British English." --global
+      vaultmem remember "Oslo has trams." --also "Bergen has one line." --tag trams
       git log -1 --format=%B | vaultmem remember - --kind decision
     """
     from vaultmem.core.lifecycle import parse_kind, parse_state
@@ -366,7 +375,9 @@ def remember(vault: Vault, asked: Remember) -> RememberResult:
         valid_from=asked.valid_from,
         valid_until=asked.valid_until,
     )
-    return service.remember(vault, memory, force=asked.force, supersedes=asked.supersedes)
+    return service.remember(
+        vault, memory, force=asked.force, supersedes=asked.supersedes, also=asked.also
+    )
 
 
 def _inherit(asked: Remember, old: Note) -> Remember:
@@ -416,6 +427,8 @@ def remembered_lines(done: RememberResult, _: Any) -> Iterator[Line]:
         yield Line(f"hint: {describe_end(done.ends)}")
     if done.offered:
         yield Line(f"hint: {describe_offer(done.offered, '--cite ')}")
+    for each in done.also:
+        yield from remembered_lines(each, None)
 
 
 def describe_offer(paths: Sequence[str], option: str = "") -> str:

@@ -98,6 +98,18 @@ class ListTasks(NamedTuple):
         Arg("Also those that are over.", excused={Front.MCP: "recall finds what is over"}),
     ] = False
     project: ListScope = ""
+    workspace: Annotated[
+        str,
+        Arg(
+            "Only tasks of this folder's project, and those that its sessions worked on.",
+            most=1_000,
+            metavar="DIR",
+            excused={
+                Front.HTTP: "project names it; a folder is on the caller's machine",
+                Front.MCP: "an agent works in one project",
+            },
+        ),
+    ] = ""
 
 
 class ShowTask(NamedTuple):
@@ -224,11 +236,21 @@ def list_(vault: Vault, asked: ListTasks) -> list[Task]:
 
     Examples:
       vaultmem task list
+      vaultmem task list --workspace ~/code/payments
     """
+    from pathlib import Path
+
+    from vaultmem.errors import ArgumentError
     from vaultmem.services.projects.scope import view_project
     from vaultmem.services.sessions.edit_tasks import list_tasks
 
-    return list_tasks(view_project(vault, asked.project), asked.all)
+    workspace = None
+    if asked.workspace:
+        workspace = (vault.here or Path.cwd()) / Path(asked.workspace).expanduser()
+        if not workspace.is_dir():
+            raise ArgumentError(f"--workspace {asked.workspace}: not a folder; name one")
+    scope = asked.project or ("all" if workspace else "")
+    return list_tasks(view_project(vault, scope), asked.all, workspace)
 
 
 def show(vault: Vault, asked: ShowTask) -> Task:

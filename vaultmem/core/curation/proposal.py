@@ -39,6 +39,7 @@ class Action(StrEnum):
     NEAR_DUPLICATE = "near_duplicate"
     REVALIDATE = "revalidate"
     REVIEW_QUARANTINED = "review_quarantined"
+    SUSPICIOUS = "suspicious"
     BROKEN_LINKS = "broken_links"
     SKIP_PINNED = "skip_pinned"
     CANDIDATE = "candidate"
@@ -188,6 +189,7 @@ CHOICES: Mapping[Action, Choices] = {
     Action.REVIEW_QUARANTINED: Choices(
         "Can it be trusted?", "it is active", "it stays in quarantine"
     ),
+    Action.SUSPICIOUS: Choices("Did you write this?", "it stays as it is", "it is quarantined"),
     Action.UNREADABLE: Choices("Take it out of sight as it is?", "it is quarantined", ""),
     Action.MERGE_DUPLICATES: Choices(
         "Do they say the same?", "the first is merged into the second", "they stay apart"

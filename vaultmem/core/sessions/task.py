@@ -170,12 +170,15 @@ class TaskEntry(NamedTuple):
 
 
 class TaskView(NamedTuple):
-    """A view as text, the tokens that it takes, and how many entries it tells and leaves out."""
+    """A view as text, the tokens that it takes, and how many entries it leaves out.
+
+    `shown` are the others, each with the line of the text on which it begins (1-based).
+    """
 
     text: str
     tokens: int
     budget: int
-    shown: int
+    shown: tuple[tuple[int, TaskEntry], ...]
     left_out: int
 
 
@@ -187,7 +190,7 @@ def render_view(title: str, entries: Sequence[TaskEntry], budget: int) -> TaskVi
     """
     if budget < MIN_BUDGET:
         raise RefusedError(f"a view needs a budget of {MIN_BUDGET} tokens or more, not {budget}")
-    left = budget - count_tokens(_render(title, [], 0)) - 8
+    left = budget - count_tokens(_render(title, [], 0)[0]) - 8
     steps = []
     for number, entry in enumerate(entries):
         line = BudgetLine(entry.part, entry.text, count_tokens(quote(entry.text)) + 2)
@@ -197,19 +200,25 @@ def render_view(title: str, entries: Sequence[TaskEntry], budget: int) -> TaskVi
     def render(told: Shown[int, BudgetLine]) -> tuple[TaskView, int]:
         shown = [entries[number] for number in sorted(told)]
         left_out = len(entries) - len(shown)
-        text = _render(title, shown, left_out)
+        text, placed = _render(title, shown, left_out)
         tokens = count_tokens(text)
-        return TaskView(text, tokens, budget, len(shown), left_out), tokens
+        return TaskView(text, tokens, budget, placed, left_out), tokens
 
     return fit_texts(steps, left, render, budget)[0]
 
 
-def _render(title: str, entries: Sequence[TaskEntry], left_out: int) -> str:
-    blocks = [f"# {one_line(title)[:160]}", _REMARK]
+def _render(
+    title: str, entries: Sequence[TaskEntry], left_out: int
+) -> tuple[str, tuple[tuple[int, TaskEntry], ...]]:
+    lines = [f"# {one_line(title)[:160]}", "", _REMARK]
+    placed = []
     for part in ViewPart:
-        texts = [entry.text for entry in entries if entry.part is part]
-        if texts:
-            blocks.append(f"## {_TITLES[part]}\n" + "\n".join(map(quote, texts)))
+        own = [entry for entry in entries if entry.part is part]
+        if own:
+            lines += ["", f"## {_TITLES[part]}"]
+        for entry in own:
+            placed.append((len(lines) + 1, entry))
+            lines += quote(entry.text).split("\n")
     if left_out:
-        blocks.append(f"({left_out:,} more did not fit)")
-    return "\n\n".join(blocks) + "\n"
+        lines += ["", f"({left_out:,} more did not fit)"]
+    return "\n".join(lines) + "\n", tuple(placed)

@@ -44,12 +44,12 @@ def quarantine(path: PurePosixPath, data: bytes, found: Sequence[SuspiciousFindi
         return data
     if note.pinned:
         raise RefusedError(
-            f"{path}: pinned, and the text {_describe(found)}; write it to another note"
+            f"{path}: pinned, and the text {describe_places(found)}; write it to another note"
         )
     text, as_bytes = open_to_edit(data)
     if note.problem:
         return as_bytes(quarantine_unread(text))
-    text = write_state(text, NoteState.QUARANTINED, f"the text {_describe(found)}")
+    text = write_state(text, NoteState.QUARANTINED, f"the text {describe_places(found)}")
     rules = tuple(dict.fromkeys(each.rule for each in found))
     return as_bytes(set_property(text, PROPERTY, rules))
 
@@ -59,11 +59,13 @@ def describe_found(
 ) -> str:
     """Return what to report of suspicious text, and what is done about it."""
     if is_held:
-        return f"{path}: quarantined, it {_describe(found)}; the owner decides in `vaultmem review`"
-    return f"{path}: {_describe(found)}; it is written as it is"
+        held = f"{path}: quarantined, it {describe_places(found)}"
+        return f"{held}; the owner decides in `vaultmem review`"
+    return f"{path}: {describe_places(found)}; it is written as it is"
 
 
-def _describe(found: Sequence[SuspiciousFinding]) -> str:
+def describe_places(found: Sequence[SuspiciousFinding]) -> str:
+    """Return the first line that tries to instruct an agent, its rule, and how many more."""
     first = found[0]
     more = f" and {len(found) - 1} more" if len(found) > 1 else ""
     return f"tries to instruct an agent (line {first.line}: {first.rule}{more})"

@@ -284,6 +284,7 @@ def curate(
     dates = {record.path: (record.written, record.path) for record in records}
     found = [
         *propose_merges(vault, pairs, is_machine),
+        *_find_pinned_copies(pairs),
         *_find_superseded(vault, open_ones),
         *_find_idle(vault, open_ones, uses),
         *group_values(vault, tuple(propose_pairs(pairs, dates))),
@@ -342,6 +343,15 @@ def propose_merges(vault: Vault, pairs: Pairs, is_machine: bool) -> Iterator[Pro
             *(Action.MERGE_DUPLICATES, merge.drop, merge.drop_blob, reason),
             *(evidence, merge.keep, merge.keep_blob),
         )
+
+
+def _find_pinned_copies(pairs: Pairs) -> Iterator[Proposal]:
+    """Yield the pinned notes that are duplicates of a pinned one, the first of each pair."""
+    pinned = {each.names: each for each in pairs.same if each.ours.pinned and each.theirs.pinned}
+    for names, pair in pinned.items():
+        drop, keep = sorted(names)
+        blob = pair.ours.blob if str(pair.ours.path) == drop else pair.theirs.blob
+        yield Proposal(Action.SKIP_PINNED, drop, blob, f"duplicate of {keep}", (_PINNED,))
 
 
 def _find_superseded(vault: Vault, records: Sequence[NoteRecord]) -> Iterator[Proposal]:

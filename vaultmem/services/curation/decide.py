@@ -74,7 +74,11 @@ _ACCEPTED = {
     Action.REVIEW_QUARANTINED: NoteState.ACTIVE,
     Action.UNREADABLE: NoteState.QUARANTINED,
 }
-_REJECTED = {Action.REVALIDATE: NoteState.DEPRECATED, Action.CANDIDATE: NoteState.DEPRECATED}
+_REJECTED = {
+    Action.REVALIDATE: NoteState.DEPRECATED,
+    Action.CANDIDATE: NoteState.DEPRECATED,
+    Action.SUSPICIOUS: NoteState.QUARANTINED,
+}
 
 #: Pairs of which one says another value than the other.
 _VALUES = frozenset({Action.UPDATE, Action.CONTRADICTION})
@@ -185,6 +189,10 @@ def _accept(
         is_expired = proposal.reason.startswith(EXPIRED)
         edit = _prolong(vault) if is_expired else _confirm(vault)
         return _change(vault, {path: edit}, format_files("review", [path], " still holds"), reason)
+    if action is Action.SUSPICIOUS:
+        vault.require_person(f"{path}: only a person keeps text that tries to instruct an agent")
+        kept = {path: _confirm(vault)}
+        return _change(vault, kept, format_files("review", [path], " is kept"), reason)
     return change_state(vault, [path], _ACCEPTED[action], reason or proposal.reason).report
 
 

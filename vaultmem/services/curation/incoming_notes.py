@@ -1,20 +1,31 @@
-"""Compare what came by a merge or a pull with what is known here, as `remember` does a new text."""
+"""Compare what came by a merge or a pull with what is known here, as `remember` does a new text.
+
+Text that tries to instruct an agent is quarantined there, and reported in the owner's own edits.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import islice
 from pathlib import PurePosixPath
 
 from vaultmem.core.commit_message import format_files
-from vaultmem.core.curation.proposal import ORDER, Proposal
+from vaultmem.core.curation.proposal import ORDER, Action, Proposal
 from vaultmem.core.secrets.suspicious import find_suspicious
+from vaultmem.core.text.blob import blob_id
+from vaultmem.core.text.paths import is_note_name
 from vaultmem.errors import VaultError
 from vaultmem.services.changes.change import Change
-from vaultmem.services.changes.containment import describe_found, find_new, quarantine
+from vaultmem.services.changes.containment import (
+    describe_found,
+    describe_places,
+    find_new,
+    quarantine,
+)
+from vaultmem.services.changes.ownership import PendingFiles, is_persons
 from vaultmem.services.changes.parts import Event
 from vaultmem.services.changes.write import write
 from vaultmem.services.curation.curate import group_values, propose_merges, propose_pairs
@@ -22,6 +33,7 @@ from vaultmem.services.lifecycle.transition import as_agent
 from vaultmem.services.similarity.pairs import Pairs, compare_some, list_records
 from vaultmem.services.views.read_notes import find_note
 from vaultmem.storage.arrivals import read_found, read_waiting, store_found
+from vaultmem.storage.git.checkout import HeadTree
 from vaultmem.storage.git.log import walk_log
 from vaultmem.storage.git.trees import find_entry
 from vaultmem.vault import Vault
@@ -33,6 +45,9 @@ _BATCH = 4
 _MOST = 500
 
 _FROM = " arrived from "
+
+#: The name by which blobs of checked edits are found in memory.
+_CHECKED = "checked_edits"
 
 #: Commits of a note in which the owner's own word for its text is looked for.
 _COMMITS = 50
@@ -89,6 +104,44 @@ def _contain(change: Change, path: PurePosixPath) -> None:
     if found := () if note.pinned else find_new(data, None):
         change.replace(path, quarantine(path, data, found), note.blob)
         change.suspicious[str(path)] = describe_found(path, found, is_held=True)
+
+
+def check_edits(
+    vault: Vault, pending: PendingFiles, seconds: float
+) -> tuple[tuple[Proposal, ...], bool]:
+    """Check, for so long, the owner's uncommitted notes for text that tries to instruct an agent.
+
+    Return what is new, and whether all were checked. `review` has it from then on. The notes stay
+    as they are.
+    """
+    end = time.monotonic() + seconds
+    checked: set[str] = vault.state.kept.setdefault(_CHECKED, ("", set()))[1]
+    found: list[Proposal] = []
+    is_done = True
+    for path, file in pending.files.items():
+        if not file or not is_note_name(path) or not is_persons(pending.owners[path].author):
+            continue
+        if time.monotonic() > end:
+            is_done = False
+            break
+        blob = blob_id(file[1])
+        if blob not in checked:
+            checked.add(blob)
+            found += _report(vault, pending.find_before(path) or path, path, file[1])
+    if found:
+        store_found(vault.state, (), partial(_join, vault, found))
+    return tuple(found), is_done
+
+
+def _report(vault: Vault, before: str, path: str, data: bytes) -> Iterator[Proposal]:
+    """Yield what is to be decided of a note with suspicious text that no commit of it has."""
+    if not find_new(data, None):
+        return
+    entry = HeadTree(vault.state).entries([before]).get(before)
+    old = vault.history.objects.read(entry.blob)[1] if entry else None
+    if new := find_new(data, old):
+        places = tuple(f"line {each.line}: {each.rule}" for each in new)
+        yield Proposal(Action.SUSPICIOUS, path, blob_id(data), describe_places(new), places)
 
 
 def _is_suspicious(vault: Vault, path: str) -> bool:
@@ -154,12 +207,11 @@ def list_arrived(vault: Vault) -> tuple[Proposal, ...]:
 
 
 def _holds(proposal: Proposal, blobs: Mapping[str, str]) -> bool:
-    now = (blobs.get(proposal.path), blobs.get(proposal.into))
-    return now == (proposal.blob, proposal.into_blob)
+    return all(blobs.get(path) == blob for path, blob in proposal.places)
 
 
 def _read_blobs(vault: Vault, found: Sequence[Proposal]) -> dict[str, str]:
-    files = vault.manifest.files(list({path for each in found for path in (each.path, each.into)}))
+    files = vault.manifest.files(list({path for each in found for path, _ in each.places}))
     return {path: file.blob for path, file in files.items()}
 
 
@@ -169,7 +221,7 @@ def _find_changed(vault: Vault) -> dict[str, str]:
     blobs = _read_blobs(vault, found) if found else {}
     changed: dict[str, str] = {}
     for each in found:
-        if not _holds(each, blobs):
+        if each.action is not Action.SUSPICIOUS and not _holds(each, blobs):
             senders = dict(line.split(_FROM, 1) for line in each.evidence if _FROM in line)
             paths = (path for path in (each.path, each.into) if path in blobs)
             changed |= {path: senders.get(path, "") for path in paths}

@@ -30,8 +30,14 @@ from vaultmem.core.text.display import pluralize
 from vaultmem.core.text.paths import DREAMS, is_note_name
 from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError, VaultError
 from vaultmem.services.changes.bullets import read_dreamt
+from vaultmem.services.changes.ownership import read_pending
 from vaultmem.services.curation.curate import KEPT_APART, curate, find_quarantined, group_values
-from vaultmem.services.curation.incoming_notes import filter_current, list_arrived
+from vaultmem.services.curation.incoming_notes import (
+    WHOLE,
+    check_edits,
+    filter_current,
+    list_arrived,
+)
 from vaultmem.services.merging.branches import PROPOSALS, list_changes, list_proposed
 from vaultmem.services.projects.scope import find_foreign, view_project
 from vaultmem.services.search.link_walk import LinkGraph
@@ -90,6 +96,8 @@ def list_queue(vault: Vault, progress: Callable[[int, int], None] | None = None)
         RefusedError: the vault's ref is a branch that is not checked out.
     """
     found = curate(vault, progress, is_machine=not vault.is_person)
+    if vault.head() is not None:
+        check_edits(vault, read_pending(vault), WHOLE)
     records = vault.view.records()
     waiting = [
         *(each for each in found.proposals if each.action in ORDER and _waits(vault, each)),

@@ -12,6 +12,7 @@ from vaultmem.core.text.paths import is_note_name
 from vaultmem.errors import RefusedError, VaultError
 from vaultmem.services.changes.ownership import PendingFiles, read_pending
 from vaultmem.services.changes.parts import format_secrets
+from vaultmem.services.curation.incoming_notes import check_edits
 from vaultmem.services.curation.review import count_waiting
 from vaultmem.services.history.commits import CommitFilter, list_commits
 from vaultmem.services.memory.rename import plan_repair
@@ -35,6 +36,9 @@ from vaultmem.storage.views import PROPOSED, UNMERGED, View
 from vaultmem.vault import Vault
 
 _EVENTS = 5
+
+#: Seconds in which edits are checked for text that tries to instruct an agent.
+_CHECK_SECONDS = 1.0
 
 
 class Uncommitted(NamedTuple):
@@ -115,6 +119,7 @@ def read_status(
     looks = not settings_problem
     report, sync_problem = _sync(vault, progress) if looks else (IndexReport(), "")
     notes, tokens = vault.view.totals()
+    git = _read_git(vault, looks)
     return VaultStatus(
         settings_problem=settings_problem,
         sync_problem=sync_problem,
@@ -129,7 +134,7 @@ def read_status(
         to_decide=_format_waiting(vault) if looks else {},
         sync=report,
         is_in_sync=looks and not sync_problem and not is_index_stale(vault),
-        git=_read_git(vault, looks),
+        git=git,
         waiting=tuple(
             str(event.get("subject", "")) for _, event in vault.operations.list_waiting()
         ),
@@ -176,6 +181,8 @@ def _read_git(vault: Vault, looks: bool) -> GitStatus | None:
         if not is_git_installed():
             raise VaultError("git is not installed, so nothing is committed; install it")
         pending, person = read_pending(vault) if looks else None, vault.history.person()
+        if pending:
+            check_edits(vault, pending, _CHECK_SECONDS)
         return GitStatus(
             head=head,
             obstacle=vault.history.obstacle(),

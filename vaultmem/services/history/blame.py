@@ -180,6 +180,7 @@ class BlamedLine(NamedTuple):
 
     `commit` is None where no commit has the line; `agent` and `session` are of whoever wrote it,
     empty for a person. `claimed_by` is the other machine that says so, "" where this one knows it.
+    `confidence` is the one that the note states, if it was written together with the line.
     """
 
     number: int
@@ -189,6 +190,7 @@ class BlamedLine(NamedTuple):
     agent: str
     session: str
     claimed_by: str = ""
+    confidence: str = ""
 
 
 class Blame(NamedTuple):
@@ -300,6 +302,7 @@ def _make_blame(
     commits = read_commits(vault.history, (o.commit for o in shown if o is not None))
     writers = find_line_authors(vault, path, blob, data) if None in shown else []
     person = vault.history.person().identity.name if None in shown else ""
+    confidence, place = _find_confidence(data)
     lines = []
     for number, (text, origin) in enumerate(
         zip(read_lines(data)[first - 1 : last], shown, strict=True), first
@@ -310,9 +313,24 @@ def _make_blame(
             who = Writer(writer.agent or person, writer.agent, writer.session)
         else:
             who = made.find_writer(origin.path, origin.number)
-        lines.append(BlamedLine(number, text, made, *who))
+        stated = origins[place] if confidence else None
+        if stated is not None and origin is not None:
+            is_stated = stated.commit == origin.commit
+        else:
+            is_stated = stated is origin and writers[place] == writers[number - 1]
+        lines.append(BlamedLine(number, text, made, *who, confidence if is_stated else ""))
     ends = find_ends(vault.history) & commits.keys()
     return Blame(path, blob, commit, tuple(lines), frozenset(ends))
+
+
+def _find_confidence(data: bytes) -> tuple[str, int]:
+    """Return the confidence that a note states, and its line (0-based); "" if it states none."""
+    lines = read_lines(data)
+    for number in range(count_property_lines(split_bytes(data))):
+        name, _, value = lines[number].partition(":")
+        if name == "confidence":
+            return value.strip(), number
+    return "", 0
 
 
 def read_lines(data: bytes) -> list[str]:

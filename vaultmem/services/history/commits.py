@@ -139,13 +139,20 @@ def resolve_view_commit(vault: Vault) -> str:
 
 
 def list_commits(
-    vault: Vault, wanted: CommitFilter, limit: int = 20, path: str = "", commit: str = ""
+    vault: Vault,
+    wanted: CommitFilter,
+    limit: int = 20,
+    path: str = "",
+    commit: str = "",
+    *,
+    follows: bool = False,
 ) -> Log:
     """Return the newest commits that are wanted, from `commit` back.
 
     Else from what the vault's ref names, or from HEAD. `commit` may be `A..B`: what B has and A has
-    not. `path` is a note or folder of the vault, existing or not. Without one, commits that changed
-    notes of other projects than the viewed one, and nothing else, are left out.
+    not. `path` is a note or folder of the vault, existing or not; a log that `follows` a note has
+    its commits under earlier names too. Without a path, commits that changed notes of other
+    projects than the viewed one, and nothing else, are left out.
 
     Raises:
         NoteNotFoundError: there is no such commit.
@@ -164,7 +171,10 @@ def list_commits(
         inside += ".md"
     found: list[Commit] = []
     foreign = frozenset() if inside else find_foreign(vault)
-    if foreign:
+    walk: Generator[Commit]
+    if follows:
+        walk = (each for each, _ in follow_path(vault.history, start, inside))
+    elif foreign:
         walk = _walk_own(vault, start, foreign)
     else:
         walk = walk_log(vault.history, start, "" if inside == "." else inside)

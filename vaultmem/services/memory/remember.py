@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
@@ -91,8 +91,8 @@ def propose_standing_preferences(
     if not wishes:
         return ()
     seen = change.seen
-    known = list(_read_preferences(seen))
-    taken: set[str] = set()
+    known = [*_read_preferences(seen), *_read_proposed(change)]
+    taken = set(_list_taken(change, FOLDER))
     proposed = []
     for wish in wishes:
         if _is_barred(seen, wish, known):
@@ -120,6 +120,13 @@ def _read_preferences(vault: Vault) -> Iterable[Note]:
             yield read_note(vault, PurePosixPath(record.path))
         except (NoteNotFoundError, RefusedError):
             continue
+
+
+def _read_proposed(change: Change) -> Iterable[Note]:
+    """Yield the candidates that a change adds already."""
+    for path, step in change.steps.items():
+        if step.data is not None and PurePosixPath(path).parent == FOLDER:
+            yield parse_note(PurePosixPath(path), step.data)
 
 
 def _is_barred(vault: Vault, wish: PreferenceSentence, known: Iterable[Note]) -> bool:
@@ -162,7 +169,7 @@ class RememberResult(NamedTuple):
     the caller's repository that its text names and it does not cite. `superseded` is the path of
     the replaced note, `unsaid` what that note has besides, and `commit` the commit of both; they
     are empty if nothing was replaced. `ends` is the day that the text names as its end, if the
-    caller named none.
+    caller named none. `also` are the results of the other texts of the call.
     """
 
     path: str
@@ -179,6 +186,7 @@ class RememberResult(NamedTuple):
     unsaid: tuple[str, ...] = ()
     commit: str = ""
     ends: str = ""
+    also: tuple[RememberResult, ...] = ()
 
 
 def find_replaced(vault: Vault, address: str) -> Note:
@@ -199,7 +207,12 @@ def find_replaced(vault: Vault, address: str) -> Note:
 
 
 def remember(
-    vault: Vault, memory: Memory, *, force: bool = False, supersedes: str = ""
+    vault: Vault,
+    memory: Memory,
+    *,
+    force: bool = False,
+    supersedes: str = "",
+    also: Sequence[str] = (),
 ) -> RememberResult:
     """Write down a memory; when this returns it is durable on disk and indexed, not yet committed.
 
@@ -215,13 +228,45 @@ def remember(
     owner and agents that may promote replace an active policy, skill or preference; the new one
     counts.
 
+    The texts in `also` are further memories with the same properties but the title. All of them are
+    written, in one commit, or none. They are not compared with each other.
+
     Raises:
         RefusedError: empty, too large, looks like a credential, or an unsafe name; or a quarantined
             note says the same; or the note may not be replaced.
         PendingError: the notes are written and name each other; their commit has to wait.
     """
-    check_characters(memory)
     replaced = find_replaced(vault, supersedes) if supersedes else None
+    texts = dict.fromkeys(text for text in also if text.strip() != memory.text.strip())
+    others = [memory._replace(text=text, title="", name="") for text in texts]
+    drafts = [_draft(vault, memory, replaced), *(_draft(vault, each, None) for each in others)]
+
+    def plan(change: Change) -> list[RememberResult]:
+        change.leave(Event("write", "", vault.author, intent="observe"))
+        return [_write(change, each, force) for each in drafts]
+
+    written, report = write(vault, plan)
+    first, *rest = (_finish(vault, each, done) for each, done in zip(drafts, written, strict=True))
+    return first._replace(also=tuple(rest), commit=report.commit if replaced else "")
+
+
+class _Draft(NamedTuple):
+    """A memory as it is to be written, and as it is compared with what is known."""
+
+    memory: Memory
+    title: str
+    state: NoteState
+    new: NewMemory
+    replaced: Note | None
+
+
+def _draft(vault: Vault, memory: Memory, replaced: Note | None) -> _Draft:
+    """Return a memory with its title, state and anchors.
+
+    Raises:
+        RefusedError: as for `remember`.
+    """
+    check_characters(memory)
     title = choose_title(memory)
     if memory.kind is NoteKind.PREFERENCE and not memory.about:
         memory = memory._replace(about=_choose_topic(memory, replaced))
@@ -236,37 +281,41 @@ def remember(
         valid_until=pin_limit(vault, memory.valid_until, memory.project),
     )
     new = _as_new(memory, state, _find_project_name(vault, memory))
+    return _Draft(memory, title, state, new, replaced)
 
-    def plan(change: Change) -> RememberResult:
-        event = Event("write", "", vault.author, intent="observe")
-        change.leave(event)
-        known = find_known(change.seen, new)
-        if held := reject_quarantined(change.seen, new.asked, known.held):
-            if replaced:
-                raise RefusedError(
-                    f"{held.path}: quarantined, and nearly the same text; write it alone"
-                )
-            return put_new(change, memory, title, NoteState.QUARANTINED, (held,))
-        is_held = change.is_foreign and bool(find_suspicious(memory.text))
-        if force or is_held:  # No other note keeps words that try to instruct an agent.
-            known = Known(None, (), ())
-        known = _without(known, replaced) if replaced else known
-        done = _absorb(change, known, new, memory)
-        done = done or put_new(change, memory, title, state, known.near)
-        if memory.kind not in OWNER_KINDS and done.state not in CLOSED_STATES:
-            done = done._replace(proposed=propose_wishes(change, memory.text, done.path))
-        return _supersede(change, replaced, done) if replaced else done
 
-    done, report = write(vault, plan)
-    is_vouched = memory.kind in OWNER_KINDS and _is_in_force(replaced)
+def _write(change: Change, draft: _Draft, force: bool) -> RememberResult:
+    """Have a note hold a memory: one that is known, or a new one."""
+    memory, title, state, new, replaced = draft
+    known = find_known(change.seen, new)
+    if held := reject_quarantined(change.seen, new.asked, known.held):
+        if replaced:
+            raise RefusedError(
+                f"{held.path}: quarantined, and nearly the same text; write it alone"
+            )
+        return put_new(change, memory, title, NoteState.QUARANTINED, (held,))
+    is_held = change.is_foreign and bool(find_suspicious(memory.text))
+    if force or is_held:  # No other note keeps words that try to instruct an agent.
+        known = Known(None, (), ())
+    known = _without(known, replaced) if replaced else known
+    done = _absorb(change, known, new, memory)
+    done = done or put_new(change, memory, title, state, known.near)
+    if memory.kind not in OWNER_KINDS and done.state not in CLOSED_STATES:
+        done = done._replace(proposed=propose_wishes(change, memory.text, done.path))
+    return _supersede(change, replaced, done) if replaced else done
+
+
+def _finish(vault: Vault, draft: _Draft, done: RememberResult) -> RememberResult:
+    """Vouch for what was written if its author may, and return it with what is left to say."""
+    memory = draft.memory
+    is_vouched = memory.kind in OWNER_KINDS and _is_in_force(draft.replaced)
     if (is_vouched or memory.kind is NoteKind.PREFERENCE) and (done.outcome, done.state) == (
         RememberOutcome.CREATED,  # What another note says besides, nobody has vouched for.
         NoteState.ACTIVE,
     ):
         _vouch(vault, done)
     offered = offer_cites(vault, memory.text, memory.cites)
-    done = done._replace(cited=memory.cites, offered=offered, ends=_find_end(vault, memory))
-    return done._replace(commit=report.commit) if replaced else done
+    return done._replace(cited=memory.cites, offered=offered, ends=_find_end(vault, memory))
 
 
 def _choose_topic(memory: Memory, replaced: Note | None) -> str:
@@ -311,7 +360,7 @@ def put_new(
     """Make a note of its own under the first free name, linked to what is near."""
     seen = change.seen
     folder = parse_note_path(f"notes/{memory.context or seen.config.context}")
-    path = name_note(seen, folder, memory, title)
+    path = name_note(seen, folder, memory, title, _list_taken(change, folder))
     memory = memory._replace(project=place_in_project(change, memory.project, seen.here))
     if why := read_note_rules(seen).why_not(str(path)):
         raise RefusedError(f"{path}: {why}, so no query would find it; choose another --context")
@@ -322,6 +371,12 @@ def put_new(
         state = NoteState.QUARANTINED
     near_by, project = describe_similar(near, memory.text), memory.project or ""
     return RememberResult(str(path), blob_id(data), title, state, similar=near_by, project=project)
+
+
+def _list_taken(change: Change, folder: PurePosixPath) -> frozenset[str]:
+    """Return the names of a folder that a change writes, as they are compared."""
+    paths = map(PurePosixPath, change.steps)
+    return frozenset(fold(path.name) for path in paths if path.parent == folder)
 
 
 def _find_project_name(vault: Vault, memory: Memory) -> str:

@@ -48,7 +48,7 @@ from vaultmem.services.search.recall import (
     find_other_project,
 )
 from vaultmem.services.search.rerank import Reranker, RerankInfo
-from vaultmem.services.search.run_query import count_pack
+from vaultmem.services.search.run_query import count_all_tokens, count_pack
 from vaultmem.services.search.score import Scorer, choose_scope
 from vaultmem.services.search.search import add_refs, find_places, list_sections
 from vaultmem.services.search.trusted import trusted_documents
@@ -319,7 +319,7 @@ def prepare_pack(
     remarks = remarks._replace(
         handles=build_handles(vaults, [*pinned, *relevant, *wishes]), told=told
     )
-    flat_tokens = sum(vaults.run(_count_tokens, dict.fromkeys(vaults.names, ())).values())
+    flat_tokens = sum(vaults.run(count_all_tokens, dict.fromkeys(vaults.names, ())).values())
     config = vaults.config
 
     def fit(budget: int) -> Pack:
@@ -378,11 +378,6 @@ def _find_wishes(
     given = {name: (text, own.get(name, []), records) for name, records in trusted.items()}
     found = vaults.run(find_wishes, given)
     return [hit for name, hits in found.items() for hit in label_vault(name, hits)]
-
-
-def _count_tokens(vault: Vault) -> int:
-    """Return the tokens of all notes of a vault."""
-    return vault.view.totals()[1]
 
 
 def _describe_others(vaults: VaultSet) -> tuple[str, ...]:
@@ -488,7 +483,7 @@ def _may_keep(vault: Vault, wanted: bool | None) -> tuple[bool, str]:
 
 def _record(vault: Vault, part: Pack, many: int, question: str, counts: bool, receipt: str) -> None:
     """Count what a pack has of a vault, and keep its receipt: that may go where its vault goes."""
-    part = build_vault_part(part, many, pack_source(vault), _count_tokens(vault))
+    part = build_vault_part(part, many, pack_source(vault), count_all_tokens(vault))
     if counts:
         count_pack(vault, question, part)
     if receipt:

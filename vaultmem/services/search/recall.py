@@ -94,7 +94,7 @@ def find_hits(
 
 
 #: Further hits that are looked at where some are not valid any more.
-_MORE = 20
+MORE = 20
 
 
 def _find_known(
@@ -109,9 +109,7 @@ def _find_known(
 
     A question about the past is answered by what held then.
     """
-    is_dated = query.filter.as_of is not None
-    past = find_span(vaults, query.filter.as_of) if is_dated else _find_past(vaults, query)
-    given = query.filter
+    past, given = _find_past(vaults, query), query.filter
     query = query._replace(filter=given._replace(past=past is not None))
     statistics = vaults.count(query)
     corrected = _correct_spelling(vaults, query, statistics)
@@ -119,12 +117,18 @@ def _find_known(
         query, statistics = corrected, vaults.count(corrected)
     hits = find_sections(vaults, query, statistics, wanted, by_note, dense, reranker)
     if has_limits(hits):  # Valid ones come first, also those that were just not wanted.
-        more = wanted + _MORE
+        more = wanted + MORE
         hits = find_sections(vaults, query, statistics, more, by_note, dense, reranker)
+    query = query._replace(filter=given)
+    return query, order_by_validity(vaults, query, hits)[:wanted]
+
+
+def order_by_validity(vaults: VaultSet, query: RecallQuery, hits: Sequence[Hit]) -> list[Hit]:
+    """Return hits with those last, and labelled, that do not hold at the time of the question."""
+    past = _find_past(vaults, query)
     if past is not None:
         hits = vaults.change(hits, filter_valid, past)
-    hits = order_valid(vaults, hits, past or find_span(vaults, None))[:wanted]
-    return query._replace(filter=given), hits
+    return order_valid(vaults, hits, past or find_span(vaults, None))
 
 
 def find_sections(
@@ -224,7 +228,12 @@ def _replace_unknown(vaults: VaultSet, query: RecallQuery, statistics: Statistic
 
 
 def _find_past(vaults: VaultSet, query: RecallQuery) -> Span | None:
-    """Return the past time that a question asks about, unless it asks for states."""
+    """Return the time of `--as-of`, or the past one that a question names if it asks for no states.
+
+    None is now.
+    """
+    if query.filter.as_of is not None:
+        return find_span(vaults, query.filter.as_of)
     if query.filter.any_state or query.filter.states or not _may_name_time(query.text):
         return None
     from vaultmem.core.validity import find_asked

@@ -24,12 +24,15 @@ from vaultmem.core.text.token_count import count_fitting, count_tokens
 from vaultmem.errors import VaultError
 from vaultmem.services.search.annotations import add_cautions, add_shown_lines
 from vaultmem.services.search.recall import (
+    MORE,
     describe_other_project,
     find_elsewhere,
     find_hits,
     find_other_project,
+    order_by_validity,
 )
 from vaultmem.services.search.rerank import RerankInfo
+from vaultmem.services.search.valid_spans import has_limits
 from vaultmem.services.search.vault_set import SemanticInfo, TellProgress, VaultSet, open_set
 from vaultmem.storage.query_log import LoggedQuery, SignalStore, append, is_large
 from vaultmem.vault import Vault
@@ -74,7 +77,8 @@ class QueryResult(NamedTuple):
     `meaning` is None where words alone decided; `words_alone` says why, if it was not asked for so.
     `reranked` says what put the best in order, None where nothing was to. `other_project` is the
     name of a project that was not asked and has a better answer. `shown` are the
-    hits that somebody was shown, each with what was shown of it.
+    hits that somebody was shown, each with what was shown of it. `flat` are the tokens of all
+    notes that were searched.
     """
 
     question: str
@@ -90,6 +94,17 @@ class QueryResult(NamedTuple):
     too_large: tuple[str, ...] = ()
     other_project: str = ""
     shown: Sequence[tuple[Hit, str]] = ()
+    flat: int = 0
+
+    @property
+    def sent(self) -> int:
+        """The tokens of what was shown."""
+        return sum(count_hit(hit, text) for hit, text in self.shown)
+
+    @property
+    def ratio(self) -> float:
+        """How many times as much all notes are as what was sent."""
+        return self.flat / self.sent if self.sent else 0.0
 
 
 #: Chooses the hits of a result that a front end shows, each with its text; None to show nothing.
@@ -131,7 +146,13 @@ def run_query(
     shown = show(seen, result)
     if asked.counts and shown is not None:
         _log(seen, asked.question, shown)
-    return result._replace(shown=shown or ())
+    flat = sum(seen.run(count_all_tokens, dict.fromkeys(seen.names, ())).values())
+    return result._replace(shown=shown or (), flat=flat)
+
+
+def count_all_tokens(vault: Vault) -> int:
+    """Return the tokens of all notes of a vault as it is viewed."""
+    return vault.view.totals()[1]
 
 
 def _run(
@@ -213,8 +234,12 @@ def _find_too_large(vault: Vault) -> list[str]:
 def _expand(vaults: VaultSet, query: RecallQuery, hits: list[Hit]) -> list[Hit]:
     from vaultmem.services.search.link_walk import expand_hits
 
-    expanded = vaults.change(hits, expand_hits, query._replace(limit=2 * len(hits)))
-    return sorted(expanded, key=lambda hit: -round(hit.score, 5))
+    most = 2 * len(hits)
+    expanded = vaults.change(hits, expand_hits, query._replace(limit=most))
+    if has_limits(expanded):
+        expanded = vaults.change(hits, expand_hits, query._replace(limit=most + MORE))
+    ranked = sorted(expanded, key=lambda hit: -round(hit.score, 5))
+    return order_by_validity(vaults, query, ranked)[:most]
 
 
 def count_recall(vault: Vault, query: str, hits: Sequence[Hit], shown: Sequence[str]) -> None:

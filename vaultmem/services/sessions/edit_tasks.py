@@ -38,6 +38,7 @@ from vaultmem.services.sessions.import_turns import trace_files
 from vaultmem.services.views.open_view import current_view
 from vaultmem.services.views.read_notes import read_note
 from vaultmem.services.views.resolve_names import choose_style, find_free_name
+from vaultmem.storage.git.code_files import find_repository
 from vaultmem.storage.git.repository import FileCommit, list_recent, open_repository
 from vaultmem.storage.semantic.local_models import ask_model
 from vaultmem.vault import Vault
@@ -125,12 +126,18 @@ def find_task(vault: Vault, name: str = "") -> Task:
     return found[0]
 
 
-def list_tasks(vault: Vault, over_too: bool = True) -> list[Task]:
+def list_tasks(vault: Vault, over_too: bool = True, workspace: Path | None = None) -> list[Task]:
     """Return the tasks, the last changed first; the vault must be in sync.
 
-    An agent is shown none that is quarantined.
+    With a `workspace`, only those of its project, and those on which a session in that folder
+    worked. An agent is shown none that is quarantined.
+
+    Raises:
+        UnreadableTableError: the vault's table of projects cannot be read.
     """
     seen = current_view(vault)
+    place = find_place(vault, workspace) if workspace else None
+    here = {each.id for each in list_facts(vault) if place.has(each)} if place else set()
     tasks = []
     shown = "" if vault.is_person else " AND d.state <> 'quarantined'"
     for record in seen.view.records(f"d.path LIKE '{FOLDER}/%'{shown}"):
@@ -138,7 +145,10 @@ def list_tasks(vault: Vault, over_too: bool = True) -> list[Task]:
             task = read_task(seen, PurePosixPath(record.path))
         except (NoteNotFoundError, RefusedError):
             continue
-        if over_too or not task.is_over:
+        is_here = not place or bool(
+            here.intersection(task.sessions) or (record.project and record.project == place.project)
+        )
+        if is_here and (over_too or not task.is_over):
             tasks.append(task)
     return sorted(tasks, key=lambda task: (task.updated or task.created, task.id), reverse=True)
 
@@ -281,9 +291,13 @@ def _code_commits(vault: Vault) -> list[FileCommit]:
 
 
 def _code_folder(vault: Vault) -> Path | None:
-    """Return the folder of the code that vaultmem.yaml names, relative to the vault."""
+    """Return the folder of the code that vaultmem.yaml names, relative to the vault.
+
+    Else the caller's repository, if it has more than the vault.
+    """
     if not vault.config.code_repository:
-        return None
+        found = find_repository(vault.here) if vault.here else None
+        return found.top if found and found.top != vault.root.resolve() else None
     folder = Path(vault.config.code_repository).expanduser()
     folder = folder if folder.is_absolute() else vault.root / folder
     return folder.resolve() if folder.is_dir() else None
@@ -295,14 +309,30 @@ def _code_folder(vault: Vault) -> Path | None:
 _FULL = 1_000_000
 
 
+class ItemSupport(NamedTuple):
+    """The source of one item of a view: a note's path or a commit, and how old it is (seconds).
+
+    `line` is where the item begins in the view, from 1; `part` is the part that it is in.
+    """
+
+    line: int
+    part: str
+    source: str
+    age: int | None
+
+
 class Support(NamedTuple):
-    """What a view rests on: sources by number, and how old the oldest and newest are (seconds)."""
+    """What a view rests on: sources by number, and how old the oldest and newest are (seconds).
+
+    `items` has each item that is shown.
+    """
 
     sources: int
     entries: int
     shown: int
     oldest: float | None
     newest: float | None
+    items: tuple[ItemSupport, ...]
 
 
 class TaskHistory(NamedTuple):
@@ -404,9 +434,15 @@ def _make(
     support = Support(
         len({entry.source for entry in entries}),
         len(entries),
-        view.shown,
+        len(view.shown),
         round(max(ages)) if ages else None,
         round(min(ages)) if ages else None,
+        tuple(
+            ItemSupport(
+                line, each.part.name.lower(), each.source, round(now - each.at) if each.at else None
+            )
+            for line, each in view.shown
+        ),
     )
     names = (task.id, task.title) if task is not None else ("", "")
     return TaskHistory(view.text, summary, artifact, *names, view.tokens, limit, support)

@@ -29,6 +29,7 @@ from vaultmem.services.changes.ownership import (
     is_gone,
     is_persons,
     read_hand_edits,
+    read_pending,
 )
 from vaultmem.services.syncing.sync_place import Clock
 from vaultmem.storage.files import UnsafeFileError, read_file, remove_file
@@ -234,10 +235,14 @@ _UPKEEP = 900.0
 
 
 class IdleTasks:
-    """The work of a vault that can wait, done a little at a time."""
+    """The work of a vault that can wait, done a little at a time.
+
+    `has_edits` is set after a save.
+    """
 
     def __init__(self, vault: Vault) -> None:
         self.vault = vault
+        self.has_edits = False
         self._next_night = 0.0
         self.syncs = Clock(vault)
         self._next_upkeep = time.monotonic() + _UPKEEP
@@ -263,6 +268,17 @@ class IdleTasks:
         if not found or self.vault.state.get("arrived"):
             return ""
         return f"{len(found):,} to review: `vaultmem review`"
+
+    def check_edits(self) -> str:
+        """Check some of a person's edits for text that tries to instruct an agent; report it."""
+        if not (self.has_edits and self.vault.head()):
+            return ""
+        from vaultmem.services.curation.incoming_notes import check_edits
+
+        found, is_done = check_edits(self.vault, read_pending(self.vault), _SLICE)
+        self.has_edits = not is_done
+        named = "; ".join(f"{each.path}: {each.reason}" for each in found)
+        return f"{named}; decide in `vaultmem review`" if named else ""
 
     def run_idle_tasks(self) -> Iterator[CommitReport]:
         """Dream and compact as vaultmem.yaml wants once a night has come; yield what is committed.

@@ -216,6 +216,7 @@ class WatchLoop:
             if not self._only_looks:
                 self._try(self._commit)
                 self._try(self._edits.look)
+                self._resting.has_edits = True
                 self._is_rendered = False
                 self._render_when_due()
         else:
@@ -230,6 +231,7 @@ class WatchLoop:
         """Do what could wait; what fails is reported once, until something else does."""
         self._problems = set()
         self._render_when_due()
+        self._try(lambda: self._report_of("problem", self._resting.check_edits()))
         self._try(lambda: self._report_of("arrived", self._resting.compare_incoming()))
         self._try(lambda: self._report_of("embedded", self._resting.embed()))
         self._try(self._run_idle_tasks)
