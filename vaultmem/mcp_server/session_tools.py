@@ -120,6 +120,7 @@ def _close(vault: Vault, asked: sessions.Close, _: int) -> ToolAnswer:
         from vaultmem.mcp_server.note_tools import describe_proposed
 
         told += describe_proposed(done.proposed)
+    told += [f"Proposed as a dead end: {each.path}." for each in done.dead_ends]
     made = _tell("", done.session)
     detail = {**made.detail, **report_json(done.report)}
     return made._replace(text="\n".join(told), detail=detail)

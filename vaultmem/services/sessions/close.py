@@ -21,11 +21,18 @@ from vaultmem.core.sessions.session_note import (
     as_paragraphs,
 )
 from vaultmem.core.text.display import one_line, pluralize
+from vaultmem.core.transcripts.dead_ends import format_dead_end, sort_ends
 from vaultmem.errors import PendingError, RefusedError, VaultError, wrapping_os_errors
+from vaultmem.services.changes.change import Change
 from vaultmem.services.changes.commit import UNCOMMITTED, CommitReport, commit_event
 from vaultmem.services.changes.ownership import PendingFiles, find_pending
 from vaultmem.services.changes.parts import Event, make_close, name_session
-from vaultmem.services.memory.remember import PreferenceProposal
+from vaultmem.services.changes.write import write
+from vaultmem.services.memory.remember import (
+    DeadEndProposal,
+    PreferenceProposal,
+    propose_dead_ends,
+)
 from vaultmem.services.sessions.edit_session import (
     LearnResult,
     act_in,
@@ -37,6 +44,7 @@ from vaultmem.services.sessions.edit_session import (
     propose_preferences,
 )
 from vaultmem.services.sessions.find_session import find_home, find_unsettled, get_session
+from vaultmem.services.sessions.identify import find_begun_in, find_workspace
 from vaultmem.services.sessions.windows import read_tally, write_windows
 from vaultmem.services.views.open_view import at_ref, find_branch
 from vaultmem.services.views.update_index import sync_vault
@@ -51,13 +59,15 @@ _LOG = logging.getLogger("vaultmem.sessions")
 class CloseResult(NamedTuple):
     """A session that has ended, its commits, where what was learned stands, and what is proposed.
 
-    `proposed` are the user's standing wishes that wait for the owner's word.
+    `proposed` are the user's standing wishes that wait for the owner's word, and `dead_ends` what
+    was tried and failed.
     """
 
     session: Session
     report: CommitReport
     learned: tuple[LearnResult, ...] = ()
     proposed: tuple[PreferenceProposal, ...] = ()
+    dead_ends: tuple[DeadEndProposal, ...] = ()
 
 
 def parse_end(text: str) -> SessionStatus:
@@ -96,23 +106,25 @@ def close_session(
         facts = session.facts
         done: tuple[LearnResult, ...] = ()
         proposed: tuple[PreferenceProposal, ...] = ()
+        ends: tuple[DeadEndProposal, ...] = ()
         if facts.is_open:
             done = tuple(learn(vault, session, text) for text in learned)
             for path, title in find_unlinked(vault, session):
                 link_decision(vault, facts.id, path, title)
             proposed = propose_preferences(act_in(vault, facts.id, facts.agent or None), facts)
+            ends = _propose_dead_ends(vault, session)
             _replace_repeated(vault, session)
             session, report = _end(vault, session, status, summary, now or vault.local_time())
             if report.commit:  # On a branch that is not checked out, nothing waits for another.
                 ActiveSessions(vault.state_folder).drop(facts.id)
-                return CloseResult(session, report, done, proposed)
+                return CloseResult(session, report, done, proposed, ends)
         elif facts.status != status:
             raise RefusedError(
                 f"{facts.id}: it has ended already ({facts.status}); "
                 f"`vaultmem session resume {facts.id}` opens it again"
             )
         report = commit_close(vault, session, summary)
-    return CloseResult(session, report, done, proposed)
+    return CloseResult(session, report, done, proposed, ends)
 
 
 def close_of_process(vault: Vault, interrupted: bool = False) -> None:
@@ -207,6 +219,31 @@ def _replace_repeated(vault: Vault, session: Session) -> None:
 
     sync_vault(vault)
     replace_repeated(act_in(vault, author.session, author.agent), author)
+
+
+def _propose_dead_ends(vault: Vault, session: Session) -> tuple[DeadEndProposal, ...]:
+    """Propose what the session's transcript has of dead ends, as far as it was imported."""
+    from vaultmem.services.sessions.import_turns import format_file, read_record
+
+    facts, author = session.facts, find_author(vault, session)
+    ends = read_record(vault, facts.id).trials.ends
+    if not ends:
+        return ()
+    base = find_workspace(find_begun_in(vault, facts.id))
+
+    def format_path(path: str) -> str:
+        return format_file(base / path, base)
+
+    found = [format_dead_end(each, format_path) for each in sort_ends(ends)]
+
+    def plan(change: Change) -> tuple[DeadEndProposal, ...]:
+        change.leave(Event("write", "", author, intent="observe"))
+        return propose_dead_ends(change, found, facts.path, facts.project)
+
+    try:
+        return write(act_in(vault, facts.id, author.agent), plan).value
+    except RefusedError:  # A session ends whatever becomes of its proposals.
+        return ()
 
 
 def _end(
