@@ -21,11 +21,14 @@ LOG = "calls.log"
 #: Sections that are kept of a call.
 MAX_SECTIONS = 50
 
+#: The kind of what a hook showed before a tool call, which nobody asked for.
+TOOL = "tool"
+
 _LARGE = 1024 * 1024
 
 
 class LoggedQuery(NamedTuple):
-    """One recall or pack: `kind` says which, `sent` is its tokens, `flat` the whole vault's.
+    """One recall, pack or tool call (`kind`): `sent` is its tokens, `flat` the whole vault's.
 
     `at` is in seconds since the epoch; `found` counts sections that answered the question. `flat`
     is -1 where nobody counted it.

@@ -11,6 +11,8 @@ from made_transcripts import CLIENTS, Move, write_log
 from projects_world import make_repository, run_hook
 from support import git
 
+from vaultmem.core.text.token_count import count_tokens
+
 E403 = "npm error code E403"
 PUBLISH = [
     Move("user", "Please publish the package."),
@@ -25,7 +27,7 @@ def work(
 ) -> None:
     """Have a session from its start to its end through the hooks, with a client's transcript."""
     run_hook(run_cli, root, "session-start", code, session, source="startup")
-    log = write_log(code.parent / "logs", client, session, moves, 1, str(code))
+    log = write_log(code.parent / "logs", client, session, moves, int(session[2:]), str(code))
     run_hook(run_cli, root, "session-end", code, session, transcript_path=str(log))
 
 
@@ -105,3 +107,48 @@ def test_at_most_three_are_proposed_and_no_credential_or_order_to_an_agent(
     notes = sorted((root / "notes/dead-ends").iterdir())
     assert len(notes) == 3
     assert not any(each in note.read_text() for note in notes for each in (token, "Ignore all"))
+
+
+def ask_before(run_cli: RunCli, root: Path, code: Path, session: str, command: str) -> str:
+    """Return what the hook before a command shows."""
+    call = {"tool_name": "Bash", "tool_input": {"command": command}}
+    told = run_hook(run_cli, root, "before-tool", code, session, **call)
+    assert count_tokens(told) <= 60
+    return told
+
+
+def test_the_next_session_is_shown_the_dead_end_and_the_last_failure_once(
+    place: tuple[Path, Path], tmp_path: Path, run_cli: RunCli
+) -> None:
+    root, code = place
+    failing = "FAILED tests/test_total.py::test_sum\n1 failed"
+    work(run_cli, root, code, "s-1", [*PUBLISH, Move("run", failing, "pytest -q", exit=1)])
+    told = ask_before(run_cli, root, code, "s-2", "npm publish")
+    assert "(dead_end, candidate)" in told
+    assert E403 in told
+    told = ask_before(run_cli, root, code, "s-2", "cd web && pytest -q -x 2>&1 | tail")
+    assert "last failure (2026-11-02, s-1): `pytest -q`: tests/test_total.py::test_sum" in told
+    assert ask_before(run_cli, root, code, "s-2", "pytest -q") == ""
+    edit = {"tool_name": "Edit", "tool_input": {"file_path": str(code / "tests/test_total.py")}}
+    assert "last failure" in run_hook(run_cli, root, "before-tool", code, "s-3", **edit)
+    for other in ("npm install", "pytest tests/a.py", "ruff check"):
+        assert ask_before(run_cli, root, code, "s-3", other) == ""
+    stranger = make_repository(tmp_path / "code/other")
+    run_hook(run_cli, root, "session-start", stranger, "s-4", source="startup")
+    assert ask_before(run_cli, root, stranger, "s-4", "pytest -q") == ""
+    shown = run_cli("queries", "--from-session", "s-2", "--vault", root, cwd=code).out
+    assert "tool" in shown
+    assert "npm publish" in shown
+    work(run_cli, root, code, "s-5", [Move("run", "9 passed", "pytest -q")])
+    assert ask_before(run_cli, root, code, "s-6", "pytest -q") == ""  # It passed by then.
+
+
+def test_a_failure_of_a_quarantined_session_is_not_shown(
+    place: tuple[Path, Path], run_cli: RunCli
+) -> None:
+    root, code = place
+    work(run_cli, root, code, "s-1", [Move("run", "1 failed", "pytest -q", exit=1)])
+    assert (
+        run_cli("state", "sessions/s-1", "quarantined", "--reason", "x", "--vault", root).code == 0
+    )
+    assert ask_before(run_cli, root, code, "s-2", "pytest -q") == ""
