@@ -1,4 +1,4 @@
-"""At a session's end, what failed in it is proposed as dead ends; the next session is shown it."""
+"""At a session's end, what failed in it is proposed as dead ends, and what it used is counted."""
 
 from __future__ import annotations
 
@@ -152,3 +152,36 @@ def test_a_failure_of_a_quarantined_session_is_not_shown(
         run_cli("state", "sessions/s-1", "quarantined", "--reason", "x", "--vault", root).code == 0
     )
     assert ask_before(run_cli, root, code, "s-2", "pytest -q") == ""
+
+
+def test_a_session_counts_which_notes_it_used_and_how_it_ended(
+    place: tuple[Path, Path], run_cli: RunCli
+) -> None:
+    root, code = place
+    for text in ("Refunds are queued, one job for each ticket.", "Refunds need a manager's card."):
+        assert run_cli("remember", text, "--vault", root, cwd=code).code == 0
+    prompt = {"prompt": "How are refunds handled with a card and a ticket, in which queue or job?"}
+    used = "So refunds are queued with one job for each ticket."
+    for session, told, status in (
+        ("s-1", used, "ok"),
+        ("s-2", "I changed the colours.", "ok"),
+        ("s-3", used, "error"),
+    ):
+        shown = run_hook(run_cli, root, "session-start", code, session, source="startup")
+        shown += run_hook(run_cli, root, "prompt", code, session, **prompt)
+        assert "one job" in shown
+        assert "manager" in shown
+        moves = [Move("user", prompt["prompt"]), Move("assistant", told)]
+        log = write_log(code.parent / "logs", "claude", session, moves, 1, str(code))
+        run_hook(run_cli, root, "stop", code, session, transcript_path=str(log))
+        words = ["session", "close", session, "--status", status, "--vault", root]
+        assert run_cli(*words, cwd=code).code == 0
+    assert run_cli("recall", "refunds", "--vault", root, cwd=code).code == 0
+    stats = run_cli("stats", "--vault", root, "--json", cwd=code).json
+    names = ("used", "ended_well", "ended_badly")
+    counts = {each["path"]: tuple(map(each.get, names)) for each in stats["most_recalled"]}
+    queued = next(path for path in counts if "queued" in path)
+    assert counts.pop(queued) == (2, 1, 1)
+    assert set(counts.values()) == {(0, 0, 0)}
+    assert "(used in 2 sessions, 1 ended well)" in run_cli("stats", "--vault", root, cwd=code).out
+    assert "state:" not in (root / queued).read_text()

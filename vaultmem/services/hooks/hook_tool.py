@@ -208,14 +208,15 @@ def _counts(vault: Vault, record: NoteRecord) -> bool:
 
 
 def _read(vault: Vault, record: NoteRecord) -> str:
-    """Return a note's title and text as people see it, in one line."""
+    """Return a note's title and text as people see it, in one line; a dead end names itself."""
     from vaultmem.core.notes.note import parse_note  # Most calls find no note.
     from vaultmem.core.text.paths import parse_note_path
 
     text = read_text(vault, record.path, record.blob) or ""
     body = parse_note(parse_note_path(record.path), text.encode("utf-8", "replace")).visible_body
     flat = " ".join(body.split()).removeprefix(f"# {record.title}").strip()
-    return flat if flat.startswith(record.title) else f"{record.title}: {flat}"
+    is_plain = record.kind == NoteKind.DEAD_END or flat.startswith(record.title)
+    return flat if is_plain else f"{record.title}: {flat}"
 
 
 def _show(record: NoteRecord, text: str, caution: str = "") -> _Shown:
