@@ -21,7 +21,7 @@ LOG = "calls.log"
 #: Sections that are kept of a call.
 MAX_SECTIONS = 50
 
-#: The kind of what a hook showed before a tool call, which nobody asked for.
+#: The kind of what a hook showed before a tool call, unasked.
 TOOL = "tool"
 
 _LARGE = 1024 * 1024

@@ -2,7 +2,7 @@
 
 They are found as the events of a transcript arrive, without a model. A failure is a dead end only
 if something else worked: another command with the same target, or the code without the edit. A
-test that fails until the code is right is no dead end, and neither is a mistyped path.
+test that fails until the code is right does not count, and neither does a mistyped path.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LOOP = compile_later(
     r"|^(?:npm|pnpm|yarn|bun|deno)\b.*\b(?:test|lint|build|check|typecheck)\b"
     r"|^make(?:$| (?:all|test|check|lint|build)\b)|^git commit\b|\bunittest\b|\bmanage\.py test\b"
 )
-#: What tells that a program could not be run at all, whatever it was for.
+#: Output of a shell that could not run a program at all, whatever it was for.
 _ABSENT = compile_later(
     r"(?i)command not found|not recognized as|executable file not found|missing script"
 )
@@ -137,20 +137,20 @@ def load_trials(given: dict[str, Any]) -> Trials:
 
 
 def format_dead_end(end: DeadEnd, name: Callable[[str], str]) -> tuple[str, str]:
-    """Return title and text of the note of a dead end; `name` says how a file is named."""
+    """Return title and text of the note of a dead end; `name` formats a path."""
     if not end.path:
         times = f"{end.runs} times, last with " if end.runs > 1 else ""
-        told = (f"`{end.command}`", f"{times}{end.trouble}", f"`{end.worked}`")
+        parts = (f"`{end.command}`", f"{times}{end.trouble}", f"`{end.worked}`")
         title = f"{end.command[:_TITLE]} fails"
     else:
         edit = f"edit of `{name(end.next_path)}`: `{end.next_line}`" if end.next_line else ""
         title, worked = f"Reverted edit of {name(end.path)}", f"`{end.worked}` passed"
-        told = (
+        parts = (
             f"edit of `{name(end.path)}`: `{end.line}`",
             f"`{end.command}`: {end.trouble}",
             f"{edit}; then {worked}" if edit else f"without it, {worked}",
         )
-    return title, "Tried: {}\nFailed: {}\nResolved: {}".format(*told)
+    return title, "Tried: {}\nFailed: {}\nResolved: {}".format(*parts)
 
 
 def sort_ends(ends: Sequence[DeadEnd]) -> list[DeadEnd]:

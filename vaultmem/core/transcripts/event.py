@@ -66,7 +66,7 @@ class TranscriptEvent(NamedTuple):
     `at` is ISO 8601 as written. `call` ties a result to its call (of Gemini CLI's answers it is the
     message, which may be told twice). A call that concerns several files is several events, of
     which the first has the text. `exit` is None where it is not known; `is_error` tells that a
-    call failed. `steps` are what a plan has still to do, None where this is no plan. `change` is
+    call failed. `steps` are what a plan has still to do, None for another call. `change` is
     the text that an edit replaces, and the text that it puts there.
     """
 

@@ -330,8 +330,8 @@ def _read_copilot_call(data: dict[str, Any], plain: TranscriptEvent) -> Iterator
         command=text_of(given, "command") if name in _SHELLS else "",
         change=_read_change(given),
     )
-    text = text_of(given, "input", "patch") or told
-    patch, changes = read_patch(text), read_patch_changes(text)
+    given_patch = text_of(given, "input", "patch") or first.text
+    patch, changes = read_patch(given_patch), read_patch_changes(given_patch)
     if not patch:
         yield first
     for number, (path, deed) in enumerate(patch):

@@ -145,9 +145,9 @@ def _find_failures(
     for end in CommandEnds(vault.state).failed(vault.view.project or ""):
         parts = split_commands(end.command)
         is_same = any(is_same_command(own, part) for own in commands for part in parts)
-        told = f"{end.command} {end.trouble}"
+        text = f"{end.command} {end.trouble}"
         if end.session == session or not (
-            is_same or any(names_file(told, file.path) for file in files)
+            is_same or any(names_file(text, file.path) for file in files)
         ):
             continue
         notes = vault.view.records("d.path = ?", [str(session_path(end.session))])
@@ -224,9 +224,9 @@ def _show(record: NoteRecord, text: str, caution: str = "") -> _Shown:
     is_waiting = record.state == NoteState.CANDIDATE
     facts = ", ".join(([] if is_plain else [record.kind]) + ["candidate"] * is_waiting)
     head = f"- {record.path.removesuffix('.md')}"
-    told = f"{head}{facts and f' ({facts})'}{caution and f' [{caution}]'}: {text[:_EXCERPT]}"
+    line = f"{head}{facts and f' ({facts})'}{caution and f' [{caution}]'}: {text[:_EXCERPT]}"
     rank = _RANKS.get(record.kind, _OTHER_RANK)
-    return _Shown(rank, told, _make_name(record), record.path)
+    return _Shown(rank, line, _make_name(record), record.path)
 
 
 def _make_name(record: NoteRecord) -> str:

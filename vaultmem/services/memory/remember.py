@@ -125,7 +125,7 @@ def _read_preferences(vault: Vault) -> Iterable[Note]:
 
 
 def _is_barred(vault: Vault, text: str, known: Iterable[Note]) -> bool:
-    """Tell whether a proposal is known, quarantined, or looks like a credential or an attack."""
+    """Return whether a proposal is known, quarantined, or looks like a credential or an attack."""
     from vaultmem.core.similarity.compare import KnownText, compare_texts
     from vaultmem.services.similarity.known import find_quarantined_match
     from vaultmem.services.similarity.similar import SimilarityQuery
@@ -140,7 +140,7 @@ def _is_barred(vault: Vault, text: str, known: Iterable[Note]) -> bool:
     )
 
 
-# Propose dead ends of a session: candidates, like all that was found and nobody has read.
+# Propose dead ends of a session: candidates, until a person has read them.
 
 _DEAD_ENDS = parse_note_path("notes/dead-ends")
 

@@ -268,7 +268,7 @@ _ENDED_WELL = {
 def _store_outcome(vault: Vault, session: Session, status: SessionStatus) -> None:
     """Count which of the notes that a session was shown it used, and how it ended.
 
-    It used a note that is named or repeated in what it wrote or its agent said.
+    It used a note that its notes or its agent's answers name or repeat.
     """
     if status not in _ENDED_WELL:
         return
@@ -294,10 +294,10 @@ def _store_outcome(vault: Vault, session: Session, status: SessionStatus) -> Non
         return text[read_frontmatter(text).body :]
 
     lines = open_transcripts(vault).read(session.facts.id)
-    told = [turn.text for _, turn in join_turns(lines) if turn.role == "assistant"]
+    texts = [turn.text for _, turn in join_turns(lines) if turn.role == "assistant"]
     own = {path for path in known if records[path].session == session.facts.id}
-    told += map(read, own)
-    paragraphs = [part for text in told for part in text.split("\n\n") if part.strip()]
+    texts += map(read, own)
+    paragraphs = [part for text in texts for part in text.split("\n\n") if part.strip()]
     used = [path for path in shown - own if is_used(path, read(path), paragraphs)]
     signals.put_outcome(session.facts.id, used, _ENDED_WELL[status])
 
