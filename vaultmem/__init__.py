@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from vaultmem.services.memory.create_vault import CreateResult as CreateResult
     from vaultmem.services.memory.create_vault import create_vault as create_vault
     from vaultmem.services.memory.new_note import Memory as Memory
+    from vaultmem.services.memory.remember import DeadEndProposal as DeadEndProposal
     from vaultmem.services.memory.remember import PreferenceProposal as PreferenceProposal
     from vaultmem.services.memory.remember import RememberOutcome as RememberOutcome
     from vaultmem.services.memory.remember import RememberResult as RememberResult

@@ -102,7 +102,7 @@ def test_every_command_answers_in_json(desk: Desk) -> None:
     forked = desk.json("fork", "s-1", "--id", "s-2")
     assert forked["edges"] == [{"relation": "forked_from", "session": "s-1"}]
     closed = desk.json("close", "s-1", "--summary", "Done.")
-    assert set(closed) == SESSION | COMMITS | {"learned", "proposed"}
+    assert set(closed) == SESSION | COMMITS | {"learned", "proposed", "dead_ends"}
     listed = desk.json("list", "--status", "open")
     assert set(listed) == {"sessions", "recovered"}
     assert [set(each) for each in listed["sessions"]] == [FACTS]  # type: ignore[attr-defined]

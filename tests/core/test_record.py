@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from vaultmem.core.sessions.session_note import render_told, write_told
+from vaultmem.core.transcripts.dead_ends import DeadEnd
 from vaultmem.core.transcripts.event import (
     Deed,
     EventKind,
@@ -236,3 +237,95 @@ def test_a_section_that_somebody_removed_stays_away() -> None:
     text = write_told(NOTE, section("one"))
     removed = text[: text.index("## From the transcript")]
     assert write_told(removed, section("two")) == removed
+
+
+# Dead ends: what failed while something else worked; the usual loop of work is none.
+
+CHANGED = ("limit = 3", "limit = 4")
+
+
+def edited(path: str, before: str, after: str, call: str = "e") -> list[TranscriptEvent]:
+    made = {"path": path, "deed": Deed.EDITED, "change": (before, after)}
+    return [
+        event(EventKind.CALL, "x", call=call, **made),
+        event(EventKind.RESULT, "Edited", call=call),
+    ]
+
+
+def find_ends(*moves: list[TranscriptEvent]) -> list[DeadEnd]:
+    return gather(*(each for move in moves for each in move)).trials.ends
+
+
+@pytest.mark.parametrize(
+    ("tried", "output", "code", "worked"),
+    [
+        ("npm publish", "npm error code E403", 1, "npm publish --access public"),
+        ("npm publish --tag next", "E403", 1, "npm publish --access public"),
+        ("pip install psycopg2", "Error: pg_config not found", 1, "pip install psycopg2-binary"),
+        ("docker-compose up -d", "unknown shorthand flag", 1, "docker compose up -d"),
+        ("make deploy", "make: *** Error 2", 2, "./scripts/deploy.sh"),
+        ("pytest tests", "bash: pytest: command not found", 127, "uv run pytest tests"),
+        ("python -m pytest -q", "No module named pytest", 1, ".venv/bin/python -m pytest -q"),
+    ],
+)
+def test_a_command_that_failed_and_another_with_its_target_that_worked(
+    tried: str, output: str, code: int, worked: str
+) -> None:
+    (end,) = find_ends(ran(tried, output, code), ran("ls"), ran(tried, output, code), ran(worked))
+    assert (end.command, end.trouble, end.worked, end.runs) == (tried, output, worked, 2)
+
+
+@pytest.mark.parametrize(
+    "moves",
+    [
+        [ran("pytest -q", "FAILED a.py::test", 1), ran("pytest -q a.py", "1 passed")],
+        [ran("cargo build", "error: x", 101), ran("cargo build --release", "ok")],
+        [ran("npm publish", "E403", 1), ran("npm publish", "ok")],
+        [ran("npm publish", "E403", 1), ran("npm publish --tag x"), ran("npm publish")],
+        [ran("npm publish", "E403", 1), ran("npm publish --dry-run")],
+        [ran("npm publish", "E403", 1), ran("npm install left-pad")],
+        [ran("pip install a1", "no match", 1), ran("pip install b2")],
+        [ran("npm i --save a1", "no match", 1), ran("npm i --save b2")],
+        [ran("python tools/a.py", "can't open file 'tools/a.py'", 2), ran("python bin/a.py")],
+        [ran("python a.py", "KeyError: x", 1), edited("a.py", *CHANGED), ran("python a.py -v")],
+        [ran("npm publish", "The user doesn't want to proceed", 1), ran("npm publish --tag x")],
+        [ran("terraform apply", "error: x", 1), ran("terraform plan")],
+        [edited("a.py", *CHANGED), ran("pytest", "1 failed", 1), ran("pytest", "1 passed")],
+        [edited("a.py", *CHANGED), edited("a.py", *reversed(CHANGED)), ran("pytest")],
+        [
+            edited("a.py", "x = 1", "x = 1\nprint(x)"),
+            ran("pytest", "1 failed", 1),
+            edited("a.py", "x = 1\nprint(x)", "x = 1"),
+            ran("pytest", "1 passed"),
+        ],
+    ],
+)
+def test_what_is_no_dead_end(moves: list[list[TranscriptEvent]]) -> None:
+    assert find_ends(*moves) == []
+
+
+def test_an_edit_that_was_reverted_and_another_after_which_the_tests_pass() -> None:
+    (end,) = find_ends(
+        edited("a.py", *CHANGED),
+        ran("pytest -q", "FAILED tests/a.py::test_x", 1),
+        edited("a.py", *reversed(CHANGED)),
+        edited("b.py", "x", "wait(limit)"),
+        ran("pytest -q", "9 passed"),
+    )
+    assert end == DeadEnd(
+        *("pytest -q", "tests/a.py::test_x", "pytest -q"),
+        path="/w/a.py",
+        line="limit = 4",
+        next_path="/w/b.py",
+        next_line="wait(limit)",
+    )
+
+
+def test_git_reverts_an_edit_too() -> None:
+    (end,) = find_ends(
+        edited("src/a.py", *CHANGED),
+        ran("pytest -q", "1 failed", 1),
+        ran("git checkout -- src/a.py"),
+        ran("pytest -q", "9 passed"),
+    )
+    assert (end.path, end.line, end.next_path) == ("/w/src/a.py", "limit = 4", "")

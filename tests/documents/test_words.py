@@ -21,7 +21,14 @@ PAGES += [
 ]
 PAGES += [
     ROOT / f"docs/how-to/{name}.md"
-    for name in ("maintenance", "machines", "import-export-backup", "projects", "truth")
+    for name in (
+        "maintenance",
+        "machines",
+        "import-export-backup",
+        "projects",
+        "truth",
+        "past-sessions",
+    )
 ]
 PAGES += [ROOT / f"docs/{name}.md" for name in ("reference/vault-format", "explanation/recall")]
 PAGES += [ROOT / "CHANGELOG.md", ROOT / "SECURITY.md"]

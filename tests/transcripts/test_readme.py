@@ -71,6 +71,16 @@ def test_the_session_in_the_page_of_truth_is_real_output(tmp_path: Path) -> None
 
 
 @pytest.mark.campaign
+def test_the_session_in_the_page_of_past_sessions_is_real_output(tmp_path: Path) -> None:
+    machine = Machine(tmp_path / "home", "Maren")
+    machine.type("vaultmem init memory --yes")
+    page = ROOT / "docs/how-to/past-sessions.md"
+    shown = re.sub("<!--.*?-->|```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    assert len(shown.split()) <= 400
+    compare_page(page, machine)
+
+
+@pytest.mark.campaign
 @pytest.mark.parametrize(
     "page",
     [

@@ -97,7 +97,8 @@ def _answer(event: str, form: str, wait: bool, vault: str, agent: str) -> str:
         vault = str(find_root(None))  # The only vault on the list is not every project's memory.
     who = agent or environment.get("VAULTMEM_AGENT", "") or _AGENTS[payload.form]
     opened = open_synced(vault, who, reads=known not in _DETACHED)
-    opened = replace(opened, here=find_folder(payload) or opened.here)
+    author = opened.author._replace(session=payload.session or opened.author.session)
+    opened = replace(opened, here=find_folder(payload) or opened.here, author=author)
     if known is HookEvent.SESSION_START and not wait:
         opened = replace(opened, postpones_index=True)
     if known not in _DETACHED and opened.config.with_vaults and not opened.ref:

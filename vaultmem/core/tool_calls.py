@@ -15,6 +15,9 @@ _FOLDER = compile_later(r"(?<![\w./~-])(?:[\w.~-]*/)+(?=[\w.-]+)")
 #: Words before a program that do not say what it does, and programs that run another one.
 _PREFIXES = frozenset({"sudo", "time", "command", "env", "npx", "uv", "run", "poetry", "exec"})
 
+#: Verbs that say what is done only with the next word: `npm run lint`, `docker compose up`.
+_LEADING_VERBS = frozenset({"run", "exec", "compose"})
+
 #: Characters of a command that are looked at.
 _LONGEST = 2_000
 
@@ -38,9 +41,17 @@ def list_phrases(command: str) -> tuple[str, ...]:
     words[0] = words[0].rpartition("/")[2]
     if len(words) == 1:
         return (f"`{words[0]}`",)
-    verb = words[1]
-    has_verb = re.fullmatch(r"[a-z][\w:.-]*|[\w.-]*/[\w./-]+|[\w-]+\.\w+", verb) is not None
-    return (" ".join(words), *((f"{words[0]} {verb}",) if has_verb else ()))
+    count = 3 if words[1] in _LEADING_VERBS and len(words) > 2 else 2
+    is_verb = re.compile(r"[a-z][\w:.-]*|[\w.-]*/[\w./-]+|[\w-]+\.\w+").fullmatch
+    verbs = (" ".join(words[:count]),) if all(map(is_verb, words[1:count])) else ()
+    return (" ".join(words), *verbs)
+
+
+def is_same_command(ours: str, theirs: str) -> bool:
+    """Return whether two commands differ in their options or in what follows the shorter one."""
+    both = [[each for each in one.split() if each[:1] != "-"] for one in (ours, theirs)]
+    short, long = sorted(both, key=len)
+    return short == long or (len(short) > 1 and long[: len(short)] == short)
 
 
 def names_command(text: str, command: str) -> bool:

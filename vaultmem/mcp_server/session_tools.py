@@ -114,7 +114,10 @@ def _close(vault: Vault, asked: sessions.Close, _: int) -> ToolAnswer:
     from vaultmem.operations.note_data import report_json
 
     done = sessions.close(vault, asked)
-    told = [f"Closed {done.session.facts.id} as {done.session.facts.status}."]
+    told = [
+        f"Closed {done.session.facts.id} as {done.session.facts.status}.",
+        *(f"Proposed as a dead end: {each.path}." for each in done.dead_ends),
+    ]
     told += [f"{commit[:7]}  {subject}" for commit, subject in done.report.commits]
     if done.proposed:
         from vaultmem.mcp_server.note_tools import describe_proposed

@@ -434,7 +434,7 @@ def closed_data(done: CloseResult) -> dict[str, Any]:
     from vaultmem.operations.note_data import report_json
 
     learned = [pick(each, "text path in_memory") for each in done.learned]
-    told = {"learned": learned, "proposed": done.proposed}
+    told = {"learned": learned, **pick(done, "proposed dead_ends")}
     return {**session_data(done.session), **told, **report_json(done.report)}
 
 
@@ -499,6 +499,9 @@ def closed_lines(done: CloseResult, _: Any) -> Iterator[Line]:
     for each in done.learned:
         yield Line(f"learned  {each.path}{'' if each.in_memory else '  (MEMORY.md is full)'}")
     yield from proposed_lines(done.proposed)
+    for dead_end in done.dead_ends:
+        yield Line("proposed ", "yellow", f"{dead_end.path}  (dead end; `vaultmem review`)")
+        yield from (Line(f"  > {line}") for line in dead_end.text.splitlines())
     yield from report_lines(done.report)
 
 

@@ -15,6 +15,7 @@ from vaultmem.operations.schemas import record, rows
 if TYPE_CHECKING:
     from vaultmem.services.health.economics import Stats, Sums
     from vaultmem.services.packs.receipts import ShownSections
+    from vaultmem.storage.query_log import NoteUsage
     from vaultmem.vault import Vault
 
 #: Sessions and questions that are listed at most.
@@ -94,7 +95,11 @@ def stats_data(found: Stats) -> dict[str, Any]:
             for each in found.sessions
         ],
         "found_nothing": [{"query": query, "times": times} for query, times in found.failed],
-        "most_recalled": [pick(each, "path times last best") for each in found.most],
+        "most_recalled": [
+            {**pick(each, "path times last best"), "used": each.well + each.badly}
+            | {"ended_well": each.well, "ended_badly": each.badly}
+            for each in found.most
+        ],
         "never_recalled": found.never,
     }
 
@@ -117,11 +122,17 @@ def stats_lines(found: Stats, asked: StatsRequest) -> Iterator[Line]:
         yield Line("")
         yield Line("recalled most")
         for each in found.most:
-            yield Line(f"  {each.times:>4}  {one_line(each.path)}")
+            yield Line(f"  {each.times:>4}  {one_line(each.path)}{_describe_outcome(each)}")
     yield Line("")
     yield Line(f"never recalled  {pluralize(len(found.never), 'note')}", "dim")
     for path in found.never[:3]:
         yield Line(f"        {one_line(path)}")
+
+
+def _describe_outcome(use: NoteUsage) -> str:
+    """Return in how many sessions a note was used, and how many of them ended well."""
+    used = use.well + use.badly
+    return f"  (used in {pluralize(used, 'session')}, {use.well} ended well)" if used else ""
 
 
 def _sum_lines(found: Stats) -> Iterator[Line]:

@@ -188,6 +188,12 @@ def _add_up(vault: Vault, rows: Iterable[NoteUsage]) -> dict[str, NoteUsage]:
     for each in listed:
         path = follow_renames(each.path, here, moved)
         known = found.get(path, NoteUsage(path, 0, 0.0, 0.0))
-        best = max(each.best, known.best)
-        found[path] = NoteUsage(path, each.times + known.times, max(each.last, known.last), best)
+        found[path] = NoteUsage(
+            path,
+            each.times + known.times,
+            max(each.last, known.last),
+            max(each.best, known.best),
+            each.well + known.well,
+            each.badly + known.badly,
+        )
     return found

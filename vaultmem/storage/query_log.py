@@ -21,11 +21,14 @@ LOG = "calls.log"
 #: Sections that are kept of a call.
 MAX_SECTIONS = 50
 
+#: The kind of what a hook showed before a tool call, unasked.
+TOOL = "tool"
+
 _LARGE = 1024 * 1024
 
 
 class LoggedQuery(NamedTuple):
-    """One recall or pack: `kind` says which, `sent` is its tokens, `flat` the whole vault's.
+    """One recall, pack or tool call (`kind`): `sent` is its tokens, `flat` the whole vault's.
 
     `at` is in seconds since the epoch; `found` counts sections that answered the question. `flat`
     is -1 where nobody counted it.
@@ -96,12 +99,17 @@ class LoggedHits(NamedTuple):
 
 
 class NoteUsage(NamedTuple):
-    """How often a note surfaced (once a call), when last, and its best score ever."""
+    """How often a note surfaced (once a call), when last, and its best score ever.
+
+    `well` and `badly` count the sessions that used what they were shown of it, by their end.
+    """
 
     path: str
     times: int
     last: float
     best: float
+    well: int = 0
+    badly: int = 0
 
 
 class UsageTotals(NamedTuple):
@@ -118,6 +126,14 @@ class UsageTotals(NamedTuple):
     last: float
 
 
+#: Which shown notes a session used, and how it ended; the form is in the name.
+_OUTCOMES = "outcomes_1"
+_OUTCOMES_TABLE = (
+    f"CREATE TABLE IF NOT EXISTS {_OUTCOMES} (id INTEGER PRIMARY KEY, session TEXT NOT NULL, "
+    "path TEXT NOT NULL, well INTEGER NOT NULL, UNIQUE (session, path))"
+)
+_MOST_OUTCOMES = 20_000
+
 #: The fields of `UsageTotals` that are sums.
 _SUMS = ("calls", "sent", "flat", "empty")
 
@@ -128,6 +144,7 @@ class SignalStore:
     def __init__(self, state: StateDatabase, folder: Path) -> None:
         self._state = state
         self._folder = folder
+        state.execute(_OUTCOMES_TABLE)
 
     def fold(self, flat: int = 0, patience: float = WRITER) -> None:
         """Store what was noted down; `flat` counts where the whole vault was not counted.
@@ -190,8 +207,29 @@ class SignalStore:
 
     def surfaced(self) -> dict[str, NoteUsage]:
         """Return all notes that ever surfaced, by path; some may be gone."""
-        rows = self._state.query(f"SELECT {', '.join(NoteUsage._fields)} FROM surfaced")
+        rows = self._state.query(
+            "SELECT path, times, last, best, coalesce(w, 0), coalesce(b, 0) FROM surfaced "
+            "LEFT JOIN (SELECT path AS p, sum(well) AS w, sum(1 - well) AS b "
+            f"FROM {_OUTCOMES} GROUP BY path) ON p = path"
+        )
         return {each.path: each for each in map(NoteUsage._make, rows)}
+
+    def shown_to(self, session: str) -> list[str]:
+        """Return the notes of which a session was shown something, as far as was stored."""
+        calls = "(SELECT id FROM calls WHERE session = ?)"
+        sql = f"SELECT DISTINCT path FROM signals WHERE call IN {calls}"
+        return [path for (path,) in self._state.query(sql, (session,))]
+
+    def put_outcome(self, session: str, paths: Iterable[str], ended_well: bool) -> None:
+        """Store which notes a session used, and how it ended, in place of what was stored of it."""
+        with self._state.transaction():
+            self._state.execute(f"DELETE FROM {_OUTCOMES} WHERE session = ?", (session,))
+            self._state.execute_many(
+                f"INSERT INTO {_OUTCOMES} (session, path, well) VALUES (?, ?, ?)",
+                [(session, path, int(ended_well)) for path in paths],
+            )
+            last = f"(SELECT max(id) FROM {_OUTCOMES})"
+            self._state.execute(f"DELETE FROM {_OUTCOMES} WHERE id <= {last} - {_MOST_OUTCOMES}")
 
     def accounts(self) -> list[UsageTotals]:
         """Return the sums of all calls ever, the latest session first."""
@@ -202,7 +240,9 @@ class SignalStore:
         """Let a note keep its signals under another path."""
         self.fold()
         with self._state.transaction():
-            self._state.execute("UPDATE signals SET path = ? WHERE path = ?", (new, old))
+            for table in ("signals", _OUTCOMES):
+                sql = f"UPDATE OR REPLACE {table} SET path = ? WHERE path = ?"
+                self._state.execute(sql, (new, old))
             sql = "SELECT times, last, best FROM surfaced WHERE path = ?"
             for times, last, best in self._state.query(sql, (old,)):
                 self._surface(new, times, last, best)
@@ -221,10 +261,13 @@ class SignalStore:
                     sql = f"INSERT OR IGNORE INTO {table} VALUES ({marks})"
                     self._state.execute_many(sql, rows)
             for each in other.surfaced().values():
-                self._surface(*each)
+                self._surface(*each[:4])
+            rows = other._state.query(f"SELECT session, path, well FROM {_OUTCOMES}")
+            sql = f"INSERT OR IGNORE INTO {_OUTCOMES} (session, path, well) VALUES (?, ?, ?)"
+            self._state.execute_many(sql, rows)
             self._add_accounts(other.accounts())
         with other._state.transaction():
-            for table in ("calls", "signals", "surfaced", "accounts"):
+            for table in ("calls", "signals", "surfaced", "accounts", _OUTCOMES):
                 other._state.execute(f"DELETE FROM {table}")
 
     def _add_accounts(self, rows: Iterable[UsageTotals]) -> None:

@@ -104,6 +104,64 @@ def _decode(text: str) -> SessionFacts:
     return SessionFacts(**{**value, "edges": tuple(edges)})
 
 
+# How commands ended last: a table of the state database, for the hook before a command.
+
+_ENDS = "command_ends_1"
+_ENDS_TABLE = (
+    f"CREATE TABLE IF NOT EXISTS {_ENDS} (project TEXT NOT NULL COLLATE NOCASE, "
+    "command TEXT NOT NULL, session TEXT NOT NULL, at REAL NOT NULL, trouble TEXT NOT NULL, "
+    "PRIMARY KEY (project, command)) WITHOUT ROWID"
+)
+
+#: Commands that are kept, and failures that are compared with a call.
+_MOST_ENDS, _MOST_FAILED = 5_000, 300
+
+
+class CommandEnd(NamedTuple):
+    """How a command ended last in a project: in which session, when (seconds since the epoch).
+
+    `trouble` is what went wrong, "" if nothing did.
+    """
+
+    command: str
+    session: str
+    at: float
+    trouble: str
+
+
+class CommandEnds:
+    """The table of how commands ended, by project."""
+
+    def __init__(self, state: StateDatabase) -> None:
+        self._state = state
+        state.execute(_ENDS_TABLE)
+
+    def put(self, project: str, ends: Iterable[CommandEnd]) -> None:
+        """Store the ends that are later than those stored, and forget the oldest beyond 5,000."""
+        rows = [(project, *end) for end in ends]
+        with self._state.transaction():
+            self._state.execute_many(
+                f"INSERT INTO {_ENDS} (project, command, session, at, trouble) "
+                "VALUES (?, ?, ?, ?, ?) ON CONFLICT (project, command) DO UPDATE SET "
+                "session = excluded.session, at = excluded.at, trouble = excluded.trouble "
+                "WHERE excluded.at >= at",
+                rows,
+            )
+            self._state.execute(
+                f"DELETE FROM {_ENDS} WHERE at < "
+                f"(SELECT at FROM {_ENDS} ORDER BY at DESC LIMIT 1 OFFSET {_MOST_ENDS})"
+            )
+
+    def failed(self, project: str) -> list[CommandEnd]:
+        """Return the commands of a project that failed when they last ran, the last first."""
+        rows = self._state.query(
+            f"SELECT {', '.join(CommandEnd._fields)} FROM {_ENDS} WHERE project = ? "
+            f"AND trouble <> '' ORDER BY at DESC LIMIT {_MOST_FAILED}",
+            (project,),
+        )
+        return list(map(CommandEnd._make, rows))
+
+
 #: Processes that one session may have at once; the oldest are forgotten.
 _MAX_PROCESSES = 16
 

@@ -11,13 +11,17 @@ from typing import Any, NamedTuple
 
 
 class Move(NamedTuple):
-    """One thing that happens: `user` or `assistant` says text, or a tool runs or edits."""
+    """One thing that happens: `user` or `assistant` says text, or a tool runs or edits.
+
+    Of an edit, `text` is new and `old` is what it replaces.
+    """
 
     kind: str
     text: str = ""
     command: str = ""
     path: str = ""
     exit: int = 0
+    old: str = ""
 
 
 class Question(NamedTuple):
@@ -66,7 +70,7 @@ def _write_claude(session: str, code: str, moves: list[tuple[str, Move]]) -> Row
             given = (
                 {"command": move.command}
                 if is_run
-                else {"file_path": move.path, "old_string": "", "new_string": move.text}
+                else {"file_path": move.path, "old_string": move.old, "new_string": move.text}
             )
             use = {"type": "tool_use", "id": f"t{number}", "name": "Bash" if is_run else "Edit"}
             add(at, "assistant", [{**use, "input": given}])
@@ -101,7 +105,8 @@ def _write_codex(session: str, code: str, moves: list[tuple[str, Move]]) -> Rows
             output = f"Process exited with code {move.exit}\nOutput:\n{move.text}"
             add(at, "function_call_output", call_id=call, output=output)
         else:
-            lines = "".join(f"+{line}\n" for line in move.text.splitlines())
+            lines = "".join(f"-{line}\n" for line in move.old.splitlines())
+            lines += "".join(f"+{line}\n" for line in move.text.splitlines())
             patch = f"*** Begin Patch\n*** Update File: {move.path}\n@@\n{lines}*** End Patch"
             add(at, "custom_tool_call", name="apply_patch", input=patch, call_id=call)
             add(at, "custom_tool_call_output", call_id=call, output="Exit code: 0\nOutput:\nok")
@@ -121,7 +126,8 @@ def _write_copilot(session: str, code: str, moves: list[tuple[str, Move]]) -> Ro
             add(at, f"{move.kind}.message", content=move.text)
             continue
         is_run = move.kind == "run"
-        given = {"command": move.command} if is_run else {"path": move.path, "new_str": move.text}
+        edit = {"path": move.path, "old_str": move.old, "new_str": move.text}
+        given = {"command": move.command} if is_run else edit
         name = "bash" if is_run else "edit"
         add(at, "tool.execution_start", toolCallId=call, toolName=name, arguments=given)
         done = {"success": not move.exit, "shellExecution": {"exitCode": move.exit}}
@@ -144,7 +150,7 @@ def _write_gemini(session: str, code: str, moves: list[tuple[str, Move]]) -> Row
             given = (
                 {"command": move.command}
                 if is_run
-                else {"file_path": move.path, "new_string": move.text}
+                else {"file_path": move.path, "old_string": move.old, "new_string": move.text}
             )
             call = {
                 "id": f"t{number}",

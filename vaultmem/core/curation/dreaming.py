@@ -18,6 +18,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from vaultmem.core.search.terms import term_sequence
+from vaultmem.core.transcripts.event import split_prose
 
 _OFTEN = 12
 _HALF_LIFE_DAYS = 14.0
@@ -111,3 +112,27 @@ def _join_calls(surfacings: Iterable[Surfacing]) -> Sequence[Surfacing]:
         if known is None or each.rank < known.rank:
             best[each.at, each.query] = each
     return list(best.values())
+
+
+#: A sentence of a note is repeated where so much of its terms is in one paragraph; shorter
+#: sentences say too little.
+_REPEATED, _FEWEST_TERMS = 0.75, 4
+
+
+def is_used(path: str, text: str, paragraphs: Iterable[str]) -> bool:
+    """Return whether one of the paragraphs names a note, or repeats a sentence of it.
+
+    A note is named by a link or by its path; `text` is its body.
+    """
+    bare = path.removesuffix(".md")
+    name = bare.rpartition("/")[2]
+    marks = (f"[[{name}]]", f"[[{name}|", f"[[{name}#", *([bare] if bare != name else []))
+    sentences = [set(term_sequence(each)) for each in split_prose(text)]
+    sentences = [each for each in sentences if len(each) >= _FEWEST_TERMS]
+    for paragraph in paragraphs:
+        if any(mark in paragraph for mark in marks):
+            return True
+        terms = set(term_sequence(paragraph))
+        if any(len(each & terms) >= _REPEATED * len(each) for each in sentences):
+            return True
+    return False

@@ -11,6 +11,15 @@ from typing import Any, NamedTuple
 
 from vaultmem.core.secrets.scan import mask_secrets
 from vaultmem.core.text.patterns import compile_later
+from vaultmem.core.transcripts.dead_ends import (
+    Trials,
+    add_command,
+    add_edit,
+    add_restored,
+    is_denied,
+    list_restored,
+    load_trials,
+)
 
 
 class EventKind(StrEnum):
@@ -57,7 +66,8 @@ class TranscriptEvent(NamedTuple):
     `at` is ISO 8601 as written. `call` ties a result to its call (of Gemini CLI's answers it is the
     message, which may be told twice). A call that concerns several files is several events, of
     which the first has the text. `exit` is None where it is not known; `is_error` tells that a
-    call failed. `steps` are what a plan has still to do, None where this is no plan.
+    call failed. `steps` are what a plan has still to do, None for another call. `change` is
+    the text that an edit replaces, and the text that it puts there.
     """
 
     kind: EventKind
@@ -72,9 +82,11 @@ class TranscriptEvent(NamedTuple):
     exit: int | None = None
     is_error: bool = False
     steps: tuple[str, ...] | None = None
+    change: tuple[str, str] | None = None
 
 
 _PATCHED = compile_later(r"^\*\*\* (Add|Update|Delete) File: (.+?)\s*$", re.MULTILINE)
+_REMOVED, _ADDED = (compile_later(rf"^\{sign}(.*)$", re.MULTILINE) for sign in "-+")
 _DEEDS = {"Add": Deed.CREATED, "Update": Deed.EDITED, "Delete": Deed.REMOVED}
 
 #: A block that a client puts into the user's turn: its name has a hyphen or an underscore, as no
@@ -92,6 +104,16 @@ def read_patch(text: str) -> list[tuple[str, Deed]]:
     if "*** Begin Patch" not in text:
         return []
     return [(path, _DEEDS[deed]) for deed, path in _PATCHED.findall(text)]
+
+
+def read_patch_changes(text: str) -> dict[str, tuple[str, str]]:
+    """Return the lines that a patch removes and adds, by the file that it updates."""
+    parts = _PATCHED.split(text)[1:]
+    return {
+        path: ("\n".join(_REMOVED.findall(body)), "\n".join(_ADDED.findall(body)))
+        for deed, path, body in zip(parts[::3], parts[1::3], parts[2::3], strict=True)
+        if deed == "Update"
+    }
 
 
 def strip_added(text: str) -> str:
@@ -318,6 +340,9 @@ _REQUESTS, _FILES, _COMMANDS, _COMMITS, _QUESTIONS, _CALLS = 60, 200, 80, 60, 6,
 #: Characters of a request, of an answer's first sentence, of an answer, and of a command.
 _LINE, _OUTCOME, _ANSWER, _COMMAND = 240, 140, 1_200, 4_000
 
+#: Characters of an edit of which it is known whether it is reverted.
+_CHANGE = 20_000
+
 
 @dataclass
 class RequestSummary:
@@ -330,11 +355,12 @@ class RequestSummary:
 
 @dataclass
 class CommandRun:
-    """A command: how often it ran, the exit that it last had, and what went wrong then."""
+    """A command: how often it ran, the exit that it last had, what went wrong then, and when."""
 
     runs: int = 0
     exit: int | None = None
     trouble: str = ""
+    at: str = ""
 
 
 @dataclass
@@ -348,10 +374,11 @@ class Touched:
 
 @dataclass
 class PendingCall:
-    """A call that has no result yet."""
+    """A call that has no result yet; `changes` are files with their text before and after it."""
 
     command: str = ""
     files: list[tuple[str, str]] = field(default_factory=list)
+    changes: list[tuple[str, str, str]] = field(default_factory=list)
 
 
 @dataclass
@@ -374,6 +401,7 @@ class TranscriptRecord:
     questions: list[str] = field(default_factory=list)
     steps: list[str] = field(default_factory=list)
     waiting: dict[str, PendingCall] = field(default_factory=dict)
+    trials: Trials = field(default_factory=Trials)
 
 
 def add_event(record: TranscriptRecord, event: TranscriptEvent) -> None:
@@ -399,11 +427,18 @@ def load_record(text: str) -> TranscriptRecord:
                 "files": {path: Touched(**each) for path, each in given["files"].items()},
                 "commands": {name: CommandRun(**each) for name, each in given["commands"].items()},
                 "commits": [(commit, subject) for commit, subject in given["commits"]],
-                "waiting": {call: PendingCall(**each) for call, each in given["waiting"].items()},
+                "waiting": {call: _load_call(each) for call, each in given["waiting"].items()},
+                "trials": load_trials(given["trials"]) if "trials" in given else Trials(),
             }
         )
     except (ValueError, TypeError, KeyError, AttributeError):
         return TranscriptRecord()
+
+
+def _load_call(given: dict[str, Any]) -> PendingCall:
+    """Return a call from its JSON, which has lists in place of tuples."""
+    lists = {name: list(map(tuple, given[name])) for name in ("files", "changes") if name in given}
+    return PendingCall(given["command"], **lists)
 
 
 def list_questions(record: TranscriptRecord) -> list[str]:
@@ -455,6 +490,9 @@ def _add_call(record: TranscriptRecord, event: TranscriptEvent) -> None:
     waiting.command = command or waiting.command
     if event.deed:
         waiting.files.append((_join(event), event.deed.value))
+        if event.change and sum(map(len, event.change)) <= _CHANGE:
+            before, after = map(mask_secrets, event.change)
+            waiting.changes.append((_join(event), before, after))
     elif event.command:
         waiting.files += [(_join(event, each), Deed.REMOVED) for each in find_removed(command)]
     _bound(record.waiting, _CALLS)
@@ -462,7 +500,7 @@ def _add_call(record: TranscriptRecord, event: TranscriptEvent) -> None:
 
 def _add_result(record: TranscriptRecord, event: TranscriptEvent) -> None:
     call = record.waiting.pop(event.call, None)
-    if call is None:
+    if call is None or (event.is_error and is_denied(event.text)):
         return
     if not event.is_error and not event.exit:
         for path, deed in call.files:
@@ -470,11 +508,15 @@ def _add_result(record: TranscriptRecord, event: TranscriptEvent) -> None:
         for commit, subject in find_commits(call.command, event.text):
             told = [each for each in record.commits if each[1] != subject]  # It was amended.
             record.commits = [*told, (commit, _plain(subject, _LINE))][-_COMMITS:]
+        for change in call.changes:
+            add_edit(record.trials, *change)
+        add_restored(record.trials, [_join(event, each) for each in list_restored(call.command)])
     if is_worth_telling(call.command):
         name = format_command(call.command)
         ran = record.commands.pop(name, CommandRun())  # What ran last stands last.
         trouble = _plain(find_trouble(event), _LINE)
-        record.commands[name] = CommandRun(ran.runs + 1, event.exit, trouble)
+        record.commands[name] = CommandRun(ran.runs + 1, event.exit, trouble, event.at)
+        add_command(record.trials, name, trouble, event.exit)
         _bound(record.commands, _COMMANDS)
 
 

@@ -19,6 +19,7 @@ from vaultmem.core.transcripts.event import (
     dict_of,
     dicts_of,
     read_patch,
+    read_patch_changes,
     steps_of,
     strip_added,
     text_of,
@@ -127,8 +128,15 @@ def _read_call(part: dict[str, Any], plain: TranscriptEvent) -> TranscriptEvent:
         path=text_of(given, "file_path", "notebook_path"),
         deed=_DEEDS.get(name),
         command=text_of(given, "command") if name in {"Bash", "PowerShell"} else "",
+        change=_read_change(given),
         steps=steps_of(given.get("todos")) if name == "TodoWrite" else None,
     )
+
+
+def _read_change(given: dict[str, Any]) -> tuple[str, str] | None:
+    """Return the texts before and after an edit, None for another call."""
+    before, after = text_of(given, "old_string", "old_str"), text_of(given, "new_string", "new_str")
+    return (before, after) if before or after else None
 
 
 # Read a line of Codex's transcripts (~/.codex/sessions/YYYY/MM/DD/rollout-*.jsonl).
@@ -208,9 +216,11 @@ def _read_codex_call(payload: dict[str, Any], plain: TranscriptEvent) -> Iterato
     files = read_patch(patch)
     shown = call._replace(text=f"{name} {as_text(asked)}")
     if not files:
-        shown = shown._replace(command="\n".join(commands) or command)
-    yield shown._replace(path=files[0][0], deed=files[0][1]) if files else shown
-    yield from (call._replace(path=path, deed=deed) for path, deed in files[1:])
+        yield shown._replace(command="\n".join(commands) or command)
+    changes = read_patch_changes(patch)
+    for number, (path, deed) in enumerate(files):
+        first = call if number else shown
+        yield first._replace(path=path, deed=deed, change=changes.get(path))
 
 
 def _command(given: dict[str, Any]) -> str:
@@ -318,12 +328,15 @@ def _read_copilot_call(data: dict[str, Any], plain: TranscriptEvent) -> Iterator
         path=text_of(given, "path"),
         deed=_COPILOT_DEEDS.get(name),
         command=text_of(given, "command") if name in _SHELLS else "",
+        change=_read_change(given),
     )
-    patch = read_patch(text_of(given, "input", "patch") or told)
+    given_patch = text_of(given, "input", "patch") or first.text
+    patch, changes = read_patch(given_patch), read_patch_changes(given_patch)
     if not patch:
         yield first
     for number, (path, deed) in enumerate(patch):
-        yield first._replace(path=path, deed=deed, text="" if number else first.text)
+        shown = "" if number else first.text
+        yield first._replace(path=path, deed=deed, text=shown, change=changes.get(path))
 
 
 def _read_copilot_result(data: dict[str, Any], plain: TranscriptEvent) -> TranscriptEvent:
@@ -390,6 +403,7 @@ def _read_gemini_call(told: dict[str, Any], plain: TranscriptEvent) -> Iterator[
         path=text_of(given, "file_path"),
         deed=_GEMINI_DEEDS.get(name),
         command=text_of(given, "command") if name == "run_shell_command" else "",
+        change=_read_change(given) if name in _GEMINI_DEEDS else None,
         steps=steps_of(given.get("todos")) if name == "write_todos" else None,
     )
     text = "\n".join(map(_result_text, dicts_of(told.get("result"))))

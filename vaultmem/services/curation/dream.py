@@ -39,7 +39,7 @@ from vaultmem.services.search.link_walk import LinkGraph, NewLinks
 from vaultmem.services.sessions.edit_session import memory_budget
 from vaultmem.services.views.read_notes import find_note
 from vaultmem.services.views.update_index import sync_vault
-from vaultmem.storage.query_log import SignalStore
+from vaultmem.storage.query_log import TOOL, SignalStore
 from vaultmem.vault import Vault
 
 # Whether a night has come for what the watcher does by night: once after three in the morning.
@@ -153,7 +153,8 @@ def _measure(vault: Vault) -> dict[str, tuple[NoteRecord, Strength]]:
         known = surfaced.get(record.path)
         if known is None or known.times < 2 or not _may_count(record):
             continue
-        calls = (Surfacing(s.at, s.query, s.rank) for s in store.signals(record.path))
+        asked = (each for each in store.signals(record.path) if each.kind != TOOL)
+        calls = (Surfacing(each.at, each.query, each.rank) for each in asked)
         strength = measure_strength(calls, now, weights)
         if strength.recalls:
             found[record.path] = (record, strength)

@@ -1,25 +1,36 @@
-"""Before an edit or a command: show what the memory holds about the file or the command."""
+"""Before an edit or a command: show what the memory holds about the file or the command.
+
+That is decisions and dead ends that name it, notes that cite it, and how it failed last.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
 from vaultmem.core.anchors import AnchorStatus, parse_anchor
 from vaultmem.core.hook_payload import HookPayload
-from vaultmem.core.lifecycle import CLOSED_STATES, NoteKind, is_proposal
+from vaultmem.core.lifecycle import CLOSED_STATES, NoteKind, NoteState, is_proposal
 from vaultmem.core.notes.record import NoteRecord
+from vaultmem.core.sessions.session import session_path
 from vaultmem.core.text.token_count import count_tokens
-from vaultmem.core.tool_calls import list_files, names_command, names_file, split_commands
+from vaultmem.core.tool_calls import (
+    is_same_command,
+    list_files,
+    names_command,
+    names_file,
+    split_commands,
+)
 from vaultmem.core.validity import read_day
 from vaultmem.services.projects.scope import view_project
 from vaultmem.services.views.texts import read_text
 from vaultmem.storage.git.head import find_git_folder
 from vaultmem.storage.link_table import LinkStore
-from vaultmem.storage.session_table import add_had, read_had
+from vaultmem.storage.session_table import CommandEnds, add_had, read_had
 from vaultmem.vault import Vault
 
 #: Tokens of what is shown before a tool call, and its first line.
@@ -36,6 +47,10 @@ _LAST = (
     f"d.id IN (SELECT id FROM documents WHERE kind IN ({_IN_KINDS}) ORDER BY id DESC LIMIT {_MOST})"
 )
 _RANKS = {NoteKind.DEAD_END.value: 0, NoteKind.DECISION.value: 1}
+_FAILURE_RANK, _OTHER_RANK = 2, 3
+
+#: Notes that are read as people see them: no more have room.
+_MOST_READ = 8
 
 
 class CodeFile(NamedTuple):
@@ -45,17 +60,21 @@ class CodeFile(NamedTuple):
     own: frozenset[str]
 
 
-class _Found(NamedTuple):
-    record: NoteRecord
-    text: str
-    caution: str = ""
+class _Shown(NamedTuple):
+    """A line that is shown, the name by which a session has had it, and the note's path."""
+
+    rank: int
+    line: str
+    name: str
+    path: str = ""
 
 
 def answer_tool(vault: Vault, payload: HookPayload) -> str:
-    """Return the notes about what a tool call changes or runs, in at most 60 tokens.
+    """Return what is known of what a tool call changes or runs, in at most 60 tokens.
 
-    Decisions and dead ends that name the file or command, and every note that cites the file. A
-    note is shown once in a session. Empty where there is none, and with `tool_notes: false`.
+    Decisions and dead ends that name the file or command, how it failed last in another session of
+    the project, and every note that cites the file. Each is shown once in a session. Empty where
+    there is nothing, and with `tool_notes: false`.
     """
     commands = split_commands(payload.command)
     if not vault.config.tool_notes or not (payload.files or commands):
@@ -69,13 +88,17 @@ def answer_tool(vault: Vault, payload: HookPayload) -> str:
     vault = view_project(vault)
     named = [_name_file(vault, each) for each in files if payload.files or each.is_file()]
     had = read_had(vault.state_folder, payload.session)
-    found = {each.record.document: each for each in _find_naming(vault, named, commands)}
-    found |= {each.record.document: each for each in _find_citing(vault, named)}
-    new = [each for each in found.values() if _make_name(each.record) not in had]
-    new.sort(key=lambda each: (_RANKS.get(each.record.kind, 2), -each.record.changed))
-    shown = _fit([(_make_name(each.record), _format_note(each)) for each in new])
-    add_had(vault.state_folder, payload.session, [name for name, _ in shown])
-    return "\n".join([_HEAD, *(line for _, line in shown)]) if shown else ""
+    found = [*_find_naming(vault, named, commands, had), *_find_citing(vault, named)]
+    found += _find_failures(vault, named, commands, payload.session)
+    new = {each.name: each for each in reversed(found) if each.name not in had}
+    shown = _fit(sorted(new.values(), key=lambda each: each.rank))
+    add_had(vault.state_folder, payload.session, [each.name for each in shown])
+    lines = [each.line for each in shown]
+    if paths := [each.path for each in shown if each.path]:
+        from vaultmem.services.search.run_query import count_tool  # Most calls show nothing.
+
+        count_tool(vault, " ".join([*payload.files, *commands]), paths, "\n".join(lines))
+    return "\n".join([_HEAD, *lines]) if lines else ""
 
 
 def _name_file(vault: Vault, file: Path) -> CodeFile:
@@ -93,25 +116,49 @@ def _name_file(vault: Vault, file: Path) -> CodeFile:
 
 
 def _find_naming(
-    vault: Vault, files: list[CodeFile], commands: tuple[str, ...]
-) -> Iterator[_Found]:
-    """Yield decisions and dead ends whose text names one of the files or commands."""
-    for record in vault.view.records(_LAST):
-        if not _counts(vault, record):
-            continue
+    vault: Vault, files: list[CodeFile], commands: tuple[str, ...], had: frozenset[str]
+) -> Iterator[_Shown]:
+    """Yield the decisions and dead ends whose text names one of the files or commands."""
+
+    def names(record: NoteRecord, text: str) -> bool:
         paths = {path for file in files for path in _list_names(vault, record, file)}
+        is_named = any(names_command(text, each) for each in commands)
+        return is_named or any(names_file(text, path) for path in paths)
 
-        def names(text: str, paths: set[str] = paths) -> bool:
-            is_named = any(names_command(text, each) for each in commands)
-            return is_named or any(names_file(text, path) for path in paths)
+    found = [
+        record
+        for record in vault.view.keep("named in calls", lambda: vault.view.records(_LAST))
+        if _counts(vault, record)
+        and _make_name(record) not in had
+        and names(record, read_text(vault, record.path, record.blob) or "")
+    ]
+    found.sort(key=lambda record: (_RANKS[record.kind], -record.changed))
+    for record in found[:_MOST_READ]:
+        if names(record, text := _read(vault, record)):  # What is hidden does not count.
+            yield _show(record, text)
 
-        if names(read_text(vault, record.path, record.blob) or "") and names(
-            text := _read(vault, record)  # What is hidden does not count.
+
+def _find_failures(
+    vault: Vault, files: list[CodeFile], commands: tuple[str, ...], session: str
+) -> Iterator[_Shown]:
+    """Yield how a command, or one about a file, failed last in another session of the project."""
+    for end in CommandEnds(vault.state).failed(vault.view.project or ""):
+        parts = split_commands(end.command)
+        is_same = any(is_same_command(own, part) for own in commands for part in parts)
+        text = f"{end.command} {end.trouble}"
+        if end.session == session or not (
+            is_same or any(names_file(text, file.path) for file in files)
         ):
-            yield _Found(record, text)
+            continue
+        notes = vault.view.records("d.path = ?", [str(session_path(end.session))])
+        if any(note.state not in CLOSED_STATES for note in notes):
+            day = f"{datetime.fromtimestamp(end.at):%Y-%m-%d}"
+            line = f"- last failure ({day}, {end.session}): `{end.command}`: {end.trouble}"
+            yield _Shown(_FAILURE_RANK, line, f"failed:{end.session}:{end.at:.0f}")
+            return
 
 
-def _find_citing(vault: Vault, files: list[CodeFile]) -> Iterator[_Found]:
+def _find_citing(vault: Vault, files: list[CodeFile]) -> Iterator[_Shown]:
     """Yield the notes that cite one of the files, unless the cited code is gone."""
     names = {path for file in files for path in (file.path, *file.own)}
     store = LinkStore(vault.state)
@@ -134,7 +181,7 @@ def _find_citing(vault: Vault, files: list[CodeFile]) -> Iterator[_Found]:
         if known and all(each.status is AnchorStatus.GONE for each in known):
             continue
         changed = next((each.verdict for each in known if each.is_different), "")
-        yield _Found(record, _read(vault, record), changed)
+        yield _show(record, _read(vault, record), changed)
 
 
 def _is_cited(vault: Vault, record: NoteRecord, text: str, file: CodeFile) -> bool:
@@ -161,37 +208,41 @@ def _counts(vault: Vault, record: NoteRecord) -> bool:
 
 
 def _read(vault: Vault, record: NoteRecord) -> str:
-    """Return a note's title and text as people see it, in one line."""
+    """Return a note's title and text as people see it, in one line; a dead end names itself."""
     from vaultmem.core.notes.note import parse_note  # Most calls find no note.
     from vaultmem.core.text.paths import parse_note_path
 
     text = read_text(vault, record.path, record.blob) or ""
     body = parse_note(parse_note_path(record.path), text.encode("utf-8", "replace")).visible_body
     flat = " ".join(body.split()).removeprefix(f"# {record.title}").strip()
-    return flat if flat.startswith(record.title) else f"{record.title}: {flat}"
+    is_plain = record.kind == NoteKind.DEAD_END or flat.startswith(record.title)
+    return flat if is_plain else f"{record.title}: {flat}"
 
 
-def _format_note(found: _Found) -> str:
-    record = found.record
-    kind = "" if record.kind == NoteKind.SEMANTIC_FACT else f" ({record.kind})"
-    caution = f" [{found.caution}]" if found.caution else ""
-    return f"- {record.path.removesuffix('.md')}{kind}{caution}: {found.text[:_EXCERPT]}"
+def _show(record: NoteRecord, text: str, caution: str = "") -> _Shown:
+    is_plain = record.kind == NoteKind.SEMANTIC_FACT
+    is_waiting = record.state == NoteState.CANDIDATE
+    facts = ", ".join(([] if is_plain else [record.kind]) + ["candidate"] * is_waiting)
+    head = f"- {record.path.removesuffix('.md')}"
+    line = f"{head}{facts and f' ({facts})'}{caution and f' [{caution}]'}: {text[:_EXCERPT]}"
+    rank = _RANKS.get(record.kind, _OTHER_RANK)
+    return _Shown(rank, line, _make_name(record), record.path)
 
 
 def _make_name(record: NoteRecord) -> str:
     return f"tool:{record.blob}"
 
 
-def _fit(lines: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Return the lines that fit into the budget; the first one is shortened if it must be."""
+def _fit(found: list[_Shown]) -> list[_Shown]:
+    """Return what fits into the budget; the first line is shortened if it must be."""
     left = _BUDGET - count_tokens(_HEAD) - 1
-    shown: list[tuple[str, str]] = []
-    for name, line in lines:
-        short = line if shown else _shorten(line, left)
+    shown: list[_Shown] = []
+    for each in found:
+        short = each.line if shown else _shorten(each.line, left)
         cost = count_tokens(short) + 1
         if cost > left:
             break
-        shown.append((name, short))
+        shown.append(each._replace(line=short))
         left -= cost
     return shown
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from pathlib import PurePosixPath
@@ -47,6 +48,7 @@ from vaultmem.services.similarity.known import (
 )
 from vaultmem.services.views.open_view import find_branch
 from vaultmem.services.views.read_notes import read_note, resolve_address
+from vaultmem.services.views.texts import read_text
 from vaultmem.services.views.update_index import read_note_rules, sync_vault
 from vaultmem.vault import Vault
 
@@ -95,7 +97,7 @@ def propose_standing_preferences(
     taken = set(_list_taken(change, FOLDER))
     proposed = []
     for wish in wishes:
-        if _is_barred(seen, wish, known):
+        if _is_barred(seen, wish.text, known):
             continue
         note = _make_candidate(seen, wish, source, taken)
         change.put(note.path, note.text.encode("utf-8"))
@@ -129,19 +131,62 @@ def _read_proposed(change: Change) -> Iterable[Note]:
             yield parse_note(PurePosixPath(path), step.data)
 
 
-def _is_barred(vault: Vault, wish: PreferenceSentence, known: Iterable[Note]) -> bool:
-    """Tell whether a wish was proposed before, is quarantined, or looks like a credential."""
+def _is_barred(vault: Vault, text: str, known: Iterable[Note]) -> bool:
+    """Return whether a proposal is known, quarantined, or looks like a credential or an attack."""
     from vaultmem.core.similarity.compare import KnownText, compare_texts
     from vaultmem.services.similarity.known import find_quarantined_match
     from vaultmem.services.similarity.similar import SimilarityQuery
 
     for note in known:  # A repeat in other words is a question asked twice, and no memory lost.
-        if compare_texts(wish.text, KnownText(note.visible_body, note.title)).is_said(_SAID):
+        if compare_texts(text, KnownText(note.visible_body, note.title)).is_said(_SAID):
             return True
     return bool(
-        find_quarantined_match(vault, SimilarityQuery(wish.text))
-        or scan_note_text(vault, str(FOLDER), wish.text)
+        find_quarantined_match(vault, SimilarityQuery(text))
+        or scan_note_text(vault, str(FOLDER), text)
+        or find_suspicious(text)
     )
+
+
+# Propose dead ends of a session: candidates, until a person has read them.
+
+_DEAD_ENDS = parse_note_path("notes/dead-ends")
+
+#: Dead ends of one session, at most, those that its agent wrote itself included.
+_MOST_DEAD_ENDS = 3
+
+
+class DeadEndProposal(NamedTuple):
+    """A dead end that was proposed: its note, and its text."""
+
+    path: str
+    text: str
+
+
+def propose_dead_ends(
+    change: Change, found: Iterable[tuple[str, str]], source: str, project: str
+) -> tuple[DeadEndProposal, ...]:
+    """Add a candidate for each dead end, by title and text, that no note records yet.
+
+    `source` is the note of its session. A dead end that was refused is not proposed again.
+    """
+    seen, taken, proposed = change.seen, set[str](), list[DeadEndProposal]()
+    records = seen.view.records(f"d.kind = '{NoteKind.DEAD_END.value}'")
+    known = [read_text(seen, each.path, each.blob) or "" for each in records]
+    left = _MOST_DEAD_ENDS - sum(each.session == seen.author.session for each in records)
+    link = NewLinks(seen).in_property(source, f"{_DEAD_ENDS}/new.md")
+    for title, text in found:
+        tried = re.findall("`[^`]+`", text.partition("\n")[0])
+        is_known = any(all(part in each for part in tried) for each in known)
+        if len(proposed) >= left or is_known or _is_barred(seen, text, ()):
+            continue
+        memory = Memory(text, title, kind=NoteKind.DEAD_END, cites=(link,), project=project)
+        path = name_note(seen, _DEAD_ENDS, memory, title, frozenset(taken))
+        note = compose_note(seen, path, memory, title, NoteState.CANDIDATE)
+        change.put(path, note.encode("utf-8"))
+        taken.add(fold(path.name))
+        known.append(text)
+        proposed.append(DeadEndProposal(str(path), text))
+    return tuple(proposed)
 
 
 __all__ = ["Memory", "RememberOutcome", "RememberResult", "SimilarText", "remember"]

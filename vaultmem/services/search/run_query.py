@@ -34,7 +34,7 @@ from vaultmem.services.search.recall import (
 from vaultmem.services.search.rerank import RerankInfo
 from vaultmem.services.search.valid_spans import has_limits
 from vaultmem.services.search.vault_set import SemanticInfo, TellProgress, VaultSet, open_set
-from vaultmem.storage.query_log import LoggedQuery, SignalStore, append, is_large
+from vaultmem.storage.query_log import TOOL, LoggedQuery, SignalStore, append, is_large
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
@@ -245,7 +245,7 @@ def _expand(vaults: VaultSet, query: RecallQuery, hits: list[Hit]) -> list[Hit]:
 def count_recall(vault: Vault, query: str, hits: Sequence[Hit], shown: Sequence[str]) -> None:
     """Count a recall; `shown` is what was shown of each hit."""
     sent = sum(count_hit(hit, text) for hit, text in zip(hits, shown, strict=True))
-    _count(vault, "recall", query, hits, sent, -1, len(hits))
+    _count(vault, "recall", query, _list_sections(hits), sent, -1, len(hits))
 
 
 def count_hit(hit: Hit, text: str) -> int:
@@ -257,18 +257,32 @@ def count_pack(vault: Vault, query: str, pack: Pack) -> None:
     """Count a pack; what was pinned is no signal, for no question brought it up."""
     hits = [item.hit for item in pack.items if not item.pinned]
     account = pack.account
-    _count(
-        vault, "pack", query, hits if query.strip() else [], account.sent, account.flat, len(hits)
-    )
+    sections = _list_sections(hits if query.strip() else [])
+    _count(vault, "pack", query, sections, account.sent, account.flat, len(hits))
+
+
+def count_tool(vault: Vault, call: str, paths: Sequence[str], text: str) -> None:
+    """Count what a hook showed before a tool call: the notes, and the tokens of the text."""
+    sections = [(path, "", 0.0) for path in paths]
+    _count(vault, TOOL, call, sections, count_tokens(text), 0, len(paths))
+
+
+def _list_sections(hits: Iterable[Hit]) -> list[tuple[str, str, float]]:
+    return [(hit.record.path, hit.section.heading, hit.score) for hit in hits]
 
 
 def _count(
-    vault: Vault, kind: str, query: str, hits: Sequence[Hit], sent: int, flat: int, found: int
+    vault: Vault,
+    kind: str,
+    query: str,
+    sections: Sequence[tuple[str, str, float]],
+    sent: int,
+    flat: int,
+    found: int,
 ) -> None:
     author = vault.author
     asked = "" if not vault.keeps_words or find_secrets(query) else query
     call = LoggedQuery(vault.now(), kind, asked, author.agent, author.session, sent, flat, found)
-    sections = [(hit.record.path, hit.section.heading, hit.score) for hit in hits]
     size = append(vault.state_folder, call, sections)
     if is_large(size):
         with contextlib.suppress(VaultError, OSError):

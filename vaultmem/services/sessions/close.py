@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 from vaultmem.core.clients.auto_memory import choose_folder
 from vaultmem.core.notes.edit_properties import set_property
+from vaultmem.core.notes.frontmatter import read_frontmatter
 from vaultmem.core.notes.note import Note, parse_note
-from vaultmem.core.sessions.session import Session, SessionStatus, session_path
+from vaultmem.core.sessions.session import FOLDER, Session, SessionStatus, session_path
 from vaultmem.core.sessions.session_note import (
     DETAILS,
     SUMMARY,
@@ -20,12 +21,20 @@ from vaultmem.core.sessions.session_note import (
     as_item,
     as_paragraphs,
 )
+from vaultmem.core.sessions.turns import join_turns
 from vaultmem.core.text.display import one_line, pluralize
+from vaultmem.core.transcripts.dead_ends import format_dead_end, sort_ends
 from vaultmem.errors import PendingError, RefusedError, VaultError, wrapping_os_errors
+from vaultmem.services.changes.change import Change
 from vaultmem.services.changes.commit import UNCOMMITTED, CommitReport, commit_event
 from vaultmem.services.changes.ownership import PendingFiles, find_pending
 from vaultmem.services.changes.parts import Event, make_close, name_session
-from vaultmem.services.memory.remember import PreferenceProposal
+from vaultmem.services.changes.write import write
+from vaultmem.services.memory.remember import (
+    DeadEndProposal,
+    PreferenceProposal,
+    propose_dead_ends,
+)
 from vaultmem.services.sessions.edit_session import (
     LearnResult,
     act_in,
@@ -36,12 +45,20 @@ from vaultmem.services.sessions.edit_session import (
     link_decision,
     propose_preferences,
 )
-from vaultmem.services.sessions.find_session import find_home, find_unsettled, get_session
+from vaultmem.services.sessions.find_session import (
+    find_home,
+    find_unsettled,
+    get_session,
+    open_transcripts,
+)
+from vaultmem.services.sessions.identify import find_begun_in, find_workspace
 from vaultmem.services.sessions.windows import read_tally, write_windows
 from vaultmem.services.views.open_view import at_ref, find_branch
+from vaultmem.services.views.texts import read_text
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.storage.journal import Author
 from vaultmem.storage.lock import Process, find_process, is_gone
+from vaultmem.storage.query_log import SignalStore
 from vaultmem.storage.session_table import ActiveSession, ActiveSessions
 from vaultmem.vault import Vault
 
@@ -51,13 +68,15 @@ _LOG = logging.getLogger("vaultmem.sessions")
 class CloseResult(NamedTuple):
     """A session that has ended, its commits, where what was learned stands, and what is proposed.
 
-    `proposed` are the user's standing wishes that wait for the owner's word.
+    `proposed` are the user's standing wishes that wait for the owner's word, and `dead_ends` what
+    was tried and failed.
     """
 
     session: Session
     report: CommitReport
     learned: tuple[LearnResult, ...] = ()
     proposed: tuple[PreferenceProposal, ...] = ()
+    dead_ends: tuple[DeadEndProposal, ...] = ()
 
 
 def parse_end(text: str) -> SessionStatus:
@@ -96,23 +115,27 @@ def close_session(
         facts = session.facts
         done: tuple[LearnResult, ...] = ()
         proposed: tuple[PreferenceProposal, ...] = ()
+        ends: tuple[DeadEndProposal, ...] = ()
         if facts.is_open:
             done = tuple(learn(vault, session, text) for text in learned)
             for path, title in find_unlinked(vault, session):
                 link_decision(vault, facts.id, path, title)
             proposed = propose_preferences(act_in(vault, facts.id, facts.agent or None), facts)
+            ends = _propose_dead_ends(vault, session)
             _replace_repeated(vault, session)
+            with vault.leaving_to_next():
+                _store_outcome(vault, session, status)
             session, report = _end(vault, session, status, summary, now or vault.local_time())
             if report.commit:  # On a branch that is not checked out, nothing waits for another.
                 ActiveSessions(vault.state_folder).drop(facts.id)
-                return CloseResult(session, report, done, proposed)
+                return CloseResult(session, report, done, proposed, ends)
         elif facts.status != status:
             raise RefusedError(
                 f"{facts.id}: it has ended already ({facts.status}); "
                 f"`vaultmem session resume {facts.id}` opens it again"
             )
         report = commit_close(vault, session, summary)
-    return CloseResult(session, report, done, proposed)
+    return CloseResult(session, report, done, proposed, ends)
 
 
 def close_of_process(vault: Vault, interrupted: bool = False) -> None:
@@ -209,6 +232,76 @@ def _replace_repeated(vault: Vault, session: Session) -> None:
     replace_repeated(act_in(vault, author.session, author.agent), author)
 
 
+def _propose_dead_ends(vault: Vault, session: Session) -> tuple[DeadEndProposal, ...]:
+    """Propose what the session's transcript has of dead ends, as far as it was imported."""
+    from vaultmem.services.sessions.import_turns import format_file, read_record
+
+    facts, author = session.facts, find_author(vault, session)
+    ends = read_record(vault, facts.id).trials.ends
+    if not ends:
+        return ()
+    base = find_workspace(find_begun_in(vault, facts.id))
+
+    def format_path(path: str) -> str:
+        return format_file(base / path, base)
+
+    found = [format_dead_end(each, format_path) for each in sort_ends(ends)]
+
+    def plan(change: Change) -> tuple[DeadEndProposal, ...]:
+        change.leave(Event("write", "", author, intent="observe"))
+        return propose_dead_ends(change, found, facts.path, facts.project)
+
+    try:
+        return write(act_in(vault, facts.id, author.agent), plan).value
+    except RefusedError:  # A session ends whatever becomes of its proposals.
+        return ()
+
+
+#: Whether a session with this status ended well; a canceled one did neither.
+_ENDED_WELL = {
+    SessionStatus.OK: True,
+    SessionStatus.ERROR: False,
+    SessionStatus.INTERRUPTED: False,
+}
+
+
+def _store_outcome(vault: Vault, session: Session, status: SessionStatus) -> None:
+    """Count which of the notes that a session was shown it used, and how it ended.
+
+    It used a note that its notes or its agent's answers name or repeat.
+    """
+    if status not in _ENDED_WELL:
+        return
+    from vaultmem.core.curation.dreaming import is_used
+    from vaultmem.services.packs.receipts import list_receipts
+
+    signals = SignalStore(vault.state, vault.state_folder)
+    signals.fold(vault.view.totals()[1], vault.wait)
+    records = {each.path: each for each in vault.view.records()}
+    packed = (
+        section.path
+        for receipt in list_receipts(vault, session=session.facts.id)
+        for section in receipt.shown
+        if not section.pinned
+    )
+    known = {path for path in records if not path.startswith(f"{FOLDER}/")}
+    shown = {*signals.shown_to(session.facts.id), *packed} & known
+    if not shown:
+        return
+
+    def read(path: str) -> str:
+        text = read_text(vault, path, records[path].blob) or ""
+        return text[read_frontmatter(text).body :]
+
+    lines = open_transcripts(vault).read(session.facts.id)
+    texts = [turn.text for _, turn in join_turns(lines) if turn.role == "assistant"]
+    own = {path for path in known if records[path].session == session.facts.id}
+    texts += map(read, own)
+    paragraphs = [part for text in texts for part in text.split("\n\n") if part.strip()]
+    used = [path for path in shown - own if is_used(path, read(path), paragraphs)]
+    signals.put_outcome(session.facts.id, used, _ENDED_WELL[status])
+
+
 def _end(
     vault: Vault, session: Session, status: SessionStatus, summary: str, now: datetime
 ) -> tuple[Session, CommitReport]:
@@ -303,6 +396,8 @@ def _recover(
     tally = read_tally(vault, facts.id)
     for path, title in find_unlinked(vault, session):
         link_decision(vault, facts.id, path, title, author.agent)
+    with vault.leaving_to_next():
+        _store_outcome(vault, session, SessionStatus.INTERRUPTED)
     numbers = ", ".join(str(process.pid) for process in record.processes)
     told = f"its process ({numbers}) was gone; {_describe(left, tally.turns)}"
 

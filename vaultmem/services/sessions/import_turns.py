@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from vaultmem.core.notes.edit_properties import set_property
 from vaultmem.core.notes.frontmatter import read_timestamp
 from vaultmem.core.notes.note import parse_note
+from vaultmem.core.secrets.suspicious import find_suspicious
 from vaultmem.core.sessions.session import (
     FileFate,
     Session,
@@ -42,6 +43,7 @@ from vaultmem.services.sessions.find_session import (
     EXPECTED,
     find_path,
     find_unsettled,
+    get_session,
     open_transcripts,
 )
 from vaultmem.services.sessions.identify import find_begun_in, find_workspace
@@ -52,6 +54,7 @@ from vaultmem.storage.git.repository import (
     list_file_commits,
     open_repository,
 )
+from vaultmem.storage.session_table import CommandEnd, CommandEnds
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
@@ -91,6 +94,9 @@ def import_turns(vault: Vault, session: str, file: Path) -> Imported:
     taken, known = Imported(session), read_source(file)
     while _import_batch(vault, file, known, taken):
         pass
+    if taken.turns:
+        with vault.leaving_to_next():
+            _store_ends(vault, session)
     return taken
 
 
@@ -126,6 +132,24 @@ def import_again(vault: Vault, session: str, file: Path) -> Imported:
     later.broken += taken.broken
     later.ended = later.ended or taken.ended
     return later
+
+
+def _store_ends(vault: Vault, session: str) -> None:
+    """Store how the commands of a project's session ended, for the hook before a command.
+
+    A failure that looks like a credential or an order to an agent is left out.
+    """
+    commands = read_record(vault, session).commands
+    project = get_session(vault, session).facts.project if commands else ""
+    if not project:
+        return
+    ends = [
+        CommandEnd(name, session, read_timestamp(each.at) or 0.0, each.trouble)
+        for name, each in commands.items()
+        if not (each.trouble and scan_note_text(vault, "", f"{name}\n{each.trouble}"))
+        and not find_suspicious(each.trouble)
+    ]
+    CommandEnds(vault.state).put(project, ends)
 
 
 def read_record(vault: Vault, session: str) -> TranscriptRecord:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from conftest import Make, RunCli
+from made_transcripts import CLIENTS, Move, write_log
 from projects_world import make_repository, run_git, run_hook
 from support import wait_until
 from watchers import ask, watch_process
@@ -44,6 +45,11 @@ def _remember(
 
 def _edit(file: Path) -> dict[str, Any]:
     return {"tool_name": "Edit", "tool_input": {"file_path": str(file), "new_string": "x"}}
+
+
+def _patch(file: Path) -> dict[str, Any]:
+    patch = f"*** Begin Patch\n*** Update File: {file}\n@@\n-x\n+y\n*** End Patch\n"
+    return {"tool_name": "apply_patch", "tool_input": {"command": patch}}
 
 
 def _run(command: str) -> dict[str, Any]:
@@ -142,7 +148,7 @@ def test_a_subagent_gets_what_is_pinned_and_a_compaction_forgets_what_was_shown(
     assert LIMITS in run_hook(run_cli, root, "before-tool", code, "s-1", **call)
 
 
-# A campaign: 200 edits and commands with known history, half of them with a note about them.
+# A campaign: 200 edits and commands with known history, half of them with something about them.
 
 _PROGRAMS = ("npm", "cargo", "docker", "terraform", "make", "kubectl", "flyctl", "alembic")
 _VERBS = ("deploy", "migrate", "release", "build", "upgrade", "rollback", "sync", "seed")
@@ -150,8 +156,20 @@ _PLACES = ("src", "src/api", "lib/billing", "web/pages", "jobs")
 _NAMES = ("limit", "refund", "queue", "index", "client", "report", "schema", "mailer")
 
 
+def _revert(file: str, word: str) -> list[Move]:
+    return [
+        Move("edit", f"{word} = 4", path=file, old="x = 3"),
+        Move("run", "1 failed", "pytest -q", exit=1),
+        Move("edit", "x = 3", path=file, old=f"{word} = 4"),
+        Move("run", "9 passed", "pytest -q"),
+    ]
+
+
 class _History:
-    """A project with notes about half of its files and commands, and one with the same files."""
+    """A project with a past about half of its files and commands, and one with the same files.
+
+    The past are notes, and sessions of each client with failures and dead ends.
+    """
 
     def __init__(self, root: Path, folder: Path, run_cli: RunCli) -> None:
         chance = random.Random(45)
@@ -173,21 +191,43 @@ class _History:
         self._write_notes()
 
     def _write_notes(self) -> None:
+        """Write notes about a half, and have sessions in which the other half failed."""
+        ends, failures = list[list[Move]](), list[Move]()
         for number, file in enumerate(self.known_files):
             word = self.words[file] = f"zebra{number}"
-            if number % 2:
+            if number % 4 == 0:
                 self._add(f"Rule {word} holds in this place.", "decision", file)
-            else:
+            elif number % 4 == 1:
                 self._add(f"Rule {word}: `{file}` stays as it is.", "decision")
+            elif number % 4 == 2:
+                failures.append(Move("run", f"FAILED {file}::{word}", f"pytest {file}", exit=1))
+            else:
+                ends.append(_revert(str(self.code / file), word))
         for number, command in enumerate(self.known_commands):
             word = self.words[command] = f"quagga{number}"
-            text = f"Tried: {command} --fast\nFailed: {word} timed out.\nResolved: waited."
-            rule = f"Before `{command}`, do {word} first."
-            self._add(text if number % 3 else rule, "dead_end" if number % 3 else "decision")
+            if number % 4 == 0:
+                self._add(f"Tried: {command} --fast\nFailed: {word} timed out.", "dead_end")
+            elif number % 4 == 1:
+                self._add(f"Before `{command}`, do {word} first.", "decision")
+            elif number % 4 == 2 or "build" in command:
+                failures.append(Move("run", f"error: {word} was refused", command, exit=1))
+            else:
+                failed = Move("run", f"error: {word} was refused", f"{command} --fast", exit=1)
+                ends.append([failed, Move("run", "done", f"{command} --slow")])
         for number in range(20):  # What is about no file and no command here.
             self._add(
                 f"The {number}th meeting chose a make of chair and to build trust.", "decision"
             )
+        for number in range(0, len(ends), 3):  # So many are proposed of a session.
+            moves = [move for each in ends[number : number + 3] for move in each]
+            self._work(f"past-{number}", CLIENTS[number // 3 % 4], moves)
+        self._work("past-last", "claude", failures)
+
+    def _work(self, session: str, client: str, moves: list[Move]) -> None:
+        run_hook(self.run, self.root, "session-start", self.code, session, source="startup")
+        log = write_log(self.code.parent / "logs", client, session, moves, 1, str(self.code))
+        given = {"transcript_path": str(log)}
+        run_hook(self.run, self.root, "session-end", self.code, session, **given)
 
     def _add(self, text: str, kind: str, cite: str = "") -> None:
         _remember(self.run, self.root, self.code, text, kind, cite)
@@ -195,7 +235,11 @@ class _History:
     def list_calls(self) -> list[tuple[Path, dict[str, Any], str]]:
         """Return folder, call, and the word that has to be shown, "" for silence."""
         code, words = self.code, self.words
-        calls = [(code, _edit(code / file), words[file]) for file in self.known_files] * 2
+        calls = [
+            (code, call(code / file), words[file])
+            for file in self.known_files
+            for call in (_edit, _patch)
+        ]
         lines = ("{}", "cd web && {} --now 2>&1 | tail -5")
         calls += [
             (code, _run(line.format(command)), words[command])

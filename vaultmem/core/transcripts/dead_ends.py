@@ -1,0 +1,283 @@
+"""Dead ends of a session: failed commands and reverted edits, and what worked instead of them.
+
+They are found as the events of a transcript arrive, without a model. A failure is a dead end only
+if something else worked: another command with the same target, or the code without the edit. A
+test that fails until the code is right does not count, and neither does a mistyped path.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from vaultmem.core.text.patterns import compile_later
+
+#: How much is kept at once: failures, edits that may be reverted, and dead ends.
+_FAILURES, _EDITS, _ENDS = 6, 40, 12
+
+#: Characters of a line of an edit, and of a command in a title.
+_SHOWN, _TITLE = 100, 60
+
+#: Programs whose failure is the usual way to a correct program: tests, builds and linters.
+_LOOP = compile_later(
+    r"(?:^|[\s/])(?:pytest|tox|nox|jest|vitest|mocha|ruff|mypy|eslint|tsc|flake8|pylint|black|rspec"
+    r"|phpunit|pre-commit|gcc|g\+\+|clang|ctest)\b"
+    r"|^(?:cargo|go|dotnet|mvn|gradle|bazel|swift)\b.*\b(?:test|build|check|clippy|vet|run|verify)\b"
+    r"|^(?:npm|pnpm|yarn|bun|deno)\b.*\b(?:test|lint|build|check|typecheck)\b"
+    r"|^make(?:$| (?:all|test|check|lint|build)\b)|^git commit\b|\bunittest\b|\bmanage\.py test\b"
+)
+#: Output of a shell that could not run a program at all, whatever it was for.
+_ABSENT = compile_later(
+    r"(?i)command not found|not recognized as|executable file not found|missing script"
+)
+_NO_MODULE = compile_later(r"No module named '?([\w.]+)")
+#: Mistakes that the next call corrects, and calls that the user did not let run.
+_TRIVIAL = compile_later(r"(?i)no such file or directory|can't open file|is a directory")
+_DENIED = compile_later(
+    r"(?i)\A\W*(?:error: )?(?:the user does(?:n't| not) want|request interrupted|aborted by user"
+    r"|user (?:rejected|denied|declined|cancell?ed)|permission to use |claude requested permissions"
+    r"|this command requires approval)"
+)
+#: Commands that try nothing in earnest, and those whose text is a program of its own.
+_NO_TRIAL = compile_later(r" (?:--help|-h|--version|--dry-run|--check|-[ce])(?: |$)")
+_DEBUG = compile_later(
+    r"\b(?:print|println!?|printf|puts|dbg!|debugger|breakpoint|pdb|pprint|console\.\w+"
+    r"|log(?:ger|ging)?\.\w+|fmt\.Print\w*|System\.out)\b"
+)
+_RESTORED = compile_later(
+    r"\bgit (?:checkout (?!-b)(?:\S+ )?-- |checkout (?=\S*[./])|restore )([^&;|\n]+)"
+)
+_FLAG = compile_later(r"(?:^|\s)-\S*")
+_WORD = compile_later(r"[a-z0-9]+")
+#: Words that say nothing of a command's target: programs that start others, folders and endings.
+_PLAIN = """
+npm npx pnpm yarn bun node deno python python3 pip pip3 uv poetry pipx sudo env time bash sh zsh
+make cargo go docker podman kubectl gh aws git run exec bin src lib scripts script tests py js ts
+yml yaml json toml local usr the
+"""
+_PLAIN_WORDS = frozenset(_PLAIN.split())
+
+#: The share of the shorter one's words that two commands with the same target have in common.
+_SAME_TARGET = 0.6
+
+#: A shell's exit code for a program that is not there.
+_NOT_FOUND = 127
+
+
+@dataclass
+class FailedCommand:
+    """A command that failed: how often, and what went wrong last."""
+
+    command: str
+    trouble: str
+    runs: int = 1
+
+
+@dataclass
+class AppliedEdit:
+    """An edit by digests of the text before and after it, and its first new line.
+
+    `command` failed after it with `trouble`; both are "" as long as none did. Of an edit that was
+    reverted, `next_path` and `next_line` are those of the last edit since.
+    """
+
+    path: str
+    before: str
+    after: str
+    line: str
+    command: str = ""
+    trouble: str = ""
+    next_path: str = ""
+    next_line: str = ""
+
+
+@dataclass
+class DeadEnd:
+    """What was tried, how it failed, and what worked.
+
+    `command` failed `runs` times, last with `trouble`. It was tried itself, or an edit of `path`
+    with the new `line` was. `worked` is the command that ended well then; of an edit, after
+    `next_line` was written to `next_path`, or without any other edit.
+    """
+
+    command: str
+    trouble: str
+    worked: str
+    runs: int = 1
+    path: str = ""
+    line: str = ""
+    next_path: str = ""
+    next_line: str = ""
+
+
+@dataclass
+class Trials:
+    """Failures and edits of which it is not known yet what becomes of them, and the dead ends."""
+
+    failures: list[FailedCommand] = field(default_factory=list)
+    edits: list[AppliedEdit] = field(default_factory=list)
+    reverted: list[AppliedEdit] = field(default_factory=list)
+    ends: list[DeadEnd] = field(default_factory=list)
+
+
+def load_trials(given: dict[str, Any]) -> Trials:
+    """Return trials from their JSON.
+
+    Raises:
+        TypeError, KeyError: it has another form.
+    """
+    return Trials(
+        [FailedCommand(**each) for each in given["failures"]],
+        [AppliedEdit(**each) for each in given["edits"]],
+        [AppliedEdit(**each) for each in given["reverted"]],
+        [DeadEnd(**each) for each in given["ends"]],
+    )
+
+
+def format_dead_end(end: DeadEnd, name: Callable[[str], str]) -> tuple[str, str]:
+    """Return title and text of the note of a dead end; `name` formats a path."""
+    if not end.path:
+        times = f"{end.runs} times, last with " if end.runs > 1 else ""
+        parts = (f"`{end.command}`", f"{times}{end.trouble}", f"`{end.worked}`")
+        title = f"{end.command[:_TITLE]} fails"
+    else:
+        edit = f"edit of `{name(end.next_path)}`: `{end.next_line}`" if end.next_line else ""
+        title, worked = f"Reverted edit of {name(end.path)}", f"`{end.worked}` passed"
+        parts = (
+            f"edit of `{name(end.path)}`: `{end.line}`",
+            f"`{end.command}`: {end.trouble}",
+            f"{edit}; then {worked}" if edit else f"without it, {worked}",
+        )
+    return title, "Tried: {}\nFailed: {}\nResolved: {}".format(*parts)
+
+
+def sort_ends(ends: Sequence[DeadEnd]) -> list[DeadEnd]:
+    """Return the dead ends that cost most: those that failed most often, then the last ones."""
+    order = sorted(range(len(ends)), key=lambda place: (-ends[place].runs, -place))
+    return [ends[place] for place in order]
+
+
+def is_denied(output: str) -> bool:
+    """Return whether a call was not run because the user or a rule did not let it."""
+    return bool(_DENIED.match(output[:200]))
+
+
+def add_command(trials: Trials, command: str, trouble: str, exit_code: int | None = None) -> None:
+    """Add a command that ended: well if `trouble` is empty."""
+    if trouble:
+        _add_failure(trials, command, trouble, exit_code)
+        return
+    trials.failures = [each for each in trials.failures if each.command != command]
+    # A command that works in the end was no dead end.
+    trials.ends = [each for each in trials.ends if each.path or each.command != command]
+    found = [_resolve(each, command) for each in trials.reverted if each.command == command]
+    trials.reverted = [each for each in trials.reverted if each.command != command]
+    if not _NO_TRIAL.search(command):
+        related = [each for each in trials.failures if _has_same_target(each.command, command)]
+        trials.failures = [each for each in trials.failures if each not in related]
+        found += [DeadEnd(e.command, e.trouble, command, e.runs) for e in related]
+    trials.ends = [*trials.ends, *found][-_ENDS:]
+
+
+def add_edit(trials: Trials, path: str, before: str, after: str) -> None:
+    """Add an edit that replaced one text of a file by another.
+
+    An edit that puts an earlier text back reverts the edit of that text.
+    """
+    trials.failures = []  # What failed may have failed because of the code.
+    old, new = _digest(before), _digest(after)
+    reverted = [e for e in trials.edits if (e.path, e.after, e.before) == (path, old, new)]
+    if reverted:
+        _revert(trials, reverted)
+        return
+    line = _find_new_line(before, after)
+    for each in trials.reverted:
+        each.next_path, each.next_line = path, line
+    if line and not _DEBUG.search(line):
+        trials.edits = [*trials.edits, AppliedEdit(path, old, new, line)][-_EDITS:]
+
+
+def add_restored(trials: Trials, paths: Sequence[str]) -> None:
+    """Add that files were put back as they were committed, which reverts the edits of them."""
+    _revert(trials, [each for each in trials.edits if each.path in paths])
+
+
+def list_restored(command: str) -> list[str]:
+    """Return the files that a command of git puts back as they were committed."""
+    named = (word for words in _RESTORED.findall(command) for word in words.split())
+    return [word.strip("\"'") for word in named if not word.startswith("-")]
+
+
+def _add_failure(trials: Trials, command: str, trouble: str, exit_code: int | None) -> None:
+    for each in trials.edits:
+        if not each.command:
+            each.command, each.trouble = command, trouble
+    module = _NO_MODULE.search(trouble)
+    is_absent = exit_code == _NOT_FOUND or bool(_ABSENT.search(trouble))
+    is_absent = is_absent or bool(module and module[1] in command)
+    is_usual = bool(_LOOP.search(command) or _TRIVIAL.search(trouble))
+    if (is_usual and not is_absent) or _NO_TRIAL.search(command):
+        return
+    known = [each.runs for each in trials.failures if each.command == command]
+    others = [each for each in trials.failures if each.command != command]
+    trials.failures = [*others, FailedCommand(command, trouble, sum(known) + 1)][-_FAILURES:]
+
+
+def _revert(trials: Trials, edits: Sequence[AppliedEdit]) -> None:
+    """Let the edits wait for what works without them; those after which nothing failed are over."""
+    trials.edits = [each for each in trials.edits if each not in edits]
+    trials.reverted = [*trials.reverted, *(e for e in edits if e.command)][-_EDITS:]
+
+
+def _resolve(edit: AppliedEdit, command: str) -> DeadEnd:
+    return DeadEnd(
+        command,
+        edit.trouble,
+        command,
+        path=edit.path,
+        line=edit.line,
+        next_path=edit.next_path,
+        next_line=edit.next_line,
+    )
+
+
+def _has_same_target(tried: str, worked: str) -> bool:
+    """Return whether two commands do one thing: program and verb with other options, or most words.
+
+    Programs that start others, folders and options do not count as words.
+    """
+    if _split_options(tried) == _split_options(worked):  # The same options with another value.
+        return False
+    lead, _ = _split_options(tried)
+    if len(lead) > 1 and lead == _split_options(worked)[0]:
+        return True
+    ours, theirs = _list_targets(tried), _list_targets(worked)
+    if not ours or not theirs:
+        return False
+    return len(ours & theirs) / min(len(ours), len(theirs)) >= _SAME_TARGET
+
+
+def _split_options(command: str) -> tuple[list[str], frozenset[str]]:
+    """Return the words before the first option, and the options."""
+    words = command.split()
+    options = [word for word in words if word.startswith("-")]
+    lead = words[: words.index(options[0])] if options else words
+    return lead, frozenset(options)
+
+
+def _list_targets(command: str) -> frozenset[str]:
+    words = _WORD.findall(_FLAG.sub(" ", command.casefold()))
+    return frozenset(words) - _PLAIN_WORDS
+
+
+def _find_new_line(before: str, after: str) -> str:
+    """Return the first line that an edit adds, "" if it adds none."""
+    known = {line.strip() for line in before.splitlines()}
+    added = (line.strip() for line in after.splitlines())
+    return next((line[:_SHOWN] for line in added if line and line not in known), "")
+
+
+def _digest(text: str) -> str:
+    return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=8).hexdigest()
