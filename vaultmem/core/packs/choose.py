@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from functools import lru_cache, partial
 from itertools import chain
 from math import pow
+from operator import itemgetter
 
 from vaultmem.core.packs.conflicts import (
     ConflictMark,
@@ -57,6 +59,9 @@ _MARKS_SHARE = 0.15
 #: Tokens that a section's label is taken to cost, and the power of a section's tokens that its
 #: score is divided by.
 _LABEL, _COST = 20, 0.15
+
+#: What counts of the score of a note's second section, and so on with each further one.
+_FURTHER = 0.85
 
 #: Tokens of the text at least for which a section is shortened, and at least for which another
 #: section is looked at.
@@ -137,13 +142,18 @@ def order_by_worth(hits: Sequence[Hit]) -> list[Hit]:
     """Return the hits in the order of score for tokens, equals as they were.
 
     A section of 300 tokens needs a score 1.4 times that of one of 20 to stand before it: in its
-    room there would be others.
+    room there would be others. A further section of a note counts less than its best one.
     """
 
     def worth(hit: Hit) -> float:
         return hit.score / pow(float(count_tokens(hit.text) + _LABEL), _COST)
 
-    return sorted(hits, key=worth, reverse=True)
+    before: Counter[NoteKey] = Counter()
+    ranked: list[tuple[float, Hit]] = []
+    for hit in sorted(hits, key=worth, reverse=True):
+        ranked.append((worth(hit) * _FURTHER ** before[hit.note], hit))
+        before[hit.note] += 1
+    return [hit for _, hit in sorted(ranked, key=itemgetter(0), reverse=True)]
 
 
 #: A section, or with True the link to one: what has no room as pinned may be shown as relevant.
