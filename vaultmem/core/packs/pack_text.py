@@ -298,7 +298,7 @@ def _add_name(item: PackItem, with_title: bool) -> str:
 
 
 def _is_fact(item: PackItem) -> bool:
-    """Tell whether a section is a short text that does not instruct."""
+    """Return whether a section is a short text that does not instruct."""
     return len(item.text.strip()) <= _FACT and item.part is PackPart.EVIDENCE
 
 
