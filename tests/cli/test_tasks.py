@@ -96,7 +96,7 @@ def test_a_view_gathers_what_notes_and_git_know(root: Path, run_cli: RunCli) -> 
 
 def test_each_item_of_a_view_has_its_source(root: Path, run_cli: RunCli) -> None:
     play_story(root, run_cli)
-    for words in (("task", "history", "mend"), ("session", "family", "p-2")):
+    for words in (("task", "history", "mend"), ("session", "report", "p-2")):
         found = ask(run_cli, root, *words)
         lines = found["rendered"].splitlines()
         items = found["support"]["items"]

@@ -249,6 +249,24 @@ def test_of_equal_scores_what_costs_less_comes_first_and_a_clearly_better_one_be
     assert order_by_worth([long, short, best]) == [best, short, long]
 
 
+def test_a_further_section_of_a_note_gives_way_to_another_note_of_about_its_score() -> None:
+    first, other, weak = (make_hit(f"Gate {n} closes at nine.", document=n) for n in (1, 2, 3))
+    second = first._replace(text="Gate 4 closes at nine.")
+    hits = [first, second, other._replace(score=0.95), weak._replace(score=0.8)]
+
+    assert order_by_worth(hits) == [first, hits[2], second, hits[3]]
+
+
+def test_a_long_section_leaves_room_for_others_and_is_extended_by_what_they_leave() -> None:
+    long = make_hit(" ".join(f"Gate {n} is kept open until nine." for n in range(140)))
+    others = [make_hit(f"Door {n} is locked at nine. " * 60, document=n) for n in (2, 3)]
+
+    beside = build([], [long, *others], budget=2_000).items
+
+    assert [item.shortened for item in beside] == [True, False, False]
+    assert build([], [long], budget=2_000).items[0].text == long.text
+
+
 def test_hits_without_a_score_stay_in_their_order() -> None:
     hits = [make_hit("word " * (9 - n), document=n)._replace(score=0.0) for n in range(5)]
 

@@ -110,8 +110,8 @@ def test_a_line_of_code_leads_to_its_memory_and_the_decision_of_its_session(
     run("session", "start", "--id", "s-1", "--goal", "Raise the limit")
     env["VAULTMEM_SESSION"] = "s-1"
     (code / "src/limit.py").write_text(LIMIT.replace("min(amount,", "max(0,"))
-    run("session", "decide", "Refunds are never negative.")
-    run("session", "touch", "src/limit.py")
+    run("session", "add", "decision", "Refunds are never negative.")
+    run("session", "add", "file", "src/limit.py")
     commit_code(code, "Keep refunds above zero")
     run("session", "close")
     told = run("trace", "src/limit.py:5")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from functools import lru_cache, partial
 from itertools import chain
 from math import pow
+from operator import itemgetter
 
 from vaultmem.core.packs.conflicts import (
     ConflictMark,
@@ -47,8 +49,9 @@ from vaultmem.errors import RefusedError
 
 MIN_BUDGET = 100
 
-#: What a section that does not fit takes of the budget at most, so that another one fits.
-_SHORTENED_SHARE = 0.5
+#: What a section that does not fit takes of the budget at most, so that another one fits; and the
+#: tokens of the best section and of each other one up to which they are whole at first.
+_SHORTENED_SHARE, _WHOLE_BEST, _WHOLE = 0.5, 800, 600
 
 #: What sentences about contradictions take of the budget at most.
 _MARKS_SHARE = 0.15
@@ -56,6 +59,9 @@ _MARKS_SHARE = 0.15
 #: Tokens that a section's label is taken to cost, and the power of a section's tokens that its
 #: score is divided by.
 _LABEL, _COST = 20, 0.15
+
+#: What counts of the score of a note's second section, and so on with each further one.
+_FURTHER = 0.85
 
 #: Tokens of the text at least for which a section is shortened, and at least for which another
 #: section is looked at.
@@ -136,13 +142,18 @@ def order_by_worth(hits: Sequence[Hit]) -> list[Hit]:
     """Return the hits in the order of score for tokens, equals as they were.
 
     A section of 300 tokens needs a score 1.4 times that of one of 20 to stand before it: in its
-    room there would be others.
+    room there would be others. A further section of a note counts less than its best one.
     """
 
     def worth(hit: Hit) -> float:
         return hit.score / pow(float(count_tokens(hit.text) + _LABEL), _COST)
 
-    return sorted(hits, key=worth, reverse=True)
+    before: Counter[NoteKey] = Counter()
+    ranked: list[tuple[float, Hit]] = []
+    for hit in sorted(hits, key=worth, reverse=True):
+        ranked.append((worth(hit) * _FURTHER ** before[hit.note], hit))
+        before[hit.note] += 1
+    return [hit for _, hit in sorted(ranked, key=itemgetter(0), reverse=True)]
 
 
 #: A section, or with True the link to one: what has no room as pinned may be shown as relevant.
@@ -195,8 +206,9 @@ class _Sections:
         for turn, hit in enumerate(self._wishes):
             yield TextStep(rank, (turn,), (hit.key, False), partial(self._offer_own, hit, False))
         for turn, hit in enumerate(self._relevant):
-            place = (hit.key, False)
-            yield TextStep(rank + 1, (0, turn), place, partial(self._offer_relevant, hit, place))
+            place, most = (hit.key, False), _WHOLE if turn else _WHOLE_BEST
+            first = partial(self._offer_relevant, hit, place, most)
+            yield TextStep(rank + 1, (0, turn), place, first)
             yield TextStep(rank + 1, (1, turn), place, partial(self._offer_more, hit, place))
 
     def list_items(self, shown: _ShownSections) -> list[PackItem]:
@@ -258,21 +270,22 @@ class _Sections:
         return None if is_shown else (hit, count_tokens(render_link(hit)) + 1)
 
     def _offer_relevant(
-        self, hit: Hit, place: _Place, shown: _ShownSections, room: int
+        self, hit: Hit, place: _Place, most: int, shown: _ShownSections, room: int
     ) -> tuple[PackItem, int] | None:
         """Return a relevant section whole or else its best passages, and what that costs."""
         if room < _MIN_LEFT or place in shown:
             return None
-        found = self._offer_item(self._make_item(hit, False), shown, room)
-        found = found or self._offer_passages(hit, shown, room)
+        is_long = count_tokens(hit.text) > most
+        found = None if is_long else self._offer_item(self._make_item(hit, False), shown, room)
+        found = found or self._offer_passages(hit, most, shown, room)
         # Last, whether it is said already: that takes longest.
         return None if found is None or self._is_said(hit, shown, found[0]) else found
 
     def _offer_passages(
-        self, hit: Hit, shown: _ShownSections, room: int
+        self, hit: Hit, most: int, shown: _ShownSections, room: int
     ) -> tuple[PackItem, int] | None:
         """Return the passages that answer best and what they cost, if they earn their label."""
-        most = min(room, int(self._budget * _SHORTENED_SHARE))
+        most = min(most, room, int(self._budget * _SHORTENED_SHARE))
         left = most - self._price(self._make_item(hit, False, ()), shown)
         for _ in range(3):  # The label and the text may cost more together.
             if left < _MIN_SHORTENED:
@@ -288,13 +301,15 @@ class _Sections:
     def _offer_more(
         self, hit: Hit, place: _Place, shown: _ShownSections, room: int
     ) -> tuple[PackItem, int] | None:
-        """Return more passages of a section that is shortened, and what they cost."""
+        """Return the whole of a section that is shortened, or more passages, and what they cost."""
         item = shown.get(place)
         if not isinstance(item, PackItem) or not item.shortened or room < _MIN_SHORTENED:
             return None
         before = count_tokens(quote(item.text))
-        parts = choose_passages(hit.text, hit.matches, before + room)
-        wider = item._replace(text=render_passages(hit.text, parts), parts=parts)
+        wider = item._replace(text=hit.text, parts=(), shortened=False)
+        if count_tokens(quote(wider.text)) - before >= room:
+            parts = choose_passages(hit.text, hit.matches, before + room)
+            wider = item._replace(text=render_passages(hit.text, parts), parts=parts)
         cost = count_tokens(quote(wider.text)) - before + 1
         return (wider, cost) if cost > 1 else None
 

@@ -226,9 +226,12 @@ def _list_facts(item: PackItem) -> list[str]:
 
 
 def _list_name(item: PackItem) -> Iterator[str]:
-    """Yield the name of a note's file, where neither its title nor its text says the same."""
+    """Yield the name of a note's file, where neither its title nor its text says the same.
+
+    A fact is without it: its handle opens the file too, and names would cost the room of others.
+    """
     stem = item.hit.record.path.rpartition("/")[2].rpartition(".")[0]
-    is_name = len(stem) >= _LEAST_STEM
+    is_name = len(stem) >= _LEAST_STEM and (item.shortened or not _is_fact(item))
     if is_name and not _says(_add_name(item, True), re.sub(r"[-_]+", " ", stem)):
         cut = re.sub(r"[-_ ][^-_ ]*$", "", stem[:_MAX_STEM])
         yield f"in {stem}" if len(stem) <= _MAX_STEM else f"in {cut}..."
@@ -289,9 +292,14 @@ def _add_name(item: PackItem, with_title: bool) -> str:
     if heading.casefold() not in record.title.casefold():
         parts.append(heading)
     name = " > ".join(" ".join(part.split()) for part in parts if not _says(text, part))
-    is_fact = 2 * len(name) <= len(text) <= _FACT and item.part is PackPart.EVIDENCE
-    name = _slice(name, _MAX_NAME_OF_FACT if is_fact else _MAX_NAME)
+    is_short = _is_fact(item) and 2 * len(name) <= len(text)
+    name = _slice(name, _MAX_NAME_OF_FACT if is_short else _MAX_NAME)
     return f"{name}\n{text}" if name else text
+
+
+def _is_fact(item: PackItem) -> bool:
+    """Return whether a section is a short text that does not instruct."""
+    return len(item.text.strip()) <= _FACT and item.part is PackPart.EVIDENCE
 
 
 def _says(text: str, name: str) -> bool:
