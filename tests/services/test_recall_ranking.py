@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from conftest import Make, Open
 
-from vaultmem.core.search.query import WEIGHTS, Hit, NoteFilter, parse_query
+from vaultmem.core.search.query import WEIGHTS, Hit, NoteFilter, is_strong, parse_query
 from vaultmem.services.health.doctor import check_dates
 from vaultmem.services.search.recall import recall
 from vaultmem.services.views.update_index import sync_vault
@@ -253,6 +253,35 @@ def test_notes_of_one_session_are_neighbours_whatever_lies_between(fill: Fill) -
     }
     found = {hit.record.path: hit for hit in ask(fill(notes), "ferry winch")}
     assert found["c.md"].neighbours > 0 == found["b.md"].neighbours
+
+
+def write_turns(session: str, *texts: str) -> dict[str, str]:
+    head = f"---\nsession: {session}\ncreated: 2026-05-01T10:{{:02}}:00\n---\n"
+    return {f"log/{session}-{n}.md": f"{head.format(n)}{text}\n" for n, text in enumerate(texts)}
+
+
+def test_an_answer_without_a_word_of_the_question_is_found_behind_the_turn_that_asks(
+    fill: Fill,
+) -> None:
+    asked = write_turns("s-1", "Maren: Who lights the lantern?", "Omar: Bob, after supper.")
+    told = write_turns("s-2", "Maren: Bob lights the lantern.", "Omar: Good to know.")
+    found = {hit.record.path: hit for hit in ask(fill(asked | told), "who lights the lantern?")}
+    assert set(found) == {"log/s-1-0.md", "log/s-1-1.md", "log/s-2-0.md"}
+    answer = found["log/s-1-1.md"]
+    assert answer.neighbours > 0 == len(answer.matches)
+    assert not is_strong(answer)
+
+
+def test_a_turn_gains_more_behind_a_question_and_something_in_its_session(fill: Fill) -> None:
+    between = ["Omar: Fine weather.", "Maren: Tea."] * 3
+    turns = (
+        write_turns("s-1", "Maren: The ferry winch?", "Omar: A winch.")
+        | write_turns("s-2", "Maren: The ferry winch.", "Omar: A winch.")
+        | write_turns("s-3", "Maren: The ferry winch.", *between, "Omar: A winch.")
+    )
+    found = {hit.record.path: hit.neighbours for hit in ask(fill(turns), "ferry winch")}
+    asked, told, far = (found[f"log/s-{n}.md"] for n in ("1-1", "2-1", "3-7"))
+    assert asked > told > far > 0
 
 
 def test_of_equal_notes_the_newer_one_is_first_and_an_old_better_one_before_both(

@@ -1,7 +1,7 @@
 """Convert a note to the texts and terms that the index stores.
 
 A mark is a term that no word can be: `maren:` of a section that Maren said, `[]` of one that is
-hardly more than links to other notes.
+hardly more than links to other notes, `?` of one that ends with a question.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from vaultmem.core.notes.link_syntax import Link, find_links
 from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
 from vaultmem.core.notes.obsidian import DailyNotes
 from vaultmem.core.notes.record import NoteRecord
-from vaultmem.core.search.terms import LINKS_ALONE, mark_speaker, term_sequence
+from vaultmem.core.search.query import asks
+from vaultmem.core.search.terms import ASKS, LINKS_ALONE, mark_speaker, term_sequence
 from vaultmem.core.text.paths import note_context
 from vaultmem.core.text.token_count import count_tokens
 
@@ -121,6 +122,8 @@ def _list_marks(body: str, source: str) -> Iterator[str]:
         yield from map(mark_speaker, ["", *term_sequence(" ".join(names))])
     if is_links_alone(body):
         yield LINKS_ALONE
+    if asks(body):
+        yield ASKS
 
 
 def find_speaker(body: str) -> str:

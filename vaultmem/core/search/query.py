@@ -475,10 +475,16 @@ class RankingWeights(NamedTuple):
     #: Terms of a passage, and the share of the best one in the score of a longer section.
     passage_terms: int = 80
     passage_share: float = 0.5
-    #: What the nearest and the second nearest neighbour give of their scores, before and after
-    #: alike, and the most terms that a note with neighbours has.
-    neighbours: tuple[float, ...] = (0.3, 0.1)
+    #: What the nearest, the second nearest neighbour and so on give of their scores, before and
+    #: after alike, to a note and between turns; the most terms that a note with neighbours has.
+    neighbours: tuple[float, ...] = (0.3, 0.1, 0.0, 0.0)
+    turns: tuple[float, ...] = (0.4, 0.25, 0.15, 0.1)
     neighbour_terms: int = 120
+    #: What the turn before gives more where it asks, and the best other turn of the session; the
+    #: best turns that bring their answer, whatever its words.
+    asking: float = 0.4
+    session: float = 0.2
+    answered: int = 5
     #: Neighbours lift a note in full up to the score that this many have by themselves, and by
     #: this share of the rest beyond it.
     lift_place: int = 5

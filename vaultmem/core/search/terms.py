@@ -33,11 +33,12 @@ FIELDS = ("title", "tags", "body")
 MAX_TERM_LENGTH = 64
 
 #: Changes whenever the terms of a text change, so that an index built before is rebuilt.
-ANALYSIS_VERSION = 7
+ANALYSIS_VERSION = 8
 
-#: The term of a section that is links to other notes alone; the sign after the name of a speaker,
-#: and after a stop word. No word contains such a sign.
+#: The term of a section that is links to other notes alone, and of one that ends with a question;
+#: the sign after the name of a speaker, and after a stop word. No word contains such a sign.
 LINKS_ALONE = "[]"
+ASKS = "?"
 _SPEAKER = ":"
 _STOP = "!"
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from vaultmem.core.indexing.note_facts import STATES
 from vaultmem.core.lifecycle import STATE_WEIGHT
 from vaultmem.core.search.query import WEIGHTS, NoteFilter, RecallQuery, Statistics, group_places
-from vaultmem.core.search.terms import LINKS_ALONE, mark_speaker, weak_terms
+from vaultmem.core.search.terms import ASKS, LINKS_ALONE, mark_speaker, weak_terms
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
@@ -368,7 +368,7 @@ def choose_sections(vault: Vault, snapshot: Snapshot, note_filter: NoteFilter) -
         [STATES.index(state) for state in note_filter.wanted_states],
         [STATE_WEIGHT.get(state, 1.0) for state in STATES],
         snapshot.labels(),
-        snapshot.term(LINKS_ALONE)[0],
+        {mark: snapshot.term(mark)[0] for mark in (ASKS, LINKS_ALONE, mark_speaker(""))},
         WEIGHTS,
         vault.now(),
     )
