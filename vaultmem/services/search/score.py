@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from vaultmem.core.indexing.note_facts import STATES
 from vaultmem.core.lifecycle import STATE_WEIGHT
 from vaultmem.core.search.query import WEIGHTS, NoteFilter, RecallQuery, Statistics, group_places
-from vaultmem.core.search.terms import ASKS, LINKS_ALONE, mark_speaker, weak_terms
+from vaultmem.core.search.terms import ASKS, LINKS_ALONE, mark_name, mark_speaker, weak_terms
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 #: Rows of terms whose scores are cached for the next query, each 16 bytes.
 _KEPT_SHARES = 4_000_000
+
+#: Characters of a question that can be the name of a note.
+_LONGEST_NAME = 200
 
 #: Sections in which the wanted number of notes is looked for, at most.
 DEEPEST = 2_000
@@ -158,6 +161,9 @@ def _rank_once(
             return Ranked(empty, [], [], shares, 0.0)
     read = best[: rules.count_read(query.limit, WEIGHTS)]
     read = read[total[read] >= depth.read] if depth.read else read
+    called, _ = snapshot.term(mark_name(query.text[:_LONGEST_NAME]))
+    called = called[eligible.mask[called]]
+    best, read = (np.append(rows, called[~np.isin(called, rows)]) for rows in (best, read))
     meant = dense(query.text, eligible.mask, snapshot) if dense is not None else None
     if meant is not None:
         wanted = rules.count_candidates(query.limit, WEIGHTS)
@@ -166,6 +172,7 @@ def _rank_once(
     read = np.sort(read)
     idf = [share.idf for share in shares.values()]
     added = _measure_order(scope, query, shares, np.asarray(idf), total, read)
+    added[2][np.isin(read, called)] += WEIGHTS.named * sum(idf)
     ranking = rules.rank_rows(total, best, read, added, eligible.neighbours, WEIGHTS)
     if meant is not None and dense is not None:
         ranking = _blend(ranking, meant[ranking.rows], dense.weight)
