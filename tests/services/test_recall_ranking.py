@@ -413,12 +413,12 @@ def test_a_hit_is_what_the_file_says_and_a_lost_segment_is_built_again(fill: Fil
 
 
 @pytest.mark.parametrize(
-    "question",
-    ["sail-locker", "Sail locker?", "locker of sails", "Where the canvas lives", "a sock"],
+    "question", ["sail-locker", "Sail locker?", "Where the canvas lives", "a sock"]
 )
 def test_the_note_comes_first_that_is_called_as_the_question_is(fill: Fill, question: str) -> None:
+    names = "title: Where the canvas lives\naliases: [A sock]"
     notes = {
-        "deep/sail-locker.md": "---\ntitle: Where the canvas lives\naliases: [A sock]\n---\nIt is dry.\n",
+        "deep/sail-locker.md": f"---\n{names}\n---\nIt is dry.\n",
         "a.md": "# Sail\n\n## Sail locker\n\nThe sail locker is a locker of sails.\n",
         "b.md": "# Canvas\n\n## Where the canvas lives\n\nWhere the canvas lives is not said.\n",
     }
