@@ -339,10 +339,26 @@ def test_recency_can_be_turned_off_and_up_in_the_settings(fill: Fill, opened: Op
         "two-new.md": "---\ncreated: 2026-05-01\n---\nThe winch needs paint and some grease.\n",
     }
     vault = fill(notes)
+    query = parse_query("winch grease")
     for share, first in (("0", "old-one.md"), ("1", "two-new.md")):
         (vault.root / "vaultmem.yaml").write_text(f"recency: {share}\n")
         again = opened(vault.root)
         assert paths(again, "winch grease")[0] == first
+        assert recall(vault, query._replace(recency=float(share)))[0].record.path == first
+
+
+def test_a_template_without_words_makes_no_note_older(fill: Fill) -> None:
+    notes = {
+        "old.md": "---\ncreated: 2025-01-01\n---\nThe winch needs grease.\n",
+        "new.md": "---\ncreated: 2025-06-01\n---\nThe winch needs grease.\n",
+    } | {path: f"---\ncreated: 2025-01-01\n---\n{text}" for path, text in OTHERS.items()}
+    empty = {"MEMORY.md": "# Memory\n\n## Project\n\n<!-- What this is. -->\n"}
+    found = [
+        [(hit.record.path, hit.recency) for hit in ask(fill(each, name), "winch grease")]
+        for name, each in (("plain", notes), ("begun", notes | empty))
+    ]
+    assert found[0] == found[1]
+    assert found[0][0] == ("new.md", pytest.approx(0))
 
 
 def test_doubtful_notes_rank_lower_and_hidden_ones_not_at_all(fill: Fill) -> None:

@@ -24,7 +24,7 @@ _NONE = np.empty(0, np.float32)
 class Neighbours(NamedTuple):
     """The rows before and after each row, -1 where there is none (shape: 2 * nearest, rows).
 
-    `turns` tells which rows one speaker said, and `asks` which of these end with a question;
+    `turns` marks the rows of one speaker each, and `asks` those of them that end with a question;
     `session` is the number of a turn's session, 0 without one.
     """
 
@@ -153,7 +153,9 @@ def make_eligible(
     neighbours = _find_neighbours(columns, mask, changed, place, labels, marked, weights)
     count = int(np.count_nonzero(mask))
     written = _date_rows(columns, changed)
-    latest = written.max(initial=0.0, where=mask & (written <= now + _DAY))
+    # A note without words, such as an empty template, sets no date.
+    dated = mask & (written <= now + _DAY) & (columns["body_length"] > 0)
+    latest = written.max(initial=0.0, where=dated)
     title, tags, body = (int(columns[f"{name}_length"].sum(where=mask)) for name in FIELDS)
     chosen = EligibleRows(
         mask=mask,
@@ -223,15 +225,18 @@ def _date_rows(columns: Mapping[str, Whole], changed: NDArray[np.float64]) -> ND
 def _measure_recency(
     written: NDArray[np.float64], newest: float, weights: RankingWeights
 ) -> Floats:
-    """Return 1 for the newest of the eligible rows, and half of it for each half-life before.
+    """Return (1 + d / recent_days) ** -2 for rows d days before the newest of the eligible ones.
 
-    What is dated later than tomorrow is as new as that, and makes nothing else older; a day, since
-    dates without a zone are read as UTC. `written` is used up.
+    It falls fast, so that few notes gain, and never to 0, so that of equal notes the newer one is
+    first (J. Wixted, E. Ebbesen, "On the Form of Forgetting", 1991: a power of time). What is
+    dated later than tomorrow is as new as that, and makes nothing else older; a day, since dates
+    without a zone are read as UTC. `written` is used up.
     """
     written -= newest
     np.minimum(written, 0, out=written)
-    written /= _DAY * weights.half_life
-    return np.exp2(written, out=written).astype(np.float32)
+    written /= -_DAY * weights.recent_days
+    written += 1
+    return np.power(written, -2, out=written).astype(np.float32)
 
 
 def _find_neighbours(
@@ -254,13 +259,20 @@ def _find_neighbours(
     rows = rows[(order := np.lexsort((place[rows], np.where(created, created, changed[rows]))))]
     own = np.where(created > 0, created, np.nan)[order]
     limits = (len(weights.neighbours), weights.neighbour_days * _DAY)
-    table = link_neighbours(rows, own, labels, len(mask), *limits)
-    if table is None:
-        return None
-    session = np.zeros(len(mask), np.uint32)
+    if (table := link_neighbours(rows, own, labels, len(mask), *limits)) is not None:
+        return _mark_turns(table, labels, marked)
+    return None
+
+
+def _mark_turns(
+    table: NDArray[np.int32], labels: tuple[Whole, Numbers], marked: Mapping[str, Numbers]
+) -> Neighbours:
+    """Return the neighbours of rows, with the turns among them."""
+    size = table.shape[1]
+    session = np.zeros(size, np.uint32)
     of_session = np.flatnonzero(labels[0] & 1)
     session[labels[1].searchsorted(of_session, "right") - 1] = labels[0][of_session]
-    turns, asks = np.zeros((2, len(mask)), np.bool_)
+    turns, asks = np.zeros((2, size), np.bool_)
     turns[marked[mark_speaker("")]] = True
     asks[marked[ASKS]] = True
     return Neighbours(table, turns, asks & turns, session * turns)

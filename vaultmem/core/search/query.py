@@ -32,7 +32,7 @@ from vaultmem.core.search.terms import (
     stem_word,
     term_sequence,
 )
-from vaultmem.errors import RefusedError
+from vaultmem.errors import ArgumentError, RefusedError
 
 
 class Match(NamedTuple):
@@ -370,7 +370,8 @@ class RecallQuery(NamedTuple):
     `compounds` are the further terms of what the question writes in one piece; of a question of
     stop words alone, they can be its stop words. `replaced` are words
     that the vault does not have, each with the one of the vault that is searched instead; `near`
-    are the terms of these.
+    are the terms of these. `recency` is the share of a note's age in its score, None for that of
+    vaultmem.yaml.
     """
 
     text: str
@@ -380,6 +381,7 @@ class RecallQuery(NamedTuple):
     compounds: tuple[str, ...] = ()
     replaced: tuple[tuple[str, str], ...] = ()
     near: frozenset[str] = frozenset()
+    recency: float | None = None
 
     @property
     def is_of_stop_words(self) -> bool:
@@ -418,6 +420,21 @@ def parse_query(text: str, limit: int = 10, note_filter: NoteFilter | None = Non
     return RecallQuery(
         text=text, terms=terms, limit=limit, filter=note_filter or NoteFilter(), compounds=compounds
     )
+
+
+def parse_recency(text: str) -> float | None:
+    """Return the share of age in a score, 0 to 1, that a text asks for; None for the vault's own.
+
+    Raises:
+        ArgumentError: it is neither `on`, `off` nor such a number.
+    """
+    if text in {"", "on"}:
+        return None
+    with contextlib.suppress(ValueError):
+        share = 0.0 if text == "off" else float(text)
+        if 0 <= share <= 1:
+            return share
+    raise ArgumentError(f'recency "{text}" is not on, off or a number from 0 to 1')
 
 
 def select_rarest(query: RecallQuery, counts: Mapping[str, int]) -> RecallQuery:
@@ -491,8 +508,8 @@ class RankingWeights(NamedTuple):
     lift_share: float = 0.1
     #: Days between neighbours by a tag alone, at most.
     neighbour_days: float = 30.0
-    #: Days after which recency is half.
-    half_life: float = 30.0
+    #: Days in which recency falls to a quarter.
+    recent_days: float = 20.0
     #: The best sections by words whose neighbours and age count, at least; and of these, those
     #: whose words' order is looked at.
     candidates: int = 96

@@ -216,7 +216,7 @@ def _add_neighbours(
     """Return the best, then the neighbours of each, and the share each gets of its neighbours.
 
     Of turns, the best other one of the session gives a share too, and the one before more where it
-    asks. A neighbour that contains no word of the question is found only behind one of the first
+    asks. A neighbour that contains no word of the question is found only after one of the first
     that asks: else its presence could not be explained.
     """
     if neighbours is None or not len(best):

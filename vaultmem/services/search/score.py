@@ -176,9 +176,9 @@ def _rank_once(
     ranking = rules.rank_rows(total, best, read, added, eligible.neighbours, WEIGHTS)
     if meant is not None and dense is not None:
         ranking = _blend(ranking, meant[ranking.rows], dense.weight)
-    ranking = rules.apply_decay(
-        ranking, eligible.recency, scope.vault.config.recency, 0.0 if dense else depth.best
-    )
+    asked = query.recency
+    share = asked if asked is not None else scope.vault.config.recency
+    ranking = rules.apply_decay(ranking, eligible.recency, share, 0.0 if dense else depth.best)
     ranking = rules.order_rows(ranking, eligible, snapshot.column("ordinal"))
     columns = (snapshot.column(name)[ranking.rows].tolist() for name in ("document", "ordinal"))
     return Ranked(ranking, [*zip(*columns, strict=True)], [], shares, sum(idf))
