@@ -263,13 +263,24 @@ def _measure_order(
 
 
 def _find_spoken(shares: Sequence[TermShare], rows: Numbers) -> NDArray[np.bool_]:
-    """Tell which rows were said by a speaker whom the query names."""
+    """Return for each row whether its speaker is one whom the query names."""
     import numpy as np
 
     is_said = np.zeros(len(rows), np.bool_)
     for said in (share.said for share in shares if len(share.said)):
         is_said |= said.take(said.searchsorted(rows), mode="clip") == rows
     return is_said
+
+
+def find_other_turns(snapshot: Snapshot, shares: Sequence[TermShare], rows: Numbers) -> list[bool]:
+    """Return for each row whether it is a turn of one speaker where the query names another."""
+    import numpy as np
+
+    if not any(len(share.said) for share in shares):
+        return [False] * len(rows)
+    turns, _ = snapshot.term(mark_speaker(""))
+    others: list[bool] = (np.isin(rows, turns) & ~_find_spoken(shares, rows)).tolist()
+    return others
 
 
 def _find_nearest(
