@@ -38,7 +38,7 @@ class Config(NamedTuple):
     pinned_share: float = 0.5
     preference_share: float = 0.15
     results: int = 10
-    recency: float = 0.1
+    recency: float = 0.06
     context: str = "inbox"
     file_names: str = ""
     tool_notes: bool = True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -51,7 +52,8 @@ def choose(vault: list[Counts], eligible: Sequence[bool]) -> EligibleRows:
     columns["document"] = np.arange(len(vault))
     documents = [(number, 0.0) for number, kept in enumerate(eligible) if kept]
     labels = np.empty(0, np.uint32), np.zeros(len(vault) + 1, np.int64)
-    return make_eligible(columns, documents, [0], [1.0], labels, NONE, WEIGHTS, 2_000_000_000.0)
+    marked = defaultdict(lambda: NONE)
+    return make_eligible(columns, documents, [0], [1.0], labels, marked, WEIGHTS, 2_000_000_000.0)
 
 
 def score(vault: list[Counts], terms: list[str], eligible: Sequence[bool]) -> list[TermShare]:

@@ -13,6 +13,7 @@ from vaultmem.core.indexing.section_texts import (
     list_texts,
 )
 from vaultmem.core.notes.note import parse_note
+from vaultmem.core.search.terms import mark_name
 
 
 @pytest.mark.parametrize(
@@ -75,7 +76,8 @@ def test_a_text_is_links_alone_where_it_has_fewer_words_of_its_own(
 def test_who_a_note_is_from_says_all_its_sections(source: str, marks: tuple[str, ...]) -> None:
     text = f"---\nsource: {source}\n---\nThe tide turns.\n\n## Wind\n\nIt comes with the tide.\n"
     note = parse_note(PurePosixPath("a.md"), text.encode())
-    assert [texts.marks for texts in list_texts(note, "")] == [marks, marks]
+    named = (mark_name("a"),)
+    assert [texts.marks for texts in list_texts(note, "")] == [(*marks, *named), marks]
 
 
 def test_a_shortened_note_has_the_texts_of_the_whole_one_and_what_was_added() -> None:

@@ -25,9 +25,11 @@ def test_note_without_properties_is_an_active_fact() -> None:
     assert (note.title, note.tags, note.confidence, note.warnings) == ("tokens", (), None, ())
 
 
-def test_title_is_the_property_else_the_first_heading_else_the_file() -> None:
+def test_title_is_the_property_else_a_heading_above_all_text_else_the_file() -> None:
     assert make_note("---\ntitle: A\n---\n# B\n").title == "A"
-    assert make_note("---\ntitle:\n---\ntext\n## B\n").title == "B"
+    assert make_note("---\ntitle:\n---\n<!-- c -->\n\n# B\ntext\n").title == "B"
+    assert make_note("text\n# B\n").title == "note"
+    assert make_note("## B\ntext\n").title == "note"
     assert make_note("text\n").title == "note"
 
 

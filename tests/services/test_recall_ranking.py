@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from conftest import Make, Open
 
-from vaultmem.core.search.query import WEIGHTS, Hit, NoteFilter, parse_query
+from vaultmem.core.search.query import WEIGHTS, Hit, NoteFilter, is_strong, parse_query
 from vaultmem.services.health.doctor import check_dates
 from vaultmem.services.search.recall import recall
 from vaultmem.services.views.update_index import sync_vault
@@ -255,6 +255,35 @@ def test_notes_of_one_session_are_neighbours_whatever_lies_between(fill: Fill) -
     assert found["c.md"].neighbours > 0 == found["b.md"].neighbours
 
 
+def write_turns(session: str, *texts: str) -> dict[str, str]:
+    head = f"---\nsession: {session}\ncreated: 2026-05-01T10:{{:02}}:00\n---\n"
+    return {f"log/{session}-{n}.md": f"{head.format(n)}{text}\n" for n, text in enumerate(texts)}
+
+
+def test_an_answer_without_a_word_of_the_question_is_found_behind_the_turn_that_asks(
+    fill: Fill,
+) -> None:
+    asked = write_turns("s-1", "Maren: Who lights the lantern?", "Omar: Bob, after supper.")
+    told = write_turns("s-2", "Maren: Bob lights the lantern.", "Omar: Good to know.")
+    found = {hit.record.path: hit for hit in ask(fill(asked | told), "who lights the lantern?")}
+    assert set(found) == {"log/s-1-0.md", "log/s-1-1.md", "log/s-2-0.md"}
+    answer = found["log/s-1-1.md"]
+    assert answer.neighbours > 0 == len(answer.matches)
+    assert not is_strong(answer)
+
+
+def test_a_turn_gains_more_behind_a_question_and_something_in_its_session(fill: Fill) -> None:
+    between = ["Omar: Fine weather.", "Maren: Tea."] * 3
+    turns = (
+        write_turns("s-1", "Maren: The ferry winch?", "Omar: A winch.")
+        | write_turns("s-2", "Maren: The ferry winch.", "Omar: A winch.")
+        | write_turns("s-3", "Maren: The ferry winch.", *between, "Omar: A winch.")
+    )
+    found = {hit.record.path: hit.neighbours for hit in ask(fill(turns), "ferry winch")}
+    asked, told, far = (found[f"log/s-{n}.md"] for n in ("1-1", "2-1", "3-7"))
+    assert asked > told > far > 0
+
+
 def test_of_equal_notes_the_newer_one_is_first_and_an_old_better_one_before_both(
     fill: Fill,
 ) -> None:
@@ -310,10 +339,26 @@ def test_recency_can_be_turned_off_and_up_in_the_settings(fill: Fill, opened: Op
         "two-new.md": "---\ncreated: 2026-05-01\n---\nThe winch needs paint and some grease.\n",
     }
     vault = fill(notes)
+    query = parse_query("winch grease")
     for share, first in (("0", "old-one.md"), ("1", "two-new.md")):
         (vault.root / "vaultmem.yaml").write_text(f"recency: {share}\n")
         again = opened(vault.root)
         assert paths(again, "winch grease")[0] == first
+        assert recall(vault, query._replace(recency=float(share)))[0].record.path == first
+
+
+def test_a_template_without_words_makes_no_note_older(fill: Fill) -> None:
+    notes = {
+        "old.md": "---\ncreated: 2025-01-01\n---\nThe winch needs grease.\n",
+        "new.md": "---\ncreated: 2025-06-01\n---\nThe winch needs grease.\n",
+    } | {path: f"---\ncreated: 2025-01-01\n---\n{text}" for path, text in OTHERS.items()}
+    empty = {"MEMORY.md": "# Memory\n\n## Project\n\n<!-- What this is. -->\n"}
+    found = [
+        [(hit.record.path, hit.recency) for hit in ask(fill(each, name), "winch grease")]
+        for name, each in (("plain", notes), ("begun", notes | empty))
+    ]
+    assert found[0] == found[1]
+    assert found[0][0] == ("new.md", pytest.approx(0))
 
 
 def test_doubtful_notes_rank_lower_and_hidden_ones_not_at_all(fill: Fill) -> None:
@@ -381,3 +426,16 @@ def test_a_hit_is_what_the_file_says_and_a_lost_segment_is_built_again(fill: Fil
     vault.close()
     (again,) = [h for h in ask(vault, "漢字") if h.record.path == "a.md"]
     assert (again.text, again.score, again.matches) == (hit.text, hit.score, hit.matches)
+
+
+@pytest.mark.parametrize(
+    "question", ["sail-locker", "Sail locker?", "Where the canvas lives", "a sock"]
+)
+def test_the_note_comes_first_that_is_called_as_the_question_is(fill: Fill, question: str) -> None:
+    names = "title: Where the canvas lives\naliases: [A sock]"
+    notes = {
+        "deep/sail-locker.md": f"---\n{names}\n---\nIt is dry.\n",
+        "a.md": "# Sail\n\n## Sail locker\n\nThe sail locker is a locker of sails.\n",
+        "b.md": "# Canvas\n\n## Where the canvas lives\n\nWhere the canvas lives is not said.\n",
+    }
+    assert paths(fill(notes), question)[0] == "deep/sail-locker.md"

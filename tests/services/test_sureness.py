@@ -70,6 +70,14 @@ def test_an_answer_says_how_sure_it_is(
     assert judge(vault, question) is sureness
 
 
+def test_turns_of_another_speaker_than_the_named_one_are_no_answer(vault: Vault) -> None:
+    for name, text in (("t1", "Maren: I moved to Lisbon in May."), ("t2", "Omar: How nice.")):
+        (vault.root / f"{name}.md").write_text(f"---\nsession: s-1\n---\n{text}\n")
+    sync_vault(vault)
+    assert judge(vault, "when did Maren move to Lisbon?") is MatchStrength.STRONG
+    assert judge(vault, "when did Omar move to Lisbon?") is not MatchStrength.STRONG
+
+
 def test_how_sure_does_not_hang_on_what_else_the_vault_holds(vault: Vault) -> None:
     asked = "who signs refunds over 50 euros"
     (before, *_) = recall(vault, parse_query(asked))

@@ -83,6 +83,16 @@ AsOf = Annotated[
     ),
 ]
 
+Recency = Annotated[
+    str,
+    Arg(
+        "How much newer notes come first: on, off or 0 to 1; else what vaultmem.yaml sets.",
+        most=40,
+        metavar="on|off|NUMBER",
+        excused={Front.MCP: "the vault's owner decides in vaultmem.yaml"},
+    ),
+]
+
 _FOR_PEOPLE = {Front.MCP: "quarantined notes are shown only to the owner"}
 
 
@@ -137,6 +147,7 @@ class Recall(NamedTuple):
     semantic: Semantic = None
     at: At = ""
     as_of: AsOf = ""
+    recency: Recency = ""
     only: Filters = Filters()
     project: ProjectScope = ""
     vaults: Vaults = ()
@@ -299,8 +310,9 @@ def make_ask(asked: Recall) -> Query:
     """Return the question that is asked.
 
     Raises:
-        RefusedError: a kind, a state or a date is none.
+        RefusedError: a kind, a state, a date or the recency is none.
     """
+    from vaultmem.core.search.query import parse_recency
     from vaultmem.services.search.run_query import MOST_FITTING, Query
 
     only = asked.only.make_filter()
@@ -314,6 +326,7 @@ def make_ask(asked: Recall) -> Query:
         asked.semantic,
         asked.expand_links,
         suggests=True,
+        recency=parse_recency(asked.recency),
     )
 
 

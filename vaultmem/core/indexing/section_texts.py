@@ -1,7 +1,8 @@
 """Convert a note to the texts and terms that the index stores.
 
 A mark is a term that no word can be: `maren:` of a section that Maren said, `[]` of one that is
-hardly more than links to other notes.
+hardly more than links to other notes, `?` of one that ends with a question, `1a2b3c4d=` of the
+first section of a note of a certain name.
 """
 
 from __future__ import annotations
@@ -20,7 +21,16 @@ from vaultmem.core.notes.link_syntax import Link, find_links
 from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
 from vaultmem.core.notes.obsidian import DailyNotes
 from vaultmem.core.notes.record import NoteRecord
-from vaultmem.core.search.terms import LINKS_ALONE, mark_speaker, term_sequence
+from vaultmem.core.search.query import asks
+from vaultmem.core.search.terms import (
+    ASKS,
+    LINKS_ALONE,
+    mark_name,
+    mark_speaker,
+    split_words,
+    stem_word,
+    term_sequence,
+)
 from vaultmem.core.text.paths import note_context
 from vaultmem.core.text.token_count import count_tokens
 
@@ -107,12 +117,21 @@ def _list_texts(
     found: list[SectionTexts] = []
     for section, body in zip(sections, bodies, strict=True):
         title = [note.title, *section.parents, section.heading]
-        marks = tuple(dict.fromkeys(_list_marks(body, source)))
+        marks = dict.fromkeys(_list_marks(body, source))
         if not found:
-            title.extend(note.aliases)
+            title.extend([*note.aliases, _list_missing(note.path.stem, title)])
             body = "\n".join([body, note.extra, *note.cites])
-        found.append(SectionTexts(tuple(dict.fromkeys(title)), tags, body, marks))
+            names = map(mark_name, [note.title, note.path.stem, *note.aliases])
+            marks |= dict.fromkeys(filter(None, names))
+        found.append(SectionTexts(tuple(dict.fromkeys(title)), tags, body, tuple(marks)))
     return found
+
+
+def _list_missing(name: str, title: Sequence[str]) -> str:
+    """Return the words of a file's name whose terms its titles lack, without numbers."""
+    known = {*term_sequence("\n".join(title))}
+    words = (word for word in split_words(name) if not any(map(str.isdigit, word)))
+    return " ".join(word for word in words if stem_word(word) not in known)
 
 
 def _list_marks(body: str, source: str) -> Iterator[str]:
@@ -121,6 +140,8 @@ def _list_marks(body: str, source: str) -> Iterator[str]:
         yield from map(mark_speaker, ["", *term_sequence(" ".join(names))])
     if is_links_alone(body):
         yield LINKS_ALONE
+    if asks(body):
+        yield ASKS
 
 
 def find_speaker(body: str) -> str:

@@ -57,8 +57,9 @@ class Section(NamedTuple):
 def split_sections(
     text: str, body: int, headings: Sequence[tuple[int, int, int, str]] | None = None
 ) -> tuple[tuple[Section, ...], str]:
-    """Return the sections of the text from offset `body`, and the first heading ("" if none).
+    """Return the sections of the text from offset `body`, and the heading that is its title.
 
+    That is a heading of the first level before any text; "" if there is none.
     A heading without text of its own makes no section: its words live on in `parents`.
     There is always at least one section. `headings` are those of the text, if they are known. In a
     visible text (`core.notes.hidden`), what is not seen is no text.
@@ -87,7 +88,9 @@ def split_sections(
         begin, start, _, heading = headings[0]
         line = text.count("\n", 0, begin) + 1
         sections.append(Section(0, heading, (), start, start, line))
-    return tuple(sections), headings[0][3]
+    begin, _, level, heading = headings[0]
+    is_title = level == 1 and not text[body:begin].replace(GONE, " ").strip("\ufeff \t\r\n")
+    return tuple(sections), heading if is_title else ""
 
 
 def find_blocks(text: str, body: int) -> Blocks:
@@ -209,8 +212,9 @@ def is_named_for(stem: str, title: str, is_given: bool = False) -> bool:
 def find_title(stem: str, heading: str, aliases: tuple[str, ...], body: str) -> str:
     """Return the title of a note that has no property of that name.
 
-    It is the first alias, if the file's name is short for it; else the first heading; else the
-    first line, if the name is short for that; else the name. `body` is what is seen of the text.
+    It is the first alias, if the file's name is short for it; else the `heading` that is the title;
+    else the first line, if the name is short for that; else the name. `body` is what is seen of
+    the text.
     """
     if aliases and is_named_for(stem, aliases[0], is_given=True):
         return aliases[0]

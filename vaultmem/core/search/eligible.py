@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vaultmem.core.search.query import RankingWeights, Statistics
-from vaultmem.core.search.terms import FIELDS
+from vaultmem.core.search.terms import ASKS, FIELDS, LINKS_ALONE, mark_speaker
 
 Numbers = NDArray[np.int64]
 Whole = NDArray[np.integer[Any]]
@@ -19,6 +19,19 @@ Floats = NDArray[np.float32]
 _DAY = 86_400.0
 
 _NONE = np.empty(0, np.float32)
+
+
+class Neighbours(NamedTuple):
+    """The rows before and after each row, -1 where there is none (shape: 2 * nearest, rows).
+
+    `turns` marks the rows of one speaker each, and `asks` those of them that end with a question;
+    `session` is the number of a turn's session, 0 without one.
+    """
+
+    table: NDArray[np.int32]
+    turns: NDArray[np.bool_]
+    asks: NDArray[np.bool_]
+    session: NDArray[np.uint32]
 
 
 def link_neighbours(
@@ -88,8 +101,7 @@ class EligibleRows(NamedTuple):
     of a section's note in the order of paths, and `times` has the time that was given for it
     (seconds; one value a note); `norm` the length part of the formula (infinite for
     what is not eligible), `recency` 0 to 1, `state_weight` what the state of its note counts for,
-    and `neighbours` (shape: 2 * nearest, rows) the rows before and after, -1 where there is none;
-    None if no section has any.
+    and `neighbours` the rows before and after; None if no section has any.
     """
 
     mask: NDArray[np.bool_]
@@ -103,7 +115,7 @@ class EligibleRows(NamedTuple):
     mean: float
     recency: Floats
     state_weight: Floats
-    neighbours: NDArray[np.int32] | None
+    neighbours: Neighbours | None
     statistics: Statistics
     #: What whoever asks wants to keep for the next question, by name, each by row or by term.
     kept: dict[str, dict[Any, Any]]
@@ -115,7 +127,7 @@ def make_eligible(
     states: Sequence[int],
     state_weights: Sequence[float],
     labels: tuple[Whole, Numbers],
-    links_alone: Numbers,
+    marked: Mapping[str, Numbers],
     weights: RankingWeights,
     now: float,
 ) -> EligibleRows:
@@ -123,8 +135,8 @@ def make_eligible(
 
     What is dated later than `now` (seconds since the epoch) counts as of now.
     `states` are the numbers of the states that are eligible, `state_weights` what each state
-    counts for; `labels` are all rows' labels and where each row's begin, `links_alone` the rows
-    that are links and hardly more. A note's own date counts, else the time that was given
+    counts for; `labels` are all rows' labels and where each row's begin, `marked` the rows that
+    have each mark (`core.search.terms`). A note's own date counts, else the time that was given
     (seconds).
     """
     document = columns["document"]
@@ -138,10 +150,12 @@ def make_eligible(
     is_wanted[list(states)] = True
     mask = (place >= 0) & is_wanted[columns["state"]]
     changed = times[place]
-    neighbours = _find_neighbours(columns, mask, changed, place, labels, weights)
+    neighbours = _find_neighbours(columns, mask, changed, place, labels, marked, weights)
     count = int(np.count_nonzero(mask))
     written = _date_rows(columns, changed)
-    latest = written.max(initial=0.0, where=mask & (written <= now + _DAY))
+    # A note without words, such as an empty template, sets no date.
+    dated = mask & (written <= now + _DAY) & (columns["body_length"] > 0)
+    latest = written.max(initial=0.0, where=dated)
     title, tags, body = (int(columns[f"{name}_length"].sum(where=mask)) for name in FIELDS)
     chosen = EligibleRows(
         mask=mask,
@@ -160,7 +174,7 @@ def make_eligible(
         kept={},
     )
     own = Statistics(count, (title, tags, body), float(latest))
-    return weight_rows(chosen, columns, links_alone, own, weights)
+    return weight_rows(chosen, columns, marked[LINKS_ALONE], own, weights)
 
 
 def weight_rows(
@@ -211,15 +225,18 @@ def _date_rows(columns: Mapping[str, Whole], changed: NDArray[np.float64]) -> ND
 def _measure_recency(
     written: NDArray[np.float64], newest: float, weights: RankingWeights
 ) -> Floats:
-    """Return 1 for the newest of the eligible rows, and half of it for each half-life before.
+    """Return (1 + d / recent_days) ** -2 for rows d days before the newest of the eligible ones.
 
-    What is dated later than tomorrow is as new as that, and makes nothing else older; a day, since
-    dates without a zone are read as UTC. `written` is used up.
+    It falls fast, so that few notes gain, and never to 0, so that of equal notes the newer one is
+    first (J. Wixted, E. Ebbesen, "On the Form of Forgetting", 1991: a power of time). What is
+    dated later than tomorrow is as new as that, and makes nothing else older; a day, since dates
+    without a zone are read as UTC. `written` is used up.
     """
     written -= newest
     np.minimum(written, 0, out=written)
-    written /= _DAY * weights.half_life
-    return np.exp2(written, out=written).astype(np.float32)
+    written /= -_DAY * weights.recent_days
+    written += 1
+    return np.power(written, -2, out=written).astype(np.float32)
 
 
 def _find_neighbours(
@@ -228,8 +245,9 @@ def _find_neighbours(
     changed: NDArray[np.float64],
     place: NDArray[np.int32],
     labels: tuple[Whole, Numbers],
+    marked: Mapping[str, Numbers],
     weights: RankingWeights,
-) -> NDArray[np.int32] | None:
+) -> Neighbours | None:
     """Link the short notes of one section that share a label, in the order of time, then path."""
     if not len(labels[0]):
         return None
@@ -241,7 +259,23 @@ def _find_neighbours(
     rows = rows[(order := np.lexsort((place[rows], np.where(created, created, changed[rows]))))]
     own = np.where(created > 0, created, np.nan)[order]
     limits = (len(weights.neighbours), weights.neighbour_days * _DAY)
-    return link_neighbours(rows, own, labels, len(mask), *limits)
+    if (table := link_neighbours(rows, own, labels, len(mask), *limits)) is not None:
+        return _mark_turns(table, labels, marked)
+    return None
+
+
+def _mark_turns(
+    table: NDArray[np.int32], labels: tuple[Whole, Numbers], marked: Mapping[str, Numbers]
+) -> Neighbours:
+    """Return the neighbours of rows, with the turns among them."""
+    size = table.shape[1]
+    session = np.zeros(size, np.uint32)
+    of_session = np.flatnonzero(labels[0] & 1)
+    session[labels[1].searchsorted(of_session, "right") - 1] = labels[0][of_session]
+    turns, asks = np.zeros((2, size), np.bool_)
+    turns[marked[mark_speaker("")]] = True
+    asks[marked[ASKS]] = True
+    return Neighbours(table, turns, asks & turns, session * turns)
 
 
 def sort_distinct(numbers: NDArray[np.int64]) -> NDArray[np.int64]:

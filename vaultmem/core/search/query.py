@@ -32,7 +32,7 @@ from vaultmem.core.search.terms import (
     stem_word,
     term_sequence,
 )
-from vaultmem.errors import RefusedError
+from vaultmem.errors import ArgumentError, RefusedError
 
 
 class Match(NamedTuple):
@@ -75,6 +75,7 @@ class Hit(NamedTuple):
     must be checked before use, or is in doubt; `vault` is the name of its own, where several were
     asked; `otherwise` is what another side of a merge says in place of words of it; `shown_line` is
     the sentence that shows the note where `text` has none, of its full text or another section;
+    `by_other` marks a turn of one speaker where the question names another;
     `anchors` are the states of the code that its note cites.
 
     score = (sum of the matches + closeness + passage + named + neighbours + recency) *
@@ -109,6 +110,7 @@ class Hit(NamedTuple):
     vault: str = ""
     otherwise: tuple[ConflictingText, ...] = ()
     shown_line: str = ""
+    by_other: bool = False
     anchors: tuple[AnchorCheck, ...] = ()
 
     @property
@@ -203,8 +205,13 @@ def point_at(section: SectionRecord, score: float) -> RelatedSection:
     return RelatedSection(section.heading, section.line, score)
 
 
-#: Strength from which an answer is no accident, and from which it is strong.
-_WEAK, _STRONG = 0.1, 0.4
+#: Strength from which an answer is no accident, and from which it is strong: nine of ten strong
+#: answers have evidence among ten notes.
+_WEAK, _STRONG = 0.1, 0.7
+
+#: Notes among which turns of the named speaker and of others are compared, and what the others'
+#: best has more of strength where the named one probably never answers.
+_COMPARED, _MORE_OF_OTHERS = 10, 0.3
 
 #: Sections, the best, by which an answer is judged.
 JUDGED = 3
@@ -223,12 +230,23 @@ class MatchStrength(StrEnum):
 
 def judge_hits(hits: Sequence[Hit]) -> MatchStrength:
     """Tell how sure an answer is by its best sections."""
-    first = hits[:JUDGED]
-    if any(map(is_strong, first)):
+    first, lead = hits[:JUDGED], _compare_speakers(hits[:_COMPARED])
+    if lead >= 0 and any(map(is_strong, first)):
         return MatchStrength.STRONG
-    if any(hit.strength >= _WEAK or (hit.semantic and not hit.matches) for hit in first):
+    if lead > -_MORE_OF_OTHERS and any(
+        hit.strength >= _WEAK or (hit.semantic and not hit.matches) for hit in first
+    ):
         return MatchStrength.WEAK
     return MatchStrength.NONE
+
+
+def _compare_speakers(hits: Sequence[Hit]) -> float:
+    """Return by how much the strength of the best hit is above that of the best by others."""
+    best = {
+        is_others: max((hit.strength for hit in hits if hit.by_other == is_others), default=0.0)
+        for is_others in (False, True)
+    }
+    return best[False] - best[True]
 
 
 def is_strong(hit: Hit) -> bool:
@@ -370,7 +388,8 @@ class RecallQuery(NamedTuple):
     `compounds` are the further terms of what the question writes in one piece; of a question of
     stop words alone, they can be its stop words. `replaced` are words
     that the vault does not have, each with the one of the vault that is searched instead; `near`
-    are the terms of these.
+    are the terms of these. `recency` is the share of a note's age in its score, None for that of
+    vaultmem.yaml.
     """
 
     text: str
@@ -380,6 +399,7 @@ class RecallQuery(NamedTuple):
     compounds: tuple[str, ...] = ()
     replaced: tuple[tuple[str, str], ...] = ()
     near: frozenset[str] = frozenset()
+    recency: float | None = None
 
     @property
     def is_of_stop_words(self) -> bool:
@@ -418,6 +438,21 @@ def parse_query(text: str, limit: int = 10, note_filter: NoteFilter | None = Non
     return RecallQuery(
         text=text, terms=terms, limit=limit, filter=note_filter or NoteFilter(), compounds=compounds
     )
+
+
+def parse_recency(text: str) -> float | None:
+    """Return the share of age in a score, 0 to 1, that a text asks for; None for the vault's own.
+
+    Raises:
+        ArgumentError: it is neither `on`, `off` nor such a number.
+    """
+    if text in {"", "on"}:
+        return None
+    with contextlib.suppress(ValueError):
+        share = 0.0 if text == "off" else float(text)
+        if 0 <= share <= 1:
+            return share
+    raise ArgumentError(f'recency "{text}" is not on, off or a number from 0 to 1')
 
 
 def select_rarest(query: RecallQuery, counts: Mapping[str, int]) -> RecallQuery:
@@ -475,18 +510,24 @@ class RankingWeights(NamedTuple):
     #: Terms of a passage, and the share of the best one in the score of a longer section.
     passage_terms: int = 80
     passage_share: float = 0.5
-    #: What the nearest and the second nearest neighbour give of their scores, before and after
-    #: alike, and the most terms that a note with neighbours has.
-    neighbours: tuple[float, ...] = (0.3, 0.1)
+    #: What the nearest, the second nearest neighbour and so on give of their scores, before and
+    #: after alike, to a note and between turns; the most terms that a note with neighbours has.
+    neighbours: tuple[float, ...] = (0.3, 0.1, 0.0, 0.0)
+    turns: tuple[float, ...] = (0.4, 0.25, 0.15, 0.1)
     neighbour_terms: int = 120
+    #: What the turn before gives more where it asks, and the best other turn of the session; the
+    #: best turns that bring their answer, whatever its words.
+    asking: float = 0.4
+    session: float = 0.2
+    answered: int = 5
     #: Neighbours lift a note in full up to the score that this many have by themselves, and by
     #: this share of the rest beyond it.
     lift_place: int = 5
     lift_share: float = 0.1
     #: Days between neighbours by a tag alone, at most.
     neighbour_days: float = 30.0
-    #: Days after which recency is half.
-    half_life: float = 30.0
+    #: Days in which recency falls to a quarter.
+    recent_days: float = 20.0
     #: The best sections by words whose neighbours and age count, at least; and of these, those
     #: whose words' order is looked at.
     candidates: int = 96

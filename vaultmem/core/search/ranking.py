@@ -33,7 +33,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from vaultmem.core.search.eligible import EligibleRows, sort_distinct
+from vaultmem.core.search.eligible import EligibleRows, Neighbours, sort_distinct
 from vaultmem.core.search.query import RankingWeights
 
 Numbers = NDArray[np.int64]
@@ -183,7 +183,7 @@ def rank_rows(
     best: Numbers,
     read: Numbers,
     added: tuple[Doubles, Doubles, Doubles],
-    neighbours: NDArray[np.int32] | None,
+    neighbours: Neighbours | None,
     weights: RankingWeights,
 ) -> Ranking:
     """Return the best rows and their neighbours with their relevance, in no order.
@@ -211,25 +211,46 @@ def rank_rows(
 
 
 def _add_neighbours(
-    total: Floats, best: Numbers, table: NDArray[np.int32] | None, weights: RankingWeights
+    total: Floats, best: Numbers, neighbours: Neighbours | None, weights: RankingWeights
 ) -> tuple[Numbers, Doubles]:
     """Return the best, then the neighbours of each, and the share each gets of its neighbours.
 
-    A neighbour that contains no word of the question is not found: its presence could not be
-    explained.
+    Of turns, the best other one of the session gives a share too, and the one before more where it
+    asks. A neighbour that contains no word of the question is found only after one of the first
+    that asks: else its presence could not be explained.
     """
-    if table is None or not len(best):
+    if neighbours is None or not len(best):
         return best, np.zeros(len(best))
+    table, turns, asks, session = neighbours
+    after = len(weights.neighbours)
+    first = best[order_best(total[best], best, weights.answered)]
+    answers = table[after, first[asks[first]]].astype(np.int64)
     near = sort_distinct(table[:, best].ravel().astype(np.int64))
-    near = near[(near >= 0) & (total[near] > 0)]
+    near = near[(near >= 0) & ((total[near] > 0) | np.isin(near, answers))]
     rows = np.concatenate([best, near[~np.isin(near, best)]])
-    gained = np.zeros(len(rows))
-    for share, nth in zip([*weights.neighbours] * 2, table[:, rows], strict=True):
-        gained += share * total[nth].astype(np.float64)
-    return rows, _damp_above(total[rows], gained, weights)
+    own = total[rows].astype(np.float64)
+    linked = table[:, rows]
+    shares = np.array([weights.neighbours * 2, weights.turns * 2])[:, :, None]
+    share = np.where(turns[rows] & turns[linked], shares[1], shares[0])
+    share[0] += weights.asking * (turns[rows] & asks[linked[0]])
+    gained = (share * total[linked]).sum(0) + weights.session * _best_others(own, session[rows])
+    return rows, _damp_above(own, gained, weights)
 
 
-def _damp_above(own: Floats, gained: Doubles, weights: RankingWeights) -> Doubles:
+def _best_others(own: Doubles, session: NDArray[np.uint32]) -> Doubles:
+    """Return the best score of another row of each row's session, 0 without one."""
+    order = np.lexsort((-own, session))
+    ordered, scores = session[order], own[order]
+    is_first = np.append(True, ordered[1:] != ordered[:-1])
+    starts = is_first.nonzero()[0]
+    second = np.append(np.where(is_first[1:], 0, scores[1:]), 0)[starts]
+    others = np.zeros(len(own))
+    group = is_first.cumsum() - 1
+    others[order] = np.where(is_first, second[group], scores[starts][group])
+    return others * (session > 0)
+
+
+def _damp_above(own: Doubles, gained: Doubles, weights: RankingWeights) -> Doubles:
     """Reduce the gain that lifts a section above the `lift_place`-th best to a share of it.
 
     The first places belong to sections that answer by themselves: two half-relevant notes that

@@ -19,6 +19,7 @@ from collections.abc import Iterable
 from functools import cache
 from itertools import chain
 from typing import TYPE_CHECKING
+from zlib import crc32
 
 from vaultmem.core.languages import read_pairs, read_words
 from vaultmem.core.text.patterns import compile_later
@@ -33,11 +34,14 @@ FIELDS = ("title", "tags", "body")
 MAX_TERM_LENGTH = 64
 
 #: Changes whenever the terms of a text change, so that an index built before is rebuilt.
-ANALYSIS_VERSION = 7
+ANALYSIS_VERSION = 8
 
-#: The term of a section that is links to other notes alone; the sign after the name of a speaker,
-#: and after a stop word. No word contains such a sign.
+#: The term of a section that is links to other notes alone, and of one that ends with a question;
+#: the sign after the name of a speaker, after a note's whole name, and after a stop word. No word
+#: contains such a sign.
 LINKS_ALONE = "[]"
+ASKS = "?"
+_NAME = "="
 _SPEAKER = ":"
 _STOP = "!"
 
@@ -143,6 +147,12 @@ def mark_speaker(term: str) -> str:
     return term + _SPEAKER
 
 
+def mark_name(name: str) -> str:
+    """Return the term of notes with a title, alias or file name; case and joints count nothing."""
+    plain = " ".join(plain_text(name).lower().translate(_BETWEEN_WORDS).split())
+    return f"{crc32(plain.encode()):x}{_NAME}" if plain else ""
+
+
 def mark_stop_word(word: str) -> str:
     """Return the term of a stop word, empty for any other word."""
     return word + _STOP if word in read_words("stop_words") else ""
@@ -208,6 +218,7 @@ def _split_compound(text: str) -> list[str]:
 
 _JOINTS = str.maketrans("", "", "-_,")
 _PARTS = str.maketrans("-_./", "    ")
+_BETWEEN_WORDS = str.maketrans("-_?", "   ")
 
 
 def _tells(name: str) -> bool:

@@ -155,7 +155,7 @@ def _find_next(
     if scope is None or scope.eligible.neighbours is None:
         return {}
     _, snapshot, eligible = scope
-    after = scope.eligible.neighbours[len(WEIGHTS.neighbours)]
+    after = scope.eligible.neighbours.table[len(WEIGHTS.neighbours)]
     documents = snapshot.column("document")
     found = {}
     for hit in hits:

@@ -51,7 +51,8 @@ class Query(NamedTuple):
     the best link to is found as well; with `by_section`, each section is a hit of its own and
     counts; with `suggests`, archived notes and other branches are looked at where the answer is not
     sure. Who does not wait (`waits`) is answered with the vectors that there are, and without a
-    reranker. What nobody is shown is not counted (`counts`).
+    reranker. What nobody is shown is not counted (`counts`). `recency` is the share of age in the
+    score, 0 to 1.
     """
 
     question: str
@@ -66,6 +67,7 @@ class Query(NamedTuple):
     suggests: bool = False
     waits: bool = True
     counts: bool = True
+    recency: float | None = None
 
 
 class QueryResult(NamedTuple):
@@ -163,6 +165,7 @@ def _run(
     models = seen.open_models(asked.semantic, asked.waits, progress)
     limit = asked.limit or seen.config.results
     query = parse_query(asked.question, asked.offset + limit, asked.filter)
+    query = query._replace(recency=asked.recency)
     by_note = not asked.by_section
     query, found = find_hits(seen, query, query.limit + 1, by_note, models.dense, models.reranker)
     meaning, words_alone, reranked = models.describe()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from vaultmem.core.indexing.note_facts import STATES
 from vaultmem.core.lifecycle import STATE_WEIGHT
 from vaultmem.core.search.query import WEIGHTS, NoteFilter, RecallQuery, Statistics, group_places
-from vaultmem.core.search.terms import LINKS_ALONE, mark_speaker, weak_terms
+from vaultmem.core.search.terms import ASKS, LINKS_ALONE, mark_name, mark_speaker, weak_terms
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 #: Rows of terms whose scores are cached for the next query, each 16 bytes.
 _KEPT_SHARES = 4_000_000
+
+#: Characters of a question that can be the name of a note.
+_LONGEST_NAME = 200
 
 #: Sections in which the wanted number of notes is looked for, at most.
 DEEPEST = 2_000
@@ -158,6 +161,9 @@ def _rank_once(
             return Ranked(empty, [], [], shares, 0.0)
     read = best[: rules.count_read(query.limit, WEIGHTS)]
     read = read[total[read] >= depth.read] if depth.read else read
+    called, _ = snapshot.term(mark_name(query.text[:_LONGEST_NAME]))
+    called = called[eligible.mask[called]]
+    best, read = (np.append(rows, called[~np.isin(called, rows)]) for rows in (best, read))
     meant = dense(query.text, eligible.mask, snapshot) if dense is not None else None
     if meant is not None:
         wanted = rules.count_candidates(query.limit, WEIGHTS)
@@ -166,12 +172,13 @@ def _rank_once(
     read = np.sort(read)
     idf = [share.idf for share in shares.values()]
     added = _measure_order(scope, query, shares, np.asarray(idf), total, read)
+    added[2][np.isin(read, called)] += WEIGHTS.named * sum(idf)
     ranking = rules.rank_rows(total, best, read, added, eligible.neighbours, WEIGHTS)
     if meant is not None and dense is not None:
         ranking = _blend(ranking, meant[ranking.rows], dense.weight)
-    ranking = rules.apply_decay(
-        ranking, eligible.recency, scope.vault.config.recency, 0.0 if dense else depth.best
-    )
+    asked = query.recency
+    share = asked if asked is not None else scope.vault.config.recency
+    ranking = rules.apply_decay(ranking, eligible.recency, share, 0.0 if dense else depth.best)
     ranking = rules.order_rows(ranking, eligible, snapshot.column("ordinal"))
     columns = (snapshot.column(name)[ranking.rows].tolist() for name in ("document", "ordinal"))
     return Ranked(ranking, [*zip(*columns, strict=True)], [], shares, sum(idf))
@@ -256,13 +263,24 @@ def _measure_order(
 
 
 def _find_spoken(shares: Sequence[TermShare], rows: Numbers) -> NDArray[np.bool_]:
-    """Tell which rows were said by a speaker whom the query names."""
+    """Return for each row whether its speaker is one whom the query names."""
     import numpy as np
 
     is_said = np.zeros(len(rows), np.bool_)
     for said in (share.said for share in shares if len(share.said)):
         is_said |= said.take(said.searchsorted(rows), mode="clip") == rows
     return is_said
+
+
+def find_other_turns(snapshot: Snapshot, shares: Sequence[TermShare], rows: Numbers) -> list[bool]:
+    """Return for each row whether it is a turn of one speaker where the query names another."""
+    import numpy as np
+
+    if not any(len(share.said) for share in shares):
+        return [False] * len(rows)
+    turns, _ = snapshot.term(mark_speaker(""))
+    others: list[bool] = (np.isin(rows, turns) & ~_find_spoken(shares, rows)).tolist()
+    return others
 
 
 def _find_nearest(
@@ -368,7 +386,7 @@ def choose_sections(vault: Vault, snapshot: Snapshot, note_filter: NoteFilter) -
         [STATES.index(state) for state in note_filter.wanted_states],
         [STATE_WEIGHT.get(state, 1.0) for state in STATES],
         snapshot.labels(),
-        snapshot.term(LINKS_ALONE)[0],
+        {mark: snapshot.term(mark)[0] for mark in (ASKS, LINKS_ALONE, mark_speaker(""))},
         WEIGHTS,
         vault.now(),
     )

@@ -30,6 +30,7 @@ from vaultmem.services.search.score import (
     SearchScope,
     choose_scope,
     count_term,
+    find_other_turns,
     list_scores,
     rank_sections,
     weight_scope,
@@ -274,7 +275,8 @@ def make_hits(
         best = ranked.ranking.cut([first for first, *_ in some])
         matches = explain(best.rows, ranked.shares, scope.snapshot, words)
         parts = zip(*(part.tolist() for part in best.parts), strict=True)
-        for group, why, scored in zip(some, matches, parts, strict=True):
+        by_other = find_other_turns(scope.snapshot, [*ranked.shares.values()], best.rows)
+        for group, why, scored, is_other in zip(some, matches, parts, by_other, strict=True):
             record, section = places[rows[group[0]]]
             text = read_section(scope.vault, record, section)
             if text is None:
@@ -298,6 +300,7 @@ def make_hits(
                     named=named,
                     replaces=_find_replaced(scope, record),
                     asked=ranked.asked,
+                    by_other=is_other,
                     also=tuple(point_at(places[rows[n]][1], scores[n]) for n in also),
                 )
             )
