@@ -247,9 +247,9 @@ class TermCounter:
         field = np.concatenate([field, np.array([n for n, _ in more], np.int64)])
         groups = np.fromiter(map(self._pieces.__getitem__, found), np.int64, len(found))
         expanded = self._pieces.expand(groups, field.astype(np.uint32))
-        seconds, together = self._pairs.find(numbers & ~_STOP)
+        seconds, pairs = self._pairs.find(numbers & ~_STOP)
         paired = is_end.cumsum(dtype=np.uint32)[seconds] + np.uint32(first) - np.uint32(1)
-        others = np.concatenate([numbers[stops] - _STOP, together, expanded[0]])
+        others = np.concatenate([numbers[stops] - _STOP, pairs, expanded[0]])
         place = np.concatenate([stopped, paired, expanded[1]])
         return numbers[kept], np.diff(before), others, place
 
@@ -267,15 +267,15 @@ class _Terms(dict[str, int]):
 
 
 class _Pairs(NamedTuple):
-    """The number of the term of two words together, by their own; 0 for all other pairs."""
+    """The number of the term of two words as one, by their own; 0 for all other pairs."""
 
-    together: Numbers
+    joined: Numbers
 
     def find(self, numbers: Numbers) -> tuple[NDArray[np.int64], Numbers]:
         """Return where the second words of pairs are, and the terms of the pairs."""
-        is_member = numbers < len(self.together)
+        is_member = numbers < len(self.joined)
         seconds = (is_member[1:] & is_member[:-1]).nonzero()[0] + 1
-        found = self.together[numbers[seconds - 1], numbers[seconds]]
+        found = self.joined[numbers[seconds - 1], numbers[seconds]]
         return seconds[found > 0], found[found > 0]
 
 
@@ -283,10 +283,10 @@ def _number_pairs(terms: _Terms) -> _Pairs:
     """Give the words of pairs the first numbers."""
     pairs = list_joined()
     members = [(terms[one], terms[two]) for one, two in pairs]
-    together = np.zeros((len(terms.names),) * 2, np.uint32)
+    joined = np.zeros((len(terms.names),) * 2, np.uint32)
     for (one, two), name in zip(members, pairs.values(), strict=True):
-        together[one, two] = terms[name]
-    return _Pairs(together)
+        joined[one, two] = terms[name]
+    return _Pairs(joined)
 
 
 #: Numbers without a term: a word that is not indexed, and the end of a field.

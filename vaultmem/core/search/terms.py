@@ -174,7 +174,7 @@ def list_compounds(text: str) -> list[str]:
 
     `e-mail`, `e_mail` and `eMail` give `email`; numbers lose their commas; names with dots or
     slashes stay whole, and of a path its last part counts too; `camelCase` gives its parts. Two
-    words of `joined_words.txt` give the word that they are together.
+    words of `joined_words.txt` also give the word in one piece.
     """
     joined = pairwise(map(_find_member, split_words(text)))
     pieces = chain.from_iterable(map(split_piece, list_pieces(text)))
@@ -184,7 +184,7 @@ def list_compounds(text: str) -> list[str]:
 @cache
 def list_joined() -> dict[tuple[str, str], str]:
     """Return the term of each word that is also written as two, by the terms of these."""
-    words = (said.split() for said in read_pairs("joined_words").values())
+    words = (line.split() for line in read_pairs("joined_words").values())
     return {(_find_member(one), _find_member(two)): _stems[one + two] for one, two in words}
 
 
