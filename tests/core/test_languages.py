@@ -38,6 +38,7 @@ LINES = {
     "stop_words": WORD,
     "weak_words": WORD,
     "irregular_forms": f"{WORD} {WORD}",
+    "joined_words": rf"{WORD} {WORD} {WORD}",
     "abbreviations": WORD,
     "claims": r"[a-z]+ [^A-Z#]+",
     "standing": r"[a-z-]+ [^A-Z#]+",

@@ -31,6 +31,7 @@ from vaultmem.core.search.terms import (
 MARKS = "aB1cD2-_./, ,\n\0é日本ßΣσ“”—İſñK中ABc123\ud800"
 
 PIECES = ["e-mail", "readNote", "a/b/c.py", "750,000", "3.11.2", "snake_case", "the", "x" * 70]
+PIECES += ["clean", "up", "file", "Names", "C++", "c#.", "(.NET", "F#", "c++i"]
 
 TEXTS = st.one_of(
     st.text(st.sampled_from(MARKS), max_size=40),

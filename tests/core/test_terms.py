@@ -12,7 +12,14 @@ from core.builders import make_hit
 from vaultmem.core.languages import read_words
 from vaultmem.core.lifecycle import NoteKind, NoteState
 from vaultmem.core.search.query import MAX_QUERY_CHARS, NoteFilter, parse_query
-from vaultmem.core.search.terms import MAX_TERM_LENGTH, count_terms, split_words, term_sequence
+from vaultmem.core.search.terms import (
+    MAX_TERM_LENGTH,
+    NAMES,
+    count_terms,
+    list_compounds,
+    split_words,
+    term_sequence,
+)
 from vaultmem.errors import RefusedError
 
 
@@ -56,6 +63,28 @@ def test_cjk_text_becomes_pairs_of_characters(text: str, terms: list[str]) -> No
 
 def test_pairs_of_a_cjk_query_stand_in_the_text() -> None:
     assert set(term_sequence("令牌")) <= set(term_sequence("认证令牌用RS256签名"))
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("C++, c# and F#?", ["c++", "c#", "f#"]),
+        ("C/C++ or **.NET** since C++17", ["c++", ".net", "c++"]),
+        ("c++i; abc++ a.net c#section #c## .network asp.net", []),
+    ],
+)
+def test_names_with_marks_are_terms_of_their_own(text: str, names: list[str]) -> None:
+    assert [term for term in list_compounds(text) if term in NAMES] == names
+
+
+@pytest.mark.parametrize(
+    ("one", "two"), [("cleanup", "clean up"), ("Setup", "setting up"), ("filenames", "file name")]
+)
+def test_words_are_found_in_one_piece_or_two(one: str, two: str) -> None:
+    for asked, text in ((one, two), (two, one)):
+        query = parse_query(asked)
+        found = {*term_sequence(text), *list_compounds(text)}
+        assert found & {*query.terms, *query.compounds} - {*term_sequence("clean set file name")}
 
 
 def test_stop_words_are_not_terms() -> None:

@@ -6,6 +6,7 @@ letters, and a capital behind a small letter.
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -17,9 +18,12 @@ from vaultmem.core.indexing.packing import spread
 from vaultmem.core.indexing.section_texts import SectionTexts
 from vaultmem.core.search.terms import (
     FIELDS,
+    NAMES,
+    find_names,
     find_stem,
     find_thousands,
     has_cjk,
+    list_joined,
     list_pieces,
     mark_stop_word,
     plain_text,
@@ -115,6 +119,13 @@ def find_figures(kinds: NDArray[np.uint8]) -> NDArray[np.int64]:
     return found
 
 
+def find_marked(joined: bytes) -> list[int]:
+    """Return where joined texts have what can be one of `NAMES`."""
+    lowered = joined.translate(_LOWERED)
+    names = (re.escape(name.encode()) for name in NAMES)
+    return [found.start() for name in names for found in re.finditer(name, lowered)]
+
+
 # The terms of many sections as flat arrays, found by calls that run in C from end to end.
 #
 # The texts of all sections are joined, put into lower case and split at once; each different word
@@ -160,6 +171,7 @@ class TermCounter:
 
     def _forget(self) -> None:
         self._terms = _Terms()
+        self._pairs = _number_pairs(self._terms)
         self._words = _Words(self._terms)
         self._pieces = _Pieces(self._terms)
 
@@ -220,15 +232,26 @@ class TermCounter:
         ends, kinds = find_ends(joined), find_kinds(joined)
         found, places = find_pieces(joined, kinds)
         field = ends.searchsorted(places) + first
-        figures = dict.fromkeys((ends.searchsorted(find_figures(kinds)) + first).tolist())
-        more = [(n, each) for n in figures for each in find_thousands(fields[n]) if n not in pieces]
+        more = [
+            (n, each)
+            for places, find in (
+                (find_figures(kinds), find_thousands),
+                (find_marked(joined), find_names),
+            )
+            for n in dict.fromkeys((ends.searchsorted(places) + first).tolist())
+            for each in find(fields[n].lower())
+            if n not in pieces
+        ]
         more += [(n, each) for n in pieces.keys() & range(first, last) for each in pieces[n]]
         found += [each.encode("utf-8", "surrogatepass") for _, each in more]
         field = np.concatenate([field, np.array([n for n, _ in more], np.int64)])
         groups = np.fromiter(map(self._pieces.__getitem__, found), np.int64, len(found))
         expanded = self._pieces.expand(groups, field.astype(np.uint32))
-        others = np.concatenate([numbers[stops] - _STOP, expanded[0]])
-        return numbers[kept], np.diff(before), others, np.concatenate([stopped, expanded[1]])
+        seconds, pairs = self._pairs.find(numbers & ~_STOP)
+        paired = is_end.cumsum(dtype=np.uint32)[seconds] + np.uint32(first) - np.uint32(1)
+        others = np.concatenate([numbers[stops] - _STOP, pairs, expanded[0]])
+        place = np.concatenate([stopped, paired, expanded[1]])
+        return numbers[kept], np.diff(before), others, place
 
 
 class _Terms(dict[str, int]):
@@ -241,6 +264,29 @@ class _Terms(dict[str, int]):
         number = self[term] = len(self.names)
         self.names.append(term.encode("utf-8", "surrogatepass"))
         return number
+
+
+class _Pairs(NamedTuple):
+    """The number of the term of two words as one, by their own; 0 for all other pairs."""
+
+    joined: Numbers
+
+    def find(self, numbers: Numbers) -> tuple[NDArray[np.int64], Numbers]:
+        """Return where the second words of pairs are, and the terms of the pairs."""
+        is_member = numbers < len(self.joined)
+        seconds = (is_member[1:] & is_member[:-1]).nonzero()[0] + 1
+        found = self.joined[numbers[seconds - 1], numbers[seconds]]
+        return seconds[found > 0], found[found > 0]
+
+
+def _number_pairs(terms: _Terms) -> _Pairs:
+    """Give the words of pairs the first numbers."""
+    pairs = list_joined()
+    members = [(terms[one], terms[two]) for one, two in pairs]
+    joined = np.zeros((len(terms.names),) * 2, np.uint32)
+    for (one, two), name in zip(members, pairs.values(), strict=True):
+        joined[one, two] = terms[name]
+    return _Pairs(joined)
 
 
 #: Numbers without a term: a word that is not indexed, and the end of a field.

@@ -7,7 +7,8 @@ Japanese or Korean characters becomes overlapping pairs of characters, the usual
 dictionary.
 
 What is written in one piece of several words (`snake_case`, `camelCase`, `a/b/c.py`, `3.11.2`,
-`e-mail`) is found by its words and, as one more term, as a whole.
+`e-mail`) is found by its words and, as one more term, as a whole. So are `c++`, `c#`, `f#` and
+`.net`. What is written in one piece or two (`cleanup`, `clean up`) has the term of the one piece.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable
 from functools import cache
-from itertools import chain
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING
 from zlib import crc32
 
@@ -58,6 +59,9 @@ _CJK = r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
 _COMPOUND = compile_later(r"(?<![^\W_])[^\W_]++(?:[-_./][^\W_]++)++")
 _THOUSANDS = compile_later(r"(?<![\d,])\d{1,3}+(?:,\d{3}(?!\d))++")
 _WORD = compile_later(r"[^\W_]++")
+#: Names that end or begin with a mark, not within code such as `c++i` or `a.net`.
+NAMES = ("c++", "c#", "f#", ".net")
+_NAME = compile_later(r"(?<![^\W_])(?<![.+#])(?:c\+\+|[cf]#|\.net)(?![^\W\d_]|[+#])")
 _FOREIGN = compile_later(r"[^\x00-\x7f]+")
 _NO_LETTERS = compile_later(r"\W+")
 _CAMEL = compile_later(r"[a-z0-9][A-Z]")
@@ -179,9 +183,23 @@ def list_compounds(text: str) -> list[str]:
     """Return one more term for each thing that `text` writes in one piece of several words.
 
     `e-mail`, `e_mail` and `eMail` give `email`; numbers lose their commas; names with dots or
-    slashes stay whole, and of a path its last part counts too; `camelCase` gives its parts.
+    slashes stay whole, and of a path its last part counts too; `camelCase` gives its parts. Two
+    words of `joined_words.txt` also give the word in one piece.
     """
-    return list(chain.from_iterable(map(split_piece, list_pieces(text))))
+    joined = pairwise(map(_find_member, split_words(text)))
+    pieces = chain.from_iterable(map(split_piece, list_pieces(text)))
+    return [*pieces, *filter(None, map(list_joined().get, joined))]
+
+
+@cache
+def list_joined() -> dict[tuple[str, str], str]:
+    """Return the term of each word that is also written as two, by the terms of these."""
+    words = (line.split() for line in read_pairs("joined_words").values())
+    return {(_find_member(one), _find_member(two)): _stems[one + two] for one, two in words}
+
+
+def _find_member(word: str) -> str:
+    return _stems[word] or mark_stop_word(word)
 
 
 def list_pieces(text: str) -> list[str]:
@@ -189,7 +207,7 @@ def list_pieces(text: str) -> list[str]:
     plain = plain_text(text)
     folded = plain.lower()
     camels = filter(_CAMEL.search, _WORD.findall(plain)) if _CAMEL.search(plain) else ()
-    return [*_COMPOUND.findall(folded), *find_thousands(folded), *camels]
+    return [*_COMPOUND.findall(folded), *find_thousands(folded), *find_names(folded), *camels]
 
 
 def find_thousands(text: str) -> list[str]:
@@ -197,8 +215,15 @@ def find_thousands(text: str) -> list[str]:
     return _THOUSANDS.findall(text)
 
 
+def find_names(text: str) -> list[str]:
+    """Return the `NAMES` in a text in lower case."""
+    return _NAME.findall(text)
+
+
 def split_piece(piece: str) -> list[str]:
     """Return the terms of one of `list_pieces`."""
+    if piece in NAMES:
+        return [piece]
     return _split_camel(piece) if piece.isalnum() else _split_compound(piece)
 
 
