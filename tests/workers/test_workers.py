@@ -116,7 +116,7 @@ def test_those_who_read_make_once_what_is_of_all_notes(workers: Workers) -> None
     (workers.root / "notes" / "quay.md").write_text("See [[pier]].\n", encoding="utf-8")
     assert not one.sources
     for found in map_both():
-        assert found.sources == {"notes/pier.md": ("notes/quay.md",)}
+        assert found.sources == {"notes/pier.md": {"notes/quay.md": 6}}
 
 
 def test_what_goes_wrong_is_told_and_ends_nobody(workers: Workers) -> None:

@@ -124,7 +124,11 @@ def make_command(operation: Operation, name: str) -> Callable[..., None]:
     if not (operation.writes or shared):
         named = [each for each in named if each not in {"agent", "session"}]
     offered = offer(operation.request, Front.SHELL)
-    own = {each.name for each in offered if each.arg.takes is Takes.OPTION}
+    own = {
+        each.name
+        for each in offered
+        if each.arg.takes is Takes.OPTION and f"--{each.name}" in (each.arg.flags or _flag(each))
+    }
     named = [each for each in named if each not in own]
 
     def command(here: CommandContext, asked: Any) -> None:
@@ -182,10 +186,14 @@ def _annotate(argument: Argument) -> Any:
         told = arg.help.removesuffix(".") + reads if reads else arg.help
         metavar = arg.metavar or argument.name.upper()
         return Annotated[kind, typer.Argument(metavar=metavar, help=told)]
-    flags = arg.flags or (f"--{argument.name.replace('_', '-')}",)
+    flags = arg.flags or _flag(argument)
     shows = bool(argument.default)
     option = typer.Option(*flags, metavar=arg.metavar or None, help=arg.help, show_default=shows)
     return Annotated[kind | None if argument.is_optional else kind, option]
+
+
+def _flag(argument: Argument) -> tuple[str]:
+    return (f"--{argument.name.replace('_', '-')}",)
 
 
 def _find_default(argument: Argument) -> Any:

@@ -61,7 +61,7 @@ _THOUSANDS = compile_later(r"(?<![\d,])\d{1,3}+(?:,\d{3}(?!\d))++")
 _WORD = compile_later(r"[^\W_]++")
 #: Names that end or begin with a mark, not within code such as `c++i` or `a.net`.
 NAMES = ("c++", "c#", "f#", ".net")
-_NAME = compile_later(r"(?<![^\W_])(?<![.+#])(?:c\+\+|[cf]#|\.net)(?![^\W\d_]|[+#])")
+_MARKED_NAME = compile_later(r"(?<![^\W_])(?<![.+#])(?:c\+\+|[cf]#|\.net)(?![^\W\d_]|[+#])")
 _FOREIGN = compile_later(r"[^\x00-\x7f]+")
 _NO_LETTERS = compile_later(r"\W+")
 _CAMEL = compile_later(r"[a-z0-9][A-Z]")
@@ -217,7 +217,7 @@ def find_thousands(text: str) -> list[str]:
 
 def find_names(text: str) -> list[str]:
     """Return the `NAMES` in a text in lower case."""
-    return _NAME.findall(text)
+    return _MARKED_NAME.findall(text)
 
 
 def split_piece(piece: str) -> list[str]:

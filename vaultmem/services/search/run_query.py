@@ -148,8 +148,7 @@ def run_query(
     shown = show(seen, result)
     if asked.counts and shown is not None:
         _log(seen, asked.question, shown)
-    flat = sum(seen.run(count_all_tokens, dict.fromkeys(seen.names, ())).values())
-    return result._replace(shown=shown or (), flat=flat)
+    return result._replace(shown=shown or ())
 
 
 def count_all_tokens(vault: Vault) -> int:
@@ -185,6 +184,7 @@ def _run(
         elsewhere=find_elsewhere(seen, query, sureness) if asked.suggests else "",
         too_large=() if hits and sureness is not MatchStrength.NONE else _list_too_large(seen),
         other_project=find_other_project(seen, query, sureness),
+        flat=sum(seen.run(count_all_tokens, dict.fromkeys(seen.names, ())).values()),
     )
     return seen, result
 
