@@ -31,6 +31,7 @@ from prepare import (
     prepare_take,
     prepare_task,
     prepare_transcript,
+    prepare_undo,
     some,
     write,
 )
@@ -152,6 +153,9 @@ EVENTS: dict[str, Event] = {
         ["session", "close", "--summary", "All done.", "--learn", "Piers are wet."],
         prepare_session,
         once=False,
+    ),
+    "undo a session": Event(
+        ["undo", "--session", "s-keeper", "--apply"], prepare_undo, agent="", acknowledged=COMMITTED
     ),
     "import": Event(["import", "transcripts", "../t.jsonl"], prepare_transcript, agent=""),
     "import memories": Event(

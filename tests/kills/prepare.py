@@ -248,6 +248,13 @@ def prepare_session(root: Path) -> None:
     command(root, "session", "add", "note", "The pier is wet.", "--agent", "keeper")
 
 
+def prepare_undo(root: Path) -> None:
+    prepare_session(root)
+    command(root, "session", "add", "decision", "Rope is bought at Kai's.", "--agent", "keeper")
+    command(root, "remember", "Bollards are red.", "--agent", "keeper", "--session", "s-keeper")
+    command(root, "session", "close", "--agent", "keeper", "--session", "s-keeper")
+
+
 def prepare_restore(root: Path) -> None:
     write(root, {"notes/old.md": "# Old\n\nAs it was.\n"})
     commit(root, "as it was")
