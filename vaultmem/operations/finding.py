@@ -474,7 +474,8 @@ def _list_lines(number: int, hit: Hit, explain: bool) -> Iterator[Line]:
     if hit.caution:
         yield Line(f"    {hit.caution}", "red")
     mark = "> " if hit.record.state == "quarantined" else ""
-    yield Line(f"    {mark}{show_line(hit)}")
+    if text := show_line(hit):
+        yield Line(f"    {mark}{text}")
     order = " and words in order" if hit.closeness else ""
     yield Line(f"    why: {_explain_hit(hit)}", "dim", order)
     if further := format_related(hit):

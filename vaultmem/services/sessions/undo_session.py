@@ -80,12 +80,12 @@ class _Edit(NamedTuple):
     @property
     def is_new(self) -> bool:
         """Whether the session made the file."""
-        return not isinstance(self.before, bytes)
+        return self.before is None
 
     @property
     def is_removal(self) -> bool:
         """Whether the session removed the file."""
-        return not isinstance(self.after, bytes)
+        return self.after is None
 
 
 def undo_session(
