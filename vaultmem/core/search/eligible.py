@@ -286,6 +286,14 @@ def sort_distinct(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
     return ordered[first]
 
 
+def are_among(rows: NDArray[np.int64], ordered: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return for each row whether it is one of others, which are in ascending order."""
+    if not len(ordered):
+        return np.zeros(len(rows), np.bool_)
+    found: NDArray[np.bool_] = ordered.take(ordered.searchsorted(rows), mode="clip") == rows
+    return found
+
+
 # Words of the vault that are spelt almost as one that is not there.
 
 #: Letters that a stemmer takes off a word at most.

@@ -241,12 +241,11 @@ def judge_hits(hits: Sequence[Hit]) -> MatchStrength:
 
 
 def _compare_speakers(hits: Sequence[Hit]) -> float:
-    """Return by how much the strength of the best hit is above that of the best by others."""
-    best = {
-        is_others: max((hit.strength for hit in hits if hit.by_other == is_others), default=0.0)
-        for is_others in (False, True)
-    }
-    return best[False] - best[True]
+    """Return by how much the best strength is above the best by others, 0 without these."""
+    others = [hit.strength for hit in hits if hit.by_other]
+    if not others:
+        return 0.0
+    return max((hit.strength for hit in hits if not hit.by_other), default=0.0) - max(others)
 
 
 def is_strong(hit: Hit) -> bool:

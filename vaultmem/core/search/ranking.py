@@ -33,7 +33,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from vaultmem.core.search.eligible import EligibleRows, Neighbours, sort_distinct
+from vaultmem.core.search.eligible import EligibleRows, Neighbours, are_among, sort_distinct
 from vaultmem.core.search.query import RankingWeights
 
 Numbers = NDArray[np.int64]
@@ -193,7 +193,7 @@ def rank_rows(
     best passage and named title are `added`.
     """
     total[read] += added[0] + added[1] + added[2]
-    best = np.concatenate([read, best[~np.isin(best, read)]])
+    best = np.concatenate([read, best[~are_among(best, read)]])
     rows, gained = _add_neighbours(total, best, neighbours, weights)
     empty = np.zeros(len(rows))
     parts = np.zeros((3, len(rows)))
@@ -222,18 +222,21 @@ def _add_neighbours(
     if neighbours is None or not len(best):
         return best, np.zeros(len(best))
     table, turns, asks, session = neighbours
-    after = len(weights.neighbours)
-    first = best[order_best(total[best], best, weights.answered)]
-    answers = table[after, first[asks[first]]].astype(np.int64)
-    near = sort_distinct(table[:, best].ravel().astype(np.int64))
-    near = near[(near >= 0) & ((total[near] > 0) | np.isin(near, answers))]
-    rows = np.concatenate([best, near[~np.isin(near, best)]])
-    own = total[rows].astype(np.float64)
-    linked = table[:, rows]
-    shares = np.array([weights.neighbours * 2, weights.turns * 2])[:, :, None]
-    share = np.where(turns[rows] & turns[linked], shares[1], shares[0])
-    share[0] += weights.asking * (turns[rows] & asks[linked[0]])
-    gained = (share * total[linked]).sum(0) + weights.session * _best_others(own, session[rows])
+    near = table[:, best].ravel().astype(np.int64)
+    near = near[total[near] > 0]
+    if asks[best].any():
+        first = best[order_best(total[best], best, weights.answered)]
+        answers = table[len(weights.neighbours), first[asks[first]]]
+        near = np.concatenate([near, answers[answers >= 0]])
+    near = sort_distinct(near)
+    rows = np.concatenate([best, near[~are_among(near, np.sort(best))]])
+    own, linked, is_turn = total[rows].astype(np.float64), table[:, rows], turns[rows]
+    given, share = total[linked], np.array(weights.neighbours * 2)[:, None]
+    if not is_turn.any():
+        return rows, _damp_above(own, (share * given).sum(0), weights)
+    share = np.where(is_turn & turns[linked], np.array(weights.turns * 2)[:, None], share)
+    share[0] += weights.asking * (is_turn & asks[linked[0]])
+    gained = (share * given).sum(0) + weights.session * _best_others(own, session[rows])
     return rows, _damp_above(own, gained, weights)
 
 
@@ -241,12 +244,13 @@ def _best_others(own: Doubles, session: NDArray[np.uint32]) -> Doubles:
     """Return the best score of another row of each row's session, 0 without one."""
     order = np.lexsort((-own, session))
     ordered, scores = session[order], own[order]
-    is_first = np.append(True, ordered[1:] != ordered[:-1])
-    starts = is_first.nonzero()[0]
-    second = np.append(np.where(is_first[1:], 0, scores[1:]), 0)[starts]
-    others = np.zeros(len(own))
-    group = is_first.cumsum() - 1
-    others[order] = np.where(is_first, second[group], scores[starts][group])
+    is_first = np.ones(len(own) + 1, np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:-1])
+    second = np.append(scores[1:], 0) * ~is_first[1:]
+    is_first = is_first[:-1]
+    best = scores[is_first][is_first.cumsum() - 1]
+    others = np.empty(len(own))
+    others[order] = np.where(is_first, second, best)
     return others * (session > 0)
 
 

@@ -109,7 +109,7 @@ def _find_known(
 
     A question about the past is answered by what held then.
     """
-    past, given = _find_past(vaults, query), query.filter
+    past, given = find_past(vaults, query), query.filter
     query = query._replace(filter=given._replace(past=past is not None))
     statistics = vaults.count(query)
     corrected = _correct_spelling(vaults, query, statistics)
@@ -119,13 +119,11 @@ def _find_known(
     if has_limits(hits):  # Valid ones come first, also those that were just not wanted.
         more = wanted + MORE
         hits = find_sections(vaults, query, statistics, more, by_note, dense, reranker)
-    query = query._replace(filter=given)
-    return query, order_by_validity(vaults, query, hits)[:wanted]
+    return query._replace(filter=given), order_by_validity(vaults, hits, past)[:wanted]
 
 
-def order_by_validity(vaults: VaultSet, query: RecallQuery, hits: Sequence[Hit]) -> list[Hit]:
-    """Return hits with those last, and labelled, that do not hold at the time of the question."""
-    past = _find_past(vaults, query)
+def order_by_validity(vaults: VaultSet, hits: Sequence[Hit], past: Span | None) -> list[Hit]:
+    """Return hits with those last, and labelled, that do not hold at a past time, or now."""
     if past is not None:
         hits = vaults.change(hits, filter_valid, past)
     return order_valid(vaults, hits, past or find_span(vaults, None))
@@ -227,7 +225,7 @@ def _replace_unknown(vaults: VaultSet, query: RecallQuery, statistics: Statistic
     )
 
 
-def _find_past(vaults: VaultSet, query: RecallQuery) -> Span | None:
+def find_past(vaults: VaultSet, query: RecallQuery) -> Span | None:
     """Return the time of `--as-of`, or the past one that a question names if it asks for no states.
 
     None is now.

@@ -29,6 +29,7 @@ from vaultmem.services.search.recall import (
     find_elsewhere,
     find_hits,
     find_other_project,
+    find_past,
     order_by_validity,
 )
 from vaultmem.services.search.rerank import RerankInfo
@@ -242,7 +243,7 @@ def _expand(vaults: VaultSet, query: RecallQuery, hits: list[Hit]) -> list[Hit]:
     if has_limits(expanded):
         expanded = vaults.change(hits, expand_hits, query._replace(limit=most + MORE))
     ranked = sorted(expanded, key=lambda hit: -round(hit.score, 5))
-    return order_by_validity(vaults, query, ranked)[:most]
+    return order_by_validity(vaults, ranked, find_past(vaults, query))[:most]
 
 
 def count_recall(vault: Vault, query: str, hits: Sequence[Hit], shown: Sequence[str]) -> None:

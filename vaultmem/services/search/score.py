@@ -163,16 +163,15 @@ def _rank_once(
     read = read[total[read] >= depth.read] if depth.read else read
     called, _ = snapshot.term(mark_name(query.text[:_LONGEST_NAME]))
     called = called[eligible.mask[called]]
-    best, read = (np.append(rows, called[~np.isin(called, rows)]) for rows in (best, read))
     meant = dense(query.text, eligible.mask, snapshot) if dense is not None else None
     if meant is not None:
         wanted = rules.count_candidates(query.limit, WEIGHTS)
         near = _find_nearest(meant, eligible.mask, eligible.place, wanted)
-        best = read = np.concatenate([best, sort_distinct(near[~np.isin(near, best)])])
-    read = np.sort(read)
+        read = np.concatenate([best, near])
+    read = sort_distinct(np.concatenate([read, called]))
     idf = [share.idf for share in shares.values()]
     added = _measure_order(scope, query, shares, np.asarray(idf), total, read)
-    added[2][np.isin(read, called)] += WEIGHTS.named * sum(idf)
+    added[2][read.searchsorted(called)] += WEIGHTS.named * sum(idf)
     ranking = rules.rank_rows(total, best, read, added, eligible.neighbours, WEIGHTS)
     if meant is not None and dense is not None:
         ranking = _blend(ranking, meant[ranking.rows], dense.weight)
@@ -266,20 +265,22 @@ def _find_spoken(shares: Sequence[TermShare], rows: Numbers) -> NDArray[np.bool_
     """Return for each row whether its speaker is one whom the query names."""
     import numpy as np
 
+    from vaultmem.core.search.eligible import are_among
+
     is_said = np.zeros(len(rows), np.bool_)
     for said in (share.said for share in shares if len(share.said)):
-        is_said |= said.take(said.searchsorted(rows), mode="clip") == rows
+        is_said |= are_among(rows, said)
     return is_said
 
 
 def find_other_turns(snapshot: Snapshot, shares: Sequence[TermShare], rows: Numbers) -> list[bool]:
     """Return for each row whether it is a turn of one speaker where the query names another."""
-    import numpy as np
+    from vaultmem.core.search.eligible import are_among
 
     if not any(len(share.said) for share in shares):
         return [False] * len(rows)
     turns, _ = snapshot.term(mark_speaker(""))
-    others: list[bool] = (np.isin(rows, turns) & ~_find_spoken(shares, rows)).tolist()
+    others: list[bool] = (are_among(rows, turns) & ~_find_spoken(shares, rows)).tolist()
     return others
 
 
