@@ -111,6 +111,7 @@ def test_proposals_are_decided_on_the_page_and_by_the_api(team: Team) -> None:
         assert "to decide" not in browser.get("/v/harbour/").text
         propose("The fog horn is silent.")
         wait_until(lambda: "1 proposal</a>" in browser.get("/v/harbour/").text)
+        assert '/v/harbour/review?only=proposal">1 proposal</a>' in browser.get("/").text
         page = browser.get("/v/harbour/review?only=proposal").text
         assert "The fog horn is silent." in page
         (link,) = re.findall(r'<h3><a href="([^"]+)"', page)
@@ -137,6 +138,7 @@ def test_an_agent_finds_what_it_proposed_and_others_do_not(team: Team) -> None:
         found = await call(client, "recall", query="lamp green")
         assert [hit["path"] for hit in found["hits"][:1]] == [made["path"]]
         assert "green" in (await call(client, "context_pack", query="lamp"))["told"]
+        assert "green" in str(await call(client, "read_note", path=made["path"]))
 
     async def search(client: Any) -> None:
         found = await call(client, "recall", query="lamp green")

@@ -117,8 +117,8 @@ def _describe(updates: Sequence[RefUpdate]) -> list[dict[str, str]]:
 #: Marks what the vault itself refused: what the check of a push refuses, is in the log already.
 _BY_VAULT = "refused before the push"
 
-#: Operations and tools that search: for a caller who may only propose, in their proposals, too.
-_ANSWERS = frozenset({"recall", "pack", "context_pack"})
+#: Tools and operations that search and read: for a caller who may only propose, in proposals, too.
+_ANSWERS = frozenset({"recall", "pack", "context_pack", "read_note"})
 
 
 class PoolWorkers(Workers):
