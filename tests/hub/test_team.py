@@ -111,6 +111,7 @@ def test_proposals_are_decided_on_the_page_and_by_the_api(team: Team) -> None:
         assert "to decide" not in browser.get("/v/harbour/").text
         propose("The fog horn is silent.")
         wait_until(lambda: "1 proposal</a>" in browser.get("/v/harbour/").text)
+        assert '/v/harbour/review?only=proposal">1 proposal</a>' in browser.get("/").text
         page = browser.get("/v/harbour/review?only=proposal").text
         assert "The fog horn is silent." in page
         (link,) = re.findall(r'<h3><a href="([^"]+)"', page)
@@ -126,6 +127,25 @@ def test_proposals_are_decided_on_the_page_and_by_the_api(team: Team) -> None:
     assert "jonas" in told
     assert "review: proposals/scribe/notes is rejected" in told
     assert "It is loud." in told
+
+
+def test_an_agent_finds_what_it_proposed_and_others_do_not(team: Team) -> None:
+    scribe, scout = team.agent("scribe", propose="*"), team.agent("scout", read="*")
+    at = f"{team.address}/v/harbour/mcp"
+
+    async def propose(client: Any) -> None:
+        made = await call(client, "remember", text="The lamp at the pier is green.")
+        found = await call(client, "recall", query="lamp green")
+        assert [hit["path"] for hit in found["hits"][:1]] == [made["path"]]
+        assert "green" in (await call(client, "context_pack", query="lamp"))["told"]
+        assert "green" in str(await call(client, "read_note", path=made["path"]))
+
+    async def search(client: Any) -> None:
+        found = await call(client, "recall", query="lamp green")
+        assert not [hit for hit in found["hits"] if "lamp" in hit["path"]]
+
+    play_at(at, scribe, propose)
+    play_at(at, scout, search)
 
 
 def _list_proposals(program: Any) -> list[Any]:

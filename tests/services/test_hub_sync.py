@@ -174,6 +174,22 @@ def test_a_proposal_is_seen_accepted_and_removed(world: World) -> None:
 
 
 @pytest.mark.campaign
+def test_review_shows_the_lines_that_a_proposal_changes(world: World) -> None:
+    tip = world.tip()
+    lamp = {"notes/lamp.md": "# Lamp\n\nThe lamp is green.\n\nIt is old.\n"}
+    base = world.clone.commit({**world.clone.files(tip), **lamp}, [tip], ADA)
+    world.take("ada", f"{base}:refs/heads/main")
+    _, ada = clone(world, "ada", ADA)
+    changed = {"notes/lamp.md": "# Lamp\n\nThe lamp is red.\n\nIt is old.\n"}
+    propose(world, "cleo", "red", changed, ("Cleo", "cleo@ferry.example"))
+    ada("sync")
+    (item,) = ada("review")["items"]
+    lines = ["-The lamp is green.", "+The lamp is red."]
+    assert [line for line in item["notes"][0]["changed"] if line[0] in "-+"] == lines
+    assert "  -The lamp is green.\n  +The lamp is red.\n" in ada("review", as_text=True)
+
+
+@pytest.mark.campaign
 def test_a_proposal_is_rejected_with_a_reason_that_its_author_finds(world: World) -> None:
     root, ada = clone(world, "ada", ADA)
     other, cleo = clone(world, "cleo", ("Cleo", "cleo@ferry.example"))

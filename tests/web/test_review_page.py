@@ -183,3 +183,15 @@ def test_where_two_notes_differ_is_shown_beside_their_texts(owned: Served) -> No
     differing = page.partition("Where they differ")[2].partition("</details>")[0]
     assert re.search(r"PostgreSQL <del>1[56]</del><ins>1[56]</ins>\.</div>", differing)
     assert page.count("The staging database of the counter runs PostgreSQL 1") == 2
+
+
+def test_a_proposed_branch_shows_the_words_that_it_changes(owned: Served) -> None:
+    file = owned.root / "notes/lamp.md"
+    for colour in ("green", "<b>red"):
+        file.write_text(f"# Lamp\n\nThe lamp is {colour} at night.\n")
+        git(owned.root, "add", "notes/lamp.md")
+        git(owned.root, "commit", "-qm", colour)
+    git(owned.root, "update-ref", "refs/remotes/origin/proposals/scout/red", "HEAD")
+    git(owned.root, "reset", "-q", "--hard", "HEAD~1")
+    page = owned.enter().get("/review?only=proposal").text
+    assert "The lamp is <del>green</del><ins>&lt;b&gt;red</ins> at night." in page

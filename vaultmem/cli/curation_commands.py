@@ -301,9 +301,10 @@ def _list_lines(side: ReviewSide, width: int) -> list[str]:
     who = " ".join(filter(None, (f"@{side.agent}" if side.agent else "a person", side.session)))
     facts = ", ".join(filter(None, (side.state, who, side.written, side.commit[:7])))
     lines = [*wrap(one_line(side.path), width), *wrap(one_line(facts), width)]
-    text = [line for part in side.text.splitlines() for line in wrap(one_line(part), width)]
+    shown = side.changed or [f"> {part}" for part in side.text.splitlines()]
+    text = [line for part in shown for line in wrap(one_line(part), width)]
     more = [f"... {len(text) - _LINES} more lines"] if len(text) > _LINES else []
-    return [*lines, *(f"> {line}" for line in text[:_LINES]), *more]
+    return [*lines, *text[:_LINES], *more]
 
 
 def _print_decided(decided: DecisionResult) -> None:

@@ -25,6 +25,8 @@ from vaultmem.services.hub.hub_access import find_pusher
 from vaultmem.services.hub.hub_folder import AuditEntry, Hub, RefUpdate, read_hub, record
 from vaultmem.services.hub.repositories import list_repositories
 from vaultmem.services.hub.writing import HubWriteResult, move_ref, write_checked
+from vaultmem.services.merging.branches import list_proposed
+from vaultmem.services.views.open_view import view_at
 from vaultmem.vault import Vault, VaultSettings, find_user_folders
 from vaultmem.workers import Caller, HubPrincipal, Work, Workers, in_session
 
@@ -115,6 +117,9 @@ def _describe(updates: Sequence[RefUpdate]) -> list[dict[str, str]]:
 #: Marks what the vault itself refused: what the check of a push refuses, is in the log already.
 _BY_VAULT = "refused before the push"
 
+#: Tools and operations that search and read: for a caller who may only propose, in proposals, too.
+_ANSWERS = frozenset({"recall", "pack", "context_pack", "read_note"})
+
 
 class PoolWorkers(Workers):
     """What `Workers` does, for a vault of a pool by its name; `find_pool` gives it as it is now.
@@ -191,8 +196,11 @@ class PoolWorkers(Workers):
             raise
 
     def submit_read(self, work: Work[Result], caller: Caller) -> Future[Result]:
-        """Have something read, where the vault is."""
-        return self._find_pool().run(self._name, partial(_act, work), read_caller(caller))
+        """Have something read, where the vault is; a proposer's answers include their proposals."""
+        is_answer = caller.operation in _ANSWERS and not caller.ref
+        own = caller.guest.branch if caller.guest and is_answer else ""
+        act = partial(_act_with_proposals, own, work) if own else partial(_act, work)
+        return self._find_pool().run(self._name, act, read_caller(caller))
 
     def submit_long(self, work: Work[Result], caller: Caller) -> Future[Result]:
         """Have something read that may take minutes."""
@@ -250,6 +258,13 @@ def _act(work: Work[Result], vault: Vault) -> Result:
     except RefusedError as error:
         error.add_note(_BY_VAULT)
         raise
+
+
+def _act_with_proposals(own: str, work: Work[Result], vault: Vault) -> Result:
+    """Return what `work` makes of the vault and the undecided proposals next to branch `own`."""
+    folder = own.rpartition("/")[0]
+    refs = [each.ref for each in list_proposed(vault) if each.name.startswith(f"{folder}/")]
+    return _act(work, view_at(vault, include=refs) if refs else vault)
 
 
 #: Seconds for which it is not looked again whether there are other repositories.

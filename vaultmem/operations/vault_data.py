@@ -454,7 +454,7 @@ def _item_json(item: Item) -> dict[str, Any]:
         "reason": proposal.reason,
         "evidence": proposal.evidence,
         "notes": [
-            pick(side, "path title state agent? session? written? commit? text")
+            pick(side, "path title state agent? session? written? commit? text changed")
             for side in item.sides
         ],
     }

@@ -21,7 +21,7 @@ from vaultmem.core.curation.proposal import (
     parse_report,
 )
 from vaultmem.core.lifecycle import HIDDEN_STATES, NoteState
-from vaultmem.core.notes.changes import FileChange
+from vaultmem.core.notes.changes import FileChange, diff_text
 from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.preferences import SpeakerRole, find_standing
@@ -69,6 +69,7 @@ class ReviewSide(NamedTuple):
     """A note that a decision is about: what it says, who said it and when, and in which commit.
 
     `written` is an ISO 8601 day, `commit` what last changed the note; both "" if not known.
+    `changed` is a unified diff (hunks alone) where a proposed branch changes the note.
     """
 
     path: str
@@ -79,6 +80,7 @@ class ReviewSide(NamedTuple):
     session: str
     written: str
     commit: str
+    changed: tuple[str, ...] = ()
 
 
 class Item(NamedTuple):
@@ -320,8 +322,16 @@ def _describe_branch(vault: Vault, proposal: Proposal) -> Iterator[ReviewSide]:
     written = [each for each in changes if each.blob and is_note_name(each.path)]
     for each in written[:_SHOWN]:
         with suppress(UnreadableNoteError):
-            data = vault.history.objects.read(each.blob)[1]
-            yield _describe_note(parse_note(PurePosixPath(each.path), data), {})
+            side = _describe_note(_parse_blob(vault, each.path, each.blob), {})
+            if each.old_blob:
+                old = _parse_blob(vault, each.previous or each.path, each.old_blob).text
+                new = _parse_blob(vault, each.path, each.blob).text
+                side = side._replace(changed=diff_text(old, new)[0])
+            yield side
+
+
+def _parse_blob(vault: Vault, path: str, blob: str) -> Note:
+    return parse_note(PurePosixPath(path), vault.history.objects.read(blob)[1])
 
 
 def _describe_change(change: FileChange) -> str:

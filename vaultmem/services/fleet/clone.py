@@ -25,6 +25,7 @@ from vaultmem.errors import (
     VaultError,
     wrap_os_error,
 )
+from vaultmem.services.merging.branches import list_proposed
 from vaultmem.services.search.score import choose_sections
 from vaultmem.storage.atomic import make_private_folder, write_atomically
 from vaultmem.storage.git.bare import (
@@ -361,7 +362,7 @@ class VaultStats(NamedTuple):
     """How a vault of a pool is: what it holds, bytes on disk, and how far its remote was followed.
 
     `age` is in seconds since its remote was last heard of, -1 if never. `problem` says why it was
-    not since, or why there is no clone.
+    not since, or why there is no clone. `proposals` counts proposed branches that wait.
     """
 
     notes: int = 0
@@ -372,6 +373,7 @@ class VaultStats(NamedTuple):
     commit: str = ""
     age: float = -1.0
     problem: str = ""
+    proposals: int = 0
 
 
 class NodeStatus(NamedTuple):
@@ -428,11 +430,12 @@ def count_vault(clone: Clone, open_vault: Callable[[], Vault]) -> VaultStats:
     record = clone.record
     if record is None:
         return VaultStats(problem="not cloned yet")
-    problem, notes, tokens, sections = record.problem, 0, 0, 0
+    problem, notes, tokens, sections, proposals = record.problem, 0, 0, 0, 0
     try:
         vault = open_vault()
         notes, tokens = vault.view.totals()
         sections = choose_sections(vault, vault.index.snapshot(), NoteFilter()).size
+        proposals = len(list_proposed(vault))
     except (VaultError, OSError) as error:
         problem = problem or str(wrap_os_error(error))
     return VaultStats(
@@ -444,6 +447,7 @@ def count_vault(clone: Clone, open_vault: Callable[[], Vault]) -> VaultStats:
         commit=record.commit,
         age=max(0.0, time.time() - record.contacted),
         problem=problem,
+        proposals=proposals,
     )
 
 

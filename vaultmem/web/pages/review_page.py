@@ -46,6 +46,9 @@ _LIMIT = 20
 #: Characters of a note that are shown, and compared with another's.
 _SHOWN, _COMPARED = 900, 4_000
 
+#: Lines of a difference that are shown.
+_LINES = 60
+
 #: Commits that are taken back at once, and pages to which one goes back then.
 _MANY = 50
 _BACK = ("/session/", "/agent/")
@@ -57,12 +60,17 @@ _JOB = "review"
 
 
 class ShownSide(NamedTuple):
-    """A note of a decision, and the first of its text, as HTML where it may be rendered."""
+    """A note of a decision, and the first of its text, as HTML where it may be rendered.
+
+    `changed` is what a proposed branch changes in the note, and `left` counts its lines not shown.
+    """
 
     side: ReviewSide
     text: str
     html: str
     is_cut: bool
+    changed: list[Passage]
+    left: int
 
 
 class ShownItem(NamedTuple):
@@ -149,7 +157,8 @@ def _show_side(side: ReviewSide, around: Surroundings) -> ShownSide:
         # After a line end, it has no properties of its own.
         plain = "\n".join(["", *map(clean_text, shown.splitlines())])
         html = render_note(plain, side.path, around).html
-    return ShownSide(side, shown, html, end < len(text))
+    left = max(len(side.changed) - _LINES, 0)
+    return ShownSide(side, shown, html, end < len(text), mark_diff(side.changed[:_LINES]), left)
 
 
 def _reload_queue(tell: TellProgress, vault: Vault) -> int:
