@@ -16,7 +16,7 @@ from vaultmem.web.web_app import PAGES
 pytestmark = pytest.mark.campaign
 
 _GIVEN = {
-    **dict.fromkeys(("id", "receipt", "session", "task", "artifact"), "x"),
+    **dict.fromkeys(("id", "receipt", "session", "task", "artifact", "source"), "x"),
     "path": "notes/pier.md",
 }
 
