@@ -64,7 +64,7 @@ def score(vault: list[Counts], terms: list[str], eligible: Sequence[bool]) -> li
         rows = np.flatnonzero(counts.any(1))
         postings = (rows, rows.astype(np.uint32))  # Each section has a code of its own.
         idf = measure_idf(chosen.size, count_rows(rows, chosen))
-        shares.append(score_term(postings, NONE, weight_counts(counts, WEIGHTS), chosen, idf))
+        shares.append(score_term([postings], NONE, weight_counts(counts, WEIGHTS), chosen, idf))
     return shares
 
 

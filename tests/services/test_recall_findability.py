@@ -231,3 +231,26 @@ def test_a_question_of_any_length_is_answered_by_its_rarest_terms(asked: Vault) 
     assert run_query(asked, Query("x" * 100_000)).hits == []
     with pytest.raises(RefusedError):
         parse_query("x" * 1_000_001)
+
+
+@pytest.mark.parametrize(
+    ("texts", "question", "other"),
+    [
+        (("Eine Datei.", "Viele Dateien und eine Datei."), "Wo sind die Dateien?", "dateien"),
+        (("Quiero cambiar.", "Estamos cambiando."), "¿Por qué están cambiando?", "cambiando"),
+    ],
+)
+def test_forms_of_a_german_or_spanish_word_count_as_one_term(
+    make_vault: Make, opened: Open, texts: tuple[str, str], question: str, other: str
+) -> None:
+    names = [f"notes/{number}.md" for number in range(2)]
+    made = opened(make_vault(dict(zip(names, texts, strict=True))))
+    asked = parse_query(question)
+    hits = recall(made, asked)
+
+    assert sorted(hit.record.path for hit in hits) == names
+    assert [[match.term for match in hit.matches if match.term == other] for hit in hits] == [
+        [other]
+    ] * 2
+    assert VaultSet([made]).count(asked).counts[other] == 2
+    assert VaultSet([made]).count(parse_query(f"the {other}")).counts[other] == 1

@@ -166,7 +166,7 @@ def check_same_sequences(
 ) -> None:
     rows = np.arange(len(keys))[:: 3 if len(keys) > 3 else 1]
     asked = [*WORDS[:20], "nowhere"]
-    marks, starts = snapshot.mark_sequences(rows, asked)
+    marks, starts = snapshot.mark_sequences(rows, [[term] for term in asked])
     for n, row in enumerate(rows):
         fields = sections[keys[row]]
         wanted = [*fields["title"], "", *fields["tags"], "", *fields["body"]]
@@ -334,7 +334,7 @@ def test_a_snapshot_knows_whether_somebody_wrote_to_its_files(
 
     if harm == "cut":
         with pytest.raises(DamagedError):
-            snapshot.mark_sequences(np.arange(snapshot.size), ["w1"])
+            snapshot.mark_sequences(np.arange(snapshot.size), [["w1"]])
     if is_ours := harm in ("removed", "replaced"):
         check_same_labels(snapshot, sorted(sections), sections)
     assert index.is_as_read() == is_ours

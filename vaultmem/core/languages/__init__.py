@@ -5,6 +5,7 @@ docs/reference/languages.md says what each table holds, and how to add a languag
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from pathlib import Path
 
@@ -50,6 +51,19 @@ def read_pairs(table: str, language: str = "") -> dict[str, str]:
 def find_words(trait: str, language: str = "") -> frozenset[str]:
     """Return the words that have a trait, in one language or in any."""
     return _read_traits(language).get(trait, frozenset())
+
+
+def guess_code(text: str) -> str:
+    """Guess a text's language by its marks, then by letters that no other has; return its code."""
+    lower = text.lower()
+    names = re.findall(r"[^\W\d_]+", lower)
+
+    def count_marks(code: str) -> tuple[int, bool]:
+        marks = find_words("mark", code)
+        letters = read_pairs("language", code).get("letters", "")
+        return sum(name in marks for name in names), not set(letters).isdisjoint(lower)
+
+    return max(list_languages(), key=count_marks)
 
 
 @cache

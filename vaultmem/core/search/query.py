@@ -23,6 +23,7 @@ from vaultmem.core.notes.conflict import ConflictingText
 from vaultmem.core.notes.record import NoteRecord, SectionRecord, has_tag
 from vaultmem.core.search.terms import (
     count_terms,
+    find_stemmer,
     has_cjk,
     is_stop_term,
     list_compounds,
@@ -31,6 +32,7 @@ from vaultmem.core.search.terms import (
     split_piece,
     stem_word,
     term_sequence,
+    unify_terms,
 )
 from vaultmem.errors import ArgumentError, RefusedError
 
@@ -388,7 +390,7 @@ class RecallQuery(NamedTuple):
     stop words alone, they can be its stop words. `replaced` are words
     that the vault does not have, each with the one of the vault that is searched instead; `near`
     are the terms of these. `recency` is the share of a note's age in its score, None for that of
-    vaultmem.yaml.
+    vaultmem.yaml. `stemmer` names what else unifies terms, see `find_stemmer`.
     """
 
     text: str
@@ -399,6 +401,7 @@ class RecallQuery(NamedTuple):
     replaced: tuple[tuple[str, str], ...] = ()
     near: frozenset[str] = frozenset()
     recency: float | None = None
+    stemmer: str = ""
 
     @property
     def is_of_stop_words(self) -> bool:
@@ -432,11 +435,11 @@ def parse_query(text: str, limit: int = 10, note_filter: NoteFilter | None = Non
         )
     if limit < 1:
         raise RefusedError(f"{limit} sections cannot be found; ask for 1 or more")
-    terms = tuple(term_sequence(text))
+    stemmer = find_stemmer(text[:_NAMED_CHARS])
+    terms = tuple(unify_terms(term_sequence(text), stemmer))
     compounds = tuple(term for term in list_compounds(text) if term not in terms)
-    return RecallQuery(
-        text=text, terms=terms, limit=limit, filter=note_filter or NoteFilter(), compounds=compounds
-    )
+    chosen = note_filter or NoteFilter()
+    return RecallQuery(text, terms, limit, chosen, compounds, stemmer=stemmer)
 
 
 def parse_recency(text: str) -> float | None:

@@ -91,15 +91,34 @@ def measure_idf(sections: int, found: int) -> float:
     return math.log1p((sections - found + 0.5) / (found + 0.5))
 
 
-def score_term(
-    postings: Postings, said: Numbers, frequencies: Floats, eligible: EligibleRows, idf: float
-) -> TermShare:
-    """Score the sections that have a term; those that are not eligible score 0.
+def list_rows(forms: Sequence[Postings]) -> Numbers:
+    """Return the rows that have one of the forms of a term, in ascending order."""
+    if len(forms) == 1:
+        return forms[0][0]
+    return sort_distinct(np.concatenate([rows for rows, _ in forms]))
 
-    `frequencies` are the weighted ones of all codes, `said` the rows that the term marks.
+
+def score_term(
+    forms: Sequence[Postings],
+    said: Numbers,
+    frequencies: Floats,
+    eligible: EligibleRows,
+    idf: float,
+) -> TermShare:
+    """Score the sections that have a form of a term; those that are not eligible score 0.
+
+    `frequencies` are the weighted ones of all codes, `said` the rows that the term marks. A section
+    with several forms has the sum of their frequencies, and the code of the first.
     """
-    rows, codes = postings
+    rows, codes = forms[0]
     scores = frequencies[codes]
+    if len(forms) > 1:
+        all_rows, all_codes = map(np.concatenate, zip(*forms, strict=True))
+        rows = sort_distinct(all_rows)
+        places = rows.searchsorted(all_rows)
+        scores = np.bincount(places, frequencies[all_codes], len(rows)).astype(np.float32)
+        codes = np.empty(len(rows), np.uint32)
+        codes[places[::-1]] = all_codes[::-1]
     scores /= scores + eligible.norm[rows]  # Infinite where a section is not eligible.
     scores *= idf * (eligible.k1 + 1)
     return TermShare(idf, rows, codes, scores, said)

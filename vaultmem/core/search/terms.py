@@ -22,7 +22,7 @@ from itertools import chain, pairwise
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from vaultmem.core.languages import read_pairs, read_words
+from vaultmem.core.languages import guess_code, read_pairs, read_words
 from vaultmem.core.text.patterns import compile_later
 
 if TYPE_CHECKING:
@@ -87,14 +87,29 @@ def find_stem(word: str) -> str:
     """Return the index term of a folded word, empty for one that is not indexed."""
     if len(word) > MAX_TERM_LENGTH or word in read_words("stop_words"):
         return ""
-    return _stemmer()(read_pairs("irregular_forms").get(word, word))
+    return load_stemmer("porter")(read_pairs("irregular_forms").get(word, word))
+
+
+def find_stemmer(question: str) -> str:
+    """Return the stemmer of a question's language, empty for English, which the index unifies."""
+    code = guess_code(question)
+    return "" if code == "en" else read_pairs("language", code).get("stemmer", "")
+
+
+def unify_terms(terms: list[str], stemmer: str) -> list[str]:
+    """Return terms with the first of each stem in place of others with that stem."""
+    if not stemmer:
+        return terms
+    first: dict[str, str] = {}
+    return [first.setdefault(load_stemmer(stemmer)(term), term) for term in terms]
 
 
 @cache
-def _stemmer() -> Callable[[str], str]:
+def load_stemmer(name: str) -> Callable[[str], str]:
+    """Return what stems a word, by PyStemmer's name."""
     from Stemmer import Stemmer
 
-    return Stemmer("porter", 0).stemWord  # type: ignore[no-any-return]
+    return Stemmer(name, 0).stemWord  # type: ignore[no-any-return]
 
 
 def split_words(text: str) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import cache, lru_cache
 from typing import NamedTuple
 
-from vaultmem.core.languages import find_words, list_languages, read_lines, read_pairs
+from vaultmem.core.languages import find_words, guess_code, list_languages, read_lines, read_pairs
 from vaultmem.core.text.patterns import compile_later
 
 # The words that the rules of comparison know, by their traits.
@@ -61,17 +61,8 @@ class Language(NamedTuple):
 
 
 def guess_language(text: str) -> Language:
-    """Guess a text's language by its function words, then by letters that no other has."""
-    lower = text.lower()
-    names = re.findall(r"[^\W\d_]+", lower)
-
-    def count_marks(code: str) -> tuple[int, bool]:
-        marks = find_words("mark", code)
-        letters = read_pairs("language", code).get("letters", "")
-        return sum(name in marks for name in names), not set(letters).isdisjoint(lower)
-
-    language = _read_language(max(list_languages(), key=count_marks))
-    return language._replace(is_shouting=text.isupper())
+    """Guess a text's language as `guess_code` does."""
+    return _read_language(guess_code(text))._replace(is_shouting=text.isupper())
 
 
 def has_trait(word: str, trait: str, language: Language) -> bool:

@@ -154,7 +154,7 @@ def _find_next(
     scope = choose_scope(vault, note_filter)
     if scope is None or scope.eligible.neighbours is None:
         return {}
-    _, snapshot, eligible = scope
+    _, snapshot, eligible, _ = scope
     after = scope.eligible.neighbours.table[len(WEIGHTS.neighbours)]
     documents = snapshot.column("document")
     found = {}

@@ -8,14 +8,21 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from vaultmem.core.indexing.note_facts import STATES
 from vaultmem.core.lifecycle import STATE_WEIGHT
 from vaultmem.core.search.query import WEIGHTS, NoteFilter, RecallQuery, Statistics, group_places
-from vaultmem.core.search.terms import ASKS, LINKS_ALONE, mark_name, mark_speaker, weak_terms
+from vaultmem.core.search.terms import (
+    ASKS,
+    LINKS_ALONE,
+    load_stemmer,
+    mark_name,
+    mark_speaker,
+    weak_terms,
+)
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from vaultmem.core.search.ranking import Ranking, TermShare
+    from vaultmem.core.search.ranking import Postings, Ranking, TermShare
     from vaultmem.storage.index.snapshot import Snapshot
 
     Floats = NDArray[np.float32]
@@ -204,17 +211,18 @@ def _score_terms(
     shares = {}
     for term, weight in asked.items():
         idf = rules.measure_idf(statistics.sections, statistics.counts[term])
-        if (term, idf) not in kept:
+        key = (term, scope.stemmer, idf)
+        if key not in kept:
             if held["rows"] > _KEPT_SHARES:
                 kept.clear()
                 held["rows"] = 0
             said, _ = snapshot.term(mark_speaker(term if has_turns else ""))
             share = rules.score_term(
-                snapshot.term(term), said, _weight_counts(snapshot), scope.eligible, idf
+                _read_forms(scope, term), said, _weight_counts(snapshot), scope.eligible, idf
             )
-            kept[term, idf] = share
+            kept[key] = share
             held["rows"] += len(share.rows)
-        shares[term] = rules.score_share(kept[term, idf], weight)
+        shares[term] = rules.score_share(kept[key], weight)
     return shares
 
 
@@ -244,7 +252,9 @@ def _measure_order(
     if not (shares and len(rows)):  # A query without terms can be answered by meaning alone.
         empty = np.zeros(len(rows))
         return empty, empty, empty
-    marks, starts = scope.snapshot.mark_sequences(rows, [*shares])
+    marks, starts = scope.snapshot.mark_sequences(
+        rows, [_list_forms(scope, term) for term in shares]
+    )
     title, tags = (
         scope.snapshot.column(f"{name}_length")[rows].astype("i8") for name in ("title", "tags")
     )
@@ -327,33 +337,60 @@ _COLUMNS = (
 
 
 class SearchScope(NamedTuple):
-    """A vault, its index as it is now, and the rows of it that a query can find."""
+    """A vault, its index as it is now, and the rows of it that a query can find.
+
+    Terms that `stemmer` unifies count as one term, see `find_stemmer`.
+    """
 
     vault: Vault
     snapshot: Snapshot
     eligible: EligibleRows
+    stemmer: str = ""
 
 
-def choose_scope(vault: Vault, note_filter: NoteFilter) -> SearchScope | None:
+def choose_scope(vault: Vault, note_filter: NoteFilter, stemmer: str = "") -> SearchScope | None:
     """Return the sections that view and filter let through; None for an empty index."""
     snapshot = vault.index.snapshot()
     if not snapshot.size:
         return None
-    return SearchScope(vault, snapshot, choose_sections(vault, snapshot, note_filter))
+    return SearchScope(vault, snapshot, choose_sections(vault, snapshot, note_filter), stemmer)
 
 
 def count_term(scope: SearchScope, term: str) -> tuple[int, int]:
     """Return how many eligible sections and how many of all contain a term, cached."""
-    from vaultmem.core.search.ranking import count_rows
+    from vaultmem.core.search.ranking import count_rows, list_rows
 
     known = scope.eligible.kept.setdefault("counts", {})
-    if term not in known:
+    key = (term, scope.stemmer)
+    if key not in known:
         if len(known) > _KEPT_COUNTS:
             known.clear()
-        rows, _ = scope.snapshot.term(term)
-        known[term] = count_rows(rows, scope.eligible), len(rows)
-    found: tuple[int, int] = known[term]
+        rows = list_rows(_read_forms(scope, term))
+        known[key] = count_rows(rows, scope.eligible), len(rows)
+    found: tuple[int, int] = known[key]
     return found
+
+
+def _read_forms(scope: SearchScope, term: str) -> list[Postings]:
+    """Return the postings of each form of a term."""
+    return [scope.snapshot.term(form) for form in _list_forms(scope, term)]
+
+
+def _list_forms(scope: SearchScope, term: str) -> list[str]:
+    """Return a term, and further terms of the vault that the stemmer unifies with it."""
+    if not scope.stemmer or not term.isalpha():
+        return [term]
+    known = scope.snapshot.kept.setdefault("forms", {})
+    key = (term, scope.stemmer)
+    if key not in known:
+        if len(known) > _KEPT_COUNTS:
+            known.clear()
+        stem = load_stemmer(scope.stemmer)
+        common = stem(term)
+        others = (each for each in scope.snapshot.list_terms(common) if stem(each) == common)
+        known[key] = [*dict.fromkeys([term, *others])]
+    forms: list[str] = known[key]
+    return forms
 
 
 def weight_scope(scope: SearchScope, statistics: Statistics) -> SearchScope:

@@ -70,7 +70,7 @@ def count(
     `is_alone` is as in `find_near_stems`. An empty vault has figures of 0.
     """
     sync_once(vault)
-    scope = choose_scope(vault, query.filter)
+    scope = choose_scope(vault, query.filter, query.stemmer)
     if scope is None:
         return Statistics()
     counts = {term: count_term(scope, term) for term in (*query.terms, *query.compounds)}
@@ -94,7 +94,7 @@ def search(
     `statistics` are the sum over all vaults that are searched. `query.limit` is the number of hits
     for which sections are compared; without `depth`, so many sections are returned.
     """
-    chosen = choose_scope(vault, query.filter)
+    chosen = choose_scope(vault, query.filter, query.stemmer)
     if chosen is None or not (query.terms or query.compounds or dense):
         return []
     depth = depth or Depth(query.limit)
@@ -122,7 +122,7 @@ def score_words(vault: Vault, query: RecallQuery, statistics: Statistics) -> lis
 
     Of several vaults, they say which sections are compared more closely, as many as in one vault.
     """
-    chosen = choose_scope(vault, query.filter)
+    chosen = choose_scope(vault, query.filter, query.stemmer)
     if chosen is None:
         return []
     query = select_rarest(query, statistics.totals)
@@ -319,7 +319,7 @@ def find_places(
     scope: SearchScope, rows: Sequence[int]
 ) -> dict[int, tuple[NoteRecord, SectionRecord]]:
     """Return note and section of each row that has them, cached for the next query."""
-    vault, snapshot, eligible = scope
+    vault, snapshot, eligible, _ = scope
     kept: dict[int, tuple[NoteRecord, SectionRecord]] = eligible.kept.setdefault("places", {})
     if len(kept) > _KEPT_PLACES:
         kept.clear()

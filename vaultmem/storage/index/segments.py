@@ -15,8 +15,9 @@ import os
 import struct
 import sys
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from weakref import finalize
@@ -282,6 +283,11 @@ class SegmentArrays:
     def find_place(self, term: bytes) -> int:
         """Return the place of a term, or of the first behind where it would be."""
         return bisect_left(range(self.terms), term, key=self.term)
+
+    def list_terms(self, prefix: bytes) -> Iterator[bytes]:
+        """Yield the terms that begin with some bytes, in order."""
+        terms = map(self.term, range(self.find_place(prefix), self.terms))
+        return takewhile(lambda term: term.startswith(prefix), terms)
 
     def find_term(self, term: bytes) -> int:
         """Return the place of a term, -1 if there is none."""

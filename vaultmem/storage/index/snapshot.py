@@ -126,12 +126,12 @@ class Snapshot:
         return rows, codes
 
     def mark_sequences(
-        self, rows: NDArray[np.int64], terms: Sequence[str]
+        self, rows: NDArray[np.int64], terms: Sequence[Sequence[str]]
     ) -> tuple[NDArray[np.uint16], NDArray[np.int64]]:
         """Return the places of some sections, which of the terms is at each, and their starts.
 
-        `rows` are in ascending order. A place has 1 for the first of the terms and so on, 0 for all
-        others and between fields.
+        `terms` has the forms of each. `rows` are in ascending order. A place has 1 for the first of
+        the terms and so on, 0 for all others and between fields.
         Shapes: all places, and one more than rows.
         """
         import numpy as np
@@ -151,9 +151,10 @@ class Snapshot:
         starts = np.zeros(len(rows) + 1, np.int64)
         sizes.cumsum(out=starts[1:])
         marks = np.zeros(len(ranks), np.uint16)
-        for number, term in enumerate(terms, 1):
-            wanted = self._find_ranks(term).repeat(of_part).repeat(sizes)
-            np.putmask(marks, ranks == wanted, number)
+        for number, forms in enumerate(terms, 1):
+            for form in forms:
+                wanted = self._find_ranks(form).repeat(of_part).repeat(sizes)
+                np.putmask(marks, ranks == wanted, number)
         return marks, starts
 
     def labels(self) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
@@ -171,6 +172,12 @@ class Snapshot:
             (part.file.bytes("terms", 0, part.file.length("terms")), part["terms_start"])
             for part in self._parts
         ]
+
+    def list_terms(self, prefix: str) -> list[str]:
+        """Return the terms that begin with some letters, in order."""
+        start = prefix.encode("utf-8", "surrogatepass")
+        found = {term for part in self._parts for term in part.list_terms(start)}
+        return [term.decode("utf-8", "surrogatepass") for term in sorted(found)]
 
     def _find_ranks(self, term: str) -> NDArray[np.uint32]:
         """Return a term's rank in each segment; where it is not, one that none has."""
