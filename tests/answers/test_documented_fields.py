@@ -49,7 +49,7 @@ remember "The ferry leaves at eight, from the pier. It waits for nobody."
 similar "The ferry leaves at nine, from the pier."
 dedup
 dedup --apply --yes
-get notes/pier.md
+show notes/pier.md
 list
 recall ferry hous
 recall zeppelin
@@ -105,7 +105,7 @@ session start --id s1 --goal paint --pid 1
 session add note "it rains" --session s1
 session add note "for how long?" --question --session s1
 session add decision "Paint the buoy red" --session s1
-session touch notes/quay.md --session s1
+session add file notes/quay.md --session s1
 session add turn user hello --session s1
 session add summary "half of it is red" --session s1
 session mark-restore s1
@@ -250,7 +250,8 @@ def test_each_command_prints_the_fields_that_are_documented(
         code = int(words.pop(0)) if words[0].isdigit() else 0
         done = run_here(*words, "--json", cwd=root)
         assert done.code == code, (line, done)
-        named = [*words[: 1 + (words[0] in GROUPS)], *(each for each in words if each == "--fleet")]
+        depth = 1 + (words[0] in GROUPS) + (words[:2] == ["session", "add"])
+        named = [*words[:depth], *(each for each in words if each == "--fleet")]
         printed[" ".join(named)].update(_names(done.json))
 
     rows = list(_read_rows(DOCUMENT.read_text(encoding="utf-8")))

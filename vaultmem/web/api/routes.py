@@ -308,6 +308,8 @@ OPERATIONS: tuple[Operation, ...] = (
     *DECIDING,
 )
 
+_BY_NAME = {each.name: each for each in OPERATIONS}
+
 
 _READS_ONLY = (
     "this only reads; programs write without `vaultmem serve --read-only`, browsers with --write"
@@ -345,7 +347,7 @@ def _make_endpoint(operation: Operation) -> Any:
         if operation.writes:
             return await _write(operation, given, request, workers, caller)
         read = workers.read_long if operation.long else workers.read
-        done = await read(partial(_look, operation, given, rows), caller)
+        done = await read(partial(_look, operation.name, given, rows), caller)
         if done.tag and has_same(request.headers.getlist("if-none-match"), done.tag):
             return Response(status_code=304, headers={"ETag": done.tag})
         name = f'attachment; filename="{operation.path.split("/")[1]}.csv"'
@@ -369,7 +371,7 @@ async def _write(
         raise HTTPException(403, _READS_ONLY)
     wanted = read_wanted(request.headers.getlist("if-match"))
     try:
-        done = await workers.write(partial(_change, operation, given, wanted), caller)
+        done = await workers.write(partial(_change, operation.name, given, wanted), caller)
     except VersionMismatchError as error:
         now = await workers.read(partial(_read_now, given), caller._replace(operation=""))
         refusal = reject_failure(request, error, current=now)
@@ -381,12 +383,14 @@ async def _write(
     return _respond(done, 201 if done.made else 200, place)
 
 
-def _look(operation: Operation, given: Given, rows: str, vault: Vault) -> Answered:
+def _look(name: str, given: Given, rows: str, vault: Vault) -> Answered:
     """Return the answer of an operation that reads, for the vault as it is or was when asked.
+
+    It is given by name, since it may be run in another process.
 
     `rows` names the list of it that is wanted as a table, "" for the whole answer as JSON.
     """
-    seen = vault
+    operation, seen = _BY_NAME[name], vault
     if operation.moment is Moment.SEEN and given.get("vault"):
         from vaultmem.services.vaults.companions import open_other_vault
 
@@ -404,8 +408,9 @@ def _look(operation: Operation, given: Given, rows: str, vault: Vault) -> Answer
     return Answered(_dump(plain), tag)
 
 
-def _change(operation: Operation, given: Given, wanted: frozenset[str], vault: Vault) -> Answered:
+def _change(name: str, given: Given, wanted: frozenset[str], vault: Vault) -> Answered:
     """Return what an operation did."""
+    operation = _BY_NAME[name]
     if not operation.changes:
         plain = _label_branch(vault, as_plain(operation.answer(vault, given)))
         is_new = operation.creates and plain["outcome"] == "created"
