@@ -194,6 +194,7 @@ RARE = {
     "compact": {"path", "step", "from", "idle_days", "tokens", "tokens_left"},
     "eval": {"added"},
     "export": {"folder", "left_out", "pictures", "pages", "commit", "seconds"},
+    "session search": {"number", "role", "at", "tool", "command", "files", "failed"},
     "dream": {"line", "text", "reason", "note", "score", "tokens"},
     "review": {"decided", "choice", "told", "other", "reject"},
     "merge": {"would_merge", "value", "other", "authors", "refused"},
