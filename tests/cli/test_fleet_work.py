@@ -47,7 +47,7 @@ def test_what_vaults_say_and_since_when(
     assert heads.split() == ["since", "vault", "who", "session", "note", "source"]
     assert first.split()[2:6] == ["crew", "dock-bot", "s1", "notes/refunds.md"]
     assert second.split()[2:6] == ["pier", "quay-bot", "s2", "notes/limits.md"]
-    assert rest[0] == "2 of 2 vaults say so; crew was the first:"
+    assert rest[0] == "2 of 2 vaults have it; crew was the first:"
     assert "vaultmem: gone: not asked: " in told.err
 
     judged = check("refunds", "--contains", "80 euros")

@@ -69,13 +69,13 @@ READERS = {
     "a cell's names": "split_notes(text)",
     "a question": "parse_query(text)",
     "a merge": r"merge_texts('notes/x.md', f'a\n{text}', f'b\n{text}', f'c\n{text}x')",
-    "wishes": "find_standing('Always use tabs. ' + text, Speaker.OWNER)",
+    "wishes": "find_standing('Always use tabs. ' + text, SpeakerRole.OWNER)",
     "credentials": "find_secrets('key secret token password api ' + text)",
     "reference material": "split_document(text)",
-    "an import": "list(divide_text(parse_markdown(('a.md',), ('a.md',), text, None).body))",
+    "an import": "list(split_text(parse_markdown(('a.md',), ('a.md',), text, None).body))",
     "passages": "choose_passages(text, (), 500)",
     "an answer": "shorten_answer(text, 300)",
-    "a command": "name_command(text)",
+    "a command": "format_command(text)",
     "settings": "read_jsonc(text)",
     "a claim": "find_claim(text)",
     "a callout": r"find_callouts('> [!conflict] Also said by ann\n> ' + text)",
@@ -91,18 +91,18 @@ from vaultmem.core.packs.warnings import find_claim
 from vaultmem.core.clients.settings_formats import read_jsonc
 from vaultmem.core.search.query import parse_query
 from vaultmem.core.search.evaluation import list_questions, split_notes
-from vaultmem.core.imports.item import divide_text, parse_markdown
+from vaultmem.core.imports.item import split_text, parse_markdown
 from vaultmem.core.indexing.section_texts import analyse_note
 from vaultmem.core.merging.merge_note import merge_texts
 from vaultmem.core.notes.conflict import find_callouts
 from vaultmem.core.notes.edit_properties import set_property
 from vaultmem.core.packs.passages import choose_passages
-from vaultmem.core.preferences import Speaker, find_standing
+from vaultmem.core.preferences import SpeakerRole, find_standing
 from vaultmem.core.reference import split_document
 from vaultmem.core.secrets.scan import find_secrets
 from vaultmem.core.sessions.session_note import append_to_section
 from vaultmem.core.similarity.statement import split_sentences
-from vaultmem.core.transcripts.event import name_command
+from vaultmem.core.transcripts.event import format_command
 from vaultmem.core.transcripts.event import shorten_answer
 from vaultmem.errors import VaultError
 

@@ -25,9 +25,9 @@ _SERVE = """
 import sys
 from pathlib import Path
 from vaultmem.hub.hub_server import HubServer, Served
-from vaultmem.serve.http import Place
+from vaultmem.serve.http import ListenAddress
 from vaultmem.services.hub.hub_folder import open_hub
-server = HubServer(open_hub(Path(sys.argv[1])), Served(Place(int(sys.argv[2]))))
+server = HubServer(open_hub(Path(sys.argv[1])), Served(ListenAddress(int(sys.argv[2]))))
 server.start()
 print("serving", flush=True)
 server.wait()

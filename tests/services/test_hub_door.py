@@ -393,7 +393,7 @@ def test_refs_are_moved_by_those_whose_they_are(world: World) -> None:
     heads = [f"+{base}:refs/heads/{ref}" for ref in ("proposals/bob/r", "main")]
     found = refuse(world, "bob", *heads, f"+{twig}:refs/vaultmem/rescue/quay/r")
     assert found.count("is forced") == 3
-    assert "main: is forced: what others have would go; take in what is there with" in found
+    assert "main: is forced: what others have would go; run `vaultmem sync`" in found
     world.take("bob", ":refs/heads/proposals/bob/r", ":refs/vaultmem/rescue/quay/r")
 
 

@@ -247,8 +247,8 @@ _KILLED = """
 import os, signal, sys
 from vaultmem import open_vault
 from vaultmem.services.merging.merge import merge_branch
-from vaultmem.storage.git.vault_history import History
-History.write_commits = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+from vaultmem.storage.git.vault_history import VaultHistory
+VaultHistory.write_commits = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 merge_branch(open_vault(sys.argv[1]), "side")
 """
 

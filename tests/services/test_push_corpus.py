@@ -151,7 +151,7 @@ HOSTILE: dict[str, tuple[Make, str]] = {
     "a name with NUL": (named("Bob\0"), "NUL"),
     "an agent's address": (author("scout <scout@agents.localhost> 1794000000 +0000"), "its author"),
     **{f"author {name!a}": (named(name), "another user") for name in _ADA},
-    "committer alike": (committer(f"\u0410da Harbour <{BOB[1]}> 1794000000 +0000"), "somebody"),
+    "committer alike": (committer(f"\u0410da Harbour <{BOB[1]}> 1794000000 +0000"), "another user"),
     # Agents.
     **{f"agent {name!a}": (agent(f"Agent-Id: {name}"), "names the agent") for name in _SCOUT},
     "an agent in small letters": (agent("agent-id:scout"), "names the agent"),

@@ -81,6 +81,16 @@ def assign_id(root: Path, state: Path, vault_id: str) -> None:
     _write_place(state, vault_id, _Place(root, make_key(root)))
 
 
+def forget_ids(folder: Path, state: Path) -> None:
+    """Forget the ids of the vaults in a folder."""
+    for file in (state / _PLACES).glob("*"):
+        place = _read_place(state, file.name)
+        if place is not None and folder in (place.root, *place.root.parents):
+            file.unlink()
+    with contextlib.suppress(OSError):  # Other vaults are there.
+        (state / _PLACES).rmdir()
+
+
 def _id_file(root: Path) -> Path | None:
     """Return the file of a vault's id: each vault of a repository has its own."""
     found = find_git_folder(root)

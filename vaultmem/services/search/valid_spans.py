@@ -27,12 +27,16 @@ def has_limits(hits: Sequence[Hit]) -> bool:
 def span_of(at: float) -> Span:
     """Return the day of a time in seconds since the epoch."""
     day = datetime.fromtimestamp(int(at)).date()
-    return Span(day, day + timedelta(days=1))
+    return _make_span(day)
+
+
+def _make_span(day: date) -> Span:
+    return Span(day, day if day == date.max else day + timedelta(days=1))
 
 
 def find_span(vaults: VaultSet, as_of: date | None) -> Span:
     """Return the day that is asked about, else that of the viewed commit, else today."""
-    return Span(as_of, as_of + timedelta(days=1)) if as_of else span_of(vaults.viewed_at)
+    return _make_span(as_of) if as_of else span_of(vaults.viewed_at)
 
 
 def parse_day(text: str) -> date:

@@ -26,6 +26,7 @@ from vaultmem.services.sessions.edit_session import decide
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.storage.git.vault_history import init_repository
 from vaultmem.storage.user_files import find_package_folder
+from vaultmem.storage.vault_id import forget_ids
 from vaultmem.vault import UserFolders, Vault, open_vault
 
 #: Who edits the sample: the copy's own git settings say so, whatever the user's are.
@@ -77,6 +78,7 @@ def forget_demo(folder: Path, folders: UserFolders) -> None:
     vault = open_vault(folder, folders=folders)
     vault.close()
     key = vault.state_folder.name
+    forget_ids(vault.root, vault.folders.state)
     kept = [vault.folders.data / "receipts" / key, vault.folders.data / "artifacts" / key]
     for place in (vault.root, vault.state_folder, *kept):
         shutil.rmtree(place, ignore_errors=True)
