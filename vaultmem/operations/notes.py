@@ -336,7 +336,7 @@ class Remember(NamedTuple):
     also: Annotated[
         tuple[str, ...],
         Arg(
-            "Another memory, written in the same commit with the same options (repeatable).",
+            "Another memory, written together with the same options (repeatable).",
             "More memories like it, written together.",
             metavar="TEXT",
         ),
