@@ -103,7 +103,7 @@ def test_a_thread_that_died_and_a_folder_that_was_replaced(
         aside = root.with_name("aside")
         os.rename(root, aside)
         write_notes(aside, {"notes/b.md": "# B\n\nokapi\n"})
-        shutil.copytree(aside, root)
+        shutil.copytree(aside, root, ignore=shutil.ignore_patterns(".vaultmem-*.tmp"))
         write_notes(root, {"notes/c.md": "# C\n\nzebra\n"})
         wait_until(lambda: found(root, "zebra"))
         expect_fresh(root, tmp_path / "fresh")

@@ -19,7 +19,7 @@ from vaultmem.core.imports.export_formats import KINDS, ImportKind, guess_kind, 
 from vaultmem.core.imports.item import Conversation, Item, MarkdownFile, Unread, parse_markdown
 from vaultmem.core.notes.encoding import decode_text
 from vaultmem.core.text.display import pluralize
-from vaultmem.core.text.paths import is_hidden
+from vaultmem.core.text.paths import is_hidden, is_note_name
 from vaultmem.core.text.suggest import suggest_similar
 from vaultmem.errors import NoteNotFoundError, RefusedError, wrapping_os_errors
 from vaultmem.services.changes.commit import UNCOMMITTED, CommitReport, commit_event
@@ -394,6 +394,6 @@ def _commit(vault: Vault, kind: str, written: set[str]) -> CommitReport:
         return CommitReport()
     agents = {who.agent for path in paths if (who := pending.owners[path].author)}
     author = vault.author._replace(agent=agents.pop()) if len(agents) == 1 else vault.author
-    subject = f"import: {kind}, {pluralize(len(paths), 'note')}"
+    subject = f"import: {kind}, {pluralize(sum(map(is_note_name, paths)), 'note')}"
     event = Event("import", subject, author, intent="observe", only=paths)
     return commit_event(vault, event)
