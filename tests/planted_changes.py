@@ -92,7 +92,7 @@ class World:
         self.vault: Vault = create_vault(self.root).vault
         write_notes(self.root, self._lay_notes())
         with open(self.root / "vaultmem.yaml", "a", encoding="utf-8") as file:
-            file.write("keep_in:\n  - ../AGENTS.md\n")
+            file.write("inject_context_into:\n  - ../AGENTS.md\n")
         self.reopen()
         self.render()
         self.commit("Add notes")

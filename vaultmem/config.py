@@ -23,7 +23,7 @@ CONFIG_NAME = "vaultmem.yaml"
 _PLAIN_LINE = compile_later(r"([a-z_]+): +([a-z][a-z0-9/_-]*(?<!null)|[1-9][0-9]*|0\.[0-9]+) *")
 
 #: Keys whose items may hold what YAML takes for something else than text.
-_LINES = frozenset({"contexts", "keep_in"})
+_LINES = frozenset({"extra_packs", "inject_context_into"})
 _QUOTED = compile_later(r"\"(?:[^\"\\]|\\.)*\"|'[^']*'", re.DOTALL)
 
 
@@ -34,36 +34,36 @@ class Config(NamedTuple):
     ref: str = ""
     author: str = "{agent} <{agent}@agents.localhost>"
     budget: int = 2000
-    labels: str = "short"
+    pack_labels: str = "short"
     pinned_share: float = 0.5
     preference_share: float = 0.15
-    results: int = 10
-    recency: float = 0.06
-    context: str = "inbox"
+    recall_limit: int = 10
+    recency_weight: float = 0.06
+    default_context: str = "inbox"
     file_names: str = ""
     tool_notes: bool = True
     """Whether hooks show notes before an edit or a command."""
-    edit_commits: bool = True
+    commit_edits: bool = True
     commit_edits_after_seconds: int = 0
     """Seconds without a save after which `watch` commits a person's edits; 0: never."""
     ignore: tuple[str, ...] = ()
-    promoters: tuple[str, ...] = ()
+    promoting_agents: tuple[str, ...] = ()
     allow_secrets: tuple[str, ...] = ()
-    contexts: tuple[str, ...] = ()
+    extra_packs: tuple[str, ...] = ()
     context_file: str = ""
-    keep_in: tuple[str, ...] = ()
-    related_above: float = 0.5
+    inject_context_into: tuple[str, ...] = ()
+    related_threshold: float = 0.5
     attachments_max_mib: int = 1
     """MiB up to which files that are not notes are committed and moved, 1 to 100."""
-    transcript_mb: int = 32
+    transcript_max_mb: int = 32
     code_repository: str = ""
     semantic: str = "off"
     rerank: str = "off"
-    rerank_seconds: int = 2
-    stale_after: int = 60
-    archive_after: int = 120
-    summary_after: int = 30
-    keywords_after: int = 60
+    rerank_timeout_seconds: int = 2
+    stale_after_days: int = 60
+    archive_after_days: int = 120
+    summary_after_days: int = 30
+    keywords_after_days: int = 60
     dream_every: str = "never"
     dream_recalls: int = 3
     dream_queries: int = 2
@@ -76,20 +76,20 @@ class Config(NamedTuple):
     dream_consolidation: float = 0.1
     memory_lines: int = 150
     compact_every: str = "never"
-    share_evidence: bool = True
+    share_usage: bool = True
     sync_remote: str = ""
     sync_every: str = "never"
-    with_vaults: tuple[str, ...] = ()
+    companions: tuple[str, ...] = ()
 
     @property
     def generated(self) -> tuple[str, ...]:
-        """What vaultmem itself writes into the vault by its settings, `contexts` and others."""
+        """What vaultmem itself writes into the vault by its settings, `extra_packs` and others."""
         own = () if self.context_file in {"", "none"} else (self.context_file,)
-        if not (self.contexts or self.keep_in):
+        if not (self.extra_packs or self.inject_context_into):
             return own
         from vaultmem.core.packs.context_file import list_paths
 
-        packs, kept = list_paths(self.contexts, self.keep_in)
+        packs, kept = list_paths(self.extra_packs, self.inject_context_into)
         return (*own, *packs, *(each for each in kept if _matches(each, self.ignore)))
 
     def ignores(self, path: str) -> bool:
@@ -109,10 +109,27 @@ class Config(NamedTuple):
 
 
 #: Every key with its default, whose type is the key's.
-_FIELDS = {"with": "with_vaults"}  # The keys that are no names in Python.
-_DEFAULTS = {
-    next((key for key, own in _FIELDS.items() if own == field), field): default
-    for field, default in Config()._asdict().items()
+_DEFAULTS = Config()._asdict()
+
+#: What a key was called before, and is now. The old name works; `doctor` names the new one.
+RENAMED = {
+    "archive_after": "archive_after_days",
+    "context": "default_context",
+    "contexts": "extra_packs",
+    "edit_commits": "commit_edits",
+    "keep_in": "inject_context_into",
+    "keywords_after": "keywords_after_days",
+    "labels": "pack_labels",
+    "promoters": "promoting_agents",
+    "recency": "recency_weight",
+    "related_above": "related_threshold",
+    "rerank_seconds": "rerank_timeout_seconds",
+    "results": "recall_limit",
+    "share_evidence": "share_usage",
+    "stale_after": "stale_after_days",
+    "summary_after": "summary_after_days",
+    "transcript_mb": "transcript_max_mb",
+    "with": "companions",
 }
 
 
@@ -175,14 +192,27 @@ def parse_config(text: str) -> Config:
     return config
 
 
-def _parse_keys(text: str) -> Config:
-    """Return what each key says by itself."""
+def list_renamed(root: Path) -> list[str]:
+    """Return the old names of settings in a vaultmem.yaml that can be read."""
+    file = root / CONFIG_NAME
+    text = file.read_text(encoding="utf-8-sig") if file.is_file() else ""
+    return [each.name for each in _read_properties(_list_lines(text)) if each.name in RENAMED]
+
+
+def _list_lines(text: str) -> list[str]:
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
     if lines and lines[0].rstrip() == "---":  # YAML's own start of a document.
         del lines[0]
+    return lines
+
+
+def _parse_keys(text: str) -> Config:
+    """Return what each key says by itself."""
+    lines = _list_lines(text)
     if not lines:
         return Config()
     properties = _read_properties(lines)
+    properties = [prop._replace(name=RENAMED.get(prop.name, prop.name)) for prop in properties]
     values = {prop.name: _read_value(prop) for prop in properties}
     for prop in properties:
         if prop.name in _LINES and _is_nested(prop, lines):
@@ -190,8 +220,7 @@ def _parse_keys(text: str) -> Config:
                 f'{CONFIG_NAME}: each item of "{prop.name}" must be one line of text; '
                 "put each in double quotes"
             )
-    given = {_FIELDS.get(k, k): value for k, value in values.items() if value is not None}
-    config = Config(**given)  # type: ignore[arg-type]
+    config = Config(**{k: value for k, value in values.items() if value is not None})  # type: ignore[arg-type]
     _check_contexts(config)
     return config
 
@@ -210,8 +239,8 @@ def override(config: Config, settings: Iterable[str]) -> Config:
             given = _parse_keys(f"{name}: {value}\n")
         except VaultError as error:
             raise RefusedError(str(error).replace(CONFIG_NAME, f'"{setting}"', 1)) from None
-        field = _FIELDS.get(name, name)
-        config = config._replace(**{field: given._asdict()[field]})
+        name = RENAMED.get(name, name)
+        config = config._replace(**{name: given._asdict()[name]})
     if problem := rules.find_contradiction(config._asdict()):
         raise RefusedError(problem)
     return config
@@ -219,18 +248,18 @@ def override(config: Config, settings: Iterable[str]) -> Config:
 
 def _check_contexts(config: Config) -> None:
     """Make sure that these settings name files which vaultmem can write."""
-    if not (config.contexts or config.keep_in or config.context_file):
+    if not (config.extra_packs or config.inject_context_into or config.context_file):
         return
     from vaultmem.core.packs.context_file import check_context_file, check_keep_in, parse_contexts
 
     try:
-        key = "contexts"
-        parse_contexts(config.contexts)
+        key = "extra_packs"
+        parse_contexts(config.extra_packs)
         key = "context_file"
         if config.context_file not in {"", "none"}:
             check_context_file(config.context_file)
-        key = "keep_in"
-        check_keep_in(config.keep_in)
+        key = "inject_context_into"
+        check_keep_in(config.inject_context_into)
     except RefusedError as error:
         raise VaultError(f'{CONFIG_NAME}: "{key}": {error}') from None
 

@@ -316,7 +316,7 @@ class Vault:
 
     def may_activate(self, agent: str) -> bool:
         """Tell whether an agent ("" for a person) may let policies and skills instruct."""
-        return not agent or agent in self.config.promoters
+        return not agent or agent in self.config.promoting_agents
 
     def require_person(self, rule: str) -> None:
         """Leave to the vault's owner what a rule says is theirs.

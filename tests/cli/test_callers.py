@@ -121,7 +121,10 @@ def test_what_the_owner_pinned_or_quarantined_no_agent_brings_back(make_vault: M
 def test_an_agent_that_makes_a_vault_of_what_was_there_trusts_none_of_it(
     tmp_path: Path, home: Path
 ) -> None:
-    for name, notes in (("empty", {}), ("found", {"vaultmem.yaml": "promoters: [claude-code]\n"})):
+    for name, notes in (
+        ("empty", {}),
+        ("found", {"vaultmem.yaml": "promoting_agents: [claude-code]\n"}),
+    ):
         (tmp_path / name).mkdir()
         write_notes(tmp_path / name, notes)
         with having_no_terminal():

@@ -82,7 +82,7 @@ def test_evidence_is_the_words_or_else_the_notes(make_vault: Make, asked: Path) 
 def test_an_evaluation_changes_nothing(make_vault: Make, asked: Path, home: Path) -> None:
     root = make_vault(NOTES)
     before = hash_tree(root), run_here("stats", "--json", cwd=root).json
-    run_here("eval", asked, "--against", "HEAD", "--set", "recency=0", "--json", cwd=root)
+    run_here("eval", asked, "--against", "HEAD", "--set", "recency_weight=0", "--json", cwd=root)
     run_here("--agent", "claude", "eval", asked, "--json", cwd=root)
     assert (hash_tree(root), run_here("stats", "--json", cwd=root).json) == before
     assert run_here("receipts", "--json", cwd=root).json == {"receipts": []}
@@ -138,22 +138,25 @@ def test_another_setting_answers_otherwise(make_vault: Make, asked: Path) -> Non
     git(root, "add", "-A")
     git(root, "commit", "-qm", "later")
     asked.write_text("question | notes\n--|--\nwhich berth has the ferry | a\n")
-    done = run_here("eval", asked, "--set", "recency=0", "--json", cwd=root).json
+    done = run_here("eval", asked, "--set", "recency_weight=0", "--json", cwd=root).json
     assert [each["places"] for each in done["questions"][0]["answers"]] == [[2], [1]]
-    assert done["runs"][1]["settings"] == ["recency=0"]
+    assert done["runs"][1]["settings"] == ["recency_weight=0"]
     assert done["difference"]["ndcg"]["mean"] > 0.3
-    assert "better  questions.md:3" in run_here("eval", asked, "--set", "recency=0", cwd=root).out
+    assert (
+        "better  questions.md:3"
+        in run_here("eval", asked, "--set", "recency_weight=0", cwd=root).out
+    )
 
 
 def test_a_setting_is_checked_as_vaultmem_yaml_is(make_vault: Make, asked: Path) -> None:
     root = make_vault(NOTES)
     yaml = "not a setting; write it as KEY=VALUE"
     for setting, code, told in (
-        ("recensy=0", 5, 'unknown key "recensy"; did you mean recency'),
-        ("recency=7", 5, '"recency" cannot be "7"; it takes 0 to 1'),
-        ("recency", 5, yaml),
-        ("recency=0\nsemantic: onnx", 5, yaml),
-        ("ignore=x", 5, "no answer here depends on that; set one of recency, semantic,"),
+        ("recency_wait=0", 5, 'unknown key "recency_wait"; did you mean recency_weight'),
+        ("recency_weight=7", 5, '"recency_weight" cannot be "7"; it takes 0 to 1'),
+        ("recency_weight", 5, yaml),
+        ("recency_weight=0\nsemantic: onnx", 5, yaml),
+        ("ignore=x", 5, "no answer here depends on that; set one of recency_weight, semantic,"),
         ("semantic=clever", 1, '"clever" is not a semantic model'),
     ):
         done = run_here("eval", asked, "--set", setting, cwd=root)
@@ -165,7 +168,7 @@ def test_each_setting_that_an_answer_reads_can_be_set() -> None:
     services = Path(evaluate.__file__).parents[1]
     files = [file for room in ("search", "packs") for file in (services / room).glob("*.py")]
     code = "".join(file.read_text(encoding="utf-8") for file in files)
-    read = set(re.findall(r"\bconfig\.(\w+)", code)) - {"budget", "results"}
+    read = set(re.findall(r"\bconfig\.(\w+)", code)) - {"budget", "recall_limit"}
     assert read == set(evaluate.SETTINGS)
 
 

@@ -31,8 +31,8 @@ def test_context_is_what_pack_prints_at_the_same_moment(
 ) -> None:
     root = make_vault(NOTES)
     with open(root / "vaultmem.yaml", "a") as file:
-        file.write('budget: 900\ncontexts: "notes/TIDE.md: --budget 300 tide"\n')
-        file.write("keep_in: ~/code/AGENTS.md\n")
+        file.write('budget: 900\nextra_packs: "notes/TIDE.md: --budget 300 tide"\n')
+        file.write("inject_context_into: ~/code/AGENTS.md\n")
     kept = home / "code/AGENTS.md"
     write_notes(home / "code", {"AGENTS.md": f"# Rules\r\n{BEGIN}\r\n{END}\r\nend"})
 
@@ -156,10 +156,10 @@ def test_broken_settings_are_told_with_their_remedy(
     assert "branch      main at " in done.out
     (root / "vaultmem.yaml").write_bytes(b"\xff")
     assert "cannot be read" in run_cli("status", "--json", cwd=root).json["settings_problem"]
-    (root / "vaultmem.yaml").write_text("summary_after: 90\n")
+    (root / "vaultmem.yaml").write_text("summary_after_days: 90\n")
     told = run_cli("doctor", cwd=root).out
-    assert told.startswith('problem  settings            vaultmem.yaml: "summary_after" is 90')
-    assert 'remedy: set "summary_after" to 60 or less' in told
+    assert told.startswith('problem  settings            vaultmem.yaml: "summary_after_days" is 90')
+    assert 'remedy: set "summary_after_days" to 60 or less' in told
     (root / "vaultmem.yaml").write_text('ignor: "x"\n')
     done = run_cli("doctor", "--fix", cwd=root)
     assert done.code == 1

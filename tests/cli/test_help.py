@@ -153,7 +153,7 @@ def test_topics_say_what_is_so(tmp_path: Path) -> None:
     lines = re.findall(r"^  (\w+: \S+)", read_topic("settings"), re.M)
     (tmp_path / CONFIG_NAME).write_text("\n".join(lines))
     assert len(lines) > 8
-    assert read_config(tmp_path).promoters == ("claude",)
+    assert read_config(tmp_path).promoting_agents == ("claude",)
     sources = "".join(file.read_text() for file in Path(vaultmem.__file__).parent.rglob("*.py"))
     for name in re.findall(r"VAULTMEM_\w+", read_topic("environment")):
         assert name in sources

@@ -223,10 +223,10 @@ def test_commits_of_edits_are_offered_and_suggested_for_obsidian(
     assert read("yes") == 0
 
     assert run_here("init", "late", cwd=tmp_path).code == 0
-    (tmp_path / "late/vaultmem.yaml").write_text("results: 3 # few\nagent: x")
+    (tmp_path / "late/vaultmem.yaml").write_text("recall_limit: 3 # few\nagent: x")
     assert run_here("init", "late", "--commit-edits", cwd=tmp_path).code == 0
     text = (tmp_path / "late/vaultmem.yaml").read_text()
-    assert text == "results: 3 # few\nagent: x\ncommit_edits_after_seconds: 600\n"
+    assert text == "recall_limit: 3 # few\nagent: x\ncommit_edits_after_seconds: 600\n"
     assert run_here("init", "late", "--no-commit-edits", cwd=tmp_path).code == 0
     assert read("late") == 0
 

@@ -75,7 +75,7 @@ def test_an_outdated_report_ends_with_a_conflict(
 def test_dream_and_compact_show_first_and_then_do(
     make_vault: Make, opened: Open, run_cli: RunCli
 ) -> None:
-    root = make_vault({"vaultmem.yaml": "archive_after: 40000\n"})
+    root = make_vault({"vaultmem.yaml": "archive_after_days: 40000\n"})
     clock = Clock()
     vault = opened(root, agent="claude", now=clock)
     bell = Memory("The bell rings at seven.", title="Bell", state=NoteState.CANDIDATE)

@@ -9,7 +9,7 @@ import pytest
 
 from vaultmem.cli import topics
 from vaultmem.cli.topics import read_topic
-from vaultmem.config import CONFIG_NAME, Config, override, parse_config, read_config
+from vaultmem.config import CONFIG_NAME, RENAMED, Config, override, parse_config, read_config
 from vaultmem.errors import RefusedError, VaultError
 
 REFERENCE = Path(topics.__file__).with_name(CONFIG_NAME)
@@ -27,8 +27,7 @@ def test_missing_file_gives_the_defaults(tmp_path: Path) -> None:
 
 def test_the_reference_documents_every_key_with_its_default() -> None:
     lines = [line.removeprefix("# ") for line in REFERENCE.read_text().splitlines()]
-    known = {*Config._fields, "with"} - {"with_vaults"}  # A word that Python has for itself.
-    keys = [line for line in lines if line.partition(":")[0] in known]
+    keys = [line for line in lines if line.partition(":")[0] in Config._fields]
     assert len(keys) == len(Config._fields)
     assert parse_config("\n".join(keys)) == Config()
     assert parse_config(REFERENCE.read_text()) == Config()
@@ -45,10 +44,10 @@ def test_the_file_that_init_writes_is_short_and_names_the_reference() -> None:
 def test_every_key_is_read(tmp_path: Path) -> None:
     text = (
         "\ufeff---\r\nagent: claude\r\nauthor: 'Bot {agent} <bot@example.org>'\r\n"
-        "budget: 900 # few\r\npinned_share: 0.25\r\nresults: 3\r\n"
-        "context: misc\r\n\r\nedit_commits: False\r\n"
+        "budget: 900 # few\r\npinned_share: 0.25\r\nrecall_limit: 3\r\n"
+        "default_context: misc\r\n\r\ncommit_edits: False\r\n"
         "commit_edits_after_seconds: 600\r\n"
-        'ignore:\r\n  - "*.tmp.md"\r\n  - drafts\r\npromoters: [claude, codex]\r\n'
+        'ignore:\r\n  - "*.tmp.md"\r\n  - drafts\r\npromoting_agents: [claude, codex]\r\n'
         "allow_secrets: notes/keys.md\r\n"
     )
     (tmp_path / CONFIG_NAME).write_bytes(text.encode())
@@ -57,29 +56,38 @@ def test_every_key_is_read(tmp_path: Path) -> None:
         author="Bot {agent} <bot@example.org>",
         budget=900,
         pinned_share=0.25,
-        results=3,
-        context="misc",
-        edit_commits=False,
+        recall_limit=3,
+        default_context="misc",
+        commit_edits=False,
         commit_edits_after_seconds=600,
         ignore=("*.tmp.md", "drafts"),
-        promoters=("claude", "codex"),
+        promoting_agents=("claude", "codex"),
         allow_secrets=("notes/keys.md",),
     )
 
 
 def test_key_without_a_value_keeps_its_default() -> None:
-    assert parse_config("agent:\nbudget: ~\nignore:\nresults: 3\n") == Config(results=3)
+    assert parse_config("agent:\nbudget: ~\nignore:\nrecall_limit: 3\n") == Config(recall_limit=3)
 
 
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("summary_after: 90\n", '"summary_after" is 90 and "keywords_after" 60, so no note would'),
-        ("archive_after: 50\nstale_after: 20\n", '"keywords_after" to 50 or less, or "archive'),
-        ("stale_after: 200\n", 'set "stale_after" to 120 or less, or "archive_after" to 200 or'),
+        (
+            "summary_after_days: 90\n",
+            '"summary_after_days" is 90 and "keywords_after_days" 60, so no note would',
+        ),
+        (
+            "archive_after_days: 50\nstale_after: 20\n",
+            '"keywords_after_days" to 50 or less, or "archive',
+        ),
+        (
+            "stale_after_days: 200\n",
+            'set "stale_after_days" to 120 or less, or "archive_after_days" to 200 or',
+        ),
         ("dream_every: hour\n", '"dream_every" cannot be "hour"; it takes never, day, week'),
         ("compact_every: often\n", '"compact_every" cannot be "often"; it takes never, day, week'),
-        ("labels: long\n", '"labels" cannot be "long"; it takes short, full'),
+        ("pack_labels: long\n", '"pack_labels" cannot be "long"; it takes short, full'),
     ],
 )
 def test_what_contradicts_itself_is_refused_with_the_remedy(text: str, told: str) -> None:
@@ -88,12 +96,14 @@ def test_what_contradicts_itself_is_refused_with_the_remedy(text: str, told: str
 
 
 def test_what_is_equal_contradicts_nothing_and_all_keys_count_together() -> None:
-    assert parse_config("summary_after: 60\n").summary_after == 60
-    settings = "summary_after: 90\nkeywords_after: 100\narchive_after: 100\n"
+    assert parse_config("summary_after_days: 60\n").summary_after_days == 60
+    settings = "summary_after_days: 90\nkeywords_after: 100\narchive_after: 100\n"
     config = parse_config(settings)
-    assert override(config, ["summary_after=95"]).summary_after == 95
-    with pytest.raises(RefusedError, match='"summary_after" is 101 and "keywords_after" 100'):
-        override(config, ["summary_after=101"])
+    assert override(config, ["summary_after_days=95"]).summary_after_days == 95
+    with pytest.raises(
+        RefusedError, match='"summary_after_days" is 101 and "keywords_after_days" 100'
+    ):
+        override(config, ["summary_after_days=101"])
 
 
 def test_edits_are_committed_after_no_time_or_some() -> None:
@@ -117,11 +127,11 @@ def test_unknown_key_names_the_nearest() -> None:
         ("budget: -5", "a whole number above 0"),
         ("budget: 1.5", "a whole number above 0"),
         ("budget: [1]", "a whole number above 0"),
-        ("results: 0x10", "a whole number above 0"),
+        ("recall_limit: 0x10", "a whole number above 0"),
         ("pinned_share: 1.1", "0 to 1"),
         ("pinned_share: .nan", "0 to 1"),
         ("pinned_share: half", "0 to 1"),
-        ("edit_commits: maybe", "true or false"),
+        ("commit_edits: maybe", "true or false"),
         ("commit_edits_after_seconds: -1", "a whole number, 0 to 86,400"),
         ("commit_edits_after_seconds: 10m", "a whole number, 0 to 86,400"),
         ("agent: [a, b]", "text"),
@@ -132,7 +142,7 @@ def test_unknown_key_names_the_nearest() -> None:
 def test_wrong_value_is_told_with_what_the_key_takes(line: str, takes: str) -> None:
     key = line.partition(":")[0]
     with pytest.raises(VaultError, match=f'"{key}" cannot be ".*"; it takes .*{takes}'):
-        parse_config(f"context: misc\n{line}\n")
+        parse_config(f"default_context: misc\n{line}\n")
 
 
 @pytest.mark.parametrize(
@@ -171,3 +181,11 @@ def test_patterns_match_files_and_all_below_a_folder(
     assert Config(ignore=(pattern,)).ignores(path) is ignored
     assert Config(allow_secrets=(pattern,)).allows_secrets(path) is ignored
     assert not Config().ignores(path)
+
+
+def test_the_names_of_before_still_work() -> None:
+    assert parse_config("results: 3\nwith: [a]\nstale_after: 9\n") == Config(
+        recall_limit=3, companions=("a",), stale_after_days=9
+    )
+    assert {*RENAMED.values()} <= {*Config._fields}
+    assert override(Config(), ["results=4"]).recall_limit == 4

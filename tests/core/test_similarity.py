@@ -28,7 +28,7 @@ from vaultmem.core.similarity.statement import split_sentences
 
 FILE = Path(__file__).parents[2] / "benchmarks" / "dedup_pairs.jsonl"
 PAIRS = [json.loads(line) for line in FILE.read_text(encoding="utf-8").splitlines()]
-NEAR = Config().related_above
+NEAR = Config().related_threshold
 AT = datetime(2026, 11, 21, 10, 30)
 
 

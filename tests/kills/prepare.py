@@ -25,7 +25,7 @@ from vaultmem.vault import Vault, open_vault
 
 NOW = time.time()
 DAY = 86_400
-AGES = "stale_after: 90\narchive_after: 180\nsummary_after: 60\nkeywords_after: 120\n"
+AGES = "stale_after_days: 90\narchive_after: 180\nsummary_after: 60\nkeywords_after: 120\n"
 
 TRACE = "\n".join(
     f"The refund job {n} stopped. Holmpay answered 429 to refund {n}. The queue of refunds grew to "

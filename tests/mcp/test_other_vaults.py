@@ -18,7 +18,7 @@ MEMORY = {"notes/ferry.md": "# Ferry\n\nI never deploy the ferry on a Friday.\n"
 def places(make_vault: Make, run_cli: RunCli) -> tuple[Path, Path]:
     """Return a project's vault that names a memory, and that memory, which is listed."""
     project, memory = make_vault(PROJECT, "project"), make_vault(MEMORY, "memory")
-    (project / "vaultmem.yaml").write_text("with: ../memory\n")
+    (project / "vaultmem.yaml").write_text("companions: ../memory\n")
     run_cli("vault", "add", memory, "--name", "home")
     run_cli("trust", "--vault", project)
     return project, memory
@@ -56,7 +56,7 @@ def test_a_stranger_s_vault_gets_nothing_of_another(
     own, memory = places
     project = own.with_name("sent")  # Somebody sent it: it was never made or trusted here.
     shutil.copytree(own, project)
-    (project / "vaultmem.yaml").write_text(f"with: [home, {memory}, ../memory, ~/memory]\n")
+    (project / "vaultmem.yaml").write_text(f"companions: [home, {memory}, ../memory, ~/memory]\n")
 
     async def scene(client: Client) -> None:
         for tool, key in (("recall", "hits"), ("context_pack", "items")):
@@ -84,7 +84,9 @@ def test_a_companion_named_after_the_trust_waits_for_the_owner_s_word(
 ) -> None:
     project, _ = places
     make_vault({"notes/diary.md": "# Ferry\n\nI was sick on the ferry.\n"}, "diary")
-    (project / "vaultmem.yaml").write_text("with: [../memory, ../diary]\n")  # Somebody pushed it.
+    (project / "vaultmem.yaml").write_text(
+        "companions: [../memory, ../diary]\n"
+    )  # Somebody pushed it.
 
     async def scene(client: Client) -> None:
         found = await call(client, "recall", query="deploy ferry sick")

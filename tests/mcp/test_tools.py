@@ -332,7 +332,9 @@ def test_an_agent_replaces_a_note_in_one_call(make_vault: Make) -> None:
         assert git(root, "log", "-1", "--format=%H") == done["commit"]
         found = await call(client, "recall", query="tokens")
         assert [hit["path"] for hit in found["hits"]] == [done["path"]]
-        assert "promoters" in await refused(client, "remember", text="Push.", supersedes="rule")
+        assert "promoting_agents" in await refused(
+            client, "remember", text="Push.", supersedes="rule"
+        )
         newer = (await call(client, "remember", text="Tokens live as long as the day."))["path"]
         given = {"property": "superseded_by", "value": newer}
         await call(client, "update_note", path=done["path"], **given)

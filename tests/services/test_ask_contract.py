@@ -60,7 +60,7 @@ class Asked(NamedTuple):
         return [word for name, value in pairs if value for word in (name, value)]
 
 
-SEMANTIC, FEW = "semantic: static\n", "results: 3\n"
+SEMANTIC, FEW = "semantic: static\n", "recall_limit: 3\n"
 ALL = [
     Asked(),
     Asked(SEMANTIC),
@@ -83,7 +83,7 @@ def asked(request: pytest.FixtureRequest) -> Asked:
 def root(make_vault: Make, asked: Asked) -> Path:
     """Give a vault whose branches and past differ, with the settings committed in all of them."""
     root = make_vault(NOTES)
-    contexts = f'contexts: ["packs/tickets.md: {QUESTION}"]\n'
+    contexts = f'extra_packs: ["packs/tickets.md: {QUESTION}"]\n'
     ref = f"ref: {asked.ref}\n" if asked.ref else ""
     write_notes(root, {"vaultmem.yaml": asked.settings + contexts + ref})
     commit(root, "settings")

@@ -429,7 +429,7 @@ def test_a_persons_own_writes_are_edits(make_vault: Make, opened: Open) -> None:
 def test_with_edit_commits_off_hand_edits_join_the_event_and_other_sessions_do_not(
     make_vault: Make, opened: Open
 ) -> None:
-    root = make_vault({"vaultmem.yaml": "edit_commits: false\n"})
+    root = make_vault({"vaultmem.yaml": "commit_edits: false\n"})
     remember(opened(root, agent="alice", session="s-1"), Memory("x", title="a"))
     write_notes(root, {"notes/b.md": "by hand\n"})
     bot = opened(root, agent="bot")

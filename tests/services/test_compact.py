@@ -36,7 +36,7 @@ from vaultmem.services.views.read_notes import get_note
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault
 
-AGES = "stale_after: 90\narchive_after: 180\nsummary_after: 60\nkeywords_after: 120\n"
+AGES = "stale_after_days: 90\narchive_after: 180\nsummary_after: 60\nkeywords_after: 120\n"
 
 TRACE = """## What happened
 

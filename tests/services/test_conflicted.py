@@ -68,7 +68,7 @@ def test_a_pack_shows_the_other_version_as_theirs_where_it_fits(
     root: Path, opened: Open, labels: str
 ) -> None:
     settings = root / "vaultmem.yaml"
-    settings.write_text(f"{settings.read_text()}\nlabels: {labels}\n")
+    settings.write_text(f"{settings.read_text()}\npack_labels: {labels}\n")
     done = run_here("pack", "ferry old pier tickets", "--agent", "claude", cwd=root)
     shown = done.out
     assert done.code == 0

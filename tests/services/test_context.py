@@ -174,7 +174,7 @@ def test_a_file_that_vaultmem_did_not_write_is_kept(
     root = make_vault()
     write_notes(root, {path: "# Context\n\nmy own words\n"})
     if path != "CONTEXT.md":
-        configure(root, f'contexts: "{path}: deploy"\n')
+        configure(root, f'extra_packs: "{path}: deploy"\n')
     done = render(opened(root))
 
     assert not done[path].changed
@@ -194,7 +194,7 @@ def test_a_linked_context_is_not_followed(make_vault: Make, opened: Open, tmp_pa
 
 def test_one_pack_that_fails_stops_no_other(make_vault: Make, opened: Open) -> None:
     root = make_vault(NOTES)
-    configure(root, 'contexts: ["a.md: --budget 50 x", "b.md: ferry"]\n')
+    configure(root, 'extra_packs: ["a.md: --budget 50 x", "b.md: ferry"]\n')
     done = render(opened(root))
 
     assert "budget of 100 tokens" in done["a.md"].problem
@@ -242,7 +242,7 @@ def test_a_block_in_another_file_holds_the_text_of_context(
     make_vault: Make, opened: Open, home: Path
 ) -> None:
     root = make_vault(NOTES)
-    configure(root, "keep_in: ~/code/AGENTS.md\n")
+    configure(root, "inject_context_into: ~/code/AGENTS.md\n")
     file = kept_file(home, f"\ufeff# Rules\r\n{BEGIN}\n{END}\nend".encode())
     file.chmod(0o600)
     vault = opened(root)
@@ -278,7 +278,7 @@ def test_a_file_that_cannot_hold_a_block_is_untouched(
 ) -> None:
     root = make_vault(NOTES)
     file = kept_file(home, data)
-    configure(root, f"keep_in: {file}\n")
+    configure(root, f"inject_context_into: {file}\n")
 
     done = render(opened(root))[str(file)]
 
@@ -297,7 +297,7 @@ def test_missing_files_links_and_devices_are_told(
     os.mkfifo(file.with_name("pipe.md"))
     names = ["missing.md", "link.md", "pipe.md"]
     listed = ", ".join(f'"{home}/code/{name}"' for name in names)
-    configure(root, f'keep_in: [{listed}, "{home}/none/x.md", "{home}/code"]\n')
+    configure(root, f'inject_context_into: [{listed}, "{home}/none/x.md", "{home}/code"]\n')
 
     problems = [each.problem for each in render(opened(root)).values()]
 
@@ -316,7 +316,7 @@ def test_a_vault_that_nobody_trusts_writes_nothing_outside(
     root = make_vault(NOTES)
     file = kept_file(home)
     before = file.read_bytes()
-    configure(root, f"keep_in: {file}\n")
+    configure(root, f"inject_context_into: {file}\n")
     vault = opened(root)
     (record,) = home.rglob("trust/*.json")
     record.unlink()
@@ -330,7 +330,7 @@ def test_a_vault_that_nobody_trusts_writes_nothing_outside(
 
 def test_a_note_cannot_hold_its_own_pack(make_vault: Make, opened: Open) -> None:
     root = make_vault({**NOTES, "AGENTS.md": f"# Rules\n{BEGIN}\n{END}\n"})
-    configure(root, "keep_in: AGENTS.md\n")
+    configure(root, "inject_context_into: AGENTS.md\n")
     assert "add it to `ignore`" in render(opened(root))["AGENTS.md"].problem
 
     configure(root, "ignore: AGENTS.md\n")
@@ -345,7 +345,7 @@ def test_a_save_at_the_same_moment_is_never_lost(
 ) -> None:
     root = make_vault(NOTES)
     file = kept_file(home)
-    configure(root, f"keep_in: {file}\n")
+    configure(root, f"inject_context_into: {file}\n")
     vault = opened(root)
     stop = threading.Event()
     saves = 0
@@ -389,7 +389,7 @@ def test_a_file_that_appears_later_is_written_then(
     root = make_vault(NOTES)
     file = kept_file(home)
     file.unlink()
-    configure(root, f"keep_in: {file}\n")
+    configure(root, f"inject_context_into: {file}\n")
     vault = opened(root)
     assert "there is no such file" in render(vault)[str(file)].problem
 
@@ -406,7 +406,7 @@ def test_a_folder_that_cannot_be_written_is_told(
     root = make_vault(NOTES)
     file = kept_file(home)
     before = file.read_bytes()
-    configure(root, f"keep_in: {file}\n")
+    configure(root, f"inject_context_into: {file}\n")
     file.parent.chmod(0o500)
     if os.access(file.parent, os.W_OK):
         pytest.skip("root may write anywhere")
@@ -421,24 +421,27 @@ def test_a_folder_that_cannot_be_written_is_told(
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("contexts:\n  - a.md: how\n", '"contexts" must be one line of text; put each in double'),
-        ("contexts: [a.md: how]\n", '"contexts" must be one line of text'),
-        ("contexts:\n  a.md: how\n", '"contexts" cannot be'),
-        ('contexts: "a.md"\n', "not PATH: QUERY"),
-        ('contexts: "../a.md: x"\n', "leaves the vault"),
-        ('contexts: "/a.md: x"\n', "is absolute"),
-        ('contexts: ".git/a.md: x"\n', "inside git's own folder"),
-        ('contexts: ".x/a.md: x"\n', "hidden names"),
-        ('contexts: "a.txt: x"\n', "does not end in .md"),
-        ('contexts: "context.md: x"\n', "is made already"),
-        ('contexts: ["a.md: x", "A.md: y"]\n', "is there twice"),
-        ('contexts: "a.md: --budget few x"\n', "a budget of few"),
-        ('contexts: "a.md: --budget"\n', "give a whole number"),
-        ('contexts: "a.md: --limit 3 x"\n', "unknown option --limit"),
-        ('contexts: "a.md: x\\ny"\n', "not PATH: QUERY"),
-        ('keep_in: [""]\n', "not a file's name"),
-        ('keep_in: "a\\0b"\n', "not a file's name"),
-        ("keep_in:\n  a: b\n", '"keep_in" cannot be'),
+        (
+            "extra_packs:\n  - a.md: how\n",
+            '"extra_packs" must be one line of text; put each in double',
+        ),
+        ("extra_packs: [a.md: how]\n", '"extra_packs" must be one line of text'),
+        ("extra_packs:\n  a.md: how\n", '"extra_packs" cannot be'),
+        ('extra_packs: "a.md"\n', "not PATH: QUERY"),
+        ('extra_packs: "../a.md: x"\n', "leaves the vault"),
+        ('extra_packs: "/a.md: x"\n', "is absolute"),
+        ('extra_packs: ".git/a.md: x"\n', "inside git's own folder"),
+        ('extra_packs: ".x/a.md: x"\n', "hidden names"),
+        ('extra_packs: "a.txt: x"\n', "does not end in .md"),
+        ('extra_packs: "context.md: x"\n', "is made already"),
+        ('extra_packs: ["a.md: x", "A.md: y"]\n', "is there twice"),
+        ('extra_packs: "a.md: --budget few x"\n', "a budget of few"),
+        ('extra_packs: "a.md: --budget"\n', "give a whole number"),
+        ('extra_packs: "a.md: --limit 3 x"\n', "unknown option --limit"),
+        ('extra_packs: "a.md: x\\ny"\n', "not PATH: QUERY"),
+        ('inject_context_into: [""]\n', "not a file's name"),
+        ('inject_context_into: "a\\0b"\n', "not a file's name"),
+        ("inject_context_into:\n  a: b\n", '"inject_context_into" cannot be'),
     ],
 )
 def test_a_mistake_in_the_settings_names_key_and_remedy(text: str, told: str) -> None:
@@ -451,12 +454,12 @@ def test_a_mistake_in_the_settings_names_key_and_remedy(text: str, told: str) ->
 
 def test_settings_of_generated_packs_are_read() -> None:
     config = parse_config(
-        "contexts:\n  - 'a/b.md:  --budget  800  how: x [1]'\n  - \"./c.md:\"\n"
-        "keep_in: [~/x.md, y]\nignore: z\n"
+        "extra_packs:\n  - 'a/b.md:  --budget  800  how: x [1]'\n  - \"./c.md:\"\n"
+        "inject_context_into: [~/x.md, y]\nignore: z\n"
     )
-    assert parse_contexts(config.contexts) == (
+    assert parse_contexts(config.extra_packs) == (
         ContextLine("a/b.md", 800, "how: x [1]"),
         ContextLine("c.md", None, ""),
     )
     assert (config.ignore, config.generated) == (("z",), ("a/b.md", "c.md"))
-    assert config.keep_in == ("~/x.md", "y")
+    assert config.inject_context_into == ("~/x.md", "y")

@@ -144,7 +144,7 @@ def test_missing_ignore_lines_go_to_the_exclude_file(
     root = make_vault({f"{folder}{path}": text for path, text in NOTES.items()})
     (root / ".gitignore").write_text("/transcripts/\n.trash\n")
     config = root / folder / "vaultmem.yaml"
-    config.write_text('contexts: "agents/a [1].md: tide"\n')
+    config.write_text('extra_packs: "agents/a [1].md: tide"\n')
     git(root, "add", "--all")
     git(root, "commit", "-q", "-m", "settings")
     (root / ".git/info/exclude").write_text("mine")
@@ -561,6 +561,13 @@ def test_settings_that_cannot_be_read_stop_only_what_needs_them(
     assert checks["settings"].remedy == "use y"
     assert not {"index", "notes", "ignored files"} & checks.keys()
     assert checks["git"].verdict is OK
+
+
+def test_old_names_of_settings_are_named_with_the_new(make_vault: Make, opened: Open) -> None:
+    vault = opened(make_vault(NOTES | {"vaultmem.yaml": "recency: 0\nbudget: 900\n"}))
+    check = next(each for each in examine_vault(vault) if each.name == "settings")
+    assert check.verdict is Verdict.WARNING
+    assert check.paths == ("recency: now recency_weight",)
 
 
 def test_a_damaged_trust_record_has_its_remedy(make_vault: Make, opened: Open) -> None:

@@ -193,7 +193,7 @@ def test_stats_count_this_machine_and_know_what_others_use(two: Two) -> None:
 
 
 def test_nothing_leaves_where_sharing_is_off(two: Two) -> None:
-    write_notes(two.a.root, {"vaultmem.yaml": "share_evidence: false\n"})
+    write_notes(two.a.root, {"vaultmem.yaml": "share_usage: false\n"})
     vault = two.open(two.anna)
     ask(vault, "sail loft")
 

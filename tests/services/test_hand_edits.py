@@ -111,7 +111,7 @@ def test_a_tick_in_the_moment_of_another_commit_is_a_promotion(
 def test_a_change_of_a_ticked_note_by_command_leaves_the_tick_a_promotion(
     make_vault: Make, opened: Open, agent: str
 ) -> None:
-    root = make_vault({**NOTES, "vaultmem.yaml": "edit_commits: false\n"})
+    root = make_vault({**NOTES, "vaultmem.yaml": "commit_edits: false\n"})
     vault = opened(root, agent=agent)
     tick(root)
     sync_vault(vault)

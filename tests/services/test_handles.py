@@ -126,10 +126,10 @@ def test_full_labels_are_an_option_and_a_setting(run_cli: Any, make_vault: Make)
         out = run_cli("pack", "gangway", "--labels", "full", "--format", style, cwd=root).out
         assert label.search(out)
     assert run_cli("pack", "gangway", "--labels", "long", cwd=root).code != 0
-    (root / "vaultmem.yaml").write_text("labels: full\n")
+    (root / "vaultmem.yaml").write_text("pack_labels: full\n")
     assert label.search(run_cli("pack", "gangway", cwd=root).out)
     assert not label.search(run_cli("pack", "gangway", "--labels", "short", cwd=root).out)
-    (root / "vaultmem.yaml").write_text("labels: long\n")
+    (root / "vaultmem.yaml").write_text("pack_labels: long\n")
     assert "it takes short, full" in run_cli("pack", "gangway", cwd=root).err
     (root / "vaultmem.yaml").unlink()  # What was recalled is asked again when the test is over.
 

@@ -675,7 +675,7 @@ class TestRestore:
         root = make_vault({"notes/a.md": "one\n"})
         words = "my words\n"
         if how == "setting":
-            (root / "vaultmem.yaml").write_text("edit_commits: false\n")
+            (root / "vaultmem.yaml").write_text("commit_edits: false\n")
             commit(root, "setting")
         write_notes(root, {"notes/a.md": words})
         if how == "lock":

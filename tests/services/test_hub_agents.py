@@ -278,7 +278,7 @@ def test_an_agent_under_promoters_makes_policies_active(world: World) -> None:
     made = by({"notes/friday.md": active}, *herald)(world.clone, world.tip())
     world.take("herald", f"{made}:refs/heads/proposals/herald/friday")
     # The settings before a push count, not those that it brings.
-    settings = {"vaultmem.yaml": "promoters: [herald, claude-code]\n"}
+    settings = {"vaultmem.yaml": "promoting_agents: [herald, claude-code]\n"}
     dora = by(settings, ("Dora", "dora@x.org"), "settings")(world.clone, world.tip())
     agent = ("claude-code", "claude-code@agents.localhost"), "promote\n\nAgent-Id: claude-code"
     made = by({"notes/friday.md": active}, *agent)(world.clone, dora)

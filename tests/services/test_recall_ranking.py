@@ -341,7 +341,7 @@ def test_recency_can_be_turned_off_and_up_in_the_settings(fill: Fill, opened: Op
     vault = fill(notes)
     query = parse_query("winch grease")
     for share, first in (("0", "old-one.md"), ("1", "two-new.md")):
-        (vault.root / "vaultmem.yaml").write_text(f"recency: {share}\n")
+        (vault.root / "vaultmem.yaml").write_text(f"recency_weight: {share}\n")
         again = opened(vault.root)
         assert paths(again, "winch grease")[0] == first
         assert recall(vault, query._replace(recency=float(share)))[0].record.path == first

@@ -162,7 +162,7 @@ def test_a_service_that_fails_or_is_slow_leaves_the_words_order(
     assert "notes/by-words.md" in refused.out.splitlines()[1]
     assert refused.err.startswith("vaultmem: not reranked: the service 127.0.0.1")
     assert refused.err.count("\n") == 1
-    set_up(root, "rerank: endpoint", "rerank_seconds: 1")
+    set_up(root, "rerank: endpoint", "rerank_timeout_seconds: 1")
     service.before_answer = lambda: time.sleep(3.0)
     started = time.monotonic()
     slow = run_cli("--vault", root, "pack", QUESTION, "--json")
@@ -224,7 +224,7 @@ def test_a_model_in_a_folder_reads_question_and_text_together(
     monkeypatch.setenv("VAULTMEM_RERANK_FOLDER", str(folder))
     often = "# Log\n\nThe ferry. " + "On that day they sold tickets, and more tickets. " * 6
     write_notes(root, {"notes/often.md": often})
-    set_up(root, "rerank: onnx", "rerank_seconds: 30")
+    set_up(root, "rerank: onnx", "rerank_timeout_seconds: 30")
     found = run_cli("--vault", root, "recall", QUESTION, "--json")
     assert found.err == ""
     assert found.json["hits"][0]["path"] == "notes/often.md"

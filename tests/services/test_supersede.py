@@ -87,7 +87,7 @@ def test_what_cannot_be_is_refused_and_nothing_changes(make_vault: Make, opened:
         ("notes/old.md", "notes/bad.md", "quarantined itself"),
         ("notes/kept.md", "notes/new.md", "pinned"),
         ("notes/bad.md", "notes/new.md", "only a person"),
-        ("notes/rule.md", "notes/new.md", "promoters"),
+        ("notes/rule.md", "notes/new.md", "promoting_agents"),
     ]:
         with pytest.raises((RefusedError, NoteNotFoundError), match=why):
             supersede_note(vault, old, new)
@@ -248,8 +248,8 @@ def test_a_text_that_another_note_states_lets_that_note_replace_the_old_one(
     [
         ("pinned: true\n", "pinned"),
         ("state: quarantined\n", "only a person"),
-        ("kind: policy_rule\n", "promoters"),
-        ("kind: procedural_skill\n", "promoters"),
+        ("kind: policy_rule\n", "promoting_agents"),
+        ("kind: procedural_skill\n", "promoting_agents"),
     ],
 )
 def test_an_agent_replaces_no_note_of_the_owner_and_writes_nothing(
@@ -273,7 +273,7 @@ def test_the_owner_and_promoting_agents_replace_a_policy_by_one_that_instructs(
     agent: str, make_vault: Make, opened: Open
 ) -> None:
     old = "---\nkind: policy_rule\n---\n\nAsk before each push.\n"
-    settings = "promoters: [claude]\n"
+    settings = "promoting_agents: [claude]\n"
     root = make_vault({"notes/old.md": old, "vaultmem.yaml": settings})
     vault = opened(root, agent=agent)
     vault.trust.record({})

@@ -131,10 +131,10 @@ def test_only_a_person_lets_out_what_is_quarantined(make_vault: Make, opened: Op
 
 def test_whether_a_policy_counts_is_not_for_an_agent_to_say(make_vault: Make, opened: Open) -> None:
     root = make_vault(make_note(kind="policy_rule"))
-    with pytest.raises(RefusedError, match="promoters"):
+    with pytest.raises(RefusedError, match="promoting_agents"):
         change_state(opened(root, agent="claude"), ["notes/n.md"], NoteState.STALE)
 
-    (root / "vaultmem.yaml").write_text("promoters: [claude]\n")
+    (root / "vaultmem.yaml").write_text("promoting_agents: [claude]\n")
     change_state(opened(root, agent="claude"), ["notes/n.md"], NoteState.STALE)
     assert note_at(root, "notes/n.md").state == "stale"
 

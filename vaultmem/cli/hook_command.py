@@ -101,7 +101,7 @@ def _answer(event: str, form: str, wait: bool, vault: str, agent: str) -> str:
     opened = replace(opened, here=find_folder(payload) or opened.here, author=author)
     if known is HookEvent.SESSION_START and not wait:
         opened = replace(opened, postpones_index=True)
-    if known not in _DETACHED and opened.config.with_vaults and not opened.ref:
+    if known not in _DETACHED and opened.config.companions and not opened.ref:
         from vaultmem.cli.opening import open_other
 
         opened = replace(opened, opener=open_other)

@@ -38,8 +38,8 @@ def _find_folders() -> UserFolders:
 def open_several(here: CommandContext, vaults: list[str], every: bool, alone: bool) -> list[Vault]:
     """Open a vault to be read, in sync, and the others that are named, or go with it.
 
-    Those that go with it (`with` in vaultmem.yaml) are left out where a commit is looked at, which
-    they do not have (`alone`).
+    Those that go with it (`companions` in vaultmem.yaml) are left out where a commit is looked
+    at, which they do not have (`alone`).
     """
     from vaultmem.services.vaults import companions
     from vaultmem.storage.user_files import read_vaults

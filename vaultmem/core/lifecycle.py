@@ -186,7 +186,7 @@ def check_transition(
         raise RefusedError(f"{path}: quarantined, so only a person lets it out")
     if kind in OWNER_KINDS and NoteState.ACTIVE in {before, after} and not mover.may_instruct:
         raise RefusedError(
-            f"{path}: a {kind} is moved by a person, or by an agent under promoters in "
+            f"{path}: a {kind} is moved by a person, or by an agent under promoting_agents in "
             "vaultmem.yaml"
         )
 

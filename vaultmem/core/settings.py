@@ -9,7 +9,7 @@ _EVERY = ("never", "day", "week")
 
 #: The words that a key takes, where only some do.
 CHOICES: Mapping[str, tuple[str, ...]] = {
-    "labels": ("short", "full"),
+    "pack_labels": ("short", "full"),
     "file_names": ("title", "kebab"),
     "dream_every": _EVERY,
     "compact_every": _EVERY,
@@ -32,9 +32,9 @@ _RANGES: Mapping[str, tuple[int, int]] = {
 
 #: Keys of which the first may not be past the second, and what would never happen then.
 _ORDER = (
-    ("summary_after", "keywords_after", "no note would be left as a summary"),
-    ("keywords_after", "archive_after", "no note would be left as keywords"),
-    ("stale_after", "archive_after", "a note would be archived as soon as it is stale"),
+    ("summary_after_days", "keywords_after_days", "no note would be left as a summary"),
+    ("keywords_after_days", "archive_after_days", "no note would be left as keywords"),
+    ("stale_after_days", "archive_after_days", "a note would be archived as soon as it is stale"),
 )
 
 

@@ -155,7 +155,7 @@ def show_within(budget: int, beside: Sequence[str] = ()) -> Show:
         from vaultmem.services.search.vault_set import build_handles
 
         handles = build_handles(seen, answer.hits)
-        return fit_hits(answer, handles, seen.config.labels, budget, beside)
+        return fit_hits(answer, handles, seen.config.pack_labels, budget, beside)
 
     return show
 

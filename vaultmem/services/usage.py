@@ -67,10 +67,10 @@ def list_machines(vault: Vault, *, with_usage: bool = False) -> list[Machine]:
 def publish(vault: Vault) -> str | None:
     """Write how the vault is used here to the machine's ref, if it changed; return its full name.
 
-    The vault must be in sync. Nothing is written, and None returned, where `share_evidence` is
+    The vault must be in sync. Nothing is written, and None returned, where `share_usage` is
     off or the vault is in no git.
     """
-    if not vault.config.share_evidence or vault.head() is None:
+    if not vault.config.share_usage or vault.head() is None:
         return None
     history = vault.history
     with contextlib.suppress(
@@ -103,7 +103,7 @@ def evidence_refspecs(vault: Vault) -> tuple[str, ...]:
 
     A ref of theirs is what its machine last made of it, and none here is ever lost by that.
     """
-    if not vault.config.share_evidence:
+    if not vault.config.share_usage:
         return ()
     own = find_own(vault.history, vault.state).machine
     return (f"+{REFS}*:{REFS}*", f"^{REFS}{own}.*")

@@ -260,7 +260,7 @@ def test_generated_files_show_the_project_of_their_folder(
     for file in files:
         file.write_text(f"{BEGIN}\n{END}\n")
     with open(root / "vaultmem.yaml", "a") as settings:
-        settings.write(f"keep_in: {json.dumps([str(file) for file in files])}\n")
+        settings.write(f"inject_context_into: {json.dumps([str(file) for file in files])}\n")
     vault = opened(root)
     sync_vault(vault)
     assert [each.problem for each in render_contexts(vault)] == [""] * 4

@@ -128,7 +128,7 @@ def test_turns_that_are_added_dropped_or_removed_are_found_only_while_they_are_t
     make_vault: Make, opened: Open
 ) -> None:
     root = make_vault({})
-    (root / "vaultmem.yaml").write_text("transcript_mb: 1\n")
+    (root / "vaultmem.yaml").write_text("transcript_max_mb: 1\n")
     vault = opened(root, agent="claude")
     run_here("session", "start", "--id", "s-1", cwd=root)
     add_turns(vault, "s-1", [Turn("user", "The first word is quay.")])

@@ -105,7 +105,7 @@ class ContextLine(NamedTuple):
 
 
 def parse_contexts(texts: tuple[str, ...]) -> tuple[ContextLine, ...]:
-    """Return the packs that the items of `contexts` describe.
+    """Return the packs that the items of `extra_packs` describe.
 
     Raises:
         RefusedError: an item is not `PATH: [--budget N] QUERY`, or two have one path.
@@ -121,7 +121,7 @@ def parse_contexts(texts: tuple[str, ...]) -> tuple[ContextLine, ...]:
 
 
 def parse_context(text: str) -> ContextLine:
-    """Return the pack that one item of `contexts` describes.
+    """Return the pack that one item of `extra_packs` describes.
 
     Raises:
         RefusedError: it is not `PATH: [--budget N] QUERY`.
@@ -155,7 +155,7 @@ def check_context_file(name: str) -> None:
 
 
 def check_keep_in(names: tuple[str, ...]) -> None:
-    """Make sure that the items of `keep_in` can be names of files.
+    """Make sure that the items of `inject_context_into` can be names of files.
 
     Raises:
         RefusedError: one is empty, or holds a control character.
@@ -178,7 +178,9 @@ def _parse_path(text: str) -> str:
 
 
 @lru_cache(maxsize=8)
-def list_paths(contexts: tuple[str, ...], keep_in: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
-    """Return the files that `contexts` names, and those of `keep_in`, as paths of the vault."""
-    kept = (PurePosixPath(each).as_posix() for each in keep_in)
+def list_paths(
+    contexts: tuple[str, ...], inject_context_into: tuple[str, ...]
+) -> tuple[tuple[str, ...], ...]:
+    """Return the files of `extra_packs`, and those of `inject_context_into`, as paths."""
+    kept = (PurePosixPath(each).as_posix() for each in inject_context_into)
     return tuple(line.path for line in parse_contexts(contexts)), tuple(kept)

@@ -18,8 +18,8 @@ again (`closeness`; `named` is the part of a title or speaker that the question 
     relevance = words + closeness + passage + named + neighbours
     score     = ((1 - w) * relevance + w * best * recency) * state_weight
 
-where best is the largest relevance and w the `recency` of vaultmem.yaml: bounded, so that a strong
-old match still wins.
+where best is the largest relevance and w the `recency_weight` of vaultmem.yaml: bounded, so that
+a strong old match still wins.
 """
 
 from __future__ import annotations

@@ -177,7 +177,7 @@ def commit_earlier(
     if not notes or vault.head() is None:
         return []
     wanted = {path for path, edit in read_hand_edits(vault, notes).items() if edit.event}
-    if vault.config.edit_commits:
+    if vault.config.commit_edits:
         wanted |= {path for path, blob in notes.items() if is_pending(vault, path, blob, scope)}
     if not wanted or vault.history.obstacle(patience=PATIENCE):
         return []

@@ -97,7 +97,7 @@ def split_event(
     said, pending = _split_said(vault, pending, by_hand - set(event.only), event.only)
     files = pending.of(own.difference(*(part.files for part in said)))
     has_own = bool(files) or not event.only
-    if event.only and not vault.config.edit_commits:
+    if event.only and not vault.config.commit_edits:
         others = set()
     last = [*said, CommitPart(event, files)] if has_own else said
     return CommitPlan(_split_before(pending, others, last), has_own, pending.skipped)
@@ -108,7 +108,7 @@ def split_said(vault: Vault, pending: PendingFiles) -> CommitPlan:
     by_hand = pending.by_hand()
     pending = pending.without(_describe_leaks(_find_leaks(vault, pending, by_hand)))
     said, pending = _split_said(vault, pending, by_hand)
-    edits = by_hand if said and vault.config.edit_commits else set()
+    edits = by_hand if said and vault.config.commit_edits else set()
     return CommitPlan(_split_before(pending, edits, said), bool(said), pending.skipped)
 
 
@@ -233,7 +233,7 @@ def _find_own(vault: Vault, event: Event, pending: PendingFiles) -> set[str]:
     if event.only:
         return pending.files.keys() & set(event.only)
     is_persons_checkpoint = event.name == CHECKPOINT and not event.author.agent
-    by_hand = is_persons_checkpoint or not vault.config.edit_commits
+    by_hand = is_persons_checkpoint or not vault.config.commit_edits
     return {*pending.written_by(event.author), *(pending.by_hand() if by_hand else ())}
 
 

@@ -76,7 +76,7 @@ def plan_compaction(vault: Vault) -> CompactResult:
     records = [r for r in vault.view.records() if NoteState(r.state) in _STATES and not r.problem]
     uses = read_uses(vault, records)
     config = vault.config
-    ages = Ages(config.summary_after, config.keywords_after, config.archive_after)
+    ages = Ages(config.summary_after_days, config.keywords_after_days, config.archive_after_days)
     due = [
         r for r in records if uses[r.path].idle_days(vault.now()) >= min(ages.summary, ages.archive)
     ]

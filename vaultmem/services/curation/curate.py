@@ -401,9 +401,9 @@ def _find_idle(
     """Yield the notes that nobody asked for in long; policies and skills hold unasked."""
     config, now = vault.config, vault.now()
     steps = {
-        NoteState.ACTIVE: (Action.DEMOTE_STALE, config.stale_after),
-        NoteState.STALE: (Action.ARCHIVE, config.archive_after),
-        NoteState.CANDIDATE: (Action.DEPRECATE, config.archive_after),
+        NoteState.ACTIVE: (Action.DEMOTE_STALE, config.stale_after_days),
+        NoteState.STALE: (Action.ARCHIVE, config.archive_after_days),
+        NoteState.CANDIDATE: (Action.DEPRECATE, config.archive_after_days),
     }
     for record in records:
         state, use = NoteState(record.state), uses[record.path]

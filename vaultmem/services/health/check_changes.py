@@ -459,9 +459,9 @@ def _list_generated(change: _Change) -> list[_GeneratedFile]:
     vault, top = change.now, change.repository.top
     config = vault.config
     own = find_context_file(vault)
-    lines = [*([ContextLine(own, None, "")] if own else []), *parse_contexts(config.contexts)]
+    lines = [*([ContextLine(own, None, "")] if own else []), *parse_contexts(config.extra_packs)]
     named = [(each.path, each, False) for each in lines]
-    named += [(name, ContextLine(name, None, ""), True) for name in config.keep_in]
+    named += [(name, ContextLine(name, None, ""), True) for name in config.inject_context_into]
     found = []
     for name, line, is_block in named:
         file = vault.root / Path(name).expanduser()

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
+from vaultmem.config import CONFIG_NAME, RENAMED, list_renamed
 from vaultmem.core.indexing.note_facts import date_note
 from vaultmem.core.notes.obsidian import read_day
 from vaultmem.core.notes.problems import describe_group, describe_repairs, group_problems
@@ -210,7 +211,7 @@ def examine_vault(
     ignore is not known.
     """
     at = vault.now() if now is None else now
-    checks = [_describe_failure("settings", settings_problem)]
+    checks = [_check_settings(vault, settings_problem)]
     repository = _run("git", partial(examine.check_repository, vault))
     # Whoever writes just now is found before it is waited for.
     checks += [repository, _run("vault's lock", partial(examine.check_lock, vault))]
@@ -302,6 +303,16 @@ def _run(name: str, check: Callable[[], Check]) -> Check:
         return Check(name, Verdict.WARNING, f"not looked at: {error}")
     except (VaultError, OSError, ImportError) as error:  # GitPython needs git to be imported.
         return _describe_failure(name, str(error))
+
+
+def _check_settings(vault: Vault, problem: str) -> Check:
+    """Name the settings that are written with a name of before."""
+    old = [] if problem else list_renamed(vault.root)
+    if not old:
+        return _describe_failure("settings", problem)
+    lines = tuple(f"{each}: now {RENAMED[each]}" for each in old)
+    told = f"old names in {CONFIG_NAME}, which still work: {len(old)}"
+    return Check("settings", Verdict.WARNING, told, lines, "write the new names")
 
 
 def _describe_failure(name: str, error: str) -> Check:

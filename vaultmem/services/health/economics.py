@@ -34,7 +34,9 @@ def list_pinned(vault: Vault) -> list[PinnedNote]:
     trusted = trusted_documents(vault)
     hits = pinned_sections(vault, trusted)
     handles = choose_note_paths(vault, hits)
-    form = choose_form(pack_source(vault), PackStyle.MARKDOWN, parse_labels(vault.config.labels))
+    form = choose_form(
+        pack_source(vault), PackStyle.MARKDOWN, parse_labels(vault.config.pack_labels)
+    )
     found: dict[int, list[PackItem]] = {}
     for hit in hits:
         number = hit.record.document

@@ -187,7 +187,7 @@ def check_excludes(vault: Vault, fix: bool) -> Check:
     """See to it that git ignores what is generated or local."""
     template = (find_package_folder("templates") / "gitignore").read_text(encoding="utf-8")
     lines = [line for line in template.splitlines() if line.strip() and line[0] != "#"]
-    generated = [line.path for line in parse_contexts(vault.config.contexts)]
+    generated = [line.path for line in parse_contexts(vault.config.extra_packs)]
     if (own := find_context_file(vault)) not in {"", *GENERATED} and not is_hidden(own):
         generated.append(own)
     lacking = find_unignored(vault.history, [*lines, *map(format_file, generated)])

@@ -71,7 +71,7 @@ def _show_some(
     least = min(2, len(set(answer.terms)))
     hits = [hit for hit in answer.hits if least and len(hit.matches) >= least]
     handles = build_handles(seen, hits)
-    form = PackForm(PackStyle.TEXT, parse_labels(seen.config.labels))
+    form = PackForm(PackStyle.TEXT, parse_labels(seen.config.pack_labels))
     items = (_make_item(hit, handles[hit.note]) for hit in hits)
     new = filter(None, (leave_out_had(item, had) for item in items))
     rows = [(item, render_item(item, form)) for item in new]

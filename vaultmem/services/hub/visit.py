@@ -104,7 +104,7 @@ class ReceivedPush:
     @cached_property
     def promoters(self) -> frozenset[str]:
         """The agents that promote policies, by the settings before the push, if there are any."""
-        return frozenset(_parse(self._read_settings(self.tip or self.rules)).promoters)
+        return frozenset(_parse(self._read_settings(self.tip or self.rules)).promoting_agents)
 
     def allows_secrets(self, path: str) -> bool:
         """Tell whether the vault's owners allow what looks like a credential in a file."""

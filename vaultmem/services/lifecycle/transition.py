@@ -47,7 +47,7 @@ def promote_notes(vault: Vault, addresses: Sequence[str]) -> PromoteResult:
 
     An address may be a folder, which means its candidates.
 
-    A promotion by the person, or by an agent listed under `promoters`, also lets a policy or
+    A promotion by the person, or by an agent listed under `promoting_agents`, also lets a policy or
     skill instruct, and a preference count as the owner's, until its text changes. Of a note that is
     active that is all there is to do; what somebody changed in it waits for the next commit.
 

@@ -316,7 +316,7 @@ def _draft(vault: Vault, memory: Memory, replaced: Note | None) -> _Draft:
     if memory.kind is NoteKind.PREFERENCE and not memory.about:
         memory = memory._replace(about=_choose_topic(memory, replaced))
     state = memory.state or _first_state(vault, memory.kind, replaced)
-    folder = parse_note_path(f"notes/{memory.context or vault.config.context}")
+    folder = parse_note_path(f"notes/{memory.context or vault.config.default_context}")
     draft = compose_note(vault, folder / "note.md", memory, title, state)
     check_memory(memory, draft.encode("utf-8"), vault, str(folder))
     if memory.project is None and memory.kind in _GLOBAL:
@@ -404,7 +404,7 @@ def put_new(
 ) -> RememberResult:
     """Make a note of its own under the first free name, linked to what is near."""
     seen = change.seen
-    folder = parse_note_path(f"notes/{memory.context or seen.config.context}")
+    folder = parse_note_path(f"notes/{memory.context or seen.config.default_context}")
     path = name_note(seen, folder, memory, title, _list_taken(change, folder))
     memory = memory._replace(project=place_in_project(change, memory.project, seen.here))
     if why := read_note_rules(seen).why_not(str(path)):

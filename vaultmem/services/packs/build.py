@@ -334,7 +334,7 @@ def prepare_pack(
             remarks,
             asked.style,
             PackPreferences(wishes, config.preference_share) if wishes else PackPreferences(),
-            asked.labels or parse_labels(config.labels),
+            asked.labels or parse_labels(config.pack_labels),
         )._replace(replaced=query.replaced, sureness=sureness)
 
     return fit

@@ -172,8 +172,8 @@ def _describe_surprise(name: str, verdict: str, wanted: str, step: JudgedCommit)
 
 #: The settings that an answer depends on; budgets and results are an evaluation's own.
 SETTINGS = (
-    *("recency", "semantic", "rerank", "rerank_seconds"),
-    *("pinned_share", "preference_share", "labels"),
+    *("recency_weight", "semantic", "rerank", "rerank_timeout_seconds"),
+    *("pinned_share", "preference_share", "pack_labels"),
 )
 
 #: Those that name a model.

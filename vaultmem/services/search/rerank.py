@@ -51,7 +51,7 @@ class ModelReranker:
         config = self._config
         try:
             model = load_reranker(config.rerank, self._environment)
-            scores = model.score(query.text, texts, config.rerank_seconds)
+            scores = model.score(query.text, texts, config.rerank_timeout_seconds)
         except VaultError as error:
             self.done = RerankInfo("", 0, str(error))
             return hits

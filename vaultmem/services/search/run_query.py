@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 class Query(NamedTuple):
     """A question, and how it is asked; what is left out is as vaultmem.yaml has it.
 
-    `limit` is how many notes at most, 0 for `results` of vaultmem.yaml; the best `offset` are
+    `limit` is how many notes at most, 0 for `recall_limit` of vaultmem.yaml; the best `offset` are
     passed over. `at` is a branch, tag, commit or date, and `refs` are looked at together with it.
     `semantic` says whether meaning counts, None if vaultmem.yaml does. With `expand_links`, what
     the best link to is found as well; with `by_section`, each section is a hit of its own and
@@ -163,7 +163,7 @@ def _run(
     """Return the vaults as they were viewed, and the result before anything of it is shown."""
     seen = vaults.view(asked.at, asked.refs, progress)
     models = seen.open_models(asked.semantic, asked.waits, progress)
-    limit = asked.limit or seen.config.results
+    limit = asked.limit or seen.config.recall_limit
     query = parse_query(asked.question, asked.offset + limit, asked.filter)
     query = query._replace(recency=asked.recency)
     by_note = not asked.by_section

@@ -183,7 +183,7 @@ def _rank_once(
     if meant is not None and dense is not None:
         ranking = _blend(ranking, meant[ranking.rows], dense.weight)
     asked = query.recency
-    share = asked if asked is not None else scope.vault.config.recency
+    share = asked if asked is not None else scope.vault.config.recency_weight
     ranking = rules.apply_decay(ranking, eligible.recency, share, 0.0 if dense else depth.best)
     ranking = rules.order_rows(ranking, eligible, snapshot.column("ordinal"))
     columns = (snapshot.column(name)[ranking.rows].tolist() for name in ("document", "ordinal"))

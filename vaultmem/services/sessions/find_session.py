@@ -190,7 +190,7 @@ def open_table(vault: Vault) -> SessionTable:
 
 def open_transcripts(vault: Vault) -> Transcripts:
     """Return the transcripts of the vault's sessions."""
-    return Transcripts(vault.root, vault.config.transcript_mb * 1024 * 1024)
+    return Transcripts(vault.root, vault.config.transcript_max_mb * 1024 * 1024)
 
 
 # Name the machine of each session that is open elsewhere.

@@ -245,7 +245,7 @@ def may_absorb(vault: Vault, note: Note, new: NewMemory) -> bool:
 def _is_same_context(vault: Vault, there: str, wanted: str) -> bool:
     """Tell whether two contexts do not rule each other out: one not given, equal, or inside."""
     wanted = wanted.strip("/")
-    open_ones = {"", vault.config.context}
+    open_ones = {"", vault.config.default_context}
     if there in open_ones or wanted in open_ones:
         return True
     return f"{there}/".startswith(f"{wanted}/") or f"{wanted}/".startswith(f"{there}/")

@@ -197,7 +197,7 @@ def is_nearly_said(likeness: Likeness) -> bool:
 
 def may_matter(vault: Vault) -> Callable[[Likeness], bool]:
     """Return what tells whether notes so much alike may contradict each other, or be near."""
-    least = max(ABOUT_SAME, vault.config.related_above)
+    least = max(ABOUT_SAME, vault.config.related_threshold)
 
     def is_wanted(likeness: Likeness) -> bool:
         is_near = likeness.similarity >= least

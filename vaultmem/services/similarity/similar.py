@@ -100,13 +100,13 @@ def find_similar(
 
     Notes that the index has as quarantined are never among them, unless `held` has such notes, by
     document: then nothing else is, whatever their folder. `least` is the smallest similarity, else
-    `related_above`. Notes that were saved since the last sync are compared as they are now; who
+    `related_threshold`. Notes that were saved since the last sync are compared as they are now; who
     asks often keeps what was read. What `is_wanted` refuses (see `compare_texts`) is left out,
     unless it says the same.
     """
     if len(asked.text) > MAX_TEXT:
         return []
-    least = vault.config.related_above if least is None else least
+    least = vault.config.related_threshold if least is None else least
     kept = kept or Kept(partial(find_note, vault), {})
     terms = term_sequence(f"{asked.title}\n{asked.text}")
     limit = SECTIONS if held is None else ALL_SECTIONS

@@ -79,22 +79,22 @@ def add_others(
 
 
 def add_companions(vault: Vault) -> tuple[list[Vault], list[str]]:
-    """Return a vault with those that `with` of its vaultmem.yaml names, and messages about them.
+    """Return a vault with the `companions` of its vaultmem.yaml, and messages about them.
 
     Those alone count that it named when it was trusted on this machine: whoever else may write that
     file must not have another memory read out. Where a commit is looked at, they have none like it.
     """
-    if not vault.config.with_vaults or vault.opener is None or vault.view.sources:
+    if not vault.config.companions or vault.opener is None or vault.view.sources:
         return [vault], []
     if not vault.trust.is_trusted():
         return [vault], [
-            f'"with" of {CONFIG_NAME} names {len(vault.config.with_vaults)} more; passed over, for '
+            f'"companions" of {CONFIG_NAME} names {len(vault.config.companions)} more; not asked: '
             "this vault is not trusted on this machine: if it is yours, run `vaultmem trust`"
         ]
     agreed = _find_agreed(vault)
     told = [
-        f'{name}: named by "with" of {CONFIG_NAME} since this vault was trusted; passed over: if '
-        "you want it asked too, run `vaultmem trust`"
+        f'{name}: named by "companions" of {CONFIG_NAME} since this vault was trusted; not asked; '
+        "if you want it asked too, run `vaultmem trust`"
         for name in find_companions(vault)
         if name not in agreed
     ]
@@ -159,16 +159,16 @@ def open_addressed(vault: Vault, address: str) -> tuple[Vault, str]:
 
 
 def find_companions(vault: Vault) -> dict[str, str]:
-    """Return the folders of the vaults that `with` names, by what they are called."""
+    """Return the folders of the vaults that `companions` names, by what they are called."""
     listed = read_vaults(vault.folders.config, anyway=True)
-    named = (os.path.expanduser(listed.get(each, each)) for each in vault.config.with_vaults)
+    named = (os.path.expanduser(listed.get(each, each)) for each in vault.config.companions)
     roots = [Path(os.path.realpath(vault.root / path)) for path in named]
     return {name: str(root) for root, name in label_vaults(vault.folders, roots).items()}
 
 
 def _find_agreed(vault: Vault) -> dict[str, str]:
     """Return those of its companions that the vault's owner agreed to on this machine."""
-    agreed = vault.trust.companions() if vault.config.with_vaults else set()
+    agreed = vault.trust.companions() if vault.config.companions else set()
     return {name: path for name, path in find_companions(vault).items() if path in agreed}
 
 

@@ -137,7 +137,14 @@ def config_at(vault: Vault, commit: str) -> Config:
         then = Config()
     except (VaultError, UnicodeDecodeError):
         return vault.config
-    names = ("budget", "pinned_share", "preference_share", "results", "recency", "ignore")
+    names = (
+        "budget",
+        "pinned_share",
+        "preference_share",
+        "recall_limit",
+        "recency_weight",
+        "ignore",
+    )
     return vault.config._replace(**{name: getattr(then, name) for name in names})
 
 

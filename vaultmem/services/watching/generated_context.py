@@ -59,7 +59,7 @@ def render_contexts(vault: Vault) -> list[RenderedContext]:
     be written is in `problem` and stops no other.
     """
     config, name = vault.config, find_context_file(vault)
-    if config.contexts:  # Nobody is to wait for vectors with the lock held.
+    if config.extra_packs:  # Nobody is to wait for vectors with the lock held.
         open_scorer([vault], None, waits=True)
     with vault.lock():  # Whoever renders last has seen the newest notes.
         try:
@@ -67,16 +67,17 @@ def render_contexts(vault: Vault) -> list[RenderedContext]:
             seen = view_for_file(whole, vault.root)
             texts = {seen.view.project: write_plainly(make_unseen(seen).text)}
         except VaultError as error:
-            names = (*filter(None, [name]), *config.keep_in)
+            names = (*filter(None, [name]), *config.inject_context_into)
             return [RenderedContext(name, False, str(error)) for name in names]
         text = texts[seen.view.project]
         done = [_render(name, partial(_write_pack, vault, name, text))] if name else []
         for former in {CONTEXT_FILE, HIDDEN_FILE} - {name}:
             _drop_former(vault, former)
-        for line in parse_contexts(config.contexts):
+        for line in parse_contexts(config.extra_packs):
             done.append(_render(line.path, partial(_write_line, vault, seen, line)))
         done += [
-            _render(name, partial(_inject_context, whole, name, texts)) for name in config.keep_in
+            _render(name, partial(_inject_context, whole, name, texts))
+            for name in config.inject_context_into
         ]
         return done
 
@@ -170,7 +171,7 @@ def _inject_context(vault: Vault, name: str, texts: dict[str | None, str]) -> bo
 
 
 def _find_file(vault: Vault, name: str) -> Path:
-    """Return the file that an item of `keep_in` names, relative to the vault.
+    """Return the file that an item of `inject_context_into` names, relative to the vault.
 
     Raises:
         RefusedError: it is a note or is committed with the notes, so that the pack would hold or

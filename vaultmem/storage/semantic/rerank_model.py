@@ -47,7 +47,7 @@ class TooSlowError(VaultError):
 
     def __init__(self, seconds: float) -> None:
         super().__init__(
-            f"it took longer than {seconds:g} seconds; rerank_seconds in vaultmem.yaml is the limit"
+            f"it took longer than {seconds:g} seconds, the rerank_timeout_seconds of vaultmem.yaml"
         )
 
 
