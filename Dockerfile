@@ -39,4 +39,4 @@ HEALTHCHECK --interval=30s --timeout=5s --start-period=60s CMD ["python", "-c", 
 
 # All addresses of the container, to which its engine leads what it publishes. Only these names are
 # answered, so publish the port under the same number.
-CMD ["vaultmem", "serve", "--host", "0.0.0.0", "--name", "localhost", "--port", "8377"]
+CMD ["vaultmem", "serve", "--host", "0.0.0.0", "--allowed-host", "localhost", "--port", "8377"]

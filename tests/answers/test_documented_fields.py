@@ -162,7 +162,7 @@ curate --fleet ../fleet.txt
 compact --fleet ../fleet.txt
 hub init ../hub
 hub add harbour --from . --hub ../hub
-hub grant ada --person --email ada@ferry.example --own "*" --hub ../hub
+hub grant ada --person --email ada@ferry.example --admin "*" --hub ../hub
 hub grants --hub ../hub
 hub log --hub ../hub
 hub check --hub ../hub

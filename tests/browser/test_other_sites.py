@@ -113,7 +113,7 @@ def test_a_link_lets_one_in_and_its_cookie_is_the_browsers_alone(owner: Reader) 
     assert answer is not None
     assert answer.status == 403
     owner.page.goto(owner.origin + "/")
-    assert "vaultmem serve --link" in owner.page.locator("main").inner_text()
+    assert "vaultmem serve --print-link" in owner.page.locator("main").inner_text()
     owner.witness.ignores = True
 
 

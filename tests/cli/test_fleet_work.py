@@ -65,4 +65,4 @@ def test_what_vaults_say_and_since_when(
     assert pair["newer"]["path"] == "notes/limits.md"
     assert pair["differences"] == [{"kind": "number", "older": "50 euros", "newer": "80 euros"}]
     assert fleet("contradictions", "--json").json["asked"] == 0
-    assert fleet("contradictions", "--json", "--again").json["asked"] == 2
+    assert fleet("contradictions", "--json", "--restart").json["asked"] == 2

@@ -110,6 +110,8 @@ def test_what_a_command_was_called_still_works_and_says_what_it_is_called_now(
         "vaultmem: `--not` is `--absent` now",
         "vaultmem: `--says` is `--contains` now",
     ]
+    sessions = run_here("session", "list", "--of=ada", cwd=root)
+    assert (sessions.code, sessions.err) == (0, "vaultmem: `--of` is `--from-agent` now\n")
 
 
 def test_show_prints_a_note_or_what_a_commit_changed(make_vault: Make) -> None:

@@ -222,7 +222,7 @@ COMMANDS: dict[str, list[list[str]]] = {
     "bisect": [["bisect", "--good", "HEAD~3", "--", "tokens", "--contains", "an week", "--absent"]],
     "merge-driver": [["merge-driver", "base", "ours", "theirs", "a.md"]],
     "mcp": [["mcp"]],
-    "watch": [["watch", "--status"], ["watch", "--unit"], ["watch", "--stop"]],
+    "watch": [["watch", "--status"], ["watch", "--print-service"], ["watch", "--stop"]],
     "serve": [["serve", "--status"], ["serve", "--stop"]],
     "export": [
         ["export", "--html", "../exported"],

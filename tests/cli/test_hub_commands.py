@@ -29,13 +29,13 @@ def test_a_hub_is_made_shared_looked_at_and_mended(make_vault: Make, tmp_path: P
     warned = run_here("hub", "check", cwd=hub)
     assert "vaults without an owner" in warned.out
 
-    made = run_here("hub", "grant", "ada", "--person", "--email", "Ada <ada@x.org>", "--own", "*",
+    made = run_here("hub", "grant", "ada", "--person", "--email", "Ada <ada@x.org>", "--admin", "*",
                     "--expires", "2099-01-31", "--json", cwd=hub).json  # fmt: skip
     for words in (["ada", "--read", "*"], ["b", "--person", "--agent", "--read", "*"],
                   ["b", "--person", "--write", "*"], ["b", "--agent"],
                   ["b", "--person", "--read", "payments:notes"], ["ada", "--agent", "--read", "*"],
                   ["b/c", "--agent", "--read", "*"],
-                  ["b", "--agent", "--own", "p:../x"]):  # fmt: skip
+                  ["b", "--agent", "--admin", "p:../x"]):  # fmt: skip
         assert run_here("hub", "grant", *words, cwd=hub).code == 5, words
     assert made["token"].startswith("vmhub_")
     assert made["token"] not in (hub / "grants.json").read_text()

@@ -71,7 +71,7 @@ def test_of_a_note_that_says_more_only_a_part_is_replaced(make_vault: Make) -> N
     told = run_here("remember", "Maria moved to Denver.", cwd=root).out.splitlines()
     assert "  says: Maria lives in Boston. (and more besides)" in told
     hint = told[-1].removeprefix("If it replaces that: vaultmem ").split()
-    assert hint[:2] == ["supersede", "--part"]
+    assert hint[:2] == ["supersede", "--partial"]
     assert "(a part of it, so it stays)" in run_here(*hint, cwd=root).out
     assert "state:" not in (root / hint[2]).read_text()
     whole = run_here("supersede", *hint[2:], cwd=root).out

@@ -128,7 +128,7 @@ def test_a_unit_starts_this_python_on_this_vault(
     make_vault: Make, run_cli: RunCli, tmp_path: Path
 ) -> None:
     root = make_vault(NOTES, "a $vault %u")
-    text = run_cli("watch", "--unit", cwd=root).out
+    text = run_cli("watch", "--print-service", cwd=root).out
     assert f'"{sys.executable}" "-P" "-m" "vaultmem" "watch"' in text
     assert '/a $$vault %%u"' in text
     assert "WantedBy=default.target" in text

@@ -56,7 +56,7 @@ def close(client: Session) -> None:
     leave(client)
 
 
-@pytest.mark.parametrize("how", [(), pytest.param(("--alone",), marks=pytest.mark.long)])
+@pytest.mark.parametrize("how", [(), pytest.param(("--in-process",), marks=pytest.mark.long)])
 def test_a_start_goes_on_from_the_last_session_however_that_ended(
     make_vault: Make, how: tuple[str, ...]
 ) -> None:
@@ -130,7 +130,7 @@ def test_two_servers_of_one_agent_in_one_folder_are_two_sessions(
 
 #: The server that is a relay to the resident process, and the one that serves alone.
 _BOTH = pytest.mark.parametrize(
-    "how", [(), pytest.param(("--alone",), marks=pytest.mark.campaign)], ids=["relay", "alone"]
+    "how", [(), pytest.param(("--in-process",), marks=pytest.mark.campaign)], ids=["relay", "alone"]
 )
 
 
@@ -187,7 +187,7 @@ asyncio.run(run())
 """
 
 
-@pytest.mark.parametrize("how", [(), ("--alone",)], ids=["relay", "alone"])
+@pytest.mark.parametrize("how", [(), ("--in-process",)], ids=["relay", "alone"])
 def test_the_server_closes_the_session_of_a_client_that_is_killed(
     make_vault: Make, run_cli: RunCli, how: tuple[str, ...]
 ) -> None:

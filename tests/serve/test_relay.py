@@ -195,7 +195,16 @@ def test_a_process_of_another_version_makes_room_unless_it_serves_somebody(
     root = make_vault(NOTES)
     old = tmp_path / "old.py"
     old.write_text(_OLD)
-    command = [sys.executable, str(old), "watch", "--json", "--idle", "1", "--vault", str(root)]
+    command = [
+        sys.executable,
+        str(old),
+        "watch",
+        "--json",
+        "--idle-timeout",
+        "1",
+        "--vault",
+        str(root),
+    ]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
         wait_until(lambda: residents() == [process.pid], 20)
         wait_until(lambda: list(home.rglob("watch.sock")) != [], 20)
@@ -211,7 +220,7 @@ def test_one_that_is_to_be_served_alone_starts_nothing(
     make_vault: Make, residents: Callable[[], list[int]]
 ) -> None:
     root = make_vault(NOTES)
-    with session(root, "--alone") as one:
+    with session(root, "--in-process") as one:
         assert one.call("recall", query="pier")["hits"]
         assert not residents()
 

@@ -16,7 +16,7 @@ _FORM = "application/x-www-form-urlencoded"
 def test_nobody_comes_in_without_a_link(served: Served) -> None:
     answer = served.visit().get("/")
     assert answer.status_code == 401
-    assert "vaultmem serve --link" in answer.text
+    assert "vaultmem serve --print-link" in answer.text
     assert "MEMORY" not in answer.text
 
 

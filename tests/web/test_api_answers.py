@@ -90,7 +90,7 @@ SAME = [
     ("/merge?branch=side", "merge side --dry-run"),
     ("/merge?branch=main&ref=side", "merge main --ref side --dry-run"),
     ("/sessions", "session list"),
-    ("/sessions?status=ok&of=ada", "session list --status ok --of ada"),
+    ("/sessions?status=ok&from_agent=ada", "session list --status ok --from-agent ada"),
     ("/sessions/s-1", "session show s-1"),
     ("/sessions/s-1/restore?budget=400", "session restore s-1 --budget 400"),
     ("/sessions/s-1/chain", "session links s-1"),

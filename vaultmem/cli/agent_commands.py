@@ -230,7 +230,7 @@ def hook(
 def mcp(
     here: CommandContext,
     alone: Annotated[
-        bool, typer.Option("--alone", help="Serve by this process; ask and start no other.")
+        bool, typer.Option("--in-process", help="Serve by this process; ask and start no other.")
     ] = False,
     read_only: Annotated[
         bool, typer.Option("--read-only", help="Offer no tool that writes.")

@@ -139,7 +139,26 @@ RENAMED = {
 }
 
 #: What an option was called, and is now.
-RENAMED_OPTIONS = {"--finds": "--contains-note", "--not": "--absent", "--says": "--contains"}
+RENAMED_OPTIONS = {
+    "--again": "--restart",
+    "--agent": "--from-agent",
+    "--alone": "--in-process",
+    "--as": "--push-as",
+    "--finds": "--contains-note",
+    "--idle": "--idle-timeout",
+    "--link": "--print-link",
+    "--name": "--allowed-host",
+    "--not": "--absent",
+    "--of": "--from-agent",
+    "--own": "--admin",
+    "--part": "--partial",
+    "--proxy": "--trust-proxy",
+    "--says": "--contains",
+    "--seconds": "--timeout",
+    "--unit": "--print-service",
+    "--what": "--action",
+    "--who": "--user",
+}
 
 _HEAD = """\
 Keep an agent's long-term memory as a folder of markdown in git.

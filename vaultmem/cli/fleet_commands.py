@@ -71,10 +71,10 @@ _takes_job = give_options(
             ),
         ],
         "seconds": Annotated[
-            float, typer.Option("--seconds", metavar="N", help="Seconds that a vault may take.")
+            float, typer.Option("--timeout", metavar="N", help="Seconds that a vault may take.")
         ],
         "again": Annotated[
-            bool, typer.Option("--again", help="Begin anew, not with what was done before.")
+            bool, typer.Option("--restart", help="Begin anew, not with what was done before.")
         ],
         "as_json": JsonOption,
     },
@@ -186,7 +186,7 @@ def serve(
 
     Examples:
       vaultmem fleet serve fleet.txt --hub ~/door
-      vaultmem fleet serve ray:auto --hub /srv/door --name example.org --proxy
+      vaultmem fleet serve ray:auto --hub /srv --allowed-host m.org --trust-proxy
     """
     from vaultmem.services.hub.hub_folder import open_hub
 

@@ -91,7 +91,7 @@ def grant(
     writes_as: Annotated[
         _Vaults,
         typer.Option(
-            "--as",
+            "--push-as",
             metavar="AGENT",
             help="An agent whose commits they may push; else each without a token here.",
         ),
@@ -109,7 +109,9 @@ def grant(
     ] = [],  # noqa: B006
     own: Annotated[
         _Vaults,
-        typer.Option("--own", metavar="VAULT", help="May write, and change settings and branches."),
+        typer.Option(
+            "--admin", metavar="VAULT", help="May write, and change settings and branches."
+        ),
     ] = [],  # noqa: B006
     expires: Annotated[
         str, typer.Option("--expires", metavar="DAY", help="The last day on which it counts.")
@@ -135,7 +137,7 @@ def grant(
     the old one may, which ends after a grace period.
 
     Examples:
-      vaultmem hub grant ada --person --email ada@example.org --own "*"
+      vaultmem hub grant ada --person --email ada@example.org --admin "*"
       vaultmem hub grant scout --agent --write payments:notes/refunds
       vaultmem hub grant scout --rotate --grace 2d
     """
@@ -246,10 +248,10 @@ def revoke(
 
 
 def log(
-    who: Annotated[str, typer.Option("--who", metavar="NAME", help="What this name did.")] = "",
-    vault: Annotated[str, typer.Option("--of", metavar="VAULT", help="In this vault.")] = "",
+    who: Annotated[str, typer.Option("--user", metavar="NAME", help="What this name did.")] = "",
+    vault: Annotated[str, typer.Option("--vault", metavar="VAULT", help="In this vault.")] = "",
     what: Annotated[
-        str, typer.Option("--what", metavar="KIND", help="Of this kind: push, ask, ...")
+        str, typer.Option("--action", metavar="KIND", help="Of this kind: push, ask, ...")
     ] = "",
     refused: Annotated[bool, typer.Option("--refused", help="Only what was refused.")] = False,
     since: Annotated[
@@ -366,7 +368,7 @@ def serve(
 
     Examples:
       vaultmem hub serve ~/hub
-      vaultmem hub serve ~/hub --name hub.example.org --proxy
+      vaultmem hub serve ~/hub --allowed-host hub.example.org --trust-proxy
     """
     from vaultmem.services.hub.grants import read_grants
     from vaultmem.services.hub.hub_folder import CONFIG_NAME, make_hub, open_hub
@@ -494,7 +496,7 @@ def add(
         return
     print_styled("added   ", "green", f"{name}, {pluralize(commits, 'commit')} on {on}")
     print_styled("at      ", "dim", str(folder))
-    print_styled("next    ", "dim", f"vaultmem hub grant WHO --person --email EMAIL --own {name}")
+    print_styled("next    ", "dim", f"vaultmem hub grant WHO --person --email EMAIL --admin {name}")
 
 
 def remove(name: _Name, hub: HubOption = "", as_json: JsonOption = False) -> None:

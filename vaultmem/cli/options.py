@@ -96,7 +96,7 @@ HostOption = Annotated[
     typer.Option(
         "--host",
         metavar="ADDRESS",
-        help="The address to listen at; where other machines reach it, --name is needed.",
+        help="The address to listen at; where other machines reach it, --allowed-host is needed.",
     ),
 ]
 

@@ -127,9 +127,13 @@ def _rename(command: Any, args: list[str]) -> list[str]:
     renamed = {
         old: now for old, now in RENAMED_OPTIONS.items() if now in known and old not in known
     }
-    for given in renamed.keys() & args:
-        warn(f"`{given}` is `{renamed[given]}` now")
-    return [renamed.get(arg, arg) for arg in args]
+    end = args.index("--") if "--" in args else len(args)
+    for place, arg in enumerate(args[:end]):
+        name, mark, value = arg.partition("=")
+        if name in renamed:
+            warn(f"`{name}` is `{renamed[name]}` now")
+            args[place] = renamed[name] + mark + value
+    return args
 
 
 def _reject_twice(ctx: Any, command: Any, args: list[str]) -> None:

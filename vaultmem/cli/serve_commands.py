@@ -44,7 +44,7 @@ def serve(
     name: Annotated[
         list[str],
         typer.Option(
-            "--name",
+            "--allowed-host",
             metavar="HOST",
             help="A name (HOST or HOST:PORT) by which browsers and programs may ask (repeatable).",
         ),
@@ -57,7 +57,7 @@ def serve(
     ] = False,
     opens: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
     link: Annotated[
-        bool, typer.Option("--link", help="Only print a link to the page that is served.")
+        bool, typer.Option("--print-link", help="Only print a link to the page that is served.")
     ] = False,
     token_file: Annotated[
         str,
@@ -92,7 +92,7 @@ def serve(
         raise RefusedError("serve: --write and --read-only contradict each other; name one")
     elif daemon:
         words = ["serve", "--port", str(port), "--token-file", str(_find_token(opened, token_file))]
-        words += ["--host", host, *(word for each in name for word in ("--name", each))]
+        words += ["--host", host, *(word for each in name for word in ("--allowed-host", each))]
         words += ["--write"] * write + ["--read-only"] * read_only
         words += ["--agent", here.agent] * bool(here.agent) + ["--ref", here.ref] * bool(here.ref)
         found, log = start_daemon(opened, words)
@@ -198,14 +198,14 @@ def read_token(file: Path) -> str:
 NamesOption = Annotated[
     list[str],
     typer.Option(
-        "--name",
+        "--allowed-host",
         metavar="HOST",
         help="A name (HOST or HOST:PORT) by which people and agents ask (repeatable).",
     ),
 ]
 ProxyOption = Annotated[
     bool,
-    typer.Option("--proxy", help="A proxy in front has HTTPS and sends X-Forwarded headers."),
+    typer.Option("--trust-proxy", help="A proxy in front has HTTPS and sends X-Forwarded headers."),
 ]
 
 

@@ -98,7 +98,7 @@ def _relay(arguments: list[str]) -> None:
     code = relay(root, agent, session, ref, "read_only" in given) if root else None
     if code is not None:
         os._exit(code)  # A thread may still wait for the client's next line.
-    sys.argv.append("--alone")
+    sys.argv.append("--in-process")
 
 
 def _run_hook(arguments: list[str]) -> None:

@@ -294,12 +294,13 @@ def watch(
     status: Annotated[bool, typer.Option("--status", help="Only say who watches.")] = False,
     stop: Annotated[bool, typer.Option("--stop", help="End the one who watches.")] = False,
     unit: Annotated[
-        bool, typer.Option("--unit", help="Print a systemd unit, or on macOS a launchd plist.")
+        bool,
+        typer.Option("--print-service", help="Print a systemd unit, or on macOS a launchd plist."),
     ] = False,
     idle: Annotated[
         float,
         typer.Option(
-            "--idle",
+            "--idle-timeout",
             metavar="MINUTES",
             help="Only index and answer, and end when no agent has been served for so long.",
         ),
@@ -390,7 +391,8 @@ def print_status(vault: Vault, as_json: bool) -> None:
         print_line(f"Watched by process {found.pid} since {since} (vaultmem {found.version}).")
         if found.address:
             print_line(
-                f"It serves the vault at {found.address}; `vaultmem serve --link` prints a link."
+                f"It serves the vault at {found.address}; "
+                "`vaultmem serve --print-link` prints a link."
             )
         if found.passing:
             print_line(

@@ -46,7 +46,7 @@ def log(
     span: Annotated[str, word("Only what B has, and A has not.", most=400, metavar="[A..B]")] = "",
     limit: Annotated[int, at_most("Commits at most.", 1_000)] = 20,
     event: Annotated[_Names, Arg("Only this event (repeatable).", metavar="EVENT")] = (),
-    agent: Annotated[_Names, Arg("Only by this agent (repeatable).", metavar="ID")] = (),
+    from_agent: Annotated[_Names, Arg("Only by this agent (repeatable).", metavar="ID")] = (),
     session: Annotated[_Names, Arg("Only of this session (repeatable).", metavar="ID")] = (),
     path: _Below = "",
     since: Annotated[str, Arg("Only from this day or time on.", most=40, metavar="DATE")] = "",
@@ -73,7 +73,7 @@ def log(
         raise ArgumentError("--follow needs the note: --path NOTE --follow")
     wanted = CommitFilter(
         frozenset(event),
-        frozenset(agent),
+        frozenset(from_agent),
         frozenset(session),
         parse_timestamp(since) if since else None,
         parse_timestamp(until, end_of_day=True) if until else None,

@@ -69,12 +69,12 @@ def supersede(
     vault: Vault,
     path: Annotated[str, word("The note that no longer holds.", 1, metavar="OLD")],
     by: Annotated[str, word("The note that holds instead.", 1, metavar="NEW")],
-    part: Annotated[bool, Arg("Only what both speak of: the old note stays.")] = False,
+    partial: Annotated[bool, Arg("Only what both speak of: the old note stays.")] = False,
     reason: Reason = "",
 ) -> SupersedeResult:
     """Replace a note by another; each names the other.
 
-    The old one is deprecated. With --part it stays for its other text, and packs show the new
+    The old one is deprecated. With --partial it stays for its other text, and packs show the new
     one before it.
 
     Examples:
@@ -82,15 +82,15 @@ def supersede(
     """
     from vaultmem.services.lifecycle.supersede import supersede_note
 
-    return supersede_note(vault, path, by, reason, part=part)
+    return supersede_note(vault, path, by, reason, part=partial)
 
 
 def supersede_lines(done: SupersedeResult, asked: Any) -> Iterator[Line]:
     """Yield the note that no longer holds, the one that holds instead, and the commit."""
-    became = "a part of it, so it stays" if asked.part else f"{done.before} to deprecated"
+    became = "a part of it, so it stays" if asked.partial else f"{done.before} to deprecated"
     yield Line("superseded  ", "yellow", f"{done.old}  ({became})")
     yield Line("by          ", "green", done.new)
-    if done.unsaid and not asked.part:
+    if done.unsaid and not asked.partial:
         yield Line(f"  only in it: {one_line(done.unsaid[0])}")
     yield from commit_lines(done.report.commits)
 

@@ -450,7 +450,7 @@ def _list_similar(done: RememberResult) -> Iterator[Line]:
     if len(against) > 1:
         yield Line("If it replaces them: vaultmem review")
     elif against:
-        part = "--part " if against[0].says_more else ""
+        part = "--partial " if against[0].says_more else ""
         paths = f"{one_line(against[0].path)} {one_line(done.path)}"
         yield Line(f"If it replaces that: vaultmem supersede {part}{paths}")
 

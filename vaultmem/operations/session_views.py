@@ -92,7 +92,7 @@ class ListSessions(NamedTuple):
             metavar="STATUS",
         ),
     ] = ""
-    of: Annotated[
+    from_agent: Annotated[
         str, Arg("Only sessions of this agent.", most=200, metavar="AGENT", excused=RARE)
     ] = ""
     limit: Annotated[
@@ -158,7 +158,7 @@ def list_(vault: Vault, asked: ListSessions) -> ListedSessions:
     from vaultmem.services.sessions.find_session import list_sessions
 
     vault = view_project(vault, asked.project)
-    return ListedSessions(list_sessions(vault, asked.status, asked.of, asked.limit or 20))
+    return ListedSessions(list_sessions(vault, asked.status, asked.from_agent, asked.limit or 20))
 
 
 def chain(vault: Vault, asked: Chain) -> SessionChain:

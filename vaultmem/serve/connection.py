@@ -109,7 +109,7 @@ def _start(place: str, root: str) -> Popen[bytes] | None:
 
     folder = os.path.dirname(place)
     idle = os.environ.get("VAULTMEM_IDLE", _IDLE)
-    words = ["watch", "--json", "--idle", idle, "--vault", root]
+    words = ["watch", "--json", "--idle-timeout", idle, "--vault", root]
     own = {k: v for k, v in os.environ.items() if not k.startswith("VAULTMEM_") and k not in SENT}
     named = os.path.join(folder, "watch.log")
     try:

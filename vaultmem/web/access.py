@@ -118,7 +118,7 @@ class Gate:
         """Return what somebody is told whom nobody let in, None where anybody may come."""
         if request.url.path.startswith(_OPEN):
             return None
-        told = "This page needs a link; `vaultmem serve --link` prints one."
+        told = "This page needs a link; `vaultmem serve --print-link` prints one."
         return refuse(request, 401, told)
 
     def _is_from_here(self, request: Request) -> bool:

@@ -83,7 +83,7 @@ def _check_grants(hub: Hub, now: float) -> Check:
     vaults = list_repositories(hub)
     unowned = [n for n in vaults if not any(may(each, n, GrantScope.OWN, "") for each in alive)]
     if unowned:
-        remedy = "`vaultmem hub grant NAME --person --email EMAIL --own VAULT`"
+        remedy = "`vaultmem hub grant NAME --person --email EMAIL --admin VAULT`"
         return Check("grants", Verdict.WARNING, "vaults without an owner", tuple(unowned), remedy)
     return Check("grants", told=told)
 

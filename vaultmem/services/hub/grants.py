@@ -195,7 +195,7 @@ def make_grant(
     check_name(name)
     kept = {s: tuple(parse_scope(s, each) for each in scopes.get(s, ())) for s in GrantScope}
     if not any(kept.values()):
-        raise RefusedError("nothing is granted; add --read, --propose, --write or --own VAULT")
+        raise RefusedError("nothing is granted; add --read, --propose, --write or --admin VAULT")
     mails = tuple(dict.fromkeys(map(check_email, emails)))
     named = choose_agents(name, kind, agents)
     if kind is GrantKind.PERSON and not mails and any(kept[each] for each in _ORDER[1:]):

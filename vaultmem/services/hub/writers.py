@@ -119,7 +119,7 @@ def _how(grant: Grant) -> str:
     known = ", ".join((*grant.emails, *map(list_allowed_agents, grant.agents)))
     return (
         f"you write as {known}; set `git config user.email`, and commit it again, or have an owner "
-        "name the agent with --as"
+        "name the agent with --push-as"
     )
 
 

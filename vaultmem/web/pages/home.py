@@ -117,7 +117,10 @@ async def enter(request: Request) -> Response:
     visits: Visits = request.app.state.visits
     code = request.query_params.get("code", "")
     if not await to_thread.run_sync(partial(accept_code, site.folder, code)):
-        told = "This link was used already, or is too old; `vaultmem serve --link` prints another."
+        told = (
+            "This link was used already, or is too old; "
+            "`vaultmem serve --print-link` prints another."
+        )
         return refuse(request, 403, told)
     answer = render_page(request, "entered.html", title="Come in")
     answer.set_cookie(site.cookie, visits.begin(), httponly=True, samesite="strict")
