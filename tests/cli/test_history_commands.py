@@ -40,7 +40,9 @@ def lay(root: Path) -> None:
 
 def test_log_filters_and_keeps_its_format(run_cli: RunCli, root: Path) -> None:
     text = run_cli("log", "-n", "1", cwd=root).out
-    found = run_cli("log", "--from-agent", "claude", "--event", "checkpoint", "--json", cwd=root).json
+    found = run_cli(
+        "log", "--from-agent", "claude", "--event", "checkpoint", "--json", cwd=root
+    ).json
     none = run_cli("log", "--session", "s-2", cwd=root)
     folder = run_cli("log", "--path", "notes/harbour", "--since", "2020-01-01", cwd=root).out
     wrong = run_cli("log", "--since", "1/2/2026", cwd=root)

@@ -106,6 +106,7 @@ def test_what_a_killed_git_left_keeps_nobody_out(team: Team) -> None:
     clone = team.clone("harbour", "maren", team.person("maren", own="*"))
     git(clone, "commit", "-q", "--allow-empty", "-m", "Nothing")
     assert push(clone).returncode != 0
+    os.utime(lock)
     sweep(repository, time.time())
     assert lock.exists()  # It may be somebody's who is at work.
     sweep(repository, time.time() + 60)

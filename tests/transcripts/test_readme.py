@@ -15,7 +15,6 @@ OBSIDIAN = ROOT / "docs/how-to/obsidian.md"
 TUTORIAL = ROOT / "docs/tutorial.md"
 
 
-@pytest.mark.campaign
 def test_the_readme_session_is_real_output(tmp_path: Path) -> None:
     machine = Machine(tmp_path / "home", "Maren")
     for line in read_lines("connect your agent"):

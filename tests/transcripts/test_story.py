@@ -212,7 +212,7 @@ def test_a_compacted_session_gets_its_restore_and_a_second_window(story: Story) 
 
 
 def test_the_start_after_a_kill_recovers_and_picks_up_the_killed_session(story: Story) -> None:
-    assert "recovered  s-fork  (canceled)" in story.second_start
+    assert "recovered  s-fork  (interrupted)" in story.second_start
     assert f"recover: {FORK}" in story.second_start
     assert "# Session s-fork" in story.second_start
     killed = (story.vault / "sessions/s-fork.md").read_text()

@@ -20,7 +20,6 @@ from vaultmem.core.notes.link_syntax import (
 from vaultmem.core.notes.obsidian import LinkFormat
 from vaultmem.core.notes.record import NoteRecord, SectionRecord
 from vaultmem.core.search.query import Hit, RecallQuery
-from vaultmem.core.search.ranking import share_scores
 from vaultmem.core.text.paths import is_text
 from vaultmem.services.views.texts import read_sections, read_text
 from vaultmem.storage.link_table import LinkStore, find_attachments
@@ -226,6 +225,8 @@ def expand_hits(vault: Vault, hits: Sequence[Hit], query: RecallQuery) -> list[H
     A linked section gets a share of the linking section's score. The query's filter holds for it,
     but for author, folder, date and conflict.
     """
+    from vaultmem.core.search.ranking import share_scores
+
     graph = LinkGraph(vault)
     known = {hit.local_key: hit for hit in hits}
     places: dict[_Key, tuple[NoteRecord, SectionRecord]] = {}
