@@ -65,7 +65,7 @@ def test_the_values_of_the_vault_are_offered(root: Path) -> None:
         "session show s": ["s-0412"],
         "import mem": ["mem0"],
         "connect claude-c": ["claude-code"],
-        "eval q.md --set rec": ["recency="],
+        "eval q.md --set rec": ["recall_limit=", "recency_weight="],
     }
     for line, words in offered.items():
         assert offer(root, line) == words, line

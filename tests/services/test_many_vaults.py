@@ -65,7 +65,7 @@ def deal(make_vault: Make, opened: Open, notes: dict[str, str]) -> Split:
     made = []
     for name, paths in [("one", dealt), *((f"part{n}", dealt[n::4]) for n in range(4))]:
         vault = opened(make_empty(make_vault, name))
-        vault = replace(vault, name=name, config=vault.config._replace(recency=0.0))
+        vault = replace(vault, name=name, config=vault.config._replace(recency_weight=0.0))
         write_notes(vault.root, {path: notes[path] for path in paths})
         made.append(vault)
     return Split(VaultSet(made[:1]), VaultSet(made[1:]))

@@ -73,14 +73,14 @@ def test_a_line_has_the_decision_of_the_session_that_wrote_it(
     assert "no session is known for its 1 commit" in trace(run_cli, root, code, "src/limit.py:6")
 
 
-@pytest.mark.parametrize("place", ["limit.py:6", "limit.py:refund_limit", "limit.py#L5-6"])
 def test_a_line_has_the_memories_whose_anchors_cover_it_now(
-    run_cli: RunCli, root: Path, code: Path, place: str
+    run_cli: RunCli, root: Path, code: Path
 ) -> None:
-    told = trace(run_cli, root, code / "src", place)
-    assert "Refunds end at the limit" in told
-    assert "    src/limit.py:refund_limit holds\n" in told
-    assert "payment" not in told
+    for place in ("limit.py:6", "limit.py:refund_limit", "limit.py#L5-6"):
+        told = trace(run_cli, root, code / "src", place)
+        assert "Refunds end at the limit" in told, place
+        assert "    src/limit.py:refund_limit holds\n" in told, place
+        assert "payment" not in told, place
 
 
 def test_a_file_has_all_of_its_memories_and_commits(
@@ -96,13 +96,11 @@ def test_a_file_has_all_of_its_memories_and_commits(
     assert first["sessions"] == []
 
 
-@pytest.mark.parametrize("place", ["src/limit.py:99", "src/limit.py:nothing"])
-def test_a_line_that_is_not_there_is_an_error(
-    run_cli: RunCli, root: Path, code: Path, place: str
-) -> None:
-    done = run_cli("trace", place, "--vault", str(root), cwd=code)
-    assert done.code != 0
-    assert "the file has no such line or symbol" in done.err
+def test_a_line_that_is_not_there_is_an_error(run_cli: RunCli, root: Path, code: Path) -> None:
+    for place in ("src/limit.py:99", "src/limit.py:nothing"):
+        done = run_cli("trace", place, "--vault", str(root), cwd=code)
+        assert done.code != 0, place
+        assert "the file has no such line or symbol" in done.err, place
 
 
 def test_what_names_no_file_is_a_text(
@@ -119,22 +117,20 @@ def test_what_names_no_file_is_a_text(
         assert done.json["grounds"] or words[0] != "carts"
 
 
-@pytest.mark.parametrize(
-    ("place", "problem"),
-    [
-        ("src/gone.py", "has no such file"),
-        ("https://example.org", "not a file; give FILE, FILE:LINE or FILE:SYMBOL"),
-    ],
-)
-def test_an_agent_is_refused_what_names_no_file(
-    root: Path, code: Path, place: str, problem: str
-) -> None:
-    async def scene(client: object) -> object:
-        return await client.call_tool("history", {"action": "trace", "path": place})  # type: ignore[attr-defined]
+def test_an_agent_is_refused_what_names_no_file(root: Path, code: Path) -> None:
+    problems = {
+        "src/gone.py": "has no such file",
+        "https://example.org": "not a file; give FILE, FILE:LINE or FILE:SYMBOL",
+    }
 
-    answer = play_in(root, code, scene, roots=[code])
-    assert answer.is_error
-    assert problem in answer.content[0].text
+    async def scene(client: object) -> list[object]:
+        given = [{"action": "trace", "path": place} for place in problems]
+        return [await client.call_tool("history", each) for each in given]  # type: ignore[attr-defined]
+
+    answers = play_in(root, code, scene, roots=[code])
+    for answer, problem in zip(answers, problems.values(), strict=True):
+        assert answer.is_error
+        assert problem in answer.content[0].text
 
 
 def test_an_agent_traces_by_the_tool_history(root: Path, code: Path) -> None:
