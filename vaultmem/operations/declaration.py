@@ -303,7 +303,7 @@ class Operation(NamedTuple):
 
     Where there is no `request`, `run` is given the vault and what was given by name, which `fields`
     describe, and returns the data. `fields` are parameters behind the `?`, or fields of the body
-    where the method has one.
+    where the method has one. HTTP needs those that are `required`, besides what all front ends do.
 
     One that `writes` comes after those before it; with `changes`, it changes the note at `path`,
     has to be told which version of it, and `place` returns of its answer where the note is then,
@@ -363,7 +363,9 @@ class Operation(NamedTuple):
         """What is asked behind the `?` or in the body, without what stands in the address."""
         if self.request is None:
             return arguments(self.required, **self.fields)
-        return describe(self.request, Front.HTTP, [*self.parts, "at"])
+        moments = ["at"] if self.moment in {Moment.SEEN, Moment.ASKED} else []
+        asked = describe(self.request, Front.HTTP, [*self.parts, *moments])
+        return {**asked, "required": [*asked["required"], *self.required]}
 
     @property
     def query(self) -> dict[str, Schema]:

@@ -1,22 +1,26 @@
-"""Operations that commit what they change: state, supersede, checkpoint, undo."""
+"""Operations that change notes: state, supersede, restore, checkpoint, undo."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from functools import partial
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Annotated, Any
 
 from vaultmem.core.lifecycle import NoteState
 from vaultmem.core.text.display import one_line
 from vaultmem.core.text.json_values import pick
 from vaultmem.operations.declaration import Arg, Front, Line, Moment, Takes, declare, word
+from vaultmem.operations.history_views import version_lines
 from vaultmem.operations.lines import candidate_lines, commit_lines, report_lines
-from vaultmem.operations.note_data import moved_json, report_json
+from vaultmem.operations.note_data import commits_json, moved_json, report_json, trace_json
 from vaultmem.operations.schemas import STRINGS, record, rows
 
 if TYPE_CHECKING:
     from vaultmem.services.changes.commit import CommitReport
-    from vaultmem.services.history.restore_note import UndoResult
+    from vaultmem.services.history.blame import Trace
+    from vaultmem.services.history.restore_note import RestoreResult, UndoResult
     from vaultmem.services.lifecycle.supersede import SupersedeResult
     from vaultmem.services.lifecycle.transition import TransitionResult
     from vaultmem.services.sessions.undo_session import SessionUndo
@@ -93,6 +97,67 @@ def supersede_lines(done: SupersedeResult, asked: Any) -> Iterator[Line]:
     if done.unsaid and not asked.part:
         yield Line(f"  only in it: {one_line(done.unsaid[0])}")
     yield from commit_lines(done.report.commits)
+
+
+def restore(
+    vault: Vault,
+    path: Annotated[str, word("The note, as it is called now or was then.", 1)],
+    at: Annotated[
+        str,
+        Arg(
+            "A commit, branch, tag or date; else the versions are listed.",
+            least=1,
+            most=200,
+            metavar="WHEN",
+        ),
+    ] = "",
+) -> RestoreResult | Trace:
+    """Restore an older version of a note, as a new change.
+
+    What it is now is committed first. A note that was renamed or moved since keeps its new path.
+
+    Examples:
+      vaultmem restore refund-rules --at HEAD~1
+    """
+    if at:
+        from vaultmem.services.history.restore_note import restore_note
+
+        return restore_note(vault, path, at)
+    from vaultmem.services.history.blame import trace_note
+
+    return trace_note(vault, path)
+
+
+def restored_data(done: RestoreResult | Trace) -> dict[str, Any]:
+    """Return a note that is again as it was in a commit, or its versions."""
+    from vaultmem.services.history.blame import Trace
+
+    if isinstance(done, Trace):
+        return trace_json(done)
+    told = pick(done, "path path_then? blob old_blob? commit changed=is_changed candidates")
+    return {**told, "commits": commits_json(done.commits)}
+
+
+def restored_lines(done: RestoreResult | Trace, asked: Any) -> Iterator[Line]:
+    """Yield the commits that were made and what was restored, or the versions of the note."""
+    from vaultmem.services.history.blame import Trace
+
+    if isinstance(done, Trace):
+        yield from version_lines(done)
+        kept = [e.commit.commit for e in done.versions if e.commit and e.operation.file.blob]
+        if kept:
+            at = (kept[1:2] or kept)[0][:7]
+            command = f"vaultmem restore {shlex.quote(asked.path)} --at {at}"
+            yield Line(f"hint: `{command}` restores that version")
+        return
+    if not done.is_changed:
+        known = f"already as it was in {done.commit[:7]}; nothing changed."
+        yield Line(f"{one_line(done.path)}: {known}")
+        return
+    yield from commit_lines(done.commits)
+    then = f", there {one_line(done.path_then)}" if done.path_then else ""
+    yield Line("restored  ", "green", f"{done.path}  (as in {done.commit[:7]}{then})")
+    yield from candidate_lines(done.candidates)
 
 
 def checkpoint(
@@ -200,6 +265,8 @@ def _undone_session_lines(done: SessionUndo, with_spread: bool) -> Iterator[Line
         yield Line(f"hint: nothing was changed; `{command}` makes this one commit")
 
 
+_COMMITS = rows(commit="string", subject="string")
+
 _change = partial(declare, moment=Moment.BRANCH, writes=True, changes=True)
 
 STATE = _change(
@@ -222,6 +289,18 @@ SUPERSEDE = _change(
     excused={Front.MCP: "remember takes supersedes; update_note sets superseded_by"},
 )
 
+RESTORE = _change(
+    restore,
+    "restore_note",
+    "POST /restore/{path}",
+    restored_data,
+    lines=restored_lines,
+    required=("at",),
+    gives=record(path="string", blob="string", changed="boolean", commits=_COMMITS),
+    place=lambda done: PurePosixPath(done.path),
+    excused={Front.MCP: "a person brings back what was"},
+)
+
 CHECKPOINT = declare(
     checkpoint,
     "checkpoint",
@@ -230,7 +309,7 @@ CHECKPOINT = declare(
     lines=outcome_lines,
     gives=record(
         commit="string?",
-        commits=rows(commit="string", subject="string"),
+        commits=_COMMITS,
         paths=STRINGS,
         skipped="object",
     ),

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from vaultmem.services.history.commits import Log
     from vaultmem.services.history.diff import FileOperation, ShownCommit, VaultDiff
     from vaultmem.services.history.explain import ChangeStep, Ground
-    from vaultmem.services.history.restore_note import RestoreResult
     from vaultmem.services.lifecycle.transition import PromoteResult, TransitionResult
     from vaultmem.services.memory.new_note import UnconfirmResult
     from vaultmem.services.packs.evaluate import Bisected, Evaluation
@@ -57,12 +56,6 @@ def unconfirmed_json(done: UnconfirmResult) -> dict[str, Any]:
     """Return who no longer counts as having said a note again, and in which words they did."""
     told = pick(done, "path who=confirmation.who wording=confirmation.wording")
     return {**told, "commits": commits_json(done.report.commits)}
-
-
-def restored_json(done: RestoreResult) -> dict[str, Any]:
-    """Return a note that is again as it was in a commit."""
-    told = pick(done, "path path_then? blob old_blob? commit changed=is_changed candidates")
-    return {**told, "commits": commits_json(done.commits)}
 
 
 def primed_json(source: str, plan: PrimePlan, *, is_dry: bool) -> dict[str, Any]:

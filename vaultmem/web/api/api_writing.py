@@ -10,7 +10,7 @@ from vaultmem.core.curation.proposal import ProposalChoice
 from vaultmem.errors import RefusedError
 from vaultmem.operations.declaration import Given, Moment, Operation
 from vaultmem.operations.links import MV
-from vaultmem.operations.note_changes import CHECKPOINT, STATE, SUPERSEDE, UNDO
+from vaultmem.operations.note_changes import CHECKPOINT, RESTORE, STATE, SUPERSEDE, UNDO
 from vaultmem.operations.note_data import (
     bisected_json,
     edited_json,
@@ -20,7 +20,6 @@ from vaultmem.operations.note_data import (
     receipt_json,
     receipts_json,
     replayed_json,
-    restored_json,
 )
 from vaultmem.operations.notes import REMEMBER
 from vaultmem.operations.schemas import (
@@ -269,13 +268,6 @@ def _promote(vault: Vault, given: Given) -> Changed:
     return promoted_json(promote_notes(vault, [str(path)])), path
 
 
-def _restore(vault: Vault, given: Given) -> Changed:
-    from vaultmem.services.history.restore_note import restore_note
-
-    done = restore_note(vault, given["path"], given["at"])
-    return restored_json(done), PurePosixPath(done.path)
-
-
 _TEXT = text("Its whole text in markdown, properties too.", 1_000_000)
 _EDITED = record(path="string", blob="string")
 _PROPERTIES: Schema = {
@@ -332,13 +324,5 @@ WRITING = (
         gives=record(promoted=rows(path="string"), trusted=STRINGS, commits=_COMMITS),
     ),
     SUPERSEDE,
-    _change(
-        "restore_note",
-        "POST /restore/{path}",
-        "Write a note as it once was, removed or not since, as a new change.",
-        _restore,
-        fields={"at": text("A commit, branch, tag or date.", 200, 1)},
-        required=("at",),
-        gives=record(path="string", blob="string", changed="boolean", commits=_COMMITS),
-    ),
+    RESTORE,
 )
