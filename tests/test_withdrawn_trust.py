@@ -353,6 +353,9 @@ WAYS: dict[str, Callable[[World], object]] = {
         w.http("POST", f"/state/{PATH}", state=state) for state in ("stale", "candidate", "active")
     ],
     "http promote_note": lambda w: w.http("POST", f"/promote/{PATH}"),
+    "http promote_notes": lambda w: [
+        w.http("POST", "/promote", paths=[PATH], **more) for more in ({}, {"from": "old"})
+    ],
     "http supersede_note": lambda w: w.http("POST", "/supersede/notes/ops/other.md", by=PATH),
     "http restore_note": lambda w: (
         w.http("POST", f"/restore/{PATH}", at=w.base),

@@ -134,7 +134,7 @@ def test_on_a_branch_every_tool_works_on_the_branch(make_vault: Make) -> None:
         assert "kept away" in git(root, "cat-file", "-p", done["blob"])
         moved = await call(client, "update_note", path=path, property="state", value="stale")
         assert moved["blob"] == git(root, "rev-parse", f"draft:{path}").strip()
-        assert (await call(client, "promote", paths=[path]))["promoted"] == [path]
+        assert (await call(client, "promote", paths=[path]))["promoted"][0]["path"] == path
         assert (await call(client, "history", action="blame", path=path))["rows"]
         uris = [each.uri for each in (await client.list_resources()).resources]
         assert f"vaultmem://note/{path}" in uris

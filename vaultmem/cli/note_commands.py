@@ -1,11 +1,11 @@
-"""Commands on notes: remember, show, list, edit, tag, pin, forget, state, supersede."""
+"""Commands on notes: remember, show, list, edit, forget, pin, tag, promote, checkpoint, state."""
 
 from __future__ import annotations
 
 import re
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -27,11 +27,11 @@ from vaultmem.cli.output import (
 from vaultmem.cli.shared import CommandContext, answer, make_command, offers, takes
 from vaultmem.cli.vault_selection import open_several, split_vault, warn_unmatched
 from vaultmem.core.text.display import one_line, pluralize
-from vaultmem.errors import NoteNotFoundError, RefusedError, wrap_os_error
+from vaultmem.errors import MergeConflictError, NoteNotFoundError, RefusedError, wrap_os_error
 from vaultmem.operations.declaration import read_request
 from vaultmem.operations.history_views import SHOW
 from vaultmem.operations.lines import align
-from vaultmem.operations.note_changes import STATE, SUPERSEDE
+from vaultmem.operations.note_changes import CHECKPOINT, PROMOTE, STATE, SUPERSEDE
 from vaultmem.operations.note_data import (
     edited_json,
     forgotten_json,
@@ -488,5 +488,19 @@ def _warn_of_pinned(opened: Vault) -> None:
         warn(f"warning: {warning}")
 
 
+@offers(PROMOTE)
+@takes("vault", "ref", "agent", "session", "as_json")
+def promote(here: CommandContext, asked: Any) -> None:
+    """Print what is active now, or the conflicts with a branch."""
+    from vaultmem.cli.branch_commands import end_with_conflicts
+    from vaultmem.operations.vault_data import untaken_json
+
+    try:
+        answer(PROMOTE, here, asked)
+    except MergeConflictError as error:
+        end_with_conflicts(error, untaken_json if here.as_json else None)
+
+
+checkpoint = make_command(CHECKPOINT, "checkpoint")
 state_ = make_command(STATE, "state")
 supersede = make_command(SUPERSEDE, "supersede")

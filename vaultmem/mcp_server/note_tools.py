@@ -16,11 +16,13 @@ from vaultmem.mcp_server.tool import (
     ToolAnswer,
     price,
     read_shown,
+    run_operation,
     truncate_text,
     view_at_arguments,
 )
+from vaultmem.operations import note_changes
 from vaultmem.operations.declaration import LEAST, MOST, Front, describe, read_request
-from vaultmem.operations.note_data import edited_json, report_json
+from vaultmem.operations.note_data import edited_json
 from vaultmem.operations.notes import (
     Get,
     Remember,
@@ -30,7 +32,6 @@ from vaultmem.operations.notes import (
     remember,
 )
 from vaultmem.operations.schemas import (
-    STRINGS,
     answer,
     arguments,
     choice,
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
     from pathlib import PurePosixPath
 
     from vaultmem.core.merging.text import Conflict, DiscardedValue
-    from vaultmem.services.changes.commit import CommitReport
     from vaultmem.services.memory.new_note import NoteUpdate
     from vaultmem.services.memory.remember import PreferenceProposal, RememberResult
     from vaultmem.services.similarity.known import SimilarText
@@ -258,20 +258,7 @@ FORGET = Tool(
 
 def promote_tool(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
     """Make candidates active, in one commit; those of another branch are taken over first."""
-    from vaultmem.services.lifecycle.transition import describe_untrusted, promote_notes
-
-    if source := given.get("from"):
-        from vaultmem.services.merging.take import promote_from
-
-        done = promote_from(vault, source, given["paths"])
-    else:
-        done = promote_notes(vault, given["paths"])
-    paths = [path for path, _ in done.notes]
-    detail = {**report_json(done.report), "promoted": paths, "trusted": done.trusted}
-    told = [f"Promoted {', '.join(paths)}."] if paths else []
-    told += [f"Active already: {', '.join(done.active)}."] if done.active else []
-    told += [*_describe(done.report), describe_untrusted(done)]
-    return ToolAnswer("\n".join(filter(None, told)), detail=detail)
+    return run_operation(note_changes.PROMOTE, vault, given)
 
 
 def checkpoint_tool(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
@@ -280,11 +267,7 @@ def checkpoint_tool(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
 
 
 def _commit(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
-    from vaultmem.services.changes.commit import save_checkpoint
-
-    report = save_checkpoint(vault, given.get("note", ""))
-    told = _describe(report) or ["Nothing has changed since the last commit."]
-    return ToolAnswer("\n".join(told), detail=report_json(report))
+    return run_operation(note_changes.CHECKPOINT, vault, given)
 
 
 def _make(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
@@ -359,14 +342,6 @@ def _need(given: dict[str, Any], name: str) -> str:
     return str(given[name])
 
 
-def _describe(report: CommitReport) -> list[str]:
-    from vaultmem.services.changes.ownership import describe_skipped
-
-    return [f"{commit[:7]}  {subject}" for commit, subject in report.commits] + [
-        f"left out  {line}" for line in describe_skipped(report.skipped)
-    ]
-
-
 _COMMIT = "commit"
 
 _ACTIONS: dict[str, Callable[[Vault, dict[str, Any]], ToolAnswer]] = {
@@ -382,11 +357,7 @@ PROMOTE = Tool(
     "promote",
     "Promote candidates",
     "Make candidate notes active, and commit that.",
-    arguments(
-        ["paths"],
-        paths={**STRINGS, "minItems": 1, "maxItems": 100},
-        **{"from": text("A branch with them.", 200)},
-    ),
+    describe(note_changes.PROMOTE.request, Front.MCP),
     answer(),
     promote_tool,
     writes=True,

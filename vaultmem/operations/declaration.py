@@ -122,6 +122,11 @@ def word(help: str, least: int = 0, most: int = 1_000, metavar: str = "") -> Arg
     return Arg(help, "", least, most, takes=Takes.WORD, metavar=metavar)
 
 
+def words(help: str, least: int = 0, metavar: str = "PATH...") -> Arg:
+    """Return an argument that the shell takes as all words behind the command."""
+    return Arg(help, "", least, takes=Takes.WORDS, metavar=metavar)
+
+
 def at_most(help: str, most: int) -> Arg:
     """Return an argument that says how many at most; the shell calls it -n as well."""
     return Arg(help, "", 1, most, flags=("-n", "--limit"), metavar="N")
@@ -192,7 +197,7 @@ class Argument(NamedTuple):
         if self.kind is str:
             size = int(most or 10_000), int(least or 0)
             return choice(told, words) if words else text(told, *size)
-        return texts(told, words)
+        return texts(told, words, int(least or 0))
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Operations that change notes: state, supersede, restore, checkpoint, undo."""
+"""Operations that change notes: promote, state, supersede, restore, checkpoint, undo."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from vaultmem.core.lifecycle import NoteState
 from vaultmem.core.text.display import one_line
 from vaultmem.core.text.json_values import pick
-from vaultmem.operations.declaration import Arg, Front, Line, Moment, Takes, declare, word
+from vaultmem.operations.declaration import Arg, Front, Line, Moment, Takes, declare, word, words
 from vaultmem.operations.history_views import version_lines
 from vaultmem.operations.lines import candidate_lines, commit_lines, report_lines
 from vaultmem.operations.note_data import commits_json, moved_json, report_json, trace_json
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from vaultmem.services.history.blame import Trace
     from vaultmem.services.history.restore_note import RestoreResult, UndoResult
     from vaultmem.services.lifecycle.supersede import SupersedeResult
-    from vaultmem.services.lifecycle.transition import TransitionResult
+    from vaultmem.services.lifecycle.transition import PromoteResult, TransitionResult
     from vaultmem.services.sessions.undo_session import SessionUndo
     from vaultmem.vault import Vault
 
@@ -30,6 +30,61 @@ _STATES = [each.value for each in NoteState if each is not NoteState.UNREADABLE]
 
 NotePath = Annotated[str, word("The note: its path, or its name if that is enough.", 1)]
 Reason = Annotated[str, Arg("Reason, stored in the note and in git.", most=1_000, metavar="TEXT")]
+
+
+def promote(
+    vault: Vault,
+    paths: Annotated[tuple[str, ...], words("The notes, or folders of candidates.", 1)],
+    from_: Annotated[
+        str,
+        Arg("Take these notes over from a branch first.", "A branch with them.", metavar="BRANCH"),
+    ] = "",
+) -> PromoteResult:
+    """Make candidate notes active, and commit them.
+
+    Nothing else is committed. A policy or skill that you promote may instruct from then on, and a
+    preference goes with the packs that it concerns, until its text changes.
+
+    Examples:
+      vaultmem promote half-refunds-round-up
+    """
+    if from_:
+        from vaultmem.services.merging.take import promote_from
+
+        return promote_from(vault, from_, paths)
+    from vaultmem.services.lifecycle.transition import promote_notes
+
+    return promote_notes(vault, paths)
+
+
+def promote_one(vault: Vault, path: NotePath) -> PromoteResult:
+    """Make a candidate active, and commit that; whether it may instruct is its owner's word."""
+    return promote(vault, (path,))
+
+
+def promoted_data(done: PromoteResult) -> dict[str, Any]:
+    """Return which notes are active now, which of them are on record, and the commits."""
+    promoted = [{"path": path, "from": before, "to": "active"} for path, before in done.notes]
+    return {"promoted": promoted, "trusted": done.trusted, **report_json(done.report)}
+
+
+def promoted_lines(done: PromoteResult, asked: Any) -> Iterator[Line]:
+    """Yield each note that was promoted or was active already, and the commits."""
+    from vaultmem.services.lifecycle.transition import describe_untrusted
+
+    for path, before in done.notes:
+        told = (
+            "" if before == "active" else f"{before} to active",
+            asked.from_ and f"from {asked.from_}",
+            "trusted" if path in done.trusted else "",
+        )
+        yield Line("promoted  ", "green", f"{path}  ({', '.join(filter(None, told))})")
+    for path in done.active:
+        yield Line(f"active already  {path}")
+    if done.notes:
+        yield from outcome_lines(done.report, None)
+    if unsaid := describe_untrusted(done):
+        yield Line(unsaid)
 
 
 def state_(
@@ -268,6 +323,28 @@ def _undone_session_lines(done: SessionUndo, with_spread: bool) -> Iterator[Line
 _COMMITS = rows(commit="string", subject="string")
 
 _change = partial(declare, moment=Moment.BRANCH, writes=True, changes=True)
+
+_PROMOTED = record(promoted=rows(path="string"), trusted=STRINGS, commits=_COMMITS)
+
+PROMOTE = declare(
+    promote,
+    "promote_notes",
+    "POST /promote",
+    promoted_data,
+    lines=promoted_lines,
+    gives=_PROMOTED,
+    moment=Moment.BRANCH,
+    writes=True,
+)
+
+PROMOTE_ONE = _change(
+    promote_one,
+    "promote_note",
+    "POST /promote/{path}",
+    promoted_data,
+    gives=_PROMOTED,
+    excused=dict.fromkeys((Front.SHELL, Front.MCP), "promote takes several notes"),
+)
 
 STATE = _change(
     state_,

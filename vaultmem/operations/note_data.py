@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from vaultmem.services.history.commits import Log
     from vaultmem.services.history.diff import FileOperation, ShownCommit, VaultDiff
     from vaultmem.services.history.explain import ChangeStep, Ground
-    from vaultmem.services.lifecycle.transition import PromoteResult, TransitionResult
+    from vaultmem.services.lifecycle.transition import TransitionResult
     from vaultmem.services.memory.new_note import UnconfirmResult
     from vaultmem.services.packs.evaluate import Bisected, Evaluation
     from vaultmem.services.packs.question_file import AddedQuestion
@@ -78,12 +78,6 @@ def report_json(report: CommitReport) -> dict[str, Any]:
 def commits_json(commits: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
     """Return commits that are given as id and subject."""
     return [{"commit": commit, "subject": subject} for commit, subject in commits]
-
-
-def promoted_json(done: PromoteResult) -> dict[str, Any]:
-    """Return which notes are active now, which of them are on record, and the commits."""
-    promoted = [{"path": path, "from": before, "to": "active"} for path, before in done.notes]
-    return {"promoted": promoted, "trusted": done.trusted, **report_json(done.report)}
 
 
 def moved_json(done: TransitionResult) -> dict[str, Any]:

@@ -10,13 +10,20 @@ from vaultmem.core.curation.proposal import ProposalChoice
 from vaultmem.errors import RefusedError
 from vaultmem.operations.declaration import Given, Moment, Operation
 from vaultmem.operations.links import MV
-from vaultmem.operations.note_changes import CHECKPOINT, RESTORE, STATE, SUPERSEDE, UNDO
+from vaultmem.operations.note_changes import (
+    CHECKPOINT,
+    PROMOTE,
+    PROMOTE_ONE,
+    RESTORE,
+    STATE,
+    SUPERSEDE,
+    UNDO,
+)
 from vaultmem.operations.note_data import (
     bisected_json,
     edited_json,
     forgotten_json,
     judged_json,
-    promoted_json,
     receipt_json,
     receipts_json,
     replayed_json,
@@ -61,8 +68,6 @@ def _resolve(vault: Vault, given: Given) -> Any:
     chosen = Words(given["choice"])
     return resolved_json(resolve_conflicts(vault, given["path"], chosen, given.get("number", 0)))
 
-
-_COMMITS = rows(commit="string", subject="string")
 
 _write = partial(Operation, writes=True)
 
@@ -261,13 +266,6 @@ def _forget(vault: Vault, given: Given) -> Changed:
     return forgotten_json(done.paths, chosen.kept, commits, is_dry=False), None
 
 
-def _promote(vault: Vault, given: Given) -> Changed:
-    from vaultmem.services.lifecycle.transition import promote_notes
-
-    path = resolve_whole(vault, given["path"])
-    return promoted_json(promote_notes(vault, [str(path)])), path
-
-
 _TEXT = text("Its whole text in markdown, properties too.", 1_000_000)
 _EDITED = record(path="string", blob="string")
 _PROPERTIES: Schema = {
@@ -316,13 +314,8 @@ WRITING = (
     ),
     MV,
     STATE,
-    _change(
-        "promote_note",
-        "POST /promote/{path}",
-        "Make a candidate active, and commit that; whether it may instruct is its owner's word.",
-        _promote,
-        gives=record(promoted=rows(path="string"), trusted=STRINGS, commits=_COMMITS),
-    ),
+    PROMOTE,
+    PROMOTE_ONE,
     SUPERSEDE,
     RESTORE,
 )
