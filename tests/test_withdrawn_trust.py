@@ -345,6 +345,10 @@ WAYS: dict[str, Callable[[World], object]] = {
         w.http("DELETE", f"/notes/{PATH}"),
         w.http("POST", f"/restore/{PATH}", at=w.base),
     ),
+    "http forget_notes": lambda w: (
+        w.http("POST", "/forget", paths=[PATH]),
+        w.http("POST", f"/restore/{PATH}", at=w.base),
+    ),
     "http rename_note": lambda w: (
         w.http("POST", f"/rename/{PATH}", to="notes/x.md"),
         w.http("POST", "/rename/notes/x.md", to=PATH),

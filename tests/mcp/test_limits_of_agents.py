@@ -105,7 +105,7 @@ def test_a_new_state_and_a_removal_are_on_record_with_their_reasons(make_vault: 
         )
         assert done["blob"] == git(root, "rev-parse", "HEAD:notes/plain.md").strip()
         gone = await call(client, "forget", path="plain", reason="no ropes left")
-        assert gone["commit"] == git(root, "rev-parse", "HEAD").strip()
+        assert gone["commits"][0]["commit"] == git(root, "rev-parse", "HEAD").strip()
         text = told(await client.call_tool("history", {"action": "log", "path": "plain.md"}))
         assert "No event" in text  # A bare name of a note that is gone means no path.
         events = await call(client, "history", action="log", path="notes/plain.md", limit=2)

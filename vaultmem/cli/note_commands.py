@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -31,10 +30,15 @@ from vaultmem.errors import MergeConflictError, NoteNotFoundError, RefusedError,
 from vaultmem.operations.declaration import read_request
 from vaultmem.operations.history_views import SHOW
 from vaultmem.operations.lines import align
-from vaultmem.operations.note_changes import CHECKPOINT, PROMOTE, STATE, SUPERSEDE
+from vaultmem.operations.note_changes import (
+    CHECKPOINT,
+    FORGET,
+    PROMOTE,
+    STATE,
+    SUPERSEDE,
+)
 from vaultmem.operations.note_data import (
     edited_json,
-    forgotten_json,
     unconfirmed_json,
 )
 from vaultmem.operations.notes import (
@@ -52,7 +56,6 @@ if TYPE_CHECKING:
     from pathlib import PurePosixPath
 
     from vaultmem.core.notes.frontmatter import JsonValue
-    from vaultmem.services.memory.forget import ForgetSelection
     from vaultmem.vault import Vault
 
 
@@ -241,42 +244,12 @@ def _print_edited(path: PurePosixPath, is_same: bool, warnings: Iterable[str]) -
 
 # Commands that change notes: forget, pin, tag.
 
-_DAYS = {"h": 1 / 24, "d": 1, "w": 7, "m": 30, "y": 365}
 
-
-def parse_age(text: str) -> float:
-    """Return the seconds of an age such as 12h, 90d, 12w, 6m (of 30 days) or 1y (of 365).
-
-    Raises:
-        RefusedError: it is not written like that.
-    """
-    match = re.fullmatch(r"([0-9]{1,6})([hdwmy])", text.strip().lower())
-    if match is None:
-        raise RefusedError(f'"{text}" is not an age; write it like 90d, 12w or 1y')
-    return int(match[1]) * _DAYS[match[2]] * 86_400
-
-
+@offers(FORGET)
 @takes("vault", "ref", "agent", "session", "as_json")
 def forget(
     here: CommandContext,
-    paths: Annotated[list[str], typer.Argument(metavar="[PATH...]", help="The notes.")] = [],  # noqa: B006
-    tag: Annotated[str, typer.Option("--tag", metavar="TAG", help="All notes with a tag.")] = "",
-    older_than: Annotated[
-        str,
-        typer.Option("--older-than", metavar="AGE", help="All notes unchanged for 90d, 12w, 1y."),
-    ] = "",
-    from_session: Annotated[
-        str, typer.Option("--from-session", metavar="ID", help="All notes that a session wrote.")
-    ] = "",
-    query: Annotated[
-        str, typer.Option("--query", metavar="WORDS", help="All notes that have all the words.")
-    ] = "",
-    reason: Annotated[
-        str,
-        typer.Option(
-            "--reason", metavar="TEXT", help="Why; committed at once, so that blame shows it."
-        ),
-    ] = "",
+    asked: Any,
     confirmation: Annotated[
         bool,
         typer.Option("--confirmation", help="Not the note: only its last confirmation."),
@@ -288,56 +261,19 @@ def forget(
         Path | None,
         typer.Option("--verify", metavar="FILE", help="Say where git has a text of this file."),
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do it, also for several.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would go.")] = False,
 ) -> None:
-    """Remove notes; git keeps what was committed.
-
-    More than one is removed only with --yes. --purge removes nothing: it prints what has to be done
-    for git to forget as well. --verify looks for texts, one a line, in all that git keeps; it ends
-    with 1 where it finds one.
-
-    Examples:
-      vaultmem forget october-reflection --reason "October is over."
-      vaultmem forget --older-than 1y --dry-run
-    """
-    from vaultmem.services.memory.forget import ForgetSelection, forget_notes, select_notes
-
-    opened = here.open_view()
-    age = parse_age(older_than) if older_than else None
+    """Print what was forgotten, or what is to be done for git to forget it."""
     if verify is not None:
-        _verify_purge(opened, verify, here.as_json)
-        return
-    if purge:
-        _print_purge(opened, paths, ForgetSelection(tag, age, from_session, query), here.as_json)
-        return
-    if confirmation:
-        _forget_confirmation(opened, paths, reason, here.as_json)
-        return
-    chosen = select_notes(opened, paths, ForgetSelection(tag, age, from_session, query))
-    really = not dry_run and (yes or len(chosen.notes) == 1)
-    shown = [record.path for record in chosen.notes]
-    commits = forget_notes(opened, chosen.notes, reason).report.commits if really else ()
-    if here.as_json:
-        told = commits if reason else None
-        emit_json(forgotten_json(shown, chosen.kept, told, is_dry=not really))
-        return
-    for path in shown:
-        print_styled("forgot  " if really else "would forget  ", "yellow", path)
-    for path in chosen.kept:
-        print_line(f"kept, pinned  {path}")
-    print_commits(commits if reason else ())
-    if really and shown and opened.head() is not None:
-        at = f"{commits[-1][0][:7]}~" if reason and commits else "HEAD"
-        some = shlex.quote(shown[0]) if len(shown) == 1 else "PATH"
-        print_line(f"hint: `vaultmem restore {some} --at {at}` brings it back")
-    if not really and shown:
-        print_line(f"Nothing was removed; add --yes to forget {pluralize(len(shown), 'note')}.")
-    elif not shown:
-        print_line("No note matches.")
+        _verify_purge(here.open_view(), verify, here.as_json)
+    elif purge:
+        _print_purge(here.open_view(), asked, here.as_json)
+    elif confirmation:
+        _forget_confirmation(here.open_view(), asked.paths, asked.reason, here.as_json)
+    else:
+        answer(FORGET, here, asked)
 
 
-def _forget_confirmation(opened: Vault, paths: list[str], reason: str, as_json: bool) -> None:
+def _forget_confirmation(opened: Vault, paths: Any, reason: str, as_json: bool) -> None:
     from vaultmem.services.memory.new_note import forget_confirmation
 
     if len(paths) != 1:
@@ -353,12 +289,13 @@ def _forget_confirmation(opened: Vault, paths: list[str], reason: str, as_json: 
     print_commits(done.report.commits)
 
 
-def _print_purge(opened: Vault, paths: list[str], wanted: ForgetSelection, as_json: bool) -> None:
-    from vaultmem.services.memory.forget import select_notes
+def _print_purge(opened: Vault, asked: Any, as_json: bool) -> None:
     from vaultmem.services.memory.purge import plan_purge
 
-    found = [record.path for record in select_notes(opened, [], wanted).notes] if wanted else []
-    plan = plan_purge(opened, [*paths, *found])
+    others = asked._replace(paths=(), dry_run=True)
+    is_more = any((asked.tag, asked.older_than, asked.from_session, asked.query))
+    found = FORGET.run(opened, others).paths if is_more else ()
+    plan = plan_purge(opened, [*asked.paths, *found])
     if as_json:
         emit_json(plan)
         return

@@ -24,7 +24,7 @@ from vaultmem.cli.output import (
     print_styled,
     warn,
 )
-from vaultmem.cli.shared import CommandContext, answer, offers, takes
+from vaultmem.cli.shared import CommandContext, answer, make_command, offers, takes
 from vaultmem.cli.vault_selection import open_several, warn_unmatched
 from vaultmem.core.text.display import one_line, pluralize
 from vaultmem.operations.declaration import NoArguments
@@ -52,7 +52,6 @@ from vaultmem.operations.links import (
     ORPHANS,
     REPAIR,
     LinkedNote,
-    RenameNoteRequest,
     RepairRequest,
 )
 from vaultmem.operations.notes import nearby_lines
@@ -204,11 +203,7 @@ def links(
         answer(ORPHANS if orphans else BROKEN, here, NoArguments())
 
 
-@offers(MV)
-@takes("vault", "ref", "agent", "as_json")
-def mv(here: CommandContext, asked: RenameNoteRequest) -> None:
-    """Print where a note is now."""
-    answer(MV, here, asked)
+mv = make_command(MV, "mv")
 
 
 # Commands about notes that say the same: similar, dedup.

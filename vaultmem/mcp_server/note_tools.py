@@ -178,12 +178,7 @@ def _change_state(vault: Vault, path: PurePosixPath, given: dict[str, Any]) -> s
 
 def forget_tool(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
     """Remove one note; git still has what was committed."""
-    from vaultmem.services.memory.forget import forget_notes, select_notes
-
-    chosen = select_notes(vault, [given["path"]])
-    done = forget_notes(vault, chosen.notes, given.get("reason", ""))
-    told = f"Forgot {', '.join(done.paths)}; git still has what was committed."
-    return ToolAnswer(told, {}, {"forgotten": list(done.paths), "commit": done.report.commit})
+    return run_operation(note_changes.FORGET_ONE, vault, given)
 
 
 REMEMBER = Tool(
@@ -245,7 +240,7 @@ FORGET = Tool(
     "forget",
     "Forget a note",
     "Remove a note; with a reason, committed at once.",
-    arguments(["path"], path=text("", 1_000, 1), reason=text("", 1_000)),
+    describe(note_changes.FORGET_ONE.request, Front.MCP),
     answer(),
     forget_tool,
     writes=True,

@@ -135,11 +135,12 @@ class ToolAnswer(NamedTuple):
 
 
 def run_operation(operation: Operation, vault: Vault, given: dict[str, Any]) -> ToolAnswer:
-    """Return what an operation answers: its lines, and its data in detail."""
+    """Return what an operation answers: its lines but for hints, and its data in detail."""
     asked = read_request(operation.request, given)
     done = operation.run(vault, asked)
-    lines = (one_line(f"{line.text}{line.rest}") for line in operation.lines(done, asked))
-    return ToolAnswer("\n".join(lines), detail=operation.data(done))
+    lines = [one_line(f"{line.text}{line.rest}") for line in operation.lines(done, asked)]
+    told = "\n".join(line for line in lines if not line.startswith("hint:"))
+    return ToolAnswer(told, detail=operation.data(done))
 
 
 class ToolAction(NamedTuple):

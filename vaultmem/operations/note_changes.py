@@ -1,4 +1,4 @@
-"""Operations that change notes: promote, state, supersede, restore, checkpoint, undo."""
+"""Operations that change notes: promote, forget, state, supersede, restore, checkpoint, undo."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import shlex
 from collections.abc import Iterator
 from functools import partial
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from vaultmem.core.lifecycle import NoteState
-from vaultmem.core.text.display import one_line
+from vaultmem.core.text.display import one_line, pluralize
 from vaultmem.core.text.json_values import pick
+from vaultmem.core.text.timestamps import parse_age
 from vaultmem.operations.declaration import Arg, Front, Line, Moment, Takes, declare, word, words
 from vaultmem.operations.history_views import version_lines
 from vaultmem.operations.lines import candidate_lines, commit_lines, report_lines
@@ -152,6 +153,85 @@ def supersede_lines(done: SupersedeResult, asked: Any) -> Iterator[Line]:
     if done.unsaid and not asked.part:
         yield Line(f"  only in it: {one_line(done.unsaid[0])}")
     yield from commit_lines(done.report.commits)
+
+
+WhyForget = Annotated[
+    str, Arg("Why; committed at once, so that blame shows it.", most=1_000, metavar="TEXT")
+]
+
+
+class Forgotten(NamedTuple):
+    """Notes that are forgotten, or would be where it `is_dry`, and pinned ones that stay.
+
+    `commits` are None without a reason; `at` names a commit that has the notes, "" if none does.
+    """
+
+    paths: tuple[str, ...]
+    kept: tuple[str, ...]
+    is_dry: bool
+    commits: tuple[tuple[str, str], ...] | None
+    at: str
+
+
+def forget(
+    vault: Vault,
+    paths: Annotated[tuple[str, ...], words("The notes.", metavar="[PATH...]")] = (),
+    tag: Annotated[str, Arg("All notes with a tag.", metavar="TAG")] = "",
+    older_than: Annotated[str, Arg("All notes unchanged for 90d, 12w, 1y.", metavar="AGE")] = "",
+    from_session: Annotated[str, Arg("All notes that a session wrote.", metavar="ID")] = "",
+    query: Annotated[str, Arg("All notes that have all the words.", metavar="WORDS")] = "",
+    reason: WhyForget = "",
+    yes: Annotated[bool, Arg("Do it, also for several.", flags=("--yes", "-y"))] = False,
+    dry_run: Annotated[bool, Arg("Only show what would go.")] = False,
+) -> Forgotten:
+    """Remove notes; git keeps what was committed.
+
+    More than one is removed only with --yes. --purge removes nothing: it prints what has to be done
+    for git to forget as well. --verify looks for texts, one a line, in all that git keeps; it ends
+    with 1 where it finds one.
+
+    Examples:
+      vaultmem forget october-reflection --reason "October is over."
+      vaultmem forget --older-than 1y --dry-run
+    """
+    from vaultmem.services.memory.forget import ForgetSelection, forget_notes, select_notes
+
+    age = parse_age(older_than) if older_than else None
+    chosen = select_notes(vault, paths, ForgetSelection(tag, age, from_session, query))
+    found = tuple(record.path for record in chosen.notes)
+    if dry_run or not (yes or len(found) == 1):
+        return Forgotten(found, chosen.kept, True, () if reason else None, "")
+    commits = forget_notes(vault, chosen.notes, reason).report.commits
+    at = f"{commits[-1][0][:7]}~" if reason and commits else "HEAD" if vault.head() else ""
+    return Forgotten(found, chosen.kept, False, commits if reason else None, at)
+
+
+def forget_one(vault: Vault, path: NotePath, reason: WhyForget = "") -> Forgotten:
+    """Remove a note; git still has what was committed."""
+    return forget(vault, (path,), reason=reason)
+
+
+def forgotten_data(done: Forgotten) -> dict[str, Any]:
+    """Return the notes that went or would go, and the commits where a reason was given."""
+    told = {"would_forget" if done.is_dry else "forgotten": done.paths, "kept_pinned": done.kept}
+    return told if done.commits is None else {**told, "commits": commits_json(done.commits)}
+
+
+def forgotten_lines(done: Forgotten, _: Any) -> Iterator[Line]:
+    """Yield the notes that went or would go, and how to have them back."""
+    for path in done.paths:
+        yield Line("would forget  " if done.is_dry else "forgot  ", "yellow", path)
+    for path in done.kept:
+        yield Line(f"kept, pinned  {path}")
+    yield from commit_lines(done.commits or ())
+    if not done.paths:
+        yield Line("No note matches.")
+    elif done.is_dry:
+        count = pluralize(len(done.paths), "note")
+        yield Line(f"Nothing was removed; add --yes to forget {count}.")
+    elif done.at:
+        some = shlex.quote(done.paths[0]) if len(done.paths) == 1 else "PATH"
+        yield Line(f"hint: `vaultmem restore {some} --at {done.at}` brings it back")
 
 
 def restore(
@@ -344,6 +424,29 @@ PROMOTE_ONE = _change(
     promoted_data,
     gives=_PROMOTED,
     excused=dict.fromkeys((Front.SHELL, Front.MCP), "promote takes several notes"),
+)
+
+FORGET = declare(
+    forget,
+    "forget_notes",
+    "POST /forget",
+    forgotten_data,
+    lines=forgotten_lines,
+    gives=record(kept_pinned=STRINGS),
+    moment=Moment.BRANCH,
+    writes=True,
+    excused={Front.MCP: "an agent forgets one note at a time"},
+)
+
+FORGET_ONE = _change(
+    forget_one,
+    "forget_note",
+    "DELETE /notes/{path}",
+    forgotten_data,
+    lines=forgotten_lines,
+    gives=record(forgotten=STRINGS, kept_pinned=STRINGS),
+    place=lambda _: None,
+    excused={Front.SHELL: "forget takes several notes"},
 )
 
 STATE = _change(

@@ -37,21 +37,6 @@ def edited_json(path: PurePosixPath, blob: str, **properties: Any) -> dict[str, 
     return {"path": str(path), "blob": blob, **properties}
 
 
-def forgotten_json(
-    paths: Sequence[str],
-    kept: Sequence[str],
-    commits: Iterable[tuple[str, str]] | None,
-    *,
-    is_dry: bool,
-) -> dict[str, Any]:
-    """Return the notes that went or would go; `commits` is None where no reason was given."""
-    return {
-        "would_forget" if is_dry else "forgotten": paths,
-        "kept_pinned": kept,
-        **({} if commits is None else {"commits": commits_json(commits)}),
-    }
-
-
 def unconfirmed_json(done: UnconfirmResult) -> dict[str, Any]:
     """Return who no longer counts as having said a note again, and in which words they did."""
     told = pick(done, "path who=confirmation.who wording=confirmation.wording")

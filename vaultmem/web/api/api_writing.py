@@ -12,6 +12,8 @@ from vaultmem.operations.declaration import Given, Moment, Operation
 from vaultmem.operations.links import MV
 from vaultmem.operations.note_changes import (
     CHECKPOINT,
+    FORGET,
+    FORGET_ONE,
     PROMOTE,
     PROMOTE_ONE,
     RESTORE,
@@ -22,7 +24,6 @@ from vaultmem.operations.note_changes import (
 from vaultmem.operations.note_data import (
     bisected_json,
     edited_json,
-    forgotten_json,
     judged_json,
     receipt_json,
     receipts_json,
@@ -256,16 +257,6 @@ def _update(vault: Vault, given: Given) -> Changed:
     return edited_json(path, done), path
 
 
-def _forget(vault: Vault, given: Given) -> Changed:
-    from vaultmem.services.memory.forget import forget_notes, select_notes
-
-    chosen = select_notes(vault, [given["path"]])
-    reason = given.get("reason", "")
-    done = forget_notes(vault, chosen.notes, reason)
-    commits = done.report.commits if reason else None
-    return forgotten_json(done.paths, chosen.kept, commits, is_dry=False), None
-
-
 _TEXT = text("Its whole text in markdown, properties too.", 1_000_000)
 _EDITED = record(path="string", blob="string")
 _PROPERTIES: Schema = {
@@ -304,14 +295,8 @@ WRITING = (
         },
         gives=_EDITED,
     ),
-    _change(
-        "forget_note",
-        "DELETE /notes/{path}",
-        "Remove a note; git still has what was committed.",
-        _forget,
-        {"reason": text("Why; committed at once, so that blame shows it.", 1_000)},
-        gives=record(forgotten=STRINGS, kept_pinned=STRINGS),
-    ),
+    FORGET,
+    FORGET_ONE,
     MV,
     STATE,
     PROMOTE,
