@@ -19,6 +19,7 @@ from vaultmem.operations.declaration import (
     word,
 )
 from vaultmem.operations.lines import commit_lines
+from vaultmem.operations.note_changes import change
 from vaultmem.operations.note_data import commits_json
 from vaultmem.operations.schemas import record, rows
 
@@ -56,20 +57,6 @@ class RepairResult(NamedTuple):
 
     done: Repair
     is_dry: bool
-
-
-class RenameNoteRequest(NamedTuple):
-    """Which note is renamed, and how."""
-
-    path: Annotated[str, word("The note.", 1, metavar="OLD")]
-    to: Annotated[str, word("Its new path, or a folder.", 1, metavar="NEW")]
-    dry_run: Annotated[
-        bool,
-        Arg(
-            "Only show what would change.",
-            excused={Front.HTTP: "`GET /links` and `GET /backlinks` list what would change"},
-        ),
-    ] = False
 
 
 class RenameResult(NamedTuple):
@@ -200,7 +187,18 @@ def repair_warnings(result: RepairResult) -> Iterator[str]:
     yield from warn_of_trust(result.done.untrusted)
 
 
-def rename_note(vault: Vault, asked: RenameNoteRequest) -> RenameResult:
+def rename_note(
+    vault: Vault,
+    path: Annotated[str, word("The note.", 1, metavar="OLD")],
+    to: Annotated[str, word("Its new path, or a folder.", 1, metavar="NEW")],
+    dry_run: Annotated[
+        bool,
+        Arg(
+            "Only show what would change.",
+            excused={Front.HTTP: "`GET /links` and `GET /backlinks` list what would change"},
+        ),
+    ] = False,
+) -> RenameResult:
     """Rename or move a note, and update every link.
 
     Interrupted, nothing is changed.
@@ -210,8 +208,8 @@ def rename_note(vault: Vault, asked: RenameNoteRequest) -> RenameResult:
     """
     from vaultmem.services.memory.rename import plan_rename, rename_note
 
-    make = plan_rename if asked.dry_run else rename_note
-    return RenameResult(make(vault, asked.path, asked.to), asked.dry_run)
+    make = plan_rename if dry_run else rename_note
+    return RenameResult(make(vault, path, to), dry_run)
 
 
 def rename_data(result: RenameResult) -> dict[str, Any]:
@@ -364,18 +362,14 @@ REPAIR = Operation(
     },
 )
 
-MV = Operation(
+MV = change(
+    rename_note,
     "rename_note",
     "POST /rename/{path}",
-    run=rename_note,
-    request=RenameNoteRequest,
-    data=rename_data,
+    rename_data,
     lines=rename_lines,
     warnings=rename_warnings,
     place=lambda result: PurePosixPath(result.done.new),
     gives={"type": "object", "required": ["from", "to", "moved", "links"]},
-    moment=Moment.BRANCH,
-    writes=True,
-    changes=True,
     excused={Front.MCP: "what an agent calls a note stays; people sort them"},
 )

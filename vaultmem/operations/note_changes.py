@@ -402,7 +402,8 @@ def _undone_session_lines(done: SessionUndo, with_spread: bool) -> Iterator[Line
 
 _COMMITS = rows(commit="string", subject="string")
 
-_change = partial(declare, moment=Moment.BRANCH, writes=True, changes=True)
+#: Declare an operation that changes one note.
+change = partial(declare, moment=Moment.BRANCH, writes=True, changes=True)
 
 _PROMOTED = record(promoted=rows(path="string"), trusted=STRINGS, commits=_COMMITS)
 
@@ -417,7 +418,7 @@ PROMOTE = declare(
     writes=True,
 )
 
-PROMOTE_ONE = _change(
+PROMOTE_ONE = change(
     promote_one,
     "promote_note",
     "POST /promote/{path}",
@@ -438,7 +439,7 @@ FORGET = declare(
     excused={Front.MCP: "an agent forgets one note at a time"},
 )
 
-FORGET_ONE = _change(
+FORGET_ONE = change(
     forget_one,
     "forget_note",
     "DELETE /notes/{path}",
@@ -449,7 +450,7 @@ FORGET_ONE = _change(
     excused={Front.SHELL: "forget takes several notes"},
 )
 
-STATE = _change(
+STATE = change(
     state_,
     "move_note",
     "POST /state/{path}",
@@ -459,7 +460,7 @@ STATE = _change(
     excused={Front.MCP: "update_note sets a state"},
 )
 
-SUPERSEDE = _change(
+SUPERSEDE = change(
     supersede,
     "supersede_note",
     "POST /supersede/{path}",
@@ -469,7 +470,7 @@ SUPERSEDE = _change(
     excused={Front.MCP: "remember takes supersedes; update_note sets superseded_by"},
 )
 
-RESTORE = _change(
+RESTORE = change(
     restore,
     "restore_note",
     "POST /restore/{path}",
