@@ -349,6 +349,8 @@ WAYS: dict[str, Callable[[World], object]] = {
         w.http("POST", "/forget", paths=[PATH]),
         w.http("POST", f"/restore/{PATH}", at=w.base),
     ),
+    "http pin_note": lambda w: w.http("POST", f"/pin/{PATH}"),
+    "http tag_note": lambda w: w.http("POST", f"/tags/{PATH}", add=["x"]),
     "http rename_note": lambda w: (
         w.http("POST", f"/rename/{PATH}", to="notes/x.md"),
         w.http("POST", "/rename/notes/x.md", to=PATH),

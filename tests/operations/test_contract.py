@@ -50,6 +50,11 @@ OFFERED: dict[str, tuple[str, str, dict[str, Any]]] = {
     "promote_note": ("promote", "", {}),
     "forget_notes": ("forget", "", {}),
     "forget_note": ("forget", "forget", {}),
+    "update_note": ("edit", "update_note", {"property": "about", "value": "wood"}),
+    "rewrite_note": ("edit", "", {}),
+    "list_pinned": ("pin", "", {}),
+    "pin_note": ("pin", "", {}),
+    "tag_note": ("tag", "", {}),
     "move_note": ("state", "", {}),
     "supersede_note": ("supersede", "", {}),
     "restore_note": ("restore", "", {}),
@@ -126,6 +131,12 @@ ASKED: list[tuple[str, dict[str, Any]]] = [
     ("forget_notes", {"tag": "harbour", "query": "oak", "yes": True}),
     ("forget_notes", {"older_than": "1y", "from_session": "s-1", "dry_run": True}),
     ("forget_note", {"path": "boat", "reason": "It sank."}),
+    ("update_note", {"path": "quay", "properties": {"about": "wood"}}),
+    ("list_pinned", {}),
+    ("list_pinned", {"at": "first"}),
+    ("pin_note", {"path": "boat"}),
+    ("pin_note", {"path": "notes/quay.md", "remove": True}),
+    ("tag_note", {"path": "quay", "add": ["oak", "old"], "remove": ["harbour/wood"]}),
     ("move_note", {"path": "boat", "state": "deprecated", "reason": "It sank."}),
     ("supersede_note", {"path": "notes/quay.md", "by": "boat", "part": True}),
     ("supersede_note", {"path": "quay", "by": "boat", "reason": "No quay."}),
@@ -327,6 +338,8 @@ def _write(argument: Argument, given: dict[str, Any]) -> Iterator[str]:
     elif argument.kind is bool:
         on, _, off = flag.partition("/")
         yield on if value else off
+    elif arg.takes is Takes.VALUES:
+        yield from (f"{flag}={name}={each}" for name, each in value.items())
     elif arg.takes is Takes.COMMAS:
         yield f"{flag}={','.join(value)}"
     else:

@@ -11,9 +11,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-PathArgument = Annotated[
-    str, typer.Argument(metavar="PATH", help="The note: its path, or its name if that is enough.")
-]
 VaultOption = Annotated[
     str,
     typer.Option(

@@ -18,11 +18,9 @@ from vaultmem.mcp_server.tool import (
     read_shown,
     run_operation,
     truncate_text,
-    view_at_arguments,
 )
-from vaultmem.operations import note_changes
+from vaultmem.operations import note_changes, note_edits
 from vaultmem.operations.declaration import LEAST, MOST, Front, describe, read_request
-from vaultmem.operations.note_data import edited_json
 from vaultmem.operations.notes import (
     Get,
     Remember,
@@ -42,10 +40,8 @@ from vaultmem.operations.schemas import (
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import PurePosixPath
 
     from vaultmem.core.merging.text import Conflict, DiscardedValue
-    from vaultmem.services.memory.new_note import NoteUpdate
     from vaultmem.services.memory.remember import PreferenceProposal, RememberResult
     from vaultmem.services.similarity.known import SimilarText
     from vaultmem.vault import Vault
@@ -132,48 +128,26 @@ _MORE = "There is more: read again with offset {}."
 
 def update_tool(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
     """Change one property of a note, or one place of its text."""
-    from vaultmem.services.memory.new_note import NoteUpdate, update_note
-    from vaultmem.services.views.read_notes import resolve_address
+    from vaultmem.services.views.open_view import current_view
+    from vaultmem.services.views.read_notes import read_as_written, resolve_whole
 
-    is_text, is_property = bool(given.get("old_text") or given.get("new_text")), "property" in given
-    if is_text == is_property:
+    old, new, name = given.get("old_text"), given.get("new_text"), given.get("property")
+    if bool(old or new) is (name is not None):
         raise RefusedError("give either property and value, or old_text, new_text and blob")
-    path, heading = resolve_address(vault, given["path"])
-    if heading:
-        raise RefusedError(f"{given['path']}: a section; name the note, and the text to replace")
-    if blob := given.get("blob"):
-        vault = replace(vault, expected={str(path): frozenset({blob})})
-    if not is_property:
-        blob = update_note(vault, path, _read_replacement(given))
-    elif given["property"] == "state":
-        blob = _change_state(vault, path, given)
-    else:
-        value = {given["property"]: given.get("value")}
-        blob = update_note(vault, path, NoteUpdate(value, reason=given.get("reason", "")))
-    told = f"Changed {path}; it is {blob} now."
-    return ToolAnswer(told, edited_json(path, blob), told="Changed.")
-
-
-def _read_replacement(given: dict[str, Any]) -> NoteUpdate:
-    from vaultmem.services.memory.new_note import NoteUpdate
-
-    old, new = given.get("old_text", ""), given.get("new_text")
-    if not old or new is None or not given.get("blob"):
+    path, blob, value = resolve_whole(vault, given["path"]), given.get("blob"), given.get("value")
+    if name is None and not (old and new is not None and blob):
         raise RefusedError("a replacement needs old_text, new_text and blob (from read_note)")
-    return NoteUpdate(old_text=old, new_text=new)
-
-
-def _change_state(vault: Vault, path: PurePosixPath, given: dict[str, Any]) -> str:
-    """Move a note from state to state, on record; return its new blob id."""
-    from vaultmem.core.lifecycle import parse_state
-    from vaultmem.services.lifecycle.transition import change_state
-    from vaultmem.services.views.read_notes import read_as_written, read_note
-
-    state = parse_state(str(given.get("value")))
-    if (read_note(vault, path).state, state) == (NoteState.CANDIDATE, NoteState.ACTIVE):
-        raise RefusedError(f"{path}: promote makes a candidate active and trusted")
-    change_state(vault, [str(path)], state, given.get("reason", ""))
-    return read_as_written(view_at_arguments(vault, {}), path).blob
+    if blob:
+        vault = replace(vault, expected={str(path): frozenset({blob})})
+    if name == "state":
+        run_operation(note_changes.STATE, vault, {**given, "state": str(value)})
+        data = {"path": path, "blob": read_as_written(current_view(vault), path).blob}
+    else:
+        properties = {"properties": {} if name is None else {name: value}}
+        data = run_operation(note_edits.UPDATE, vault, {**given, **properties}).detail
+    told = f"Changed {path}; it is {data['blob']} now."
+    shown = {name: data.pop(name) for name in ("path", "blob")}
+    return ToolAnswer(told, shown, data, "Changed.")
 
 
 def forget_tool(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
@@ -215,9 +189,9 @@ UPDATE_NOTE = Tool(
     "Set one property of a note, or replace old_text, which is there exactly once, if blob is "
     "still its version. A new state (reason) is committed at once. Only a person moves or unpins "
     "what is pinned.",
-    arguments(
-        ["path"],
-        path=text("", 1_000, 1),
+    describe(
+        note_edits.UPDATE.request,
+        Front.MCP,
         property=text("tags, state, superseded_by ...", 100, 1),
         value={
             "description": "null removes it.",
@@ -225,10 +199,7 @@ UPDATE_NOTE = Tool(
             "items": {"type": "string"},
             "maxItems": 100,
         },
-        old_text=text("", 100_000, 1),
-        new_text=text("", 200_000),
         blob=text("", 40),
-        reason=text("", 1_000),
     ),
     answer(path="string", blob="string"),
     update_tool,

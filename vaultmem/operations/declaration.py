@@ -26,6 +26,7 @@ from vaultmem.operations.schemas import (
     text,
     texts,
     unlist,
+    values,
     whole,
 )
 
@@ -72,6 +73,8 @@ class Takes(StrEnum):
     OPTION = "option"
     #: One option with names between commas.
     COMMAS = "commas"
+    #: One option, repeated, each time NAME=VALUE.
+    VALUES = "values"
     #: A word behind the command.
     WORD = "word"
     #: All words behind the command: one text, or a list.
@@ -188,6 +191,8 @@ class Argument(NamedTuple):
             for narrow, wide in ((agent.least, arg.least), (agent.most, arg.most))
         )
         words = arg.words if agent.words is None else agent.words
+        if arg.takes is Takes.VALUES:
+            return values(told)
         if self.kind is bool:
             return flag(told)
         if self.kind is int:
@@ -312,8 +317,7 @@ class Operation(NamedTuple):
 
     One that `writes` comes after those before it; with `changes`, it changes the note at `path`,
     has to be told which version of it, and `place` returns of its answer where the note is then,
-    if not there; without a `request`, `run` returns that besides. What takes `long` keeps no others
-    waiting.
+    if not there. What takes `long` keeps no others waiting.
     """
 
     name: str
@@ -413,9 +417,6 @@ class Operation(NamedTuple):
 
     def change(self, vault: Vault, given: Given) -> tuple[Any, PurePosixPath | None]:
         """Return what an operation that `changes` a note answers, and where the note is then."""
-        if self.request is None:
-            done, path = self.run(vault, given)
-            return done, path
         from vaultmem.services.views.read_notes import resolve_whole
 
         if self.place is not NotImplemented:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from vaultmem.core.text.json_values import as_json_object, pick
@@ -30,11 +29,6 @@ if TYPE_CHECKING:
 def counts_json(what: str, counts: Iterable[tuple[str, int]]) -> dict[str, Any]:
     """Return by how many notes each name is borne."""
     return {what: [{"name": name, "notes": notes} for name, notes in counts]}
-
-
-def edited_json(path: PurePosixPath, blob: str, **properties: Any) -> dict[str, Any]:
-    """Return a note whose properties were set: its new blob id, and what they are now."""
-    return {"path": str(path), "blob": blob, **properties}
 
 
 def unconfirmed_json(done: UnconfirmResult) -> dict[str, Any]:

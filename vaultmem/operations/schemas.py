@@ -51,6 +51,13 @@ def texts(description: str, values: Sequence[str] = (), least: int = 0) -> Schem
     return {"type": "array", "description": description, "items": item, "maxItems": 100, **size}
 
 
+def values(description: str) -> Schema:
+    """Return the schema of values by name; null removes one."""
+    plain: Schema = {"type": ["string", "number", "boolean", "null"]}
+    each: Schema = {"anyOf": [plain, {**STRINGS, "maxItems": 100}]}
+    return {"type": "object", "description": description, "additionalProperties": each}
+
+
 def unlist(schema: Schema) -> Schema:
     """Return the schema of an argument that a list of tools leaves out, and still accepts."""
     return {**schema, UNLISTED: True}

@@ -25,12 +25,11 @@ from vaultmem.operations.note_data import (
 )
 from vaultmem.operations.notes import GET, LIST, LIST_SOURCES, SOURCE_NOTES
 from vaultmem.operations.schemas import STRINGS, choice, record, rows, text, whole
-from vaultmem.operations.usage_stats import RECENT, STATS
+from vaultmem.operations.usage_stats import PINNED, RECENT, STATS
 from vaultmem.operations.vault_data import (
     branches_json,
     checks_json,
     conflicts_json,
-    pinned_json,
     planned_json,
     queue_json,
     status_json,
@@ -163,13 +162,6 @@ def _count_contexts(vault: Vault, _: Given) -> Any:
     return counts_json("contexts", count_notes(vault, lambda each: (each.context,)))
 
 
-def _pinned(vault: Vault, _: Given) -> Any:
-    from vaultmem.services.health.economics import list_pinned
-
-    notes = list_pinned(vault)
-    return pinned_json(notes, sum(each.tokens for each in notes), vault.config.budget)
-
-
 _COUNTS = rows(name="string", notes="integer")
 
 _view = partial(Operation, moment=Moment.SEEN, tag=Tag.VIEW)
@@ -191,13 +183,7 @@ NOTES = (
         _count_contexts,
         gives=record(contexts=_COUNTS),
     ),
-    _view(
-        "list_pinned",
-        "GET /pinned",
-        "List what is pinned, and what it costs in each pack.",
-        _pinned,
-        gives=record(pinned=rows(path="string"), tokens="integer", budget="integer"),
-    ),
+    PINNED,
     LINKS,
     BACKLINKS,
     BROKEN,

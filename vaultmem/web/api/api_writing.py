@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from functools import partial
-from pathlib import PurePosixPath
 from typing import Any
 
 from vaultmem.core.curation.proposal import ProposalChoice
-from vaultmem.errors import RefusedError
 from vaultmem.operations.declaration import Given, Moment, Operation
 from vaultmem.operations.links import MV
 from vaultmem.operations.note_changes import (
@@ -23,16 +21,15 @@ from vaultmem.operations.note_changes import (
 )
 from vaultmem.operations.note_data import (
     bisected_json,
-    edited_json,
     judged_json,
     receipt_json,
     receipts_json,
     replayed_json,
 )
+from vaultmem.operations.note_edits import PIN, REWRITE, TAG, UPDATE
 from vaultmem.operations.notes import REMEMBER
 from vaultmem.operations.schemas import (
     STRINGS,
-    Schema,
     choice,
     flag,
     record,
@@ -42,7 +39,6 @@ from vaultmem.operations.schemas import (
     whole,
 )
 from vaultmem.operations.vault_data import decided_json, merge_json, resolved_json
-from vaultmem.services.views.read_notes import resolve_whole
 from vaultmem.vault import Vault
 
 
@@ -235,68 +231,14 @@ JUDGING = (
 
 # Operations that write one note, each in a transaction of its own.
 
-#: What an operation that changes a note returns: its JSON, and where the note is then, if it is.
-Changed = tuple[Any, PurePosixPath | None]
-
-
-def _rewrite(vault: Vault, given: Given) -> Changed:
-    from vaultmem.services.memory.new_note import NoteUpdate, update_note
-
-    path = resolve_whole(vault, given["path"])
-    return edited_json(path, update_note(vault, path, NoteUpdate(text=given["text"]))), path
-
-
-def _update(vault: Vault, given: Given) -> Changed:
-    from vaultmem.services.memory.new_note import NoteUpdate, update_note
-
-    properties, old, new = given.get("properties", {}), given.get("old_text"), given.get("new_text")
-    if (old is None) != (new is None) or not (properties or old):
-        raise RefusedError("give properties, or old_text and new_text, or all of them")
-    path = resolve_whole(vault, given["path"])
-    done = update_note(vault, path, NoteUpdate(properties, None, old or "", new))
-    return edited_json(path, done), path
-
-
-_TEXT = text("Its whole text in markdown, properties too.", 1_000_000)
-_EDITED = record(path="string", blob="string")
-_PROPERTIES: Schema = {
-    "type": "object",
-    "description": "Properties to set, by name; null removes one.",
-    "additionalProperties": {
-        "anyOf": [
-            {"type": ["string", "number", "boolean", "null"]},
-            {**STRINGS, "maxItems": 100},
-        ]
-    },
-}
-
-_change = partial(Operation, moment=Moment.BRANCH, writes=True, changes=True)
-
 WRITING = (
     REMEMBER,
-    _change(
-        "rewrite_note",
-        "PUT /notes/{path}",
-        "Give a note another text.",
-        _rewrite,
-        fields={"text": _TEXT},
-        required=("text",),
-        gives=_EDITED,
-    ),
-    _change(
-        "update_note",
-        "PATCH /notes/{path}",
-        "Set properties of a note, or replace one place of its text; every other byte stays.",
-        _update,
-        fields={
-            "properties": _PROPERTIES,
-            "old_text": text("The text to replace; it must be there exactly once.", 1_000_000, 1),
-            "new_text": text("What to put there.", 1_000_000),
-        },
-        gives=_EDITED,
-    ),
+    REWRITE,
+    UPDATE,
     FORGET,
     FORGET_ONE,
+    PIN,
+    TAG,
     MV,
     STATE,
     PROMOTE,
