@@ -16,6 +16,8 @@ from serving import call, play
 from visiting import Served
 
 from vaultmem.cli.app import build_commands
+from vaultmem.core.curation.proposal import Action, Proposal
+from vaultmem.core.text.blob import blob_id
 from vaultmem.mcp_server.tool_server import TOOLS
 from vaultmem.operations.declaration import Argument, Front, Operation, Takes, list_arguments
 from vaultmem.operations.links import REPAIR
@@ -36,6 +38,10 @@ NOTES = {
     "notes/boat.md": "---\nstate: candidate\n---\n# Boat\n\nThe boat at the pier leaks.\n",
 }
 
+#: The id of the candidate as it is once it has its tag.
+_TAGGED = NOTES["notes/boat.md"].replace("candidate\n", "candidate\ntags:\n  - wet\n")
+_BOAT = Proposal(Action.CANDIDATE, "notes/boat.md", blob_id(_TAGGED.encode()), "").id
+
 #: The command and the tool of each operation, and what else the tool is given.
 OFFERED: dict[str, tuple[str, str, dict[str, Any]]] = {
     "recall": ("recall", "recall", {}),
@@ -55,6 +61,8 @@ OFFERED: dict[str, tuple[str, str, dict[str, Any]]] = {
     "list_pinned": ("pin", "", {}),
     "pin_note": ("pin", "", {}),
     "tag_note": ("tag", "", {}),
+    "list_review": ("review", "", {}),
+    "decide": (f"review --accept={_BOAT}", "", {}),
     "move_note": ("state", "", {}),
     "supersede_note": ("supersede", "", {}),
     "restore_note": ("restore", "", {}),
@@ -137,6 +145,9 @@ ASKED: list[tuple[str, dict[str, Any]]] = [
     ("pin_note", {"path": "boat"}),
     ("pin_note", {"path": "notes/quay.md", "remove": True}),
     ("tag_note", {"path": "quay", "add": ["oak", "old"], "remove": ["harbour/wood"]}),
+    ("list_review", {}),
+    ("list_review", {"only": "candidate", "limit": 1, "all": True}),
+    ("decide", {"id": _BOAT, "choice": "accept", "reason": "It floats."}),
     ("move_note", {"path": "boat", "state": "deprecated", "reason": "It sank."}),
     ("supersede_note", {"path": "notes/quay.md", "by": "boat", "part": True}),
     ("supersede_note", {"path": "quay", "by": "boat", "reason": "No quay."}),
@@ -269,6 +280,9 @@ def test_the_same_request_has_the_same_answer_everywhere(
         front: world.copy(front) if operation.writes else world.root
         for front in ("shell", "http", "mcp")
     }
+    if name == "decide":  # What a review has listed can be decided.
+        for root in roots.values():
+            assert _BOAT[:6] in run_here("review", cwd=root).out
     left_out = _LEFT_OUT | (_WRITTEN if operation.writes else set()) | _OTHERS.get(name, set())
     shell = _strip(_run(roots["shell"], command, operation, given), left_out)
     if Front.HTTP not in operation.excused:
@@ -329,7 +343,7 @@ def _run(root: Path, command: str, operation: Operation, given: dict[str, Any]) 
 
 def _write(argument: Argument, given: dict[str, Any]) -> Iterator[str]:
     """Yield an argument as words of a command line."""
-    if argument.name not in given:
+    if argument.name not in given or Front.SHELL in argument.arg.excused:
         return
     value, arg = given[argument.name], argument.arg
     flag = (arg.flags or (f"--{argument.name.replace('_', '-')}",))[-1]

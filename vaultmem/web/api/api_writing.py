@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from vaultmem.core.curation.proposal import ProposalChoice
 from vaultmem.operations.declaration import Given, Moment, Operation
 from vaultmem.operations.links import MV
 from vaultmem.operations.note_changes import (
@@ -28,6 +27,7 @@ from vaultmem.operations.note_data import (
 )
 from vaultmem.operations.note_edits import PIN, REWRITE, TAG, UPDATE
 from vaultmem.operations.notes import REMEMBER
+from vaultmem.operations.review_queue import DECIDE
 from vaultmem.operations.schemas import (
     STRINGS,
     choice,
@@ -38,7 +38,7 @@ from vaultmem.operations.schemas import (
     texts,
     whole,
 )
-from vaultmem.operations.vault_data import decided_json, merge_json, resolved_json
+from vaultmem.operations.vault_data import merge_json, resolved_json
 from vaultmem.vault import Vault
 
 
@@ -46,16 +46,6 @@ def _merge(vault: Vault, given: Given) -> Any:
     from vaultmem.services.merging.merge import merge_branch
 
     return merge_json(merge_branch(vault, given["branch"]))
-
-
-def _decide(vault: Vault, given: Given) -> Any:
-    from vaultmem.services.curation.decide import decide
-    from vaultmem.services.curation.review import find_item
-
-    proposal = find_item(vault, given["id"], looks=False)
-    return decided_json(
-        [decide(vault, proposal, ProposalChoice(given["choice"]), given.get("reason", ""))]
-    )
 
 
 def _resolve(vault: Vault, given: Given) -> Any:
@@ -83,18 +73,7 @@ DECIDING = (
         moment=Moment.BRANCH,
     ),
     UNDO,
-    _write(
-        "decide",
-        "POST /review/{id}",
-        "Decide what waits, as `GET /review` listed it; one decision is one commit.",
-        _decide,
-        fields={
-            "choice": choice("What to do.", [each.value for each in ProposalChoice]),
-            "reason": text("Why, for the record.", 1_000),
-        },
-        required=("choice",),
-        gives=record(decided=rows(id="string", path="string", choice="string", told="string")),
-    ),
+    DECIDE,
     _write(
         "resolve",
         "POST /conflicts",
