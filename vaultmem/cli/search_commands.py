@@ -51,8 +51,6 @@ from vaultmem.operations.links import (
     MV,
     ORPHANS,
     REPAIR,
-    LinkedNote,
-    RepairRequest,
 )
 from vaultmem.operations.notes import nearby_lines
 from vaultmem.operations.vault_data import merged_json
@@ -196,9 +194,9 @@ def links(
     if repair and (path or to or orphans or here.at):
         raise typer.BadParameter("--repair is about all notes as they are; give --dry-run at most")
     if repair:
-        answer(REPAIR._replace(writes=not dry_run), here, RepairRequest(dry_run))
+        answer(REPAIR._replace(writes=not dry_run), here, REPAIR.request(dry_run))
     elif path:
-        answer(BACKLINKS if to else LINKS, here, LinkedNote(path))
+        answer(BACKLINKS if to else LINKS, here, LINKS.request(path))
     else:
         answer(ORPHANS if orphans else BROKEN, here, NoArguments())
 

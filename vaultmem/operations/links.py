@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -13,9 +14,8 @@ from vaultmem.operations.declaration import (
     Front,
     Line,
     Moment,
-    NoArguments,
-    Operation,
     Tag,
+    declare,
     word,
 )
 from vaultmem.operations.lines import commit_lines
@@ -33,10 +33,9 @@ if TYPE_CHECKING:
 _FOR_PEOPLE = {Front.MCP: "an agent follows links by read_note; a pack names what is near"}
 
 
-class LinkedNote(NamedTuple):
-    """Whose links are listed."""
-
-    path: Annotated[str, word("The note; else the broken links of all notes.", 1, metavar="PATH")]
+LinkedNote = Annotated[
+    str, word("The note; else the broken links of all notes.", 1, metavar="PATH")
+]
 
 
 class NoteLinks(NamedTuple):
@@ -44,12 +43,6 @@ class NoteLinks(NamedTuple):
 
     path: str
     links: Sequence[FoundLink]
-
-
-class RepairRequest(NamedTuple):
-    """How broken links are repaired."""
-
-    dry_run: Annotated[bool, Arg("Only show what would change.")] = False
 
 
 class RepairResult(NamedTuple):
@@ -66,12 +59,12 @@ class RenameResult(NamedTuple):
     is_dry: bool
 
 
-def list_links(vault: Vault, asked: LinkedNote) -> NoteLinks:
+def list_links(vault: Vault, path: LinkedNote) -> NoteLinks:
     """List what a note links to; what leads nowhere is marked."""
     from vaultmem.services.search.link_walk import list_links
     from vaultmem.services.views.read_notes import resolve_whole
 
-    path = str(resolve_whole(vault, asked.path))
+    path = str(resolve_whole(vault, path))
     return NoteLinks(path, list_links(vault, path))
 
 
@@ -91,12 +84,12 @@ def links_lines(found: NoteLinks, _: Any) -> Iterator[Line]:
     yield Line(f"{pluralize(len(found.links), 'link')}, {broken:,} broken")
 
 
-def list_backlinks(vault: Vault, asked: LinkedNote) -> NoteLinks:
+def list_backlinks(vault: Vault, path: LinkedNote) -> NoteLinks:
     """List the links to a note."""
     from vaultmem.services.search.link_walk import list_backlinks
     from vaultmem.services.views.read_notes import resolve_whole
 
-    path = str(resolve_whole(vault, asked.path))
+    path = str(resolve_whole(vault, path))
     return NoteLinks(path, list_backlinks(vault, path))
 
 
@@ -114,7 +107,7 @@ def backlinks_lines(found: NoteLinks, _: Any) -> Iterator[Line]:
     yield Line(f"{pluralize(len(found.links), 'link')} from {pluralize(notes, 'note')}")
 
 
-def list_broken(vault: Vault, _: NoArguments) -> Sequence[FoundLink]:
+def list_broken(vault: Vault) -> Sequence[FoundLink]:
     """List the links of all notes that lead nowhere."""
     from vaultmem.services.search.link_walk import list_broken
 
@@ -133,7 +126,7 @@ def broken_lines(broken: Sequence[FoundLink], _: Any) -> Iterator[Line]:
     yield Line(pluralize(len(broken), "broken link"))
 
 
-def list_orphans(vault: Vault, _: NoArguments) -> Sequence[tuple[NoteRecord, int]]:
+def list_orphans(vault: Vault) -> Sequence[tuple[NoteRecord, int]]:
     """List the notes that no other links to."""
     from vaultmem.services.search.link_walk import list_orphans
 
@@ -152,12 +145,13 @@ def orphans_lines(found: Sequence[tuple[NoteRecord, int]], _: Any) -> Iterator[L
     yield Line(pluralize(len(found), "orphan"))
 
 
-def repair_links(vault: Vault, asked: RepairRequest) -> RepairResult:
+def repair_links(
+    vault: Vault, dry_run: Annotated[bool, Arg("Only show what would change.")] = False
+) -> RepairResult:
     """Change the broken links to files that were moved since, in one commit."""
     from vaultmem.services.memory.rename import plan_repair, repair_links
 
-    done = plan_repair(vault) if asked.dry_run else repair_links(vault)
-    return RepairResult(done, asked.dry_run)
+    return RepairResult(plan_repair(vault) if dry_run else repair_links(vault), dry_run)
 
 
 def repair_data(result: RepairResult) -> dict[str, Any]:
@@ -294,72 +288,56 @@ def _subpath(found: FoundLink) -> str:
 
 _LINKS = rows(source="string", line="integer", kind="string", written="string", target="string?")
 
-LINKS = Operation(
+_list = partial(declare, moment=Moment.SEEN, tag=Tag.VIEW, excused=_FOR_PEOPLE)
+
+LINKS = _list(
+    list_links,
     "list_links",
     "GET /links/{path}",
-    run=list_links,
-    request=LinkedNote,
-    data=links_data,
+    links_data,
     lines=links_lines,
     gives=record(path="string", links=_LINKS),
-    moment=Moment.SEEN,
-    tag=Tag.VIEW,
-    excused=_FOR_PEOPLE,
 )
 
-BACKLINKS = Operation(
+BACKLINKS = _list(
+    list_backlinks,
     "list_backlinks",
     "GET /backlinks/{path}",
-    run=list_backlinks,
-    request=LinkedNote,
-    data=backlinks_data,
+    backlinks_data,
     lines=backlinks_lines,
     gives=record(path="string", backlinks=_LINKS),
-    moment=Moment.SEEN,
-    tag=Tag.VIEW,
-    excused=_FOR_PEOPLE,
 )
 
-BROKEN = Operation(
+BROKEN = _list(
+    list_broken,
     "list_broken_links",
     "GET /broken",
-    run=list_broken,
-    request=NoArguments,
-    data=broken_data,
+    broken_data,
     lines=broken_lines,
     gives=record(broken=_LINKS),
-    moment=Moment.SEEN,
-    tag=Tag.VIEW,
-    excused=_FOR_PEOPLE,
 )
 
-ORPHANS = Operation(
+ORPHANS = _list(
+    list_orphans,
     "list_orphans",
     "GET /orphans",
-    run=list_orphans,
-    request=NoArguments,
-    data=orphans_data,
+    orphans_data,
     lines=orphans_lines,
     gives=record(orphans=rows(path="string", title="string", links="integer")),
-    moment=Moment.SEEN,
-    tag=Tag.VIEW,
-    excused=_FOR_PEOPLE,
 )
 
-REPAIR = Operation(
+REPAIR = declare(
+    repair_links,
     "repair_links",
     "",
-    run=repair_links,
-    request=RepairRequest,
-    data=repair_data,
+    repair_data,
     lines=repair_lines,
     warnings=repair_warnings,
     moment=Moment.BRANCH,
     writes=True,
-    excused={
-        Front.HTTP: "the owner repairs all notes at once, in a terminal",
-        Front.MCP: "the owner repairs all notes at once, in a terminal",
-    },
+    excused=dict.fromkeys(
+        (Front.HTTP, Front.MCP), "the owner repairs all notes at once, in a terminal"
+    ),
 )
 
 MV = change(
