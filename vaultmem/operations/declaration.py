@@ -126,7 +126,7 @@ def word(help: str, least: int = 0, most: int = 1_000, metavar: str = "") -> Arg
 
 
 def words(help: str, least: int = 0, metavar: str = "PATH...") -> Arg:
-    """Return an argument that the shell takes as all words behind the command."""
+    """Return an argument that the shell takes as all words after the command."""
     return Arg(help, "", least, takes=Takes.WORDS, metavar=metavar)
 
 
@@ -372,8 +372,8 @@ class Operation(NamedTuple):
         """What is asked behind the `?` or in the body, without what stands in the address."""
         if self.request is None:
             return arguments(self.required, **self.fields)
-        moments = ["at"] if self.moment in {Moment.SEEN, Moment.ASKED} else []
-        asked = describe(self.request, Front.HTTP, [*self.parts, *moments])
+        is_at = self.moment in {Moment.SEEN, Moment.ASKED}
+        asked = describe(self.request, Front.HTTP, [*self.parts, *["at"] * is_at])
         return {**asked, "required": [*asked["required"], *self.required]}
 
     @property

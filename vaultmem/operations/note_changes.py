@@ -64,7 +64,7 @@ def promote_one(vault: Vault, path: NotePath) -> PromoteResult:
 
 
 def promoted_data(done: PromoteResult) -> dict[str, Any]:
-    """Return which notes are active now, which of them are on record, and the commits."""
+    """Return which notes are active now, which of them are trusted, and the commits."""
     promoted = [{"path": path, "from": before, "to": "active"} for path, before in done.notes]
     return {"promoted": promoted, "trusted": done.trusted, **report_json(done.report)}
 
@@ -74,12 +74,12 @@ def promoted_lines(done: PromoteResult, asked: Any) -> Iterator[Line]:
     from vaultmem.services.lifecycle.transition import describe_untrusted
 
     for path, before in done.notes:
-        told = (
+        facts = (
             "" if before == "active" else f"{before} to active",
             asked.from_ and f"from {asked.from_}",
             "trusted" if path in done.trusted else "",
         )
-        yield Line("promoted  ", "green", f"{path}  ({', '.join(filter(None, told))})")
+        yield Line("promoted  ", "green", f"{path}  ({', '.join(filter(None, facts))})")
     for path in done.active:
         yield Line(f"active already  {path}")
     if done.notes:
@@ -213,8 +213,8 @@ def forget_one(vault: Vault, path: NotePath, reason: WhyForget = "") -> Forgotte
 
 def forgotten_data(done: Forgotten) -> dict[str, Any]:
     """Return the notes that went or would go, and the commits where a reason was given."""
-    told = {"would_forget" if done.is_dry else "forgotten": done.paths, "kept_pinned": done.kept}
-    return told if done.commits is None else {**told, "commits": commits_json(done.commits)}
+    data = {"would_forget" if done.is_dry else "forgotten": done.paths, "kept_pinned": done.kept}
+    return data if done.commits is None else {**data, "commits": commits_json(done.commits)}
 
 
 def forgotten_lines(done: Forgotten, _: Any) -> Iterator[Line]:
@@ -269,8 +269,8 @@ def restored_data(done: RestoreResult | Trace) -> dict[str, Any]:
 
     if isinstance(done, Trace):
         return trace_json(done)
-    told = pick(done, "path path_then? blob old_blob? commit changed=is_changed candidates")
-    return {**told, "commits": commits_json(done.commits)}
+    data = pick(done, "path path_then? blob old_blob? commit changed=is_changed candidates")
+    return {**data, "commits": commits_json(done.commits)}
 
 
 def restored_lines(done: RestoreResult | Trace, asked: Any) -> Iterator[Line]:

@@ -32,7 +32,7 @@ class EditedNote(NamedTuple):
     path: PurePosixPath
     blob: str
     facts: Mapping[str, Any] = _NOTHING
-    told: str = "edited"
+    verb: str = "edited"
     rest: str = ""
     warnings: tuple[str, ...] = ()
     cautions: tuple[str, ...] = ()
@@ -51,9 +51,8 @@ def tag_(
       vaultmem tag rollback --remove deploy/release
     """
     from vaultmem.services.changes.edit_notes import change_tags
-    from vaultmem.services.views.read_notes import resolve_address
 
-    found, _ = resolve_address(vault, path)
+    found = _find(vault, path).path
     blob, tags = change_tags(vault, found, tuple(add), tuple(remove))
     rest = f"  {' '.join('#' + tag for tag in tags)}"
     return EditedNote(found, blob, {"tags": tags}, "tagged", rest)
@@ -76,16 +75,24 @@ def pin(
     from vaultmem.core.text.paths import PINNED_FILES
     from vaultmem.operations.usage_stats import list_pinned, pinned_warnings
     from vaultmem.services.changes.edit_notes import set_note_property
+
+    note = _find(vault, path)
+    if str(note.path) in PINNED_FILES and remove:
+        raise RefusedError(f"{note.path}: it is pinned by its name; rename it to unpin it")
+    blob = set_note_property(vault, note.path, "pinned", None if remove else True)
+    cautions = () if remove else tuple(pinned_warnings(list_pinned(vault)))
+    verb = "pinned" if not remove else "unpinned" if note.pinned else "not pinned"
+    return EditedNote(note.path, blob, {"pinned": not remove}, verb, cautions=cautions)
+
+
+def _find(vault: Vault, address: str) -> Note:
+    """Return a note that the caller may edit, as it is written."""
+    from vaultmem.services.changes.edit_notes import reject_hidden
     from vaultmem.services.views.read_notes import read_as_written, resolve_address
 
-    found, _ = resolve_address(vault, path)
-    if str(found) in PINNED_FILES and remove:
-        raise RefusedError(f"{found}: it is pinned by its name; rename it to unpin it")
-    unpinned = "unpinned" if read_as_written(vault, found).pinned else "not pinned"
-    blob = set_note_property(vault, found, "pinned", None if remove else True)
-    cautions = () if remove else tuple(pinned_warnings(list_pinned(vault)))
-    told = unpinned if remove else "pinned"
-    return EditedNote(found, blob, {"pinned": not remove}, told, cautions=cautions)
+    note = read_as_written(vault, resolve_address(vault, address)[0])
+    reject_hidden(vault, note)
+    return note
 
 
 def update(
@@ -141,11 +148,9 @@ def rewrite(
 
 def _edit(vault: Vault, path: str, update: NoteUpdate) -> EditedNote:
     from vaultmem.services.memory.new_note import update_note
-    from vaultmem.services.views.read_notes import read_as_written, resolve_address
 
-    found, _ = resolve_address(vault, path)
-    before = read_as_written(vault, found)
-    blob = update_note(vault, found, update)
+    before = _find(vault, path)
+    blob = update_note(vault, before.path, update)
     return show_edited(vault, before, blob, update.properties)
 
 
@@ -162,7 +167,7 @@ def show_edited(
     values = {name: property_json(prop) if prop else None for name, prop in named.items()}
     facts = {"properties": values} if values else {}
     edited = EditedNote(before.path, blob or after.blob, facts, warnings=after.warnings)
-    return edited._replace(told="") if edited.blob == before.blob else edited
+    return edited._replace(verb="") if edited.blob == before.blob else edited
 
 
 def edited_data(done: EditedNote) -> dict[str, Any]:
@@ -172,10 +177,10 @@ def edited_data(done: EditedNote) -> dict[str, Any]:
 
 def edited_lines(done: EditedNote, _: Any) -> Iterator[Line]:
     """Yield what was done to a note, and what is wrong with it."""
-    if not done.told:
+    if not done.verb:
         yield Line(f"{done.path}: unchanged")
         return
-    yield Line(f"{done.told}  ", "green", f"{done.path}{done.rest}")
+    yield Line(f"{done.verb}  ", "green", f"{done.path}{done.rest}")
     for warning in done.warnings:
         yield Line(f"  {done.path}", "yellow", f": {warning}")
 
