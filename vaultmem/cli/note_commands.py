@@ -41,7 +41,6 @@ from vaultmem.operations.notes import (
     GET,
     LIST,
     REMEMBER,
-    Get,
     ListNotes,
     Remember,
     list_of,
@@ -97,7 +96,7 @@ def show(
     if what:
         named, path = split_vault(here.vault, what)
         try:
-            return answer(GET, here._replace(vault=named), Get(path, full))
+            return answer(GET, here._replace(vault=named), GET.request(path, full))
         except NoteNotFoundError as error:
             unknown = error
     try:

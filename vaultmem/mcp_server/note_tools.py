@@ -22,7 +22,7 @@ from vaultmem.mcp_server.tool import (
 from vaultmem.operations import note_changes, note_edits
 from vaultmem.operations.declaration import LEAST, MOST, Front, describe, read_request
 from vaultmem.operations.notes import (
-    Get,
+    GET,
     Remember,
     describe_end,
     describe_offer,
@@ -173,7 +173,7 @@ READ_NOTE = Tool(
     "Read a note or section, with its frontmatter and the blob id for update_note; in parts if "
     "long.",
     describe(
-        Get,
+        GET.request,
         Front.MCP,
         offset=whole("", 0, 10_000_000),
         budget=whole("", LEAST, MOST),

@@ -509,3 +509,6 @@ UNDO = declare(
     writes=True,
     excused={Front.MCP: "a person takes commits back"},
 )
+
+#: What changes notes, or one note; checkpoint and undo are about commits.
+NOTE_CHANGES = (FORGET, FORGET_ONE, STATE, PROMOTE, PROMOTE_ONE, SUPERSEDE, RESTORE)

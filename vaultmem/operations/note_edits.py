@@ -195,7 +195,13 @@ _change = partial(
 
 TAG = _change(tag_, "tag_note", "POST /tags/{path}", excused={Front.MCP: "update_note sets tags"})
 
-PIN = _change(pin, "pin_note", "POST /pin/{path}", excused={Front.MCP: "update_note sets pinned"})
+PIN = _change(
+    pin,
+    "pin_note",
+    "POST /pin/{path}",
+    summary="Pin a note, so that every pack shows it, or unpin it.",
+    excused={Front.MCP: "update_note sets pinned"},
+)
 
 UPDATE = _change(update, "update_note", "PATCH /notes/{path}")
 
@@ -205,3 +211,5 @@ REWRITE = _change(
     "PUT /notes/{path}",
     excused={**_EDITOR, Front.MCP: "update_note replaces one place"},
 )
+
+NOTE_EDITS = (REWRITE, UPDATE, TAG, PIN)

@@ -7,17 +7,7 @@ from typing import Any
 
 from vaultmem.operations.declaration import Given, Moment, Operation
 from vaultmem.operations.links import MV
-from vaultmem.operations.note_changes import (
-    CHECKPOINT,
-    FORGET,
-    FORGET_ONE,
-    PROMOTE,
-    PROMOTE_ONE,
-    RESTORE,
-    STATE,
-    SUPERSEDE,
-    UNDO,
-)
+from vaultmem.operations.note_changes import CHECKPOINT, NOTE_CHANGES, UNDO
 from vaultmem.operations.note_data import (
     bisected_json,
     judged_json,
@@ -25,7 +15,7 @@ from vaultmem.operations.note_data import (
     receipts_json,
     replayed_json,
 )
-from vaultmem.operations.note_edits import PIN, REWRITE, TAG, UPDATE
+from vaultmem.operations.note_edits import NOTE_EDITS
 from vaultmem.operations.notes import REMEMBER
 from vaultmem.operations.review_queue import DECIDE
 from vaultmem.operations.schemas import (
@@ -210,18 +200,4 @@ JUDGING = (
 
 # Operations that write one note, each in a transaction of its own.
 
-WRITING = (
-    REMEMBER,
-    REWRITE,
-    UPDATE,
-    FORGET,
-    FORGET_ONE,
-    PIN,
-    TAG,
-    MV,
-    STATE,
-    PROMOTE,
-    PROMOTE_ONE,
-    SUPERSEDE,
-    RESTORE,
-)
+WRITING = (REMEMBER, *NOTE_EDITS, MV, *NOTE_CHANGES)
