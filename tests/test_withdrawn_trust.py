@@ -345,6 +345,12 @@ WAYS: dict[str, Callable[[World], object]] = {
         w.http("DELETE", f"/notes/{PATH}"),
         w.http("POST", f"/restore/{PATH}", at=w.base),
     ),
+    "http forget_notes": lambda w: (
+        w.http("POST", "/forget", paths=[PATH]),
+        w.http("POST", f"/restore/{PATH}", at=w.base),
+    ),
+    "http pin_note": lambda w: w.http("POST", f"/pin/{PATH}"),
+    "http tag_note": lambda w: w.http("POST", f"/tags/{PATH}", add=["x"]),
     "http rename_note": lambda w: (
         w.http("POST", f"/rename/{PATH}", to="notes/x.md"),
         w.http("POST", "/rename/notes/x.md", to=PATH),
@@ -353,6 +359,9 @@ WAYS: dict[str, Callable[[World], object]] = {
         w.http("POST", f"/state/{PATH}", state=state) for state in ("stale", "candidate", "active")
     ],
     "http promote_note": lambda w: w.http("POST", f"/promote/{PATH}"),
+    "http promote_notes": lambda w: [
+        w.http("POST", "/promote", paths=[PATH], **more) for more in ({}, {"from": "old"})
+    ],
     "http supersede_note": lambda w: w.http("POST", "/supersede/notes/ops/other.md", by=PATH),
     "http restore_note": lambda w: (
         w.http("POST", f"/restore/{PATH}", at=w.base),

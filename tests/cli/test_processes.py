@@ -20,7 +20,7 @@ COMMANDS = [
     ("note_commands", ["show", "a"]),
     ("note_commands", ["pin", "a"]),
     ("search_commands", ["pack", "gangway"]),
-    ("commit_commands", ["promote", "c"]),
+    ("note_commands", ["promote", "c"]),
     ("history_commands", ["diff"]),
     ("history_commands", ["trace", "gangway"]),
     ("search_commands", ["similar", "a"]),

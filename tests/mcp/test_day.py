@@ -68,7 +68,8 @@ def test_a_day_of_an_agent(make_vault: Make, run_cli: RunCli, tmp_path: Path) ->
         decided = await call(client, "session", action="decide", text="Oak planks only.")
         await call(client, "session", action="question", text="Who pays for the crane?")
         await call(client, "checkpoint", note="crane")
-        assert (await call(client, "promote", paths=["rope"]))["promoted"] == ["notes/rope.md"]
+        (promoted,) = (await call(client, "promote", paths=["rope"]))["promoted"]
+        assert promoted["path"] == "notes/rope.md"
         closed = await call(client, "session", action="close", summary="The pier is mended.")
         assert (closed["session"], closed["status"]) == ("day-1", "ok")
         assert "no session" in await refused(client, "session", action="note", text="late")

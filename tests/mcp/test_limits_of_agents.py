@@ -105,7 +105,7 @@ def test_a_new_state_and_a_removal_are_on_record_with_their_reasons(make_vault: 
         )
         assert done["blob"] == git(root, "rev-parse", "HEAD:notes/plain.md").strip()
         gone = await call(client, "forget", path="plain", reason="no ropes left")
-        assert gone["commit"] == git(root, "rev-parse", "HEAD").strip()
+        assert gone["commits"][0]["commit"] == git(root, "rev-parse", "HEAD").strip()
         text = told(await client.call_tool("history", {"action": "log", "path": "plain.md"}))
         assert "No event" in text  # A bare name of a note that is gone means no path.
         events = await call(client, "history", action="log", path="notes/plain.md", limit=2)
@@ -134,7 +134,7 @@ def test_on_a_branch_every_tool_works_on_the_branch(make_vault: Make) -> None:
         assert "kept away" in git(root, "cat-file", "-p", done["blob"])
         moved = await call(client, "update_note", path=path, property="state", value="stale")
         assert moved["blob"] == git(root, "rev-parse", f"draft:{path}").strip()
-        assert (await call(client, "promote", paths=[path]))["promoted"] == [path]
+        assert (await call(client, "promote", paths=[path]))["promoted"][0]["path"] == path
         assert (await call(client, "history", action="blame", path=path))["rows"]
         uris = [each.uri for each in (await client.list_resources()).resources]
         assert f"vaultmem://note/{path}" in uris

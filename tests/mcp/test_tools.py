@@ -270,7 +270,7 @@ def test_what_says_nothing_counts_as_not_given(nothing: bool, make_vault: Make) 
         assert "tags:\n  - ink\n" in (root / path).read_text()
         await give("update_note", path=path, property="tags", value=None)
         assert "ink" not in (root / path).read_text()
-        assert (await give("promote", paths=["half"]))["promoted"] == ["notes/pay/half.md"]
+        assert (await give("promote", paths=["half"]))["promoted"][0]["path"] == "notes/pay/half.md"
         assert (await give("session", action="start", goal="Sell"))["status"] == "open"
         await give("session", action="close", status="ok")
         await give("task", action="add", title="Print slips")

@@ -16,6 +16,8 @@ from serving import call, play
 from visiting import Served
 
 from vaultmem.cli.app import build_commands
+from vaultmem.core.curation.proposal import Action, Proposal
+from vaultmem.core.text.blob import blob_id
 from vaultmem.mcp_server.tool_server import TOOLS
 from vaultmem.operations.declaration import Argument, Front, Operation, Takes, list_arguments
 from vaultmem.operations.links import REPAIR
@@ -36,6 +38,10 @@ NOTES = {
     "notes/boat.md": "---\nstate: candidate\n---\n# Boat\n\nThe boat at the pier leaks.\n",
 }
 
+#: The id of the candidate as it is once it has its tag.
+_TAGGED = NOTES["notes/boat.md"].replace("candidate\n", "candidate\ntags:\n  - wet\n")
+_BOAT = Proposal(Action.CANDIDATE, "notes/boat.md", blob_id(_TAGGED.encode()), "").id
+
 #: The command and the tool of each operation, and what else the tool is given.
 OFFERED: dict[str, tuple[str, str, dict[str, Any]]] = {
     "recall": ("recall", "recall", {}),
@@ -46,8 +52,20 @@ OFFERED: dict[str, tuple[str, str, dict[str, Any]]] = {
     "stats": ("stats", "history", {"action": "stats"}),
     "recent": ("queries", "history", {"action": "queries"}),
     "remember": ("remember", "remember", {}),
+    "promote_notes": ("promote", "promote", {}),
+    "promote_note": ("promote", "", {}),
+    "forget_notes": ("forget", "", {}),
+    "forget_note": ("forget", "forget", {}),
+    "update_note": ("edit", "update_note", {"property": "about", "value": "wood"}),
+    "rewrite_note": ("edit", "", {}),
+    "list_pinned": ("pin", "", {}),
+    "pin_note": ("pin", "", {}),
+    "tag_note": ("tag", "", {}),
+    "list_review": ("review", "", {}),
+    "decide": (f"review --accept={_BOAT}", "", {}),
     "move_note": ("state", "", {}),
     "supersede_note": ("supersede", "", {}),
+    "restore_note": ("restore", "", {}),
     "checkpoint": ("checkpoint", "checkpoint", {"action": "commit"}),
     "undo": ("undo", "", {}),
     "log": ("log", "", {}),
@@ -114,9 +132,26 @@ ASKED: list[tuple[str, dict[str, Any]]] = [
     ("remember", {"text": "Of oak.", "title": "Oak", "context": "wood", "kind": "decision"}),
     ("remember", {"text": "The crane lifts ten tons.", "confidence": 0.5, "force": True}),
     ("remember", {"text": "Of steel since May.", "supersedes": "quay"}),
+    ("promote_notes", {"paths": ["boat", "quay"]}),
+    ("promote_notes", {"paths": ["boat"], "from": "first"}),
+    ("promote_note", {"path": "boat"}),
+    ("forget_notes", {"paths": ["boat"], "reason": "It sank."}),
+    ("forget_notes", {"tag": "harbour", "query": "oak", "yes": True}),
+    ("forget_notes", {"older_than": "1y", "from_session": "s-1", "dry_run": True}),
+    ("forget_note", {"path": "boat", "reason": "It sank."}),
+    ("update_note", {"path": "quay", "properties": {"about": "wood"}}),
+    ("list_pinned", {}),
+    ("list_pinned", {"at": "first"}),
+    ("pin_note", {"path": "boat"}),
+    ("pin_note", {"path": "notes/quay.md", "remove": True}),
+    ("tag_note", {"path": "quay", "add": ["oak", "old"], "remove": ["harbour/wood"]}),
+    ("list_review", {}),
+    ("list_review", {"only": "candidate", "limit": 1, "all": True}),
+    ("decide", {"id": _BOAT, "choice": "accept", "reason": "It floats."}),
     ("move_note", {"path": "boat", "state": "deprecated", "reason": "It sank."}),
     ("supersede_note", {"path": "notes/quay.md", "by": "boat", "partial": True}),
     ("supersede_note", {"path": "quay", "by": "boat", "reason": "No quay."}),
+    ("restore_note", {"path": "boat", "at": "first"}),
     ("checkpoint", {"note": "nothing new"}),
     ("undo", {"commit": "HEAD"}),
     ("log", {"limit": 3, "span": "first..HEAD"}),
@@ -245,6 +280,9 @@ def test_the_same_request_has_the_same_answer_everywhere(
         front: world.copy(front) if operation.writes else world.root
         for front in ("shell", "http", "mcp")
     }
+    if name == "decide":  # What a review has listed can be decided.
+        for root in roots.values():
+            assert _BOAT[:6] in run_here("review", cwd=root).out
     left_out = _LEFT_OUT | (_WRITTEN if operation.writes else set()) | _OTHERS.get(name, set())
     shell = _strip(_run(roots["shell"], command, operation, given), left_out)
     if Front.HTTP not in operation.excused:
@@ -305,7 +343,7 @@ def _run(root: Path, command: str, operation: Operation, given: dict[str, Any]) 
 
 def _write(argument: Argument, given: dict[str, Any]) -> Iterator[str]:
     """Yield an argument as words of a command line."""
-    if argument.name not in given:
+    if argument.name not in given or Front.SHELL in argument.arg.excused:
         return
     value, arg = given[argument.name], argument.arg
     flag = (arg.flags or (f"--{argument.name.replace('_', '-')}",))[-1]
@@ -314,6 +352,8 @@ def _write(argument: Argument, given: dict[str, Any]) -> Iterator[str]:
     elif argument.kind is bool:
         on, _, off = flag.partition("/")
         yield on if value else off
+    elif arg.takes is Takes.VALUES:
+        yield from (f"{flag}={name}={each}" for name, each in value.items())
     elif arg.takes is Takes.COMMAS:
         yield f"{flag}={','.join(value)}"
     else:

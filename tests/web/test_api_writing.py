@@ -260,6 +260,9 @@ def test_a_program_that_names_nobody_is_no_person(small: Served) -> None:
 #: What only a person does: method, address, body.
 OWNERS = [
     ("PATCH", "/notes/pinned", {"properties": {"pinned": None}}),
+    ("POST", "/pin/pinned", {"remove": True}),
+    ("POST", "/tags/held", {"add": ["x"]}),
+    ("POST", "/pin/held", {}),
     ("PATCH", "/notes/pier", {"properties": {"agent": "someone"}}),
     ("PATCH", "/notes/pier", {"properties": {"confirmed_by": ["human"]}}),
     ("PATCH", "/notes/pier", {"properties": {"created": "2001-01-01"}}),

@@ -23,8 +23,8 @@ Everyday
   show          note_commands      Print a note or a section of it, or what a commit changed.
   list          note_commands      List the notes, or those of a kind, state, tag or folder.
   review        curation_commands  Decide on contradictions, duplicates and candidates.
-  promote       commit_commands    Make candidate notes active, and commit them.
-  checkpoint    commit_commands    Commit all changes, with a reason.
+  promote       note_commands      Make candidate notes active, and commit them.
+  checkpoint    note_commands      Commit all changes, with a reason.
   log           history_commands   Show what happened in the vault, newest first.
   status        health_commands    Show what the vault holds, and what is not committed.
 

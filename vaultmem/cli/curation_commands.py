@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,21 +13,21 @@ from vaultmem.cli.history_commands import print_commits
 from vaultmem.cli.opening import open_here
 from vaultmem.cli.options import FleetOption, YesOption
 from vaultmem.cli.output import ProgressLine, confirm, emit_json, print_line, print_styled, warn
-from vaultmem.cli.shared import CommandContext, takes
+from vaultmem.cli.shared import CommandContext, offers, takes
 from vaultmem.core.text.display import one_line, pluralize
 from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError, VaultError
+from vaultmem.operations.review_queue import DECIDE, LIST_REVIEW, list_review
 from vaultmem.operations.vault_data import (
     compacted_json,
     curated_json,
-    decided_json,
     dream_json,
-    queue_json,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from vaultmem.core.curation.proposal import Proposal, Report
+    from vaultmem.operations.review_queue import ReviewQueue
     from vaultmem.services.curation.compact import CompactResult
     from vaultmem.services.curation.decide import ApplyResult, DecisionResult
     from vaultmem.services.curation.dream import Dream
@@ -65,9 +65,11 @@ def _option(name: str, told: str) -> object:
     )
 
 
+@offers(LIST_REVIEW.request)
 @takes("vault", "agent", "session", "as_json")
 def review(
     here: CommandContext,
+    asked: Any,
     accept: Annotated[list[str], _option("--accept", "Do what is proposed")] = [],  # noqa: B006
     other: Annotated[list[str], _option("--other", "Do it the other way round")] = [],  # noqa: B006
     reject: Annotated[list[str], _option("--reject", "Do not, and do not propose it again")] = [],  # noqa: B006
@@ -80,15 +82,6 @@ def review(
     reason: Annotated[
         str, typer.Option("--reason", metavar="TEXT", help="Why; the commit records it.")
     ] = "",
-    only: Annotated[
-        str, typer.Option("--only", metavar="KIND", help="Only these, such as contradiction.")
-    ] = "",
-    everything: Annotated[
-        bool, typer.Option("--all", help="Compare all notes, also of a large vault.")
-    ] = False,
-    limit: Annotated[
-        int, typer.Option("-n", "--limit", metavar="N", help="Items at most.", show_default=False)
-    ] = 0,
 ) -> None:
     """Decide on contradictions, duplicates and candidates.
 
@@ -108,28 +101,28 @@ def review(
         _decide_named(opened, named, reason, here.as_json)
         return
     if accept_all or reject_all:
-        if only != "candidate" or (accept_all and reject_all):
+        if asked.only != "candidate" or (accept_all and reject_all):
             raise typer.BadParameter("give --only candidate with --accept-all or --reject-all")
         _decide_all(opened, accept_all, reason, here.as_json)
         return
-    from vaultmem.services.curation.review import describe_items
+    from vaultmem.services.curation.incoming_notes import WHOLE, compare_incoming
 
-    waiting, is_all = _look(opened, everything)
-    chosen = _choose(waiting, only)[: limit or None]
+    compare_incoming(opened, WHOLE)
+    found = list_review(opened, *asked, progress=ProgressLine("comparing notes"))
     if here.as_json:
-        emit_json(queue_json(describe_items(opened, chosen), len(waiting)))
+        emit_json(LIST_REVIEW.data(found))
         return
-    _print_counts(waiting)
-    if not is_all:
+    _print_counts(found.waiting)
+    if not found.is_all:
         print_line("That is known so far; `vaultmem review --all` compares all notes.")
-    size = _count_digits(waiting)
+    size = _count_digits(found.waiting)
     if sys.stdin.isatty() and sys.stdout.isatty() and opened.is_person:
-        _ask_each(opened, chosen, size, reason)
+        _ask_each(opened, found, size, reason)
         return
-    for item in describe_items(opened, chosen):
+    for item in found.items:
         _print_item(item, size)
         print_line()
-    if chosen:
+    if found.chosen:
         print_line("Decide with `vaultmem review --accept ID`, --other ID or --reject ID.")
 
 
@@ -141,43 +134,11 @@ def _decide_all(vault: Vault, is_accepted: bool, reason: str, as_json: bool) -> 
     choice = ProposalChoice.ACCEPT if is_accepted else ProposalChoice.REJECT
     decided = decide_candidates(vault, choice, reason)
     if as_json:
-        emit_json(decided_json(decided))
+        emit_json(DECIDE.data(decided))
         return
     verb = "promoted  " if is_accepted else "deprecated  "
     print_styled(verb, "green" if is_accepted else "yellow", pluralize(len(decided), "candidate"))
     print_commits(decided[0].report.commits if decided else ())
-
-
-def _look(vault: Vault, everything: bool) -> tuple[Sequence[Proposal], bool]:
-    """Return what waits, and whether that is all: a large vault is not compared unasked.
-
-    Inside a project, notes of other projects are left out.
-    """
-    from vaultmem.services.curation.incoming_notes import WHOLE, compare_incoming
-    from vaultmem.services.curation.review import (
-        COMPARED_AT_ONCE,
-        drop_foreign,
-        list_queue,
-        list_waiting,
-    )
-
-    arrived = compare_incoming(vault, WHOLE)
-    if arrived and not everything and vault.view.totals()[0] > COMPARED_AT_ONCE:
-        return drop_foreign(vault, list_waiting(vault)), False
-    found = list_queue(vault, ProgressLine("comparing notes")).proposals
-    return drop_foreign(vault, found), True
-
-
-def _choose(waiting: Sequence[Proposal], only: str) -> Sequence[Proposal]:
-    from vaultmem.core.curation.proposal import ORDER, format_action
-
-    if not only:
-        return waiting
-    names = [format_action(action) for action in ORDER]
-    wanted = format_action(only)
-    if wanted not in names:
-        raise RefusedError(f'"{only}" is nothing that is reviewed; use {", ".join(names)}')
-    return [each for each in waiting if _name(each) == wanted]
 
 
 def _decide_named(
@@ -200,22 +161,21 @@ def _decide_named(
         if not as_json:
             _print_decided(decided[-1])
     if as_json:
-        emit_json(decided_json(decided))
+        emit_json(DECIDE.data(decided))
 
 
-def _ask_each(vault: Vault, waiting: Sequence[Proposal], size: int, reason: str) -> None:
+def _ask_each(vault: Vault, found: ReviewQueue, size: int, reason: str) -> None:
     """Show one after the other, and do what the keys say; what was decided before the end is."""
     from vaultmem.core.curation.proposal import ProposalChoice
     from vaultmem.services.curation.decide import decide
-    from vaultmem.services.curation.review import describe_items
 
-    if waiting:
+    if found.chosen:
         print_styled(_HELP, "dim")
-    numbers = {each.id: number for number, each in enumerate(waiting, 1)}
-    for item in describe_items(vault, waiting):  # What was decided has changed notes of others.
+    numbers = {each.id: number for number, each in enumerate(found.chosen, 1)}
+    for item in found.items:  # What was decided has changed notes of others.
         proposal = item.proposal
         print_line()
-        print_styled(f"{numbers[item.id]} of {len(waiting)}  ", "dim")
+        print_styled(f"{numbers[item.id]} of {len(numbers)}  ", "dim")
         _print_item(item, size)
         key = _read_key(proposal)
         if key in _STOP:

@@ -18,7 +18,7 @@ from vaultmem.core.text.display import one_line, pluralize
 from vaultmem.operations.declaration import NoArguments
 from vaultmem.operations.filters import Filters
 from vaultmem.operations.note_data import primed_json, unprimed_json
-from vaultmem.operations.notes import LIST_SOURCES, SOURCE_NOTES, SourceRequest
+from vaultmem.operations.notes import LIST_SOURCES, SOURCE_NOTES
 from vaultmem.operations.vault_data import import_json
 
 if TYPE_CHECKING:
@@ -340,7 +340,7 @@ def reference(
       vaultmem reference --remove scanner-manual --yes
     """
     if not (place or remove):
-        asked = SourceRequest(source) if source else NoArguments()
+        asked = SOURCE_NOTES.request(source) if source else NoArguments()
         answer(SOURCE_NOTES if source else LIST_SOURCES, here, asked)
         return
     if place and not (source or remove):

@@ -181,7 +181,7 @@ def grant(
 
 def _rotate(hub: Hub, named: str, grace: str, until: float, as_json: bool) -> None:
     """Replace a token by a new one, and say when the old one ends."""
-    from vaultmem.cli.note_commands import parse_age
+    from vaultmem.core.text.timestamps import parse_age
     from vaultmem.services.hub.grants import rotate
 
     old, made, token = rotate(hub, named, time.time(), parse_age(grace or _GRACE), until)

@@ -1,11 +1,10 @@
-"""Commands on notes: remember, show, list, edit, tag, pin, forget, state, supersede."""
+"""Commands on notes: remember, show, list, edit, forget, pin, tag, promote, checkpoint, state."""
 
 from __future__ import annotations
 
 import re
-import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,7 +12,6 @@ from vaultmem.cli.editor import open_editor
 from vaultmem.cli.history_commands import print_commits
 from vaultmem.cli.options import (
     AllVaultsOption,
-    PathArgument,
     VaultsOption,
 )
 from vaultmem.cli.output import (
@@ -22,37 +20,34 @@ from vaultmem.cli.output import (
     print_line,
     print_styled,
     truncate_to_terminal,
-    warn,
 )
-from vaultmem.cli.shared import CommandContext, answer, make_command, offers, takes
+from vaultmem.cli.shared import CommandContext, answer, make_command, offers, print_answer, takes
 from vaultmem.cli.vault_selection import open_several, split_vault, warn_unmatched
 from vaultmem.core.text.display import one_line, pluralize
-from vaultmem.errors import NoteNotFoundError, RefusedError, wrap_os_error
-from vaultmem.operations.declaration import read_request
+from vaultmem.errors import MergeConflictError, NoteNotFoundError, RefusedError, wrap_os_error
+from vaultmem.operations.declaration import NoArguments, read_request
 from vaultmem.operations.history_views import SHOW
 from vaultmem.operations.lines import align
-from vaultmem.operations.note_changes import STATE, SUPERSEDE
-from vaultmem.operations.note_data import (
-    edited_json,
-    forgotten_json,
-    unconfirmed_json,
+from vaultmem.operations.note_changes import (
+    CHECKPOINT,
+    FORGET,
+    PROMOTE,
+    STATE,
+    SUPERSEDE,
 )
+from vaultmem.operations.note_data import unconfirmed_json
+from vaultmem.operations.note_edits import PIN, TAG, UPDATE, show_edited
 from vaultmem.operations.notes import (
     GET,
     LIST,
     REMEMBER,
-    Get,
     ListNotes,
     Remember,
     list_of,
 )
+from vaultmem.operations.usage_stats import PINNED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import PurePosixPath
-
-    from vaultmem.core.notes.frontmatter import JsonValue
-    from vaultmem.services.memory.forget import ForgetSelection
     from vaultmem.vault import Vault
 
 
@@ -101,7 +96,7 @@ def show(
     if what:
         named, path = split_vault(here.vault, what)
         try:
-            return answer(GET, here._replace(vault=named), Get(path, full))
+            return answer(GET, here._replace(vault=named), GET.request(path, full))
         except NoteNotFoundError as error:
             unknown = error
     try:
@@ -147,19 +142,9 @@ def list_(
         warn_unmatched(opened, asked.only.make_filter())
 
 
+@offers(UPDATE.request)
 @takes("vault", "ref", "agent", "session", "as_json")
-def edit(
-    here: CommandContext,
-    path: PathArgument,
-    set_: Annotated[
-        list[str],
-        typer.Option(
-            "--set",
-            metavar="PROPERTY=VALUE",
-            help="Property to set, without the editor; no value removes it (repeatable).",
-        ),
-    ] = [],  # noqa: B006
-) -> None:
+def edit(here: CommandContext, asked: Any) -> None:
     """Open a note in your editor, or set its properties.
 
     The editor is $VISUAL or $EDITOR. The note is checked afterwards. A value is read as in the
@@ -169,46 +154,13 @@ def edit(
       vaultmem edit refund-rules
       vaultmem edit refund-rules --set confidence=0.8 --set due=2026-12-01
     """
-    if set_:
-        _set_properties(here, path, set_)
+    if asked.properties:
+        answer(UPDATE, here, asked)
     else:
-        _open_in_editor(here, path)
+        _open_in_editor(here, asked)
 
 
-def _set_properties(here: CommandContext, path: str, assignments: list[str]) -> None:
-    from vaultmem.core.notes.frontmatter import as_json as property_json
-    from vaultmem.services.memory.new_note import NoteUpdate, update_note
-    from vaultmem.services.views.read_notes import read_as_written, resolve_address
-
-    wanted = dict(map(_read_assignment, assignments))
-    opened = here.open_view()
-    found, _ = resolve_address(opened, path)
-    before = read_as_written(opened, found)
-    blob = update_note(opened, found, NoteUpdate(wanted))
-    after = read_as_written(here.open_view(), found)
-    if here.as_json:
-        named = {name: after.matter.get(name) for name in wanted}
-        values = {name: property_json(prop) if prop else None for name, prop in named.items()}
-        emit_json(edited_json(found, blob, properties=values))
-    else:
-        _print_edited(found, before.blob == blob, after.warnings)
-
-
-def _read_assignment(text: str) -> tuple[str, JsonValue]:
-    """Return the property and the value that `PROPERTY=VALUE` sets, None to remove it."""
-    from vaultmem.core.notes.frontmatter import as_json as property_json
-    from vaultmem.core.notes.frontmatter import read_frontmatter
-
-    name, sign, value = text.partition("=")
-    name, value = name.strip(), value.strip()
-    if not name or not sign:
-        raise typer.BadParameter(f'"{text}" sets nothing; write PROPERTY=VALUE')
-    matter = read_frontmatter(f"---\nvalue: {value}\n---\n")
-    prop = None if matter.problem or "\n" in value else matter.get("value")
-    return name, property_json(prop) if prop and prop.kind != "map" else value
-
-
-def _open_in_editor(here: CommandContext, path: str) -> None:
+def _open_in_editor(here: CommandContext, asked: Any) -> None:
     from vaultmem.errors import RefusedError
     from vaultmem.services.views.open_view import find_branch
     from vaultmem.services.views.read_notes import read_as_written, resolve_address
@@ -217,66 +169,22 @@ def _open_in_editor(here: CommandContext, path: str) -> None:
     opened = here.open_synced()
     if branch := find_branch(opened):
         raise RefusedError(f"{branch}: not checked out, so there is no file to open; switch to it")
-    found, _ = resolve_address(opened, path)
+    found, _ = resolve_address(opened, asked.path)
     before = read_as_written(opened, found)
     open_editor(opened.root / found)
     with opened.leaving_to_next():
         sync_paths(opened, [found])
-    after = read_as_written(opened, found)
-    if here.as_json:
-        emit_json(edited_json(found, after.blob))
-    else:
-        _print_edited(found, after.blob == before.blob, after.warnings)
-
-
-def _print_edited(path: PurePosixPath, is_same: bool, warnings: Iterable[str]) -> None:
-    """Print whether a note was changed, and what is wrong with it."""
-    if is_same:
-        print_line(f"{path}: unchanged")
-        return
-    print_styled("edited  ", "green", str(path))
-    for warning in warnings:
-        print_styled(f"  {path}", "yellow", f": {warning}")
+    print_answer(UPDATE, here, asked, show_edited(opened, before))
 
 
 # Commands that change notes: forget, pin, tag.
 
-_DAYS = {"h": 1 / 24, "d": 1, "w": 7, "m": 30, "y": 365}
 
-
-def parse_age(text: str) -> float:
-    """Return the seconds of an age such as 12h, 90d, 12w, 6m (of 30 days) or 1y (of 365).
-
-    Raises:
-        RefusedError: it is not written like that.
-    """
-    match = re.fullmatch(r"([0-9]{1,6})([hdwmy])", text.strip().lower())
-    if match is None:
-        raise RefusedError(f'"{text}" is not an age; write it like 90d, 12w or 1y')
-    return int(match[1]) * _DAYS[match[2]] * 86_400
-
-
+@offers(FORGET)
 @takes("vault", "ref", "agent", "session", "as_json")
 def forget(
     here: CommandContext,
-    paths: Annotated[list[str], typer.Argument(metavar="[PATH...]", help="The notes.")] = [],  # noqa: B006
-    tag: Annotated[str, typer.Option("--tag", metavar="TAG", help="All notes with a tag.")] = "",
-    older_than: Annotated[
-        str,
-        typer.Option("--older-than", metavar="AGE", help="All notes unchanged for 90d, 12w, 1y."),
-    ] = "",
-    from_session: Annotated[
-        str, typer.Option("--from-session", metavar="ID", help="All notes that a session wrote.")
-    ] = "",
-    query: Annotated[
-        str, typer.Option("--query", metavar="WORDS", help="All notes that have all the words.")
-    ] = "",
-    reason: Annotated[
-        str,
-        typer.Option(
-            "--reason", metavar="TEXT", help="Why; committed at once, so that blame shows it."
-        ),
-    ] = "",
+    asked: Any,
     confirmation: Annotated[
         bool,
         typer.Option("--confirmation", help="Not the note: only its last confirmation."),
@@ -288,56 +196,19 @@ def forget(
         Path | None,
         typer.Option("--verify", metavar="FILE", help="Say where git has a text of this file."),
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do it, also for several.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would go.")] = False,
 ) -> None:
-    """Remove notes; git keeps what was committed.
-
-    More than one is removed only with --yes. --purge removes nothing: it prints what has to be done
-    for git to forget as well. --verify looks for texts, one a line, in all that git keeps; it ends
-    with 1 where it finds one.
-
-    Examples:
-      vaultmem forget october-reflection --reason "October is over."
-      vaultmem forget --older-than 1y --dry-run
-    """
-    from vaultmem.services.memory.forget import ForgetSelection, forget_notes, select_notes
-
-    opened = here.open_view()
-    age = parse_age(older_than) if older_than else None
+    """Print what was forgotten, or what is to be done for git to forget it."""
     if verify is not None:
-        _verify_purge(opened, verify, here.as_json)
-        return
-    if purge:
-        _print_purge(opened, paths, ForgetSelection(tag, age, from_session, query), here.as_json)
-        return
-    if confirmation:
-        _forget_confirmation(opened, paths, reason, here.as_json)
-        return
-    chosen = select_notes(opened, paths, ForgetSelection(tag, age, from_session, query))
-    really = not dry_run and (yes or len(chosen.notes) == 1)
-    shown = [record.path for record in chosen.notes]
-    commits = forget_notes(opened, chosen.notes, reason).report.commits if really else ()
-    if here.as_json:
-        told = commits if reason else None
-        emit_json(forgotten_json(shown, chosen.kept, told, is_dry=not really))
-        return
-    for path in shown:
-        print_styled("forgot  " if really else "would forget  ", "yellow", path)
-    for path in chosen.kept:
-        print_line(f"kept, pinned  {path}")
-    print_commits(commits if reason else ())
-    if really and shown and opened.head() is not None:
-        at = f"{commits[-1][0][:7]}~" if reason and commits else "HEAD"
-        some = shlex.quote(shown[0]) if len(shown) == 1 else "PATH"
-        print_line(f"hint: `vaultmem restore {some} --at {at}` brings it back")
-    if not really and shown:
-        print_line(f"Nothing was removed; add --yes to forget {pluralize(len(shown), 'note')}.")
-    elif not shown:
-        print_line("No note matches.")
+        _verify_purge(here.open_view(), verify, here.as_json)
+    elif purge:
+        _print_purge(here.open_view(), asked, here.as_json)
+    elif confirmation:
+        _forget_confirmation(here.open_view(), asked.paths, asked.reason, here.as_json)
+    else:
+        answer(FORGET, here, asked)
 
 
-def _forget_confirmation(opened: Vault, paths: list[str], reason: str, as_json: bool) -> None:
+def _forget_confirmation(opened: Vault, paths: Any, reason: str, as_json: bool) -> None:
     from vaultmem.services.memory.new_note import forget_confirmation
 
     if len(paths) != 1:
@@ -353,12 +224,13 @@ def _forget_confirmation(opened: Vault, paths: list[str], reason: str, as_json: 
     print_commits(done.report.commits)
 
 
-def _print_purge(opened: Vault, paths: list[str], wanted: ForgetSelection, as_json: bool) -> None:
-    from vaultmem.services.memory.forget import select_notes
+def _print_purge(opened: Vault, asked: Any, as_json: bool) -> None:
     from vaultmem.services.memory.purge import plan_purge
 
-    found = [record.path for record in select_notes(opened, [], wanted).notes] if wanted else []
-    plan = plan_purge(opened, [*paths, *found])
+    others = asked._replace(paths=(), dry_run=True)
+    is_more = any((asked.tag, asked.older_than, asked.from_session, asked.query))
+    found = FORGET.run(opened, others).paths if is_more else ()
+    plan = plan_purge(opened, [*asked.paths, *found])
     if as_json:
         emit_json(plan)
         return
@@ -388,105 +260,30 @@ def _verify_purge(opened: Vault, file: Path, as_json: bool) -> None:
         raise typer.Exit(1)
 
 
+@offers(PIN)
 @takes("vault", "ref", "at", "agent", "as_json")
-def pin(
-    here: CommandContext,
-    path: Annotated[
-        str, typer.Argument(metavar="[PATH]", help="The note; else what is pinned is listed.")
-    ] = "",
-    remove: Annotated[bool, typer.Option("--remove", help="Pin it no longer.")] = False,
-) -> None:
-    """Show a note in every pack, or list the pinned notes.
-
-    Agents cannot change a pinned note. The list shows what each costs in every pack.
-
-    Examples:
-      vaultmem pin refund-rules
-      vaultmem pin
-      vaultmem pin --remove refund-rules
-    """
-    if (path and here.at) or (remove and not path):
+def pin(here: CommandContext, asked: Any) -> None:
+    """Pin a note or not, or list the pinned notes as they are or were."""
+    if (asked.path and here.at) or (asked.remove and not asked.path):
         raise typer.BadParameter("give PATH, --remove PATH, or --at WHEN alone")
-    if path:
-        _set_pinned(path, not remove, here.open_view(), here.as_json)
-    else:
-        _list_pinned(here.open_view(reads=True), here.as_json)
+    operation, request = (PIN, asked) if asked.path else (PINNED, NoArguments())
+    answer(operation, here, request)
 
 
-def _list_pinned(opened: Vault, as_json: bool) -> None:
-    from vaultmem.core.packs.pack_text import warn_of_pinned
-    from vaultmem.operations.vault_data import pinned_json
-    from vaultmem.services.health.economics import list_pinned
+@offers(PROMOTE)
+@takes("vault", "ref", "agent", "session", "as_json")
+def promote(here: CommandContext, asked: Any) -> None:
+    """Print what is active now, or the conflicts with a branch."""
+    from vaultmem.cli.branch_commands import end_with_conflicts
+    from vaultmem.operations.vault_data import untaken_json
 
-    notes = list_pinned(opened)
-    total, budget = sum(each.tokens for each in notes), opened.config.budget
-    if as_json:
-        emit_json(pinned_json(notes, total, budget))
-    else:
-        for each in notes:
-            print_line(
-                f"{each.tokens:>7,}  {one_line(each.record.path)}  {one_line(each.record.title)}"
-            )
-        print_line(f"{total:>7,}  tokens in all, {total / budget:.0%} of the budget of {budget:,}")
-    if warning := warn_of_pinned(total, budget):
-        warn(f"warning: {warning}")
+    try:
+        answer(PROMOTE, here, asked)
+    except MergeConflictError as error:
+        end_with_conflicts(error, untaken_json if here.as_json else None)
 
 
-@takes("vault", "ref", "agent", "as_json")
-def tag_(
-    here: CommandContext,
-    path: PathArgument,
-    add: Annotated[list[str], typer.Argument(metavar="[TAG...]", help="Tags to add.")] = [],  # noqa: B006
-    remove: Annotated[
-        list[str], typer.Option("--remove", metavar="TAG", help="A tag to remove (repeatable).")
-    ] = [],  # noqa: B006
-) -> None:
-    """Add tags to a note, or remove them.
-
-    Examples:
-      vaultmem tag rollback deploy/release
-      vaultmem tag rollback --remove deploy/release
-    """
-    from vaultmem.services.changes.edit_notes import change_tags
-    from vaultmem.services.views.read_notes import resolve_address
-
-    opened = here.open_view()
-    found, _ = resolve_address(opened, path)
-    blob, tags = change_tags(opened, found, tuple(add), tuple(remove))
-    if here.as_json:
-        emit_json(edited_json(found, blob, tags=tags))
-    else:
-        print_styled("tagged  ", "green", f"{found}  {' '.join('#' + tag for tag in tags)}")
-
-
-def _set_pinned(path: str, pinned: bool, opened: Vault, as_json: bool) -> None:
-    from vaultmem.core.text.paths import PINNED_FILES
-    from vaultmem.errors import RefusedError
-    from vaultmem.services.changes.edit_notes import set_note_property
-    from vaultmem.services.views.read_notes import read_as_written, resolve_address
-
-    found, _ = resolve_address(opened, path)
-    if str(found) in PINNED_FILES and not pinned:
-        raise RefusedError(f"{found}: it is pinned by its name; rename it to unpin it")
-    was_pinned = read_as_written(opened, found).pinned
-    blob = set_note_property(opened, found, "pinned", True if pinned else None)
-    if as_json:
-        emit_json(edited_json(found, blob, pinned=pinned))
-    else:
-        verb = "pinned  " if pinned else "unpinned  " if was_pinned else "not pinned  "
-        print_styled(verb, "green", str(found))
-    if pinned:
-        _warn_of_pinned(opened)
-
-
-def _warn_of_pinned(opened: Vault) -> None:
-    from vaultmem.core.packs.pack_text import warn_of_pinned
-    from vaultmem.services.health.economics import list_pinned
-
-    tokens = sum(note.tokens for note in list_pinned(opened))
-    if warning := warn_of_pinned(tokens, opened.config.budget):
-        warn(f"warning: {warning}")
-
-
+tag_ = make_command(TAG, "tag_")
+checkpoint = make_command(CHECKPOINT, "checkpoint")
 state_ = make_command(STATE, "state")
 supersede = make_command(SUPERSEDE, "supersede")

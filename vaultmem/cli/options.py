@@ -11,9 +11,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-PathArgument = Annotated[
-    str, typer.Argument(metavar="PATH", help="The note: its path, or its name if that is enough.")
-]
 VaultOption = Annotated[
     str,
     typer.Option(
@@ -116,19 +113,7 @@ _SHARED: tuple[Any, ...] = (
 )
 SHARED_HELP = {each.__metadata__[0].help for each in _SHARED} | {"Show this message and exit."}
 
-TitleOption = Annotated[
-    str, typer.Option("--title", metavar="TEXT", help="Its title; else its first line.")
-]
-TopicOption = Annotated[
-    str, typer.Option("--context", metavar="NAME", help="What it is about: its folder.")
-]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")]
-BudgetOption = Annotated[
-    int,
-    typer.Option(
-        "--budget", metavar="TOKENS", help="Tokens at most; else 2000.", show_default=False
-    ),
-]
 
 
 def read_text(words: Sequence[str]) -> str:

@@ -24,7 +24,7 @@ from vaultmem.cli.output import (
     print_styled,
     warn,
 )
-from vaultmem.cli.shared import CommandContext, answer, offers, takes
+from vaultmem.cli.shared import CommandContext, answer, make_command, offers, takes
 from vaultmem.cli.vault_selection import open_several, warn_unmatched
 from vaultmem.core.text.display import one_line, pluralize
 from vaultmem.operations.declaration import NoArguments
@@ -51,9 +51,6 @@ from vaultmem.operations.links import (
     MV,
     ORPHANS,
     REPAIR,
-    LinkedNote,
-    RenameNoteRequest,
-    RepairRequest,
 )
 from vaultmem.operations.notes import nearby_lines
 from vaultmem.operations.vault_data import merged_json
@@ -197,18 +194,14 @@ def links(
     if repair and (path or to or orphans or here.at):
         raise typer.BadParameter("--repair is about all notes as they are; give --dry-run at most")
     if repair:
-        answer(REPAIR._replace(writes=not dry_run), here, RepairRequest(dry_run))
+        answer(REPAIR._replace(writes=not dry_run), here, REPAIR.request(dry_run))
     elif path:
-        answer(BACKLINKS if to else LINKS, here, LinkedNote(path))
+        answer(BACKLINKS if to else LINKS, here, LINKS.request(path))
     else:
         answer(ORPHANS if orphans else BROKEN, here, NoArguments())
 
 
-@offers(MV)
-@takes("vault", "ref", "agent", "as_json")
-def mv(here: CommandContext, asked: RenameNoteRequest) -> None:
-    """Print where a note is now."""
-    answer(MV, here, asked)
+mv = make_command(MV, "mv")
 
 
 # Commands about notes that say the same: similar, dedup.

@@ -200,7 +200,7 @@ def _find_default(argument: Argument) -> Any:
     """Return the default of an argument as Typer has it."""
     if argument.is_required:
         return inspect.Parameter.empty
-    if argument.arg.takes in {Takes.WORDS, Takes.INPUT} or argument.default == ():
+    if argument.arg.takes in {Takes.WORDS, Takes.INPUT, Takes.VALUES} or argument.default == ():
         return "" if argument.arg.takes is Takes.COMMAS else []
     return argument.default
 
@@ -218,7 +218,23 @@ def _read_value(argument: Argument, value: Any) -> Any:
         return split_names(value)
     if takes is Takes.INPUT:
         return read_text(value)
+    if takes is Takes.VALUES:
+        return dict(map(_read_assignment, value))
     return " ".join(value) if takes is Takes.WORDS and argument.kind is str else value
+
+
+def _read_assignment(text: str) -> tuple[str, Any]:
+    """Return the property and the value that `PROPERTY=VALUE` sets, None to remove it."""
+    from vaultmem.core.notes.frontmatter import as_json as property_json
+    from vaultmem.core.notes.frontmatter import read_frontmatter
+
+    name, sign, value = text.partition("=")
+    name, value = name.strip(), value.strip()
+    if not name or not sign:
+        raise typer.BadParameter(f'"{text}" sets nothing; write PROPERTY=VALUE')
+    matter = read_frontmatter(f"---\nvalue: {value}\n---\n")
+    prop = None if matter.problem or "\n" in value else matter.get("value")
+    return name, property_json(prop) if prop and prop.kind != "map" else value
 
 
 @contextlib.contextmanager

@@ -16,13 +16,13 @@ from vaultmem.mcp_server.tool import (
     ToolAnswer,
     price,
     read_shown,
+    run_operation,
     truncate_text,
-    view_at_arguments,
 )
+from vaultmem.operations import note_changes, note_edits
 from vaultmem.operations.declaration import LEAST, MOST, Front, describe, read_request
-from vaultmem.operations.note_data import edited_json, report_json
 from vaultmem.operations.notes import (
-    Get,
+    GET,
     Remember,
     describe_end,
     describe_offer,
@@ -30,7 +30,6 @@ from vaultmem.operations.notes import (
     remember,
 )
 from vaultmem.operations.schemas import (
-    STRINGS,
     answer,
     arguments,
     choice,
@@ -41,11 +40,8 @@ from vaultmem.operations.schemas import (
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import PurePosixPath
 
     from vaultmem.core.merging.text import Conflict, DiscardedValue
-    from vaultmem.services.changes.commit import CommitReport
-    from vaultmem.services.memory.new_note import NoteUpdate
     from vaultmem.services.memory.remember import PreferenceProposal, RememberResult
     from vaultmem.services.similarity.known import SimilarText
     from vaultmem.vault import Vault
@@ -132,58 +128,31 @@ _MORE = "There is more: read again with offset {}."
 
 def update_tool(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
     """Change one property of a note, or one place of its text."""
-    from vaultmem.services.memory.new_note import NoteUpdate, update_note
-    from vaultmem.services.views.read_notes import resolve_address
+    from vaultmem.services.views.open_view import current_view
+    from vaultmem.services.views.read_notes import read_as_written, resolve_whole
 
-    is_text, is_property = bool(given.get("old_text") or given.get("new_text")), "property" in given
-    if is_text == is_property:
+    old, new, name = given.get("old_text"), given.get("new_text"), given.get("property")
+    if bool(old or new) is (name is not None):
         raise RefusedError("give either property and value, or old_text, new_text and blob")
-    path, heading = resolve_address(vault, given["path"])
-    if heading:
-        raise RefusedError(f"{given['path']}: a section; name the note, and the text to replace")
-    if blob := given.get("blob"):
-        vault = replace(vault, expected={str(path): frozenset({blob})})
-    if not is_property:
-        blob = update_note(vault, path, _read_replacement(given))
-    elif given["property"] == "state":
-        blob = _change_state(vault, path, given)
-    else:
-        value = {given["property"]: given.get("value")}
-        blob = update_note(vault, path, NoteUpdate(value, reason=given.get("reason", "")))
-    told = f"Changed {path}; it is {blob} now."
-    return ToolAnswer(told, edited_json(path, blob), told="Changed.")
-
-
-def _read_replacement(given: dict[str, Any]) -> NoteUpdate:
-    from vaultmem.services.memory.new_note import NoteUpdate
-
-    old, new = given.get("old_text", ""), given.get("new_text")
-    if not old or new is None or not given.get("blob"):
+    path, blob, value = resolve_whole(vault, given["path"]), given.get("blob"), given.get("value")
+    if name is None and not (old and new is not None and blob):
         raise RefusedError("a replacement needs old_text, new_text and blob (from read_note)")
-    return NoteUpdate(old_text=old, new_text=new)
-
-
-def _change_state(vault: Vault, path: PurePosixPath, given: dict[str, Any]) -> str:
-    """Move a note from state to state, on record; return its new blob id."""
-    from vaultmem.core.lifecycle import parse_state
-    from vaultmem.services.lifecycle.transition import change_state
-    from vaultmem.services.views.read_notes import read_as_written, read_note
-
-    state = parse_state(str(given.get("value")))
-    if (read_note(vault, path).state, state) == (NoteState.CANDIDATE, NoteState.ACTIVE):
-        raise RefusedError(f"{path}: promote makes a candidate active and trusted")
-    change_state(vault, [str(path)], state, given.get("reason", ""))
-    return read_as_written(view_at_arguments(vault, {}), path).blob
+    if blob:
+        vault = replace(vault, expected={str(path): frozenset({blob})})
+    if name == "state":
+        run_operation(note_changes.STATE, vault, {**given, "state": str(value)})
+        data = {"path": path, "blob": read_as_written(current_view(vault), path).blob}
+    else:
+        properties = {"properties": {} if name is None else {name: value}}
+        data = run_operation(note_edits.UPDATE, vault, {**given, **properties}).detail
+    told = f"Changed {path}; it is {data['blob']} now."
+    shown = {name: data.pop(name) for name in ("path", "blob")}
+    return ToolAnswer(told, shown, data, "Changed.")
 
 
 def forget_tool(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
     """Remove one note; git still has what was committed."""
-    from vaultmem.services.memory.forget import forget_notes, select_notes
-
-    chosen = select_notes(vault, [given["path"]])
-    done = forget_notes(vault, chosen.notes, given.get("reason", ""))
-    told = f"Forgot {', '.join(done.paths)}; git still has what was committed."
-    return ToolAnswer(told, {}, {"forgotten": list(done.paths), "commit": done.report.commit})
+    return run_operation(note_changes.FORGET_ONE, vault, given)
 
 
 REMEMBER = Tool(
@@ -204,7 +173,7 @@ READ_NOTE = Tool(
     "Read a note or section, with its frontmatter and the blob id for update_note; in parts if "
     "long.",
     describe(
-        Get,
+        GET.request,
         Front.MCP,
         offset=whole("", 0, 10_000_000),
         budget=whole("", LEAST, MOST),
@@ -220,9 +189,9 @@ UPDATE_NOTE = Tool(
     "Set one property of a note, or replace old_text, which is there exactly once, if blob is "
     "still its version. A new state (reason) is committed at once. Only a person moves or unpins "
     "what is pinned.",
-    arguments(
-        ["path"],
-        path=text("", 1_000, 1),
+    describe(
+        note_edits.UPDATE.request,
+        Front.MCP,
         property=text("tags, state, superseded_by ...", 100, 1),
         value={
             "description": "null removes it.",
@@ -230,10 +199,7 @@ UPDATE_NOTE = Tool(
             "items": {"type": "string"},
             "maxItems": 100,
         },
-        old_text=text("", 100_000, 1),
-        new_text=text("", 200_000),
         blob=text("", 40),
-        reason=text("", 1_000),
     ),
     answer(path="string", blob="string"),
     update_tool,
@@ -245,7 +211,7 @@ FORGET = Tool(
     "forget",
     "Forget a note",
     "Remove a note; with a reason, committed at once.",
-    arguments(["path"], path=text("", 1_000, 1), reason=text("", 1_000)),
+    describe(note_changes.FORGET_ONE.request, Front.MCP),
     answer(),
     forget_tool,
     writes=True,
@@ -258,20 +224,7 @@ FORGET = Tool(
 
 def promote_tool(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
     """Make candidates active, in one commit; those of another branch are taken over first."""
-    from vaultmem.services.lifecycle.transition import describe_untrusted, promote_notes
-
-    if source := given.get("from"):
-        from vaultmem.services.merging.take import promote_from
-
-        done = promote_from(vault, source, given["paths"])
-    else:
-        done = promote_notes(vault, given["paths"])
-    paths = [path for path, _ in done.notes]
-    detail = {**report_json(done.report), "promoted": paths, "trusted": done.trusted}
-    told = [f"Promoted {', '.join(paths)}."] if paths else []
-    told += [f"Active already: {', '.join(done.active)}."] if done.active else []
-    told += [*_describe(done.report), describe_untrusted(done)]
-    return ToolAnswer("\n".join(filter(None, told)), detail=detail)
+    return run_operation(note_changes.PROMOTE, vault, given)
 
 
 def checkpoint_tool(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
@@ -280,11 +233,7 @@ def checkpoint_tool(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
 
 
 def _commit(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
-    from vaultmem.services.changes.commit import save_checkpoint
-
-    report = save_checkpoint(vault, given.get("note", ""))
-    told = _describe(report) or ["Nothing has changed since the last commit."]
-    return ToolAnswer("\n".join(told), detail=report_json(report))
+    return run_operation(note_changes.CHECKPOINT, vault, given)
 
 
 def _make(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
@@ -359,14 +308,6 @@ def _need(given: dict[str, Any], name: str) -> str:
     return str(given[name])
 
 
-def _describe(report: CommitReport) -> list[str]:
-    from vaultmem.services.changes.ownership import describe_skipped
-
-    return [f"{commit[:7]}  {subject}" for commit, subject in report.commits] + [
-        f"left out  {line}" for line in describe_skipped(report.skipped)
-    ]
-
-
 _COMMIT = "commit"
 
 _ACTIONS: dict[str, Callable[[Vault, dict[str, Any]], ToolAnswer]] = {
@@ -382,11 +323,7 @@ PROMOTE = Tool(
     "promote",
     "Promote candidates",
     "Make candidate notes active, and commit that.",
-    arguments(
-        ["paths"],
-        paths={**STRINGS, "minItems": 1, "maxItems": 100},
-        **{"from": text("A branch with them.", 200)},
-    ),
+    describe(note_changes.PROMOTE.request, Front.MCP),
     answer(),
     promote_tool,
     writes=True,

@@ -23,7 +23,6 @@ from vaultmem.operations.declaration import (
     LEAST,
     MOST,
     Front,
-    NoArguments,
     describe,
     read_request,
 )
@@ -514,11 +513,11 @@ def _reference(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
 
     seen, rows = view_at_arguments(vault, given), list[tuple[str, Any]]()
     if not given.get("source"):
-        for each in notes.list_sources(seen, NoArguments()):
+        for each in notes.list_sources(seen):
             told = f"{each.name}  {each.notes:,} notes  {each.tokens:,} tokens"
             rows.append((one_line(told), each))
         return _label_rows("sources", _answer(given, rows, "There is no reference material."))
-    for note in notes.list_source_notes(seen, notes.SourceRequest(given["source"])).notes:
+    for note in notes.list_source_notes(seen, given["source"]).notes:
         if note.state != NoteState.QUARANTINED:
             told = f"{note.path}  {note.tokens:,} tokens  {note.title}"
             rows.append((one_line(told), notes.record_data(note)))

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from vaultmem.core.lifecycle import NoteState
 from vaultmem.core.packs.pack_item import quote
-from vaultmem.core.text.display import escape_bytes
+from vaultmem.core.text.display import escape_bytes, one_line
 from vaultmem.core.text.json_values import as_plain
 from vaultmem.core.text.token_count import bound_tokens, count_fitting
 from vaultmem.errors import RefusedError
-from vaultmem.operations.declaration import list_arguments, read_request
+from vaultmem.operations.declaration import Operation, list_arguments, read_request
 from vaultmem.operations.schemas import Schema
 
 if TYPE_CHECKING:
@@ -132,6 +132,15 @@ class ToolAnswer(NamedTuple):
         """Return the data with what is told."""
         told = self.text if self.told is None else self.told
         return {"told": told, **self.data, **(self.detail if in_detail else {})}
+
+
+def run_operation(operation: Operation, vault: Vault, given: dict[str, Any]) -> ToolAnswer:
+    """Return what an operation answers: its lines but for hints, and its data in detail."""
+    asked = read_request(operation.request, given)
+    done = operation.run(vault, asked)
+    lines = [one_line(f"{line.text}{line.rest}") for line in operation.lines(done, asked)]
+    told = "\n".join(line for line in lines if not line.startswith("hint:"))
+    return ToolAnswer(told, detail=operation.data(done))
 
 
 class ToolAction(NamedTuple):

@@ -26,6 +26,7 @@ from vaultmem.operations.schemas import (
     text,
     texts,
     unlist,
+    values,
     whole,
 )
 
@@ -72,6 +73,8 @@ class Takes(StrEnum):
     OPTION = "option"
     #: One option with names between commas.
     COMMAS = "commas"
+    #: One option, repeated, each time NAME=VALUE.
+    VALUES = "values"
     #: A word behind the command.
     WORD = "word"
     #: All words behind the command: one text, or a list.
@@ -120,6 +123,11 @@ class Arg(NamedTuple):
 def word(help: str, least: int = 0, most: int = 1_000, metavar: str = "") -> Arg:
     """Return an argument that the shell takes as a word behind the command."""
     return Arg(help, "", least, most, takes=Takes.WORD, metavar=metavar)
+
+
+def words(help: str, least: int = 0, metavar: str = "PATH...") -> Arg:
+    """Return an argument that the shell takes as all words after the command."""
+    return Arg(help, "", least, takes=Takes.WORDS, metavar=metavar)
 
 
 def at_most(help: str, most: int) -> Arg:
@@ -183,6 +191,8 @@ class Argument(NamedTuple):
             for narrow, wide in ((agent.least, arg.least), (agent.most, arg.most))
         )
         words = arg.words if agent.words is None else agent.words
+        if arg.takes is Takes.VALUES:
+            return values(told)
         if self.kind is bool:
             return flag(told)
         if self.kind is int:
@@ -192,7 +202,7 @@ class Argument(NamedTuple):
         if self.kind is str:
             size = int(most or 10_000), int(least or 0)
             return choice(told, words) if words else text(told, *size)
-        return texts(told, words)
+        return texts(told, words, int(least or 0))
 
 
 @cache
@@ -303,12 +313,11 @@ class Operation(NamedTuple):
 
     Where there is no `request`, `run` is given the vault and what was given by name, which `fields`
     describe, and returns the data. `fields` are parameters behind the `?`, or fields of the body
-    where the method has one.
+    where the method has one. HTTP needs those that are `required`, besides what all front ends do.
 
     One that `writes` comes after those before it; with `changes`, it changes the note at `path`,
     has to be told which version of it, and `place` returns of its answer where the note is then,
-    if not there; without a `request`, `run` returns that besides. What takes `long` keeps no others
-    waiting.
+    if not there. What takes `long` keeps no others waiting.
     """
 
     name: str
@@ -363,7 +372,9 @@ class Operation(NamedTuple):
         """What is asked behind the `?` or in the body, without what stands in the address."""
         if self.request is None:
             return arguments(self.required, **self.fields)
-        return describe(self.request, Front.HTTP, [*self.parts, "at"])
+        is_at = self.moment in {Moment.SEEN, Moment.ASKED}
+        asked = describe(self.request, Front.HTTP, [*self.parts, *["at"] * is_at])
+        return {**asked, "required": [*asked["required"], *self.required]}
 
     @property
     def query(self) -> dict[str, Schema]:
@@ -406,9 +417,6 @@ class Operation(NamedTuple):
 
     def change(self, vault: Vault, given: Given) -> tuple[Any, PurePosixPath | None]:
         """Return what an operation that `changes` a note answers, and where the note is then."""
-        if self.request is None:
-            done, path = self.run(vault, given)
-            return done, path
         from vaultmem.services.views.read_notes import resolve_whole
 
         if self.place is not NotImplemented:
@@ -423,10 +431,12 @@ def declare(
 ) -> Operation:
     """Return the operation of a function whose arguments behind the vault are the request.
 
+    Keyword-only arguments are no part of it: a front end gives them to the function itself.
     `data` are the names of what its JSON has, as `pick` reads them, or a function as `Operation`
     has it; `facts` are the operation's other fields.
     """
     _, *given = signature(function).parameters.values()
+    given = [each for each in given if each.kind is not Parameter.KEYWORD_ONLY]
     names = [each.name for each in given]
     defaults = [each.default for each in given if each.default is not Parameter.empty]
     kind: Any = namedtuple  # What its fields are, a type checker cannot know.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -13,12 +14,12 @@ from vaultmem.operations.declaration import (
     Front,
     Line,
     Moment,
-    NoArguments,
-    Operation,
     Tag,
+    declare,
     word,
 )
 from vaultmem.operations.lines import commit_lines
+from vaultmem.operations.note_changes import change
 from vaultmem.operations.note_data import commits_json
 from vaultmem.operations.schemas import record, rows
 
@@ -32,10 +33,9 @@ if TYPE_CHECKING:
 _FOR_PEOPLE = {Front.MCP: "an agent follows links by read_note; a pack names what is near"}
 
 
-class LinkedNote(NamedTuple):
-    """Whose links are listed."""
-
-    path: Annotated[str, word("The note; else the broken links of all notes.", 1, metavar="PATH")]
+LinkedNote = Annotated[
+    str, word("The note; else the broken links of all notes.", 1, metavar="PATH")
+]
 
 
 class NoteLinks(NamedTuple):
@@ -45,31 +45,11 @@ class NoteLinks(NamedTuple):
     links: Sequence[FoundLink]
 
 
-class RepairRequest(NamedTuple):
-    """How broken links are repaired."""
-
-    dry_run: Annotated[bool, Arg("Only show what would change.")] = False
-
-
 class RepairResult(NamedTuple):
     """The links that were repaired, or would be where it `is_dry`."""
 
     done: Repair
     is_dry: bool
-
-
-class RenameNoteRequest(NamedTuple):
-    """Which note is renamed, and how."""
-
-    path: Annotated[str, word("The note.", 1, metavar="OLD")]
-    to: Annotated[str, word("Its new path, or a folder.", 1, metavar="NEW")]
-    dry_run: Annotated[
-        bool,
-        Arg(
-            "Only show what would change.",
-            excused={Front.HTTP: "`GET /links` and `GET /backlinks` list what would change"},
-        ),
-    ] = False
 
 
 class RenameResult(NamedTuple):
@@ -79,12 +59,12 @@ class RenameResult(NamedTuple):
     is_dry: bool
 
 
-def list_links(vault: Vault, asked: LinkedNote) -> NoteLinks:
+def list_links(vault: Vault, path: LinkedNote) -> NoteLinks:
     """List what a note links to; what leads nowhere is marked."""
     from vaultmem.services.search.link_walk import list_links
     from vaultmem.services.views.read_notes import resolve_whole
 
-    path = str(resolve_whole(vault, asked.path))
+    path = str(resolve_whole(vault, path))
     return NoteLinks(path, list_links(vault, path))
 
 
@@ -104,12 +84,12 @@ def links_lines(found: NoteLinks, _: Any) -> Iterator[Line]:
     yield Line(f"{pluralize(len(found.links), 'link')}, {broken:,} broken")
 
 
-def list_backlinks(vault: Vault, asked: LinkedNote) -> NoteLinks:
+def list_backlinks(vault: Vault, path: LinkedNote) -> NoteLinks:
     """List the links to a note."""
     from vaultmem.services.search.link_walk import list_backlinks
     from vaultmem.services.views.read_notes import resolve_whole
 
-    path = str(resolve_whole(vault, asked.path))
+    path = str(resolve_whole(vault, path))
     return NoteLinks(path, list_backlinks(vault, path))
 
 
@@ -127,7 +107,7 @@ def backlinks_lines(found: NoteLinks, _: Any) -> Iterator[Line]:
     yield Line(f"{pluralize(len(found.links), 'link')} from {pluralize(notes, 'note')}")
 
 
-def list_broken(vault: Vault, _: NoArguments) -> Sequence[FoundLink]:
+def list_broken(vault: Vault) -> Sequence[FoundLink]:
     """List the links of all notes that lead nowhere."""
     from vaultmem.services.search.link_walk import list_broken
 
@@ -146,7 +126,7 @@ def broken_lines(broken: Sequence[FoundLink], _: Any) -> Iterator[Line]:
     yield Line(pluralize(len(broken), "broken link"))
 
 
-def list_orphans(vault: Vault, _: NoArguments) -> Sequence[tuple[NoteRecord, int]]:
+def list_orphans(vault: Vault) -> Sequence[tuple[NoteRecord, int]]:
     """List the notes that no other links to."""
     from vaultmem.services.search.link_walk import list_orphans
 
@@ -165,12 +145,13 @@ def orphans_lines(found: Sequence[tuple[NoteRecord, int]], _: Any) -> Iterator[L
     yield Line(pluralize(len(found), "orphan"))
 
 
-def repair_links(vault: Vault, asked: RepairRequest) -> RepairResult:
+def repair_links(
+    vault: Vault, dry_run: Annotated[bool, Arg("Only show what would change.")] = False
+) -> RepairResult:
     """Change the broken links to files that were moved since, in one commit."""
     from vaultmem.services.memory.rename import plan_repair, repair_links
 
-    done = plan_repair(vault) if asked.dry_run else repair_links(vault)
-    return RepairResult(done, asked.dry_run)
+    return RepairResult(plan_repair(vault) if dry_run else repair_links(vault), dry_run)
 
 
 def repair_data(result: RepairResult) -> dict[str, Any]:
@@ -200,7 +181,18 @@ def repair_warnings(result: RepairResult) -> Iterator[str]:
     yield from warn_of_trust(result.done.untrusted)
 
 
-def rename_note(vault: Vault, asked: RenameNoteRequest) -> RenameResult:
+def rename_note(
+    vault: Vault,
+    path: Annotated[str, word("The note.", 1, metavar="OLD")],
+    to: Annotated[str, word("Its new path, or a folder.", 1, metavar="NEW")],
+    dry_run: Annotated[
+        bool,
+        Arg(
+            "Only show what would change.",
+            excused={Front.HTTP: "`GET /links` and `GET /backlinks` list what would change"},
+        ),
+    ] = False,
+) -> RenameResult:
     """Rename or move a note, and update every link.
 
     Interrupted, nothing is changed.
@@ -210,8 +202,8 @@ def rename_note(vault: Vault, asked: RenameNoteRequest) -> RenameResult:
     """
     from vaultmem.services.memory.rename import plan_rename, rename_note
 
-    make = plan_rename if asked.dry_run else rename_note
-    return RenameResult(make(vault, asked.path, asked.to), asked.dry_run)
+    make = plan_rename if dry_run else rename_note
+    return RenameResult(make(vault, path, to), dry_run)
 
 
 def rename_data(result: RenameResult) -> dict[str, Any]:
@@ -296,86 +288,66 @@ def _subpath(found: FoundLink) -> str:
 
 _LINKS = rows(source="string", line="integer", kind="string", written="string", target="string?")
 
-LINKS = Operation(
+_list = partial(declare, moment=Moment.SEEN, tag=Tag.VIEW, excused=_FOR_PEOPLE)
+
+LINKS = _list(
+    list_links,
     "list_links",
     "GET /links/{path}",
-    run=list_links,
-    request=LinkedNote,
-    data=links_data,
+    links_data,
     lines=links_lines,
     gives=record(path="string", links=_LINKS),
-    moment=Moment.SEEN,
-    tag=Tag.VIEW,
-    excused=_FOR_PEOPLE,
 )
 
-BACKLINKS = Operation(
+BACKLINKS = _list(
+    list_backlinks,
     "list_backlinks",
     "GET /backlinks/{path}",
-    run=list_backlinks,
-    request=LinkedNote,
-    data=backlinks_data,
+    backlinks_data,
     lines=backlinks_lines,
     gives=record(path="string", backlinks=_LINKS),
-    moment=Moment.SEEN,
-    tag=Tag.VIEW,
-    excused=_FOR_PEOPLE,
 )
 
-BROKEN = Operation(
+BROKEN = _list(
+    list_broken,
     "list_broken_links",
     "GET /broken",
-    run=list_broken,
-    request=NoArguments,
-    data=broken_data,
+    broken_data,
     lines=broken_lines,
     gives=record(broken=_LINKS),
-    moment=Moment.SEEN,
-    tag=Tag.VIEW,
-    excused=_FOR_PEOPLE,
 )
 
-ORPHANS = Operation(
+ORPHANS = _list(
+    list_orphans,
     "list_orphans",
     "GET /orphans",
-    run=list_orphans,
-    request=NoArguments,
-    data=orphans_data,
+    orphans_data,
     lines=orphans_lines,
     gives=record(orphans=rows(path="string", title="string", links="integer")),
-    moment=Moment.SEEN,
-    tag=Tag.VIEW,
-    excused=_FOR_PEOPLE,
 )
 
-REPAIR = Operation(
+REPAIR = declare(
+    repair_links,
     "repair_links",
     "",
-    run=repair_links,
-    request=RepairRequest,
-    data=repair_data,
+    repair_data,
     lines=repair_lines,
     warnings=repair_warnings,
     moment=Moment.BRANCH,
     writes=True,
-    excused={
-        Front.HTTP: "the owner repairs all notes at once, in a terminal",
-        Front.MCP: "the owner repairs all notes at once, in a terminal",
-    },
+    excused=dict.fromkeys(
+        (Front.HTTP, Front.MCP), "the owner repairs all notes at once, in a terminal"
+    ),
 )
 
-MV = Operation(
+MV = change(
+    rename_note,
     "rename_note",
     "POST /rename/{path}",
-    run=rename_note,
-    request=RenameNoteRequest,
-    data=rename_data,
+    rename_data,
     lines=rename_lines,
     warnings=rename_warnings,
     place=lambda result: PurePosixPath(result.done.new),
     gives={"type": "object", "required": ["from", "to", "moved", "links"]},
-    moment=Moment.BRANCH,
-    writes=True,
-    changes=True,
     excused={Front.MCP: "what an agent calls a note stays; people sort them"},
 )

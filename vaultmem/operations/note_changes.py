@@ -1,24 +1,29 @@
-"""Operations that commit what they change: state, supersede, checkpoint, undo."""
+"""Operations that change notes: promote, forget, state, supersede, restore, checkpoint, undo."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from vaultmem.core.lifecycle import NoteState
-from vaultmem.core.text.display import one_line
+from vaultmem.core.text.display import one_line, pluralize
 from vaultmem.core.text.json_values import pick
-from vaultmem.operations.declaration import Arg, Front, Line, Moment, Takes, declare, word
+from vaultmem.core.text.timestamps import parse_age
+from vaultmem.operations.declaration import Arg, Front, Line, Moment, Takes, declare, word, words
+from vaultmem.operations.history_views import version_lines
 from vaultmem.operations.lines import candidate_lines, commit_lines, report_lines
-from vaultmem.operations.note_data import moved_json, report_json
+from vaultmem.operations.note_data import commits_json, moved_json, report_json, trace_json
 from vaultmem.operations.schemas import STRINGS, record, rows
 
 if TYPE_CHECKING:
     from vaultmem.services.changes.commit import CommitReport
-    from vaultmem.services.history.restore_note import UndoResult
+    from vaultmem.services.history.blame import Trace
+    from vaultmem.services.history.restore_note import RestoreResult, UndoResult
     from vaultmem.services.lifecycle.supersede import SupersedeResult
-    from vaultmem.services.lifecycle.transition import TransitionResult
+    from vaultmem.services.lifecycle.transition import PromoteResult, TransitionResult
     from vaultmem.services.sessions.undo_session import SessionUndo
     from vaultmem.vault import Vault
 
@@ -26,6 +31,61 @@ _STATES = [each.value for each in NoteState if each is not NoteState.UNREADABLE]
 
 NotePath = Annotated[str, word("The note: its path, or its name if that is enough.", 1)]
 Reason = Annotated[str, Arg("Reason, stored in the note and in git.", most=1_000, metavar="TEXT")]
+
+
+def promote(
+    vault: Vault,
+    paths: Annotated[tuple[str, ...], words("The notes, or folders of candidates.", 1)],
+    from_: Annotated[
+        str,
+        Arg("Take these notes over from a branch first.", "A branch with them.", metavar="BRANCH"),
+    ] = "",
+) -> PromoteResult:
+    """Make candidate notes active, and commit them.
+
+    Nothing else is committed. A policy or skill that you promote may instruct from then on, and a
+    preference goes with the packs that it concerns, until its text changes.
+
+    Examples:
+      vaultmem promote half-refunds-round-up
+    """
+    if from_:
+        from vaultmem.services.merging.take import promote_from
+
+        return promote_from(vault, from_, paths)
+    from vaultmem.services.lifecycle.transition import promote_notes
+
+    return promote_notes(vault, paths)
+
+
+def promote_one(vault: Vault, path: NotePath) -> PromoteResult:
+    """Make a candidate active, and commit that; whether it may instruct is its owner's word."""
+    return promote(vault, (path,))
+
+
+def promoted_data(done: PromoteResult) -> dict[str, Any]:
+    """Return which notes are active now, which of them are trusted, and the commits."""
+    promoted = [{"path": path, "from": before, "to": "active"} for path, before in done.notes]
+    return {"promoted": promoted, "trusted": done.trusted, **report_json(done.report)}
+
+
+def promoted_lines(done: PromoteResult, asked: Any) -> Iterator[Line]:
+    """Yield each note that was promoted or was active already, and the commits."""
+    from vaultmem.services.lifecycle.transition import describe_untrusted
+
+    for path, before in done.notes:
+        facts = (
+            "" if before == "active" else f"{before} to active",
+            asked.from_ and f"from {asked.from_}",
+            "trusted" if path in done.trusted else "",
+        )
+        yield Line("promoted  ", "green", f"{path}  ({', '.join(filter(None, facts))})")
+    for path in done.active:
+        yield Line(f"active already  {path}")
+    if done.notes:
+        yield from outcome_lines(done.report, None)
+    if unsaid := describe_untrusted(done):
+        yield Line(unsaid)
 
 
 def state_(
@@ -93,6 +153,146 @@ def supersede_lines(done: SupersedeResult, asked: Any) -> Iterator[Line]:
     if done.unsaid and not asked.partial:
         yield Line(f"  only in it: {one_line(done.unsaid[0])}")
     yield from commit_lines(done.report.commits)
+
+
+WhyForget = Annotated[
+    str, Arg("Why; committed at once, so that blame shows it.", most=1_000, metavar="TEXT")
+]
+
+
+class Forgotten(NamedTuple):
+    """Notes that are forgotten, or would be where it `is_dry`, and pinned ones that stay.
+
+    `commits` are None without a reason; `at` names a commit that has the notes, "" if none does.
+    """
+
+    paths: tuple[str, ...]
+    kept: tuple[str, ...]
+    is_dry: bool
+    commits: tuple[tuple[str, str], ...] | None
+    at: str
+
+
+def forget(
+    vault: Vault,
+    paths: Annotated[tuple[str, ...], words("The notes.", metavar="[PATH...]")] = (),
+    tag: Annotated[str, Arg("All notes with a tag.", metavar="TAG")] = "",
+    older_than: Annotated[str, Arg("All notes unchanged for 90d, 12w, 1y.", metavar="AGE")] = "",
+    from_session: Annotated[str, Arg("All notes that a session wrote.", metavar="ID")] = "",
+    query: Annotated[str, Arg("All notes that have all the words.", metavar="WORDS")] = "",
+    reason: WhyForget = "",
+    yes: Annotated[bool, Arg("Do it, also for several.", flags=("--yes", "-y"))] = False,
+    dry_run: Annotated[bool, Arg("Only show what would go.")] = False,
+) -> Forgotten:
+    """Remove notes; git keeps what was committed.
+
+    More than one is removed only with --yes. --purge removes nothing: it prints what has to be done
+    for git to forget as well. --verify looks for texts, one a line, in all that git keeps; it ends
+    with 1 where it finds one.
+
+    Examples:
+      vaultmem forget october-reflection --reason "October is over."
+      vaultmem forget --older-than 1y --dry-run
+    """
+    from vaultmem.services.memory.forget import ForgetSelection, forget_notes, select_notes
+
+    age = parse_age(older_than) if older_than else None
+    chosen = select_notes(vault, paths, ForgetSelection(tag, age, from_session, query))
+    found = tuple(record.path for record in chosen.notes)
+    if dry_run or not (yes or len(found) == 1):
+        return Forgotten(found, chosen.kept, True, () if reason else None, "")
+    commits = forget_notes(vault, chosen.notes, reason).report.commits
+    at = f"{commits[-1][0][:7]}~" if reason and commits else "HEAD" if vault.head() else ""
+    return Forgotten(found, chosen.kept, False, commits if reason else None, at)
+
+
+def forget_one(vault: Vault, path: NotePath, reason: WhyForget = "") -> Forgotten:
+    """Remove a note; git still has what was committed."""
+    return forget(vault, (path,), reason=reason)
+
+
+def forgotten_data(done: Forgotten) -> dict[str, Any]:
+    """Return the notes that went or would go, and the commits where a reason was given."""
+    data = {"would_forget" if done.is_dry else "forgotten": done.paths, "kept_pinned": done.kept}
+    return data if done.commits is None else {**data, "commits": commits_json(done.commits)}
+
+
+def forgotten_lines(done: Forgotten, _: Any) -> Iterator[Line]:
+    """Yield the notes that went or would go, and how to have them back."""
+    for path in done.paths:
+        yield Line("would forget  " if done.is_dry else "forgot  ", "yellow", path)
+    for path in done.kept:
+        yield Line(f"kept, pinned  {path}")
+    yield from commit_lines(done.commits or ())
+    if not done.paths:
+        yield Line("No note matches.")
+    elif done.is_dry:
+        count = pluralize(len(done.paths), "note")
+        yield Line(f"Nothing was removed; add --yes to forget {count}.")
+    elif done.at:
+        some = shlex.quote(done.paths[0]) if len(done.paths) == 1 else "PATH"
+        yield Line(f"hint: `vaultmem restore {some} --at {done.at}` brings it back")
+
+
+def restore(
+    vault: Vault,
+    path: Annotated[str, word("The note, as it is called now or was then.", 1)],
+    at: Annotated[
+        str,
+        Arg(
+            "A commit, branch, tag or date; else the versions are listed.",
+            least=1,
+            most=200,
+            metavar="WHEN",
+        ),
+    ] = "",
+) -> RestoreResult | Trace:
+    """Restore an older version of a note, as a new change.
+
+    What it is now is committed first. A note that was renamed or moved since keeps its new path.
+
+    Examples:
+      vaultmem restore refund-rules --at HEAD~1
+    """
+    if at:
+        from vaultmem.services.history.restore_note import restore_note
+
+        return restore_note(vault, path, at)
+    from vaultmem.services.history.blame import trace_note
+
+    return trace_note(vault, path)
+
+
+def restored_data(done: RestoreResult | Trace) -> dict[str, Any]:
+    """Return a note that is again as it was in a commit, or its versions."""
+    from vaultmem.services.history.blame import Trace
+
+    if isinstance(done, Trace):
+        return trace_json(done)
+    data = pick(done, "path path_then? blob old_blob? commit changed=is_changed candidates")
+    return {**data, "commits": commits_json(done.commits)}
+
+
+def restored_lines(done: RestoreResult | Trace, asked: Any) -> Iterator[Line]:
+    """Yield the commits that were made and what was restored, or the versions of the note."""
+    from vaultmem.services.history.blame import Trace
+
+    if isinstance(done, Trace):
+        yield from version_lines(done)
+        kept = [e.commit.commit for e in done.versions if e.commit and e.operation.file.blob]
+        if kept:
+            at = (kept[1:2] or kept)[0][:7]
+            command = f"vaultmem restore {shlex.quote(asked.path)} --at {at}"
+            yield Line(f"hint: `{command}` restores that version")
+        return
+    if not done.is_changed:
+        known = f"already as it was in {done.commit[:7]}; nothing changed."
+        yield Line(f"{one_line(done.path)}: {known}")
+        return
+    yield from commit_lines(done.commits)
+    then = f", there {one_line(done.path_then)}" if done.path_then else ""
+    yield Line("restored  ", "green", f"{done.path}  (as in {done.commit[:7]}{then})")
+    yield from candidate_lines(done.candidates)
 
 
 def checkpoint(
@@ -200,9 +400,57 @@ def _undone_session_lines(done: SessionUndo, with_spread: bool) -> Iterator[Line
         yield Line(f"hint: nothing was changed; `{command}` makes this one commit")
 
 
-_change = partial(declare, moment=Moment.BRANCH, writes=True, changes=True)
+_COMMITS = rows(commit="string", subject="string")
 
-STATE = _change(
+#: Declare an operation that changes one note.
+change = partial(declare, moment=Moment.BRANCH, writes=True, changes=True)
+
+_PROMOTED = record(promoted=rows(path="string"), trusted=STRINGS, commits=_COMMITS)
+
+PROMOTE = declare(
+    promote,
+    "promote_notes",
+    "POST /promote",
+    promoted_data,
+    lines=promoted_lines,
+    gives=_PROMOTED,
+    moment=Moment.BRANCH,
+    writes=True,
+)
+
+PROMOTE_ONE = change(
+    promote_one,
+    "promote_note",
+    "POST /promote/{path}",
+    promoted_data,
+    gives=_PROMOTED,
+    excused=dict.fromkeys((Front.SHELL, Front.MCP), "promote takes several notes"),
+)
+
+FORGET = declare(
+    forget,
+    "forget_notes",
+    "POST /forget",
+    forgotten_data,
+    lines=forgotten_lines,
+    gives=record(kept_pinned=STRINGS),
+    moment=Moment.BRANCH,
+    writes=True,
+    excused={Front.MCP: "an agent forgets one note at a time"},
+)
+
+FORGET_ONE = change(
+    forget_one,
+    "forget_note",
+    "DELETE /notes/{path}",
+    forgotten_data,
+    lines=forgotten_lines,
+    gives=record(forgotten=STRINGS, kept_pinned=STRINGS),
+    place=lambda _: None,
+    excused={Front.SHELL: "forget takes several notes"},
+)
+
+STATE = change(
     state_,
     "move_note",
     "POST /state/{path}",
@@ -212,7 +460,7 @@ STATE = _change(
     excused={Front.MCP: "update_note sets a state"},
 )
 
-SUPERSEDE = _change(
+SUPERSEDE = change(
     supersede,
     "supersede_note",
     "POST /supersede/{path}",
@@ -220,6 +468,18 @@ SUPERSEDE = _change(
     lines=supersede_lines,
     gives=record(old="string", new="string", commit="string?"),
     excused={Front.MCP: "remember takes supersedes; update_note sets superseded_by"},
+)
+
+RESTORE = change(
+    restore,
+    "restore_note",
+    "POST /restore/{path}",
+    restored_data,
+    lines=restored_lines,
+    required=("at",),
+    gives=record(path="string", blob="string", changed="boolean", commits=_COMMITS),
+    place=lambda done: PurePosixPath(done.path),
+    excused={Front.MCP: "a person brings back what was"},
 )
 
 CHECKPOINT = declare(
@@ -230,7 +490,7 @@ CHECKPOINT = declare(
     lines=outcome_lines,
     gives=record(
         commit="string?",
-        commits=rows(commit="string", subject="string"),
+        commits=_COMMITS,
         paths=STRINGS,
         skipped="object",
     ),
@@ -249,3 +509,6 @@ UNDO = declare(
     writes=True,
     excused={Front.MCP: "a person takes commits back"},
 )
+
+#: What changes notes, or one note; checkpoint and undo are about commits.
+NOTE_CHANGES = (FORGET, FORGET_ONE, STATE, PROMOTE, PROMOTE_ONE, SUPERSEDE, RESTORE)

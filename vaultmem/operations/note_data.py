@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from vaultmem.core.text.json_values import as_json_object, pick
@@ -19,8 +18,7 @@ if TYPE_CHECKING:
     from vaultmem.services.history.commits import Log
     from vaultmem.services.history.diff import FileOperation, ShownCommit, VaultDiff
     from vaultmem.services.history.explain import ChangeStep, Ground
-    from vaultmem.services.history.restore_note import RestoreResult
-    from vaultmem.services.lifecycle.transition import PromoteResult, TransitionResult
+    from vaultmem.services.lifecycle.transition import TransitionResult
     from vaultmem.services.memory.new_note import UnconfirmResult
     from vaultmem.services.packs.evaluate import Bisected, Evaluation
     from vaultmem.services.packs.question_file import AddedQuestion
@@ -33,36 +31,10 @@ def counts_json(what: str, counts: Iterable[tuple[str, int]]) -> dict[str, Any]:
     return {what: [{"name": name, "notes": notes} for name, notes in counts]}
 
 
-def edited_json(path: PurePosixPath, blob: str, **properties: Any) -> dict[str, Any]:
-    """Return a note whose properties were set: its new blob id, and what they are now."""
-    return {"path": str(path), "blob": blob, **properties}
-
-
-def forgotten_json(
-    paths: Sequence[str],
-    kept: Sequence[str],
-    commits: Iterable[tuple[str, str]] | None,
-    *,
-    is_dry: bool,
-) -> dict[str, Any]:
-    """Return the notes that went or would go; `commits` is None where no reason was given."""
-    return {
-        "would_forget" if is_dry else "forgotten": paths,
-        "kept_pinned": kept,
-        **({} if commits is None else {"commits": commits_json(commits)}),
-    }
-
-
 def unconfirmed_json(done: UnconfirmResult) -> dict[str, Any]:
     """Return who no longer counts as having said a note again, and in which words they did."""
     told = pick(done, "path who=confirmation.who wording=confirmation.wording")
     return {**told, "commits": commits_json(done.report.commits)}
-
-
-def restored_json(done: RestoreResult) -> dict[str, Any]:
-    """Return a note that is again as it was in a commit."""
-    told = pick(done, "path path_then? blob old_blob? commit changed=is_changed candidates")
-    return {**told, "commits": commits_json(done.commits)}
 
 
 def primed_json(source: str, plan: PrimePlan, *, is_dry: bool) -> dict[str, Any]:
@@ -85,12 +57,6 @@ def report_json(report: CommitReport) -> dict[str, Any]:
 def commits_json(commits: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
     """Return commits that are given as id and subject."""
     return [{"commit": commit, "subject": subject} for commit, subject in commits]
-
-
-def promoted_json(done: PromoteResult) -> dict[str, Any]:
-    """Return which notes are active now, which of them are on record, and the commits."""
-    promoted = [{"path": path, "from": before, "to": "active"} for path, before in done.notes]
-    return {"promoted": promoted, "trusted": done.trusted, **report_json(done.report)}
 
 
 def moved_json(done: TransitionResult) -> dict[str, Any]:

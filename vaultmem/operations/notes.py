@@ -17,10 +17,10 @@ from vaultmem.operations.declaration import (
     Front,
     Line,
     Moment,
-    NoArguments,
     Operation,
     Tag,
     Takes,
+    declare,
 )
 from vaultmem.operations.filters import Filters, ListScope
 from vaultmem.operations.schemas import STRINGS, record, rows
@@ -36,9 +36,8 @@ if TYPE_CHECKING:
     from vaultmem.vault import Vault
 
 
-class Get(NamedTuple):
-    """Which note is read."""
-
+def get(
+    vault: Vault,
     path: Annotated[
         str,
         Arg(
@@ -49,14 +48,11 @@ class Get(NamedTuple):
             takes=Takes.WORD,
             metavar="PATH",
         ),
-    ]
+    ],
     full: Annotated[
-        bool,
-        Arg("As it was before compaction shortened it.", "As before compaction."),
-    ] = False
-
-
-def get(vault: Vault, asked: Get) -> FoundNote:
+        bool, Arg("As it was before compaction shortened it.", "As before compaction.")
+    ] = False,
+) -> FoundNote:
     """Print a note, or one section of it (NOTE#Heading).
 
     Examples:
@@ -66,7 +62,7 @@ def get(vault: Vault, asked: Get) -> FoundNote:
     """
     from vaultmem.services.projects.scope import get_suggested
 
-    return get_suggested(vault, asked.path, asked.full)
+    return get_suggested(vault, path, full)
 
 
 def note_data(found: FoundNote) -> dict[str, Any]:
@@ -173,14 +169,6 @@ def whole_data(whole: WholeNote) -> dict[str, Any]:
     }
 
 
-class SourceRequest(NamedTuple):
-    """Of which source the notes are listed."""
-
-    source: Annotated[
-        str, Arg("The name of a source: its folder below primed/.", "", 1, 200, metavar="NAME")
-    ]
-
-
 class SourceNotes(NamedTuple):
     """A source of reference material, and its notes."""
 
@@ -188,7 +176,7 @@ class SourceNotes(NamedTuple):
     notes: Sequence[NoteRecord]
 
 
-def list_sources(vault: Vault, _: NoArguments) -> list[PrimedSource]:
+def list_sources(vault: Vault) -> list[PrimedSource]:
     """List the sources of reference material."""
     from vaultmem.services.exchange.import_reference import list_sources
 
@@ -212,11 +200,16 @@ def sources_lines(sources: Sequence[PrimedSource], _: Any) -> Iterator[Line]:
         yield Line("No reference material; `vaultmem reference FILE --source NAME` takes some in.")
 
 
-def list_source_notes(vault: Vault, asked: SourceRequest) -> SourceNotes:
+def list_source_notes(
+    vault: Vault,
+    source: Annotated[
+        str, Arg("The name of a source: its folder below primed/.", "", 1, 200, metavar="NAME")
+    ],
+) -> SourceNotes:
     """List the notes of a source of reference material."""
     from vaultmem.services.exchange.import_reference import list_source_notes
 
-    return SourceNotes(asked.source, list_source_notes(vault, asked.source))
+    return SourceNotes(source, list_source_notes(vault, source))
 
 
 def source_data(found: SourceNotes) -> dict[str, Any]:
@@ -481,12 +474,11 @@ def proposed_lines(proposed: Sequence[PreferenceProposal]) -> Iterator[Line]:
         yield Line(f"  vaultmem promote {paths}")
 
 
-GET = Operation(
+GET = declare(
+    get,
     "get_note",
     "GET /notes/{path}",
-    run=get,
-    request=Get,
-    data=note_data,
+    note_data,
     lines=note_lines,
     warnings=note_warnings,
     gives=record(
@@ -530,24 +522,22 @@ LIST = Operation(
     excused={Front.MCP: "an agent asks recall, by kind, state, tag or folder"},
 )
 
-LIST_SOURCES = Operation(
+LIST_SOURCES = declare(
+    list_sources,
     "list_sources",
     "GET /reference",
-    run=list_sources,
-    request=NoArguments,
-    data=sources_data,
+    sources_data,
     lines=sources_lines,
     gives=record(sources=rows(name="string", notes="integer", tokens="integer")),
     moment=Moment.SEEN,
     tag=Tag.VIEW,
 )
 
-SOURCE_NOTES = Operation(
+SOURCE_NOTES = declare(
+    list_source_notes,
     "list_source_notes",
     "GET /reference/{source}",
-    run=list_source_notes,
-    request=SourceRequest,
-    data=source_data,
+    source_data,
     lines=source_lines,
     gives=record(source="string", notes=rows(path="string", title="string", tokens="integer")),
     moment=Moment.SEEN,

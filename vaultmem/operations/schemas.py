@@ -42,12 +42,20 @@ def choice(description: str, values: Sequence[str]) -> Schema:
     return {"type": "string", "description": description, "enum": list(values)}
 
 
-def texts(description: str, values: Sequence[str] = ()) -> Schema:
-    """Return the schema of a list of short texts, of these words if there are any."""
+def texts(description: str, values: Sequence[str] = (), least: int = 0) -> Schema:
+    """Return the schema of a list of short texts, at least so many, of these words if any."""
     item: Schema = {"type": "string", "maxLength": 1_000}
     if values:
         item = {"type": "string", "enum": list(values)}
-    return {"type": "array", "description": description, "items": item, "maxItems": 100}
+    size = {"minItems": least} if least else {}
+    return {"type": "array", "description": description, "items": item, "maxItems": 100, **size}
+
+
+def values(description: str) -> Schema:
+    """Return the schema of values by name; null removes one."""
+    plain: Schema = {"type": ["string", "number", "boolean", "null"]}
+    each: Schema = {"anyOf": [plain, {**STRINGS, "maxItems": 100}]}
+    return {"type": "object", "description": description, "additionalProperties": each}
 
 
 def unlist(schema: Schema) -> Schema:

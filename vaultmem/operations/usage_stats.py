@@ -1,4 +1,4 @@
-"""Operations on what recalls and packs showed, and what they cost: stats, recent."""
+"""Operations on what recalls and packs showed, and what they cost: stats, recent, pinned."""
 
 from __future__ import annotations
 
@@ -9,11 +9,20 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from vaultmem.core.text.display import one_line, pluralize
 from vaultmem.core.text.json_values import pick
-from vaultmem.operations.declaration import Arg, Front, Line, Operation, Takes
+from vaultmem.operations.declaration import (
+    Arg,
+    Front,
+    Line,
+    Moment,
+    NoArguments,
+    Operation,
+    Tag,
+    Takes,
+)
 from vaultmem.operations.schemas import record, rows
 
 if TYPE_CHECKING:
-    from vaultmem.services.health.economics import Stats, Sums
+    from vaultmem.services.health.economics import PinnedNote, Stats, Sums
     from vaultmem.services.packs.receipts import ShownSections
     from vaultmem.storage.query_log import NoteUsage
     from vaultmem.vault import Vault
@@ -230,6 +239,44 @@ def call_lines(shown: ShownSections) -> Iterator[Line]:
         yield Line(f"    {path}#{heading}" if heading else f"    {path}", "dim")
 
 
+class PinnedNotes(NamedTuple):
+    """The pinned notes, what they cost in each pack, and what a pack may cost (tokens)."""
+
+    notes: Sequence[PinnedNote]
+    tokens: int
+    budget: int
+
+
+def list_pinned(vault: Vault, _: Any = None) -> PinnedNotes:
+    """List what is pinned, and what it costs in each pack."""
+    from vaultmem.services.health.economics import list_pinned
+
+    notes = list_pinned(vault)
+    return PinnedNotes(notes, sum(each.tokens for each in notes), vault.config.budget)
+
+
+def pinned_data(found: PinnedNotes) -> dict[str, Any]:
+    """Return what is pinned, what it costs in each pack, and what a pack may cost."""
+    names = "path=record.path title=record.title kind=record.kind sections tokens"
+    return {"pinned": [pick(each, names) for each in found.notes], **pick(found, "tokens budget")}
+
+
+def pinned_lines(found: PinnedNotes, _: Any) -> Iterator[Line]:
+    """Yield each pinned note with its tokens, and what all cost."""
+    for cost, note in ((each.tokens, each.record) for each in found.notes):
+        yield Line(f"{cost:>7,}  {one_line(note.path)}  {one_line(note.title)}")
+    share = f"{found.tokens / found.budget:.0%} of the budget of {found.budget:,}"
+    yield Line(f"{found.tokens:>7,}  tokens in all, {share}")
+
+
+def pinned_warnings(found: PinnedNotes) -> Iterator[str]:
+    """Yield that the pinned notes cost much, where they do."""
+    from vaultmem.core.packs.pack_text import warn_of_pinned
+
+    if warning := warn_of_pinned(found.tokens, found.budget):
+        yield f"warning: {warning}"
+
+
 def _format_time(at: float) -> str:
     """Return a time, given in seconds since the epoch, as ISO 8601 with this machine's offset."""
     return datetime.fromtimestamp(at).astimezone().isoformat(timespec="seconds")
@@ -253,4 +300,18 @@ RECENT = Operation(
     data=recent_data,
     lines=recent_lines,
     gives=record(calls=rows(time="string", kind="string", query="string", shown=rows())),
+)
+
+PINNED = Operation(
+    "list_pinned",
+    "GET /pinned",
+    run=list_pinned,
+    request=NoArguments,
+    data=pinned_data,
+    lines=pinned_lines,
+    warnings=pinned_warnings,
+    gives=record(pinned=rows(path="string"), tokens="integer", budget="integer"),
+    moment=Moment.SEEN,
+    tag=Tag.VIEW,
+    excused={Front.MCP: "context_pack shows what is pinned"},
 )

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from vaultmem.services.exchange.run_import import ImportReport
     from vaultmem.services.fleet.clone import VaultStats
     from vaultmem.services.fleet.jobs import Differing, FleetComparison, JobResults, Mentions
-    from vaultmem.services.health.economics import PinnedNote
     from vaultmem.services.health.status import GitStatus, VaultStatus
     from vaultmem.services.hub.grants import Grant
     from vaultmem.services.hub.hub_folder import AuditEntry, Hub
@@ -144,16 +143,6 @@ def resolved_json(done: ResolveResult) -> dict[str, Any]:
     """Return the note that was decided about, and the commit."""
     report = report_json(done.report)
     return {"resolved": done.path, "decided": done.decided, "removed": done.is_gone, **report}
-
-
-# What pinned notes cost in each pack, as JSON.
-
-
-def pinned_json(notes: Sequence[PinnedNote], tokens: int, budget: int) -> dict[str, Any]:
-    """Return what is pinned, what it costs in each pack, and what a pack may cost."""
-    names = "path=record.path title=record.title kind=record.kind sections tokens"
-    shown = [pick(each, names) for each in notes]
-    return {"pinned": shown, "tokens": tokens, "budget": budget}
 
 
 # What many vaults return at once, as JSON.

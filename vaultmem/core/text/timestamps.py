@@ -50,6 +50,22 @@ def parse_timestamp(text: str, end_of_day: bool = False) -> float:
     raise RefusedError(f'"{text}" is neither a day nor a time; {_FORM}')
 
 
+_AGE = compile_later(r"([0-9]{1,6})([hdwmy])")
+_DAYS = {"h": 1 / 24, "d": 1, "w": 7, "m": 30, "y": 365}
+
+
+def parse_age(text: str) -> float:
+    """Return the seconds of an age such as 12h, 90d, 12w, 6m (of 30 days) or 1y (of 365).
+
+    Raises:
+        RefusedError: it is not written like that.
+    """
+    match = _AGE.fullmatch(text.strip().lower())
+    if match is None:
+        raise RefusedError(f'"{text}" is not an age; write it like 90d, 12w or 1y')
+    return int(match[1]) * _DAYS[match[2]] * 86_400
+
+
 # What one check of a vault found.
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import PurePosixPath
 
 from vaultmem.core.commit_message import format_files
-from vaultmem.core.lifecycle import parse_kind, parse_state
+from vaultmem.core.lifecycle import NoteState, parse_kind, parse_state
 from vaultmem.core.notes.agent_changes import find_guarded, is_owners_file
 from vaultmem.core.notes.canvas import is_canvas
 from vaultmem.core.notes.edit_properties import (
@@ -103,6 +103,18 @@ def _change_tags(note: Note, add: tuple[str, ...], remove: tuple[str, ...]) -> s
     have = {tag.lstrip("#").casefold() for tag in kept}
     kept += [tag.lstrip("#") for tag in add if tag.lstrip("#").casefold() not in have]
     return note.text if tuple(kept) == tags else set_property(note.text, name, tuple(kept))
+
+
+def reject_hidden(vault: Vault, note: Note) -> None:
+    """Leave to people what an agent is not shown, or cannot be taken at its word.
+
+    Raises:
+        RefusedError: it is.
+    """
+    if note.problem:
+        vault.require_person(f"{note.path}: {note.problem}; a person has to fix it")
+    if note.state == NoteState.QUARANTINED:
+        vault.require_person(f"{note.path}: quarantined, so only a person changes it")
 
 
 def write_note(vault: Vault, path: PurePosixPath, text: str) -> str:

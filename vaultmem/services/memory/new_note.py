@@ -32,7 +32,7 @@ from vaultmem.core.validity import read_day
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.changes.change import Change, WriteResult
 from vaultmem.services.changes.commit import CommitReport
-from vaultmem.services.changes.edit_notes import check_rewrite, check_text
+from vaultmem.services.changes.edit_notes import check_rewrite, check_text, reject_hidden
 from vaultmem.services.changes.ownership import AuthorScope, scan_note_text
 from vaultmem.services.changes.parts import FORGET, Event
 from vaultmem.services.changes.write import replace_text, write
@@ -260,18 +260,6 @@ def _write_update(
         return change.read(path).blob
 
     return write(vault, plan)
-
-
-def reject_hidden(vault: Vault, note: Note) -> None:
-    """Leave to people what an agent is not shown, or cannot be taken at its word.
-
-    Raises:
-        RefusedError: it is.
-    """
-    if note.problem:
-        vault.require_person(f"{note.path}: {note.problem}; a person has to fix it")
-    if note.state == NoteState.QUARANTINED:
-        vault.require_person(f"{note.path}: quarantined, so only a person changes it")
 
 
 def _rewrite(vault: Vault, note: Note, text: str) -> str:

@@ -28,12 +28,11 @@ from vaultmem.core.text.paths import is_note_name
 from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError, VaultError
 from vaultmem.services.changes.change import Change, check_encoding
 from vaultmem.services.changes.commit import CommitReport
-from vaultmem.services.changes.edit_notes import check_text
+from vaultmem.services.changes.edit_notes import check_text, reject_hidden
 from vaultmem.services.changes.operation import Transaction, operate
 from vaultmem.services.changes.ownership import AuthorScope
 from vaultmem.services.changes.parts import Event
 from vaultmem.services.changes.write import write
-from vaultmem.services.memory.new_note import reject_hidden
 from vaultmem.services.merging.branches import move_tree, plan_files, read_entry
 from vaultmem.services.merging.merge import draft_merge, reject_secrets
 from vaultmem.services.merging.settle import BranchMerge, MergeReport

@@ -15,7 +15,6 @@ from typing import Any
 
 from starlette.exceptions import HTTPException
 
-from vaultmem.core.curation.proposal import ORDER, format_action
 from vaultmem.errors import NoteNotFoundError, VersionMismatchError
 from vaultmem.operations.declaration import Given, Moment, Operation, Tag
 from vaultmem.operations.history_views import HISTORY_VIEWS
@@ -24,15 +23,14 @@ from vaultmem.operations.note_data import (
     counts_json,
 )
 from vaultmem.operations.notes import GET, LIST, LIST_SOURCES, SOURCE_NOTES
-from vaultmem.operations.schemas import STRINGS, choice, record, rows, text, whole
-from vaultmem.operations.usage_stats import RECENT, STATS
+from vaultmem.operations.review_queue import LIST_REVIEW
+from vaultmem.operations.schemas import STRINGS, record, rows, text
+from vaultmem.operations.usage_stats import PINNED, RECENT, STATS
 from vaultmem.operations.vault_data import (
     branches_json,
     checks_json,
     conflicts_json,
-    pinned_json,
     planned_json,
-    queue_json,
     status_json,
 )
 from vaultmem.vault import Vault
@@ -50,15 +48,6 @@ def _doctor(vault: Vault, _: Given) -> Any:
 
     checks = examine_vault(vault)
     return checks_json(checks, is_ok=all(each.verdict is not Verdict.PROBLEM for each in checks))
-
-
-def _review(vault: Vault, given: Given) -> Any:
-    from vaultmem.services.curation.review import describe_items, list_queue
-
-    waiting = list_queue(vault).proposals
-    only = given.get("only")
-    chosen = [each for each in waiting if only in {None, format_action(each.action)}]
-    return queue_json(describe_items(vault, chosen[: given.get("limit")]), len(waiting))
 
 
 def _conflicts(vault: Vault, _: Given) -> Any:
@@ -86,18 +75,7 @@ STATE = (
     ),
     STATS,
     RECENT,
-    Operation(
-        "list_review",
-        "GET /review",
-        "List what waits for a decision, with the notes of each side by side.",
-        _review,
-        {
-            "only": choice("Only these.", [format_action(action) for action in ORDER]),
-            "limit": whole("Items at most.", 1, 1_000),
-        },
-        gives=record(waiting="integer", items=rows(id="string", action="string", notes=rows())),
-        long=True,
-    ),
+    LIST_REVIEW,
     Operation(
         "list_conflicts",
         "GET /conflicts",
@@ -163,13 +141,6 @@ def _count_contexts(vault: Vault, _: Given) -> Any:
     return counts_json("contexts", count_notes(vault, lambda each: (each.context,)))
 
 
-def _pinned(vault: Vault, _: Given) -> Any:
-    from vaultmem.services.health.economics import list_pinned
-
-    notes = list_pinned(vault)
-    return pinned_json(notes, sum(each.tokens for each in notes), vault.config.budget)
-
-
 _COUNTS = rows(name="string", notes="integer")
 
 _view = partial(Operation, moment=Moment.SEEN, tag=Tag.VIEW)
@@ -191,13 +162,7 @@ NOTES = (
         _count_contexts,
         gives=record(contexts=_COUNTS),
     ),
-    _view(
-        "list_pinned",
-        "GET /pinned",
-        "List what is pinned, and what it costs in each pack.",
-        _pinned,
-        gives=record(pinned=rows(path="string"), tokens="integer", budget="integer"),
-    ),
+    PINNED,
     LINKS,
     BACKLINKS,
     BROKEN,

@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 from functools import partial
-from pathlib import PurePosixPath
 from typing import Any
 
-from vaultmem.core.curation.proposal import ProposalChoice
-from vaultmem.errors import RefusedError
 from vaultmem.operations.declaration import Given, Moment, Operation
 from vaultmem.operations.links import MV
-from vaultmem.operations.note_changes import CHECKPOINT, STATE, SUPERSEDE, UNDO
+from vaultmem.operations.note_changes import CHECKPOINT, NOTE_CHANGES, UNDO
 from vaultmem.operations.note_data import (
     bisected_json,
-    edited_json,
-    forgotten_json,
     judged_json,
-    promoted_json,
     receipt_json,
     receipts_json,
     replayed_json,
-    restored_json,
 )
+from vaultmem.operations.note_edits import NOTE_EDITS
 from vaultmem.operations.notes import REMEMBER
+from vaultmem.operations.review_queue import DECIDE
 from vaultmem.operations.schemas import (
     STRINGS,
-    Schema,
     choice,
     flag,
     record,
@@ -34,8 +28,7 @@ from vaultmem.operations.schemas import (
     texts,
     whole,
 )
-from vaultmem.operations.vault_data import decided_json, merge_json, resolved_json
-from vaultmem.services.views.read_notes import resolve_whole
+from vaultmem.operations.vault_data import merge_json, resolved_json
 from vaultmem.vault import Vault
 
 
@@ -45,16 +38,6 @@ def _merge(vault: Vault, given: Given) -> Any:
     return merge_json(merge_branch(vault, given["branch"]))
 
 
-def _decide(vault: Vault, given: Given) -> Any:
-    from vaultmem.services.curation.decide import decide
-    from vaultmem.services.curation.review import find_item
-
-    proposal = find_item(vault, given["id"], looks=False)
-    return decided_json(
-        [decide(vault, proposal, ProposalChoice(given["choice"]), given.get("reason", ""))]
-    )
-
-
 def _resolve(vault: Vault, given: Given) -> Any:
     from vaultmem.core.merging.text import ConflictChoice as Words
     from vaultmem.services.merging.text_conflicts import resolve_conflicts
@@ -62,8 +45,6 @@ def _resolve(vault: Vault, given: Given) -> Any:
     chosen = Words(given["choice"])
     return resolved_json(resolve_conflicts(vault, given["path"], chosen, given.get("number", 0)))
 
-
-_COMMITS = rows(commit="string", subject="string")
 
 _write = partial(Operation, writes=True)
 
@@ -82,18 +63,7 @@ DECIDING = (
         moment=Moment.BRANCH,
     ),
     UNDO,
-    _write(
-        "decide",
-        "POST /review/{id}",
-        "Decide what waits, as `GET /review` listed it; one decision is one commit.",
-        _decide,
-        fields={
-            "choice": choice("What to do.", [each.value for each in ProposalChoice]),
-            "reason": text("Why, for the record.", 1_000),
-        },
-        required=("choice",),
-        gives=record(decided=rows(id="string", path="string", choice="string", told="string")),
-    ),
+    DECIDE,
     _write(
         "resolve",
         "POST /conflicts",
@@ -230,115 +200,4 @@ JUDGING = (
 
 # Operations that write one note, each in a transaction of its own.
 
-#: What an operation that changes a note returns: its JSON, and where the note is then, if it is.
-Changed = tuple[Any, PurePosixPath | None]
-
-
-def _rewrite(vault: Vault, given: Given) -> Changed:
-    from vaultmem.services.memory.new_note import NoteUpdate, update_note
-
-    path = resolve_whole(vault, given["path"])
-    return edited_json(path, update_note(vault, path, NoteUpdate(text=given["text"]))), path
-
-
-def _update(vault: Vault, given: Given) -> Changed:
-    from vaultmem.services.memory.new_note import NoteUpdate, update_note
-
-    properties, old, new = given.get("properties", {}), given.get("old_text"), given.get("new_text")
-    if (old is None) != (new is None) or not (properties or old):
-        raise RefusedError("give properties, or old_text and new_text, or all of them")
-    path = resolve_whole(vault, given["path"])
-    done = update_note(vault, path, NoteUpdate(properties, None, old or "", new))
-    return edited_json(path, done), path
-
-
-def _forget(vault: Vault, given: Given) -> Changed:
-    from vaultmem.services.memory.forget import forget_notes, select_notes
-
-    chosen = select_notes(vault, [given["path"]])
-    reason = given.get("reason", "")
-    done = forget_notes(vault, chosen.notes, reason)
-    commits = done.report.commits if reason else None
-    return forgotten_json(done.paths, chosen.kept, commits, is_dry=False), None
-
-
-def _promote(vault: Vault, given: Given) -> Changed:
-    from vaultmem.services.lifecycle.transition import promote_notes
-
-    path = resolve_whole(vault, given["path"])
-    return promoted_json(promote_notes(vault, [str(path)])), path
-
-
-def _restore(vault: Vault, given: Given) -> Changed:
-    from vaultmem.services.history.restore_note import restore_note
-
-    done = restore_note(vault, given["path"], given["at"])
-    return restored_json(done), PurePosixPath(done.path)
-
-
-_TEXT = text("Its whole text in markdown, properties too.", 1_000_000)
-_EDITED = record(path="string", blob="string")
-_PROPERTIES: Schema = {
-    "type": "object",
-    "description": "Properties to set, by name; null removes one.",
-    "additionalProperties": {
-        "anyOf": [
-            {"type": ["string", "number", "boolean", "null"]},
-            {**STRINGS, "maxItems": 100},
-        ]
-    },
-}
-
-_change = partial(Operation, moment=Moment.BRANCH, writes=True, changes=True)
-
-WRITING = (
-    REMEMBER,
-    _change(
-        "rewrite_note",
-        "PUT /notes/{path}",
-        "Give a note another text.",
-        _rewrite,
-        fields={"text": _TEXT},
-        required=("text",),
-        gives=_EDITED,
-    ),
-    _change(
-        "update_note",
-        "PATCH /notes/{path}",
-        "Set properties of a note, or replace one place of its text; every other byte stays.",
-        _update,
-        fields={
-            "properties": _PROPERTIES,
-            "old_text": text("The text to replace; it must be there exactly once.", 1_000_000, 1),
-            "new_text": text("What to put there.", 1_000_000),
-        },
-        gives=_EDITED,
-    ),
-    _change(
-        "forget_note",
-        "DELETE /notes/{path}",
-        "Remove a note; git still has what was committed.",
-        _forget,
-        {"reason": text("Why; committed at once, so that blame shows it.", 1_000)},
-        gives=record(forgotten=STRINGS, kept_pinned=STRINGS),
-    ),
-    MV,
-    STATE,
-    _change(
-        "promote_note",
-        "POST /promote/{path}",
-        "Make a candidate active, and commit that; whether it may instruct is its owner's word.",
-        _promote,
-        gives=record(promoted=rows(path="string"), trusted=STRINGS, commits=_COMMITS),
-    ),
-    SUPERSEDE,
-    _change(
-        "restore_note",
-        "POST /restore/{path}",
-        "Write a note as it once was, removed or not since, as a new change.",
-        _restore,
-        fields={"at": text("A commit, branch, tag or date.", 200, 1)},
-        required=("at",),
-        gives=record(path="string", blob="string", changed="boolean", commits=_COMMITS),
-    ),
-)
+WRITING = (REMEMBER, *NOTE_EDITS, MV, *NOTE_CHANGES)

@@ -1,0 +1,93 @@
+"""Operations on what waits for a decision: list it, and decide one item."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+from vaultmem.core.curation.proposal import ORDER, Proposal, ProposalChoice, format_action
+from vaultmem.errors import RefusedError
+from vaultmem.operations.declaration import Arg, Front, at_most, declare
+from vaultmem.operations.schemas import record, rows
+from vaultmem.operations.vault_data import decided_json, queue_json
+
+if TYPE_CHECKING:
+    from vaultmem.services.curation.decide import DecisionResult
+    from vaultmem.services.curation.review import Item
+    from vaultmem.vault import Vault
+
+_NAMES = [format_action(action) for action in ORDER]
+_FLAGS = {Front.SHELL: "--accept, --other and --reject name ids"}
+
+
+class ReviewQueue(NamedTuple):
+    """What waits, whether that is all (a large vault is not compared unasked), and what is shown.
+
+    The notes of the items are read as they are iterated.
+    """
+
+    waiting: Sequence[Proposal]
+    is_all: bool
+    chosen: Sequence[Proposal]
+    items: Iterable[Item]
+
+
+def list_review(
+    vault: Vault,
+    only: Annotated[
+        str, Arg("Only these, such as contradiction.", words=_NAMES, metavar="KIND")
+    ] = "",
+    all_: Annotated[bool, Arg("Compare all notes, also of a large vault.")] = False,
+    limit: Annotated[int, at_most("Items at most.", 1_000)] = 0,
+    *,
+    progress: Callable[[int, int], None] | None = None,
+) -> ReviewQueue:
+    """List what waits for a decision, with the notes of each side by side."""
+    from vaultmem.services.curation import review
+    from vaultmem.services.curation.incoming_notes import list_arrived
+
+    wanted = format_action(only)
+    if wanted and wanted not in _NAMES:
+        raise RefusedError(f'"{only}" is nothing that is reviewed; use {", ".join(_NAMES)}')
+    is_large = vault.view.totals()[0] > review.COMPARED_AT_ONCE
+    is_all = all_ or not (is_large and list_arrived(vault))
+    found = review.list_queue(vault, progress).proposals if is_all else review.list_waiting(vault)
+    waiting = review.drop_foreign(vault, found)
+    chosen = [each for each in waiting if wanted in {"", format_action(each.action)}]
+    chosen = chosen[: limit or None]
+    return ReviewQueue(waiting, is_all, chosen, review.describe_items(vault, chosen))
+
+
+def decide_item(
+    vault: Vault,
+    id_: Annotated[str, Arg("The id of what waits, or its beginning.", most=64, excused=_FLAGS)],
+    choice: Annotated[str, Arg("What to do.", words=list(ProposalChoice), excused=_FLAGS)],
+    reason: Annotated[str, Arg("Why; the commit records it.", most=1_000)] = "",
+) -> list[DecisionResult]:
+    """Decide what waits, as `GET /review` listed it; one decision is one commit."""
+    from vaultmem.services.curation.decide import decide
+    from vaultmem.services.curation.review import find_item
+
+    proposal = find_item(vault, id_, looks=False)
+    return [decide(vault, proposal, ProposalChoice(choice), reason)]
+
+
+LIST_REVIEW = declare(
+    list_review,
+    "list_review",
+    "GET /review",
+    lambda found: queue_json(found.items, len(found.waiting)),
+    gives=record(waiting="integer", items=rows(id="string", action="string", notes=rows())),
+    long=True,
+    excused={Front.MCP: "history lists what an agent can decide"},
+)
+
+DECIDE = declare(
+    decide_item,
+    "decide",
+    "POST /review/{id}",
+    decided_json,
+    gives=record(decided=rows(id="string", path="string", choice="string", told="string")),
+    writes=True,
+    excused={Front.MCP: "an agent decides by promote and update_note"},
+)
