@@ -97,7 +97,7 @@ forget notes/jetty.md --purge
 1 forget --verify ../words.txt
 remember "The ferry to Holm leaves at the quay." --title Holm
 remember "ferry to Holm leaves at the quay!" --title Holm
-forget notes/inbox/holm.md --confirmation
+forget notes/inbox/holm.md --last-confirmation
 > The quay is of planks.
 restore notes/quay.md --at HEAD~2
 assert ferry --contains eight

@@ -24,7 +24,7 @@ def test_what_is_known_near_and_contradicted_is_said(make_vault: Make) -> None:
 
     assert known.out.splitlines() == [
         f"known already  {OLD}  (active)",
-        f"If it is another fact: vaultmem forget --confirmation {OLD}",
+        f"If it is another fact: vaultmem forget --last-confirmation {OLD}",
     ]
     lines = other.out.splitlines()
     assert lines[0].startswith("remembered  notes/inbox/session-tokens-expire-after-30-minutes.md")
@@ -49,8 +49,10 @@ def test_a_wrong_confirmation_is_taken_back_and_its_words_stay_in_the_history(
     run_here("remember", said, "--agent", "codex", cwd=root)
     kept = (root / OLD).read_text()
 
-    done = run_here("forget", "--confirmation", OLD, "--reason", "it was the refresh", cwd=root)
-    again = run_here("forget", "--confirmation", OLD, cwd=root)
+    done = run_here(
+        "forget", "--last-confirmation", OLD, "--reason", "it was the refresh", cwd=root
+    )
+    again = run_here("forget", "--last-confirmation", OLD, cwd=root)
 
     assert "confirmed_by:" in kept
     assert f"codex: {said}" in kept

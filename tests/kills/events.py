@@ -111,8 +111,8 @@ EVENTS: dict[str, Event] = {
         ["forget", *berths(0, 1, 2), "--yes", "--reason", "the harbour is closed"], some
     ),
     "forget --purge": Event(["forget", berths(1)[0], "--purge"], some),
-    "forget --confirmation": Event(
-        ["forget", "--confirmation", "notes/inbox/the-harbour-bell-rings-at-seven.md"],
+    "forget --last-confirmation": Event(
+        ["forget", "--last-confirmation", "notes/inbox/the-harbour-bell-rings-at-seven.md"],
         prepare_confirmed,
         agent="",
     ),

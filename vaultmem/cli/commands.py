@@ -144,6 +144,7 @@ RENAMED_OPTIONS = {
     "--agent": "--from-agent",
     "--alone": "--in-process",
     "--as": "--push-as",
+    "--confirmation": "--last-confirmation",
     "--finds": "--contains-note",
     "--idle": "--idle-timeout",
     "--link": "--print-link",

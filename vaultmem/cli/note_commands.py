@@ -187,7 +187,7 @@ def forget(
     asked: Any,
     confirmation: Annotated[
         bool,
-        typer.Option("--confirmation", help="Not the note: only its last confirmation."),
+        typer.Option("--last-confirmation", help="Not the note: only its last confirmation."),
     ] = False,
     purge: Annotated[
         bool, typer.Option("--purge", help="Say how to remove it from git's history too.")
@@ -212,7 +212,9 @@ def _forget_confirmation(opened: Vault, paths: Any, reason: str, as_json: bool) 
     from vaultmem.services.memory.new_note import forget_confirmation
 
     if len(paths) != 1:
-        raise RefusedError("--confirmation goes with one note; name its path, and nothing else")
+        raise RefusedError(
+            "--last-confirmation goes with one note; name its path, and nothing else"
+        )
     done = forget_confirmation(opened, paths[0], reason)
     if as_json:
         emit_json(unconfirmed_json(done))

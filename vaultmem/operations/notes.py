@@ -407,7 +407,7 @@ def remembered_lines(done: RememberResult, _: Any) -> Iterator[Line]:
         if done.unsaid:
             yield Line(f"  only in it: {one_line(done.unsaid[0])}")
     elif is_known:
-        told = f"vaultmem forget --confirmation {shlex.quote(done.path)}"
+        told = f"vaultmem forget --last-confirmation {shlex.quote(done.path)}"
         yield Line(f"If it is another fact: {told}")
     if done.state == "quarantined" and done.similar:
         from vaultmem.services.memory.remember import HELD
