@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import PurePosixPath
 from textwrap import wrap
+from typing import NamedTuple
 from unicodedata import combining, east_asian_width
 
 from vaultmem.core.secrets.scan import mask_secrets
@@ -22,9 +24,25 @@ _SEPARATORS = " -_"
 _LEAST = 12
 #: Names that are tried to be put into a first line.
 _MAX_NAMES = 12
+_MAX_TRAILER = 200
+
+#: The trailer that names a note of which the commit's session had been shown something.
+SHOWN_NOTE = "Shown-Note"
 
 
-def format_message(subject: str, body: Sequence[str], trailers: Mapping[str, str]) -> str:
+class ShownNote(NamedTuple):
+    """A note of which a session was shown something, and when first, in seconds since the epoch."""
+
+    path: str
+    at: int
+
+
+def format_message(
+    subject: str,
+    body: Sequence[str],
+    trailers: Mapping[str, str],
+    shown_notes: Sequence[ShownNote] = (),
+) -> str:
     """Return a message that `git interpret-trailers` reads; empty trailers are left out.
 
     Each line stays one line, so that no text can pass for a trailer. A subject that is too wide is
@@ -35,10 +53,26 @@ def format_message(subject: str, body: Sequence[str], trailers: Mapping[str, str
     shown = [_one_line(line, 500) for line in body[:_MAX_LINES]]
     if len(body) > len(shown):
         shown.append(f"... and {len(body) - len(shown)} more")
-    lines = [f"{key}: {_one_line(value, 200)}" for key, value in trailers.items() if value]
+    lines = [f"{key}: {_one_line(v, _MAX_TRAILER)}" for key, v in trailers.items() if v]
+    lines += [f"{SHOWN_NOTE}: {each}" for each in map(_format_shown, shown_notes) if each]
     told = "" if first == whole else "\n".join(wrap(whole, COLUMNS, break_on_hyphens=False))
     parts = [first, told, "\n".join(shown), "\n".join(lines)]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _format_shown(note: ShownNote) -> str:
+    """Return the value of a trailer, "" for a path that no trailer can hold as it is."""
+    value = f"{datetime.fromtimestamp(note.at, UTC):%Y-%m-%dT%H:%M:%SZ} {note.path}"
+    return value if value == _one_line(value, _MAX_TRAILER) else ""
+
+
+def parse_shown(value: str) -> ShownNote | None:
+    """Return the note that the value of a trailer names, None if it names none."""
+    time, _, path = value.strip().partition(" ")
+    try:
+        return ShownNote(path, int(datetime.fromisoformat(time).timestamp())) if path else None
+    except (ValueError, OverflowError, OSError):
+        return None
 
 
 def read_subject(message: str) -> str:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from vaultmem.core.text.display import one_line, pluralize
 from vaultmem.core.text.json_values import pick
 from vaultmem.operations.declaration import Arg, Front, Line, Operation, Takes
+from vaultmem.operations.note_data import format_seconds
 from vaultmem.operations.schemas import record, rows
 
 if TYPE_CHECKING:
@@ -196,7 +196,7 @@ def call_data(shown: ShownSections) -> dict[str, Any]:
     """Return one recall or pack: its question, who asked, and what was shown."""
     (call, sections), receipt = shown
     return {
-        "time": _format_time(call.at),
+        "time": format_seconds(call.at),
         **pick(call, "kind query agent? session?"),
         "tokens": call.sent,
         "receipt": receipt or None,
@@ -224,15 +224,10 @@ def call_lines(shown: ShownSections) -> Iterator[Line]:
     who = " ".join(filter(None, (call.agent or "person", call.session)))
     told = f"  receipt {receipt}" if receipt else ""
     cost = f"{call.kind}  {one_line(who)}  {call.sent:,} tokens{told}"
-    yield Line(_format_time(call.at)[:16].replace("T", " "), "yellow", f"  {cost}")
+    yield Line(format_seconds(call.at)[:16].replace("T", " "), "yellow", f"  {cost}")
     yield Line(f"    {one_line(call.query) or '(no question)'}")
     for path, heading, _ in sections:
         yield Line(f"    {path}#{heading}" if heading else f"    {path}", "dim")
-
-
-def _format_time(at: float) -> str:
-    """Return a time, given in seconds since the epoch, as ISO 8601 with this machine's offset."""
-    return datetime.fromtimestamp(at).astimezone().isoformat(timespec="seconds")
 
 
 STATS = Operation(

@@ -21,8 +21,8 @@ LOG = "calls.log"
 #: Sections that are kept of a call.
 MAX_SECTIONS = 50
 
-#: The kind of what a hook showed before a tool call, unasked.
-TOOL = "tool"
+#: The kinds of a pack, and of what a hook showed before a tool call, unasked.
+PACK, TOOL = "pack", "tool"
 
 _LARGE = 1024 * 1024
 
