@@ -98,6 +98,7 @@ def stats_data(found: Stats) -> dict[str, Any]:
         "most_recalled": [
             {**pick(each, "path times last best"), "used": each.well + each.badly}
             | {"ended_well": each.well, "ended_badly": each.badly}
+            | pick(each, "held failed")
             for each in found.most
         ],
         "never_recalled": found.never,
@@ -130,9 +131,11 @@ def stats_lines(found: Stats, asked: StatsRequest) -> Iterator[Line]:
 
 
 def _describe_outcome(use: NoteUsage) -> str:
-    """Return in how many sessions a note was used, and how many of them ended well."""
-    used = use.well + use.badly
-    return f"  (used in {pluralize(used, 'session')}, {use.well} ended well)" if used else ""
+    """Return how many sessions used a note and ended well, and how many assertions held by it."""
+    used, asserted = use.well + use.badly, use.held + use.failed
+    words = [f"used in {pluralize(used, 'session')}, {use.well} ended well"] if used else []
+    words += [f"in {pluralize(asserted, 'assertion')}, {use.held} held"] if asserted else []
+    return f"  ({'; '.join(words)})" if words else ""
 
 
 def _sum_lines(found: Stats) -> Iterator[Line]:
