@@ -293,7 +293,8 @@ def test_turns_are_made_again_of_their_logs(vault: Vault, tmp_path: Path, client
     again = run_here(*words, cwd=vault.root)
     assert (again.code, file.read_text()) == (0, good)
     with log.open("a") as out:
-        out.write(json.dumps(json.loads(log.read_text().splitlines()[1])) + "\n")
+        said = next(each for each in log.read_text().splitlines() if MOVES[0].text in each)
+        out.write(json.dumps(json.loads(said)) + "\n")
     assert run_here(*words, cwd=vault.root).code == 0
     assert len(file.read_text().splitlines()) == len(rows) + 1
 
