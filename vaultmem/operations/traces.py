@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from vaultmem.core.text.display import one_line, pluralize
@@ -170,7 +170,7 @@ def spread_data(found: Spread) -> dict[str, Any]:
                         **pick(one, "path vault? how? source? branches"),
                         "commit": one.commit.commit if one.commit else None,
                     }
-                    for one in _list_own(found, each)
+                    for one in list_own(found, each)
                 ],
             }
             for each in found.readers
@@ -186,7 +186,7 @@ def spread_lines(found: Spread, _: Any) -> Iterator[Line]:
         when = format_seconds(reader.at)[:16].replace("T", " ")
         source = f"receipt {reader.receipt}" if reader.receipt else reader.kind
         yield Line(f"{one_line(who)}  ", "bold", f"{when}  {source}")
-        own = _list_own(found, reader)
+        own = list_own(found, reader)
         for each in own:
             if each.how:
                 yield Line(f"    {each.how:<8}  ", "yellow", _describe_writing(each))
@@ -195,7 +195,8 @@ def spread_lines(found: Spread, _: Any) -> Iterator[Line]:
             yield Line(f"    {pluralize(others, 'other note')} written")
 
 
-def _list_own(found: Spread, reader: Reader) -> Sequence[Writing]:
+def list_own(found: Spread, reader: Reader) -> list[Writing]:
+    """Return what a reader wrote after it was shown the memory."""
     who = (reader.agent, reader.session)
     return [each for each in found.writings if (each.agent, each.session) == who]
 
