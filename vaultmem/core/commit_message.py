@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import groupby
 from pathlib import PurePosixPath
 from textwrap import wrap
 from typing import NamedTuple
@@ -24,10 +25,13 @@ _SEPARATORS = " -_"
 _LEAST = 12
 #: Names that are tried to be put into a first line.
 _MAX_NAMES = 12
-_MAX_TRAILER = 200
 
-#: The trailer that names a note of which the commit's session had been shown something.
-SHOWN_NOTE = "Shown-Note"
+#: The trailer that names notes of which the commit's session had been shown something.
+SHOWN_NOTES = "Shown-Notes"
+
+#: What is between two notes there: no name of a new note has it. git takes long for many trailers.
+_NEXT = " | "
+_MAX_SHOWN = 2_000
 
 
 class ShownNote(NamedTuple):
@@ -53,26 +57,36 @@ def format_message(
     shown = [_one_line(line, 500) for line in body[:_MAX_LINES]]
     if len(body) > len(shown):
         shown.append(f"... and {len(body) - len(shown)} more")
-    lines = [f"{key}: {_one_line(v, _MAX_TRAILER)}" for key, v in trailers.items() if v]
-    lines += [f"{SHOWN_NOTE}: {each}" for each in map(_format_shown, shown_notes) if each]
+    lines = [f"{key}: {_one_line(value, 200)}" for key, value in trailers.items() if value]
+    lines += [f"{SHOWN_NOTES}: {each}" for each in _format_shown(shown_notes)]
     told = "" if first == whole else "\n".join(wrap(whole, COLUMNS, break_on_hyphens=False))
     parts = [first, told, "\n".join(shown), "\n".join(lines)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _format_shown(note: ShownNote) -> str:
-    """Return the value of a trailer, "" for a path that no trailer can hold as it is."""
-    value = f"{datetime.fromtimestamp(note.at, UTC):%Y-%m-%dT%H:%M:%SZ} {note.path}"
-    return value if value == _one_line(value, _MAX_TRAILER) else ""
+def _format_shown(notes: Iterable[ShownNote]) -> Iterator[str]:
+    """Yield a value for each second in which notes were shown, without odd names, or several."""
+    for at, group in groupby(notes, lambda each: each.at):
+        first = line = f"{datetime.fromtimestamp(at, UTC):%Y-%m-%dT%H:%M:%SZ} "
+        for path, _ in group:
+            if _NEXT in path or path != _one_line(path, len(path)):
+                continue
+            if line != first and len(line) + len(path) > _MAX_SHOWN:
+                yield line
+                line = first
+            line += (_NEXT if line != first else "") + path
+        if line != first:
+            yield line
 
 
-def parse_shown(value: str) -> ShownNote | None:
-    """Return the note that the value of a trailer names, None if it names none."""
-    time, _, path = value.strip().partition(" ")
+def parse_shown(value: str) -> list[ShownNote]:
+    """Return the notes that the value of a trailer names, none where it has another form."""
+    time, _, paths = value.strip().partition(" ")
     try:
-        return ShownNote(path, int(datetime.fromisoformat(time).timestamp())) if path else None
+        at = int(datetime.fromisoformat(time).timestamp())
     except (ValueError, OverflowError, OSError):
-        return None
+        return []
+    return [ShownNote(path, at) for path in paths.split(_NEXT) if path]
 
 
 def read_subject(message: str) -> str:
