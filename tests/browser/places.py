@@ -47,6 +47,7 @@ PLACES = {
     "commit": Place("/commit/HEAD~1"),
     "health": Place("/health"),
     "graph": Place("/graph/notes/payments/refund-rules.md"),
+    "spread": Place("/spread/notes/payments/refund-rules.md"),
     "then": Place("/?at=2026-11-15"),
     "note": _note(FEATURES),
     "note with a table": _note("notes/payments/refund-rules.md"),

@@ -146,6 +146,7 @@ def test_list_filters_by_kind_state_tag_context_and_pin(run_cli: RunCli, root: P
     assert paths("--tag", "au") == set()
     assert paths("--context", "deploy") == {"notes/deploy/ferry.md", "notes/deploy/gangway.md"}
     assert paths("--pinned") == {"MEMORY.md", "USER.md", "notes/deploy/gangway.md"}
+    assert len(paths("--limit", "2")) == 2
     assert run_cli("list", "--kind", "x", cwd=root).code == 5
     assert "6 notes" in run_cli("list", cwd=root).out
 
@@ -229,6 +230,22 @@ def test_recall_explains_each_part_of_a_score(run_cli: RunCli, root: Path) -> No
     assert "score" in shown
     nothing = run_cli("recall", "zzz", "-n", "5", cwd=root)
     assert (nothing.code, nothing.out) == (0, "Nothing in this vault answers that.\n")
+
+
+def test_a_recall_counts_its_tokens_and_weighs_age_as_the_query_sets_it(
+    run_cli: RunCli, root: Path
+) -> None:
+    day = "---\ncreated: 20{}-01-02\n---\n# Keel {}\n\nThe keel is painted{}\n"
+    notes = {f"notes/k{n}.md": day.format(n, n, " red" * (n == 25)) for n in (25, 26)}
+    write_notes(root, notes)
+
+    def ask(recency: str) -> dict[str, Any]:
+        return run_cli("recall", "keel red", "--recency", recency, "--json", cwd=root).json
+
+    assert [ask(recency)["hits"][0]["path"] for recency in ("off", "1")] == [*notes]
+    tokens = ask("off")["tokens"]
+    assert 0 < tokens["sent"] < tokens["flat"]
+    assert tokens["ratio"] == pytest.approx(tokens["flat"] / tokens["sent"], abs=0.01)
 
 
 @pytest.mark.campaign

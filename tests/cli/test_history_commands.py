@@ -303,6 +303,14 @@ def test_a_session_is_followed_and_undone(run_cli: RunCli, root: Path) -> None:
     wrong = run_cli("undo", "HEAD", "--apply", cwd=root)
     missing = run_cli("undo", cwd=root)
 
+    written = run_cli("history", "firewall", "--json", cwd=root).json["versions"][-1]
+    commit = run_cli("show", written["commit"]["commit"], "--json", cwd=root).json
+    assert [each["path"] for each in commit["shown_notes"]] == ["notes/inbox/guest-port.md"]
+    assert written["shown_notes"] == commit["shown_notes"]
+    listed = run_cli("show", written["commit"]["commit"], cwd=root).out
+    assert "before, its session was shown" in listed
+    assert "notes/inbox/guest-port.md" in listed.partition("was shown")[2]
+
     [reader] = followed["readers"]
     assert (reader["session"], reader["kind"]) == ("s-8", "recall")
     [writing] = reader["writings"]

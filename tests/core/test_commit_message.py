@@ -9,10 +9,12 @@ from hypothesis import strategies as st
 from core.credentials import CREDENTIALS
 from vaultmem.core.commit_message import (
     COLUMNS,
+    ShownNote,
     cut,
     format_files,
     format_message,
     format_pair,
+    parse_shown,
     width,
 )
 
@@ -81,3 +83,20 @@ def test_a_first_line_is_never_too_wide(names: list[str], tail: str) -> None:
 )
 def test_a_text_is_cut_behind_a_word(text: str, columns: int, shown: str) -> None:
     assert cut(text, columns) == shown
+
+
+def test_shown_notes_are_read_again_but_for_names_that_no_trailer_holds() -> None:
+    many = [ShownNote(f"notes/a folder/{'x' * 90}{n}.md", 60) for n in range(40)]
+    odd = [
+        ShownNote(name, 61) for name in ("a | b.md", "a\nShown-Notes: b.md", "a  b.md", "\udcff.md")
+    ]
+    notes = [*many, *odd, ShownNote("notes/ü: b.md", 62)]
+    message = format_message("write: x", (), {"Agent-Id": "claude"}, notes)
+    lines = message.split("\n\n")[-1].splitlines()
+    assert lines[0] == "Agent-Id: claude"
+    assert all(len(line) < 2_100 for line in lines)
+    found = [note for line in lines[1:] for note in parse_shown(line.removeprefix("Shown-Notes: "))]
+    assert found == [*many, notes[-1]]
+    assert [parse_shown(each) for each in ("", "x", "yesterday a.md", "9999999-01-01 a.md")] == [
+        []
+    ] * 4

@@ -195,6 +195,8 @@ def test_pages_of_two_vaults(team: Team) -> None:
                 assert browser.get(each).status_code == 200, each
             note = browser.get(f"/v/{name}/note/notes/pier.md").text
             assert f'href="/v/{name}/history/notes/pier.md' in note
+            assert "/spread/" not in note
+            assert browser.get(f"/v/{name}/spread/notes/pier.md").status_code == 403
 
         commit = team.tip("harbour")
         written = {"text": "The lamp is green.", "kind": "semantic_fact"}

@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 
 import pytest
-from conftest import Make, Open
+from conftest import Make, Open, RunCli
 from in_process import run_here
 from support import git, hash_tree, write_notes
 
@@ -166,3 +166,31 @@ def test_negated_expectation_holds_where_nothing_of_it_is_shown(
     assert judge_vault(vault, Expectation("gangway", finds=("notes/b.md",)))
     with pytest.raises(RefusedError, match="nothing is expected"):
         Expectation("gangway", says=(" ",))
+
+
+def test_stats_count_by_note_which_assertions_held(make_vault: Make, run_cli: RunCli) -> None:
+    notes = {"notes/a.md": "# A\n\nThe gangway is blue.\n", "notes/b.md": "# B\n\nA blue gull.\n"}
+    root = make_vault(notes)
+
+    def count() -> dict[str, tuple[int, int, int]]:
+        assert run_cli("recall", "gangway gull blue", "--vault", root).code == 0
+        found = run_cli("stats", "--vault", root, "--json").json["most_recalled"]
+        return {each["path"]: (each["held"], each["failed"], each["used"]) for each in found}
+
+    def judge(*words: str) -> int:
+        return run_cli("assert", "gangway", *words, "--vault", root).code
+
+    before = git(root, "status", "--porcelain"), git(root, "rev-parse", "HEAD")
+    for _ in range(2):  # A repetition is no second assertion.
+        assert judge("--contains", "gangway is blue") == 0
+    assert judge("--contains", "gangway is blue", "--absent") == 1
+    assert judge("--contains-note", "notes/a.md") == 0
+    assert judge("--contains", "gangway is red") == 1
+    assert judge("--contains", "gangway", "--at", "HEAD") == 0
+    assert count() == {"notes/a.md": (2, 1, 0), "notes/b.md": (0, 0, 0)}
+    assert "(in 3 assertions, 2 held)" in run_cli("stats", "--vault", root).out
+    git(root, "bisect", "start")
+    assert judge("--contains", "gangway is") == 0
+    assert count()["notes/a.md"] == (2, 1, 0)
+    git(root, "bisect", "reset")
+    assert (git(root, "status", "--porcelain"), git(root, "rev-parse", "HEAD")) == before

@@ -30,6 +30,7 @@ from vaultmem.services.sessions.close import close_session
 from vaultmem.services.sessions.spread import find_spread
 from vaultmem.services.sessions.undo_session import undo_session
 from vaultmem.services.views.update_index import sync_vault
+from vaultmem.storage.query_log import SignalStore
 from vaultmem.vault import Vault
 
 #: Sessions of the campaign: its short form, and its full one.
@@ -227,8 +228,9 @@ def read_words(root: Path) -> str:
     ],
 )
 def test_lies_are_found_where_they_spread_and_undone_with_them(
-    sessions: int, make_vault: Make, opened: Open
+    sessions: int, make_vault: Make, opened: Open, tmp_path: Path
 ) -> None:
+    elsewhere = tmp_path / "elsewhere"
     world = World(make_vault(SEED_NOTES), opened, seed=45)
     world.play(sessions)
 
@@ -240,6 +242,22 @@ def test_lies_are_found_where_they_spread_and_undone_with_them(
         missed += len(lie.spread - found)
     print(f"{sessions} sessions: {hits} found, {wrong} wrong, {missed} missed")
     assert hits >= sessions / 2
+    assert hits / (hits + wrong) >= 0.95
+    assert hits / (hits + missed) >= 0.95
+
+    # Another machine has no receipt, only what the commits name.
+    git(world.root, "clone", "-q", ".", str(elsewhere))
+    clone = opened(elsewhere)
+    sync_vault(clone)
+    committed = set(git(elsewhere, "ls-files").split())
+    hits = wrong = missed = 0
+    for lie in world.lies:
+        spread = {each for each in lie.spread if each[1] in committed}
+        found = {(x.session, x.path) for x in find_spread([clone], lie.session).reached}
+        hits += len(found & spread)
+        wrong += len(found - spread)
+        missed += len(spread - found)
+    print(f"in a clone: {hits} found, {wrong} wrong, {missed} missed")
     assert hits / (hits + wrong) >= 0.95
     assert hits / (hits + missed) >= 0.95
 
@@ -346,6 +364,36 @@ def test_branches_and_other_vaults_are_searched_and_what_is_not_committed(
         ("", "notes/inbox/planned.md", ("plans",)),
         ("two", "notes/inbox/noted.md", ("main",)),
     ]
+
+
+def test_another_machine_finds_the_spread_in_the_commits_alone(
+    make_vault: Make, opened: Open, clock: Clock, tmp_path: Path
+) -> None:
+    root = make_vault({".gitignore": "own/\n", "own/port.md": f"# Own port\n\n{PORT}\n"})
+    source = say(opened, root, "s-1", PORT, clock, "Staging port")
+    before = say(opened, root, "s-2", f"I know: {PORT}", clock, "Before")
+    look(opened, root, "s-2", clock)
+    again = say(opened, root, "s-2", f"I see: {PORT}", clock, "After")
+    say(opened, root, "s-2", "The office closes at six.", clock, "Office")
+    git(root, "clone", "-q", ".", str(tmp_path / "elsewhere"))
+
+    assert reached(opened, tmp_path / "elsewhere", "s-1") == [("s-2", again, "repeats")]
+    logged = SignalStore((vault := opened(root)).state, vault.state_folder).shown_to("s-2")
+    assert "own/port.md" in logged  # Git ignores it.
+    form = "--format=%(trailers:key=Shown-Notes,valueonly,separator=%x2C)"
+    *_, shown, of_the_last = git(root, "log", "--reverse", form).split("\n")
+    assert set(shown.partition(" ")[2].split(" | ")) == {source, before}
+    assert of_the_last == ""
+
+
+def test_a_vault_that_shares_notes_alone_names_no_shown_note(
+    make_vault: Make, opened: Open, clock: Clock
+) -> None:
+    root = make_vault({"vaultmem.yaml": "share_usage: false\n"})
+    say(opened, root, "s-1", PORT, clock, "Staging port")
+    look(opened, root, "s-2", clock)
+    say(opened, root, "s-2", f"I see: {PORT}", clock, "After")
+    assert "Shown-Notes" not in git(root, "log", "--format=%B")
 
 
 def test_what_cannot_be_followed_is_refused(make_vault: Make, opened: Open) -> None:

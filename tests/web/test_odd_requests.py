@@ -123,7 +123,7 @@ def test_links_of_the_file_system_lead_nowhere(served: Served, tmp_path: Path) -
         "git.png",
         "pipe.png",
     ):
-        for page in ("note", "file", "rail", "graph", "history"):
+        for page in ("note", "file", "rail", "graph", "spread", "history"):
             answer = browser.get(f"/{page}/notes/{path}")
             assert answer.status_code in {200, 404, 422}, (page, path)
             assert "swordfish42" not in answer.text, (page, path)

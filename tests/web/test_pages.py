@@ -28,6 +28,7 @@ PLACES = (
     "/note/notes/payments/refund-rules.md",
     "/rail/notes/payments/refund-rules.md",
     "/graph/notes/payments/refund-rules.md",
+    "/spread/notes/payments/refund-rules.md",
     "/sessions",
     "/session/s-0431",
     "/health",
@@ -96,7 +97,7 @@ def test_no_name_or_text_becomes_markup(hostile: Served) -> None:
         "/sessions",
         "/session/s-1",
     ]
-    places += [f"/{page}/{named}" for page in ("note", "rail", "graph", "edit")]
+    places += [f"/{page}/{named}" for page in ("note", "rail", "graph", "spread", "edit")]
     places += ["/note/notes/plain.md", "/note/notes/out.md", "/review", "/health", "/session/s-1"]
     places += [f"/search?q={HOSTILE}", f"/notes?name={HOSTILE}&state={HOSTILE}", f"/note/{HOSTILE}"]
     for place in places:

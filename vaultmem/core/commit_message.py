@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import groupby
 from pathlib import PurePosixPath
 from textwrap import wrap
+from typing import NamedTuple
 from unicodedata import combining, east_asian_width
 
 from vaultmem.core.secrets.scan import mask_secrets
@@ -23,8 +26,27 @@ _LEAST = 12
 #: Names that are tried to be put into a first line.
 _MAX_NAMES = 12
 
+#: The trailer that names notes of which the commit's session had been shown something.
+SHOWN_NOTES = "Shown-Notes"
 
-def format_message(subject: str, body: Sequence[str], trailers: Mapping[str, str]) -> str:
+#: What is between two notes there: no name of a new note has it. git takes long for many trailers.
+_NEXT = " | "
+_MAX_SHOWN = 2_000
+
+
+class ShownNote(NamedTuple):
+    """A note of which a session was shown something, and when first, in seconds since the epoch."""
+
+    path: str
+    at: int
+
+
+def format_message(
+    subject: str,
+    body: Sequence[str],
+    trailers: Mapping[str, str],
+    shown_notes: Sequence[ShownNote] = (),
+) -> str:
     """Return a message that `git interpret-trailers` reads; empty trailers are left out.
 
     Each line stays one line, so that no text can pass for a trailer. A subject that is too wide is
@@ -36,9 +58,35 @@ def format_message(subject: str, body: Sequence[str], trailers: Mapping[str, str
     if len(body) > len(shown):
         shown.append(f"... and {len(body) - len(shown)} more")
     lines = [f"{key}: {_one_line(value, 200)}" for key, value in trailers.items() if value]
+    lines += [f"{SHOWN_NOTES}: {each}" for each in _format_shown(shown_notes)]
     told = "" if first == whole else "\n".join(wrap(whole, COLUMNS, break_on_hyphens=False))
     parts = [first, told, "\n".join(shown), "\n".join(lines)]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _format_shown(notes: Iterable[ShownNote]) -> Iterator[str]:
+    """Yield a value for each second in which notes were shown, without odd names, or several."""
+    for at, group in groupby(notes, lambda each: each.at):
+        first = line = f"{datetime.fromtimestamp(at, UTC):%Y-%m-%dT%H:%M:%SZ} "
+        for path, _ in group:
+            if _NEXT in path or path != _one_line(path, len(path)):
+                continue
+            if line != first and len(line) + len(path) > _MAX_SHOWN:
+                yield line
+                line = first
+            line += (_NEXT if line != first else "") + path
+        if line != first:
+            yield line
+
+
+def parse_shown(value: str) -> list[ShownNote]:
+    """Return the notes that the value of a trailer names, none where it has another form."""
+    time, _, paths = value.strip().partition(" ")
+    try:
+        at = int(datetime.fromisoformat(time).timestamp())
+    except (ValueError, OverflowError, OSError):
+        return []
+    return [ShownNote(path, at) for path in paths.split(_NEXT) if path]
 
 
 def read_subject(message: str) -> str:

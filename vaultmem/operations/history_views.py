@@ -6,12 +6,13 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
-from vaultmem.core.text.display import one_line
+from vaultmem.core.text.display import one_line, pluralize
 from vaultmem.operations.declaration import Arg, Front, Line, Moment, Takes, at_most, declare, word
 from vaultmem.operations.lines import align
 from vaultmem.operations.note_data import (
     blame_json,
     diff_json,
+    format_seconds,
     ground_json,
     log_json,
     shown_json,
@@ -158,6 +159,12 @@ def _commit_lines(shown: ShownCommit) -> Iterator[Line]:
     if commit.prose:
         yield Line("")
         yield Line(commit.prose)
+    if commit.shown_notes:
+        yield Line("")
+        yield Line("before, its session was shown")
+        for each in commit.shown_notes:
+            when = format_seconds(each.at)[:16].replace("T", " ")
+            yield Line(f"  {when}  {one_line(each.path)}", "dim")
 
 
 def operation_lines(operation: FileOperation) -> Iterator[Line]:
@@ -291,7 +298,9 @@ def version_lines(found: Trace) -> Iterator[Line]:
     for line, each in zip(align(rows), found.versions, strict=True):
         other = each.operation.file.path != found.path
         name = f"  ({one_line(each.operation.file.path)})" if other else ""
-        yield Line(f"{line}  {one_line(summarise_operation(each.operation))}{name}")
+        shown = len(each.commit.shown_notes) if each.commit else 0
+        after = f"  after {pluralize(shown, 'note')} shown" if shown else ""
+        yield Line(f"{line}  {one_line(summarise_operation(each.operation))}{name}{after}")
 
 
 def format_writer(origin: BlamedLine | ChangeStep | NoteCommit) -> str:

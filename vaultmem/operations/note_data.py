@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from vaultmem.core.text.json_values import as_json_object, pick
@@ -29,6 +30,11 @@ if TYPE_CHECKING:
 def counts_json(what: str, counts: Iterable[tuple[str, int]]) -> dict[str, Any]:
     """Return by how many notes each name is borne."""
     return {what: [{"name": name, "notes": notes} for name, notes in counts]}
+
+
+def format_seconds(at: float) -> str:
+    """Return a time, given in seconds since the epoch, as ISO 8601 with this machine's offset."""
+    return datetime.fromtimestamp(at).astimezone().isoformat(timespec="seconds")
 
 
 def unconfirmed_json(done: UnconfirmResult) -> dict[str, Any]:
@@ -84,9 +90,18 @@ def shown_json(shown: ShownCommit) -> dict[str, Any]:
     return {
         **commit_json(shown.commit),
         "parents": shown.commit.parents,
+        "shown_notes": [
+            {"path": each.path, "time": format_seconds(each.at)}
+            for each in shown.commit.shown_notes
+        ],
         "operations": list(map(operation_json, shown.operations)),
         "shallow": shown.is_end,
     }
+
+
+def _shown_notes_json(commit: Commit) -> list[dict[str, Any]]:
+    """Return which notes a commit's session had been shown before it."""
+    return [{"path": each.path, "time": format_seconds(each.at)} for each in commit.shown_notes]
 
 
 def diff_json(found: VaultDiff) -> list[dict[str, Any]]:
@@ -123,6 +138,7 @@ def _version_json(version: NoteCommit) -> dict[str, Any]:
     return {
         "commit": commit_json(version.commit) if version.commit else None,
         **pick(version, "who agent claimed_by? session"),
+        "shown_notes": _shown_notes_json(version.commit) if version.commit else [],
         "summary": summarise_operation(version.operation),
         **operation_json(version.operation),
     }

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from datetime import datetime
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from vaultmem.core.text.display import one_line, pluralize
 from vaultmem.core.text.json_values import pick
 from vaultmem.operations.declaration import Arg, Front, Line, Moment, Operation, Takes
+from vaultmem.operations.note_data import format_seconds
 from vaultmem.operations.schemas import STRINGS, record, rows
 
 if TYPE_CHECKING:
@@ -164,13 +164,13 @@ def spread_data(found: Spread) -> dict[str, Any]:
         "readers": [
             {
                 **pick(each, "agent? session? vault? kind receipt? paths"),
-                "time": _format_time(each),
+                "time": format_seconds(each.at),
                 "writings": [
                     {
                         **pick(one, "path vault? how? source? branches"),
                         "commit": one.commit.commit if one.commit else None,
                     }
-                    for one in _list_own(found, each)
+                    for one in list_own(found, each)
                 ],
             }
             for each in found.readers
@@ -183,10 +183,10 @@ def spread_lines(found: Spread, _: Any) -> Iterator[Line]:
     yield Line(f"{found.target}: shown to {pluralize(len(found.readers), 'session')}")
     for reader in found.readers:
         who = " ".join(filter(None, (reader.agent or "person", reader.session)))
-        when = _format_time(reader)[:16].replace("T", " ")
+        when = format_seconds(reader.at)[:16].replace("T", " ")
         source = f"receipt {reader.receipt}" if reader.receipt else reader.kind
         yield Line(f"{one_line(who)}  ", "bold", f"{when}  {source}")
-        own = _list_own(found, reader)
+        own = list_own(found, reader)
         for each in own:
             if each.how:
                 yield Line(f"    {each.how:<8}  ", "yellow", _describe_writing(each))
@@ -195,7 +195,8 @@ def spread_lines(found: Spread, _: Any) -> Iterator[Line]:
             yield Line(f"    {pluralize(others, 'other note')} written")
 
 
-def _list_own(found: Spread, reader: Reader) -> Sequence[Writing]:
+def list_own(found: Spread, reader: Reader) -> list[Writing]:
+    """Return what a reader wrote after it was shown the memory."""
     who = (reader.agent, reader.session)
     return [each for each in found.writings if (each.agent, each.session) == who]
 
@@ -206,10 +207,6 @@ def _describe_writing(writing: Writing) -> str:
     where = f"{', '.join(writing.branches)} {commit}".strip()
     source = f"  from {writing.source}" if writing.source != writing.path else ""
     return one_line(f"{vault}{writing.path}  ({where}){source}")
-
-
-def _format_time(reader: Reader) -> str:
-    return datetime.fromtimestamp(reader.at).astimezone().isoformat(timespec="seconds")
 
 
 SPREAD = Operation(

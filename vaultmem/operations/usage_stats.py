@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -19,6 +18,7 @@ from vaultmem.operations.declaration import (
     Tag,
     Takes,
 )
+from vaultmem.operations.note_data import format_seconds
 from vaultmem.operations.schemas import record, rows
 
 if TYPE_CHECKING:
@@ -107,6 +107,7 @@ def stats_data(found: Stats) -> dict[str, Any]:
         "most_recalled": [
             {**pick(each, "path times last best"), "used": each.well + each.badly}
             | {"ended_well": each.well, "ended_badly": each.badly}
+            | pick(each, "held failed")
             for each in found.most
         ],
         "never_recalled": found.never,
@@ -139,9 +140,11 @@ def stats_lines(found: Stats, asked: StatsRequest) -> Iterator[Line]:
 
 
 def _describe_outcome(use: NoteUsage) -> str:
-    """Return in how many sessions a note was used, and how many of them ended well."""
-    used = use.well + use.badly
-    return f"  (used in {pluralize(used, 'session')}, {use.well} ended well)" if used else ""
+    """Return how many sessions used a note and ended well, and how many assertions held by it."""
+    used, asserted = use.well + use.badly, use.held + use.failed
+    words = [f"used in {pluralize(used, 'session')}, {use.well} ended well"] if used else []
+    words += [f"in {pluralize(asserted, 'assertion')}, {use.held} held"] if asserted else []
+    return f"  ({'; '.join(words)})" if words else ""
 
 
 def _sum_lines(found: Stats) -> Iterator[Line]:
@@ -205,7 +208,7 @@ def call_data(shown: ShownSections) -> dict[str, Any]:
     """Return one recall or pack: its question, who asked, and what was shown."""
     (call, sections), receipt = shown
     return {
-        "time": _format_time(call.at),
+        "time": format_seconds(call.at),
         **pick(call, "kind query agent? session?"),
         "tokens": call.sent,
         "receipt": receipt or None,
@@ -233,7 +236,7 @@ def call_lines(shown: ShownSections) -> Iterator[Line]:
     who = " ".join(filter(None, (call.agent or "person", call.session)))
     told = f"  receipt {receipt}" if receipt else ""
     cost = f"{call.kind}  {one_line(who)}  {call.sent:,} tokens{told}"
-    yield Line(_format_time(call.at)[:16].replace("T", " "), "yellow", f"  {cost}")
+    yield Line(format_seconds(call.at)[:16].replace("T", " "), "yellow", f"  {cost}")
     yield Line(f"    {one_line(call.query) or '(no question)'}")
     for path, heading, _ in sections:
         yield Line(f"    {path}#{heading}" if heading else f"    {path}", "dim")
@@ -275,11 +278,6 @@ def pinned_warnings(found: PinnedNotes) -> Iterator[str]:
 
     if warning := warn_of_pinned(found.tokens, found.budget):
         yield f"warning: {warning}"
-
-
-def _format_time(at: float) -> str:
-    """Return a time, given in seconds since the epoch, as ISO 8601 with this machine's offset."""
-    return datetime.fromtimestamp(at).astimezone().isoformat(timespec="seconds")
 
 
 STATS = Operation(

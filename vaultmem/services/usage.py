@@ -195,5 +195,7 @@ def _add_up(vault: Vault, rows: Iterable[NoteUsage]) -> dict[str, NoteUsage]:
             max(each.best, known.best),
             each.well + known.well,
             each.badly + known.badly,
+            each.held + known.held,
+            each.failed + known.failed,
         )
     return found

@@ -21,8 +21,8 @@ LOG = "calls.log"
 #: Sections that are kept of a call.
 MAX_SECTIONS = 50
 
-#: The kind of what a hook showed before a tool call, unasked.
-TOOL = "tool"
+#: The kinds of a pack, and of what a hook showed before a tool call, unasked.
+PACK, TOOL = "pack", "tool"
 
 _LARGE = 1024 * 1024
 
@@ -101,7 +101,8 @@ class LoggedHits(NamedTuple):
 class NoteUsage(NamedTuple):
     """How often a note surfaced (once a call), when last, and its best score ever.
 
-    `well` and `badly` count the sessions that used what they were shown of it, by their end.
+    `well` and `badly` count the sessions that used what they were shown of it, by their end;
+    `held` and `failed` count the assertions that it met, and those that expected its absence.
     """
 
     path: str
@@ -110,6 +111,8 @@ class NoteUsage(NamedTuple):
     best: float
     well: int = 0
     badly: int = 0
+    held: int = 0
+    failed: int = 0
 
 
 class UsageTotals(NamedTuple):
@@ -133,6 +136,9 @@ _OUTCOMES_TABLE = (
     "path TEXT NOT NULL, well INTEGER NOT NULL, UNIQUE (session, path))"
 )
 _MOST_OUTCOMES = 20_000
+
+#: How the name of an assertion begins, in place of a session's id; no id has a colon.
+ASSERTED = "assert:"
 
 #: The fields of `UsageTotals` that are sums.
 _SUMS = ("calls", "sent", "flat", "empty")
@@ -207,12 +213,16 @@ class SignalStore:
 
     def surfaced(self) -> dict[str, NoteUsage]:
         """Return all notes that ever surfaced, by path; some may be gone."""
-        rows = self._state.query(
-            "SELECT path, times, last, best, coalesce(w, 0), coalesce(b, 0) FROM surfaced "
-            "LEFT JOIN (SELECT path AS p, sum(well) AS w, sum(1 - well) AS b "
-            f"FROM {_OUTCOMES} GROUP BY path) ON p = path"
-        )
-        return {each.path: each for each in map(NoteUsage._make, rows)}
+        is_asserted = f"(session LIKE '{ASSERTED}%')"
+        ends = [(well, asserted) for asserted in (0, 1) for well in (1, 0)]
+        sums = ", ".join(f"sum(well = {well} AND {is_asserted} = {a})" for well, a in ends)
+        counts = f"SELECT path, {sums} FROM {_OUTCOMES} GROUP BY path"
+        ended = {path: counted for path, *counted in self._state.query(counts)}
+        rows = [
+            (*row, *ended.get(row[0], ()))
+            for row in self._state.query("SELECT path, times, last, best FROM surfaced")
+        ]
+        return {each.path: each for each in (NoteUsage(*row) for row in rows)}
 
     def shown_to(self, session: str) -> list[str]:
         """Return the notes of which a session was shown something, as far as was stored."""
@@ -221,7 +231,10 @@ class SignalStore:
         return [path for (path,) in self._state.query(sql, (session,))]
 
     def put_outcome(self, session: str, paths: Iterable[str], ended_well: bool) -> None:
-        """Store which notes a session used, and how it ended, in place of what was stored of it."""
+        """Store which notes a session used, and how it ended, in place of what was stored of it.
+
+        An assertion is stored under its name, as `NoteUsage` counts it.
+        """
         with self._state.transaction():
             self._state.execute(f"DELETE FROM {_OUTCOMES} WHERE session = ?", (session,))
             self._state.execute_many(

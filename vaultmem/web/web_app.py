@@ -35,6 +35,7 @@ PAGES = {
     "GET /search": ("search_page", "show_search"),
     "GET /notes": ("note_page", "show_notes"),
     "GET /graph/{path:path}": ("graph", "show_graph"),
+    "GET /spread/{path:path}": ("spread_page", "show_spread"),
     "GET /sessions": ("session_page", "show_sessions"),
     "GET /session/{name}": ("session_page", "show_session"),
     "GET /agent/{path:path}": ("session_page", "show_agent"),

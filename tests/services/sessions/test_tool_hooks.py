@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from uuid import NAMESPACE_OID, uuid5
 
 import pytest
 from conftest import Make, RunCli
-from made_transcripts import CLIENTS, Move, write_log
+from made_transcripts import CLIENTS, Move, list_hook_calls, write_log
 from projects_world import make_repository, run_git, run_hook
 from support import wait_until
 from watchers import ask, watch_process
@@ -45,11 +47,6 @@ def _remember(
 
 def _edit(file: Path) -> dict[str, Any]:
     return {"tool_name": "Edit", "tool_input": {"file_path": str(file), "new_string": "x"}}
-
-
-def _patch(file: Path) -> dict[str, Any]:
-    patch = f"*** Begin Patch\n*** Update File: {file}\n@@\n-x\n+y\n*** End Patch\n"
-    return {"tool_name": "apply_patch", "tool_input": {"command": patch}}
 
 
 def _run(command: str) -> dict[str, Any]:
@@ -148,7 +145,8 @@ def test_a_subagent_gets_what_is_pinned_and_a_compaction_forgets_what_was_shown(
     assert LIMITS in run_hook(run_cli, root, "before-tool", code, "s-1", **call)
 
 
-# A campaign: 200 edits and commands with known history, half of them with something about them.
+# A campaign: 200 edits and commands, half of them with a known history. They are replayed from
+# transcripts, as their clients send them.
 
 _PROGRAMS = ("npm", "cargo", "docker", "terraform", "make", "kubectl", "flyctl", "alembic")
 _VERBS = ("deploy", "migrate", "release", "build", "upgrade", "rollback", "sync", "seed")
@@ -232,45 +230,64 @@ class _History:
     def _add(self, text: str, kind: str, cite: str = "") -> None:
         _remember(self.run, self.root, self.code, text, kind, cite)
 
-    def list_calls(self) -> list[tuple[Path, dict[str, Any], str]]:
-        """Return folder, call, and the word that has to be shown, "" for silence."""
-        code, words = self.code, self.words
-        calls = [
-            (code, call(code / file), words[file])
-            for file in self.known_files
-            for call in (_edit, _patch)
-        ]
-        lines = ("{}", "cd web && {} --now 2>&1 | tail -5")
-        calls += [
-            (code, _run(line.format(command)), words[command])
-            for command in self.known_commands
-            for line in lines
-        ]
-        calls += [(code, _edit(code / file), "") for file in self.other_files]
-        calls += [(code, _run(command), "") for command in self.other_commands]
-        calls += [(self.other, _edit(self.other / file), "") for file in self.known_files]
-        calls += [(self.other, _run(command), "") for command in self.known_commands[:16]]
-        calls += [(code, _run(f"cat {file}"), "") for file in self.known_files[:10]]
+    def list_sessions(self) -> Iterator[tuple[str, Path, list[tuple[Move, str]]]]:
+        """Yield 200 edits and commands, each with the word that has to be shown, "" for silence.
+
+        They are in sessions of Claude Code and of Codex, which follow each other in a folder: what
+        is known of a file or command is done once in a session of each.
+        """
+        code, other, words = self.code, self.other, self.words
+        edited = [*self.known_files, *self.known_files, *self.other_files]
+        calls = [(code, _make_edit(code / file), words.get(file, "")) for file in edited]
+        ran = [(command, words[command]) for command in self.known_commands]
+        ran += [(f"cd web && {each} --now 2>&1 | tail -5", word) for each, word in ran]
+        ran += [(command, "") for command in self.other_commands]
+        ran += [(f"cat {file}", "") for file in self.known_files[:10]]
+        calls += [(code, Move("run", "done", command), word) for command, word in ran]
+        calls += [(other, _make_edit(other / file), "") for file in self.known_files]
+        calls += [(other, Move("run", "done", each), "") for each in self.known_commands[:16]]
         assert len(calls) == 200
-        return calls
+        groups: dict[tuple[str, Path, int], list[tuple[Move, str]]] = {}
+        counts: dict[tuple[Path, str], int] = {}
+        for number, (folder, move, word) in enumerate(calls):
+            times = counts[folder, word] = counts.get((folder, word), -1) + 1
+            client = HOOKED[(times if word else number) % 2]
+            groups.setdefault((client, folder, number % 5), []).append((move, word))
+        for (client, folder, _), moves in groups.items():
+            yield client, folder, moves
+
+
+#: The clients that run a hook before a tool call.
+HOOKED = ("claude", "codex")
+
+
+def _make_edit(file: Path) -> Move:
+    return Move("edit", "x = 4", path=str(file), old="x = 3")
 
 
 @pytest.mark.campaign
-def test_of_200_calls_the_hook_shows_the_relevant_notes_alone(
+def test_of_200_replayed_calls_the_hook_shows_the_relevant_notes_alone(
     make_vault: Make, tmp_path: Path, run_cli: RunCli
 ) -> None:
     root = make_vault()
     history = _History(root, tmp_path / "code", run_cli)
+    shown, silent, wrong = 0, 0, []
     with watch_process(root):
         wait_until(lambda: ask(root, vaultmem.__version__, ["settle"]))
-        shown, silent, wrong = 0, 0, []
-        for number, (folder, call, word) in enumerate(history.list_calls()):
-            told = run_hook(run_cli, root, "before-tool", folder, f"s-{number}", **call)
-            assert count_tokens(told) <= 60
-            is_right = word in told if word else not told
-            shown += bool(word) and is_right
-            silent += not word and is_right
-            wrong += [] if is_right else [(call["tool_input"], word, told)]
+        for number, (client, folder, moves) in enumerate(history.list_sessions()):
+            session = str(uuid5(NAMESPACE_OID, str(number)))
+            around = [Move("user", "Go on."), *(move for move, _ in moves), Move("assistant", "Ok")]
+            log = write_log(tmp_path / "logs", client, session, around, 2, str(folder))
+            begun = {"source": "startup", "transcript_path": str(log)}
+            run_hook(run_cli, root, "session-start", folder, session, **begun)
+            calls = list_hook_calls(client, log)
+            for call, (_, word) in zip(calls, moves, strict=True):
+                told = run_hook(run_cli, root, "before-tool", folder, session, **call)
+                assert count_tokens(told) <= 60
+                is_right = word in told if word else not told
+                shown += bool(word) and is_right
+                silent += not word and is_right
+                wrong += [] if is_right else [(client, call["tool_input"], word, told)]
     print(f"shown {shown} of 100, silent {silent} of 100", *wrong, sep="\n")
     assert shown >= 90
     assert silent >= 99

@@ -165,6 +165,15 @@ def test_a_quarantined_sessions_turns_and_those_without_a_note_are_not_found(
     assert done.json["turns"] == []
 
 
+def test_a_word_that_was_only_said_is_found_in_its_session(vault: Vault, tmp_path: Path) -> None:
+    said = [Move("user", "Tune the xylophone first.")]
+    take(vault, write_log(tmp_path / "logs", "claude", "day-1", said, day=1))
+
+    found = run_here("session", "search", "xylophone", cwd=vault.root)
+    assert "day-1 1" in found.out
+    assert "xylophone" in found.out
+
+
 def test_turns_are_in_no_recall_and_no_pack(vault: Vault, tmp_path: Path) -> None:
     take(vault, write_log(tmp_path / "logs", "claude", "day-1", MOVES, day=1))
 
@@ -293,7 +302,8 @@ def test_turns_are_made_again_of_their_logs(vault: Vault, tmp_path: Path, client
     again = run_here(*words, cwd=vault.root)
     assert (again.code, file.read_text()) == (0, good)
     with log.open("a") as out:
-        out.write(json.dumps(json.loads(log.read_text().splitlines()[1])) + "\n")
+        said = next(each for each in log.read_text().splitlines() if MOVES[0].text in each)
+        out.write(json.dumps(json.loads(said)) + "\n")
     assert run_here(*words, cwd=vault.root).code == 0
     assert len(file.read_text().splitlines()) == len(rows) + 1
 

@@ -296,6 +296,17 @@ def judge_pack(pack: Pack, expected: Expectation) -> list[str]:
     return [f"no section of the pack {what}" for what, is_so in checks if not is_so]
 
 
+def find_expected(pack: Pack, expected: Expectation) -> set[str]:
+    """Return the paths of the notes by which a pack shows or contains something expected."""
+    texts = [read_plain(words) for words in expected.says]
+    return {
+        item.hit.record.path
+        for item in pack.items
+        if {item.hit.record.path, item.hit.address} & {*expected.finds}
+        or any(map(read_plain(f"{item.hit.name}\n{item.text}").__contains__, texts))
+    }
+
+
 def read_plain(text: str) -> str:
     """Return a text as expectations compare it: without regard to case and line breaks."""
     return " ".join(unicodedata.normalize("NFC", text).casefold().split())

@@ -8,15 +8,23 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from vaultmem.core.commit_message import format_files, format_message, read_subject
+from vaultmem.core.commit_message import ShownNote, format_files, format_message, read_subject
+from vaultmem.core.packs.receipt import parse_receipt
 from vaultmem.core.text.blob import blob_id
 from vaultmem.core.text.json_values import as_json_object
 from vaultmem.core.text.paths import slugify
-from vaultmem.errors import ConflictError, DamagedError, PendingError, RefusedError
+from vaultmem.errors import (
+    ConflictError,
+    DamagedError,
+    LockTimeoutError,
+    PendingError,
+    RefusedError,
+)
 from vaultmem.services.changes.operation import Transaction, operate
 from vaultmem.services.changes.ownership import (
     CLOSE,
@@ -47,6 +55,7 @@ from vaultmem.storage.git.commit_draft import CommitDraft, CommitSettings, File,
 from vaultmem.storage.git.git_locks import PATIENCE
 from vaultmem.storage.git.introduced import Brought
 from vaultmem.storage.journal import REMOVED, Author
+from vaultmem.storage.query_log import MAX_CALLS, PACK, SignalStore
 from vaultmem.storage.session_table import ActiveSessions
 from vaultmem.vault import Vault
 
@@ -55,6 +64,11 @@ UNCOMMITTED = "not committed, but the notes are safe on disk"
 
 #: In the state database: the hint at what commits a write was given.
 _HINTED = "commit_hint"
+
+#: In the state database: when a commit last named what a session was shown.
+_NAMED = "shown_named"
+
+_MOST_NAMED = 200
 
 #: A commit that was made: its id and its subject.
 Made = tuple[str, str]
@@ -279,7 +293,15 @@ def _write(vault: Vault, parent: str, parts: Sequence[CommitPart]) -> list[Made]
         return []
     at = int(vault.now())
     settings = history.settings()
-    drafts = [draft_event(vault, part.event, part.files, at, settings) for part in parts]
+    authors = {part.event.author.session: part.event.author for part in parts}
+    shown = {session: list_shown(vault, author) for session, author in authors.items()}
+    drafts = [
+        draft_event(
+            *(vault, each.event, each.files, at, settings),
+            shown=shown.pop(each.event.author.session, ()),
+        )
+        for each in parts
+    ]
     commits = history.write_commits(drafts, parent, settings)
     changes = [
         (path, file and TreeEntry(file[0], blob_id(file[1])))
@@ -293,6 +315,8 @@ def _write(vault: Vault, parent: str, parts: Sequence[CommitPart]) -> list[Made]
         vault.journal.clear({path: e.blob if e else REMOVED for path, e in entries.items()})
         vault.manifest.put_commit_dates({(p, e.blob): at for p, e in changes if e})
         HeadTree(vault.state).advance(history, parent, commits[-1], entries)
+        for author in authors.values():
+            store_named(vault, author, at)
         for part in parts:
             if part.event.name == CLOSE:
                 ActiveSessions(vault.state_folder).drop(part.event.author.session)
@@ -316,13 +340,56 @@ def draft_event(
     files: Mapping[str, File],
     at: int,
     settings: CommitSettings | None = None,
+    shown: Sequence[ShownNote] = (),
 ) -> CommitDraft:
     """Return the commit that an event and its files make, at a time in seconds since the epoch."""
     identity = _identity(vault, event.author, settings)
-    return CommitDraft(files, _write_message(event, files), identity, at)
+    return CommitDraft(files, _write_message(event, files, shown), identity, at)
 
 
-def _write_message(event: Event, files: Mapping[str, File]) -> str:
+def list_shown(vault: Vault, author: Author) -> list[ShownNote]:
+    """Return the notes that a session was shown since its last commit, for its next one to name.
+
+    What git ignores is left out, and after the first 200 all others. None is named with
+    `share_usage` off.
+    """
+    found: list[ShownNote] = []
+    if author.agent and author.session and vault.config.share_usage:
+        with vault.leaving_to_next():
+            found = _find_shown(vault, author.session)
+    return found
+
+
+def store_named(vault: Vault, author: Author, at: int) -> None:
+    """Store that a commit named what a session was shown, at a time in seconds since the epoch."""
+    if author.agent and author.session:
+        vault.state.put(f"{_NAMED} {author.session}", str(at))
+
+
+def _find_shown(vault: Vault, session: str) -> list[ShownNote]:
+    since = int(vault.state.get(f"{_NAMED} {session}") or 0)
+    signals = SignalStore(vault.state, vault.state_folder)
+    with contextlib.suppress(LockTimeoutError):  # What was noted down last, a later one names.
+        signals.fold(vault.view.totals()[1], vault.wait)
+    calls = signals.showings(MAX_CALLS, session=session, since=since)
+    found = [ShownNote(path, int(each.call.at)) for each in calls for path, *_ in each.sections]
+    # Only a pack's receipt has what is pinned. Its id begins with its second.
+    packs = [each.call.at + n for each in calls if each.call.kind == PACK for n in (0, 1)]
+    seconds = {f"{datetime.fromtimestamp(at, UTC):%Y%m%dT%H%M%S}" for at in packs}
+    for file in vault.store.receipts.files() if seconds else ():
+        if file.name.partition("-")[0] in seconds:
+            receipt = parse_receipt(vault.store.receipts.read(str(file)))
+            at = int(datetime.fromisoformat(receipt.time).timestamp())
+            own = receipt.shown if receipt.session == session else ()
+            found += (ShownNote(each.path, at) for each in own)
+    first = {each.path: each for each in sorted(found, key=lambda each: -each.at)}
+    here = HeadTree(vault.state).entries(first)
+    ignored = vault.history.ignored([path for path in first if path not in here])
+    named = [each for each in first.values() if each.path not in ignored]
+    return sorted(named, key=lambda each: (each.at, each.path))[:_MOST_NAMED]
+
+
+def _write_message(event: Event, files: Mapping[str, File], shown: Sequence[ShownNote]) -> str:
     trailers = {
         "Agent-Id": event.author.agent,
         "Session-Id": event.author.session,
@@ -332,7 +399,8 @@ def _write_message(event: Event, files: Mapping[str, File]) -> str:
         "Vault-Event": event.name,
     }
     body = event.body or tuple(map(_describe_change, files.items()))
-    return format_message(event.subject or _build_subject(event, files), body, trailers)
+    subject = event.subject or _build_subject(event, files)
+    return format_message(subject, body, trailers, shown)
 
 
 def _build_subject(event: Event, files: Mapping[str, File]) -> str:

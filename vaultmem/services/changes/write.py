@@ -20,7 +20,14 @@ from vaultmem.core.text.blob import blob_id
 from vaultmem.errors import ConflictError, PendingError, RefusedError, wrapping_os_errors
 from vaultmem.services.changes.bullets import drop_bullets
 from vaultmem.services.changes.change import Change, NoteStep, WriteResult, check_encoding
-from vaultmem.services.changes.commit import CommitReport, commit_earlier, commit_event, draft_event
+from vaultmem.services.changes.commit import (
+    CommitReport,
+    commit_earlier,
+    commit_event,
+    draft_event,
+    list_shown,
+    store_named,
+)
 from vaultmem.services.changes.operation import Transaction, operate
 from vaultmem.services.changes.ownership import reject_named_secrets, reject_secrets
 from vaultmem.services.changes.parts import Event
@@ -68,8 +75,11 @@ def _commit(vault: Vault, branch: str, seen: Vault, change: Change) -> CommitRep
         return CommitReport(paths=paths)
     _check(files)
     event = change.event
-    draft = draft_event(vault, event, files, int(vault.now()))
+    at, shown = int(vault.now()), list_shown(vault, event.author)
+    draft = draft_event(vault, event, files, at, shown=shown)
     commit = vault.history.write_branch_commits(f"refs/heads/{branch}", [draft], parent)[0]
+    with vault.leaving_to_next():
+        store_named(vault, event.author, at)
     return CommitReport(((commit, read_subject(draft.message)),), commit, paths)
 
 

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from vaultmem.config import override
-from vaultmem.core.packs.receipt import Expectation, judge_pack
+from vaultmem.core.packs.receipt import Expectation, digest_text, find_expected, judge_pack
 from vaultmem.core.search.evaluation import (
     Figure,
     Question,
@@ -27,6 +27,7 @@ from vaultmem.services.packs.question_file import WantedNotes, read_file
 from vaultmem.services.search.run_query import Query, QueryResult, run_query
 from vaultmem.services.search.vault_set import TellProgress, look
 from vaultmem.services.views.open_view import view_at
+from vaultmem.storage.query_log import ASSERTED, SignalStore
 from vaultmem.storage.views import View
 from vaultmem.vault import Vault
 
@@ -65,8 +66,21 @@ OnStep = Callable[[JudgedCommit, int], None]
 
 
 def judge_vault(vault: Vault, expected: Expectation) -> list[str]:
-    """Return why the vault's pack is not as expected."""
-    return judge_pack(make_unseen(vault, expected.query, expected.budget or None), expected)
+    """Return why the vault's pack is not as expected.
+
+    Of the checked-out branch, it is counted which notes were expected and shown: as held, or as
+    failed where they were expected to be absent. The same expectation counts once, by its last
+    result.
+    """
+    pack = make_unseen(vault, expected.query, expected.budget or None)
+    has_branch = vault.view.is_work_tree and vault.head() is not None
+    if has_branch and not vault.history.obstacle():  # It may be one step of a bisect.
+        asked = f"{expected.query}\0{expected.finds}\0{expected.says}\0{expected.negated}"
+        name = f"{ASSERTED}{digest_text(asked)[:16]}"
+        with vault.leaving_to_next():
+            signals = SignalStore(vault.state, vault.state_folder)
+            signals.put_outcome(name, find_expected(pack, expected), not expected.negated)
+    return judge_pack(pack, expected)
 
 
 def bisect_history(

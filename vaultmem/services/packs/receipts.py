@@ -43,8 +43,8 @@ from vaultmem.services.projects.scope import find_foreign
 from vaultmem.services.views.read_notes import find_note
 from vaultmem.services.views.texts import read_text
 from vaultmem.storage.files import read_known
-from vaultmem.storage.git.log import walk_changes
-from vaultmem.storage.query_log import MAX_CALLS, LoggedHits, LoggedQuery, SignalStore
+from vaultmem.storage.git.log import Commit, walk_changes
+from vaultmem.storage.query_log import MAX_CALLS, PACK, LoggedHits, LoggedQuery, SignalStore
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
@@ -237,7 +237,7 @@ def _drop_foreign(vault: Vault, showings: Iterable[LoggedHits]) -> Iterator[Logg
 
 def _find_receipt(vault: Vault, receipts: Mapping[str, Sequence[str]], call: LoggedQuery) -> str:
     """Return the id of the receipt that a pack has; `receipts` are by the second in their ids."""
-    if call.kind != "pack":
+    if call.kind != PACK:
         return ""
     seconds = [f"{datetime.fromtimestamp(call.at + n, UTC):%Y%m%dT%H%M%S}" for n in (0, 1)]
     for name in (each for second in seconds for each in reversed(receipts.get(second, ()))):
@@ -307,7 +307,7 @@ def _find_packs(
         if found:
             at = datetime.fromisoformat(receipt.time).timestamp()
             sums = (receipt.account.sent, receipt.account.flat, len(found))
-            call = LoggedQuery(at, "pack", receipt.query, receipt.agent, receipt.session, *sums)
+            call = LoggedQuery(at, PACK, receipt.query, receipt.agent, receipt.session, *sums)
             yield ShownSections(LoggedHits(call, found), receipt.id)
 
 
@@ -355,6 +355,28 @@ def _find_calls(
         found = tuple(x for x in sections if is_said(x[0], x[1], find_text(x[0], call.at)))
         if found:
             yield ShownSections(LoggedHits(call, found), "")
+
+
+def find_named(
+    vault: Vault, commits: Iterable[Commit], has_text: HasText
+) -> Iterator[ShownSections]:
+    """Yield what commits name that sessions of other machines were shown, and that has a text.
+
+    A session of which this machine has a log is left out. A commit names notes, not sections.
+    """
+    logged = {each.session for each in SignalStore(vault.state, vault.state_folder).calls()}
+    find_text = _open_versions(vault)
+
+    @cache
+    def is_said(path: str, text: str) -> bool:
+        note = analyse_note(PurePosixPath(path), text.encode("utf-8", "surrogateescape"))
+        return has_text(read_plain(strip_hidden(note.visible)))
+
+    for each in commits:
+        for path, at in each.shown_notes if each.session not in logged else ():
+            if is_said(path, find_text(path, at)):
+                call = LoggedQuery(at, "commit", "", each.agent, each.session, 0, 0, 1)
+                yield ShownSections(LoggedHits(call, ((path, "", None),)), "")
 
 
 def _open_versions(vault: Vault) -> Callable[[str, float], str]:

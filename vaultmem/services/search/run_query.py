@@ -35,7 +35,7 @@ from vaultmem.services.search.recall import (
 from vaultmem.services.search.rerank import RerankInfo
 from vaultmem.services.search.valid_spans import has_limits
 from vaultmem.services.search.vault_set import SemanticInfo, TellProgress, VaultSet, open_set
-from vaultmem.storage.query_log import TOOL, LoggedQuery, SignalStore, append, is_large
+from vaultmem.storage.query_log import PACK, TOOL, LoggedQuery, SignalStore, append, is_large
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
@@ -262,7 +262,7 @@ def count_pack(vault: Vault, query: str, pack: Pack) -> None:
     hits = [item.hit for item in pack.items if not item.pinned]
     account = pack.account
     sections = _list_sections(hits if query.strip() else [])
-    _count(vault, "pack", query, sections, account.sent, account.flat, len(hits))
+    _count(vault, PACK, query, sections, account.sent, account.flat, len(hits))
 
 
 def count_tool(vault: Vault, call: str, paths: Sequence[str], text: str) -> None:

@@ -1,7 +1,8 @@
 """Trace where a statement went: the sessions that were shown it, and what they wrote afterwards.
 
-Receipts and the query log record what a session was shown; commits and the journal record what it
-wrote. Nothing more is stored. A file that an agent opens by itself leaves no trace.
+Receipts and the query log record what a session was shown, and its commits name these notes for
+other machines. Commits and the journal record what it wrote. A file that an agent opens by itself
+leaves no trace.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from functools import cached_property, partial
+from itertools import chain
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
@@ -31,7 +33,7 @@ from vaultmem.core.text.paths import is_note_name
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.changes.ownership import find_line_authors, read_pending
 from vaultmem.services.history.commits import resolve_commit
-from vaultmem.services.packs.receipts import ShownSections, find_showings
+from vaultmem.services.packs.receipts import ShownSections, find_named, find_showings
 from vaultmem.services.views.follow_renames import walk_present
 from vaultmem.services.views.read_notes import read_note, resolve_address
 from vaultmem.storage.git.checkout import HeadTree
@@ -63,8 +65,9 @@ class SpreadHow(StrEnum):
 class Reader(NamedTuple):
     """A session, an agent without one, or a person (both ""), that was shown a statement.
 
-    `at` is the first time, in seconds since the epoch; `kind` is "pack" or "recall", `receipt` the
-    pack's, and `paths` are the notes that were shown, of the vault `vault` ("" for the first one).
+    `at` is the first time, in seconds since the epoch; `kind` is "pack", "recall", "tool", or
+    "commit" where only a commit names it. `receipt` is the pack's, and `paths` are the notes that
+    were shown, of the vault `vault` ("" for the first one).
     """
 
     agent: str
@@ -324,9 +327,14 @@ class _Search:
     def follow(self, is_own: IsAuthor) -> None:
         """Find who was shown the new statements, and what these wrote after they were shown any."""
         texts, self.fresh = self.fresh, set()
+
+        def has_text(text: str) -> bool:
+            return any(map(text.__contains__, texts))
+
         for each in self._writes.values():
-            shown = find_showings(each.vault, lambda text: any(map(text.__contains__, texts)))
-            for showing in shown:
+            commits = (commit for commit, _ in each.commits)
+            shown = find_showings(each.vault, has_text), find_named(each.vault, commits, has_text)
+            for showing in chain(*shown):
                 self._add_reader(each.name, showing, is_own)
         for each in self._writes.values():
             for written in each.list_written(self._is_reader):

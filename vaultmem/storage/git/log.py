@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Generator, Iterable, Iterator
 from typing import NamedTuple
 
+from vaultmem.core.commit_message import SHOWN_NOTES, ShownNote, parse_shown
 from vaultmem.core.notes.changes import FileChange
 from vaultmem.core.notes.encoding import read_escapes
 from vaultmem.errors import NoteNotFoundError, VaultError
@@ -61,6 +62,7 @@ class Commit(NamedTuple):
     `body` is the message without its subject, trailers included. Trailers that the message does
     not have are empty; of several with one name the last counts. `wrote` is what agents wrote of
     what somebody else committed; `agent` and `session` are theirs then, if it was one.
+    `shown_lines` are trailers that `shown_notes` reads.
     """
 
     commit: str
@@ -80,6 +82,12 @@ class Commit(NamedTuple):
     tool_call: str
     has_trailers: bool
     wrote: tuple[Wrote, ...] = ()
+    shown_lines: tuple[str, ...] = ()
+
+    @property
+    def shown_notes(self) -> list[ShownNote]:
+        """What its session was shown between its last commit and this one."""
+        return [note for line in self.shown_lines for note in parse_shown(line)]
 
     @property
     def who(self) -> str:
@@ -263,10 +271,13 @@ def _parse_commit(words: Words) -> Commit:
     )
     seconds = read_time(at)
     trailers: dict[str, str] = {}
+    shown: list[str] = []
     if words.next == "":
         words.take()  # There are none.
     while words.next and "\n" in words.next and not words.next.startswith("\n"):
         name, _, value = read_escapes(words.take()).partition("\n")
+        if name == SHOWN_NOTES:
+            shown.append(value)
         trailers[name.strip().lower()] = value.strip()
     wrote = () if trailers.get("agent-id") else parse_attribution(note)
     one = wrote[0] if len({each[2:4] for each in wrote}) == 1 else None
@@ -281,6 +292,7 @@ def _parse_commit(words: Words) -> Commit:
         tool_call=trailers.get("tool-call", ""),
         has_trailers=bool(trailers),
         wrote=wrote,
+        shown_lines=tuple(shown),
     )
 
 

@@ -1,0 +1,160 @@
+"""The page of a spread: who wrote a note, which sessions were shown it, and what these wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, NamedTuple
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from vaultmem.core.sessions.session import session_path
+from vaultmem.errors import ForbiddenError, RefusedError
+from vaultmem.operations.traces import SpreadRequest, list_own, spread
+from vaultmem.vault import Vault
+from vaultmem.web.page_requests import answers, read, read_path
+from vaultmem.web.rendering import render_page
+
+if TYPE_CHECKING:
+    from vaultmem.services.sessions.spread import Reader, Spread, Writing
+
+#: Rows of the drawing at most; the list has all.
+_MOST_ROWS = 60
+
+#: Width of the drawing and height of a row: one unit is a pixel on a narrow screen.
+WIDTH, ROW = 360, 40
+
+#: How far a row is from the one that it follows from, and the depth that is drawn at most.
+_STEP, _DEEPEST = 20, 6
+
+#: Letters in a unit of width.
+_LETTERS = 1 / 7.4
+
+
+class SpreadNode(NamedTuple):
+    """A row of the drawing, a note or session, and the place of the row that it follows from.
+
+    `path` is the note's, or that of the session's own note, "" where this vault has none. `how` is
+    what a note does with what its session was shown. `x` and `y` are its own place.
+    """
+
+    label: str
+    detail: str
+    is_session: bool
+    path: str = ""
+    how: str = ""
+    x: int = 0
+    y: int = 0
+    above: tuple[int, int] | None = None
+
+    @property
+    def letters(self) -> int:
+        """How many letters there is room for."""
+        return int((WIDTH - self.x - 14) * _LETTERS)
+
+
+class ShownReader(NamedTuple):
+    """A session that was shown the note; what it wrote that repeats or cites it, and how much else.
+
+    `path` is that of the session's own note, "" where this vault has none.
+    """
+
+    reader: Reader
+    path: str
+    writings: list[Writing]
+    others: int
+
+
+class SpreadPage(NamedTuple):
+    """A spread with its drawing, of which `left` rows are left out."""
+
+    found: Spread
+    readers: list[ShownReader]
+    nodes: list[SpreadNode]
+    left: int
+
+
+def collect_spread(target: str, vault: Vault) -> SpreadPage:
+    """Return where a note, session or commit spread, as `trace --spread` does.
+
+    Raises:
+        NoteNotFoundError, RefusedError: as for `find_spread`.
+    """
+    found = spread(vault, SpreadRequest(target))
+    notes = [str(session_path(each.session)) for each in found.readers if each.session]
+    marks = ", ".join("?" * len(notes))
+    here = {each.path for each in vault.view.records(f"d.path IN ({marks})", notes)}
+    readers = []
+    for each in found.readers:
+        own = list_own(found, each)
+        path = str(session_path(each.session)) if each.session else ""
+        reached = [one for one in own if one.how]
+        others = len(own) - len(reached)
+        readers.append(ShownReader(each, path if path in here else "", reached, others))
+    nodes = list(_draw(_list_roots(found, vault), readers))
+    return SpreadPage(found, readers, nodes[:_MOST_ROWS], max(len(nodes) - _MOST_ROWS, 0))
+
+
+def _list_roots(found: Spread, vault: Vault) -> list[SpreadNode]:
+    """Return the notes whose statements are followed, each with its author."""
+    marks = ", ".join("?" * len(found.sources))
+    records = {
+        each.path: each for each in vault.view.records(f"d.path IN ({marks})", found.sources)
+    }
+    roots = []
+    for path in found.sources:
+        record = records.get(path)
+        author = f"{record.agent} {record.session}".strip() if record else ""
+        written = f"written by {author or 'a person'}" if record else "not there any more"
+        label = record.title if record else path
+        roots.append(SpreadNode(label, written, False, path if record else ""))
+    return roots
+
+
+def _draw(roots: Sequence[SpreadNode], readers: Sequence[ShownReader]) -> Iterator[SpreadNode]:
+    """Yield each note, and below it the sessions that were shown it first, with what they wrote."""
+    tops = [(each, each.path or each.label) for each in roots]
+    known = {name for _, name in tops}
+    below: dict[str, list[tuple[SpreadNode, str]]] = {}
+    for number, each in enumerate(readers):
+        shown = next((path for path in each.reader.paths if path in known), tops[0][1])
+        name = f"\0{number}"
+        below.setdefault(shown, []).append((_make_session(each), name))
+        below[name] = [(_make_writing(one), "" if one.vault else one.path) for one in each.writings]
+        known |= {one.path for one in each.writings if not one.vault}
+    rows = 0
+    left: list[tuple[SpreadNode, str, int, tuple[int, int] | None]]
+    left = [(*each, 0, None) for each in reversed(tops)]
+    while left:
+        node, name, depth, above = left.pop()
+        x, y = min(depth, _DEEPEST) * _STEP + 10, rows * ROW + ROW // 2
+        rows += 1
+        yield node._replace(x=x, y=y, above=above)
+        left += [(*each, depth + 1, (x, y)) for each in reversed(below.pop(name, []))]
+
+
+def _make_writing(written: Writing) -> SpreadNode:
+    how = str(written.how)
+    path = "" if written.vault else written.path
+    return SpreadNode(PurePosixPath(written.path).stem, how, False, path, how)
+
+
+def _make_session(shown: ShownReader) -> SpreadNode:
+    reader = shown.reader
+    label = " ".join(filter(None, (reader.agent or "a person", reader.session)))
+    others = f"; wrote {shown.others} more" if shown.others else ""
+    return SpreadNode(label, f"was shown it{others}", True, shown.path)
+
+
+@answers
+async def show_spread(request: Request) -> Response:
+    """Show where a note, a session or a commit spread."""
+    target = read_path(request, "/spread/")
+    if request.state.visitor.guest:
+        raise ForbiddenError("only the owner follows where a note spread")
+    if request.query_params.get("at"):
+        raise RefusedError("a spread is shown as of now; leave the time out")
+    frame, page = await read(request, partial(collect_spread, target))
+    return render_page(request, "spread.html", vault=frame, page=page, width=WIDTH, row=ROW)
