@@ -67,7 +67,7 @@ class CodeRepository(NamedTuple):
 class SearchLimit:
     """For how many seconds git searches histories and work trees; reading a version is not limited.
 
-    `is_over` is set once a search was ended. `is_final` means that nobody searches again later.
+    `is_over` is set once a search was ended. After an `is_final` limit none is repeated later.
     """
 
     def __init__(self, seconds: float = math.inf, is_final: bool = False) -> None:
