@@ -113,6 +113,8 @@ def _serve(
     os.environ.clear()
     os.environ.update(env)
     os.chdir(cwd)
+    # Where many tests run, git needs longer than a query waits for it.
+    vars(importlib.import_module("vaultmem.services.anchors.check"))["QUERY_SECONDS"] = 30.0
     started = importlib.import_module("vaultmem.__main__")
     sys.modules["__main__"] = started
     sys.argv = [str(started.__file__), *words]

@@ -88,7 +88,15 @@ def open_named_vault(
     settings = read_settings(agent, session, ref, given)
     settings["config"], settings["patience"] = config, patience
     settings["here"] = None if for_owner else _find_here()
+    settings["scope"] = scope_to_project
     return open_vault(find_named_vault(path), **settings)
+
+
+def scope_to_project(vault: Vault) -> Vault:
+    """Return a vault with the notes of its caller's project and global ones."""
+    from vaultmem.services.projects.scope import view_project  # Most commands need it never.
+
+    return view_project(vault)
 
 
 def find_named_vault(path: str | Path | None = None) -> str | Path | None:

@@ -67,6 +67,7 @@ class VaultSettings(TypedDict, total=False):
     patience: float
     environment: Mapping[str, str]
     here: Path | None
+    scope: Callable[[Vault], Vault] | None
     pid: int | None
 
 
@@ -220,7 +221,7 @@ class Vault:
     branch, tag or commit that was asked for, empty for what is checked out; `view` is what is read.
     `now` tells the time of what is written, weighed and shown, in seconds since the epoch. How long
     something takes, and whether a file has settled since it was saved, is measured and not dated:
-    that is for `time.monotonic` and `time.time_ns`. `environment`, `here` and `pid` are as
+    that is for `time.monotonic` and `time.time_ns`. `environment`, `here`, `scope` and `pid` are as
     `open_vault` has them. Other writers are waited for at most `patience` seconds. With
     `postpones_index`, what is written is left for the next sync to index. `expected` are notes, by
     path, that are changed only where they have one of these blob ids. `name` is what the vault is
@@ -236,6 +237,7 @@ class Vault:
     now: Callable[[], float] = time.time
     environment: Mapping[str, str] = field(default_factory=dict)
     here: Path | None = None
+    scope: Callable[[Vault], Vault] | None = None
     pid: int | None = None
     has_receipts: bool = False
     keeps_words: bool = True
@@ -303,6 +305,10 @@ class Vault:
     def head(self) -> GitHead | None:
         """Return what is checked out, without starting git where possible; None without git."""
         return self.store.head()
+
+    def scoped(self) -> Vault:
+        """Return the vault with the notes alone that may be named to its caller unasked."""
+        return self.scope(self) if self.scope else self
 
     @property
     def is_person(self) -> bool:
@@ -392,6 +398,7 @@ def open_vault(
     patience: float = WRITER,
     environment: Mapping[str, str] = _NOTHING,
     here: Path | None = None,
+    scope: Callable[[Vault], Vault] | None = None,
     pid: int | None = None,
     keeps_words: bool = True,
 ) -> Vault:
@@ -413,7 +420,8 @@ def open_vault(
     `environment` is where agents name their session ($CLAUDE_CODE_SESSION_ID) and models are named
     ($VAULTMEM_EMBEDDING_*, $VAULTMEM_RERANK_*, $VAULTMEM_LLM_*), in these names: nowhere,
     unless it is given. `here` is the folder that whoever asks works in, else the current one, and
-    `pid` the process that sessions end with, else the one that this process works for.
+    `pid` the process that sessions end with, else the one that this process works for. `scope`
+    returns a vault with the notes of the caller's project alone.
 
     Raises:
         NoVaultError: there is no vault there.
@@ -438,6 +446,7 @@ def open_vault(
         now=now,
         environment=environment,
         here=here,
+        scope=scope,
         pid=pid,
         has_receipts=keeps_receipts,
         keeps_words=keeps_words,

@@ -16,7 +16,7 @@ from queue import SimpleQueue
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
-from vaultmem.environment import read_settings
+from vaultmem.environment import read_settings, scope_to_project
 from vaultmem.errors import RefusedError
 from vaultmem.services.vaults.companions import VaultPool, identify
 from vaultmem.services.views.update_index import read_nonblocking
@@ -65,7 +65,7 @@ class Caller(NamedTuple):
         """Return how the vault is opened for this caller, with state where this process has it."""
         settings = read_settings(self.agent, self.session, self.ref, self.environment)
         settings["folders"] = folders
-        settings["here"] = self.folder
+        settings["here"], settings["scope"] = self.folder, scope_to_project
         settings["pid"] = self.pid or os.getpid()
         return settings
 

@@ -254,11 +254,13 @@ def _list_facts(count: int) -> Iterator[tuple[str, str]]:
         yield name, f"The {job} job in {place} takes {number + 11} minutes and writes log {number}."
 
 
+@pytest.mark.parametrize("is_shared", [False, True], ids=["project's", "shared"])
 @pytest.mark.parametrize("count", [pytest.param(10), pytest.param(100, marks=pytest.mark.campaign)])
 def test_all_files_of_many_sessions_are_the_agents(
-    world: tuple[Path, Path, Path], run_cli: Run, count: int
+    world: tuple[Path, Path, Path], run_cli: Run, count: int, is_shared: bool
 ) -> None:
     root, project, folder = world
+    folder = root / "memory/claude-code" if is_shared else folder
     facts = list(_list_facts(count))
     sessions: dict[str, str] = {}
     repeated = 0

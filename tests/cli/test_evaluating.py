@@ -202,7 +202,7 @@ def test_a_note_that_is_not_there_is_named_with_its_line(make_vault: Make, asked
         ("peir", 'no note is called "peir"; did you mean pier?'),
         ("[[Quay, new]]", 'no note is called "Quay, new"; did you mean quay?'),
         ("quay#Width", 'notes/quay.md has no heading "Width"'),
-        ("Same", '"Same" is the title of notes/a.md, notes/b.md; name one by its path'),
+        ("Same", '"Same" could be notes/a.md, notes/b.md; name one'),
     ):
         asked.write_text(f"{QUESTIONS}| why? | {note} | |\n")
         done = run_here("eval", asked, cwd=root)

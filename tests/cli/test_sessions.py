@@ -211,7 +211,9 @@ def test_a_session_is_named_by_the_beginning_of_its_id_or_by_its_link(desk: Desk
     assert desk.json("show", "s-2026")["session"] == "s-2026-a"
     assert desk.json("show", "[[s-2027-b]]")["session"] == "s-2027-b"
     assert desk.json("show", "sessions/s-2027-b.md")["session"] == "s-2027-b"
-    assert "could be s-2026-a, s-2027-b" in desk.run("show", "s-", code=4).err
+    assert (
+        "could be sessions/s-2026-a.md, sessions/s-2027-b.md" in desk.run("show", "s-", code=4).err
+    )
 
 
 @pytest.mark.campaign

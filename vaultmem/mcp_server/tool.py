@@ -100,14 +100,14 @@ def read_shown(vault: Vault, given: dict[str, Any]) -> FoundNote:
     Raises:
         RefusedError: it is quarantined.
     """
-    from vaultmem.services.projects.scope import get_suggested
+    from vaultmem.services.views.read_notes import get_note
 
     seen, path = vault, given["path"]
     if ":" in path:
         from vaultmem.services.vaults.companions import open_addressed
 
         seen, path = open_addressed(vault, path)
-    found = get_suggested(view_at_arguments(seen, given), path, given.get("full", False))
+    found = get_note(view_at_arguments(seen, given), path, given.get("full", False))
     if found.note.state == NoteState.QUARANTINED:
         raise RefusedError(
             f"{found.note.path}: quarantined, so it is not shown here; a person can read the file"

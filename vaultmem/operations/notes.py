@@ -60,9 +60,9 @@ def get(
       vaultmem show s-0431#Decisions
       vaultmem show refund-rules --at HEAD~1
     """
-    from vaultmem.services.projects.scope import get_suggested
+    from vaultmem.services.views.read_notes import get_note
 
-    return get_suggested(vault, path, full)
+    return get_note(vault, path, full)
 
 
 def note_data(found: FoundNote) -> dict[str, Any]:

@@ -123,6 +123,13 @@ class View:
         """Return the same view with the notes of a project and global ones; of all for None."""
         return View(self._state, self.sources, self.without, project, self.without_state)
 
+    def foreign(self) -> frozenset[str]:
+        """Return the paths of the notes of other projects than the one that is viewed."""
+        if self.project is None:
+            return frozenset()
+        everything = self.of_project(None).paths().values()
+        return frozenset(everything).difference(self.paths().values())
+
     def leave_out(self, state: str) -> View:
         """Return the same view without the notes in a state."""
         return View(self._state, self.sources, self.without, self.project, state)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,8 +12,11 @@ from conftest import Make
 from projects_world import run_git
 
 from vaultmem.core.anchors import Anchor, parse_anchor
+from vaultmem.errors import VaultError
 from vaultmem.services.anchors.check import CitedAnchor, check_anchors
 from vaultmem.services.projects.project_table import ensure_project
+from vaultmem.services.watching.idle import IdleTasks
+from vaultmem.storage.git.code_files import SearchLimit
 from vaultmem.storage.git.runner import GitRunner
 from vaultmem.vault import Vault
 
@@ -61,8 +65,10 @@ def pin(code: Path, place: str) -> Anchor:
     return anchor._replace(commit=head[:10], blob=blob[:10])
 
 
-def check(vault: Vault, *anchors: Anchor, project: str = "shop") -> list[str]:
-    found = check_anchors(vault, [CitedAnchor(each, project) for each in anchors])
+def check(
+    vault: Vault, *anchors: Anchor, project: str = "shop", limit: SearchLimit | None = None
+) -> list[str]:
+    found = check_anchors(vault, [CitedAnchor(each, project) for each in anchors], limit)
     return ["" if each is None else each.verdict for each in found]
 
 
@@ -108,6 +114,54 @@ def test_a_renamed_file_is_followed(vault: Vault, code: Path) -> None:
     run_git(code, "mv", "src/bounds.py", "top.py")
     commit(code, "Move bounds to the top")
     assert check(vault, holds, changes) == ["moved to top.py", "moved to top.py, changed (1 line)"]
+
+
+def test_a_name_that_came_back_is_not_followed(vault: Vault, code: Path) -> None:
+    anchor = pin(code, "src/limit.py:pay")
+    run_git(code, "mv", "src/limit.py", "src/bounds.py")
+    commit(code, "Rename limit")
+    run_git(code, "mv", "src/bounds.py", "src/limit.py")
+    commit(code, "Rename it back")
+    run_git(code, "rm", "-q", "src/limit.py")
+    commit(code, "Remove limit")
+    assert check(vault, anchor) == ["gone"]
+
+
+def test_a_renamed_file_is_followed_without_the_cited_commit(vault: Vault, code: Path) -> None:
+    anchor = pin(code, "src/limit.py#L5")._replace(commit="0123456789")
+    run_git(code, "mv", "src/limit.py", "src/bounds.py")
+    (code / "src/bounds.py").write_text(CODE.replace("min(amount", "max(amount"))
+    commit(code, "Rename limit")
+    assert check(vault, anchor) == ["moved to src/bounds.py, changed (1 line)"]
+
+
+def test_the_watcher_completes_what_a_query_does_not_wait_for(vault: Vault, code: Path) -> None:
+    (code / "src/other.py").write_text(CODE)
+    commit(code, "Add other")
+    anchors = [pin(code, "src/other.py:pay"), pin(code, "src/limit.py:pay")]
+    run_git(code, "mv", "src/other.py", "src/same.py")
+    (code / "src/limit.py").write_text(CODE.replace("return amount -", "return 2 * amount -"))
+    commit(code, "Rename other")
+    changed = f"changed since {anchors[0].commit[:4]} (1 line)"
+
+    def query() -> list[str]:
+        return check(vault, *anchors, limit=SearchLimit(0))
+
+    assert query() == ["cannot tell here", changed]
+    IdleTasks(vault).check_anchors()
+    assert query() == ["moved to src/same.py", changed]
+    (code / "README").write_text("Another commit\n")
+    commit(code, "Add a readme")
+    assert query() == ["moved to src/same.py", changed]
+
+
+def test_git_is_ended_at_the_deadline(code: Path) -> None:
+    git = GitRunner(code, code / ".git")
+    git.deadline = time.monotonic() + 0.2
+    process = git.start("cat-file", "--batch")
+    assert process.stdout.read() == b""  # It would wait for a name.
+    with pytest.raises(VaultError, match="not done in time"):
+        git.run("rev-parse", "HEAD")
 
 
 def test_lines_are_found_in_another_file(vault: Vault, code: Path) -> None:

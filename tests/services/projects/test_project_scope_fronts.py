@@ -152,10 +152,22 @@ def test_a_caller_that_names_a_session_of_another_project_reads_no_queries_of_it
 def test_an_unknown_name_suggests_no_note_of_another_project(
     root: Path, alpha: Path, beta: Path, run_cli: RunCli
 ) -> None:
-    for folder, is_shown in ((alpha, True), (beta, False)):
-        done = run_cli("show", "wimch", "--vault", root, cwd=folder)
-        assert done.code != 0
-        assert ("winch" in done.err) is is_shown
+    asked = [
+        "show",
+        "blame",
+        "history",
+        "links",
+        "forget",
+        "promote",
+        "supersede rule",
+        "edit",
+        "pin",
+    ]
+    for words in map(str.split, asked):
+        for folder, is_shown in ((alpha, True), (beta, False), (root, True)):
+            done = run_cli(*words, "wimch", "--vault", root, cwd=folder)
+            assert done.code != 0, words
+            assert ("winch" in done.err) is is_shown, (words, done.err)
     assert "ticket" in run_cli("show", "tickte", "--vault", root, cwd=beta).err
 
     async def scene(client: object) -> str:
@@ -163,6 +175,43 @@ def test_an_unknown_name_suggests_no_note_of_another_project(
         return str(done.content[0].text)
 
     assert "winch" not in play_in(root, beta, scene)
+
+
+def test_a_name_of_several_notes_names_none_of_another_project(
+    root: Path, alpha: Path, beta: Path, run_cli: RunCli
+) -> None:
+    for name in ("alpha", "beta"):
+        head = f"---\nproject: {name}\nkind: semantic_fact\n---\n"
+        write_notes(root, {f"notes/{name}/lamp.md": f"{head}The lamp is green.\n"})
+    told = {
+        folder: run_cli("show", "lamp", "--vault", root, cwd=folder).err
+        for folder in (alpha, beta, root)
+    }
+    several = 'vaultmem: error: "lamp" could be '
+    assert told[beta] == f"{several}notes/beta/lamp.md, 1 note of other projects; name one\n"
+    assert told[root] == f"{several}notes/alpha/lamp.md, notes/beta/lamp.md; name one\n"
+
+
+def test_unknown_sessions_tasks_and_tags_suggest_none_of_another_project(
+    root: Path, alpha: Path, beta: Path, run_cli: RunCli
+) -> None:
+    agent = {"VAULTMEM_AGENT": "claude"}
+    for words in (
+        ["session", "start", "--id", "s-winch"],
+        ["task", "add", "winch"],
+        ["remember", "Ropes are tarred.", "--tag", "winches", "--force"],
+    ):
+        done = run_cli(*words, "--vault", root, cwd=alpha, env=agent)
+        assert done.code == 0, done.err
+    asked = (
+        ["session", "show", "s-wimch"],
+        ["task", "show", "wimch"],
+        ["list", "--tag", "wimches"],
+    )
+    for words in asked:
+        for folder, is_shown in ((alpha, True), (beta, False), (root, True)):
+            done = run_cli(*words, "--vault", root, cwd=folder)
+            assert ("winch" in done.err) is is_shown, (words, folder.name, done.err)
 
 
 def test_a_review_shows_and_promotes_no_notes_of_another_project(

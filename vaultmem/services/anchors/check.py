@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import json
-import posixpath
+import os
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vaultmem.core.anchored_text import (
     compare_anchor,
@@ -19,28 +18,30 @@ from vaultmem.core.anchored_text import (
 from vaultmem.core.anchors import Anchor, AnchorCheck, AnchorStatus, parse_anchor
 from vaultmem.core.notes.frontmatter import read_timestamp
 from vaultmem.core.packs.warnings import REFERENCE
-from vaultmem.core.project import FolderFacts, match_project
 from vaultmem.core.text.blob import blob_id
 from vaultmem.core.text.line_diff import split_keys
 from vaultmem.core.text.paths import is_note_name
-from vaultmem.errors import VaultError
-from vaultmem.services.projects.folder_facts import FACTS_KEY, read_facts
-from vaultmem.services.projects.project_table import read_projects
+from vaultmem.errors import PendingError, VaultError
+from vaultmem.services.anchors.checkouts import Checkouts
 from vaultmem.storage.files import UnsafeFileError
 from vaultmem.storage.git.code_files import (
     CodeRepository,
+    SearchLimit,
     find_bases,
     find_new_paths,
-    find_repository,
     find_text,
     read_versions,
 )
-from vaultmem.storage.git.repository import has_commit, list_commits_after, list_file_commits
+from vaultmem.storage.git.repository import (
+    FileCommit,
+    has_commit,
+    list_commits_after,
+    list_file_commits,
+)
 
 if TYPE_CHECKING:
     from vaultmem.core.notes.link_syntax import Link
     from vaultmem.core.notes.record import NoteRecord
-    from vaultmem.storage.git.repository import FileCommit
     from vaultmem.storage.git.runner import GitRunner
     from vaultmem.vault import Vault
 
@@ -57,11 +58,14 @@ class CitedAnchor(NamedTuple):
 
 
 def check_documents(
-    vault: Vault, records: Mapping[int, NoteRecord], cited: Mapping[int, Sequence[Link]]
+    vault: Vault,
+    records: Mapping[int, NoteRecord],
+    cited: Mapping[int, Sequence[Link]],
+    limit: SearchLimit | None = None,
 ) -> dict[int, tuple[AnchorCheck, ...]]:
     """Return the states of the code that documents cite, by document; those without are left out.
 
-    `cited` are the links in `cites` of each document.
+    `cited` are the links in `cites` of each document, `limit` is that of `check_anchors`.
     """
     numbers: list[int] = []
     anchors: list[CitedAnchor] = []
@@ -76,7 +80,7 @@ def check_documents(
             numbers.append(document)
             anchors.append(cited_by(record, anchor))
     found: dict[int, tuple[AnchorCheck, ...]] = {}
-    for document, check in zip(numbers, check_anchors(vault, anchors), strict=True):
+    for document, check in zip(numbers, check_anchors(vault, anchors, limit), strict=True):
         if check is not None:
             found[document] = (*found.get(document, ()), check)
     return found
@@ -99,21 +103,40 @@ def _read_links(links: Sequence[Link]) -> Iterator[Anchor]:
     return iter(by_place.values())
 
 
-def check_anchors(vault: Vault, cited: Sequence[CitedAnchor]) -> list[AnchorCheck | None]:
+def limit_query() -> SearchLimit:
+    """Return for how long git searches while a query waits; the watcher completes the rest.
+
+    Where more processes run than there are cores, git gets a part of a core and longer for it.
+    """
+    load = os.getloadavg()[0] / (os.cpu_count() or 1) if hasattr(os, "getloadavg") else 0.0
+    return SearchLimit(QUERY_SECONDS * min(max(1.0, load), _MOST_LOAD))
+
+
+#: For how long git searches while a query waits, and while the watcher has nothing else to do.
+QUERY_SECONDS = 0.1
+_MOST_LOAD = 10.0
+_IDLE_SECONDS = 5.0
+
+
+def check_anchors(
+    vault: Vault, cited: Sequence[CitedAnchor], limit: SearchLimit | None = None
+) -> list[AnchorCheck | None]:
     """Return the state of each anchor now, in the same order.
 
     The file in the work tree counts, with edits that are not committed. None for a text without a
-    version that names no file of a repository here: it might not be a path at all.
+    version that names no file of a repository here: it might not be a path at all. An anchor whose
+    search a `limit` ended is unknown, and checked again by `check_waiting`.
     """
-    checkouts = _Checkouts(vault)
+    limit = limit or SearchLimit()
+    checkouts = Checkouts(vault)
     by_repository: dict[CodeRepository, list[_Place]] = {}
     for number, each in enumerate(cited):
-        for repository, path in checkouts.find_places(each):
+        for repository, path in checkouts.find_places(each.anchor, each.project):
             place = _Place(number, each, path)
             by_repository.setdefault(repository, []).append(place)
     found: dict[int, AnchorCheck] = {}
     for repository, places in by_repository.items():
-        for number, check in _check_places(vault, repository, places):
+        for number, check in _check_places(vault, repository, places, limit):
             found.setdefault(number, check)
     return [
         found.get(number)
@@ -127,7 +150,7 @@ def find_versions(
 ) -> tuple[CodeRepository, bytes] | None:
     """Return the repository of a pinned anchor and the version that it names, None if unknown."""
     cited = CitedAnchor(anchor, project)
-    for repository, path in _Checkouts(vault).find_places(cited):
+    for repository, path in Checkouts(vault).find_places(cited.anchor, cited.project):
         git = repository.open()
         old = _read_old(vault, git, _Place(0, cited, path)) if git else None
         if old is not None:
@@ -155,7 +178,7 @@ def compare_since(
     was not the same.
     """
     anchor = cited.anchor
-    places = _Checkouts(vault).find_places(cited)
+    places = Checkouts(vault).find_places(cited.anchor, cited.project)
     paths = [path for found, path in places if found == repository]
     git = repository.open() if paths else None
     if git is None:
@@ -192,21 +215,41 @@ def _read_old(vault: Vault, git: GitRunner, place: _Place) -> bytes | None:
     return next((versions[name] for name in names if name in versions), None)
 
 
-def find_change(vault: Vault, cited: CitedAnchor) -> FileCommit | None:
-    """Return the first commit that changed cited code; None if that edit has no commit yet."""
-    for repository, path in _Checkouts(vault).find_places(cited):
-        git = repository.open()
-        place = _Place(0, cited, path)
-        old = _read_old(vault, git, place) if git else None
-        if git is None or old is None:
-            continue
-        later = _list_later(git, place)
-        versions = read_versions(git, [f"{each.commit}:{path}" for each in later])
-        anchor = cited.anchor._replace(path=path)
-        for each in later:
-            data = versions.get(f"{each.commit}:{path}")
-            if data is None or compare_anchor(anchor, old, data).is_different:
-                return each
+def find_change(
+    vault: Vault, cited: CitedAnchor, limit: SearchLimit | None = None
+) -> FileCommit | None:
+    """Return the first commit that changed cited code; None if that edit has no commit yet.
+
+    Raises:
+        PendingError: the `limit` ended the search; `check_waiting` repeats it.
+    """
+    limit = limit or SearchLimit()
+    for repository, path in Checkouts(vault).find_places(cited.anchor, cited.project):
+        place, git = _Place(0, cited, path), repository.open()
+        key = f"first change {repository.git_folder} {place.key}"
+        kept = json.loads(vault.state.get(key) or '[""]')
+        stamp = f"{blob_id(read_present(repository, path) or b'')} {repository.read_head()}"
+        if git is not None and kept[0] != stamp:
+            with limit.apply(git):
+                kept = [stamp, *(_find_first_change(vault, git, place) or ())]
+                _keep(vault, key, kept)
+            if kept[0] != stamp:
+                _add_waiting(vault, [] if limit.is_final else [cited])
+                raise PendingError(f"{place.anchor.place}: git still searches its changes")
+        if kept[0] == stamp and kept[1:]:
+            return FileCommit(*kept[1:])
+    return None
+
+
+def _find_first_change(vault: Vault, git: GitRunner, place: _Place) -> FileCommit | None:
+    old = _read_old(vault, git, place)
+    later = _list_later(git, place) if old is not None else []
+    versions = read_versions(git, [f"{each.commit}:{place.path}" for each in later])
+    anchor = place.anchor._replace(path=place.path)
+    for each in later:
+        data = versions.get(f"{each.commit}:{place.path}")
+        if data is None or (old and compare_anchor(anchor, old, data).is_different):
+            return each
     return None
 
 
@@ -237,92 +280,8 @@ class _Place(NamedTuple):
         return f"{self.anchor._replace(path=self.path, project='')}{dated}"
 
 
-class _Checkouts:
-    """The repositories of this machine that a vault knows, each found when it is needed."""
-
-    def __init__(self, vault: Vault) -> None:
-        self._vault = vault
-        self._by_project: dict[str, CodeRepository | None] = {}
-        self._own: list[tuple[CodeRepository, tuple[str, ...]]] | None = None
-
-    def find_places(self, cited: CitedAnchor) -> list[tuple[CodeRepository, str]]:
-        """Return the repositories in which an anchor's file might be, with its path in each."""
-        anchor = cited.anchor
-        if project := anchor.project or cited.project:
-            repository = self._find_checkout(project)
-            return [(repository, anchor.path)] if repository and _is_inside(anchor.path) else []
-        places = [
-            (repository, path)
-            for repository, prefixes in self._list_own()
-            for prefix in prefixes
-            if _is_inside(path := posixpath.normpath(f"{prefix}{anchor.path}"))
-        ]
-        there = (place for place in places if (place[0].top / place[1]).is_file())
-        first = next(there, None)
-        return [first] if first else places
-
-    def _find_checkout(self, project: str) -> CodeRepository | None:
-        if project not in self._by_project:
-            self._by_project[project] = find_checkout(self._vault, project)
-        return self._by_project[project]
-
-    def _list_own(self) -> list[tuple[CodeRepository, tuple[str, ...]]]:
-        """Return the vault's own repository and the one that its configuration names."""
-        if self._own is None:
-            vault = self._vault
-            folders = [vault.root]
-            if named := vault.config.code_repository:
-                folders.append((vault.root / Path(named).expanduser()).resolve())
-            found = [(find_repository(each), each.resolve()) for each in folders]
-            self._own = [
-                (repository, _list_prefixes(repository.top, folder))
-                for repository, folder in found
-                if repository
-            ]
-        return self._own
-
-
-def find_checkout(vault: Vault, project: str) -> CodeRepository | None:
-    """Return the repository of a project on this machine: the caller's if that is it.
-
-    None if no repository of the project is known.
-    """
-    name, table = project.casefold(), read_projects(vault)
-    facts = read_facts(vault, vault.here) if vault.here else None
-    here = match_project(table, facts) if facts else None
-    if facts and here and here.name.casefold() == name:
-        return find_repository(Path(facts.path))
-    found = (
-        find_repository(common.parent)
-        for common, known in _list_known(vault)
-        if common.name == ".git" and (match := match_project(table, known))
-        if match.name.casefold() == name
-    )
-    return next(filter(None, found), None)
-
-
-def _list_known(vault: Vault) -> Iterator[tuple[Path, FolderFacts]]:
-    """Yield the git folders of this machine that the vault knows, and what is known of them."""
-    rows = vault.state.query(f"SELECT key, value FROM meta WHERE key LIKE '{FACTS_KEY} %'")
-    for key, value in rows:
-        with contextlib.suppress(ValueError, KeyError):
-            kept = json.loads(value)
-            common = Path(str(key).removeprefix(f"{FACTS_KEY} "))
-            yield common, FolderFacts("", True, kept["root"], tuple(kept["remotes"]))
-
-
-def _list_prefixes(top: Path, folder: Path) -> tuple[str, ...]:
-    inside = folder.relative_to(top).as_posix()
-    return ("",) if inside == "." else (f"{inside}/", "")
-
-
-def _is_inside(path: str) -> bool:
-    parts = path.split("/")
-    return ".." not in parts and ".git" not in parts and path not in {"", "."}
-
-
 def _check_places(
-    vault: Vault, repository: CodeRepository, places: Sequence[_Place]
+    vault: Vault, repository: CodeRepository, places: Sequence[_Place], limit: SearchLimit
 ) -> Iterator[tuple[int, AnchorCheck]]:
     """Yield the state of anchors in one repository; those without a known file are left out."""
     contents: dict[str, bytes | None] = {}
@@ -341,15 +300,17 @@ def _check_places(
             open_ones.append(each)
     if not open_ones:
         return
-    head = repository.read_head()
-    cache = _Cache(vault, str(repository.git_folder), head, blobs)
+    cache = _Cache(vault, repository, blobs)
     checks = cache.read(open_ones)
     left = [each for each in open_ones if each.number not in checks]
     git = repository.open() if left else None
     if git is not None:
-        compared = [*_compare(vault, repository, git, left, contents)]
+        compared = [*_compare(vault, repository, git, left, contents, limit)]
         # Where a path can be in two places, the file was in one of them: that it moved decides.
         found = dict(sorted(compared, key=lambda each: each[1].status is AnchorStatus.MOVED))
+        if limit.is_over and not limit.is_final:
+            _add_waiting(vault, [each.cited for each in left if each.number not in found])
+            left = [each for each in left if each.number in found]
         cache.write(left, found)
         checks |= found
     for each in open_ones:
@@ -364,10 +325,13 @@ def _compare(
     git: GitRunner,
     places: Sequence[_Place],
     contents: Mapping[str, bytes | None],
+    limit: SearchLimit,
 ) -> Iterator[tuple[int, AnchorCheck]]:
     """Yield the state of anchors, compared with the versions that they name."""
-    dated = {each.path: each.cited.written for each in places if not each.anchor.is_pinned}
-    bases = find_bases(git, dated) if dated else {}
+    bases: dict[str, tuple[str, ...]] = {}
+    if dated := {each.path: each.cited.written for each in places if not each.anchor.is_pinned}:
+        with limit.apply(git):
+            bases = find_bases(git, dated)
     names = {each.number: _format_versions(each, bases) for each in places}
     versions = read_versions(git, [name for listed in names.values() for name in listed])
     versions |= _read_cited_blobs(vault, [each.anchor.blob for each in places])
@@ -383,14 +347,16 @@ def _compare(
             gone.append((each, old))
         else:
             yield each.number, check._replace(anchor=each.anchor)
-    yield from _find_moved(repository, git, gone, contents)
+    if gone:
+        with limit.apply(git):
+            yield from _find_moved(vault, repository, git, gone, contents)
 
 
 def _format_versions(place: _Place, bases: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
     """Return git's names for the version of the file that an anchor is from, best first."""
     anchor = place.anchor
     if not anchor.is_pinned:
-        return bases[place.path]
+        return bases.get(place.path, ())
     if anchor.blob:  # Lines of an edit that was never committed are in no other version.
         is_part = anchor.first or anchor.symbol
         return (anchor.blob,) if is_part or not anchor.commit else (anchor.blob, _at(place))
@@ -402,6 +368,7 @@ def _at(place: _Place) -> str:
 
 
 def _find_moved(
+    vault: Vault,
     repository: CodeRepository,
     git: GitRunner,
     gone: Sequence[tuple[_Place, bytes]],
@@ -415,7 +382,7 @@ def _find_moved(
     renamed = {
         (commit, old): new
         for commit, paths in by_commit.items()
-        for old, new in find_new_paths(git, commit, paths).items()
+        for old, new in _find_new_paths(vault, repository, git, commit, paths).items()
     }
     left: list[tuple[_Place, list[str]]] = []
     for each, old in gone:
@@ -427,6 +394,19 @@ def _find_moved(
         else:
             left.append((each, _truncate_block(each, _split(old))))
     yield from _find_elsewhere(repository, git, left)
+
+
+def _find_new_paths(
+    vault: Vault, repository: CodeRepository, git: GitRunner, commit: str, paths: Sequence[str]
+) -> dict[str, str]:
+    """Return the new names of renamed files, as kept for HEAD; "" for those that git finds none."""
+    key, head = f"renamed {repository.git_folder} {commit}", repository.read_head()
+    kept, known = json.loads(vault.state.get(key) or '["", {}]')
+    renamed: dict[str, str] = known if kept == head else {}
+    if left := [path for path in paths if path not in renamed]:
+        renamed |= dict.fromkeys(left, "") | find_new_paths(git, commit, left)
+        _keep(vault, key, [head, renamed])
+    return renamed
 
 
 def _truncate_block(place: _Place, lines: list[str]) -> list[str]:
@@ -482,15 +462,13 @@ def read_present(repository: CodeRepository, path: str) -> bytes | None:
 
 
 class _Cache:
-    """The last state of the anchors in one repository, as of HEAD and the blobs of the files.
+    """The last state of the anchors in one repository, as of HEAD and the `blobs` of the files."""
 
-    `stamp` in the database is the blob where nothing else decided, else the blob and HEAD.
-    """
-
-    def __init__(self, vault: Vault, repository: str, head: str, blobs: Mapping[str, str]) -> None:
+    def __init__(self, vault: Vault, repository: CodeRepository, blobs: Mapping[str, str]) -> None:
         self._state = vault.state
         self._repository = repository
-        self._head = head
+        self._name = str(repository.git_folder)
+        self._head = repository.read_head()
         self._blobs = blobs
 
     def read(self, places: Sequence[_Place]) -> dict[int, AnchorCheck]:
@@ -499,36 +477,77 @@ class _Cache:
         rows = self._state.query(
             "SELECT anchor, stamp, status, lines, moved_to FROM anchor_checks"
             f" WHERE repository = ? AND anchor IN ({marks})",
-            [self._repository, *(each.key for each in places)],
+            [self._name, *(each.key for each in places)],
         )
         known = {anchor: (stamp, told) for anchor, stamp, *told in rows}
         found = {}
         for each in places:
             stamp, told = known.get(each.key, ("", ()))
-            if told and stamp in self._list_stamps(each):
+            if told:
                 status, lines, moved_to = told
-                found[each.number] = AnchorCheck(each.anchor, AnchorStatus(status), lines, moved_to)
+                check = AnchorCheck(each.anchor, AnchorStatus(status), lines, moved_to)
+                if stamp == self._make_stamp(each, check):
+                    found[each.number] = check
         return found
 
     def write(self, places: Sequence[_Place], checks: Mapping[int, AnchorCheck]) -> None:
         """Keep the states of places, also that one is unknown."""
         rows = []
         for each in places:
-            unknown = AnchorCheck(each.anchor, AnchorStatus.UNKNOWN)
-            check = checks.get(each.number, unknown)
-            blob_decides, head_too = self._list_stamps(each)
-            is_sure = check.status in {AnchorStatus.HOLDS, AnchorStatus.CHANGED}
-            stamp = blob_decides if is_sure else head_too
-            rows.append((self._repository, each.key, stamp, *check[1:]))
+            check = checks.get(each.number) or AnchorCheck(each.anchor, AnchorStatus.UNKNOWN)
+            rows.append((self._name, each.key, self._make_stamp(each, check), *check[1:]))
         with contextlib.suppress(VaultError), self._state.transaction():
             self._state.execute_many(
                 "INSERT OR REPLACE INTO anchor_checks VALUES (?, ?, ?, ?, ?, ?)", rows
             )
 
-    def _list_stamps(self, place: _Place) -> tuple[str, str]:
+    def _make_stamp(self, place: _Place, check: AnchorCheck) -> str:
+        """Return what decided a state: the cited file, and where it is now, else HEAD."""
         blob = self._blobs[place.path]
-        head_too = f"{blob} {self._head}"
-        return (blob if blob and place.anchor.is_pinned else head_too), head_too
+        if place.anchor.is_pinned and check.status is AnchorStatus.MOVED:
+            return f"{blob} {blob_id(read_present(self._repository, check.moved_to) or b'')}"
+        is_sure = check.status in {AnchorStatus.HOLDS, AnchorStatus.CHANGED}
+        return blob if is_sure and place.anchor.is_pinned and blob else f"{blob} {self._head}"
+
+
+# Anchors whose search a query ended wait in the vault's state for the watcher.
+
+_WAITING = "anchors_waiting"
+_MOST_WAITING = 200
+
+
+def _add_waiting(vault: Vault, cited: Iterable[CitedAnchor]) -> None:
+    waiting = [[str(each.anchor), each.project, each.written] for each in cited]
+    known = [each for each in _read_waiting(vault) if each not in waiting]
+    _keep(vault, _WAITING, [*known, *waiting][-_MOST_WAITING:])
+
+
+def _keep(vault: Vault, key: str, value: Sequence[Any]) -> None:
+    with contextlib.suppress(VaultError):
+        vault.state.keep(key, json.dumps(value))
+
+
+def _read_waiting(vault: Vault) -> list[list[Any]]:
+    found: list[list[Any]] = json.loads(vault.state.get(_WAITING) or "[]")
+    return found
+
+
+def check_waiting(vault: Vault) -> None:
+    """Check the anchors whose search a query ended, so that the next query knows their states.
+
+    One that takes some seconds even now stays unknown until another commit is checked out.
+    """
+    waiting = _read_waiting(vault)
+    if not waiting:
+        return
+    vault.state.put(_WAITING, "")
+    limit = SearchLimit(_IDLE_SECONDS, is_final=True)
+    parsed = ((parse_anchor(text), project, written) for text, project, written in waiting)
+    cited = [CitedAnchor(anchor, *rest) for anchor, *rest in parsed if anchor]
+    for each, check in zip(cited, check_anchors(vault, cited, limit), strict=True):
+        if check and check.is_different:
+            with contextlib.suppress(PendingError):
+                find_change(vault, each, limit)
 
 
 def store_cited_blob(vault: Vault, blob: str, data: bytes) -> None:

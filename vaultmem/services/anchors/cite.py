@@ -26,11 +26,11 @@ from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.anchors.check import (
     CitedAnchor,
     check_anchors,
-    find_checkout,
     find_versions,
     read_present,
     store_cited_blob,
 )
+from vaultmem.services.anchors.checkouts import find_checkout
 from vaultmem.services.projects.folder_facts import read_facts
 from vaultmem.services.projects.project_table import ensure_project
 from vaultmem.services.projects.scope import find_name

@@ -39,7 +39,7 @@ from vaultmem.services.curation.incoming_notes import (
     list_arrived,
 )
 from vaultmem.services.merging.branches import PROPOSALS, list_changes, list_proposed
-from vaultmem.services.projects.scope import find_foreign, view_project
+from vaultmem.services.projects.scope import view_project
 from vaultmem.services.search.link_walk import LinkGraph
 from vaultmem.services.views.open_view import find_branch
 from vaultmem.services.views.read_notes import find_note, read_note
@@ -202,7 +202,7 @@ def _changed_at(file: Path) -> int:
 
 def drop_foreign(vault: Vault, proposals: Iterable[Proposal]) -> tuple[Proposal, ...]:
     """Return proposals without those about notes of other projects than the caller's."""
-    foreign = find_foreign(view_project(vault))
+    foreign = view_project(vault).view.foreign()
     return tuple(each for each in proposals if foreign.isdisjoint(path for path, _ in each.places))
 
 

@@ -10,8 +10,8 @@ from typing import NamedTuple, TypeVar
 from vaultmem.core.notes.changes import ChangeOp
 from vaultmem.core.text.paths import is_text, parse_note_path
 from vaultmem.errors import NoteNotFoundError, RefusedError
-from vaultmem.services.projects.scope import find_foreign
 from vaultmem.services.views.read_notes import resolve_address
+from vaultmem.services.views.resolve_names import describe_several
 from vaultmem.storage.git.commit_draft import TreeEntry
 from vaultmem.storage.git.log import (
     Commit,
@@ -83,7 +83,7 @@ def locate_note(vault: Vault, commit: str, address: str) -> tuple[str, str, Tree
     if len(found) == 1:
         return found[0], heading, tree[found[0]]
     if found:
-        raise NoteNotFoundError(f'"{name}" could be {", ".join(found[:5])}; name one')
+        raise NoteNotFoundError(describe_several(vault, name, found))
     raise NoteNotFoundError(
         f"{name}: not in {commit[:7]}; `vaultmem history {name}` shows when it was and by what name"
     )
@@ -170,7 +170,7 @@ def list_commits(
     if inside and not os.path.exists(place) and os.path.isfile(f"{place}.md"):
         inside += ".md"
     found: list[Commit] = []
-    foreign = frozenset() if inside else find_foreign(vault)
+    foreign = frozenset() if inside else vault.view.foreign()
     walk: Generator[Commit]
     if follows:
         walk = (each for each, _ in follow_path(vault.history, start, inside))

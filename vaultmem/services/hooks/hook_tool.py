@@ -172,10 +172,10 @@ def _find_citing(vault: Vault, files: list[CodeFile]) -> Iterator[_Shown]:
     ]
     if not matching:
         return
-    from vaultmem.services.anchors.check import check_documents
+    from vaultmem.services.anchors.check import check_documents, limit_query
 
     by_number = {each.document: each for each in matching}
-    checks = check_documents(vault, by_number, store.cites(by_number))
+    checks = check_documents(vault, by_number, store.cites(by_number), limit_query())
     for record in matching:
         known = [each for each in checks.get(record.document, ()) if each.anchor.path in names]
         if known and all(each.status is AnchorStatus.GONE for each in known):

@@ -172,8 +172,9 @@ _ALL = 0.95
 def replace_repeated(vault: Vault, author: Author) -> tuple[str, ...]:
     """Deprecate what a session wrote by vaultmem and its client's own memory states too.
 
-    The client's file stays as it is. Notes of another project than the file's stay, and so do
-    pinned ones, preferences and rules; the review lists them as duplicates. Return the deprecated
+    The client's file stays as it is. Notes of another project than the file's stay (one in the
+    memory that projects share has none), and so do pinned ones, preferences and rules; the review
+    lists them as duplicates. Return the deprecated
     notes. The vault must be in sync.
     """
     mover, links = acting_party(vault, True), NewLinks(vault)
@@ -219,7 +220,8 @@ def _is_stated(note: Note, file: Note, is_same: bool) -> bool:
     path = str(file.path)
     if find_writer(path) != note.agent or file.path.name == INDEX_NAME:
         return False
-    if note.project not in {"", file.project} or file.state not in OPEN_STATES:
+    is_foreign = bool(note.project and file.project) and note.project != file.project
+    if is_foreign or file.state not in OPEN_STATES:
         return False
     known = KnownText(file.visible_body, file.title)
     return is_same or compare_texts(note.visible_body, known).is_said(_ALL)

@@ -14,7 +14,7 @@ from vaultmem.core.text.blob import blob_id
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.packs.receipts import find_receipt
 from vaultmem.services.search.link_walk import LinkGraph
-from vaultmem.services.views.resolve_names import describe_unknown, find_titled
+from vaultmem.services.views.resolve_names import describe_several, describe_unknown, find_titled
 from vaultmem.storage.files import create_file, replace_file
 from vaultmem.vault import Vault
 
@@ -145,8 +145,7 @@ class WantedNotes:
             return path or ""
         titled = find_titled(self._seen, name)
         if len(titled) > 1:
-            paths = ", ".join(titled[:3])
-            raise NoteNotFoundError(f'"{name}" is the title of {paths}; name one by its path')
+            raise NoteNotFoundError(describe_several(self._seen, name, titled))
         return titled[0] if titled else self._find_renamed(name)
 
     def _find_renamed(self, name: str) -> str:

@@ -39,7 +39,6 @@ from vaultmem.errors import (
     RefusedError,
     VaultError,
 )
-from vaultmem.services.projects.scope import find_foreign
 from vaultmem.services.views.read_notes import find_note
 from vaultmem.services.views.texts import read_text
 from vaultmem.storage.files import read_known
@@ -227,7 +226,7 @@ def list_recent(
 
 def _drop_foreign(vault: Vault, showings: Iterable[LoggedHits]) -> Iterator[LoggedHits]:
     """Yield what a view of one project may list; of a view of all projects, everything."""
-    foreign, own = find_foreign(vault), vault.author.session
+    foreign, own = vault.view.foreign(), vault.author.session
     for each in showings:
         paths = {path for path, _, _ in each.sections}
         is_own = bool(own) and each.call.session == own

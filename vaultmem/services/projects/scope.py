@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from vaultmem.core.project import match_project
 from vaultmem.core.text.suggest import suggest_similar
@@ -13,9 +12,6 @@ from vaultmem.errors import NoteNotFoundError
 from vaultmem.services.projects.folder_facts import read_facts
 from vaultmem.services.projects.project_table import find_project, read_projects
 from vaultmem.vault import Vault
-
-if TYPE_CHECKING:
-    from vaultmem.services.views.read_notes import FoundNote
 
 #: The word of `--project` for the notes of all projects.
 ALL = "all"
@@ -66,28 +62,6 @@ def find_name(vault: Vault, folder: Path | None) -> str:
     """
     project = find_project(vault, folder)
     return project.name if project else ""
-
-
-def find_foreign(vault: Vault) -> frozenset[str]:
-    """Return the paths of the notes of other projects than the one that is viewed."""
-    if vault.view.project is None:
-        return frozenset()
-    everything = vault.view.of_project(None).paths().values()
-    return frozenset(everything).difference(vault.view.paths().values())
-
-
-def get_suggested(vault: Vault, address: str, full: bool = False) -> FoundNote:
-    """Return a note as `get_note` does; an error suggests only notes of the caller's project.
-
-    Raises:
-        NoteNotFoundError, RefusedError: as for `get_note`.
-    """
-    from vaultmem.services.views.read_notes import get_note  # A query reads no note.
-
-    try:
-        return get_note(vault, address, full)
-    except NoteNotFoundError:
-        return get_note(view_project(vault), address, full)
 
 
 def _find_names(vaults: Sequence[Vault]) -> list[str | None]:

@@ -64,9 +64,10 @@ def _add_anchors(
     vault: Vault, hits: Sequence[Hit], cited: Mapping[int, Sequence[Link]]
 ) -> list[Hit]:
     """Return hits with the states of the code that their notes cite."""
-    from vaultmem.services.anchors.check import check_documents
+    from vaultmem.services.anchors.check import check_documents, limit_query
 
-    checks = check_documents(vault, {hit.record.document: hit.record for hit in hits}, cited)
+    records = {hit.record.document: hit.record for hit in hits}
+    checks = check_documents(vault, records, cited, limit_query())
     return [
         hit._replace(anchors=checks[hit.record.document]) if hit.record.document in checks else hit
         for hit in hits

@@ -10,13 +10,14 @@ from vaultmem.core.search.query import Hit
 from vaultmem.core.text.display import one_line
 from vaultmem.core.text.timestamps import parse_timestamp
 from vaultmem.core.validity import EARLY, EXPIRED, Span, describe_limits, is_invalid, read_day
-from vaultmem.errors import VaultError
+from vaultmem.errors import PendingError, VaultError
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
     from vaultmem.core.notes.record import NoteRecord
     from vaultmem.core.packs.conflicts import Contradiction, Remarks
     from vaultmem.services.search.vault_set import VaultSet
+    from vaultmem.storage.git.code_files import SearchLimit
 
 
 def has_limits(hits: Sequence[Hit]) -> bool:
@@ -75,23 +76,41 @@ def store_valid_relations(remarks: Remarks, hits: Sequence[Hit]) -> list[Contrad
 
 def label_hits(vault: Vault, hits: Sequence[Hit], on: Span) -> list[Hit]:
     """Return hits with a label on those that are not valid at a time."""
-    labels = [hit.caution or describe_validity(vault, hit.record, on) for hit in hits]
+    limit = _limit_query() if any(map(_ends_with_code, hits)) else None
+    labels = [hit.caution or describe_validity(vault, hit.record, on, limit) for hit in hits]
     return [hit._replace(caution=label) for hit, label in zip(hits, labels, strict=True)]
 
 
-def describe_validity(vault: Vault, record: NoteRecord, on: Span) -> str:
-    """Return that a note is expired, or not valid yet; "" if it is valid or does not say."""
+def _ends_with_code(hit: Hit) -> bool:
+    return hit.record.valid_until.endswith(" changes")
+
+
+def _limit_query() -> SearchLimit:
+    from vaultmem.services.anchors.check import limit_query
+
+    return limit_query()
+
+
+def describe_validity(
+    vault: Vault, record: NoteRecord, on: Span, limit: SearchLimit | None = None
+) -> str:
+    """Return that a note is expired, or not valid yet; "" if it is valid or does not say.
+
+    `limit` is that of `check_anchors`, for a note that ends when code changes.
+    """
     if not (record.valid_from or record.valid_until):
         return ""
     start = find_day(vault, record.valid_from)
     if record.valid_from and start is None and is_reference(record.valid_from):
         return f"{EARLY}{record.valid_from}"
     if record.valid_until.endswith(" changes"):
-        return _describe_change(vault, record, start, on)
+        return _describe_change(vault, record, start, on, limit)
     return describe_limits(start, find_day(vault, record.valid_until), on)
 
 
-def _describe_change(vault: Vault, record: NoteRecord, start: date | None, on: Span) -> str:
+def _describe_change(
+    vault: Vault, record: NoteRecord, start: date | None, on: Span, limit: SearchLimit | None
+) -> str:
     """Return whether the code has changed until whose change a note is valid, "" if it has not.
 
     An edit without a commit counts from today on.
@@ -103,14 +122,18 @@ def _describe_change(vault: Vault, record: NoteRecord, start: date | None, on: S
     if anchor is None:
         return describe_limits(start, None, on)
     cited = cited_by(record, anchor)
-    (check,) = check_anchors(vault, [cited])
-    check = check or AnchorCheck(anchor, AnchorStatus.UNKNOWN)
+    (found,) = check_anchors(vault, [cited], limit)
+    check = found or AnchorCheck(anchor, AnchorStatus.UNKNOWN)
+    commit = None
+    try:
+        commit = find_change(vault, cited, limit) if check.is_different else None
+    except PendingError:
+        check = AnchorCheck(anchor, AnchorStatus.UNKNOWN)
     if check.status is AnchorStatus.UNKNOWN:
         unknown = f"valid until {one_line(anchor.place)} changes: {check.verdict}"
         return describe_limits(start, None, on) or unknown
     if check.is_same:
         return describe_limits(start, None, on)
-    commit = find_change(vault, cited)
     end = datetime.fromtimestamp(commit.at if commit else vault.now()).date()
     label = describe_limits(start, end, on)
     if not label.startswith(EXPIRED):

@@ -37,7 +37,7 @@ from vaultmem.services.sessions.identify import find_place, find_workspace
 from vaultmem.services.sessions.import_turns import trace_files
 from vaultmem.services.views.open_view import current_view
 from vaultmem.services.views.read_notes import read_note
-from vaultmem.services.views.resolve_names import choose_style, find_free_name
+from vaultmem.services.views.resolve_names import choose_style, describe_several, find_free_name
 from vaultmem.storage.git.code_files import find_repository
 from vaultmem.storage.git.repository import FileCommit, list_recent, open_repository
 from vaultmem.storage.semantic.local_models import ask_model
@@ -115,10 +115,10 @@ def find_task(vault: Vault, name: str = "") -> Task:
     found = [task for task in tasks if task.id == bare]
     found = found or [task for task in tasks if task.id.startswith(bare)]
     if len(found) > 1:
-        known = ", ".join(task.id for task in found[:5])
-        raise NoteNotFoundError(f"{name}: several tasks begin so: {known}")
+        raise NoteNotFoundError(describe_several(vault, name, [task.path for task in found]))
     if not found:
-        known_by = {each: task.id for task in tasks for each in (task.title, task.id)}
+        own = list_tasks(vault.scoped())
+        known_by = {each: task.id for task in own for each in (task.title, task.id)}
         lists = "; `vaultmem task list` lists them" if tasks else ", nor any other"
         raise NoteNotFoundError(
             f"{name}: there is no such task{suggest_similar(bare, known_by, lists)}"

@@ -31,6 +31,7 @@ from vaultmem.services.search.recall import recall
 from vaultmem.services.usage import list_machines
 from vaultmem.services.views.open_view import at_ref, current_view, find_branch, get_branch_name
 from vaultmem.services.views.read_notes import read_note
+from vaultmem.services.views.resolve_names import describe_several
 from vaultmem.services.views.texts import read_text
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.storage.session_table import ActiveSession, ActiveSessions, SessionTable, Transcripts
@@ -132,12 +133,12 @@ def find_path(vault: Vault, name: str) -> PurePosixPath:
     if len(found) == 1:
         return PurePosixPath(found[0].path)
     if found:
-        names = ", ".join(sorted(each.id for each in found)[:5])
-        raise NoteNotFoundError(f"{session}: could be {names}; name one")
+        raise NoteNotFoundError(describe_several(vault, session, [each.path for each in found]))
     record = ActiveSessions(vault.state_folder).find(session)
     if record is not None and record.ref not in {"", get_branch_name(seen)}:
         raise NoteNotFoundError(f"{session}: it is kept on {record.ref}; name that with --ref")
-    near = suggest_similar(session, [e.id for e in everything], "; see `vaultmem session list`")
+    own = [each.id for each in list_facts(seen.scoped())]
+    near = suggest_similar(session, own, "; see `vaultmem session list`")
     raise NoteNotFoundError(f"{session}: there is no such session{near}")
 
 

@@ -71,7 +71,12 @@ def _locate(vault: Vault, address: str) -> tuple[PurePosixPath, str, str]:
 
     A note's name may look like a handle: where both are there, neither is taken for the other.
     """
-    from vaultmem.services.views.resolve_names import find_changed, find_named, is_handle
+    from vaultmem.services.views.resolve_names import (
+        describe_several,
+        find_changed,
+        find_named,
+        is_handle,
+    )
 
     name, _, heading = address.partition("#")
     if not is_handle(name):
@@ -80,7 +85,7 @@ def _locate(vault: Vault, address: str) -> tuple[PurePosixPath, str, str]:
     with contextlib.suppress(NoteNotFoundError):
         found.add(str(resolve_address(vault, name)[0]))
     if len(found) > 1:
-        raise NoteNotFoundError(f'"{name}" could be {", ".join(sorted(found)[:5])}; name one')
+        raise NoteNotFoundError(describe_several(vault, name, found))
     if found:
         return PurePosixPath(found.pop()), heading, ""
     path = find_changed(vault, name)
@@ -190,9 +195,13 @@ def resolve_address(vault: Vault, address: str, by_title: bool = True) -> tuple[
         for each in known
         if unicodedata.normalize("NFC", f"/{each}").removesuffix(".md").casefold().endswith(wanted)
     ]
-    if not found and by_title:
-        from vaultmem.services.views.resolve_names import describe_unknown, find_titled
+    from vaultmem.services.views.resolve_names import (
+        describe_several,
+        describe_unknown,
+        find_titled,
+    )
 
+    if not found and by_title:
         if titled := find_titled(vault, address):
             found, heading = titled, ""
         elif not (found := find_titled(vault, name) if heading else []):
@@ -200,7 +209,7 @@ def resolve_address(vault: Vault, address: str, by_title: bool = True) -> tuple[
     if len(found) == 1:
         return PurePosixPath(found[0]), heading
     if found:
-        raise NoteNotFoundError(f'"{name}" could be {", ".join(sorted(found)[:5])}; name one')
+        raise NoteNotFoundError(describe_several(vault, name, found))
     raise NoteNotFoundError(f"{name}: there is no such note; see `vaultmem list`")
 
 

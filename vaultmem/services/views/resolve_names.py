@@ -19,6 +19,7 @@ from vaultmem.core.notes.record import has_tag
 from vaultmem.core.notes.sections import KEBAB, TITLE, number_name
 from vaultmem.core.packs.pack_text import MIN_HANDLE
 from vaultmem.core.search.query import Hit, NoteFilter, NoteKey
+from vaultmem.core.text.display import pluralize
 from vaultmem.core.text.paths import check_new_name, fold, fold_name
 from vaultmem.core.text.suggest import find_near, suggest_similar
 from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError
@@ -27,6 +28,9 @@ from vaultmem.vault import Vault
 
 #: Numbers that are tried behind a name that is taken.
 _ATTEMPTS = 1_000
+
+#: Notes that are named where one name could mean several.
+_MOST_NAMED = 5
 
 #: Receipts that are searched for a handle that neither the notes nor git know.
 _MAX_RECEIPTS = 200
@@ -102,7 +106,11 @@ def describe_unknown(vault: Vault, name: str) -> str:
 
 
 def find_similar(vault: Vault, name: str) -> list[str]:
-    """Return the names of the notes that a name which no note has was probably meant for."""
+    """Return the names of the notes that a name which no note has was probably meant for.
+
+    They are those that may be named to the caller: in a project, its own and global ones.
+    """
+    vault = vault.scoped()
     paths = vault.view.paths()
     stems = Counter(PurePosixPath(path).stem for path in paths.values())
     known: dict[str, str] = {}
@@ -113,6 +121,16 @@ def find_similar(vault: Vault, name: str) -> list[str]:
             known |= dict.fromkeys((*names, stem, path), shown)
     wanted = name if name in known else PurePosixPath(name).stem
     return find_near(wanted, known)
+
+
+def describe_several(vault: Vault, name: str, paths: Iterable[str]) -> str:
+    """Return which notes a name could mean, as far as they may be named to the caller."""
+    found = set(paths)
+    foreign = found & vault.scoped().view.foreign()
+    told = sorted(found - foreign)[:_MOST_NAMED]
+    if foreign:
+        told.append(f"{pluralize(len(foreign), 'note')} of other projects")
+    return f'"{name}" could be {", ".join(told)}; name one'
 
 
 def _list_names(vault: Vault) -> dict[int, list[str]]:
@@ -126,7 +144,7 @@ def describe_unmatched(vault: Vault, wanted: NoteFilter) -> list[str]:
     """Return which tags and contexts of a filter no note has, with those that may be meant."""
     if not (wanted.tags or wanted.context):
         return []
-    records = vault.view.records()
+    records = vault.scoped().view.records()
     tags = dict.fromkeys(tag for record in records for tag in record.tags)
     contexts = dict.fromkeys(record.context for record in records if record.context)
     told = [
@@ -181,7 +199,7 @@ def find_changed(vault: Vault, handle: str) -> PurePosixPath:
     """
     found = _find_in_git(vault, handle) or _find_in_receipts(vault, handle)
     if len(found) > 1:
-        raise NoteNotFoundError(f"{handle} was {', '.join(sorted(found)[:5])}; name one")
+        raise NoteNotFoundError(describe_several(vault, handle, found))
     for path in found:
         if path not in vault.view.blobs():
             raise NoteNotFoundError(

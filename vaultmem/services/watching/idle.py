@@ -269,6 +269,13 @@ class IdleTasks:
             return ""
         return f"{len(found):,} to review: `vaultmem review`"
 
+    def check_anchors(self) -> None:
+        """Check the code that notes cite, where a query did not wait for git."""
+        if self.vault.state.get("anchors_waiting"):
+            from vaultmem.services.anchors.check import check_waiting
+
+            check_waiting(self.vault)
+
     def check_edits(self) -> str:
         """Check some of a person's edits for text that tries to instruct an agent; report it."""
         if not (self.has_edits and self.vault.head()):

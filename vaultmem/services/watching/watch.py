@@ -234,6 +234,7 @@ class WatchLoop:
         self._try(lambda: self._report_of("problem", self._resting.check_edits()))
         self._try(lambda: self._report_of("arrived", self._resting.compare_incoming()))
         self._try(lambda: self._report_of("embedded", self._resting.embed()))
+        self._try(self._resting.check_anchors)
         self._try(self._run_idle_tasks)
         self._try(lambda: self._report_of("packed", self._resting.tidy()))
         self._sync()

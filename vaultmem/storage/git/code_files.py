@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import contextlib
+import math
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
@@ -16,8 +19,16 @@ from vaultmem.storage.git.runner import GitRunner
 #: Larger files are not read.
 MAX_BYTES = 4 * 1024 * 1024
 
-#: Commits that are searched for a renamed file.
+#: Commits that are searched for the removal of a file, and how often one file is followed.
 _MAX_COMMITS = 5_000
+_MAX_RENAMES = 20
+
+#: Files that git compares with a removed one, at most; else it finds all renames of the commits.
+_MAX_NAMES = 1_000
+
+#: How git lists renames, and how many paths it lists after the letter of each kind of change.
+_RENAMES = ("-z", "--no-ext-diff", "--no-textconv", "-M", "--diff-filter=R", "--name-status")
+_CHANGES = {"A": 1, "D": 1, "R": 2}
 
 
 class CodeRepository(NamedTuple):
@@ -53,6 +64,33 @@ class CodeRepository(NamedTuple):
             return None
 
 
+class SearchLimit:
+    """For how many seconds git searches histories and work trees; reading a version is not limited.
+
+    `is_over` is set once a search was ended. After an `is_final` limit none is repeated later.
+    """
+
+    def __init__(self, seconds: float = math.inf, is_final: bool = False) -> None:
+        self._left = seconds
+        self.is_over = False
+        self.is_final = is_final
+
+    @contextlib.contextmanager
+    def apply(self, git: GitRunner) -> Iterator[None]:
+        """Limit the searches of a block; the block ends early without an error if time is up."""
+        started = time.monotonic()
+        git.deadline = started + self._left
+        try:
+            yield
+        except VaultError:
+            self.is_over = time.monotonic() >= git.deadline
+            if not self.is_over:
+                raise
+        finally:
+            git.deadline = math.inf
+            self._left -= time.monotonic() - started
+
+
 def find_repository(folder: Path) -> CodeRepository | None:
     """Return the repository around a folder, None if there is none."""
     try:
@@ -81,35 +119,74 @@ def read_versions(git: GitRunner, names: Iterable[str]) -> dict[str, bytes]:
 def find_new_paths(git: GitRunner, since: str, paths: Sequence[str]) -> dict[str, str]:
     """Return where files are that were renamed after a commit, by their paths then.
 
-    Without a commit that the repository has, the whole history is searched.
+    A file that HEAD lacks is followed from the commit that removed its name last. Without a commit
+    that the repository has, the whole history is searched.
     """
-    known = since and git.run("rev-parse", "-q", "--verify", f"{since}^{{commit}}", check=False)
-    plain = ("-z", "--no-ext-diff", "--no-textconv", "-M", "--diff-filter=R", "--name-status")
+    now = {path: path for path in paths}
+    for _ in range(_MAX_RENAMES):
+        left = {path: name for path, name in now.items() if not (git.work_tree / name).is_file()}
+        renamed = _find_renames(git, since, set(left.values())) if left else {}
+        if not renamed:
+            break
+        now |= {path: renamed[name] for path, name in left.items() if name in renamed}
+    if left:
+        out = git.run("diff", "--cached", *_RENAMES, "HEAD", "--", check=False)
+        staged = {old: new for _, _, (old, new) in _parse_statuses(out)}
+        now |= {path: staged.get(name, name) for path, name in left.items()}
+    return {path: name for path, name in now.items() if name != path}
+
+
+def _find_renames(git: GitRunner, since: str, paths: Collection[str]) -> dict[str, str]:
+    """Return the new names of files that HEAD lacks, by their old ones.
+
+    Each is compared with the files alone that came with the commit which removed it last: to find
+    all renames of a commit that moved hundreds of files takes git ten times as long.
+    """
     out = git.run(
-        *("log", "--reverse", "--topo-order", *plain, "--format="),
-        *(f"--max-count={_MAX_COMMITS}", f"{known}..HEAD" if known else "HEAD", "--"),
+        *("log", "-z", "--topo-order", "--no-show-signature", "--no-renames", "--name-status"),
+        *("--full-diff", "--diff-filter=AD", "--format=%H", f"--max-count={_MAX_COMMITS}"),
+        *("--ignore-missing", "HEAD", *([f"^{since}"] if since else []), "--", *paths),
         check=False,
     )
-    staged = git.run("diff", "--cached", *plain, "HEAD", "--", check=False)
-    fields = iter(field.lstrip("\n") for field in f"{out}\0{staged}".split("\0"))
-    now = {path: path for path in paths}
-    for status in fields:
-        if not status.startswith("R"):
-            continue
-        old, new = next(fields, ""), next(fields, "")
-        for path, place in now.items():
-            if place == old:
-                now[path] = new
-    return {path: place for path, place in now.items() if place != path}
+    last: dict[str, tuple[str, str]] = {}
+    added: dict[str, list[str]] = {}
+    for commit, status, (path,) in _parse_statuses(out):
+        if path in paths:
+            last.setdefault(path, (status, commit))
+        if status == "A":
+            added.setdefault(commit, []).append(path)
+    removed = {
+        path: each for path, (status, each) in last.items() if status == "D" and each in added
+    }
+    if not removed:
+        return {}
+    commits = set(removed.values())
+    names = {*removed, *(path for each in commits for path in added[each])}
+    limits = ("--", *names) if len(names) <= _MAX_NAMES else ()
+    ids = "".join(f"{each}\n" for each in commits).encode()
+    out = git.run("diff-tree", "--stdin", "-r", *_RENAMES, *limits, stdin=ids, check=False)
+    found = ((commit, old, new) for commit, _, (old, new) in _parse_statuses(out))
+    return {old: new for commit, old, new in found if removed.get(old) == commit}
+
+
+def _parse_statuses(out: str) -> Iterator[tuple[str, str, list[str]]]:
+    """Yield commit, kind of change and paths from a `--name-status -z`: two paths of a rename."""
+    fields = iter(out.split("\0"))
+    commit = ""
+    for field in fields:
+        if (status := field.lstrip("\n")[:1]) in _CHANGES:
+            yield commit, status, [next(fields, "") for _ in range(_CHANGES[status])]
+        else:
+            commit = field or commit
 
 
 def find_text(git: GitRunner, lines: Iterable[str]) -> list[str]:
-    """Return the files of HEAD that contain one of these lines as part of their own lines."""
+    """Return the tracked files of the work tree that contain one of these lines in their lines."""
     patterns = [word for line in lines for word in ("-e", line)]
     if not patterns:
         return []
-    out = git.run("grep", "-z", "-l", "-I", "-F", *patterns, "HEAD", check=False)
-    return [name.removeprefix("HEAD:") for name in out.split("\0") if name]
+    out = git.run("grep", "-z", "-l", "-I", "-F", *patterns, check=False)
+    return [name for name in out.split("\0") if name]
 
 
 def find_bases(git: GitRunner, dated: Mapping[str, float]) -> dict[str, tuple[str, ...]]:

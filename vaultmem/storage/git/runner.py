@@ -7,10 +7,12 @@ which could point git at another repository, are hidden from it.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import shutil
 import tempfile
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from functools import cached_property
@@ -70,6 +72,8 @@ class GitRunner:
         self.work_tree = work_tree
         self.git_folder = git_folder
         self.place = GitLocation(work_tree, git_folder, scratch)
+        #: A time of `time.monotonic` at which git is ended, and `run` fails.
+        self.deadline = math.inf
 
     def run(
         self,
@@ -86,7 +90,8 @@ class GitRunner:
 
         Raises:
             PendingError: another git holds what this one wanted to write.
-            VaultError: git ended with another status than those in `fine`, and `check` is set.
+            VaultError: git ended with another status than those in `fine`, and `check` is set; or
+                it was not done at the deadline.
         """
         words = arguments if folder is None else ("-C", str(folder), *arguments)
         name = next(word for word in arguments if not word.startswith("-"))
@@ -96,6 +101,7 @@ class GitRunner:
                 out, err = process.communicate()
                 if process.returncode < 0 and record is not None:
                     remove_left_locks(self.place, record)
+            self._check_deadline()
             if process.returncode in fine or not check:
                 return str(out.decode("utf-8", "surrogateescape").removesuffix("\n"))
             locked = _LOCKED.search(os.fsdecode(err))
@@ -118,12 +124,13 @@ class GitRunner:
 
         One that is started `apart` leads a group of its own, without a terminal to ask at.
         """
+        left = self._check_deadline()
         git = self._git
         from git.exc import GitCommandNotFound
 
         try:
             with _clean_environment():
-                return git.execute(
+                process: Any = git.execute(
                     _command(arguments),
                     istream=stdin,
                     as_process=True,
@@ -132,6 +139,18 @@ class GitRunner:
                 )
         except GitCommandNotFound as error:
             raise _cannot_start() from error
+        if left < math.inf:
+            timer = threading.Timer(left, process.proc.kill)
+            timer.daemon = True
+            timer.start()
+        return process
+
+    def _check_deadline(self) -> float:
+        """Return the seconds until the deadline; raise VaultError after it."""
+        left = self.deadline - time.monotonic()
+        if left <= 0:
+            raise VaultError("git was not done in time; run the command again")
+        return left
 
     @cached_property
     def _git(self) -> Git:
