@@ -120,6 +120,13 @@ CREATE TABLE surfaced (
 ) WITHOUT ROWID;
 """
 
+#: Which shown notes a session used, and how it ended. Databases of before get it when it is used.
+OUTCOMES = "outcomes_1"
+OUTCOMES_TABLE = (
+    f"CREATE TABLE IF NOT EXISTS {OUTCOMES} (id INTEGER PRIMARY KEY, session TEXT NOT NULL, "
+    "path TEXT NOT NULL, well INTEGER NOT NULL, UNIQUE (session, path))"
+)
+
 
 _NAME = re.compile(r"state-[0-9a-f]{16}\.sqlite3")
 
@@ -368,7 +375,9 @@ def _lay_out(connection: sqlite3.Connection, path: Path) -> None:
     os.chmod(path, 0o600)
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
-    connection.executescript(f"BEGIN; {SCHEMA} PRAGMA user_version = {VERSION}; COMMIT;")
+    connection.executescript(
+        f"BEGIN; {SCHEMA} {OUTCOMES_TABLE}; PRAGMA user_version = {VERSION}; COMMIT;"
+    )
 
 
 def _as_text(values: Sequence[Any]) -> list[Any]:
