@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vaultmem.cli.branch_commands import print_conflicts, print_merged
 from vaultmem.cli.opening import open_here
 from vaultmem.cli.options import DryRunOption
-from vaultmem.cli.output import emit_json, print_line, print_styled, warn
+from vaultmem.cli.output import emit_json, print_line, print_lines, print_styled, warn
 from vaultmem.cli.shared import CommandContext, takes
 from vaultmem.core.text.display import one_line, pluralize
 from vaultmem.errors import LockTimeoutError, MergeConflictError, RefusedError, VaultError
+from vaultmem.operations.branch_changes import conflict_lines, decision_lines
 from vaultmem.operations.vault_data import (
     daemon_json,
     happened_json,
@@ -130,7 +130,7 @@ def _print_report(report: SyncResult, review: int) -> None:
         came = f"{pluralize(report.fetched, 'commit')} from {remote}{how}"
         print_styled("fetched ", "green", f"{came}, {pluralize(files, 'file')} changed")
     if report.merged:
-        print_merged(report.merged)
+        print_lines(decision_lines(report.merged))
     if report.pushed:
         print_styled("pushed  ", "green", f"{pluralize(report.pushed, 'commit')} to {remote}")
     if offline:
@@ -141,7 +141,7 @@ def _print_report(report: SyncResult, review: int) -> None:
     elif report.outcome.value == "synced" and not (report.fetched or report.pushed):
         print_line(f"{one_line(report.branch)} and {remote} have the same.")
     elif report.outcome.value != "synced":
-        print_conflicts(report.conflicts)  # type: ignore[arg-type]
+        print_lines(conflict_lines(report.conflicts))  # type: ignore[arg-type]
         warn(f"error: not pushed: {one_line(report.told)}")
         _print_rescued(report)
     if review:
@@ -198,7 +198,7 @@ def _print_plan(plan: SyncPlan) -> None:
     if plan.merge:
         for path in plan.merge.paths:
             print_line(f"  {one_line(path)}")
-        print_merged(plan.merge)
+        print_lines(decision_lines(plan.merge))
         print_line(f"{plan.merge.refused}") if plan.merge.refused else None
     if plan.waiting:
         print_styled("would push   ", "yellow", f"{pluralize(plan.waiting, 'commit')} to {remote}")

@@ -17,7 +17,7 @@ from vaultmem.mcp_server.tool import (
     truncate_text,
     view_at_arguments,
 )
-from vaultmem.operations import notes, usage_stats
+from vaultmem.operations import branch_changes, notes, usage_stats
 from vaultmem.operations.declaration import (
     BUDGET,
     LEAST,
@@ -53,7 +53,6 @@ from vaultmem.operations.schemas import (
     text,
     whole,
 )
-from vaultmem.operations.vault_data import branches_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -437,9 +436,7 @@ def _belief(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
 
 
 def _branches(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
-    from vaultmem.services.merging.branches import list_branches
-
-    found = branches_json(list_branches(vault))["branches"]
+    found = branch_changes.BRANCH.answer(vault, {})["branches"]
     return _answer(
         given, [(describe_branch(row), row) for row in found], "No branch has a commit yet."
     )
@@ -468,9 +465,9 @@ def _review(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
 def _conflicts(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
     """List what two sides said differently, but for what is quarantined."""
     from vaultmem.core.lifecycle import NoteState
-    from vaultmem.services.merging.text_conflicts import list_conflicts
 
-    found = [each for each in list_conflicts(vault) if each.state != NoteState.QUARANTINED]
+    listed = branch_changes.list_conflicts(vault).conflicts
+    found = [each for each in listed if each.state != NoteState.QUARANTINED]
     kept = found[: given.get("limit", 20)]
     rows = [
         (

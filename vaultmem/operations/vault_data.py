@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vaultmem.core.text.json_values import as_json_object, pick
-from vaultmem.operations.note_data import commit_json, report_json
+from vaultmem.operations.branch_changes import merge_data
+from vaultmem.operations.note_data import commit_json
 
 if TYPE_CHECKING:
     from vaultmem.core.curation.proposal import Report
@@ -28,9 +29,6 @@ if TYPE_CHECKING:
     from vaultmem.services.hub.grants import Grant
     from vaultmem.services.hub.hub_folder import AuditEntry, Hub
     from vaultmem.services.memory.create_vault import CreateResult, InitPlan
-    from vaultmem.services.merging.branches import ListedBranch, ResetReport
-    from vaultmem.services.merging.settle import MergeReport
-    from vaultmem.services.merging.text_conflicts import ResolveResult, Unsettled
     from vaultmem.services.syncing.sync import SyncPlan, SyncResult
     from vaultmem.services.vaults.companions import ListedVault
     from vaultmem.services.views.update_index import IndexReport
@@ -78,72 +76,9 @@ def import_json(report: ImportReport) -> dict[str, Any]:
     }
 
 
-# Branches, merges of them, and conflicts that these left in notes, as JSON.
-
-
-def branches_json(found: Iterable[ListedBranch]) -> dict[str, Any]:
-    """Return the branches, each compared with what is checked out."""
-    rows = [
-        {**as_json_object(b.branch), **as_json_object(b), "folder": b.branch.folder or None}
-        for b in found
-    ]
-    for row in rows:
-        del row["branch"]
-    return {"branches": rows}
-
-
-def branch_json(name: str, commit: str, *, is_removed: bool) -> dict[str, Any]:
-    """Return a branch that was made or removed, and the commit that it was at."""
-    return {"branch": name, "commit": commit, "removed": is_removed}
-
-
-def reset_json(done: ResetReport) -> dict[str, Any]:
-    """Return a branch that was moved, and the ref that keeps what it was at."""
-    return {**done._asdict(), "backup": done.backup or None}
-
-
-def switched_json(name: str, commit: str, files: int) -> dict[str, Any]:
-    """Return the branch that is checked out now, and how many files changed."""
-    return {"branch": name, "commit": commit, "files": files}
-
-
-def merge_json(done: MergeReport) -> dict[str, Any]:
-    """Return what was merged into what, and what both sides had changed or made."""
-    return {"merged": bool(done.commit), "commit": done.commit or None, **_summary_json(done)}
-
-
-def planned_json(plan: MergeReport) -> dict[str, Any]:
-    """Return what a merge would do."""
-    return {
-        "would_merge": plan.needed and not plan.refused,
-        **_summary_json(plan),
-        "refused": plan.refused or None,
-    }
-
-
-def _summary_json(told: MergeReport) -> dict[str, Any]:
-    return pick(told, "source into paths losses conflicts twins")
-
-
-def unmerged_json(conflicts: Sequence[Conflict]) -> dict[str, Any]:
-    """Return why nothing was merged."""
-    return {"merged": False, "conflicts": conflicts}
-
-
 def untaken_json(conflicts: Sequence[Conflict]) -> dict[str, Any]:
     """Return why no note was taken over from a branch, and so none promoted."""
     return {"promoted": [], "commit": None, "conflicts": conflicts}
-
-
-def conflicts_json(found: Sequence[Unsettled], unmerged: Sequence[str]) -> dict[str, Any]:
-    """Return the conflicts of notes, and the files at which git has stopped."""
-    return {"conflicts": found, "unmerged": unmerged}
-
-
-def resolved_json(done: ResolveResult) -> dict[str, Any]:
-    """Return the note that was decided about, and the commit."""
-    report = report_json(done.report)
-    return {"resolved": done.path, "decided": done.decided, "removed": done.is_gone, **report}
 
 
 # What pinned notes cost in each pack, as JSON.
@@ -411,7 +346,7 @@ def sync_json(report: SyncResult, review: int, proposals: int) -> dict[str, Any]
     )
     return {
         **pick(report, names),
-        "merged": None if merged is None else merge_json(merged),
+        "merged": None if merged is None else merge_data(merged),
         "review": review,
         "proposals": proposals,
         "left_out": dict(report.left_out),
@@ -421,7 +356,7 @@ def sync_json(report: SyncResult, review: int, proposals: int) -> dict[str, Any]
 def sync_plan_json(plan: SyncPlan) -> dict[str, Any]:
     """Return what a sync would do."""
     told = pick(plan, "remote branch uncommitted fetched waiting told?")
-    return {**told, "merge": None if plan.merge is None else planned_json(plan.merge)}
+    return {**told, "merge": None if plan.merge is None else merge_data(plan.merge)}
 
 
 # What looks after a vault as JSON: curate, dream, compact, dedup.

@@ -17,6 +17,7 @@ from starlette.exceptions import HTTPException
 
 from vaultmem.core.curation.proposal import ORDER, format_action
 from vaultmem.errors import NoteNotFoundError, VersionMismatchError
+from vaultmem.operations.branch_changes import BRANCH, LIST_CONFLICTS, PLAN_MERGE
 from vaultmem.operations.declaration import Given, Moment, Operation, Tag
 from vaultmem.operations.history_views import HISTORY_VIEWS
 from vaultmem.operations.links import BACKLINKS, BROKEN, LINKS, ORPHANS
@@ -24,14 +25,11 @@ from vaultmem.operations.note_data import (
     counts_json,
 )
 from vaultmem.operations.notes import GET, LIST, LIST_SOURCES, SOURCE_NOTES
-from vaultmem.operations.schemas import STRINGS, choice, record, rows, text, whole
+from vaultmem.operations.schemas import choice, record, rows, whole
 from vaultmem.operations.usage_stats import RECENT, STATS
 from vaultmem.operations.vault_data import (
-    branches_json,
     checks_json,
-    conflicts_json,
     pinned_json,
-    planned_json,
     queue_json,
     status_json,
 )
@@ -59,12 +57,6 @@ def _review(vault: Vault, given: Given) -> Any:
     only = given.get("only")
     chosen = [each for each in waiting if only in {None, format_action(each.action)}]
     return queue_json(describe_items(vault, chosen[: given.get("limit")]), len(waiting))
-
-
-def _conflicts(vault: Vault, _: Given) -> Any:
-    from vaultmem.services.merging.text_conflicts import list_conflicts
-
-    return conflicts_json(list_conflicts(vault), sorted(vault.history.unmerged()))
 
 
 STATE = (
@@ -98,54 +90,11 @@ STATE = (
         gives=record(waiting="integer", items=rows(id="string", action="string", notes=rows())),
         long=True,
     ),
-    Operation(
-        "list_conflicts",
-        "GET /conflicts",
-        "List what two sides of a merge changed differently, and at which files git has stopped.",
-        _conflicts,
-        gives=record(
-            conflicts=rows(path="string", number="integer", ours="string", theirs="string"),
-            unmerged=STRINGS,
-        ),
-    ),
+    LIST_CONFLICTS,
 )
 
 
-# Operations that ask git: log, commits, diff, blame, a note's history, why, branches.
-
-
-def _plan_merge(vault: Vault, given: Given) -> Any:
-    from vaultmem.services.merging.merge import plan_merge
-
-    return planned_json(plan_merge(vault, given["branch"]))
-
-
-def _branches(vault: Vault, _: Given) -> Any:
-    from vaultmem.services.merging.branches import list_branches
-
-    return branches_json(list_branches(vault))
-
-
-HISTORY = (
-    *HISTORY_VIEWS,
-    Operation(
-        "list_branches",
-        "GET /branches",
-        "List the branches, and how far each is from what is checked out.",
-        _branches,
-        gives=record(branches=rows(name="string", commit="string")),
-    ),
-    Operation(
-        "plan_merge",
-        "GET /merge",
-        "Return what merging a branch would change, and what both sides changed differently.",
-        _plan_merge,
-        {"branch": text("The branch, tag or commit to merge.", 200, 1)},
-        required=("branch",),
-        gives=record(would_merge="boolean", into="string", paths=STRINGS, conflicts=rows()),
-        moment=Moment.BRANCH,
-    ),
-)
+HISTORY = (*HISTORY_VIEWS, BRANCH, PLAN_MERGE)
 
 
 # Operations that show notes, and what they are sorted by and linked with.

@@ -8,6 +8,7 @@ from typing import Any
 
 from vaultmem.core.curation.proposal import ProposalChoice
 from vaultmem.errors import RefusedError
+from vaultmem.operations.branch_changes import MERGE, RESOLVE
 from vaultmem.operations.declaration import Given, Moment, Operation
 from vaultmem.operations.links import MV
 from vaultmem.operations.note_changes import CHECKPOINT, STATE, SUPERSEDE, UNDO
@@ -34,15 +35,9 @@ from vaultmem.operations.schemas import (
     texts,
     whole,
 )
-from vaultmem.operations.vault_data import decided_json, merge_json, resolved_json
+from vaultmem.operations.vault_data import decided_json
 from vaultmem.services.views.read_notes import resolve_whole
 from vaultmem.vault import Vault
-
-
-def _merge(vault: Vault, given: Given) -> Any:
-    from vaultmem.services.merging.merge import merge_branch
-
-    return merge_json(merge_branch(vault, given["branch"]))
 
 
 def _decide(vault: Vault, given: Given) -> Any:
@@ -55,32 +50,13 @@ def _decide(vault: Vault, given: Given) -> Any:
     )
 
 
-def _resolve(vault: Vault, given: Given) -> Any:
-    from vaultmem.core.merging.text import ConflictChoice as Words
-    from vaultmem.services.merging.text_conflicts import resolve_conflicts
-
-    chosen = Words(given["choice"])
-    return resolved_json(resolve_conflicts(vault, given["path"], chosen, given.get("number", 0)))
-
-
 _COMMITS = rows(commit="string", subject="string")
 
 _write = partial(Operation, writes=True)
 
 DECIDING = (
     CHECKPOINT,
-    _write(
-        "merge",
-        "POST /merge",
-        "Merge a branch; what both sides changed is decided, and reported.",
-        _merge,
-        fields={"branch": text("The branch, tag or commit to merge.", 200, 1)},
-        required=("branch",),
-        gives=record(
-            merged="boolean", commit="string?", into="string", paths=STRINGS, conflicts=rows()
-        ),
-        moment=Moment.BRANCH,
-    ),
+    MERGE,
     UNDO,
     _write(
         "decide",
@@ -94,19 +70,7 @@ DECIDING = (
         required=("choice",),
         gives=record(decided=rows(id="string", path="string", choice="string", told="string")),
     ),
-    _write(
-        "resolve",
-        "POST /conflicts",
-        "Decide what two sides changed differently in a note, in one commit.",
-        _resolve,
-        fields={
-            "path": text("The note.", 1_000, 1),
-            "choice": choice("Whose words stay.", ["ours", "theirs", "both"]),
-            "number": whole("Which conflict of the note; else all of them.", 1, 1_000),
-        },
-        required=("path", "choice"),
-        gives=record(resolved="string", decided="integer", removed="boolean", commit="string?"),
-    ),
+    RESOLVE,
 )
 
 

@@ -16,8 +16,10 @@ from vaultmem.core.merging.text import ConflictChoice
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.text.timestamps import Check, Verdict
 from vaultmem.errors import RefusedError
+from vaultmem.operations.branch_changes import list_conflicts
+from vaultmem.operations.branch_changes import resolve as resolve_conflicts
 from vaultmem.services.health.economics import Stats
-from vaultmem.services.merging.text_conflicts import Unsettled, list_conflicts, resolve_conflicts
+from vaultmem.services.merging.text_conflicts import Unsettled
 from vaultmem.services.packs.receipts import ShownSections
 from vaultmem.storage.git.log import Commit
 from vaultmem.storage.views import View
@@ -186,7 +188,7 @@ class ConflictPage(NamedTuple):
 
 def collect_conflicts(vault: Vault) -> ConflictPage:
     """Return the first of the conflicts that stand in notes."""
-    found = list_conflicts(vault)
+    found = list_conflicts(vault).conflicts
     return ConflictPage(found[:_LIMIT], len(found))
 
 
