@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from vaultmem.core.text.json_values import as_json_object, pick
 from vaultmem.operations.branch_changes import merge_data
-from vaultmem.operations.note_data import commit_json
+from vaultmem.operations.checks import problems_data
 
 if TYPE_CHECKING:
     from vaultmem.core.curation.proposal import Report
     from vaultmem.core.merging.text import Conflict
-    from vaultmem.core.text.timestamps import Check
     from vaultmem.services.changes.commit import CommitReport
     from vaultmem.services.clients.connect import Connection, SettingsChange, ShownConnection
     from vaultmem.services.curation.compact import CompactResult
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from vaultmem.services.fleet.clone import VaultStats
     from vaultmem.services.fleet.jobs import Differing, FleetComparison, JobResults, Mentions
     from vaultmem.services.health.economics import PinnedNote
-    from vaultmem.services.health.status import GitStatus, VaultStatus
     from vaultmem.services.hub.grants import Grant
     from vaultmem.services.hub.hub_folder import AuditEntry, Hub
     from vaultmem.services.memory.create_vault import CreateResult, InitPlan
@@ -56,7 +54,7 @@ def shown_json(shown: Sequence[ShownConnection]) -> dict[str, Any]:
 
 
 def skill_json(path: Path, action: str) -> dict[str, Any]:
-    """Return where the skill stands or stood, and what was done with it."""
+    """Return where the skill is or was, and what was done with it."""
     return {"path": str(path), "action": action}
 
 
@@ -114,8 +112,8 @@ def fleet_judged_json(judged: Mapping[str, Sequence[str]], done: JobResults) -> 
 def believers_json(found: Mentions) -> dict[str, Any]:
     """Return who believes something, the first before the others."""
     believers = [{"vault": name, **each._asdict()} for name, each in found.believers]
-    told = {"others": found.others, "missing": found.missing, "behind": found.behind}
-    return {"believers": believers, **told}
+    others = {"others": found.others, "missing": found.missing, "behind": found.behind}
+    return {"believers": believers, **others}
 
 
 def duplicates_json(found: FleetComparison) -> dict[str, Any]:
@@ -170,8 +168,8 @@ def fleet_compacted_json(
     return {"vaults": vaults, **_done_json(done)}
 
 
-def _of(vault: str, told: Mapping[str, Any]) -> dict[str, Any]:
-    return {"vault": vault, **told}
+def _of(vault: str, data: Mapping[str, Any]) -> dict[str, Any]:
+    return {"vault": vault, **data}
 
 
 def _done_json(done: JobResults) -> dict[str, Any]:
@@ -205,7 +203,7 @@ def init_json(
         "commit": (report and report.commit) or None,
         "person_problem": (created and created.person_problem) or None,
         "notes": created.vault.view.totals()[0] if created else None,
-        "problems": _problems_json(created.vault.manifest.problems() if created else ()),
+        "problems": problems_data(created.vault.manifest.problems() if created else ()),
     }
 
 
@@ -217,47 +215,13 @@ def indexed_json(vault: Vault, report: IndexReport) -> dict[str, Any]:
         "tokens": tokens,
         **pick(report, "added changed removed"),
         "seconds": round(report.seconds, 3),
-        "problems": _problems_json(vault.manifest.problems()),
+        "problems": problems_data(vault.manifest.problems()),
     }
-
-
-def status_json(vault: Vault, found: VaultStatus) -> dict[str, Any]:
-    """Return what a vault holds, who watches it, and what is not committed."""
-    return {
-        "vault": vault.show_folder(str(vault.root)),
-        "git": None if found.git is None else _git_json(found.git),
-        **pick(found, "settings_problem? agent?=author.agent session?=author.session ref? watcher"),
-        **pick(found, "notes tokens kinds states proposed to_decide waiting trust_problem?"),
-        "passed_over": found.passed_over,
-        "index": {
-            **pick(found, "in_sync=is_in_sync problem?=sync_problem"),
-            **pick(found.sync, "added changed removed"),
-        },
-        "in_doubt": _problems_json(found.in_doubt),
-        "problems": _problems_json(found.problems),
-    }
-
-
-def _git_json(git: GitStatus) -> dict[str, Any]:
-    names = (
-        "problem? branch?=head.branch commit?=head.commit obstacle? person_problem? uncommitted "
-        "skipped=left_out credentials kept_out sync proposals moved_links"
-    )
-    return {**pick(git, names), "events": list(map(commit_json, git.events))}
-
-
-def _problems_json(problems: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
-    return [{"path": path, "problem": problem} for path, problem in problems]
 
 
 def contexts_json(rendered: Iterable[RenderedContext]) -> dict[str, Any]:
     """Return the files that are rendered from a vault, and which of them changed."""
     return {"contexts": [pick(each, "path changed problem?") for each in rendered]}
-
-
-def checks_json(checks: Sequence[Check], *, is_ok: bool) -> dict[str, Any]:
-    """Return what was examined, and whether all of it is well."""
-    return {"ok": is_ok, "checks": checks}
 
 
 def watcher_json(found: WatcherInfo | None) -> dict[str, Any]:
@@ -355,8 +319,8 @@ def sync_json(report: SyncResult, review: int, proposals: int) -> dict[str, Any]
 
 def sync_plan_json(plan: SyncPlan) -> dict[str, Any]:
     """Return what a sync would do."""
-    told = pick(plan, "remote branch uncommitted fetched waiting told?")
-    return {**told, "merge": None if plan.merge is None else merge_data(plan.merge)}
+    counts = pick(plan, "remote branch uncommitted fetched waiting told?")
+    return {**counts, "merge": None if plan.merge is None else merge_data(plan.merge)}
 
 
 # What looks after a vault as JSON: curate, dream, compact, dedup.
@@ -384,7 +348,7 @@ def _item_json(item: Item) -> dict[str, Any]:
         "action": proposal.action,
         "question": choices.question,
         "choices": {
-            name: told for name in ("accept", "other", "reject") if (told := getattr(choices, name))
+            name: text for name in ("accept", "other", "reject") if (text := getattr(choices, name))
         },
         "reason": proposal.reason,
         "evidence": proposal.evidence,

@@ -18,6 +18,7 @@ from starlette.exceptions import HTTPException
 from vaultmem.core.curation.proposal import ORDER, format_action
 from vaultmem.errors import NoteNotFoundError, VersionMismatchError
 from vaultmem.operations.branch_changes import BRANCH, LIST_CONFLICTS, PLAN_MERGE
+from vaultmem.operations.checks import DOCTOR, STATUS
 from vaultmem.operations.declaration import Given, Moment, Operation, Tag
 from vaultmem.operations.history_views import HISTORY_VIEWS
 from vaultmem.operations.links import BACKLINKS, BROKEN, LINKS, ORPHANS
@@ -28,26 +29,10 @@ from vaultmem.operations.notes import GET, LIST, LIST_SOURCES, SOURCE_NOTES
 from vaultmem.operations.schemas import choice, record, rows, whole
 from vaultmem.operations.usage_stats import RECENT, STATS
 from vaultmem.operations.vault_data import (
-    checks_json,
     pinned_json,
     queue_json,
-    status_json,
 )
 from vaultmem.vault import Vault
-
-
-def _status(vault: Vault, _: Given) -> Any:
-    from vaultmem.services.health.status import read_status
-
-    return status_json(vault, read_status(vault))
-
-
-def _doctor(vault: Vault, _: Given) -> Any:
-    from vaultmem.core.text.timestamps import Verdict
-    from vaultmem.services.health.doctor import examine_vault
-
-    checks = examine_vault(vault)
-    return checks_json(checks, is_ok=all(each.verdict is not Verdict.PROBLEM for each in checks))
 
 
 def _review(vault: Vault, given: Given) -> Any:
@@ -60,22 +45,8 @@ def _review(vault: Vault, given: Given) -> Any:
 
 
 STATE = (
-    Operation(
-        "status",
-        "GET /status",
-        "Return what the vault holds, who watches it, what is not committed and by whom.",
-        _status,
-        gives=record(vault="string", notes="integer", tokens="integer", index="object"),
-        moment=Moment.BRANCH,
-    ),
-    Operation(
-        "doctor",
-        "GET /doctor",
-        "Check the vault, its repository and this machine; nothing is repaired.",
-        _doctor,
-        gives=record(ok="boolean", checks=rows(name="string", verdict="string", told="string")),
-        long=True,
-    ),
+    STATUS,
+    DOCTOR,
     STATS,
     RECENT,
     Operation(

@@ -18,6 +18,7 @@ from vaultmem.core.text.timestamps import Check, Verdict
 from vaultmem.errors import RefusedError
 from vaultmem.operations.branch_changes import list_conflicts
 from vaultmem.operations.branch_changes import resolve as resolve_conflicts
+from vaultmem.operations.checks import doctor
 from vaultmem.services.health.economics import Stats
 from vaultmem.services.merging.text_conflicts import Unsettled
 from vaultmem.services.packs.receipts import ShownSections
@@ -154,9 +155,7 @@ def collect_account(vault: Vault) -> UsageSummary:
 
 def collect_checks(vault: Vault) -> list[Check]:
     """Return what the checks say, problems first."""
-    from vaultmem.services.health.doctor import examine_vault
-
-    return sorted(examine_vault(vault), key=lambda check: check.verdict is Verdict.OK)
+    return sorted(doctor(vault), key=lambda check: check.verdict is Verdict.OK)
 
 
 @answers
