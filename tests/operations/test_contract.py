@@ -17,7 +17,7 @@ from visiting import Served
 
 from vaultmem.cli.app import build_commands
 from vaultmem.mcp_server.tool_server import TOOLS
-from vaultmem.operations.branch_changes import SWITCH
+from vaultmem.operations.branch_changes import SWITCH, SYNC
 from vaultmem.operations.declaration import Argument, Front, Operation, Takes, list_arguments, offer
 from vaultmem.operations.links import REPAIR
 from vaultmem.web.api.routes import OPERATIONS
@@ -97,6 +97,7 @@ OFFERED: dict[str, tuple[str, str, dict[str, Any]]] = {
     "status": ("status", "", {}),
     "doctor": ("doctor", "", {}),
     "list_branches": ("branch", "checkpoint", {"action": "branch"}),
+    "sync": ("sync", "", {}),
     "switch_branch": ("switch", "", {}),
     "plan_merge": ("merge --dry-run", "checkpoint", {"action": "merge", "dry_run": True}),
     "merge": ("merge", "checkpoint", {"action": "merge"}),
@@ -210,7 +211,7 @@ _TEXT_ALONE = {"follow_session", "view_task", "hand_off_task"}
 _LISTED: list[tuple[str, dict[str, Any]]] = [("list_branches", {})]
 
 #: Operations that HTTP does not offer.
-_ALONE = (REPAIR, SWITCH)
+_ALONE = (REPAIR, SWITCH, SYNC)
 
 TABLE = {
     each.name: each

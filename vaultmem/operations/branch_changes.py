@@ -1,8 +1,10 @@
-"""Operations on branches, merges and conflicts: branch, merge, resolve."""
+"""Operations on branches and merges: branch, switch, merge, resolve, sync."""
 
 from __future__ import annotations
 
+import contextlib
 import shlex
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from functools import partial
@@ -11,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 from vaultmem.core.merging.text import ConflictChoice
 from vaultmem.core.text.display import one_line, pluralize
 from vaultmem.core.text.json_values import pick
+from vaultmem.errors import LockTimeoutError, VaultError
 from vaultmem.operations.declaration import Agent, Arg, Front, Line, Moment, Takes, declare, word
 from vaultmem.operations.lines import commit_lines
 from vaultmem.operations.note_data import report_json
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
     from vaultmem.services.merging.branches import ListedBranch, ResetReport
     from vaultmem.services.merging.settle import MergeReport
     from vaultmem.services.merging.text_conflicts import ResolveResult, Unsettled
+    from vaultmem.services.syncing.sync import SyncPlan, SyncResult
     from vaultmem.vault import Vault
 
 _word = partial(Arg, most=200, takes=Takes.WORD)
@@ -218,8 +222,7 @@ def _planned_lines(plan: MergeReport) -> Iterator[Line]:
         yield Line(f"Nothing would be merged. {plan.refused}")
     else:
         yield Line("would merge  ", "yellow", f"{plan.source.name} into {plan.into}")
-        for path in plan.paths:
-            yield Line(f"  {one_line(path)}")
+        yield from (Line(f"  {one_line(path)}") for path in plan.paths)
         yield from decision_lines(plan)
 
 
@@ -356,6 +359,173 @@ def resolved_lines(done: ResolveResult, asked: Any) -> Iterator[Line]:
         yield Line(f"Staged, and in no commit yet. {done.next_step}")
 
 
+# Syncs with a remote.
+
+
+class SyncOutcome(NamedTuple):
+    """What a sync did; how much came to decide, how many proposals wait, what is left out anew."""
+
+    report: SyncResult
+    review: int
+    proposals: int
+    left_out: Sequence[str]
+
+
+def sync(
+    vault: Vault,
+    remote: Annotated[
+        str,
+        _word("A remote's name; the first time, the address to sync with.", metavar="[REMOTE]"),
+    ] = "",
+    dry_run: Annotated[bool, Arg("Only show what would change.")] = False,
+    join: Annotated[bool, Arg("Make one vault of two that were made apart.")] = False,
+    *,
+    unasked: bool = False,
+) -> SyncPlan | SyncOutcome | None:
+    """Commit, merge what other machines pushed, and push.
+
+    It never forces a push or asks a question. If the remote is offline, the next sync pushes the
+    commits. Exit code 5: the remote, or its commits, were refused; 8: both sides changed a file
+    outside of the vault. Commits that could not be merged are then in a ref of the remote.
+
+    Examples:
+      vaultmem sync git@example.org:maren/notes.git
+      vaultmem sync
+    """
+    from vaultmem.services.changes.ownership import describe_too_large
+    from vaultmem.services.merging.branches import list_proposed
+    from vaultmem.services.syncing.sync import plan_sync, sync_remote
+
+    if dry_run:
+        return plan_sync(vault, remote, join)
+    report = _sync_unasked(vault) if unasked else sync_remote(vault, remote, join, ends_merges=True)
+    if report is None:
+        return None
+    is_same = "\n".join(sorted(report.left_out)) == vault.state.get("left_out")
+    left_out = [] if is_same else describe_too_large(report.left_out)
+    return SyncOutcome(report, _compare_incoming(vault), len(list_proposed(vault)), left_out)
+
+
+def _sync_unasked(vault: Vault) -> SyncResult | None:
+    """Sync where that is wanted; one that takes long is not waited for."""
+    from vaultmem.services.syncing.sync import sync_remote
+    from vaultmem.services.syncing.sync_place import check_unasked
+
+    check_unasked(vault)
+    with contextlib.suppress(LockTimeoutError):
+        return sync_remote(vault)
+    return None
+
+
+def _compare_incoming(vault: Vault) -> int:
+    """Compare what came with what is known here; return how much of that is to be decided."""
+    from vaultmem.services.curation.incoming_notes import WHOLE, compare_incoming
+    from vaultmem.services.views.open_view import find_branch
+
+    with contextlib.suppress(VaultError, OSError):  # Another command does it.
+        return 0 if find_branch(vault) else len(compare_incoming(vault, WHOLE))
+    return 0
+
+
+def sync_data(done: SyncPlan | SyncOutcome) -> dict[str, Any]:
+    """Return what a sync did or would do, or why it did not all of it."""
+    if not isinstance(done, SyncOutcome):
+        merge = done.merge and merge_data(done.merge)
+        return {**pick(done, "remote branch uncommitted fetched waiting told?"), "merge": merge}
+    report = done.report
+    names = (
+        "outcome=outcome.value remote branch checkpoint? fetched followed pushed waiting rescued? "
+        "told? evidence? conflicts token_ends? removed kept"
+    )
+    return {
+        **pick(report, names),
+        "merged": report.merged and merge_data(report.merged),
+        **pick(done, "review proposals"),
+        "left_out": dict(report.left_out),
+    }
+
+
+def sync_lines(done: SyncPlan | SyncOutcome, _: Any) -> Iterator[Line]:
+    """Yield what a sync did or would do."""
+    yield from _outcome_lines(done) if isinstance(done, SyncOutcome) else _plan_lines(done)
+
+
+def _outcome_lines(done: SyncOutcome) -> Iterator[Line]:
+    report, remote = done.report, one_line(done.report.remote)
+    if report.checkpoint:
+        yield Line("saved   ", "green", f"{report.checkpoint[:7]}  what was not committed")
+    if report.fetched:
+        files = len(report.merged.paths if report.merged else report.followed)
+        how = f", merged as {report.merged.commit[:7]}" if report.merged else ""
+        came = f"{pluralize(report.fetched, 'commit')} from {remote}{how}"
+        yield Line("fetched ", "green", f"{came}, {pluralize(files, 'file')} changed")
+    if report.merged:
+        yield from decision_lines(report.merged)
+    if report.pushed:
+        yield Line("pushed  ", "green", f"{pluralize(report.pushed, 'commit')} to {remote}")
+    if report.outcome.value == "offline":
+        nothing = "nothing pushed" if report.fetched else "nothing fetched or pushed"
+        yield Line(f"offline: {nothing}; {_describe_waiting(report)}")
+    elif report.outcome.value != "synced":
+        yield from conflict_lines(report.conflicts)  # type: ignore[arg-type]
+    elif not (report.fetched or report.pushed):
+        yield Line(f"{one_line(report.branch)} and {remote} have the same.")
+    if done.review:
+        yield Line(f"{done.review:,} to review: `vaultmem review`")
+    for line in done.left_out:
+        yield Line(f"left out  {line}")
+    for name in report.removed:
+        yield Line("removed ", "green", f"{one_line(name)}, which was decided")
+    if done.proposals:
+        wait = "proposal waits" if done.proposals == 1 else "proposals wait"
+        yield Line(f'{done.proposals:,} {wait}; run "vaultmem review"')
+
+
+def sync_warnings(done: SyncPlan | SyncOutcome) -> Iterator[str]:
+    """Yield why not all was pushed or removed, and when the token for the remote ends."""
+    if not isinstance(done, SyncOutcome):
+        return
+    report, remote = done.report, one_line(done.report.remote)
+    if report.outcome.value not in {"synced", "offline"}:
+        yield f"error: not pushed: {one_line(report.told)}"
+        alone = " on this machine alone: the remote takes no copy of them, either"
+        copy = f"; a copy is at {remote} as {one_line(report.rescued)}"
+        yield f"{_describe_waiting(report)}{copy if report.rescued else alone}"
+    if report.token_ends:
+        ends = time.strftime("%Y-%m-%d %H:%M", time.localtime(report.token_ends))
+        yield (
+            f"warning: your token for {remote} ends on {ends}; ask the hub's owner for a new one, "
+            "and give that to git as the password"
+        )
+    for why in report.kept:
+        yield f"not removed: {one_line(why)}"
+
+
+def _describe_waiting(report: SyncResult) -> str:
+    return f"{pluralize(report.waiting, 'commit')} {'waits' if report.waiting == 1 else 'wait'}"
+
+
+def _plan_lines(plan: SyncPlan) -> Iterator[Line]:
+    remote = one_line(plan.remote)
+    if plan.told:
+        yield Line(f"offline: {one_line(plan.told)}")
+    if plan.uncommitted:
+        count = pluralize(plan.uncommitted, "file")
+        yield Line("would save   ", "yellow", f"{count} that no commit has")
+    if plan.fetched:
+        count = pluralize(plan.fetched, "commit")
+        yield Line("would fetch  ", "yellow", f"{count} from {remote}")
+    if plan.merge:
+        yield from (Line(f"  {one_line(path)}") for path in plan.merge.paths)
+        yield from decision_lines(plan.merge)
+        if plan.merge.refused:
+            yield Line(plan.merge.refused)
+    if plan.waiting:
+        yield Line("would push   ", "yellow", f"{pluralize(plan.waiting, 'commit')} to {remote}")
+    if not (plan.told or plan.uncommitted or plan.fetched or plan.waiting):
+        yield Line(f"{one_line(plan.branch)} and {remote} have the same.")
+
+
 _declare = partial(declare, moment=Moment.BRANCH)
 _MERGE: dict[str, Schema | str] = {"into": "string", "paths": STRINGS, "conflicts": rows()}
 
@@ -418,4 +588,15 @@ RESOLVE = _declare(
     lines=resolved_lines,
     writes=True,
     gives=record(resolved="string", decided="integer", removed="boolean", commit="string?"),
+)
+
+SYNC = _declare(
+    sync,
+    "sync",
+    "",
+    sync_data,
+    lines=sync_lines,
+    warnings=sync_warnings,
+    writes=True,
+    excused=dict.fromkeys((Front.HTTP, Front.MCP), "only its owner has the remote's credentials"),
 )

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vaultmem.core.text.json_values import as_json_object, pick
-from vaultmem.operations.branch_changes import merge_data
 from vaultmem.operations.checks import problems_data
 
 if TYPE_CHECKING:
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from vaultmem.services.hub.grants import Grant
     from vaultmem.services.hub.hub_folder import AuditEntry, Hub
     from vaultmem.services.memory.create_vault import CreateResult, InitPlan
-    from vaultmem.services.syncing.sync import SyncPlan, SyncResult
     from vaultmem.services.vaults.companions import ListedVault
     from vaultmem.services.views.update_index import IndexReport
     from vaultmem.services.watching.generated_context import RenderedContext
@@ -293,34 +291,6 @@ def _describe(grant: Grant) -> dict[str, Any]:
         **pick(grant, "used? expires? revoked? replaced_by?"),
         "scopes": {scope.value: list(each) for scope, each in grant.scopes.items()},
     }
-
-
-# Syncs with a remote, done or planned, as JSON.
-
-
-def sync_json(report: SyncResult, review: int, proposals: int) -> dict[str, Any]:
-    """Return what a sync did, or why it did not all of it.
-
-    `review` counts what came and is to be decided, `proposals` the proposed branches that wait.
-    """
-    merged = report.merged
-    names = (
-        "outcome=outcome.value remote branch checkpoint? fetched followed pushed waiting rescued? "
-        "told? evidence? conflicts token_ends? removed kept"
-    )
-    return {
-        **pick(report, names),
-        "merged": None if merged is None else merge_data(merged),
-        "review": review,
-        "proposals": proposals,
-        "left_out": dict(report.left_out),
-    }
-
-
-def sync_plan_json(plan: SyncPlan) -> dict[str, Any]:
-    """Return what a sync would do."""
-    counts = pick(plan, "remote branch uncommitted fetched waiting told?")
-    return {**counts, "merge": None if plan.merge is None else merge_data(plan.merge)}
 
 
 # What looks after a vault as JSON: curate, dream, compact, dedup.
