@@ -432,12 +432,12 @@ def declare(
 ) -> Operation:
     """Return the operation of a function whose arguments behind the vault are the request.
 
-    Arguments that have to be named are no part of it: a front end gives `run` its own, or none.
+    Keyword-only arguments are no part of it: a front end gives them to `run`.
     `data` are the names of what its JSON has, as `pick` reads them, or a function as `Operation`
     has it; `facts` are the operation's other fields.
     """
-    _, *every = signature(function).parameters.values()
-    given = [each for each in every if each.kind is not Parameter.KEYWORD_ONLY]
+    _, *given = signature(function).parameters.values()
+    given = [each for each in given if each.kind is not Parameter.KEYWORD_ONLY]
     names = [each.name for each in given]
     defaults = [each.default for each in given if each.default is not Parameter.empty]
     kind: Any = namedtuple  # What its fields are, a type checker cannot know.
