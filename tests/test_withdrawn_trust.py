@@ -382,8 +382,8 @@ WAYS: dict[str, Callable[[World], object]] = {
     "mcp promote": lambda w: w.mcp(("promote", {"paths": [PATH]})),
     "mcp promote from": lambda w: w.mcp(("promote", {"paths": [PATH], "from": "old"})),
     "mcp checkpoint": lambda w: w.mcp(
-        ("checkpoint", {"action": "merge", "branch": "old"}),
-        ("checkpoint", {"action": "reset", "branch": "main", "to": w.base}),
+        ("checkpoint", {"action": "merge", "from": "old"}),
+        ("checkpoint", {"action": "reset", "ref": "main", "from": w.base}),
     ),
     "git commit": _commit_as_agent,
     "git clone": _clone_old,

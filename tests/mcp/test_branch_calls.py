@@ -116,12 +116,33 @@ def test_what_both_sides_changed_is_named_and_not_recited(make_vault: Make) -> N
     play(root, scene)
 
 
-def test_what_a_merge_left_to_decide_is_listed_and_decided(make_vault: Make) -> None:
+def _paint(make_vault: Make) -> Path:
+    """Return a vault whose branches `draft` and `main` changed the same line."""
     root = make_vault({"notes/crane.md": "# Crane\n\nThe crane is red.\n", **NOTES})
     for branch, colour in (("draft", "green"), ("main", "blue")):
         git(root, "switch", "-q", "-C", branch, "main")
         (root / "notes/crane.md").write_text(f"# Crane\n\nThe crane is {colour}.\n")
         git(root, "commit", "-qam", colour)
+    return root
+
+
+def test_a_file_at_which_git_has_stopped_is_decided(make_vault: Make) -> None:
+    root = _paint(make_vault)
+    git(root, "-c", "merge.vaultmem.driver=false", "merge", "-q", "draft", check=False)
+    assert git(root, "diff", "--name-only", "--diff-filter=U") == "notes/crane.md"
+
+    async def scene(client: Client) -> None:
+        decide = {"action": "resolve", "path": "crane", "choice": "theirs"}
+        done = await call(client, "checkpoint", **decide)
+        assert (done["resolved"], done["commits"]) == ("notes/crane.md", [])
+
+    play(root, scene)
+    assert git(root, "diff", "--name-only", "--diff-filter=U") == ""
+    assert (root / "notes/crane.md").read_text() == "# Crane\n\nThe crane is green.\n"
+
+
+def test_what_a_merge_left_to_decide_is_listed_and_decided(make_vault: Make) -> None:
+    root = _paint(make_vault)
 
     async def scene(client: Client) -> None:
         merged = await call(client, "checkpoint", action="merge", **{"from": "draft"})

@@ -19,7 +19,8 @@ from vaultmem.cli.app import build_commands
 from vaultmem.core.curation.proposal import Action, Proposal
 from vaultmem.core.text.blob import blob_id
 from vaultmem.mcp_server.tool_server import TOOLS
-from vaultmem.operations.declaration import Argument, Front, Operation, Takes, list_arguments
+from vaultmem.operations.branch_changes import SWITCH, SYNC
+from vaultmem.operations.declaration import Argument, Front, Operation, Takes, list_arguments, offer
 from vaultmem.operations.links import REPAIR
 from vaultmem.web.api.routes import OPERATIONS
 
@@ -35,6 +36,10 @@ NOTES = {
     ),
     "tasks/mend.md": "---\nstatus: open\nnext: buy oak\n---\n# Mend the pier\n",
     "primed/manual/ink.md": "# Ink\n\nThe printer takes black ink.\n",
+    "notes/weir.md": (
+        "# Weir\n\nThe weir is of stone.\n\n> [!conflict] Also said by ada on 2026-11-01\n"
+        "> The weir is of oak.\n"
+    ),
     "notes/boat.md": "---\nstate: candidate\n---\n# Boat\n\nThe boat at the pier leaks.\n",
 }
 
@@ -107,6 +112,15 @@ OFFERED: dict[str, tuple[str, str, dict[str, Any]]] = {
     "hand_off_task": ("task handoff", "task", {"action": "handoff"}),
     "expand_artifact": ("task expand", "", {}),
     "list_projects": ("projects", "", {}),
+    "status": ("status", "", {}),
+    "doctor": ("doctor", "", {}),
+    "list_branches": ("branch", "checkpoint", {"action": "branch"}),
+    "sync": ("sync", "", {}),
+    "switch_branch": ("switch", "", {}),
+    "plan_merge": ("merge --dry-run", "checkpoint", {"action": "merge", "dry_run": True}),
+    "merge": ("merge", "checkpoint", {"action": "merge"}),
+    "list_conflicts": ("resolve", "", {}),
+    "resolve": ("resolve --theirs", "checkpoint", {"action": "resolve"}),
 }
 
 #: What is asked, of what the request declares.
@@ -198,6 +212,15 @@ ASKED: list[tuple[str, dict[str, Any]]] = [
     ("get_task", {"task": "mend"}),
     ("view_task", {"task": "mend", "budget": 300}),
     ("hand_off_task", {"task": "mend", "text": "The saw is in the shed."}),
+    ("status", {}),
+    ("doctor", {}),
+    ("list_branches", {}),
+    ("list_branches", {"branch": "second", "from": "first"}),
+    ("switch_branch", {"branch": "new", "create": True}),
+    ("plan_merge", {"branch": "side"}),
+    ("merge", {"branch": "side"}),
+    ("list_conflicts", {}),
+    ("resolve", {"path": "weir", "choice": "theirs", "number": 1}),
 ]
 
 #: Words of notes, which a tool says in its text alone, and what each call has of its own; what is
@@ -219,8 +242,11 @@ _OTHERS = {
 #: Operations of which a tool has but a text.
 _TEXT_ALONE = {"follow_session", "view_task", "hand_off_task"}
 
+#: What another tool lists, in rows.
+_LISTED: list[tuple[str, dict[str, Any]]] = [("list_branches", {})]
+
 #: Operations that HTTP does not offer.
-_ALONE = (REPAIR,)
+_ALONE = (REPAIR, SWITCH, SYNC)
 
 TABLE = {
     each.name: each
@@ -246,7 +272,8 @@ class World(NamedTuple):
 def world(make_vault: Make, tmp_path: Path) -> World:
     root = make_vault(NOTES)
     committed = (("checkpoint", "first"), ("branch", "first"), ("tag", "boat", "wet"))
-    for words in (*committed, ("checkpoint", "second"), ("recall", "oak pier")):
+    on_side = (("branch", "side"), ("remember", "Moles are of stone.", "--ref", "side"))
+    for words in (*committed, ("checkpoint", "second"), ("recall", "oak pier"), *on_side):
         done = run_here(*words, cwd=root)
         assert done.code == 0, done.err
     return World(root, tmp_path / "copies")
@@ -268,7 +295,8 @@ def test_every_front_end_offers_each_argument_or_the_table_excuses_it(name: str)
             if front in operation.excused:
                 continue
             is_excused = front in argument.arg.excused
-            assert (argument.name in names) is not is_excused, (argument.name, front)
+            name = argument.name_for(front)
+            assert (name in names) is not is_excused, (name, front)
 
 
 @pytest.mark.parametrize(("name", "given"), ASKED, ids=lambda value: str(value)[:60])
@@ -276,21 +304,27 @@ def test_the_same_request_has_the_same_answer_everywhere(
     name: str, given: dict[str, Any], world: World
 ) -> None:
     operation, (command, tool, more) = TABLE[name], OFFERED[name]
+    writes = operation.writes or (name == "list_branches" and bool(given))
     roots = {
-        front: world.copy(front) if operation.writes else world.root
-        for front in ("shell", "http", "mcp")
+        front: world.copy(front) if writes else world.root for front in ("shell", "http", "mcp")
     }
     if name == "decide":  # What a review has listed can be decided.
         for root in roots.values():
             assert _BOAT[:6] in run_here("review", cwd=root).out
-    left_out = _LEFT_OUT | (_WRITTEN if operation.writes else set()) | _OTHERS.get(name, set())
+    left_out = _LEFT_OUT | (_WRITTEN if writes else set()) | _OTHERS.get(name, set())
     shell = _strip(_run(roots["shell"], command, operation, given), left_out)
-    if Front.HTTP not in operation.excused:
+    if Front.HTTP not in operation.excused and all(
+        _front(operation, each, Front.HTTP) for each in given
+    ):
         http = _request(roots["http"], world.folder, operation, given)
         assert _strip(http, left_out) == shell
-    if Front.MCP in operation.excused or name in _TEXT_ALONE:
+    if Front.MCP in operation.excused or name in _TEXT_ALONE or (name, given) in _LISTED:
         return
-    offered = {name: value for name, value in given.items() if _front(operation, name, Front.MCP)}
+    offered = {
+        each.name_for(Front.MCP): given[each.name]
+        for each in offer(operation.request, Front.MCP)
+        if each.name in given
+    }
 
     async def scene(client: Any) -> dict[str, Any]:
         return await call(client, tool, **more, **offered, detail=True)
@@ -335,7 +369,8 @@ def _find_command(words: str) -> Any:
 
 def _run(root: Path, command: str, operation: Operation, given: dict[str, Any]) -> Any:
     """Return the JSON that the command of an operation prints for a request."""
-    words = [word for each in list_arguments(operation.request) for word in _write(each, given)]
+    offered = offer(operation.request, Front.SHELL)
+    words = [word for each in offered for word in _write(each, given)]
     done = run_here("--agent", "claude", *command.split(), *words, "--json", cwd=root)
     assert done.code == 0, done.err
     return done.json
@@ -348,7 +383,7 @@ def _write(argument: Argument, given: dict[str, Any]) -> Iterator[str]:
     value, arg = given[argument.name], argument.arg
     flag = (arg.flags or (f"--{argument.name.replace('_', '-')}",))[-1]
     if arg.takes in {Takes.WORD, Takes.WORDS, Takes.INPUT, Takes.MEANT}:
-        yield from value if isinstance(value, list) else [value]
+        yield from value if isinstance(value, list) else [str(value)]
     elif argument.kind is bool:
         on, _, off = flag.partition("/")
         yield on if value else off

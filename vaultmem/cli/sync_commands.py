@@ -2,212 +2,50 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vaultmem.cli.branch_commands import print_conflicts, print_merged
 from vaultmem.cli.opening import open_here
-from vaultmem.cli.options import DryRunOption
-from vaultmem.cli.output import emit_json, print_line, print_styled, warn
-from vaultmem.cli.shared import CommandContext, takes
-from vaultmem.core.text.display import one_line, pluralize
-from vaultmem.errors import LockTimeoutError, MergeConflictError, RefusedError, VaultError
-from vaultmem.operations.vault_data import (
-    daemon_json,
-    happened_json,
-    sync_json,
-    sync_plan_json,
-    watcher_json,
-)
+from vaultmem.cli.output import emit_json, print_line, print_styled
+from vaultmem.cli.shared import CommandContext, offers, print_answer, takes
+from vaultmem.errors import MergeConflictError, RefusedError, VaultError
+from vaultmem.operations.branch_changes import SYNC, SyncOutcome
+from vaultmem.operations.vault_data import daemon_json, happened_json, watcher_json
 
 if TYPE_CHECKING:
     from socket import socket
 
     from vaultmem.serve.http import HttpServer
-    from vaultmem.services.syncing.sync import SyncPlan, SyncResult
     from vaultmem.services.watching.lease import WatcherInfo
     from vaultmem.services.watching.watch import WatchEvent, WatchLoop
     from vaultmem.vault import Vault
 
 
+@offers(SYNC)
 @takes("vault", "ref", "agent", "session", "as_json")
 def sync(
     here: CommandContext,
-    remote: Annotated[
-        str,
-        typer.Argument(
-            metavar="[REMOTE]", help="A remote's name; the first time, the address to sync with."
-        ),
-    ] = "",
-    dry_run: DryRunOption = False,
-    join: Annotated[
-        bool, typer.Option("--join", help="Make one vault of two that were made apart.")
-    ] = False,
+    asked: Any,
     unasked: Annotated[bool, typer.Option("--unasked", hidden=True)] = False,
 ) -> None:
-    """Commit, merge what other machines pushed, and push.
-
-    It never forces a push or asks a question. If the remote is offline, the next sync pushes the
-    commits. Exit code 5: the remote, or its commits, were refused; 8: both sides changed a file
-    outside of the vault. Commits that could not be merged are then in a ref of the remote.
-
-    Examples:
-      vaultmem sync git@example.org:maren/notes.git
-      vaultmem sync
-    """
-    from vaultmem.services.syncing.sync import plan_sync, sync_remote
-
+    """Print what a sync did, and end with the exit code of what did not come about."""
     opened = open_here(here.vault, here.agent, here.session, here.ref, for_owner=unasked)
-    if dry_run:
-        plan = plan_sync(opened, remote, join)
-        emit_json(sync_plan_json(plan)) if here.as_json else _print_plan(plan)
+    done = SYNC.run(opened, asked, unasked=unasked)
+    if done is None:
         return
-    report = (
-        _sync_unasked(opened) if unasked else sync_remote(opened, remote, join, ends_merges=True)
-    )
-    if report is None:
-        return
-    from vaultmem.services.merging.branches import list_proposed
-
-    review, proposals = _compare_incoming(opened), len(list_proposed(opened))
-    if here.as_json:
-        emit_json(sync_json(report, review, proposals))
-    else:
-        _print_report(report, review)
-        _print_left_out(opened, report)
-        _print_proposals(report, proposals)
-    _end(report)
-
-
-def _sync_unasked(vault: Vault) -> SyncResult | None:
-    """Sync where that is wanted; one that takes long is not waited for."""
-    from vaultmem.services.syncing.sync import sync_remote
-    from vaultmem.services.syncing.sync_place import check_unasked
-
-    check_unasked(vault)
-    try:
-        return sync_remote(vault)
-    except LockTimeoutError:
-        return None
-
-
-def _compare_incoming(vault: Vault) -> int:
-    """Compare what came with what is known here; return how much of that is to be decided."""
-    from vaultmem.services.curation.incoming_notes import WHOLE, compare_incoming
-    from vaultmem.services.views.open_view import find_branch
-
-    with contextlib.suppress(VaultError, OSError):  # Another command does it.
-        return 0 if find_branch(vault) else len(compare_incoming(vault, WHOLE))
-    return 0
-
-
-def _end(report: SyncResult) -> None:
-    """End with the exit code of what did not come about.
-
-    Raises:
-        typer.Exit: something did not.
-    """
-    codes = {"refused": RefusedError.exit_code, "conflict": MergeConflictError.exit_code}
-    if report.outcome.value in codes:
-        raise typer.Exit(codes[report.outcome.value])
-
-
-def _print_report(report: SyncResult, review: int) -> None:
-    remote, offline = one_line(report.remote), report.outcome.value == "offline"
-    if report.checkpoint:
-        print_styled("saved   ", "green", f"{report.checkpoint[:7]}  what was not committed")
-    if report.fetched:
-        files = len(report.merged.paths if report.merged else report.followed)
-        how = f", merged as {report.merged.commit[:7]}" if report.merged else ""
-        came = f"{pluralize(report.fetched, 'commit')} from {remote}{how}"
-        print_styled("fetched ", "green", f"{came}, {pluralize(files, 'file')} changed")
-    if report.merged:
-        print_merged(report.merged)
-    if report.pushed:
-        print_styled("pushed  ", "green", f"{pluralize(report.pushed, 'commit')} to {remote}")
-    if offline:
-        done = "nothing pushed" if report.fetched else "nothing fetched or pushed"
-        print_line(
-            f"offline: {done}; {pluralize(report.waiting, 'commit')} {_wait(report.waiting)}"
-        )
-    elif report.outcome.value == "synced" and not (report.fetched or report.pushed):
-        print_line(f"{one_line(report.branch)} and {remote} have the same.")
-    elif report.outcome.value != "synced":
-        print_conflicts(report.conflicts)  # type: ignore[arg-type]
-        warn(f"error: not pushed: {one_line(report.told)}")
-        _print_rescued(report)
-    if review:
-        print_line(f"{review:,} to review: `vaultmem review`")
-    if report.token_ends:
-        ends = time.strftime("%Y-%m-%d %H:%M", time.localtime(report.token_ends))
-        told = f"warning: your token for {remote} ends on {ends}; ask the hub's owner for a new one"
-        warn(f"{told}, and give that to git as the password")
-
-
-def _print_proposals(report: SyncResult, waiting: int) -> None:
-    for name in report.removed:
-        print_styled("removed ", "green", f"{one_line(name)}, which was decided")
-    for told in report.kept:
-        warn(f"not removed: {one_line(told)}")
-    if waiting:
-        wait = "proposal waits" if waiting == 1 else "proposals wait"
-        print_line(f'{waiting:,} {wait}; run "vaultmem review"')
-
-
-def _print_left_out(vault: Vault, report: SyncResult) -> None:
-    """Print which files are too large for a commit, where the last sync did not print the same."""
-    from vaultmem.services.changes.ownership import describe_too_large
-
-    names = "\n".join(sorted(report.left_out))
-    if names != vault.state.get("left_out"):
-        for line in describe_too_large(report.left_out):
-            print_line(f"left out  {line}")
-        vault.state.keep("left_out", names)
-
-
-def _print_rescued(report: SyncResult) -> None:
-    what = f"{pluralize(report.waiting, 'commit')} {_wait(report.waiting)}"
-    if report.rescued:
-        warn(f"{what}; a copy is at {one_line(report.remote)} as {one_line(report.rescued)}")
-    else:
-        warn(f"{what} on this machine alone: the remote takes no copy of them, either")
-
-
-def _print_plan(plan: SyncPlan) -> None:
-    remote = one_line(plan.remote)
-    if plan.told:
-        print_line(f"offline: {one_line(plan.told)}")
-    if plan.uncommitted:
-        print_styled(
-            "would save   ",
-            "yellow",
-            f"{pluralize(plan.uncommitted, 'file')} that no commit has",
-        )
-    if plan.fetched:
-        print_styled(
-            "would fetch  ", "yellow", f"{pluralize(plan.fetched, 'commit')} from {remote}"
-        )
-    if plan.merge:
-        for path in plan.merge.paths:
-            print_line(f"  {one_line(path)}")
-        print_merged(plan.merge)
-        print_line(f"{plan.merge.refused}") if plan.merge.refused else None
-    if plan.waiting:
-        print_styled("would push   ", "yellow", f"{pluralize(plan.waiting, 'commit')} to {remote}")
-    if not (plan.told or plan.uncommitted or plan.fetched or plan.waiting):
-        print_line(f"{one_line(plan.branch)} and {remote} have the same.")
-
-
-def _wait(count: int) -> str:
-    return "waits" if count == 1 else "wait"
+    print_answer(SYNC, here, asked, done)
+    if isinstance(done, SyncOutcome):
+        if not here.as_json:
+            opened.state.keep("left_out", "\n".join(sorted(done.report.left_out)))
+        codes = {"refused": RefusedError.exit_code, "conflict": MergeConflictError.exit_code}
+        raise typer.Exit(codes.get(done.report.outcome.value, 0))
 
 
 # The command that keeps a vault up to date: watch.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,14 +12,24 @@ from vaultmem.errors import RefusedError
 from vaultmem.mcp_server.tool import (
     NOTE_BUDGET,
     Tool,
+    ToolAction,
     ToolAnswer,
+    answer_request,
     price,
     read_shown,
+    run_action,
     run_operation,
     truncate_text,
 )
-from vaultmem.operations import note_changes, note_edits
-from vaultmem.operations.declaration import LEAST, MOST, Front, describe, read_request
+from vaultmem.operations import branch_changes, note_changes, note_edits
+from vaultmem.operations.declaration import (
+    LEAST,
+    MOST,
+    Front,
+    describe,
+    read_request,
+    share,
+)
 from vaultmem.operations.notes import (
     GET,
     Remember,
@@ -31,9 +40,7 @@ from vaultmem.operations.notes import (
 )
 from vaultmem.operations.schemas import (
     answer,
-    arguments,
     choice,
-    flag,
     text,
     whole,
 )
@@ -229,94 +236,68 @@ def promote_tool(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
 
 def checkpoint_tool(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
     """Commit everything that changed, or do one thing with a branch."""
-    return _ACTIONS[given.get("action", _COMMIT)](vault, given)
+    given = {"action": _COMMIT, **given}
+    if given["action"] == "merge":
+        vault = replace(vault, ref=given.get("ref", vault.ref))
+    return run_action(_ACTIONS, vault, given, "checkpoint")
 
 
-def _commit(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
-    return run_operation(note_changes.CHECKPOINT, vault, given)
+def _commit(vault: Vault, asked: Any, _: int) -> ToolAnswer:
+    return answer_request(note_changes.CHECKPOINT, vault, asked)
 
 
-def _make(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
-    from vaultmem.services.merging.branches import make_branch
-
-    name = _need(given, "ref")
-    commit = make_branch(vault, name, given.get("from", "")).commit
-    return ToolAnswer(f"Made {name} at {commit[:7]}.", detail=_moved(commit))
-
-
-def _remove(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
-    from vaultmem.services.merging.branches import remove_branch
-
-    name = _need(given, "ref")
-    commit = remove_branch(vault, name)
-    return ToolAnswer(f"Removed {name}, which was at {commit[:7]}.", detail=_moved(commit))
+def _branch(vault: Vault, asked: Any, _: int) -> ToolAnswer:
+    done = branch_changes.BRANCH.run(vault, asked)
+    commit = done.commit[:7]
+    text = f"Made {done.branch} at {commit}"
+    if asked.delete:
+        text = f"Removed {done.branch}, which was at {commit}"
+    elif asked.reset and done.backup:
+        text = f"Reset {done.branch} to {commit}; what it was at is kept as {done.backup}"
+    elif asked.reset:
+        text = f"{done.branch} is at {commit} already"
+    return ToolAnswer(f"{text}.", detail=_moved(branch_changes.branch_data(done)))
 
 
-def _reset(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
-    from vaultmem.services.merging.branches import reset_branch
-
-    name = _need(given, "ref")
-    done = reset_branch(vault, name, _need(given, "from"))
-    told = f"Reset {name} to {done.commit[:7]}; what it was at is kept as {done.backup}."
-    if not done.backup:
-        told = f"{name} is at {done.commit[:7]} already."
-    return ToolAnswer(told, detail={**_moved(done.commit), "backup": done.backup or None})
-
-
-def _merge(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
-    from vaultmem.operations.vault_data import merge_json, planned_json
-    from vaultmem.services.merging.merge import merge_branch, plan_merge
-
-    into, source = replace(vault, ref=given.get("ref", vault.ref)), _need(given, "from")
-    if given.get("dry_run"):
-        data = planned_json(plan_merge(into, source))
-        verb = "Would merge" if data["would_merge"] else "Would not merge"
-    else:
-        data = merge_json(merge_branch(into, source))
-        verb = "Merged" if data["merged"] else "Has all already, so did not merge"
-    lines = [f"{verb} {source} into {data['into']}.", *filter(None, [data.get("refused")])]
+def _merge(vault: Vault, asked: Any, _: int) -> ToolAnswer:
+    data = branch_changes.MERGE.data(branch_changes.MERGE.run(vault, asked))
+    is_done, verbs = data.get("merged"), ("Has all already, so did not merge", "Merged")
+    if asked.dry_run:
+        is_done, verbs = data["would_merge"], ("Would not merge", "Would merge")
+    lines = [f"{verbs[is_done]} {asked.branch} into {data['into']}."]
+    lines += filter(None, [data.get("refused")])
     lines += map(one_line, data["paths"])
     lines += [f"both changed  {_name_place(each)}" for each in data["conflicts"]]
     lines += [f"lost  {_name_place(each)}" for each in data["losses"]]
     lines += [f"both have  {one_line(each.path)}" for each in data["twins"]]
     # What notes say is read with read_note, labelled and quoted.
-    told = {name: list(map(_name_place, data[name])) for name in ("conflicts", "losses")}
-    return ToolAnswer("\n".join(lines), detail={**_moved(""), **data, **told})
+    places = {name: list(map(_name_place, data[name])) for name in ("conflicts", "losses")}
+    return ToolAnswer("\n".join(lines), detail=_moved({**data, **places}))
 
 
 def _name_place(each: Conflict | DiscardedValue) -> str:
     return one_line(f"{each.path}: {each.what}")
 
 
-def _resolve(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
-    from vaultmem.core.merging.text import ConflictChoice
-    from vaultmem.operations.vault_data import resolved_json
-    from vaultmem.services.merging.text_conflicts import resolve_conflicts
-
-    path, chosen = _need(given, "path"), ConflictChoice(_need(given, "choice"))
-    done = resolve_conflicts(vault, path, chosen, given.get("number", 0))
-    return ToolAnswer(f"Resolved {done.path}: {chosen}.", detail=resolved_json(done))
+def _resolve(vault: Vault, asked: Any, _: int) -> ToolAnswer:
+    done = branch_changes.RESOLVE.run(vault, asked)
+    text = f"Resolved {done.path}: {asked.choice}."
+    return ToolAnswer(text, detail=branch_changes.resolved_data(done))
 
 
-def _moved(commit: str) -> dict[str, Any]:
-    return {"commit": commit or None, "commits": [], "paths": [], "skipped": {}}
-
-
-def _need(given: dict[str, Any], name: str) -> str:
-    if not given.get(name):
-        raise RefusedError(f'checkpoint {given.get("action", _COMMIT)} needs "{name}"')
-    return str(given[name])
+def _moved(data: dict[str, Any]) -> dict[str, Any]:
+    return {"commit": None, "commits": [], "paths": [], "skipped": {}, **data}
 
 
 _COMMIT = "commit"
 
-_ACTIONS: dict[str, Callable[[Vault, dict[str, Any]], ToolAnswer]] = {
-    _COMMIT: _commit,
-    "branch": _make,
-    "remove": _remove,
-    "reset": _reset,
-    "merge": _merge,
-    "resolve": _resolve,
+_ACTIONS = {
+    _COMMIT: ToolAction(note_changes.CHECKPOINT.request, _commit),
+    "branch": ToolAction(branch_changes.BRANCH.request, _branch, needs=["ref"]),
+    "remove": ToolAction(branch_changes.BRANCH.request, _branch, {"delete": True}, ["ref"]),
+    "reset": ToolAction(branch_changes.BRANCH.request, _branch, {"reset": True}, ["ref", "from"]),
+    "merge": ToolAction(branch_changes.MERGE.request, _merge),
+    "resolve": ToolAction(branch_changes.RESOLVE.request, _resolve),
 }
 
 PROMOTE = Tool(
@@ -335,15 +316,11 @@ CHECKPOINT = Tool(
     "Commit what changed after a piece of work (note: what was done). Or with action: make the "
     "branch `ref` (at from), remove it, reset it (to from), merge from into it (dry_run), resolve "
     "a conflict (path, whose words stay, number).",
-    arguments(
+    share(
+        [each.request for each in _ACTIONS.values()],
         (),
-        note=text("", 500),
         action=choice("", list(_ACTIONS)),
-        dry_run=flag(""),
-        path=text("", 1_000),
-        choice=choice("", ["ours", "theirs", "both"]),
-        number=whole("", 1, 1_000),
-        **{"from": text("", 200)},
+        ref=text("Branch to use."),
     ),
     answer(),
     checkpoint_tool,

@@ -17,7 +17,7 @@ from vaultmem.mcp_server.tool import (
     truncate_text,
     view_at_arguments,
 )
-from vaultmem.operations import notes, usage_stats
+from vaultmem.operations import branch_changes, history_views, notes, usage_stats
 from vaultmem.operations.declaration import (
     BUDGET,
     LEAST,
@@ -52,7 +52,6 @@ from vaultmem.operations.schemas import (
     text,
     whole,
 )
-from vaultmem.operations.vault_data import branches_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -347,17 +346,16 @@ def history_tool(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
 
 
 def _log(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
-    from vaultmem.core.text.timestamps import parse_timestamp
-    from vaultmem.services.history.commits import CommitFilter, list_commits
-
-    since, until = given.get("since"), given.get("until")
-    wanted = CommitFilter(
-        since=parse_timestamp(since) if since else None,
-        until=parse_timestamp(until, end_of_day=True) if until else None,
-        sessions=frozenset(filter(None, [given.get("session", "")])),
+    span, path = given.get("commit", ""), _find_path(vault, given)
+    found = history_views.log(
+        vault,
+        span if ".." in span else "",
+        given.get("limit", 20),
+        session=tuple(filter(None, [given.get("session", "")])),
+        path=path,
+        since=given.get("since", ""),
+        until=given.get("until", ""),
     )
-    limit, path, span = given.get("limit", 20), _find_path(vault, given), given.get("commit", "")
-    found = list_commits(vault, wanted, limit, path, span if ".." in span else "")
     rows = [(describe_commit(each), commit_json(each)) for each in found.commits]
     return _answer(given, rows, "No event matches.")
 
@@ -375,9 +373,7 @@ def _find_path(vault: Vault, given: dict[str, Any]) -> str:
 
 
 def _show(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
-    from vaultmem.services.history.diff import show_commit
-
-    shown = show_commit(vault, _need(given, "commit"))
+    shown = history_views.show(vault, _need(given, "commit"))
     data, commit = shown_json(shown), shown.commit
     rows = [(describe_operation(row), row) for row in data.pop("operations")]
     head = [f"{commit.commit}  {commit.time}  {one_line(commit.shown)}", one_line(commit.subject)]
@@ -387,29 +383,23 @@ def _show(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
 
 
 def _diff(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
-    from vaultmem.services.history.diff import diff_vault
-
     path = _find_path(vault, given)
-    found = diff_vault(vault, given.get("from", ""), given.get("commit", ""), path)
+    found = history_views.diff(vault, given.get("from", ""), given.get("commit", ""), path)
     rows = map(operation_json, found.operations)
     return _answer(given, [(describe_operation(row), row) for row in rows], "Nothing differs.")
 
 
 def _blame(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
-    from vaultmem.services.history.blame import blame_note
-
     path = _need(given, "path")
     read_shown(vault, given)  # Nobody reads line by line what is not shown as a whole.
-    found = blame_note(vault, path, given.get("at", ""))
+    found = history_views.blame(vault, path, given.get("at", ""))
     rows = [(describe_line(line), line_json(line, found.ends)) for line in found.lines]
     return _answer(given, rows)
 
 
 def _why(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
-    from vaultmem.services.history.explain import explain_text
-
     seen = view_at_arguments(vault, given)
-    grounds = explain_text(seen, _need(given, "query"), min(given.get("limit", 5), 20))
+    _, grounds = history_views.why(seen, _need(given, "query"), min(given.get("limit", 5), 20))
     rows = [(describe_ground(row), row) for row in map(ground_json, grounds)]
     return _answer(given, rows, "No fact and no decision mentions that.")
 
@@ -436,9 +426,7 @@ def _belief(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
 
 
 def _branches(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
-    from vaultmem.services.merging.branches import list_branches
-
-    found = branches_json(list_branches(vault))["branches"]
+    found = branch_changes.BRANCH.answer(vault, {})["branches"]
     return _answer(
         given, [(describe_branch(row), row) for row in found], "No branch has a commit yet."
     )
@@ -467,9 +455,9 @@ def _review(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
 def _conflicts(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
     """List what two sides said differently, but for what is quarantined."""
     from vaultmem.core.lifecycle import NoteState
-    from vaultmem.services.merging.text_conflicts import list_conflicts
 
-    found = [each for each in list_conflicts(vault) if each.state != NoteState.QUARANTINED]
+    listed = branch_changes.list_conflicts(vault).conflicts
+    found = [each for each in listed if each.state != NoteState.QUARANTINED]
     kept = found[: given.get("limit", 20)]
     rows = [
         (

@@ -16,7 +16,6 @@ from vaultmem.mcp_server.tool import (
     Tool,
     ToolAction,
     ToolAnswer,
-    list_needed,
     list_rows,
     price,
     run_action,
@@ -47,12 +46,9 @@ _MORE = "There are more; recall finds what they were about."
 
 def session_tool(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
     """Do one thing with a session."""
-    for name in list_needed(_ACTIONS[given["action"]]):
-        if not given.get(name):
-            raise RefusedError(f'session {given["action"]} needs "{name}"')
     if "continues" in given:
         given = {**given, "continues": list(filter(None, [given["continues"]]))}
-    return run_action(_ACTIONS, vault, given)
+    return run_action(_ACTIONS, vault, given, "session")
 
 
 def leave_tool(vault: Vault, given: dict[str, Any]) -> ToolAnswer:

@@ -12,7 +12,7 @@ from vaultmem.core.text.display import escape_bytes, one_line
 from vaultmem.core.text.json_values import as_plain
 from vaultmem.core.text.token_count import bound_tokens, count_fitting
 from vaultmem.errors import RefusedError
-from vaultmem.operations.declaration import Operation, list_arguments, read_request
+from vaultmem.operations.declaration import Front, Operation, list_arguments, read_request
 from vaultmem.operations.schemas import Schema
 
 if TYPE_CHECKING:
@@ -135,8 +135,12 @@ class ToolAnswer(NamedTuple):
 
 
 def run_operation(operation: Operation, vault: Vault, given: dict[str, Any]) -> ToolAnswer:
+    """Return what an operation answers to a tool's arguments."""
+    return answer_request(operation, vault, read_request(operation.request, given))
+
+
+def answer_request(operation: Operation, vault: Vault, asked: Any) -> ToolAnswer:
     """Return what an operation answers: its lines but for hints, and its data in detail."""
-    asked = read_request(operation.request, given)
     done = operation.run(vault, asked)
     lines = [one_line(f"{line.text}{line.rest}") for line in operation.lines(done, asked)]
     told = "\n".join(line for line in lines if not line.startswith("hint:"))
@@ -147,27 +151,32 @@ class ToolAction(NamedTuple):
     """One verb of a tool that has several.
 
     `run` is given the vault, the request, and the tokens that the answer may have, 0 where nothing
-    says so. `fixed` are arguments that the action stands for.
+    says so. `fixed` are arguments that the action stands for, `needs` those that must be given: by
+    default what the request requires.
     """
 
     request: Any
     run: Callable[[Vault, Any, int], ToolAnswer]
     fixed: Mapping[str, Any] = {}
+    needs: Sequence[str] = ()
 
 
 def run_action(
-    actions: Mapping[str, ToolAction], vault: Vault, given: dict[str, Any]
+    actions: Mapping[str, ToolAction], vault: Vault, given: dict[str, Any], tool: str = ""
 ) -> ToolAnswer:
-    """Do what a tool's action says; what it needs and is not given is empty."""
+    """Do what a tool's action says; what it needs and is not given is empty.
+
+    Raises:
+        RefusedError: it is not given, and the `tool` is named.
+    """
     action = actions[given["action"]]
-    needed = dict.fromkeys(list_needed(action), "")
-    asked = read_request(action.request, {**needed, **given, **action.fixed})
-    return action.run(vault, asked, given.get("budget", 0))
-
-
-def list_needed(action: ToolAction) -> list[str]:
-    """Return the arguments that an action needs."""
-    return [each.name for each in list_arguments(action.request) if each.is_required]
+    names = {each.name_for(Front.MCP): each for each in list_arguments(action.request)}
+    needs = action.needs or [name for name, each in names.items() if each.is_required]
+    if lacking := [name for name in needs if tool and not given.get(name)]:
+        raise RefusedError(f'{tool} {given["action"]} needs "{lacking[0]}"')
+    given = {**dict.fromkeys(needs, ""), **given, **action.fixed}
+    named = {names[name].name if name in names else name: each for name, each in given.items()}
+    return action.run(vault, read_request(action.request, named), given.get("budget", 0))
 
 
 def run_tool(

@@ -1,31 +1,290 @@
-"""The operation check: what a change introduces or breaks, for a pull request or commit hook."""
+"""Operations on how a vault is, and what a change breaks: status, doctor, check."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
-from vaultmem.core.text.display import pluralize
+from vaultmem.core.text.display import format_names, one_line, pluralize
 from vaultmem.core.text.json_values import pick
-from vaultmem.operations.declaration import Arg, Front, Line, Operation
+from vaultmem.core.text.timestamps import Verdict
+from vaultmem.operations.declaration import Arg, Front, Line, Moment, declare
+from vaultmem.operations.history_views import format_commit_line
+from vaultmem.operations.note_data import commit_json
 from vaultmem.operations.schemas import record, rows
 
 if TYPE_CHECKING:
+    from vaultmem.core.text.timestamps import Check
     from vaultmem.services.health.check_changes import ChangeFinding, ChangeReport
+    from vaultmem.services.health.status import GitStatus, Uncommitted, VaultStatus
+    from vaultmem.services.syncing.sync_place import SyncState
+    from vaultmem.services.views.read_index import Progress
     from vaultmem.vault import Vault
 
 
-class CheckRequest(NamedTuple):
-    """From which commit on a change is checked, and how the findings are printed."""
+_SHOWN = 3
+_PATHS = 10
 
+#: Notes that a new vault has: MEMORY.md and USER.md.
+_TEMPLATES = 2
+
+_OWNER = "the owner repairs in a terminal"
+
+_COLOURS = {"ok": "green", "warning": "yellow", "problem": "red"}
+
+
+def status(
+    vault: Vault, *, progress: Progress | None = None, settings_problem: str = ""
+) -> VaultStatus:
+    """Show what the vault holds, and what is not committed.
+
+    It also shows who watches the vault, and ends with the last events of its history.
+
+    Examples:
+      vaultmem status
+    """
+    from vaultmem.services.health.status import read_status
+
+    return read_status(vault, progress, settings_problem)
+
+
+def status_data(found: VaultStatus) -> dict[str, Any]:
+    """Return what a vault holds, who watches it, and what is not committed."""
+    return {
+        "vault": found.folder,
+        "git": _git_data(found.git) if found.git else None,
+        **pick(found, "settings_problem? agent?=author.agent session?=author.session ref? watcher"),
+        **pick(found, "notes tokens kinds states proposed to_decide waiting trust_problem?"),
+        "passed_over": found.passed_over,
+        "index": {
+            **pick(found, "in_sync=is_in_sync problem?=sync_problem"),
+            **pick(found.sync, "added changed removed"),
+        },
+        "in_doubt": problems_data(found.in_doubt),
+        "problems": problems_data(found.problems),
+    }
+
+
+def _git_data(git: GitStatus) -> dict[str, Any]:
+    names = (
+        "problem? branch?=head.branch commit?=head.commit obstacle? person_problem? uncommitted "
+        "skipped=left_out credentials kept_out sync proposals moved_links"
+    )
+    return {**pick(git, names), "events": list(map(commit_json, git.events))}
+
+
+def problems_data(problems: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
+    """Return notes that cannot be read, each with the reason."""
+    return [{"path": path, "problem": problem} for path, problem in problems]
+
+
+def status_lines(found: VaultStatus, _: Any) -> Iterator[Line]:
+    """Yield what must be repaired first, then what a vault holds, and the last events."""
+    if found.in_doubt:
+        count = pluralize(len(found.in_doubt), "note")
+        names = "`vaultmem doctor` names them, and what repairs them"
+        yield Line(f"{'in doubt':<12}", "red", f"{count}; {names}")
+        yield from _group_lines(found.in_doubt, "red")
+    yield from _place_lines(found)
+    yield from _note_lines(found)
+    if found.git is not None and not (found.git.problem or found.settings_problem):
+        yield from _uncommitted_lines(found.git, not found.author.agent)
+    if found.trust_problem:
+        yield _fact("trust", found.trust_problem)
+    for subject in found.waiting:
+        yield _fact("waits", f"{subject}  (committed with the next checkpoint or promote)")
+    if found.passed_over:
+        reasons = ", ".join(f"{reason}: {n:,}" for reason, n in found.passed_over.items())
+        yield _fact("not notes", reasons)
+    if found.problems:
+        yield _fact("problems", f"{len(found.problems):,}; run `vaultmem doctor` to see what to do")
+        yield from _group_lines(found.problems, "yellow")
+    if found.git is not None and found.git.events:
+        yield Line("")
+        for commit in found.git.events:
+            yield Line(commit.commit[:7], "yellow", f"  {format_commit_line(commit)}")
+
+
+def _fact(name: str, text: str) -> Line:
+    return Line(f"{name:<12}", "dim", text)
+
+
+def _group_lines(problems: Sequence[tuple[str, str]], colour: str) -> Iterator[Line]:
+    """Yield the most frequent problems, a line for each."""
+    from vaultmem.core.notes.problems import describe_group, group_problems
+
+    for group in group_problems(problems)[:_SHOWN]:
+        yield Line("  ", colour, describe_group(group, _SHOWN))
+
+
+def _place_lines(found: VaultStatus) -> Iterator[Line]:
+    yield _fact("vault", found.folder)
+    if found.settings_problem:
+        yield Line(f"{'settings':<12}", "red", found.settings_problem)
+    git = found.git
+    if not git:
+        yield _fact("git", "none; `vaultmem init` makes a repository")
+    elif git.problem:
+        yield _fact("git", git.problem)
+    else:
+        branch = git.head.branch or "(detached)"
+        yield _fact("branch", f"{branch} at {git.head.commit[:7] or 'no commit yet'}")
+        if git.obstacle:
+            yield _fact("commits", f"none now: {git.obstacle}")
+        if git.person_problem:
+            yield _fact("your name", git.person_problem)
+        if git.sync is not None:
+            yield _fact("sync", _describe_sync(git.sync))
+    author = found.author
+    named = f"{author.agent} ({author.session})" if author.session else author.agent
+    person = f"you, {git.person}" if git is not None and git.person else "you"
+    yield _fact("author", f"agent {named}" if author.agent else person)
+    if found.ref:
+        yield _fact("ref", found.ref)
+    watcher = found.watcher
+    if not watcher:
+        yield _fact("watcher", "none; `vaultmem watch` starts one")
+    else:
+        since = time.strftime("%Y-%m-%d %H:%M", time.localtime(watcher.since))
+        yield _fact("watcher", f"process {watcher.pid} since {since}, version {watcher.version}")
+
+
+def _describe_sync(sync: SyncState) -> str:
+    if sync.problem:
+        return sync.problem
+    if not sync.at:
+        return f"never with {sync.remote}; `vaultmem sync` does"
+    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(sync.at))
+    waits = f"; commits waiting: {sync.waiting:,}" if sync.waiting else ""
+    how = f" {sync.outcome}" + f": {one_line(sync.told)}" * bool(sync.told)
+    return f"with {sync.remote}, {when}{how if sync.outcome != 'synced' else ''}{waits}"
+
+
+def _note_lines(found: VaultStatus) -> Iterator[Line]:
+    yield _fact("notes", f"{found.notes:,}, in all {found.tokens:,} tokens")
+    for name, counts in (("kinds", found.kinds), ("states", found.states)):
+        if counts:
+            yield _fact(f"  {name}", ", ".join(f"{n:,} {value}" for value, n in counts.items()))
+    if found.proposed:
+        wishes = f"{found.proposed:,} standing {'wish' if found.proposed == 1 else 'wishes'}"
+        yield _fact("  proposed", f"{wishes}; `vaultmem list --kind preference --state candidate`")
+    if found.to_decide:
+        kinds = ", ".join(f"{n:,} {kind}" for kind, n in found.to_decide.items())
+        yield _fact("to decide", f"{sum(found.to_decide.values()):,}: {kinds}; `vaultmem review`")
+    if found.settings_problem:
+        yield _fact("index", "as it was; nothing is looked at before the settings are correct")
+        return
+    if found.sync_problem:
+        yield _fact("index", f"as it was; {found.sync_problem}")
+        return
+    sync = found.sync
+    taken = [(sync.added, "new"), (sync.changed, "changed"), (sync.removed, "gone")]
+    since = ", ".join(f"{count:,} {name}" for count, name in taken if count)
+    state = "in sync" if found.is_in_sync else "out of date; run `vaultmem index`"
+    yield _fact("index", f"{state}{f' ({since} since the last look)' if since else ''}")
+
+
+def _uncommitted_lines(git: GitStatus, is_person: bool) -> Iterator[Line]:
+    from vaultmem.services.changes import ownership
+    from vaultmem.services.memory.rename import HOW_TO_REPAIR
+
+    parts = [_describe_uncommitted(each, is_person) for each in git.uncommitted]
+    yield _fact("uncommitted", ", ".join(parts) or "nothing")
+    large = ownership.find_too_large(git.left_out)
+    others = {path: why for path, why in git.left_out.items() if path not in large}
+    for line in (*ownership.describe_skipped(others), *ownership.describe_too_large(large)):
+        yield _fact("left out", line)
+    if git.kept_out:
+        why = "lines look like credentials; `vaultmem init --allow-secrets` lets git have them"
+        yield _fact("kept out", f"{format_names(git.kept_out)}: {why}")
+    if git.moved_links:
+        links = pluralize(git.moved_links, "link")
+        yield _fact("moved", f"{links} to files that were moved; {HOW_TO_REPAIR}")
+    if git.credentials:
+        for place in git.credentials[:_PATHS]:
+            yield Line(f"{'credential':<12}", "red", f"{one_line(place)}; commits wait for it")
+        yield _fact("", ownership.HOW_TO_ALLOW)
+
+
+def _describe_uncommitted(each: Uncommitted, is_person: bool) -> str:
+    author = f"{each.agent} ({each.session})" if each.session else each.agent
+    counted = ((len(each.notes), "note"), (len(each.files), "other file"))
+    files = " and ".join(pluralize(n, name) for n, name in counted if n)
+    return f"{author if each.agent else 'you' if is_person else 'people'}: {files}"
+
+
+def next_lines(found: VaultStatus) -> Iterator[Line]:
+    """Yield the command that helps most now, and why."""
+    git = found.git
+    steps = (
+        (not git, "`vaultmem init` makes a repository, so that there is a history"),
+        (found.settings_problem, "correct vaultmem.yaml; `vaultmem help settings` helps"),
+        (found.in_doubt or (git and git.problem), "`vaultmem doctor` shows how to repair this"),
+        (git and git.credentials, "decide on the lines above, so that commits can be made"),
+        (found.to_decide, "`vaultmem review` shows what waits for your decision"),
+        (git and git.uncommitted, '`vaultmem checkpoint "what I did"` commits what is not'),
+        (git and git.sync and git.sync.waiting, "`vaultmem sync` brings commits to the remote"),
+        (found.notes <= _TEMPLATES, '`vaultmem remember "..."` writes the first memory'),
+    )
+    step = next((step for holds, step in steps if holds), '`vaultmem recall "..."` asks the vault')
+    yield Line("")
+    yield _fact("next", step)
+
+
+def doctor(
+    vault: Vault,
+    fix: Annotated[
+        bool, Arg("Repair what can be repaired without loss.", excused={Front.HTTP: _OWNER})
+    ] = False,
+    *,
+    progress: Progress | None = None,
+    settings_problem: str = "",
+) -> list[Check]:
+    """Check the vault, its repository and this machine.
+
+    The exit code is 1 if there is a problem.
+
+    Examples:
+      vaultmem doctor
+    """
+    from vaultmem.services.health.doctor import examine_vault
+
+    return examine_vault(vault, fix, progress, settings_problem=settings_problem)
+
+
+def is_healthy(checks: Iterable[Check]) -> bool:
+    """Return whether no check found a problem."""
+    return all(each.verdict is not Verdict.PROBLEM for each in checks)
+
+
+def doctor_data(checks: Sequence[Check]) -> dict[str, Any]:
+    """Return what was examined, and whether all of it is well."""
+    return {"ok": is_healthy(checks), "checks": checks}
+
+
+def doctor_lines(checks: Sequence[Check], _: Any) -> Iterator[Line]:
+    """Yield what each check found, and what helps."""
+    for check in checks:
+        rest = f" {check.name:<20}{check.told}".rstrip()
+        yield Line(f"{check.verdict:<8}", _COLOURS[check.verdict], rest)
+        for path in check.paths[:_PATHS]:
+            yield Line(f"         {one_line(path)}")
+        if len(check.paths) > _PATHS:
+            yield Line(f"         and {len(check.paths) - _PATHS:,} more")
+        for each in check.fixed:
+            yield Line("         fixed: ", "green", each)
+        if check.remedy:
+            yield Line("         remedy: ", "dim", check.remedy)
+
+
+def check(
+    vault: Vault,
     since: Annotated[
-        str,
-        Arg("Branch, tag or commit that the change starts from.", "", 1, 200, metavar="BASE"),
-    ]
-    github: Annotated[bool, Arg("Print annotations for GitHub Actions.")] = False
-
-
-def check(vault: Vault, asked: CheckRequest) -> ChangeReport:
+        str, Arg("Branch, tag or commit that the change starts from.", "", 1, 200, metavar="BASE")
+    ],
+    github: Annotated[bool, Arg("Print annotations for GitHub Actions.")] = False,
+) -> ChangeReport:
     """Report what a change introduces or breaks in notes.
 
     The exit code is 0 if nothing is found, 1 if something is, 125 if it cannot decide. In a code
@@ -37,7 +296,7 @@ def check(vault: Vault, asked: CheckRequest) -> ChangeReport:
     """
     from vaultmem.services.health.check_changes import check_changes
 
-    return check_changes(vault, asked.since)
+    return check_changes(vault, since)
 
 
 def check_data(found: ChangeReport) -> dict[str, Any]:
@@ -56,7 +315,7 @@ def check_data(found: ChangeReport) -> dict[str, Any]:
     }
 
 
-def check_lines(found: ChangeReport, asked: CheckRequest) -> Iterator[Line]:
+def check_lines(found: ChangeReport, asked: Any) -> Iterator[Line]:
     """Yield each finding, and how many there are."""
     if asked.github:
         yield from (Line(annotate(each)) for each in found.findings)
@@ -83,12 +342,33 @@ def _escape(text: str, marks: str = "") -> str:
     return text
 
 
-CHECK = Operation(
+STATUS = declare(
+    status,
+    "status",
+    "GET /status",
+    status_data,
+    lines=status_lines,
+    gives=record(vault="string", notes="integer", tokens="integer", index="object"),
+    moment=Moment.BRANCH,
+    excused={Front.MCP: "each answer of a tool names what its caller must know"},
+)
+
+DOCTOR = declare(
+    doctor,
+    "doctor",
+    "GET /doctor",
+    doctor_data,
+    lines=doctor_lines,
+    gives=record(ok="boolean", checks=rows(name="string", verdict="string", told="string")),
+    long=True,
+    excused={Front.MCP: _OWNER},
+)
+
+CHECK = declare(
+    check,
     "check_change",
     "",
-    run=check,
-    request=CheckRequest,
-    data=check_data,
+    check_data,
     lines=check_lines,
     gives=record(
         ok="boolean",

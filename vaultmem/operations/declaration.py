@@ -91,7 +91,8 @@ class Agent(NamedTuple):
     """What models are offered of an argument, where it is another text or narrower bounds.
 
     Every session pays for each word of `text`. `words` are the values that it can have; none are
-    listed where they are empty. An argument that is not listed is accepted all the same.
+    listed where they are empty. An argument that is not listed is accepted all the same. A tool
+    with several actions can have one argument for theirs: then it is the `name`.
     """
 
     text: str = ""
@@ -99,6 +100,7 @@ class Agent(NamedTuple):
     most: float | None = None
     words: Sequence[str] | None = None
     is_listed: bool = True
+    name: str = ""
 
 
 class Arg(NamedTuple):
@@ -169,6 +171,12 @@ class Argument(NamedTuple):
     is_required: bool
     default: Any
     arg: Arg
+
+    def name_for(self, front: Front) -> str:
+        """Return the name that a front end has for the argument."""
+        agent = self.arg.agent
+        named = agent.name if front is Front.MCP and isinstance(agent, Agent) else ""
+        return named or self.name
 
     def write_schema(self, front: Front) -> Schema:
         """Return the JSON Schema of the argument, for people or for models."""
@@ -243,8 +251,9 @@ def describe(request: Any, front: Front, but: Sequence[str] = (), **more: Schema
     The front end's own are `more`.
     """
     offered = [each for each in offer(request, front) if each.name not in but]
-    required = [each.name for each in offered if each.is_required]
-    return arguments(required, **{each.name: each.write_schema(front) for each in offered}, **more)
+    named = {each.name_for(front): each.write_schema(front) for each in offered}
+    required = [each.name_for(front) for each in offered if each.is_required]
+    return arguments(required, **named, **more)
 
 
 def share(requests: Iterable[Any], required: Sequence[str], **more: Schema) -> Schema:
@@ -444,8 +453,8 @@ def declare(
     request.__annotations__ = {each.name: each.annotation for each in given}
 
     @wraps(function)
-    def run(vault: Vault, asked: Any) -> Any:
-        return function(vault, **asked._asdict())
+    def run(vault: Vault, asked: Any, **own: Any) -> Any:
+        return function(vault, **asked._asdict(), **own)
 
     if isinstance(data, str):
         data = partial(pick, names=data)

@@ -16,7 +16,7 @@ _MAX_WIDTH = 32
 
 
 def align(rows: Sequence[Sequence[str]], longest: int = _MAX_WIDTH) -> list[str]:
-    """Return rows as lines whose columns stand below each other; columns without text go."""
+    """Return rows as lines whose columns are below each other; columns without text go."""
     columns = [column for column in zip(*rows, strict=True) if any(column)]
     widths = [min(max(map(len, column)), longest) for column in columns]
     lines = zip(*columns, strict=True) if columns else ([] for _ in rows)

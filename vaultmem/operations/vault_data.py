@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vaultmem.core.text.json_values import as_json_object, pick
-from vaultmem.operations.note_data import commit_json, report_json
+from vaultmem.operations.checks import problems_data
 
 if TYPE_CHECKING:
     from vaultmem.core.curation.proposal import Report
     from vaultmem.core.merging.text import Conflict
-    from vaultmem.core.text.timestamps import Check
     from vaultmem.services.changes.commit import CommitReport
     from vaultmem.services.clients.connect import Connection, SettingsChange, ShownConnection
     from vaultmem.services.curation.compact import CompactResult
@@ -23,14 +22,9 @@ if TYPE_CHECKING:
     from vaultmem.services.exchange.run_import import ImportReport
     from vaultmem.services.fleet.clone import VaultStats
     from vaultmem.services.fleet.jobs import Differing, FleetComparison, JobResults, Mentions
-    from vaultmem.services.health.status import GitStatus, VaultStatus
     from vaultmem.services.hub.grants import Grant
     from vaultmem.services.hub.hub_folder import AuditEntry, Hub
     from vaultmem.services.memory.create_vault import CreateResult, InitPlan
-    from vaultmem.services.merging.branches import ListedBranch, ResetReport
-    from vaultmem.services.merging.settle import MergeReport
-    from vaultmem.services.merging.text_conflicts import ResolveResult, Unsettled
-    from vaultmem.services.syncing.sync import SyncPlan, SyncResult
     from vaultmem.services.vaults.companions import ListedVault
     from vaultmem.services.views.update_index import IndexReport
     from vaultmem.services.watching.generated_context import RenderedContext
@@ -57,7 +51,7 @@ def shown_json(shown: Sequence[ShownConnection]) -> dict[str, Any]:
 
 
 def skill_json(path: Path, action: str) -> dict[str, Any]:
-    """Return where the skill stands or stood, and what was done with it."""
+    """Return where the skill is or was, and what was done with it."""
     return {"path": str(path), "action": action}
 
 
@@ -77,72 +71,9 @@ def import_json(report: ImportReport) -> dict[str, Any]:
     }
 
 
-# Branches, merges of them, and conflicts that these left in notes, as JSON.
-
-
-def branches_json(found: Iterable[ListedBranch]) -> dict[str, Any]:
-    """Return the branches, each compared with what is checked out."""
-    rows = [
-        {**as_json_object(b.branch), **as_json_object(b), "folder": b.branch.folder or None}
-        for b in found
-    ]
-    for row in rows:
-        del row["branch"]
-    return {"branches": rows}
-
-
-def branch_json(name: str, commit: str, *, is_removed: bool) -> dict[str, Any]:
-    """Return a branch that was made or removed, and the commit that it was at."""
-    return {"branch": name, "commit": commit, "removed": is_removed}
-
-
-def reset_json(done: ResetReport) -> dict[str, Any]:
-    """Return a branch that was moved, and the ref that keeps what it was at."""
-    return {**done._asdict(), "backup": done.backup or None}
-
-
-def switched_json(name: str, commit: str, files: int) -> dict[str, Any]:
-    """Return the branch that is checked out now, and how many files changed."""
-    return {"branch": name, "commit": commit, "files": files}
-
-
-def merge_json(done: MergeReport) -> dict[str, Any]:
-    """Return what was merged into what, and what both sides had changed or made."""
-    return {"merged": bool(done.commit), "commit": done.commit or None, **_summary_json(done)}
-
-
-def planned_json(plan: MergeReport) -> dict[str, Any]:
-    """Return what a merge would do."""
-    return {
-        "would_merge": plan.needed and not plan.refused,
-        **_summary_json(plan),
-        "refused": plan.refused or None,
-    }
-
-
-def _summary_json(told: MergeReport) -> dict[str, Any]:
-    return pick(told, "source into paths losses conflicts twins")
-
-
-def unmerged_json(conflicts: Sequence[Conflict]) -> dict[str, Any]:
-    """Return why nothing was merged."""
-    return {"merged": False, "conflicts": conflicts}
-
-
 def untaken_json(conflicts: Sequence[Conflict]) -> dict[str, Any]:
     """Return why no note was taken over from a branch, and so none promoted."""
     return {"promoted": [], "commit": None, "conflicts": conflicts}
-
-
-def conflicts_json(found: Sequence[Unsettled], unmerged: Sequence[str]) -> dict[str, Any]:
-    """Return the conflicts of notes, and the files at which git has stopped."""
-    return {"conflicts": found, "unmerged": unmerged}
-
-
-def resolved_json(done: ResolveResult) -> dict[str, Any]:
-    """Return the note that was decided about, and the commit."""
-    report = report_json(done.report)
-    return {"resolved": done.path, "decided": done.decided, "removed": done.is_gone, **report}
 
 
 # What many vaults return at once, as JSON.
@@ -168,8 +99,8 @@ def fleet_judged_json(judged: Mapping[str, Sequence[str]], done: JobResults) -> 
 def believers_json(found: Mentions) -> dict[str, Any]:
     """Return who believes something, the first before the others."""
     believers = [{"vault": name, **each._asdict()} for name, each in found.believers]
-    told = {"others": found.others, "missing": found.missing, "behind": found.behind}
-    return {"believers": believers, **told}
+    others = {"others": found.others, "missing": found.missing, "behind": found.behind}
+    return {"believers": believers, **others}
 
 
 def duplicates_json(found: FleetComparison) -> dict[str, Any]:
@@ -224,8 +155,8 @@ def fleet_compacted_json(
     return {"vaults": vaults, **_done_json(done)}
 
 
-def _of(vault: str, told: Mapping[str, Any]) -> dict[str, Any]:
-    return {"vault": vault, **told}
+def _of(vault: str, data: Mapping[str, Any]) -> dict[str, Any]:
+    return {"vault": vault, **data}
 
 
 def _done_json(done: JobResults) -> dict[str, Any]:
@@ -259,7 +190,7 @@ def init_json(
         "commit": (report and report.commit) or None,
         "person_problem": (created and created.person_problem) or None,
         "notes": created.vault.view.totals()[0] if created else None,
-        "problems": _problems_json(created.vault.manifest.problems() if created else ()),
+        "problems": problems_data(created.vault.manifest.problems() if created else ()),
     }
 
 
@@ -271,47 +202,13 @@ def indexed_json(vault: Vault, report: IndexReport) -> dict[str, Any]:
         "tokens": tokens,
         **pick(report, "added changed removed"),
         "seconds": round(report.seconds, 3),
-        "problems": _problems_json(vault.manifest.problems()),
+        "problems": problems_data(vault.manifest.problems()),
     }
-
-
-def status_json(vault: Vault, found: VaultStatus) -> dict[str, Any]:
-    """Return what a vault holds, who watches it, and what is not committed."""
-    return {
-        "vault": vault.show_folder(str(vault.root)),
-        "git": None if found.git is None else _git_json(found.git),
-        **pick(found, "settings_problem? agent?=author.agent session?=author.session ref? watcher"),
-        **pick(found, "notes tokens kinds states proposed to_decide waiting trust_problem?"),
-        "passed_over": found.passed_over,
-        "index": {
-            **pick(found, "in_sync=is_in_sync problem?=sync_problem"),
-            **pick(found.sync, "added changed removed"),
-        },
-        "in_doubt": _problems_json(found.in_doubt),
-        "problems": _problems_json(found.problems),
-    }
-
-
-def _git_json(git: GitStatus) -> dict[str, Any]:
-    names = (
-        "problem? branch?=head.branch commit?=head.commit obstacle? person_problem? uncommitted "
-        "skipped=left_out credentials kept_out sync proposals moved_links"
-    )
-    return {**pick(git, names), "events": list(map(commit_json, git.events))}
-
-
-def _problems_json(problems: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
-    return [{"path": path, "problem": problem} for path, problem in problems]
 
 
 def contexts_json(rendered: Iterable[RenderedContext]) -> dict[str, Any]:
     """Return the files that are rendered from a vault, and which of them changed."""
     return {"contexts": [pick(each, "path changed problem?") for each in rendered]}
-
-
-def checks_json(checks: Sequence[Check], *, is_ok: bool) -> dict[str, Any]:
-    """Return what was examined, and whether all of it is well."""
-    return {"ok": is_ok, "checks": checks}
 
 
 def watcher_json(found: WatcherInfo | None) -> dict[str, Any]:
@@ -385,34 +282,6 @@ def _describe(grant: Grant) -> dict[str, Any]:
     }
 
 
-# Syncs with a remote, done or planned, as JSON.
-
-
-def sync_json(report: SyncResult, review: int, proposals: int) -> dict[str, Any]:
-    """Return what a sync did, or why it did not all of it.
-
-    `review` counts what came and is to be decided, `proposals` the proposed branches that wait.
-    """
-    merged = report.merged
-    names = (
-        "outcome=outcome.value remote branch checkpoint? fetched followed pushed waiting rescued? "
-        "told? evidence? conflicts token_ends? removed kept"
-    )
-    return {
-        **pick(report, names),
-        "merged": None if merged is None else merge_json(merged),
-        "review": review,
-        "proposals": proposals,
-        "left_out": dict(report.left_out),
-    }
-
-
-def sync_plan_json(plan: SyncPlan) -> dict[str, Any]:
-    """Return what a sync would do."""
-    told = pick(plan, "remote branch uncommitted fetched waiting told?")
-    return {**told, "merge": None if plan.merge is None else planned_json(plan.merge)}
-
-
 # What looks after a vault as JSON: curate, dream, compact, dedup.
 
 
@@ -438,7 +307,7 @@ def _item_json(item: Item) -> dict[str, Any]:
         "action": proposal.action,
         "question": choices.question,
         "choices": {
-            name: told for name in ("accept", "other", "reject") if (told := getattr(choices, name))
+            name: text for name in ("accept", "other", "reject") if (text := getattr(choices, name))
         },
         "reason": proposal.reason,
         "evidence": proposal.evidence,

@@ -87,6 +87,7 @@ class VaultStatus(NamedTuple):
     be brought up to date, `trust_problem` where else the repository is trusted.
     """
 
+    folder: str
     settings_problem: str
     sync_problem: str
     author: Author
@@ -121,6 +122,7 @@ def read_status(
     notes, tokens = vault.view.totals()
     git = _read_git(vault, looks)
     return VaultStatus(
+        folder=vault.show_folder(str(vault.root)),
         settings_problem=settings_problem,
         sync_problem=sync_problem,
         author=vault.author,

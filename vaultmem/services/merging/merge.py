@@ -97,7 +97,7 @@ def plan_merge(vault: Vault, name: str, joins: bool = False) -> MergeReport:
             return MergeReport(source, into, conflicts=error.conflicts, refused=str(error))
         return merge.report("", _plan_moves(vault, draft, ours)[0])
 
-    return operate(vault, "nothing was merged", work)
+    return operate(vault, "nothing was merged", work)._replace(is_plan=True)
 
 
 def follow_commit(vault: Vault, commit: str) -> tuple[str, ...]:

@@ -47,7 +47,8 @@ class MergeReport(NamedTuple):
 
     It is not `needed` where the branch has all of the other already; `refused` says why a planned
     one would not be done. `conflicts` are what both sides changed: ours stays, theirs follows
-    it. `losses` are values that could not stay, `twins` notes that both sides had made.
+    it. `losses` are values that could not stay, `twins` notes that both sides had made. Where git
+    had stopped and no commit was made, `next_step` is what goes on.
     """
 
     source: RefTarget
@@ -59,6 +60,8 @@ class MergeReport(NamedTuple):
     twins: tuple[Twin, ...] = ()
     needed: bool = True
     refused: str = ""
+    next_step: str = ""
+    is_plan: bool = False
 
 
 class BranchMerge:

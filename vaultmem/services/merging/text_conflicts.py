@@ -71,12 +71,16 @@ class Unsettled(NamedTuple):
 
 
 class ResolveResult(NamedTuple):
-    """A note in which conflicts were decided: how many, and the commit; `is_gone` if removed."""
+    """A note in which conflicts were decided: how many, and the commit; `is_gone` if removed.
+
+    Without a commit, `next_step` is what commits it.
+    """
 
     path: str
     decided: int
     is_gone: bool
     report: CommitReport
+    next_step: str = ""
 
 
 def list_conflicts(vault: Vault) -> list[Unsettled]:
@@ -236,7 +240,8 @@ def finish_merge(vault: Vault) -> MergeReport:
             return _finish(operation, vault)
         return _resolve_all(operation, vault)
 
-    return operate(vault, "the merge is as it was", work)
+    done = operate(vault, "the merge is as it was", work)
+    return done if done.commit else done._replace(next_step=describe_next_step(vault))
 
 
 def decide_unmerged(vault: Vault, address: str, choice: ConflictChoice) -> ResolveResult | None:
@@ -266,7 +271,8 @@ def decide_unmerged(vault: Vault, address: str, choice: ConflictChoice) -> Resol
         _write(operation, vault, files, opened)
         return ResolveResult(path, 1, files[path] is None, CommitReport())
 
-    return operate(vault, "nothing was decided", work)
+    done = operate(vault, "nothing was decided", work)
+    return done and done._replace(next_step=describe_next_step(vault))
 
 
 def describe_next_step(vault: Vault) -> str:

@@ -16,6 +16,8 @@ from typing import Any
 from starlette.exceptions import HTTPException
 
 from vaultmem.errors import NoteNotFoundError, VersionMismatchError
+from vaultmem.operations.branch_changes import BRANCH, LIST_CONFLICTS, PLAN_MERGE
+from vaultmem.operations.checks import DOCTOR, STATUS
 from vaultmem.operations.declaration import Given, Moment, Operation, Tag
 from vaultmem.operations.history_views import HISTORY_VIEWS
 from vaultmem.operations.links import BACKLINKS, BROKEN, LINKS, ORPHANS
@@ -24,106 +26,21 @@ from vaultmem.operations.note_data import (
 )
 from vaultmem.operations.notes import GET, LIST, LIST_SOURCES, SOURCE_NOTES
 from vaultmem.operations.review_queue import LIST_REVIEW
-from vaultmem.operations.schemas import STRINGS, record, rows, text
+from vaultmem.operations.schemas import record, rows
 from vaultmem.operations.usage_stats import PINNED, RECENT, STATS
-from vaultmem.operations.vault_data import (
-    branches_json,
-    checks_json,
-    conflicts_json,
-    planned_json,
-    status_json,
-)
 from vaultmem.vault import Vault
 
-
-def _status(vault: Vault, _: Given) -> Any:
-    from vaultmem.services.health.status import read_status
-
-    return status_json(vault, read_status(vault))
-
-
-def _doctor(vault: Vault, _: Given) -> Any:
-    from vaultmem.core.text.timestamps import Verdict
-    from vaultmem.services.health.doctor import examine_vault
-
-    checks = examine_vault(vault)
-    return checks_json(checks, is_ok=all(each.verdict is not Verdict.PROBLEM for each in checks))
-
-
-def _conflicts(vault: Vault, _: Given) -> Any:
-    from vaultmem.services.merging.text_conflicts import list_conflicts
-
-    return conflicts_json(list_conflicts(vault), sorted(vault.history.unmerged()))
-
-
 STATE = (
-    Operation(
-        "status",
-        "GET /status",
-        "Return what the vault holds, who watches it, what is not committed and by whom.",
-        _status,
-        gives=record(vault="string", notes="integer", tokens="integer", index="object"),
-        moment=Moment.BRANCH,
-    ),
-    Operation(
-        "doctor",
-        "GET /doctor",
-        "Check the vault, its repository and this machine; nothing is repaired.",
-        _doctor,
-        gives=record(ok="boolean", checks=rows(name="string", verdict="string", told="string")),
-        long=True,
-    ),
+    STATUS,
+    DOCTOR,
     STATS,
     RECENT,
     LIST_REVIEW,
-    Operation(
-        "list_conflicts",
-        "GET /conflicts",
-        "List what two sides of a merge changed differently, and at which files git has stopped.",
-        _conflicts,
-        gives=record(
-            conflicts=rows(path="string", number="integer", ours="string", theirs="string"),
-            unmerged=STRINGS,
-        ),
-    ),
+    LIST_CONFLICTS,
 )
 
 
-# Operations that ask git: log, commits, diff, blame, a note's history, why, branches.
-
-
-def _plan_merge(vault: Vault, given: Given) -> Any:
-    from vaultmem.services.merging.merge import plan_merge
-
-    return planned_json(plan_merge(vault, given["branch"]))
-
-
-def _branches(vault: Vault, _: Given) -> Any:
-    from vaultmem.services.merging.branches import list_branches
-
-    return branches_json(list_branches(vault))
-
-
-HISTORY = (
-    *HISTORY_VIEWS,
-    Operation(
-        "list_branches",
-        "GET /branches",
-        "List the branches, and how far each is from what is checked out.",
-        _branches,
-        gives=record(branches=rows(name="string", commit="string")),
-    ),
-    Operation(
-        "plan_merge",
-        "GET /merge",
-        "Return what merging a branch would change, and what both sides changed differently.",
-        _plan_merge,
-        {"branch": text("The branch, tag or commit to merge.", 200, 1)},
-        required=("branch",),
-        gives=record(would_merge="boolean", into="string", paths=STRINGS, conflicts=rows()),
-        moment=Moment.BRANCH,
-    ),
-)
+HISTORY = (*HISTORY_VIEWS, BRANCH, PLAN_MERGE)
 
 
 # Operations that show notes, and what they are sorted by and linked with.

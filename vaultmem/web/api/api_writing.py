@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from vaultmem.operations.branch_changes import MERGE, RESOLVE
 from vaultmem.operations.declaration import Given, Moment, Operation
 from vaultmem.operations.links import MV
 from vaultmem.operations.note_changes import CHECKPOINT, NOTE_CHANGES, UNDO
@@ -20,7 +21,6 @@ from vaultmem.operations.notes import REMEMBER
 from vaultmem.operations.review_queue import DECIDE
 from vaultmem.operations.schemas import (
     STRINGS,
-    choice,
     flag,
     record,
     rows,
@@ -28,55 +28,16 @@ from vaultmem.operations.schemas import (
     texts,
     whole,
 )
-from vaultmem.operations.vault_data import merge_json, resolved_json
 from vaultmem.vault import Vault
-
-
-def _merge(vault: Vault, given: Given) -> Any:
-    from vaultmem.services.merging.merge import merge_branch
-
-    return merge_json(merge_branch(vault, given["branch"]))
-
-
-def _resolve(vault: Vault, given: Given) -> Any:
-    from vaultmem.core.merging.text import ConflictChoice as Words
-    from vaultmem.services.merging.text_conflicts import resolve_conflicts
-
-    chosen = Words(given["choice"])
-    return resolved_json(resolve_conflicts(vault, given["path"], chosen, given.get("number", 0)))
-
 
 _write = partial(Operation, writes=True)
 
 DECIDING = (
     CHECKPOINT,
-    _write(
-        "merge",
-        "POST /merge",
-        "Merge a branch; what both sides changed is decided, and reported.",
-        _merge,
-        fields={"branch": text("The branch, tag or commit to merge.", 200, 1)},
-        required=("branch",),
-        gives=record(
-            merged="boolean", commit="string?", into="string", paths=STRINGS, conflicts=rows()
-        ),
-        moment=Moment.BRANCH,
-    ),
+    MERGE,
     UNDO,
     DECIDE,
-    _write(
-        "resolve",
-        "POST /conflicts",
-        "Decide what two sides changed differently in a note, in one commit.",
-        _resolve,
-        fields={
-            "path": text("The note.", 1_000, 1),
-            "choice": choice("Whose words stay.", ["ours", "theirs", "both"]),
-            "number": whole("Which conflict of the note; else all of them.", 1, 1_000),
-        },
-        required=("path", "choice"),
-        gives=record(resolved="string", decided="integer", removed="boolean", commit="string?"),
-    ),
+    RESOLVE,
 )
 
 

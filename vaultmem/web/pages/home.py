@@ -16,8 +16,11 @@ from vaultmem.core.merging.text import ConflictChoice
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.text.timestamps import Check, Verdict
 from vaultmem.errors import RefusedError
+from vaultmem.operations.branch_changes import list_conflicts
+from vaultmem.operations.branch_changes import resolve as resolve_conflicts
+from vaultmem.operations.checks import doctor
 from vaultmem.services.health.economics import Stats
-from vaultmem.services.merging.text_conflicts import Unsettled, list_conflicts, resolve_conflicts
+from vaultmem.services.merging.text_conflicts import Unsettled
 from vaultmem.services.packs.receipts import ShownSections
 from vaultmem.storage.git.log import Commit
 from vaultmem.storage.views import View
@@ -155,9 +158,7 @@ def collect_account(vault: Vault) -> UsageSummary:
 
 def collect_checks(vault: Vault) -> list[Check]:
     """Return what the checks say, problems first."""
-    from vaultmem.services.health.doctor import examine_vault
-
-    return sorted(examine_vault(vault), key=lambda check: check.verdict is Verdict.OK)
+    return sorted(doctor(vault), key=lambda check: check.verdict is Verdict.OK)
 
 
 @answers
@@ -189,7 +190,7 @@ class ConflictPage(NamedTuple):
 
 def collect_conflicts(vault: Vault) -> ConflictPage:
     """Return the first of the conflicts that stand in notes."""
-    found = list_conflicts(vault)
+    found = list_conflicts(vault).conflicts
     return ConflictPage(found[:_LIMIT], len(found))
 
 

@@ -1,0 +1,602 @@
+"""Operations on branches and merges: branch, switch, merge, resolve, sync."""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+from vaultmem.core.merging.text import ConflictChoice
+from vaultmem.core.text.display import one_line, pluralize
+from vaultmem.core.text.json_values import pick
+from vaultmem.errors import LockTimeoutError, VaultError
+from vaultmem.operations.declaration import Agent, Arg, Front, Line, Moment, Takes, declare, word
+from vaultmem.operations.lines import commit_lines
+from vaultmem.operations.note_data import report_json
+from vaultmem.operations.schemas import STRINGS, Schema, record, rows
+
+if TYPE_CHECKING:
+    from vaultmem.core.merging.text import Conflict
+    from vaultmem.services.merging.branches import ListedBranch, ResetReport
+    from vaultmem.services.merging.settle import MergeReport
+    from vaultmem.services.merging.text_conflicts import ResolveResult, Unsettled
+    from vaultmem.services.syncing.sync import SyncPlan, SyncResult
+    from vaultmem.vault import Vault
+
+_word = partial(Arg, most=200, takes=Takes.WORD)
+_CLONE = {Front.HTTP: "a hub's vault is a clone, whose branches the remote does not have"}
+_NO_ACTION = {**_CLONE, Front.MCP: "the tool has an action for it"}
+
+
+class BranchResult(NamedTuple):
+    """A branch that was made or removed, and the commit that it was at."""
+
+    branch: str
+    commit: str
+    removed: bool
+
+
+def branch(
+    vault: Vault,
+    branch: Annotated[
+        str,
+        _word(
+            "The branch; else all are listed.", Agent(name="ref"), metavar="[NAME]", excused=_CLONE
+        ),
+    ] = "",
+    to: Annotated[
+        str,
+        _word("With --reset: a branch, tag, commit or date.", metavar="[TO]", excused=_NO_ACTION),
+    ] = "",
+    from_: Annotated[
+        str,
+        Arg("A ref or date; else what is checked out.", most=200, metavar="REF", excused=_CLONE),
+    ] = "",
+    delete: Annotated[bool, Arg("Remove the branch.", excused=_NO_ACTION)] = False,
+    force: Annotated[
+        bool, Arg("Remove it even if its commits are on no other branch.", excused=_NO_ACTION)
+    ] = False,
+    reset: Annotated[
+        bool, Arg("Move the branch to TO; where it was is kept as a ref.", excused=_NO_ACTION)
+    ] = False,
+) -> list[ListedBranch] | BranchResult | ResetReport:
+    """List the branches, or make, remove or move one.
+
+    Nothing is checked out. The list shows how far each is from what is checked out.
+
+    Examples:
+      vaultmem branch
+      vaultmem branch winter
+      vaultmem branch winter --delete
+    """
+    from vaultmem.errors import ArgumentError
+    from vaultmem.services.merging import branches
+
+    if (reset and delete) or (to and not reset):
+        raise ArgumentError("give one of --from REF, --delete, or --reset with TO")
+    if not branch and (from_ or delete or reset or force):
+        raise ArgumentError("name the branch")
+    if not branch:
+        return branches.list_branches(vault)
+    if reset:
+        return branches.reset_branch(vault, branch, to or from_)
+    if delete:
+        return BranchResult(branch, branches.remove_branch(vault, branch, force), removed=True)
+    return BranchResult(branch, branches.make_branch(vault, branch, from_).commit, removed=False)
+
+
+def branch_data(done: list[ListedBranch] | BranchResult | ResetReport) -> dict[str, Any]:
+    """Return the branches, each compared with what is checked out; or the one that changed."""
+    if not isinstance(done, list):
+        made = done._asdict()
+        return made if isinstance(done, BranchResult) else {**made, "backup": done.backup or None}
+    rows = [{**pick(x.branch, "name commit at subject folder?"), **x._asdict()} for x in done]
+    return {"branches": [{k: v for k, v in row.items() if k != "branch"} for row in rows]}
+
+
+def branch_lines(done: list[ListedBranch] | BranchResult | ResetReport, _: Any) -> Iterator[Line]:
+    """Yield each branch with its newest commit; or the one that changed."""
+    if isinstance(done, list):
+        yield from _listed_lines(done)
+    elif isinstance(done, BranchResult):
+        verb = "removed  " if done.removed else "made  "
+        yield Line(verb, "green", f"{done.branch}  at {done.commit[:7]}")
+    elif not done.backup:
+        yield Line(f"{done.branch} is at {done.commit[:7]} already; nothing was changed.")
+    else:
+        count = f", {pluralize(done.files, 'file')} changed" if done.files else ""
+        where = f"{done.branch}  to {done.commit[:7]}, from {done.before[:7]}{count}"
+        yield Line("reset  ", "green", where)
+        names = f"{shlex.quote(done.branch)} {shlex.quote(done.backup)}"
+        yield Line(f"`vaultmem branch --reset {names}` undoes it.")
+
+
+def _listed_lines(found: Sequence[ListedBranch]) -> Iterator[Line]:
+    width = max((len(one_line(each.branch.name)) for each in found), default=0)
+    for each in found:
+        when = datetime.fromtimestamp(each.branch.at).strftime("%Y-%m-%d %H:%M")
+        apart = "" if each.is_current else f"  +{each.ahead} -{each.behind}"
+        mark = "* " if each.is_current else "  "
+        facts = f"  {each.branch.commit[:7]}  {when}{apart}  {each.branch.subject}"
+        yield Line(f"{mark}{one_line(each.branch.name):<{width}}", "yellow", facts)
+    if not found:
+        yield Line("No branch has a commit yet; `vaultmem checkpoint NOTE` makes the first.")
+
+
+class SwitchResult(NamedTuple):
+    """The branch that is checked out now, and how many files changed."""
+
+    branch: str
+    commit: str
+    files: int
+
+
+def switch(
+    vault: Vault,
+    branch: Annotated[str, _word("The branch.", "", 1, metavar="NAME")],
+    create: Annotated[
+        bool, Arg("Make the branch first, where you are.", flags=("--create", "-c"))
+    ] = False,
+) -> SwitchResult:
+    """Check out a branch.
+
+    What is not committed, or saved meanwhile, is never overwritten.
+
+    Examples:
+      vaultmem switch --create winter
+    """
+    from vaultmem.services.merging.branches import switch_branch
+
+    target, files = switch_branch(vault, branch, create)
+    return SwitchResult(branch, target.commit, files)
+
+
+def switch_lines(done: SwitchResult, _: Any) -> Iterator[Line]:
+    """Yield the branch that is checked out now."""
+    files = pluralize(done.files, "file")
+    yield Line("on  ", "green", f"{done.branch}  at {done.commit[:7]}, {files} changed")
+
+
+# Merges of branches, and what both sides changed.
+
+
+_Source = Annotated[
+    str, _word("The branch, tag or commit to merge.", Agent(name="from"), 1, metavar="REF")
+]
+
+
+def merge(
+    vault: Vault,
+    branch: _Source,
+    dry_run: Annotated[
+        bool,
+        Arg("Only show what would change.", Agent(), excused={Front.HTTP: "`GET /merge` is that"}),
+    ] = False,
+) -> MergeReport:
+    """Merge a branch into the one that is checked out.
+
+    All of it is merged, or nothing; --ref names another branch to merge into. Of words that both
+    sides changed ours stay, and theirs follow in the note as a callout: `vaultmem resolve` lists
+    them. Of a property the later value stays; the other is printed.
+
+    Examples:
+      vaultmem merge winter --dry-run
+      vaultmem merge winter
+    """
+    from vaultmem.services.merging.merge import merge_branch, plan_merge
+
+    return (plan_merge if dry_run else merge_branch)(vault, branch)
+
+
+def plan_merge(vault: Vault, branch: _Source) -> MergeReport:
+    """Return what merging a branch would change, and what both sides changed differently."""
+    return merge(vault, branch, dry_run=True)
+
+
+_DECIDED = "source into paths losses conflicts twins"
+
+
+def merge_data(done: MergeReport) -> dict[str, Any]:
+    """Return what was or would be merged into what, and what both sides had changed or made."""
+    shared = pick(done, _DECIDED)
+    if not done.is_plan:
+        return {"merged": bool(done.commit), "commit": done.commit or None, **shared}
+    would = done.needed and not done.refused
+    return {"would_merge": would, **shared, "refused": done.refused or None}
+
+
+def unmerged_data(conflicts: Sequence[Conflict]) -> dict[str, Any]:
+    """Return why nothing was merged."""
+    return {"merged": False, "conflicts": conflicts}
+
+
+def _planned_lines(plan: MergeReport) -> Iterator[Line]:
+    if not plan.needed:
+        yield Line(f"{plan.into} has all of {plan.source.name} already; nothing would be merged.")
+    elif plan.refused:
+        yield from conflict_lines(plan.conflicts)
+        yield Line(f"Nothing would be merged. {plan.refused}")
+    else:
+        yield Line("would merge  ", "yellow", f"{plan.source.name} into {plan.into}")
+        yield from (Line(f"  {one_line(path)}") for path in plan.paths)
+        yield from decision_lines(plan)
+
+
+def merge_lines(done: MergeReport, _: Any) -> Iterator[Line]:
+    """Yield the commit of a merge, what it had to decide, and what comes next without a commit."""
+    if done.is_plan:
+        yield from _planned_lines(done)
+        return
+    if done.commit:
+        count = f", {pluralize(len(done.paths), 'file')} changed" if done.paths else ""
+        into = f"{done.source.name} into {done.into}"
+        yield Line("merged  ", "green", f"{into}  as {done.commit[:7]}{count}")
+    elif not done.next_step:
+        yield Line(f"{done.into} has all of {done.source.name} already; nothing was merged.")
+    yield from decision_lines(done)
+    if done.next_step:
+        yield Line(f"Staged, and in no commit yet. {done.next_step}")
+
+
+def decision_lines(done: MergeReport) -> Iterator[Line]:
+    """Yield what a merge had to decide."""
+    for twin in done.twins:
+        authors = " and ".join(map(one_line, twin.authors))
+        where = "" if twin.other == twin.path else f", which {one_line(twin.other)} states too"
+        yield Line(f"  twins     {one_line(twin.path)}{where}: by {authors}")
+    for lost in done.losses:
+        what = ": ".join(map(one_line, lost))
+        yield Line(f"  lost      {what}")
+    for path in dict.fromkeys(each.path for each in done.conflicts):
+        whats = ", ".join(one_line(x.what) for x in done.conflicts if x.path == path)
+        yield Line(f"  conflict  {one_line(path)}: {whats}")
+    if done.conflicts:
+        yield Line("Both versions are in these notes; `vaultmem resolve` shows them.")
+
+
+def conflict_lines(conflicts: Iterable[Conflict]) -> Iterator[Line]:
+    """Yield what both sides changed, and who."""
+    path = ""
+    for each in conflicts:
+        if each.path != path:
+            yield Line(each.path, "yellow")
+            path = each.path
+        yield Line(f"  {one_line(each.what)}")
+        for side, author, text in (
+            ("ours", each.our_author, each.ours),
+            ("theirs", each.their_author, each.theirs),
+        ):
+            who = f" ({one_line(author)})" if author else ""
+            shown = one_line(text.strip())[:200] if text.strip() else "(nothing)"
+            yield Line(f"    {side}{who}: {shown}")
+
+
+# Conflicts that merges left in notes, and those at which git has stopped.
+
+
+class Conflicts(NamedTuple):
+    """The conflicts of notes, and the files at which git has stopped."""
+
+    conflicts: list[Unsettled]
+    unmerged: list[str]
+
+
+def list_conflicts(vault: Vault) -> Conflicts:
+    """List what two sides of a merge changed differently, and at which files git has stopped."""
+    from vaultmem.services.merging.text_conflicts import list_conflicts
+
+    is_here = not vault.ref and bool(vault.head())
+    return Conflicts(list_conflicts(vault), sorted(vault.history.unmerged()) if is_here else [])
+
+
+def conflicts_lines(found: Conflicts, _: Any) -> Iterator[Line]:
+    """Yield each conflict with the words of both sides, and how to decide it."""
+    for each in found.conflicts:
+        yield from _unsettled_lines(each)
+    for path in found.unmerged:
+        yield Line("unmerged  ", "yellow", one_line(path))
+    if found.conflicts:
+        yield Line("Decide with `vaultmem resolve PATH [N] --ours`, --theirs, --both or --edit.")
+    if found.unmerged:
+        yield Line(
+            "git has these in conflict; `vaultmem resolve --all` settles them, `vaultmem resolve "
+            "PATH --ours` or --theirs decides one."
+        )
+    if not any(found):
+        yield Line("No conflicts.")
+
+
+def _unsettled_lines(each: Unsettled) -> Iterator[Line]:
+    since = f" on {each.since}" if each.since else ""
+    where = f" ({each.where})" if each.where else ""
+    facts = f"  {each.number}  {one_line(f'{each.verb} by {each.author}{since}{where}')}"
+    yield Line(f"{one_line(each.path)}:{each.line}", "yellow", facts)
+    for side, text in (("here", each.ours), ("there", each.theirs)):
+        for line in text.splitlines()[:6]:
+            yield Line(f"    {side:<5}  {one_line(line)}")
+
+
+def resolve(
+    vault: Vault,
+    path: Annotated[str, word("The note; else all are listed.", 1, metavar="[PATH]")],
+    choice: Annotated[
+        str,
+        Arg(
+            "Whose words stay.",
+            words=[each.value for each in ConflictChoice],
+            excused={Front.SHELL: "each word is an option"},
+        ),
+    ],
+    number: Annotated[
+        int, Arg("Which of its conflicts; else all of them.", "", 1, 1_000, takes=Takes.WORD)
+    ] = 0,
+) -> ResolveResult:
+    """Decide what two sides changed differently in a note, in one commit."""
+    from vaultmem.services.merging.text_conflicts import decide_unmerged, resolve_conflicts
+
+    chosen = ConflictChoice(choice)
+    if not number and (done := decide_unmerged(vault, path, chosen)):
+        return done
+    return resolve_conflicts(vault, path, chosen, number)
+
+
+def resolved_data(done: ResolveResult) -> dict[str, Any]:
+    """Return the note that was decided about, and the commit."""
+    return {**pick(done, "resolved=path decided removed=is_gone"), **report_json(done.report)}
+
+
+def resolved_lines(done: ResolveResult, asked: Any) -> Iterator[Line]:
+    """Yield the note that was decided about, and the commit or what comes next."""
+    decided = f"{done.decided} decided: {asked.choice}"
+    what = "removed, as the others have it" if done.is_gone else decided
+    yield Line("resolved  ", "green", f"{one_line(done.path)}  ({what})")
+    yield from commit_lines(done.report.commits)
+    if not done.report.commits:
+        yield Line(f"Staged, and in no commit yet. {done.next_step}")
+
+
+# Syncs with a remote.
+
+
+class SyncOutcome(NamedTuple):
+    """What a sync did; how much came to decide, how many proposals wait, what is left out anew."""
+
+    report: SyncResult
+    review: int
+    proposals: int
+    left_out: Sequence[str]
+
+
+def sync(
+    vault: Vault,
+    remote: Annotated[
+        str,
+        _word("A remote's name; the first time, the address to sync with.", metavar="[REMOTE]"),
+    ] = "",
+    dry_run: Annotated[bool, Arg("Only show what would change.")] = False,
+    join: Annotated[bool, Arg("Make one vault of two that were made apart.")] = False,
+    *,
+    unasked: bool = False,
+) -> SyncPlan | SyncOutcome | None:
+    """Commit, merge what other machines pushed, and push.
+
+    It never forces a push or asks a question. If the remote is offline, the next sync pushes the
+    commits. Exit code 5: the remote, or its commits, were refused; 8: both sides changed a file
+    outside of the vault. Commits that could not be merged are then in a ref of the remote.
+
+    Examples:
+      vaultmem sync git@example.org:maren/notes.git
+      vaultmem sync
+    """
+    from vaultmem.services.changes.ownership import describe_too_large
+    from vaultmem.services.merging.branches import list_proposed
+    from vaultmem.services.syncing.sync import plan_sync, sync_remote
+
+    if dry_run:
+        return plan_sync(vault, remote, join)
+    report = _sync_unasked(vault) if unasked else sync_remote(vault, remote, join, ends_merges=True)
+    if report is None:
+        return None
+    is_same = "\n".join(sorted(report.left_out)) == vault.state.get("left_out")
+    left_out = [] if is_same else describe_too_large(report.left_out)
+    return SyncOutcome(report, _compare_incoming(vault), len(list_proposed(vault)), left_out)
+
+
+def _sync_unasked(vault: Vault) -> SyncResult | None:
+    """Sync where that is wanted; one that takes long is not waited for."""
+    from vaultmem.services.syncing.sync import sync_remote
+    from vaultmem.services.syncing.sync_place import check_unasked
+
+    check_unasked(vault)
+    with contextlib.suppress(LockTimeoutError):
+        return sync_remote(vault)
+    return None
+
+
+def _compare_incoming(vault: Vault) -> int:
+    """Compare what came with what is known here; return how much of that is to be decided."""
+    from vaultmem.services.curation.incoming_notes import WHOLE, compare_incoming
+    from vaultmem.services.views.open_view import find_branch
+
+    with contextlib.suppress(VaultError, OSError):  # Another command does it.
+        return 0 if find_branch(vault) else len(compare_incoming(vault, WHOLE))
+    return 0
+
+
+def sync_data(done: SyncPlan | SyncOutcome) -> dict[str, Any]:
+    """Return what a sync did or would do, or why it did not all of it."""
+    if not isinstance(done, SyncOutcome):
+        merge = done.merge and merge_data(done.merge)
+        return {**pick(done, "remote branch uncommitted fetched waiting told?"), "merge": merge}
+    report = done.report
+    names = (
+        "outcome=outcome.value remote branch checkpoint? fetched followed pushed waiting rescued? "
+        "told? evidence? conflicts token_ends? removed kept"
+    )
+    return {
+        **pick(report, names),
+        "merged": report.merged and merge_data(report.merged),
+        **pick(done, "review proposals"),
+        "left_out": dict(report.left_out),
+    }
+
+
+def sync_lines(done: SyncPlan | SyncOutcome, _: Any) -> Iterator[Line]:
+    """Yield what a sync did or would do."""
+    yield from _outcome_lines(done) if isinstance(done, SyncOutcome) else _plan_lines(done)
+
+
+def _outcome_lines(done: SyncOutcome) -> Iterator[Line]:
+    report, remote = done.report, one_line(done.report.remote)
+    if report.checkpoint:
+        yield Line("saved   ", "green", f"{report.checkpoint[:7]}  what was not committed")
+    if report.fetched:
+        files = len(report.merged.paths if report.merged else report.followed)
+        how = f", merged as {report.merged.commit[:7]}" if report.merged else ""
+        came = f"{pluralize(report.fetched, 'commit')} from {remote}{how}"
+        yield Line("fetched ", "green", f"{came}, {pluralize(files, 'file')} changed")
+    if report.merged:
+        yield from decision_lines(report.merged)
+    if report.pushed:
+        yield Line("pushed  ", "green", f"{pluralize(report.pushed, 'commit')} to {remote}")
+    if report.outcome.value == "offline":
+        nothing = "nothing pushed" if report.fetched else "nothing fetched or pushed"
+        yield Line(f"offline: {nothing}; {_describe_waiting(report)}")
+    elif report.outcome.value != "synced":
+        yield from conflict_lines(report.conflicts)  # type: ignore[arg-type]
+    elif not (report.fetched or report.pushed):
+        yield Line(f"{one_line(report.branch)} and {remote} have the same.")
+    if done.review:
+        yield Line(f"{done.review:,} to review: `vaultmem review`")
+    for line in done.left_out:
+        yield Line(f"left out  {line}")
+    for name in report.removed:
+        yield Line("removed ", "green", f"{one_line(name)}, which was decided")
+    if done.proposals:
+        wait = "proposal waits" if done.proposals == 1 else "proposals wait"
+        yield Line(f'{done.proposals:,} {wait}; run "vaultmem review"')
+
+
+def sync_warnings(done: SyncPlan | SyncOutcome) -> Iterator[str]:
+    """Yield why not all was pushed or removed, and when the token for the remote ends."""
+    if not isinstance(done, SyncOutcome):
+        return
+    report, remote = done.report, one_line(done.report.remote)
+    if report.outcome.value not in {"synced", "offline"}:
+        yield f"error: not pushed: {one_line(report.told)}"
+        alone = " on this machine alone: the remote takes no copy of them, either"
+        copy = f"; a copy is at {remote} as {one_line(report.rescued)}"
+        yield f"{_describe_waiting(report)}{copy if report.rescued else alone}"
+    if report.token_ends:
+        ends = time.strftime("%Y-%m-%d %H:%M", time.localtime(report.token_ends))
+        yield (
+            f"warning: your token for {remote} ends on {ends}; ask the hub's owner for a new one, "
+            "and give that to git as the password"
+        )
+    for why in report.kept:
+        yield f"not removed: {one_line(why)}"
+
+
+def _describe_waiting(report: SyncResult) -> str:
+    return f"{pluralize(report.waiting, 'commit')} {'waits' if report.waiting == 1 else 'wait'}"
+
+
+def _plan_lines(plan: SyncPlan) -> Iterator[Line]:
+    remote = one_line(plan.remote)
+    if plan.told:
+        yield Line(f"offline: {one_line(plan.told)}")
+    if plan.uncommitted:
+        count = pluralize(plan.uncommitted, "file")
+        yield Line("would save   ", "yellow", f"{count} that no commit has")
+    if plan.fetched:
+        count = pluralize(plan.fetched, "commit")
+        yield Line("would fetch  ", "yellow", f"{count} from {remote}")
+    if plan.merge:
+        yield from (Line(f"  {one_line(path)}") for path in plan.merge.paths)
+        yield from decision_lines(plan.merge)
+        if plan.merge.refused:
+            yield Line(plan.merge.refused)
+    if plan.waiting:
+        yield Line("would push   ", "yellow", f"{pluralize(plan.waiting, 'commit')} to {remote}")
+    if not (plan.told or plan.uncommitted or plan.fetched or plan.waiting):
+        yield Line(f"{one_line(plan.branch)} and {remote} have the same.")
+
+
+_declare = partial(declare, moment=Moment.BRANCH)
+_MERGE: dict[str, Schema | str] = {"into": "string", "paths": STRINGS, "conflicts": rows()}
+
+BRANCH = declare(
+    branch,
+    "list_branches",
+    "GET /branches",
+    branch_data,
+    summary="List the branches, and how far each is from what is checked out.",
+    lines=branch_lines,
+    gives=record(branches=rows(name="string", commit="string")),
+    syncs=False,
+)
+
+SWITCH = declare(
+    switch,
+    "switch_branch",
+    "",
+    lines=switch_lines,
+    writes=True,
+    excused=dict.fromkeys((Front.HTTP, Front.MCP), "only its owner decides what a folder shows"),
+)
+
+PLAN_MERGE = _declare(
+    plan_merge,
+    "plan_merge",
+    "GET /merge",
+    merge_data,
+    lines=merge_lines,
+    gives=record(would_merge="boolean", **_MERGE),
+)
+
+MERGE = _declare(
+    merge,
+    "merge",
+    "POST /merge",
+    merge_data,
+    lines=merge_lines,
+    writes=True,
+    gives=record(merged="boolean", commit="string?", **_MERGE),
+)
+
+LIST_CONFLICTS = _declare(
+    list_conflicts,
+    "list_conflicts",
+    "GET /conflicts",
+    lines=conflicts_lines,
+    gives=record(
+        conflicts=rows(path="string", number="integer", ours="string", theirs="string"),
+        unmerged=STRINGS,
+    ),
+    excused={Front.MCP: "the tool history answers with rows within a budget"},
+)
+
+RESOLVE = _declare(
+    resolve,
+    "resolve",
+    "POST /conflicts",
+    resolved_data,
+    lines=resolved_lines,
+    writes=True,
+    gives=record(resolved="string", decided="integer", removed="boolean", commit="string?"),
+)
+
+SYNC = _declare(
+    sync,
+    "sync",
+    "",
+    sync_data,
+    lines=sync_lines,
+    warnings=sync_warnings,
+    writes=True,
+    excused=dict.fromkeys((Front.HTTP, Front.MCP), "only its owner has the remote's credentials"),
+)
