@@ -308,7 +308,7 @@ class Vault:
 
     def scoped(self) -> Vault:
         """Return the vault with the notes alone that may be named to its caller unasked."""
-        return self.scope(self) if self.scope else self
+        return self.scope(self) if self.scope and self.view.project is None else self
 
     @property
     def is_person(self) -> bool:

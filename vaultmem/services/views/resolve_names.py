@@ -144,19 +144,25 @@ def describe_unmatched(vault: Vault, wanted: NoteFilter) -> list[str]:
     """Return which tags and contexts of a filter no note has, with those that may be meant."""
     if not (wanted.tags or wanted.context):
         return []
-    records = vault.scoped().view.records()
-    tags = dict.fromkeys(tag for record in records for tag in record.tags)
-    contexts = dict.fromkeys(record.context for record in records if record.context)
+    tags, contexts = _list_groups(vault)
+    own_tags, own_contexts = _list_groups(vault.scoped())
     told = [
-        f'no note has the tag "{tag}"{suggest_similar(tag, [*tags])}'
+        f'no note has the tag "{tag}"{suggest_similar(tag, own_tags)}'
         for tag in wanted.tags
-        if not has_tag(tuple(tags), tag)
+        if not has_tag(tags, tag)
     ]
     inside = f"{wanted.context}/"
     if wanted.context and not any(f"{each}/".startswith(inside) for each in contexts):
-        near = suggest_similar(wanted.context, [*contexts])
+        near = suggest_similar(wanted.context, own_contexts)
         told.append(f'no note is of the context "{wanted.context}"{near}')
     return told
+
+
+def _list_groups(vault: Vault) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the tags and the contexts of a vault's notes."""
+    records = vault.view.records()
+    tags = dict.fromkeys(tag for record in records for tag in record.tags)
+    return tuple(tags), tuple(dict.fromkeys(each.context for each in records if each.context))
 
 
 def is_handle(name: str) -> bool:
