@@ -43,7 +43,7 @@ def match_sort(*sorts: str) -> re.Pattern[str]:
 def has_sign(text: str) -> bool:
     """Tell whether a text in lower case may hold a standing wish at all.
 
-    Most do not, and are told so by their words alone: to look for a phrase takes longer.
+    Most texts do not have the words of one: only for the others the phrases are looked for.
     """
     words = frozenset(text.encode("utf-8", "surrogatepass").translate(_LETTERS).split())
     signs = _sign_phrases()
@@ -61,9 +61,9 @@ def _has_phrase(flat: str, *sorts: str) -> bool:
 
 @cache
 def _sign_phrases() -> dict[bytes, list[tuple[str, frozenset[bytes], bool]]]:
-    """Return the phrases that a standing wish has one of, with their words, by the longest word.
+    """Return the phrases that mark a wish, with their words, by the longest word.
 
-    One that names an exception counts only beside a ban.
+    A phrase that names an exception counts only together with a ban.
     """
     signs = frozenset().union(*map(read_sort, _SIGNS))
     found: dict[bytes, list[tuple[str, frozenset[bytes], bool]]] = {}
@@ -117,8 +117,8 @@ def find_standing(text: str, speaker: SpeakerRole) -> tuple[PreferenceSentence, 
     """Return the standing wishes in a text, in their order, each once.
 
     In what looks like a document, an order counts only where it speaks of "me", unless a heading
-    says that it is about how its owner works. Of an agent's words only those count that report
-    what the user prefers.
+    is about how its owner works. Of an agent's words only those count that report what the user
+    prefers.
     """
     if not has_sign(_even(text)):
         return ()
@@ -138,12 +138,12 @@ def find_standing(text: str, speaker: SpeakerRole) -> tuple[PreferenceSentence, 
 
 
 def find_in_note(text: str, speaker: SpeakerRole) -> tuple[str, ...]:
-    """Return the standing wishes in a note; of a long one none, so that an index is quick."""
+    """Return the lasting wishes in a note; () for a long one, so that indexing stays quick."""
     return () if len(text) > _LONGEST_NOTE else tuple(w.text for w in find_standing(text, speaker))
 
 
 def _is_owners(marked: Sequence[str]) -> bool:
-    """Tell whether there are no headings or rows, or headings about how the owner works."""
+    """Return whether there are no headings or rows, or headings about how the owner works."""
     if any(line.lstrip().startswith("|") for line in marked):
         return False
     return not marked or any(match_sort("heading").search(_even(line)) for line in marked)

@@ -253,7 +253,7 @@ def analyse_note(
 
 
 def _find_wishes(note: Note) -> tuple[str, ...]:
-    """Return the sentences that state a lasting wish, of a note that is no preference or rule."""
+    """Return the sentences that state a lasting wish, () of a preference, policy or skill."""
     if note.kind in OWNER_KINDS or note.state not in OPEN_STATES:
         return ()
     speaker = SpeakerRole.AGENT if note.agent else SpeakerRole.OWNER

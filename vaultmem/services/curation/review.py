@@ -371,12 +371,14 @@ def _find_candidates(records: Iterable[NoteRecord]) -> Iterator[Proposal]:
 
 
 def _find_wishes(vault: Vault) -> Iterator[Proposal]:
-    """Yield the notes that state lasting wishes which no preference says."""
+    """Yield the notes with lasting wishes that no preference has."""
     stating = filter(is_open, vault.view.records("d.wishes <> '[]'"))
     records = {each.document: each for each in stating if each.state != NoteState.CANDIDATE}
     for document, wishes in list_open_wishes(vault, records.values()).items():
-        record, told = records[document], f"it has {pluralize(len(wishes), 'lasting wish')}"
-        yield Proposal(Action.WISH, record.path, record.blob, told, wishes)
+        record, count = records[document], pluralize(len(wishes), "sentence")
+        yield Proposal(
+            Action.WISH, record.path, record.blob, f"what you want each time, in {count}", wishes
+        )
 
 
 def _find_unreadable(records: Iterable[NoteRecord]) -> Iterator[Proposal]:

@@ -90,7 +90,7 @@ def propose_standing_preferences(
     source: str,
     state: NoteState = NoteState.CANDIDATE,
 ) -> tuple[PreferenceProposal, ...]:
-    """Add a preference for each wish that none says yet, whatever became of that one."""
+    """Add a preference for each wish that no preference of any state has yet."""
     wishes = list(wishes)[:_MOST]
     if not wishes:
         return ()

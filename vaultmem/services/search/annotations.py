@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from vaultmem.core.similarity.compare import KnownText
     from vaultmem.services.search.link_walk import LinkGraph
 
-#: What is said of a section that states a wish, until its owner has decided about it.
+#: The label of a section that states a wish, until its owner has decided about it.
 WISH = "what the user wants, not promoted"
 
 #: How much of a wish a preference must say for it to be known.
@@ -62,7 +62,7 @@ def add_cautions(vault: Vault, hits: Sequence[Hit], at: float) -> list[Hit]:
 
 
 def _add_wishes(vault: Vault, hits: Sequence[Hit], cautions: Sequence[str]) -> list[str]:
-    """Return the cautions, with that of each section that states a wish nobody has promoted."""
+    """Return the cautions, with `WISH` for each section that states an open wish."""
     waiting = list_open_wishes(vault, [hit.record for hit in hits])
     found = []
     for hit, caution in zip(hits, cautions, strict=True):
@@ -73,7 +73,7 @@ def _add_wishes(vault: Vault, hits: Sequence[Hit], cautions: Sequence[str]) -> l
 
 
 def list_open_wishes(vault: Vault, records: Iterable[NoteRecord]) -> dict[int, tuple[str, ...]]:
-    """Return the wishes that notes state and no preference says, in whatever state, by document."""
+    """Return by document the wishes of notes that no preference of any state has."""
     stating = {record.document: record for record in records if record.wishes}
     if not stating:
         return {}
@@ -95,7 +95,7 @@ def list_preferences(vault: Vault) -> list[KnownText]:
 
 
 def is_known_wish(wish: str, known: Iterable[KnownText]) -> bool:
-    """Tell whether a preference says a wish: a repeat in other words is a question asked twice."""
+    """Return whether a preference has a wish, in these or nearly these words."""
     from vaultmem.core.similarity.compare import compare_texts  # Its tables take time to read.
 
     terms = _find_terms(wish)

@@ -174,7 +174,7 @@ def _compare(
 def read_apart(vault: Vault) -> frozenset[frozenset[str]]:
     """Return the pairs of notes of which one says that they are two things, or ordered already.
 
-    A preference says again what the note that it cites says, and both stay.
+    A preference repeats a wish of the note that it cites, and both stay.
     """
     store = LinkStore(vault.state)
     preferences = vault.view.records(f"d.kind = '{NoteKind.PREFERENCE.value}'")
