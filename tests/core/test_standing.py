@@ -8,7 +8,13 @@ import pytest
 
 from core.builders import make_hit
 from vaultmem.core.packs.warnings import Preference, choose_preferences
-from vaultmem.core.preferences import PreferenceSentence, SpeakerRole, find_standing, find_topic
+from vaultmem.core.preferences import (
+    PreferenceSentence,
+    SpeakerRole,
+    find_in_note,
+    find_standing,
+    find_topic,
+)
 
 _LINES = (Path(__file__).parent / "data" / "standing-sentences.txt").read_text(encoding="utf-8")
 SENTENCES = [line.split(" ", 2) for line in _LINES.splitlines() if not line.startswith("#")]
@@ -19,6 +25,18 @@ def test_a_sentence_is_a_standing_wish_by_its_form(language: str, sign: str, sai
     sentence, _, about = said.partition(" | ")
     wanted = (PreferenceSentence(sentence, about),) if sign == "+" else ()
     assert find_standing(sentence, SpeakerRole.OWNER) == wanted, language
+
+
+def test_a_wish_is_found_in_the_notes_of_a_folder_that_somebody_brought() -> None:
+    lines = (Path(__file__).parent / "data" / "adopted-wishes.txt").read_text(encoding="utf-8")
+    count = {"+": [0, 0], "-": [0, 0]}
+    for line in lines.splitlines():
+        if line.startswith("#"):
+            continue
+        _, sign, note = line.split(" ", 2)
+        text = note.replace(" // ", "\n\n").replace(" / ", "\n")
+        count[sign][bool(find_in_note(text, SpeakerRole.OWNER))] += 1
+    assert count == {"+": [9, 51], "-": [37, 3]}
 
 
 def test_there_are_enough_sentences_of_both_sorts_in_both_languages() -> None:

@@ -11,16 +11,21 @@ from conftest import Make, Open
 from in_process import run_here
 from support import git, write_notes
 
+from vaultmem.core.curation.proposal import Proposal, ProposalChoice
 from vaultmem.core.lifecycle import NoteKind, NoteState
 from vaultmem.core.packs.pack_item import PackStyle
 from vaultmem.core.search.query import NoteFilter, parse_query
 from vaultmem.core.sessions.turns import Turn
 from vaultmem.core.transcripts.transcript_formats import describe_turn, read_line
+from vaultmem.errors import RefusedError
+from vaultmem.services.curation.decide import decide
+from vaultmem.services.curation.review import list_queue
 from vaultmem.services.exchange.run_import import import_kind
 from vaultmem.services.lifecycle.transition import change_state, promote_notes
 from vaultmem.services.memory.remember import Memory, remember
 from vaultmem.services.packs.build import make_pack
 from vaultmem.services.packs.receipts import replay_receipt, store_receipt
+from vaultmem.services.search.annotations import WISH as WISH_LABEL
 from vaultmem.services.search.recall import recall
 from vaultmem.services.search.trusted import trust_vault
 from vaultmem.services.sessions.begin import NewSession, start_session
@@ -100,6 +105,57 @@ def test_a_proposal_is_no_evidence_until_it_is_asked_for(vault: Vault) -> None:
     shown = [item.hit.record.path for item in make_pack(vault).items]
     assert path not in shown
     assert done.path in shown
+
+
+ADOPTED = {
+    "style.md": "# Writing style\n\nAlways use British spelling. The rest is taste.\n",
+    "harbour.md": "The harbour is always open.\n",
+}
+
+
+def find_waiting(vault: Vault) -> tuple[Proposal, ...]:
+    """Return what waits, as a vault that has no cache finds it."""
+    vault.index.reset()
+    sync_vault(vault)
+    return list_queue(vault).proposals
+
+
+def test_a_wish_in_an_adopted_note_is_evidence_until_its_owner_accepts_it(
+    make_vault: Make, opened: Open
+) -> None:
+    vault = opened(make_vault(ADOPTED))
+    trust_vault(vault)
+    (item,) = find_waiting(vault)
+    assert (item.action, item.path) == ("wish", "style.md")
+    assert item.evidence == ("Always use British spelling.",)
+    (shown,) = make_pack(vault, "spelling", 500).items
+    assert (shown.part, shown.caution) == ("evidence", WISH_LABEL)
+    with pytest.raises(RefusedError, match="only a person"):
+        decide(opened(vault.root, agent="claude"), item, ProposalChoice.ACCEPT)
+
+    done = decide(vault, item, ProposalChoice.ACCEPT)
+
+    assert len(done.report.commits) == 1
+    assert (vault.root / "style.md").read_text() == ADOPTED["style.md"]
+    sync_vault(vault)
+    items = make_pack(vault, "spelling", 500).items
+    assert [(each.part, each.caution) for each in items] == [("preferences", ""), ("evidence", "")]
+    assert items[0].trusted
+    assert find_waiting(vault) == ()
+
+
+def test_a_wish_that_was_rejected_does_not_come_back(make_vault: Make, opened: Open) -> None:
+    vault = opened(make_vault(ADOPTED))
+    (item,) = find_waiting(vault)
+
+    done = decide(vault, item, ProposalChoice.REJECT, "of long ago")
+
+    assert len(done.report.commits) == 1
+    (vault.root / "again.md").write_text("For all letters: always use the British spelling!\n")
+    assert "wish" not in {each.action for each in find_waiting(vault)}
+    assert {each.caution for each in make_pack(vault, "British spelling", 500).items} == {""}
+    (refused,) = vault.view.records("d.kind = 'preference'")
+    assert refused.state == "deprecated"
 
 
 def test_what_was_proposed_once_is_not_proposed_again(vault: Vault) -> None:

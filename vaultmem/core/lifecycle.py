@@ -74,7 +74,6 @@ _BY_RESTRICTION = (
 STATE_WEIGHT = {
     NoteState.STALE: 0.7,
     NoteState.CANDIDATE: 0.9,
-    NoteState.ARCHIVED: 0.9,
     NoteState.UNREADABLE: 0.7,
 }
 

@@ -7,7 +7,7 @@ the owner, so a sentence counts only if its form says that it is no statement an
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from functools import cache
 from typing import NamedTuple
@@ -43,13 +43,16 @@ def match_sort(*sorts: str) -> re.Pattern[str]:
 def has_sign(text: str) -> bool:
     """Tell whether a text in lower case may hold a standing wish at all.
 
-    Most do not, and are told so without an expression: to make these ready takes milliseconds.
+    Most texts do not have the words of one: only for the others the phrases are looked for.
     """
-    words = frozenset(re.findall(r"[^\W_]+(?:'[^\W_]+)*", text))
-    if _sign_words().isdisjoint(words):
+    words = frozenset(text.encode("utf-8", "surrogatepass").translate(_LETTERS).split())
+    signs = _sign_phrases()
+    likely = [each for word in signs.keys() & words for each in signs[word] if each[1] <= words]
+    if not likely:
         return False
     flat = " ".join(text.split())
-    return _has_phrase(flat, *_SIGNS) or (_has_phrase(flat, "unless") and _has_phrase(flat, "dont"))
+    bans = _has_phrase(flat, "dont")
+    return any(phrase in flat and (bans or not is_exception) for phrase, _, is_exception in likely)
 
 
 def _has_phrase(flat: str, *sorts: str) -> bool:
@@ -57,16 +60,30 @@ def _has_phrase(flat: str, *sorts: str) -> bool:
 
 
 @cache
-def _sign_words() -> frozenset[str]:
-    """Return the longest word of each phrase that a standing wish has at least one of."""
-    phrases = frozenset().union(*map(read_sort, (*_SIGNS, "unless")))
-    return frozenset(max(each.replace(",", "").split(), key=len) for each in phrases)
+def _sign_phrases() -> dict[bytes, list[tuple[str, frozenset[bytes], bool]]]:
+    """Return the phrases that mark a wish, with their words, by the longest word.
 
+    A phrase that names an exception counts only together with a ban.
+    """
+    signs = frozenset().union(*map(read_sort, _SIGNS))
+    found: dict[bytes, list[tuple[str, frozenset[bytes], bool]]] = {}
+    for phrase in signs | read_sort("unless"):
+        words = frozenset(phrase.encode().translate(_LETTERS).split())
+        sign = (phrase, words, phrase not in signs)
+        found.setdefault(max(words, key=len), []).append(sign)
+    return found
+
+
+#: Leaves of a text in lower case and UTF-8 its letters and apostrophes.
+_LETTERS = bytes(c if 97 <= c <= 122 or c >= 128 or c == ord("'") else 32 for c in range(256))
 
 #: Words of a text beyond which it is taken for a document that somebody passed on.
 _LONGEST = 150
 #: Words of a standing sentence, at most and at least; words of what it is about, at most.
 _MOST_WORDS, _FEWEST_WORDS, _MOST_ABOUT = 60, 3, 8
+
+#: Characters of a note up to which wishes are looked for in it when it is indexed.
+_LONGEST_NOTE = 4_000
 
 #: Words before a "from now on" that has others behind it, at most: `Hey Claude, from now on ...`.
 _MOST_BEFORE = 3
@@ -99,8 +116,9 @@ class PreferenceSentence(NamedTuple):
 def find_standing(text: str, speaker: SpeakerRole) -> tuple[PreferenceSentence, ...]:
     """Return the standing wishes in a text, in their order, each once.
 
-    In what looks like a document, an order counts only where it speaks of "me". Of an agent's
-    words only those count that report what the user prefers.
+    In what looks like a document, an order counts only where it speaks of "me", unless a heading
+    is about how its owner works. Of an agent's words only those count that report what the user
+    prefers.
     """
     if not has_sign(_even(text)):
         return ()
@@ -108,13 +126,27 @@ def find_standing(text: str, speaker: SpeakerRole) -> tuple[PreferenceSentence, 
 
     prose = _QUOTED.sub("", _drop_tagged(_FENCED.sub("", text)))
     plain = _HEADING.sub("", prose)
-    is_document = plain != prose or len(plain.split()) > _LONGEST
+    is_document = len(plain.split()) > _LONGEST or not _is_owners(_HEADING.findall(prose))
+    if is_document and not match_sort("me", "please", "third").search(_even(plain)):
+        return ()
     found: dict[str, PreferenceSentence] = {}
     for sentence in _join_abbreviated(split_sentences(plain)):
         told = " ".join(_drop_item(sentence).split())
         if _is_standing(told, speaker, is_document):
             found.setdefault(_even(told), PreferenceSentence(told, find_topic(told)))
     return tuple(found.values())
+
+
+def find_in_note(text: str, speaker: SpeakerRole) -> tuple[str, ...]:
+    """Return the lasting wishes in a note; () for a long one, so that indexing stays quick."""
+    return () if len(text) > _LONGEST_NOTE else tuple(w.text for w in find_standing(text, speaker))
+
+
+def _is_owners(marked: Sequence[str]) -> bool:
+    """Return whether there are no headings or rows, or headings about how the owner works."""
+    if any(line.lstrip().startswith("|") for line in marked):
+        return False
+    return not marked or any(match_sort("heading").search(_even(line)) for line in marked)
 
 
 def _drop_tagged(text: str) -> str:

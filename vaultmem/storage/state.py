@@ -24,7 +24,7 @@ from vaultmem.storage.lock import WRITER, hold_lock
 # The tables of the state database, and the version that they are of.
 
 #: A database of another one is made anew.
-VERSION = 23
+VERSION = 24
 
 SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -35,13 +35,14 @@ CREATE TABLE documents (
     confidence REAL, source TEXT NOT NULL, agent TEXT NOT NULL, session TEXT NOT NULL,
     tokens INTEGER NOT NULL, body_digest TEXT NOT NULL, full_text TEXT NOT NULL,
     project TEXT NOT NULL, valid_from TEXT NOT NULL, valid_until TEXT NOT NULL,
-    warnings TEXT NOT NULL, sections TEXT NOT NULL,
+    wishes TEXT NOT NULL, warnings TEXT NOT NULL, sections TEXT NOT NULL,
     UNIQUE (path, blob)
 );
 CREATE INDEX documents_pinned ON documents (pinned) WHERE pinned = 1;
 CREATE INDEX documents_written ON documents (max(updated, created))
     WHERE pinned = 0 AND path NOT LIKE 'primed/%';
 CREATE INDEX documents_quarantined ON documents (state) WHERE state = 'quarantined';
+CREATE INDEX documents_wishes ON documents (id) WHERE wishes <> '[]';
 CREATE INDEX documents_blob ON documents (blob);
 CREATE INDEX documents_kind ON documents (kind, state);
 CREATE INDEX documents_tokens ON documents (tokens);

@@ -41,8 +41,8 @@ MAX_ROWS = 1_000_000
 _COLUMNS = {"document": "d.id", "changed": "v.changed", "problem": "v.problem"}
 _NOTE = f"SELECT {', '.join(_COLUMNS.get(name, f'd.{name}') for name in NoteRecord._fields)}"
 _NOTE_ALONE = _NOTE.replace("v.changed, v.problem", "0, ''")
-_PINNED, _TAGS, _WARNINGS, _CHANGED = map(
-    NoteRecord._fields.index, ("pinned", "tags", "warnings", "changed")
+_PINNED, _TAGS, _WARNINGS, _WISHES, _CHANGED = map(
+    NoteRecord._fields.index, ("pinned", "tags", "warnings", "wishes", "changed")
 )
 
 #: Columns by which notes are counted.
@@ -616,5 +616,6 @@ def _read_note(row: Sequence[Any]) -> NoteRecord:
     values[_PINNED] = bool(values[_PINNED])
     values[_TAGS] = _read_list(values[_TAGS])
     values[_WARNINGS] = _read_list(values[_WARNINGS])
+    values[_WISHES] = _read_list(values[_WISHES])
     values[_CHANGED] = float(values[_CHANGED])
     return NoteRecord._make(values)

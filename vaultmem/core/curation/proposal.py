@@ -43,6 +43,7 @@ class Action(StrEnum):
     BROKEN_LINKS = "broken_links"
     SKIP_PINNED = "skip_pinned"
     CANDIDATE = "candidate"
+    WISH = "wish"
     UNREADABLE = "unreadable"
     PROPOSAL = "proposal"
 
@@ -202,6 +203,9 @@ CHOICES: Mapping[Action, Choices] = {
     ),
     Action.REVALIDATE: Choices("Does it still hold?", "it is confirmed", "it is deprecated"),
     Action.CANDIDATE: Choices("Shall it count?", "it is promoted", "it is deprecated"),
+    Action.WISH: Choices(
+        "Is this what you want each time?", "it counts as your preference", "it does not count"
+    ),
     Action.DEPRECATE: Choices("Is it of the past?", "it is deprecated", _KEPT),
     Action.DEMOTE_STALE: Choices("Is it out of use?", "it is stale", _KEPT),
     Action.ARCHIVE: Choices("Is it out of use?", "it is archived", _KEPT),

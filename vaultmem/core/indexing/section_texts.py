@@ -14,13 +14,14 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.indexing.note_facts import NoteFacts, describe_note
-from vaultmem.core.lifecycle import SOURCES, NoteState
+from vaultmem.core.lifecycle import OPEN_STATES, OWNER_KINDS, SOURCES, NoteState
 from vaultmem.core.notes.comments import strip_hidden
 from vaultmem.core.notes.conflict import find_conflict
 from vaultmem.core.notes.link_syntax import Link, find_links
 from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
 from vaultmem.core.notes.obsidian import DailyNotes
 from vaultmem.core.notes.record import NoteRecord
+from vaultmem.core.preferences import SpeakerRole, find_in_note
 from vaultmem.core.search.query import asks
 from vaultmem.core.search.terms import (
     ASKS,
@@ -230,6 +231,7 @@ def analyse_note(
         warnings=(*filter(None, [note.conflict]), *note.warnings),
         changed=0.0,
         problem=note.problem,
+        wishes=_find_wishes(note),
     )
     whole = _read_full(path, full)
     if whole is None:
@@ -248,6 +250,14 @@ def analyse_note(
         in_doubt=bool(note.problem or find_conflict(note.text)),
         otherwise=note.otherwise,
     )
+
+
+def _find_wishes(note: Note) -> tuple[str, ...]:
+    """Return the sentences that state a lasting wish, () of a preference, policy or skill."""
+    if note.kind in OWNER_KINDS or note.state not in OPEN_STATES:
+        return ()
+    speaker = SpeakerRole.AGENT if note.agent else SpeakerRole.OWNER
+    return find_in_note(note.visible_body, speaker)
 
 
 def digest_body(note: Note) -> str:

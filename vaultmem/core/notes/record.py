@@ -31,7 +31,8 @@ class NoteRecord(NamedTuple):
     them, else the file's own time. `document` is the number that the index knows it by. `problem`
     says why the note of this path cannot be taken at its word, where it is looked at, and what
     counts instead: the rest may be of an earlier text. `project` names the project that the note
-    was learned in; it is empty for a global note. `valid_from` and `valid_until` are a date, a
+    was learned in; it is empty for a global note. `wishes` are the sentences in it that state a
+    lasting wish of its author. `valid_from` and `valid_until` are a date, a
     commit or a tag as the note has it.
     """
 
@@ -59,6 +60,7 @@ class NoteRecord(NamedTuple):
     project: str = ""
     valid_from: str = ""
     valid_until: str = ""
+    wishes: tuple[str, ...] = ()
 
     @property
     def written(self) -> float:

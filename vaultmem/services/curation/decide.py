@@ -29,14 +29,16 @@ from vaultmem.core.notes.edit_properties import (
 from vaultmem.core.notes.link_syntax import link_to
 from vaultmem.core.notes.note import Note
 from vaultmem.core.packs.conflicts import CONFLICT_PROPERTIES
+from vaultmem.core.preferences import SpeakerRole, find_standing
 from vaultmem.core.similarity.compare import KnownText
 from vaultmem.core.text.paths import parse_note_path
 from vaultmem.core.validity import EXPIRED
 from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError
 from vaultmem.services.anchors.cite import renew_cites, renew_limit
+from vaultmem.services.changes.change import Change
 from vaultmem.services.changes.commit import CommitReport, commit_all
 from vaultmem.services.changes.parts import Event
-from vaultmem.services.changes.write import Edit, write_event
+from vaultmem.services.changes.write import Edit, write, write_event
 from vaultmem.services.curation.dedup import DuplicateMerge, apply_merges, change_merged
 from vaultmem.services.curation.review import (
     drop_foreign,
@@ -55,13 +57,15 @@ from vaultmem.services.lifecycle.transition import (
     check_branch,
     check_reason,
     promote_notes,
+    record_trust,
     set_state,
 )
+from vaultmem.services.memory.remember import propose_standing_preferences
 from vaultmem.services.merging.branches import reject_branch
 from vaultmem.services.merging.merge import merge_branch
 from vaultmem.services.search.link_walk import NewLinks
 from vaultmem.services.similarity.value_updates import list_untrusted
-from vaultmem.services.views.read_notes import read_note
+from vaultmem.services.views.read_notes import find_note, read_note
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault
 
@@ -183,6 +187,8 @@ def _accept(
         old, new = _order(notes, choice)
         part = _is_part(proposal, notes, choice)
         return supersede_note(vault, str(old.path), str(new.path), reason, part=part).report
+    if action is Action.WISH:
+        return _decide_wishes(vault, notes[0], NoteState.ACTIVE, reason)
     if action is Action.CANDIDATE:
         return promote_notes(vault, [path]).report
     if action is Action.REVALIDATE:
@@ -216,6 +222,8 @@ def _reject(
     if action in _REJECTED:
         said = reason or f"looked at, and turned down ({proposal.reason})"
         return change_state(vault, [proposal.path], _REJECTED[action], said).report
+    if action is Action.WISH:
+        return _decide_wishes(vault, notes[0], NoteState.DEPRECATED, reason)
     for note in notes:
         _reject_agent(vault, note)
     path = proposal.path
@@ -230,6 +238,32 @@ def _reject(
     return _change(
         vault, {path: _confirm(vault)}, format_files("review", [path], " is kept"), reason
     )
+
+
+def _decide_wishes(vault: Vault, note: Note, state: NoteState, reason: str) -> CommitReport:
+    """Write a note's wishes as preferences in a state, which remembers the decision; one commit.
+
+    Raises:
+        RefusedError: an agent asks.
+    """
+    vault.require_person(f"{note.path}: only a person decides what is wanted each time")
+    why = check_reason(reason)
+    speaker = SpeakerRole.AGENT if note.agent else SpeakerRole.OWNER
+    wishes = find_standing(note.visible_body, speaker)
+    made: list[str] = []
+
+    def plan(change: Change) -> None:
+        written = propose_standing_preferences(change, wishes, str(note.path), state)
+        made[:] = [each.path for each in written]
+        verb = "counts" if state is NoteState.ACTIVE else "does not count"
+        subject = format_files("review", made, f" {verb}")
+        change.commit(Event("review", subject, vault.author, (why,) if why else (), "refine"))
+
+    try:
+        return write(vault, plan).report
+    finally:  # Also where the commit has to wait: a preference that is not written is not found.
+        if state is NoteState.ACTIVE:
+            record_trust(vault, [each for path in made if (each := find_note(vault, path))])
 
 
 def _reject_agent(vault: Vault, note: Note) -> None:

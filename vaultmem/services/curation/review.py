@@ -31,7 +31,13 @@ from vaultmem.core.text.paths import DREAMS, is_note_name
 from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError, VaultError
 from vaultmem.services.changes.bullets import read_dreamt
 from vaultmem.services.changes.ownership import read_pending
-from vaultmem.services.curation.curate import KEPT_APART, curate, find_quarantined, group_values
+from vaultmem.services.curation.curate import (
+    KEPT_APART,
+    curate,
+    find_quarantined,
+    group_values,
+    is_open,
+)
 from vaultmem.services.curation.incoming_notes import (
     WHOLE,
     check_edits,
@@ -40,6 +46,7 @@ from vaultmem.services.curation.incoming_notes import (
 )
 from vaultmem.services.merging.branches import PROPOSALS, list_changes, list_proposed
 from vaultmem.services.projects.scope import view_project
+from vaultmem.services.search.annotations import list_open_wishes
 from vaultmem.services.search.link_walk import LinkGraph
 from vaultmem.services.views.open_view import find_branch
 from vaultmem.services.views.read_notes import find_note, read_note
@@ -105,6 +112,7 @@ def list_queue(vault: Vault, progress: Callable[[int, int], None] | None = None)
         *(each for each in found.proposals if each.action in ORDER and _waits(vault, each)),
         *_find_candidates(records),
         *_find_unreadable(records),
+        *_find_wishes(vault),
     ]
     waiting.sort(key=_order)
     queue = found._replace(proposals=group_values(vault, _add(list_arrived(vault), waiting)))
@@ -219,6 +227,7 @@ def _find_unasked(vault: Vault) -> Iterator[Proposal]:
     yield from _find_candidates(listed)
     yield from _find_unreadable(listed)
     yield from (each for each in find_quarantined(vault, listed) if _waits(vault, each))
+    yield from _find_wishes(vault)
 
 
 def _order(proposal: Proposal) -> tuple[int, str, str]:
@@ -359,6 +368,17 @@ def _find_candidates(records: Iterable[NoteRecord]) -> Iterator[Proposal]:
             said = f"proposed by {record.agent}" if record.agent else "written by a person"
             kind = f"a {record.kind.replace('_', ' ')} that waits to be promoted"
             yield Proposal(Action.CANDIDATE, record.path, record.blob, kind, (said,))
+
+
+def _find_wishes(vault: Vault) -> Iterator[Proposal]:
+    """Yield the notes with lasting wishes that no preference has."""
+    stating = filter(is_open, vault.view.records("d.wishes <> '[]'"))
+    records = {each.document: each for each in stating if each.state != NoteState.CANDIDATE}
+    for document, wishes in list_open_wishes(vault, records.values()).items():
+        record, count = records[document], pluralize(len(wishes), "sentence")
+        yield Proposal(
+            Action.WISH, record.path, record.blob, f"what you want each time, in {count}", wishes
+        )
 
 
 def _find_unreadable(records: Iterable[NoteRecord]) -> Iterator[Proposal]:

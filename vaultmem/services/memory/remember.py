@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
@@ -35,6 +35,7 @@ from vaultmem.services.memory.new_note import (
     name_note,
 )
 from vaultmem.services.projects.project_table import find_project, place_in_project
+from vaultmem.services.search.annotations import is_known_wish, list_preferences
 from vaultmem.services.search.link_walk import NewLinks
 from vaultmem.services.similarity.known import (
     Known,
@@ -53,6 +54,7 @@ from vaultmem.services.views.update_index import read_note_rules, sync_vault
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
+    from vaultmem.core.similarity.compare import KnownText
     from vaultmem.services.similarity.similar import SimilarNote
 
 
@@ -63,9 +65,6 @@ FOLDER = parse_note_path("notes/preferences")
 
 #: Proposals from one memory or one session, at most.
 _MOST = 20
-
-#: How much of a wish a preference must say for it not to be proposed.
-_SAID = 0.75
 
 
 class PreferenceProposal(NamedTuple):
@@ -86,62 +85,61 @@ def propose_wishes(change: Change, text: str, source: str) -> tuple[PreferencePr
 
 
 def propose_standing_preferences(
-    change: Change, wishes: Iterable[PreferenceSentence], source: str
+    change: Change,
+    wishes: Iterable[PreferenceSentence],
+    source: str,
+    state: NoteState = NoteState.CANDIDATE,
 ) -> tuple[PreferenceProposal, ...]:
-    """Add a candidate for each wish that no preference says yet, whatever became of that one."""
+    """Add a preference for each wish that no preference of any state has yet."""
     wishes = list(wishes)[:_MOST]
     if not wishes:
         return ()
+    from vaultmem.core.similarity.compare import KnownText
+
     seen = change.seen
-    known = [*_read_preferences(seen), *_read_proposed(change)]
+    known = [*list_preferences(seen), *_read_proposed(change)]
     taken = set(_list_taken(change, FOLDER))
     proposed = []
     for wish in wishes:
         if _is_barred(seen, wish.text, known):
             continue
-        note = _make_candidate(seen, wish, source, taken)
+        note = _make_preference(seen, wish, source, state, taken)
         change.put(note.path, note.text.encode("utf-8"))
         taken.add(fold(note.path.name))
-        known.append(note)
+        known.append(KnownText(note.visible_body, note.title))
         proposed.append(PreferenceProposal(str(note.path), wish.text, wish.about))
     return tuple(proposed)
 
 
-def _make_candidate(vault: Vault, wish: PreferenceSentence, source: str, taken: set[str]) -> Note:
+def _make_preference(
+    vault: Vault, wish: PreferenceSentence, source: str, state: NoteState, taken: set[str]
+) -> Note:
     link = NewLinks(vault).in_property(source, f"{FOLDER}/new.md")
     memory = Memory(wish.text, kind=NoteKind.PREFERENCE, cites=(link,), about=wish.about)
     title = choose_title(memory)
     path = name_note(vault, FOLDER, memory, title, frozenset(taken))
-    text = compose_note(vault, path, memory, title, NoteState.CANDIDATE)
+    text = compose_note(vault, path, memory, title, state)
     return parse_note(path, text.encode("utf-8"))
 
 
-def _read_preferences(vault: Vault) -> Iterable[Note]:
-    for record in vault.view.records(f"d.kind = '{NoteKind.PREFERENCE.value}'"):
-        try:
-            yield read_note(vault, PurePosixPath(record.path))
-        except (NoteNotFoundError, RefusedError):
-            continue
+def _read_proposed(change: Change) -> Iterator[KnownText]:
+    """Yield the texts of the candidates that a change adds already."""
+    from vaultmem.core.similarity.compare import KnownText
 
-
-def _read_proposed(change: Change) -> Iterable[Note]:
-    """Yield the candidates that a change adds already."""
     for path, step in change.steps.items():
         if step.data is not None and PurePosixPath(path).parent == FOLDER:
-            yield parse_note(PurePosixPath(path), step.data)
+            note = parse_note(PurePosixPath(path), step.data)
+            yield KnownText(note.visible_body, note.title)
 
 
-def _is_barred(vault: Vault, text: str, known: Iterable[Note]) -> bool:
+def _is_barred(vault: Vault, text: str, known: Iterable[KnownText]) -> bool:
     """Return whether a proposal is known, quarantined, or looks like a credential or an attack."""
-    from vaultmem.core.similarity.compare import KnownText, compare_texts
     from vaultmem.services.similarity.known import find_quarantined_match
     from vaultmem.services.similarity.similar import SimilarityQuery
 
-    for note in known:  # A repeat in other words is a question asked twice, and no memory lost.
-        if compare_texts(text, KnownText(note.visible_body, note.title)).is_said(_SAID):
-            return True
     return bool(
-        find_quarantined_match(vault, SimilarityQuery(text))
+        is_known_wish(text, known)
+        or find_quarantined_match(vault, SimilarityQuery(text))
         or scan_note_text(vault, str(FOLDER), text)
         or find_suspicious(text)
     )

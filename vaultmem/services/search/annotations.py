@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from vaultmem.core.curation.proposal import Action
+from vaultmem.core.lifecycle import NoteKind
 from vaultmem.core.packs.conflicts import (
     CONFLICT_PROPERTIES,
     ORDERED,
@@ -24,6 +26,7 @@ from vaultmem.core.text.paths import fold, is_note_name
 from vaultmem.errors import VaultError
 from vaultmem.services.search.search import list_sections
 from vaultmem.services.search.vault_set import VaultSet, label_vault
+from vaultmem.services.views.read_notes import find_note
 from vaultmem.services.views.texts import read_sections, read_text
 from vaultmem.storage.arrivals import read_found
 from vaultmem.storage.link_table import LinkStore
@@ -33,7 +36,14 @@ if TYPE_CHECKING:
     from vaultmem.core.notes.conflict import ConflictingText
     from vaultmem.core.notes.link_syntax import Link
     from vaultmem.core.notes.record import NoteRecord
+    from vaultmem.core.similarity.compare import KnownText
     from vaultmem.services.search.link_walk import LinkGraph
+
+#: The label of a section that states a wish, until its owner has decided about it.
+WISH = "what the user wants, not promoted"
+
+#: How much of a wish a preference must say for it to be known.
+_SAID = 0.75
 
 
 def add_cautions(vault: Vault, hits: Sequence[Hit], at: float) -> list[Hit]:
@@ -43,10 +53,59 @@ def add_cautions(vault: Vault, hits: Sequence[Hit], at: float) -> list[Hit]:
         hits = _add_anchors(vault, hits, cited)
     changed = _find_changed_notes(vault, hits, cited) if cited else {}
     cautions = [find_caution(hit, at, changed.get(hit.record.document, ())) for hit in hits]
+    if any(hit.record.wishes for hit in hits):
+        cautions = _add_wishes(vault, hits, cautions)
     return [
         hit._replace(caution=caution, otherwise=_find_otherwise(vault, hit)) if caution else hit
         for hit, caution in zip(hits, cautions, strict=True)
     ]
+
+
+def _add_wishes(vault: Vault, hits: Sequence[Hit], cautions: Sequence[str]) -> list[str]:
+    """Return the cautions, with `WISH` for each section that states an open wish."""
+    waiting = list_open_wishes(vault, [hit.record for hit in hits])
+    found = []
+    for hit, caution in zip(hits, cautions, strict=True):
+        text = " ".join(hit.text.split())
+        is_wish = any(wish in text for wish in waiting.get(hit.record.document, ()))
+        found.append("; ".join(filter(None, (caution, WISH if is_wish else ""))))
+    return found
+
+
+def list_open_wishes(vault: Vault, records: Iterable[NoteRecord]) -> dict[int, tuple[str, ...]]:
+    """Return by document the wishes of notes that no preference of any state has."""
+    stating = {record.document: record for record in records if record.wishes}
+    if not stating:
+        return {}
+    known = list_preferences(vault)
+    left = {
+        document: tuple(wish for wish in record.wishes if not is_known_wish(wish, known))
+        for document, record in stating.items()
+    }
+    return {document: wishes for document, wishes in left.items() if wishes}
+
+
+def list_preferences(vault: Vault) -> list[KnownText]:
+    """Return the texts of all preferences, those that were refused included."""
+    from vaultmem.core.similarity.compare import KnownText
+
+    records = vault.view.records(f"d.kind = '{NoteKind.PREFERENCE.value}'")
+    notes = (find_note(vault, record.path) for record in records)
+    return [KnownText(note.visible_body, note.title) for note in notes if note]
+
+
+def is_known_wish(wish: str, known: Iterable[KnownText]) -> bool:
+    """Return whether a preference has a wish, in these or nearly these words."""
+    from vaultmem.core.similarity.compare import compare_texts  # Its tables take time to read.
+
+    terms = _find_terms(wish)
+    near = (e for e in known if 2 * len(terms & _find_terms(f"{e.title}\n{e.text}")) >= len(terms))
+    return any(compare_texts(wish, each).is_said(_SAID) for each in near)
+
+
+@lru_cache(maxsize=1024)  # Each wish is compared with the same preferences.
+def _find_terms(text: str) -> frozenset[str]:
+    return frozenset(count_terms(text))
 
 
 def _find_otherwise(vault: Vault, hit: Hit) -> tuple[ConflictingText, ...]:

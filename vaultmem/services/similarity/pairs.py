@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from vaultmem.core.curation.fidelity import Fidelity, read_fidelity
-from vaultmem.core.lifecycle import NoteState
+from vaultmem.core.lifecycle import NoteKind, NoteState
 from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.similarity.compare import ABOUT_SAME, MAX_TEXT, Likeness
@@ -172,12 +172,18 @@ def _compare(
 
 
 def read_apart(vault: Vault) -> frozenset[frozenset[str]]:
-    """Return the pairs of notes of which one says that they are two things, or ordered already."""
-    linked = LinkStore(vault.state).links_in(_SETTLED)
+    """Return the pairs of notes of which one says that they are two things, or ordered already.
+
+    A preference repeats a wish of the note that it cites, and both stay.
+    """
+    store = LinkStore(vault.state)
+    preferences = vault.view.records(f"d.kind = '{NoteKind.PREFERENCE.value}'")
+    cited = store.cites({each.document for each in preferences}) if preferences else {}
+    linked = [*store.links_in(_SETTLED).items(), *cited.items()]
     graph = LinkGraph(vault) if linked else None
     return frozenset(
         frozenset((source, target))
-        for document, links in linked.items()
+        for document, links in linked
         if graph and (source := graph.paths.get(document))
         for link in links
         if (target := graph.names.find(link, source))
