@@ -47,9 +47,6 @@ MAX_TEXT = 4_000
 _MAX_WHOLE, _MAX_SENTENCE, _MAX_KNOWN = 1_000, 2_000, 20_000
 _NOTHING: frozenset[str] = frozenset()
 
-#: By how much a sum in another order may differ.
-_ROUNDING = 1e-9
-
 #: Kinds of tokens that say what a difference is about.
 _TELLING = (
     TokenKind.NAME,
@@ -135,13 +132,10 @@ def compare_texts(
     known: KnownText,
     weigh: Weigh = equal_weight,
     context: str = "",
-    is_wanted: Callable[[Likeness], bool] | None = None,
 ) -> Likeness:
     """Return how much of `text` is said by what is known already.
 
-    `context` are words that belong to the text without standing in it, as `known.title` does. Where
-    `is_wanted` is given, what it refuses is not read to its end: it is asked with the most that
-    the similarity may be and some of the differences, and what it refused is returned.
+    `context` are words that belong to the text without standing in it, as `known.title` does.
     """
     if len(text) > MAX_TEXT:
         return Likeness(float(text.strip() == known.text.strip()))
@@ -153,9 +147,7 @@ def compare_texts(
         best = compare_statements(read_statement(text), there, weigh, around, title)
         if not best.differences:
             return best
-        if is_wanted and is_wanted(best):
-            is_wanted = None
-    found = _compare_sentences(text, known, weigh, around, title, is_wanted)
+    found = _compare_sentences(text, known, weigh, around, title)
     if best is None or found.is_said(_COMMON) or found.similarity > best.similarity:
         return found
     return best
@@ -204,7 +196,6 @@ def _compare_sentences(
     weigh: Weigh,
     around: frozenset[str],
     title: frozenset[str],
-    is_wanted: Callable[[Likeness], bool] | None,
 ) -> Likeness:
     """Look for each sentence of a text in another."""
     sentences = _split(text)
@@ -217,18 +208,12 @@ def _compare_sentences(
     ours = [read_statement(each.text) for each in sentences]
     weights = [_score_statement(each, weigh) for each in ours]
     total, reached = sum(weights), 0.0
-    left = sum(weight for weight, there in zip(weights, near, strict=True) if there)
     differences: list[Difference] = []
     nearest, best_so_far = "", 0.0
     for statement, weight, there in zip(ours, weights, near, strict=True):
-        if is_wanted and total:
-            most = Likeness((reached + left) / total + _ROUNDING, tuple(differences))
-            if not is_wanted(most):
-                return most
         if not there:
             continue
         found = _find_sentence(statement, there, weigh, around, title)
-        left -= weight
         reached += weight * found.similarity
         if found.similarity * weight > best_so_far:
             nearest, best_so_far = found.nearest, found.similarity * weight
