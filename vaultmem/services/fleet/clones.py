@@ -287,7 +287,7 @@ class Clones:
         signed = sign(settings, identity, branch)
         clone = self.find(name)
         publish = publish or partial(push_ref, clone)
-        with clone.writers.take(), hold_lock(clone.lock):
+        with clone.writers, hold_lock(clone.lock):
             for _ in range(_ATTEMPTS):
                 with contextlib.suppress(RefMovedError):
                     return self._write(clone, work, signed, publish)
