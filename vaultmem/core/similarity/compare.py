@@ -294,14 +294,10 @@ def _find_unmatched(
     their_context: frozenset[str] = frozenset(),
 ) -> _Unmatched:
     """Return what each side has alone; the keys of a context (a title) explain the other side."""
-    left = _only_in(ours, theirs, their_context)
-    right = _only_in(theirs, ours, our_context)
     our_numbers, their_numbers = _match_numbers(ours, theirs)
-    our_numbers, right = _match_hours(our_numbers, right)
-    their_numbers, left = _match_hours(their_numbers, left)
     return _Unmatched(
-        left,
-        right,
+        _only_in(ours, theirs, their_context),
+        _only_in(theirs, ours, our_context),
         tuple(n for n in our_numbers if n.key not in their_context),
         tuple(n for n in their_numbers if n.key not in our_context),
     )
@@ -318,65 +314,24 @@ def _compare_content(ours: Statement, theirs: Statement, alone: _Unmatched) -> l
 
 
 def _only_in(one: Statement, other: Statement, context: frozenset[str]) -> tuple[Token, ...]:
-    alone = [
+    return tuple(
         token
         for key, token in one.content.items()
-        if key not in other.content
-        and key not in context
-        and token.raw.casefold() not in other.compounds
-    ]
-    if not alone:
-        return ()
-    theirs = {token.raw.casefold() for token in other.content.values()}
-    joined = theirs & one.compounds  # Two words of ours that the other side writes as one.
-    return tuple(each for each in alone if not _is_half(each.raw.casefold(), joined))
-
-
-def _is_half(raw: str, joined: Iterable[str]) -> bool:
-    return any(word.startswith(raw) or word.endswith(raw) for word in joined)
+        if key not in other.content and key not in context
+    )
 
 
 def _match_numbers(
     ours: Statement, theirs: Statement
 ) -> tuple[tuple[Token, ...], tuple[Token, ...]]:
-    """Return the numbers without a partner; `480` has one in `480 px` where both name the unit."""
-    if not (ours.numbers or theirs.numbers):
-        return (), ()
-    left = list(Counter(t.key for t in ours.numbers) - Counter(t.key for t in theirs.numbers))
-    right = list(Counter(t.key for t in theirs.numbers) - Counter(t.key for t in ours.numbers))
+    """Return the numbers of each side without a partner; a "1" needs none."""
+    left = Counter(t.key for t in ours.numbers) - Counter(t.key for t in theirs.numbers)
+    right = Counter(t.key for t in theirs.numbers) - Counter(t.key for t in ours.numbers)
     by_key = {token.key: token for token in (*ours.numbers, *theirs.numbers)}
-    units = _units_of(ours) & _units_of(theirs)
-    for key in list(left):
-        for other in right:
-            bare, full = sorted((by_key[key], by_key[other]), key=lambda token: bool(token.unit))
-            if not bare.unit and full.unit == bare.key and full.key.split()[-1] in units:
-                left.remove(key)
-                right.remove(other)
-                break
     return (
-        tuple(by_key[key] for key in left if by_key[key].key != "1"),
-        tuple(by_key[key] for key in right if by_key[key].key != "1"),
+        tuple(by_key[key] for key in left if key != "1"),
+        tuple(by_key[key] for key in right if key != "1"),
     )
-
-
-def _units_of(statement: Statement) -> set[str]:
-    return {token.key.split()[-1] for token in statement.numbers if token.unit}
-
-
-def _match_hours(
-    numbers: tuple[Token, ...], others: tuple[Token, ...]
-) -> tuple[tuple[Token, ...], tuple[Token, ...]]:
-    """Take `at 11` for 11:00 where the other side says so."""
-    times = {token.key: token for token in others if token.kind is TokenKind.TIME}
-    for number in numbers:
-        if (
-            number.key.isdigit()
-            and len(number.key) < 3
-            and (time := times.get(f"{int(number.key):02}:00"))
-        ):
-            numbers = tuple(each for each in numbers if each is not number)
-            others = tuple(each for each in others if each is not time)
-    return numbers, others
 
 
 def _compare_numbers(ours: Statement, theirs: Statement, alone: _Unmatched) -> Iterator[Difference]:
