@@ -182,20 +182,52 @@ def test_both_versions_of_a_stash_that_clashes_stay_under_their_names(root: Path
     assert (again.code, "no merge is under way" in again.err) == (4, True)
 
 
-def test_what_git_has_in_conflict_is_settled_first_and_then_decided(root: Path) -> None:
+@pytest.mark.parametrize(
+    ("choice", "says"),
+    [("ours", ["clear"]), ("theirs", ["odd"]), ("both", ["clear", "odd"])],
+)
+def test_one_note_that_git_has_in_conflict_is_decided(
+    root: Path, choice: str, says: list[str]
+) -> None:
     _stash_a_change(root, "notes/a.md", change(NOTE, "opaque", "odd", "logged", "printed"))
-    early = run_here("resolve", "a", "--theirs", cwd=root)
-    assert (early.code, "see `vaultmem resolve`" in early.err) == (4, True)
-    assert "`vaultmem resolve --all`" in run_here("resolve", cwd=root).out
 
-    assert run_here("resolve", "--all", cwd=root).code == 0
-    assert run_here("checkpoint", "popped", cwd=root).code == 0
-    assert run_here("resolve", "a", "--theirs", cwd=root).code == 0
+    done = run_here("resolve", "a", f"--{choice}", "--json", cwd=root).json
 
+    assert (done["resolved"], done["removed"], done["commits"]) == ("notes/a.md", False, [])
     text = read(root)
-    assert [word for word in ("clear", "odd") if f"Tokens are {word}." in text] == ["odd"]
+    assert [word for word in ("clear", "odd") if f"Tokens are {word}." in text] == says
     assert "They are never printed." in text
+    assert "Keys rotate daily." in text
     assert "[!conflict]" not in text
+    assert "<<<<<<<" not in text
+    assert run_here("checkpoint", "popped", cwd=root).code == 0
+    assert is_clean(root)
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize(("choice", "is_there"), [("ours", True), ("theirs", False)])
+@pytest.mark.parametrize("how", ["stash", "merge", "cherry-pick"])
+def test_a_note_that_one_side_removed_is_decided(
+    root: Path, how: str, choice: str, is_there: bool
+) -> None:
+    if how == "stash":
+        _stash_a_change(root, "notes/gone.md", None)
+    elif how == "merge":
+        git(root, "merge", "-q", "--no-edit", "side", check=False)
+    else:
+        git(root, "cherry-pick", "side~", check=False)
+    text = read(root, "notes/gone.md")
+
+    done = run_here("resolve", "gone", f"--{choice}", cwd=root)
+    assert (done.code, "in no commit yet" in done.out) == (0, True), done.err
+    if how == "merge":
+        assert run_here("resolve", "--all", cwd=root).code == 0
+    elif how == "cherry-pick":
+        git(root, "-c", "core.editor=true", "cherry-pick", "--continue")
+    run_here("checkpoint", "decided", cwd=root)
+
+    assert (root / "notes/gone.md").exists() == is_there
+    assert not is_there or read(root, "notes/gone.md") == text
     assert is_clean(root)
 
 
@@ -207,6 +239,27 @@ def test_what_a_person_staged_of_a_stopped_merge_is_their_decision(root: Path) -
     assert run_here("resolve", "--all", cwd=root).code == 0
 
     assert read(root, "notes/gone.md") == "Gone.\n\nNot yet.\n"
+
+
+def test_what_a_person_has_edited_of_a_conflict_is_not_replaced(root: Path) -> None:
+    _stash_a_change(root, "notes/a.md", change(NOTE, "opaque", "odd"))
+    mine = change(NOTE, "opaque", "both clear and odd")
+    (root / "notes/a.md").write_text(mine)
+
+    done = run_here("resolve", "a", "--theirs", cwd=root)
+
+    assert (done.code, "`git add notes/a.md` keeps that" in done.err) == (5, True)
+    assert read(root) == mine
+
+
+def test_an_agent_does_not_decide_about_what_only_a_person_changes(root: Path) -> None:
+    held = change(NOTE, "state: active", "state: quarantined")
+    _stash_a_change(root, "notes/a.md", change(held, "opaque", "odd"))
+
+    done = run_here("resolve", "a", "--theirs", "--agent", "codex", cwd=root)
+
+    assert (done.code, "only a person changes it" in done.err) == (5, True)
+    assert git(root, "ls-files", "-u", "--", "notes/a.md")
 
 
 def test_conflicts_outside_of_the_vault_are_left_to_git(home: Path, tmp_path: Path) -> None:

@@ -275,7 +275,8 @@ def _list_conflicts(opened: Vault, as_json: bool) -> None:
         print_line("Decide with `vaultmem resolve PATH [N] --ours`, --theirs, --both or --edit.")
     if left:
         print_line(
-            "git has these in conflict; `vaultmem resolve --all` puts both versions into each note."
+            "git has these in conflict; `vaultmem resolve --all` settles them, `vaultmem resolve "
+            "PATH --ours` or --theirs decides one."
         )
     if not found and not left:
         print_line("No conflicts.")
@@ -343,13 +344,21 @@ def resolve(
     )
     print_styled("resolved  ", "green", f"{one_line(done.path)}  ({what})")
     print_commits(done.report.commits)
+    if not done.report.commits:
+        _print_next(opened)
 
 
 def _resolve(vault: Vault, path: str, how: str, number: int) -> ResolveResult:
     from vaultmem.core.merging.text import ConflictChoice
-    from vaultmem.services.merging.text_conflicts import resolve_by_hand, resolve_conflicts
+    from vaultmem.services.merging.text_conflicts import (
+        decide_unmerged,
+        resolve_by_hand,
+        resolve_conflicts,
+    )
 
     if how != "edit":
+        if not number and (done := decide_unmerged(vault, path, ConflictChoice(how))):
+            return done
         return resolve_conflicts(vault, path, ConflictChoice(how), number)
     folder = Path(tempfile.mkdtemp(prefix="vaultmem-"))
     file = folder / "note.md"
@@ -384,7 +393,7 @@ def _edit(file: Path, text: str) -> str:
 
 def _finish(vault: Vault, as_json: bool) -> None:
     from vaultmem.operations.vault_data import merge_json
-    from vaultmem.services.merging.text_conflicts import describe_next_step, finish_merge
+    from vaultmem.services.merging.text_conflicts import finish_merge
 
     done = finish_merge(vault)
     if as_json:
@@ -395,4 +404,10 @@ def _finish(vault: Vault, as_json: bool) -> None:
         print_styled("merged  ", "green", into)
     print_merged(done)
     if not done.commit:
-        print_line(f"Staged, and in no commit yet. {describe_next_step(vault)}")
+        _print_next(vault)
+
+
+def _print_next(vault: Vault) -> None:
+    from vaultmem.services.merging.text_conflicts import describe_next_step
+
+    print_line(f"Staged, and in no commit yet. {describe_next_step(vault)}")

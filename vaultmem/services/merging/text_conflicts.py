@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import PurePosixPath
@@ -12,14 +13,18 @@ from vaultmem.core.commit_message import format_files
 from vaultmem.core.merging.text import ConflictChoice, resolve_callouts
 from vaultmem.core.notes.conflict import (
     REMOVED,
+    Callout,
     Placed,
     Speaker,
     extract_callouts,
+    find_callouts,
     find_conflict,
 )
-from vaultmem.core.notes.note import Note
+from vaultmem.core.notes.frontmatter import read_frontmatter
+from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
 from vaultmem.core.text.blob import blob_id
 from vaultmem.core.text.line_diff import split_lines
+from vaultmem.core.text.paths import is_note_name
 from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError, VaultError
 from vaultmem.services.changes.change import Change, check_encoding
 from vaultmem.services.changes.commit import CommitReport
@@ -235,6 +240,36 @@ def finish_merge(vault: Vault) -> MergeReport:
     return operate(vault, "the merge is as it was", work)
 
 
+def decide_unmerged(vault: Vault, address: str, choice: ConflictChoice) -> ResolveResult | None:
+    """Decide and stage one file in conflict; None where git has none that is called that.
+
+    Of a note that both sides have, `choice` decides what both changed; the rest is merged.
+
+    Raises:
+        RefusedError: a person has edited it, an agent may not change it, or it looks like a
+            credential.
+    """
+    if find_branch(vault) or not vault.history.unmerged():
+        return None
+
+    def work(operation: Transaction) -> ResolveResult | None:
+        _, opened = _read_index(vault)
+        named = [path for path in opened if address in _list_names(path)]
+        if len(named) != 1:
+            return None
+        path, unmerged = named[0], opened[named[0]]
+        for entry in unmerged.versions:
+            _reject_hidden(vault, path, entry)
+        if _find_edited(vault, path, unmerged):
+            add = f"git add {shlex.quote(path)}"
+            raise RefusedError(f"{path}: edited since git left it; `{add}` keeps that")
+        files = _decide(vault, path, unmerged, choice)
+        _write(operation, vault, files, opened)
+        return ResolveResult(path, 1, files[path] is None, CommitReport())
+
+    return operate(vault, "nothing was decided", work)
+
+
 def describe_next_step(vault: Vault) -> str:
     """Return the command that goes on after files were settled, and what it does."""
     operation = find_operation(vault.history.git_folder)
@@ -353,6 +388,57 @@ def _write(
     move_tree(operation, vault, moves, contents)
     _stage_files(vault, files, opened)
     return list(moves)
+
+
+def _decide(vault: Vault, path: str, unmerged: Unmerged, choice: ConflictChoice) -> dict[str, File]:
+    """Return what becomes of a file: one side's version, or what both sides' notes merge to."""
+    ours, theirs = unmerged.ours, unmerged.theirs
+    if ours and theirs and (is_note_name(path) or choice is ConflictChoice.BOTH):
+        files = _settle(vault, {path: unmerged}).files
+        if (file := files[path]) and is_note_name(path):
+            known = {each for entry in (ours, theirs) for each in _find_callouts(vault, entry)}
+            files[path] = file[0], _resolve_new(file[1].decode(), choice, known).encode()
+        return files
+    kept = {
+        ConflictChoice.OURS: ours,
+        ConflictChoice.THEIRS: theirs,
+        ConflictChoice.BOTH: ours or theirs,
+    }[choice]
+    head = vault.history.head().commit
+    files = {path: _read_file(vault, kept) if kept else None}
+    reject_secrets(vault, head, head, files)
+    return files
+
+
+def _resolve_new(text: str, choice: ConflictChoice, known: set[Callout]) -> str:
+    """Decide the conflicts of a note but for those that one side had before."""
+    start = read_frontmatter(text).body
+    placed = extract_callouts(text[start:])[1]
+    new = [number for number, each in enumerate(placed, 1) if each.callout not in known]
+    return text[:start] + resolve_callouts(text[start:], choice, new) if new else text
+
+
+def _find_callouts(vault: Vault, entry: TreeEntry) -> set[Callout]:
+    text = _read_file(vault, entry)[1].decode("utf-8", "replace")
+    return {each.callout for each in find_callouts(text, read_frontmatter(text).body)}
+
+
+def _read_file(vault: Vault, entry: TreeEntry) -> tuple[str, bytes]:
+    return entry.mode, vault.history.objects.read(entry.blob)[1]
+
+
+def _reject_hidden(vault: Vault, path: str, entry: TreeEntry) -> None:
+    if is_note_name(path):
+        try:
+            reject_hidden(vault, parse_note(PurePosixPath(path), _read_file(vault, entry)[1]))
+        except UnreadableNoteError:
+            vault.require_person(f"{path}: not a text")
+
+
+def _list_names(path: str) -> set[str]:
+    """Return by which addresses a file in conflict can be named."""
+    place = PurePosixPath(path)
+    return {path, place.name, place.stem, str(place.with_suffix(""))}
 
 
 # ---- git's index
