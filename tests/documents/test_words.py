@@ -56,7 +56,6 @@ DATA = {
     "operations/note_data.py": "names of attributes",
     "operations/vault_data.py": "names of attributes",
     "services/vaults/demo_vault.py": "a decision of the sample vault",
-    "storage/kept.py": "SQL",
     "web/web_app.py": "an address",
 }
 

@@ -28,13 +28,13 @@ NOW = 1_790_000_000
 def _work(pool: Pool, folder: Path) -> list[Any]:
     """Return what all works find, and how many vaults the second run of one asks."""
     asked = expect("refunds", [], ["approval of two"], negated=False, budget=0)
-    with KeptWork(folder, NOW + 90 * 86_400) as kept:
-        options = JobOptions(kept)
-        found = [find_believers(pool, [], options, asked), compare_all(pool, [], options)]
-        done = [curate_all(pool, [], options), compact_all(pool, [], options)]
-        done.append(judge_all(pool, [], options, asked))
-        values = [(dict(each.items()), each.missing) for each in done]
-        again = compare_all(pool, [], options).asked
+    kept = KeptWork(folder, NOW + 90 * 86_400)
+    options = JobOptions(kept)
+    found = [find_believers(pool, [], options, asked), compare_all(pool, [], options)]
+    done = [curate_all(pool, [], options), compact_all(pool, [], options)]
+    done.append(judge_all(pool, [], options, asked))
+    values = [(dict(each.items()), each.missing) for each in done]
+    again = compare_all(pool, [], options).asked
     return [*found, again, values]
 
 

@@ -48,8 +48,8 @@ def remotes(tmp_path: Path) -> Remotes:
 
 def _compare(remotes: Remotes, folder: Path) -> FleetComparison:
     pool = LocalPool(remotes.sources, folder, fresh_for=0)
-    with KeptWork(folder, NOW) as kept:
-        found = compare_all(pool, [], JobOptions(kept))
+    kept = KeptWork(folder, NOW)
+    found = compare_all(pool, [], JobOptions(kept))
     pool.close()
     return found
 

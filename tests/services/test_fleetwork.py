@@ -59,16 +59,16 @@ def _names(vault: Vault) -> list[str]:
 @pytest.mark.campaign
 def test_who_believes_what_since_when(remotes: Remotes, tmp_path: Path) -> None:
     pool = _open(remotes, tmp_path / "pool")
-    with KeptWork(tmp_path / "pool", NOW + 5_000) as kept:
-        options = JobOptions(kept)
-        found = find_believers(pool, [], options, ASKED)
-        judged = judge_all(pool, [], options, ASKED)
-        assert not any(value for name, value in judged.items() if name != "gamma")
-        assert judged.read("gamma") == ['no section of the pack contains "through the QUEUE"']
-        assert not compact_all(pool, ["alpha"], options).read("alpha")["steps"]
-        assert list(dict(curate_all(pool, ["beta", "alpha"], options).items())) == ["beta", "alpha"]
-        with pytest.raises(RefusedError, match="--absent"):
-            find_believers(pool, [], options, expect("x", [], ["y"], negated=True, budget=0))
+    kept = KeptWork(tmp_path / "pool", NOW + 5_000)
+    options = JobOptions(kept)
+    found = find_believers(pool, [], options, ASKED)
+    judged = judge_all(pool, [], options, ASKED)
+    assert not any(value for name, value in judged.items() if name != "gamma")
+    assert judged.read("gamma") == ['no section of the pack contains "through the QUEUE"']
+    assert not compact_all(pool, ["alpha"], options).read("alpha")["steps"]
+    assert list(dict(curate_all(pool, ["beta", "alpha"], options).items())) == ["beta", "alpha"]
+    with pytest.raises(RefusedError, match="--absent"):
+        find_believers(pool, [], options, expect("x", [], ["y"], negated=True, budget=0))
     pool.close()
     told = [(name, e.agent, e.session, e.at - NOW) for name, e in found.believers]
     assert told == [
@@ -93,20 +93,21 @@ def test_only_what_changed_is_asked_again(remotes: Remotes, tmp_path: Path) -> N
 
     work = FleetJob("naming", _names)
     pool = _open(made, tmp_path / "pool")
-    with KeptWork(tmp_path / "pool", NOW) as kept, pytest.raises(KeyboardInterrupt):
+    kept = KeptWork(tmp_path / "pool", NOW)
+    with pytest.raises(KeyboardInterrupt):
         run_job(pool, [], JobOptions(kept, tell=lambda _: stop), work)
     pool.close()
     assert told == [1, 2]
     made.add("two", Told("bot", {"notes/b.md": "The pier opens.\n"}, NOW + 1))
     (made.folder / "one.git").rename(made.folder / "away.git")
     pool = _open(made, tmp_path / "pool")
-    with KeptWork(tmp_path / "pool", NOW) as kept:
-        found = run_job(pool, [], JobOptions(kept), work)
-        assert found.asked in {1, 2}  # One of those that were done may be the one that changed.
-        assert dict(found.items())["two"] == ["notes/a.md", "notes/b.md"]
-        assert list(found.behind) == ["one"]
-        assert run_job(pool, [], JobOptions(kept), work).asked == 0
-        assert run_job(pool, [], JobOptions(kept, again=True), work).asked == 3
+    kept = KeptWork(tmp_path / "pool", NOW)
+    found = run_job(pool, [], JobOptions(kept), work)
+    assert found.asked in {1, 2}  # One of those that were done may be the one that changed.
+    assert dict(found.items())["two"] == ["notes/a.md", "notes/b.md"]
+    assert list(found.behind) == ["one"]
+    assert run_job(pool, [], JobOptions(kept), work).asked == 0
+    assert run_job(pool, [], JobOptions(kept, again=True), work).asked == 3
     pool.close()
 
 
@@ -117,17 +118,17 @@ def test_what_does_not_answer_is_named(remotes: Remotes, tmp_path: Path) -> None
     lost = alpha._replace(name="lost", remote=str(tmp_path / "nowhere.git"))
     pool = LocalPool([alpha, lost, beta, delta], tmp_path / "pool", fresh_for=1_000)
     work = FleetJob("waiting", _wait_in_beta)
-    with KeptWork(tmp_path / "pool", NOW) as kept:
-        pool.each(None, _names)
-        try:
-            found = run_job(pool, [], JobOptions(kept, seconds=0.5), work)
-        finally:
-            _RELEASED.set()
-        assert list(found.done) == ["alpha", "delta"]
-        assert "not appear to be a git repository" in found.missing["lost"]
-        assert found.missing["beta"] == "no answer in time (0.5 s)"
-        found = run_job(pool, [], JobOptions(kept), work)
-        assert (found.asked, list(found.missing)) == (1, ["lost"])
+    kept = KeptWork(tmp_path / "pool", NOW)
+    pool.each(None, _names)
+    try:
+        found = run_job(pool, [], JobOptions(kept, seconds=0.5), work)
+    finally:
+        _RELEASED.set()
+    assert list(found.done) == ["alpha", "delta"]
+    assert "not appear to be a git repository" in found.missing["lost"]
+    assert found.missing["beta"] == "no answer in time (0.5 s)"
+    found = run_job(pool, [], JobOptions(kept), work)
+    assert (found.asked, list(found.missing)) == (1, ["lost"])
     pool.close()
 
 

@@ -44,7 +44,7 @@ def write(
     world: World, clones: Clones, work: Callable[[Vault], str], who: str = "scout", branch: str = ""
 ) -> str:
     publish = partial(move_ref, world.hub.folder, "payments", world.grants[who].id, "api")
-    return clones.write("payments", work, {"agent": who}, "", branch, None, publish)
+    return clones.write("payments", work, {"agent": who}, "", branch, publish)
 
 
 def note(vault: Vault, text: str) -> str:

@@ -161,15 +161,15 @@ def test_a_write_that_is_killed_is_in_the_remote_or_nowhere(
 
 
 def _write_and_die(folder: Path, source: VaultSource, lands: bool) -> None:
-    sync = clones_module.sync_remote
+    push = clones_module.push_ref
 
-    def end(*given: object, **named: object) -> None:
+    def end(*given: object) -> None:
         if lands:
-            sync(*given, **named)  # type: ignore[arg-type]
+            push(*given)  # type: ignore[arg-type]
         os.kill(os.getpid(), signal.SIGKILL)
 
     try:
-        clones_module.sync_remote = end  # type: ignore[assignment]
+        clones_module.push_ref = end  # type: ignore[assignment]
         own = Clones(folder, [source])
         own.write("crew", partial(note, text="The cook is called Ole."), SCOUT)
     finally:

@@ -96,7 +96,8 @@ def open_job(
     from vaultmem.services.fleet.jobs import JobOptions
     from vaultmem.storage.kept import KeptWork
 
-    with open_fleet(fleet) as pool, KeptWork(find_folder(), time.time()) as kept:
+    kept = KeptWork(find_folder(), time.time())
+    with open_fleet(fleet) as pool:
         try:
             yield pool, JobOptions(kept, seconds, again, ProgressLine)
         except KeyboardInterrupt:

@@ -18,11 +18,12 @@ import re
 import tarfile
 import tempfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, NamedTuple
 
+from vaultmem.core.text.json_values import as_typed
 from vaultmem.core.text.paths import parse_note_path
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.storage.atomic import drop_file, sync_folder
@@ -59,7 +60,7 @@ class Member(NamedTuple):
     """
 
     bytes: int
-    sha256: str
+    sha256: str = ""
     at: int = 0
     executable: bool = False
     link: str = ""
@@ -80,7 +81,7 @@ class ArchiveManifest(NamedTuple):
     commit: str
     notes: int
     commits: int
-    members: Mapping[str, Member]
+    members: dict[str, Member]
 
     @property
     def size(self) -> int:
@@ -115,53 +116,23 @@ def parse_manifest(data: bytes) -> ArchiveManifest:
         raise RefusedError(f"its {MANIFEST} cannot be read") from None
     if number != FORMAT:
         raise RefusedError(
-            f"it is of format {number}, made by vaultmem {_text(content, 'vaultmem')}, and this "
+            f"it is of format {number}, made by vaultmem {content.get('vaultmem', '')}, and this "
             f"one reads format {FORMAT}; install that version or a newer one"
         )
     try:
-        members = {str(name): _parse_member(value) for name, value in content["members"].items()}
-        manifest = ArchiveManifest(
-            vaultmem=_text(content, "vaultmem"),
-            made=_text(content, "made"),
-            name=_text(content, "name"),
-            folder=_text(content, "folder"),
-            branch=_text(content, "branch"),
-            commit=_text(content, "commit"),
-            notes=int(content["notes"]),
-            commits=int(content["commits"]),
-            members=members,
-        )
-    except (ValueError, KeyError, TypeError, AttributeError):
+        manifest: ArchiveManifest = as_typed(content, ArchiveManifest)
+    except (ValueError, TypeError):
         raise RefusedError(f"its {MANIFEST} is damaged") from None
     _check(manifest)
     return manifest
-
-
-def _text(content: Mapping[str, Any], key: str) -> str:
-    return str(content.get(key, ""))
-
-
-def _parse_member(value: Mapping[str, Any]) -> Member:
-    found = Member(
-        int(value["bytes"]),
-        str(value.get("sha256", "")),
-        int(value.get("at", 0)),
-        bool(value.get("executable")),
-        str(value.get("link", "")),
-    )
-    is_file = found.bytes >= 0 and _DIGEST.fullmatch(found.sha256)
-    if not (is_file if not found.link else found.bytes == 0) or not 0 <= found.at < 2**63:
-        raise ValueError
-    return found
 
 
 def _check(manifest: ArchiveManifest) -> None:
     """Refuse names that lead elsewhere than into the vault, and more than can be looked at."""
     if len(manifest.members) > MAX_MEMBERS:
         raise RefusedError(f"it has {len(manifest.members):,} members; {MAX_MEMBERS:,} are allowed")
-    if not _COMMIT.fullmatch(manifest.commit) or (
-        manifest.folder and not is_safe(manifest.folder.removesuffix("/"))
-    ):
+    is_sound = _COMMIT.fullmatch(manifest.commit) and all(map(_is_sound, manifest.members.values()))
+    if not is_sound or (manifest.folder and not is_safe(manifest.folder.removesuffix("/"))):
         raise RefusedError(f"its {MANIFEST} is damaged")
     links = {name for name, member in manifest.members.items() if member.link}
     for name, member in manifest.members.items():
@@ -171,6 +142,14 @@ def _check(manifest: ArchiveManifest) -> None:
             raise RefusedError(f"{name!r} leads out of the vault, or is nothing that belongs to it")
         if links and any(f"{FILES}{above}" in links for above in _parents(path)):
             raise RefusedError(f"{name!r} is reached through a link")
+
+
+def _is_sound(member: Member) -> bool:
+    if not 0 <= member.at < 2**63:
+        return False
+    if member.link:
+        return not member.bytes
+    return member.bytes >= 0 and bool(_DIGEST.fullmatch(member.sha256))
 
 
 def is_kept(name: str) -> bool:

@@ -14,21 +14,15 @@ import hashlib
 import json
 import os
 import re
-import sqlite3
+import shutil
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from vaultmem.core.text.json_values import as_json_object, as_plain, as_typed
 from vaultmem.core.text.patterns import compile_later
-from vaultmem.errors import (
-    LockTimeoutError,
-    NoteNotFoundError,
-    RefusedError,
-    SystemFailureError,
-    VaultError,
-)
+from vaultmem.errors import NoteNotFoundError, RefusedError, SystemFailureError, VaultError
 from vaultmem.storage.atomic import make_private_folder, write_atomically
 from vaultmem.storage.state import StateDatabase
 
@@ -333,50 +327,34 @@ def _decode(value: Any) -> Any:
     return value
 
 
-# What work over many vaults made of each, so that who asks again asks only what changed (SQLite).
+# What work over many vaults made of each, so that who asks again asks only what changed.
 #
 # A cache: without it, all vaults are asked again.
 
-_NAME = "work.sqlite3"
+_WORK = "work"
 
 #: Seconds after which what nobody asked for again is dropped.
 _KEPT_FOR = 30 * 86_400
 
-#: Seconds that another process is waited for.
-_PATIENCE = 10.0
-
-_TABLE = """
-CREATE TABLE IF NOT EXISTS done (
-    work TEXT NOT NULL, vault TEXT NOT NULL, stand TEXT NOT NULL, at REAL NOT NULL,
-    value BLOB NOT NULL, PRIMARY KEY (work, vault)
-) WITHOUT ROWID
-"""
-
 
 class KeptWork:
-    """What was made of vaults, by work and vault; `stand` is what it was made of, as a commit.
+    """What was made of vaults, a file by work and vault; `stand` is what it was made of, a commit.
 
     Values are what JSON has. `now` is when the work is done, in seconds since the epoch.
     """
 
     def __init__(self, folder: Path, now: float) -> None:
         self.now = now
-        make_private_folder(folder)
-        file = folder / _NAME
-        try:
-            self._connection = _connect(file)
-        except sqlite3.DatabaseError as error:
-            if "locked" in str(error):
-                raise _translate(error) from error
-            for ending in ("", "-wal", "-shm"):
-                file.with_name(_NAME + ending).unlink(missing_ok=True)
-            self._connection = _connect(file)
-        self._run("DELETE FROM done WHERE at < ?", now - _KEPT_FOR)
+        self._folder = folder / _WORK
+        for file in self._folder.glob("*/*"):
+            with contextlib.suppress(FileNotFoundError):  # Another process drops as well.
+                if file.stat().st_mtime < now - _KEPT_FOR:
+                    file.unlink()
 
     def list_stands(self, work: str) -> dict[str, str]:
         """Return of what a work's results were made, by vault."""
-        rows = self._run("SELECT vault, stand FROM done WHERE work = ?", work)
-        return {str(vault): str(stand) for vault, stand in rows}
+        names = (file.name.partition("@") for file in self._find(work))
+        return {vault: stand for vault, _, stand in names}
 
     def read(self, work: str, vault: str) -> Any:
         """Return what a work made of a vault.
@@ -384,52 +362,32 @@ class KeptWork:
         Raises:
             VaultError: it is not kept.
         """
-        found = self._run("SELECT value FROM done WHERE work = ? AND vault = ?", work, vault)
-        if not found:
-            raise VaultError(f"{vault}: what was kept of it is gone; run the command again")
-        return json.loads(zlib.decompress(found[0][0]))
+        for file in self._find(work, vault):
+            with contextlib.suppress(OSError, ValueError, zlib.error):
+                return json.loads(zlib.decompress(file.read_bytes()))
+        raise VaultError(f"{vault}: what was kept of it is gone; run the command with --again")
 
     def keep(self, work: str, vault: str, stand: str, value: Any) -> None:
-        """Keep what a work made of a vault, in the place of what it made before."""
+        """Keep what a work made of a vault, in the place of what it made before.
+
+        Raises:
+            SystemFailureError: the disk did not take it.
+        """
         data = zlib.compress(json.dumps(as_plain(value), separators=(",", ":")).encode(), 1)
-        row = (work, vault, stand, self.now, data)
-        self._run("INSERT OR REPLACE INTO done VALUES (?, ?, ?, ?, ?)", *row)
+        before, file = self._find(work, vault), self._folder / work / f"{vault}@{stand}"
+        try:
+            make_private_folder(file.parent)
+            write_atomically(file, data, durable=False)
+            os.utime(file, (self.now, self.now))
+            for each in before:
+                if each != file:
+                    each.unlink(missing_ok=True)
+        except OSError as error:
+            raise SystemFailureError(f"{file}: could not be written: {error.strerror}") from error
 
     def forget(self, work: str) -> None:
         """Drop all that a work made."""
-        self._run("DELETE FROM done WHERE work = ?", work)
+        shutil.rmtree(self._folder / work, ignore_errors=True)
 
-    def close(self) -> None:
-        """Close the file."""
-        self._connection.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def _run(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
-        try:
-            return self._connection.execute(sql, values).fetchall()
-        except sqlite3.DatabaseError as error:
-            raise _translate(error) from error
-
-
-def _connect(file: Path) -> sqlite3.Connection:
-    connection = sqlite3.connect(file, timeout=_PATIENCE, isolation_level=None)
-    with contextlib.ExitStack() as unless_good:
-        unless_good.callback(connection.close)
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = NORMAL")
-        connection.execute(_TABLE)
-        unless_good.pop_all()
-    return connection
-
-
-def _translate(error: sqlite3.DatabaseError) -> VaultError:
-    if "locked" in str(error):
-        return LockTimeoutError("other work over these vaults is writing what it did; try again")
-    return SystemFailureError(
-        f"what was done before cannot be used ({error}); remove {_NAME} of the pool"
-    )
+    def _find(self, work: str, vault: str = "*") -> list[Path]:
+        return sorted((self._folder / work).glob(f"{vault}@*"))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from vaultmem.core.text.json_values import fits
+from vaultmem.core.text.json_values import as_typed
 from vaultmem.core.text.patterns import compile_later
 from vaultmem.errors import RefusedError, SystemFailureError, VaultError
 from vaultmem.storage.atomic import make_private_folder, write_atomically
@@ -39,7 +39,7 @@ class TrustList(NamedTuple):
     serial: int
     date: str
     names: tuple[str, ...]
-    notes: Mapping[str, str]
+    notes: dict[str, str]
 
 
 def format_list(listed: TrustList) -> str:
@@ -52,16 +52,10 @@ def parse_list(text: str) -> TrustList | None:
     """Return the list that a text is, None if it is none to the letter."""
     try:
         value: dict[str, Any] = json.loads(text)
-        if value.pop("format") != _FORMAT:
-            return None
-        listed = TrustList(**{**value, "names": tuple(value["names"])})
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        listed: TrustList = as_typed(value, TrustList)
+    except (ValueError, TypeError, RecursionError):
         return None
-    is_sound = (
-        fits(listed._replace(notes={}), TrustList)
-        and fits(listed.notes, dict[str, str])
-        and all(map(_DIGEST.fullmatch, listed.notes.values()))
-    )
+    is_sound = all(map(_DIGEST.fullmatch, listed.notes.values()))
     return listed if is_sound and format_list(listed) == text else None
 
 

@@ -47,9 +47,6 @@ MAX_TEXT = 4_000
 _MAX_WHOLE, _MAX_SENTENCE, _MAX_KNOWN = 1_000, 2_000, 20_000
 _NOTHING: frozenset[str] = frozenset()
 
-#: By how much a sum in another order may differ.
-_ROUNDING = 1e-9
-
 #: Kinds of tokens that say what a difference is about.
 _TELLING = (
     TokenKind.NAME,
@@ -135,13 +132,10 @@ def compare_texts(
     known: KnownText,
     weigh: Weigh = equal_weight,
     context: str = "",
-    is_wanted: Callable[[Likeness], bool] | None = None,
 ) -> Likeness:
     """Return how much of `text` is said by what is known already.
 
-    `context` are words that belong to the text without standing in it, as `known.title` does. Where
-    `is_wanted` is given, what it refuses is not read to its end: it is asked with the most that
-    the similarity may be and some of the differences, and what it refused is returned.
+    `context` are words that belong to the text without standing in it, as `known.title` does.
     """
     if len(text) > MAX_TEXT:
         return Likeness(float(text.strip() == known.text.strip()))
@@ -153,9 +147,7 @@ def compare_texts(
         best = compare_statements(read_statement(text), there, weigh, around, title)
         if not best.differences:
             return best
-        if is_wanted and is_wanted(best):
-            is_wanted = None
-    found = _compare_sentences(text, known, weigh, around, title, is_wanted)
+    found = _compare_sentences(text, known, weigh, around, title)
     if best is None or found.is_said(_COMMON) or found.similarity > best.similarity:
         return found
     return best
@@ -204,7 +196,6 @@ def _compare_sentences(
     weigh: Weigh,
     around: frozenset[str],
     title: frozenset[str],
-    is_wanted: Callable[[Likeness], bool] | None,
 ) -> Likeness:
     """Look for each sentence of a text in another."""
     sentences = _split(text)
@@ -217,18 +208,12 @@ def _compare_sentences(
     ours = [read_statement(each.text) for each in sentences]
     weights = [_score_statement(each, weigh) for each in ours]
     total, reached = sum(weights), 0.0
-    left = sum(weight for weight, there in zip(weights, near, strict=True) if there)
     differences: list[Difference] = []
     nearest, best_so_far = "", 0.0
     for statement, weight, there in zip(ours, weights, near, strict=True):
-        if is_wanted and total:
-            most = Likeness((reached + left) / total + _ROUNDING, tuple(differences))
-            if not is_wanted(most):
-                return most
         if not there:
             continue
         found = _find_sentence(statement, there, weigh, around, title)
-        left -= weight
         reached += weight * found.similarity
         if found.similarity * weight > best_so_far:
             nearest, best_so_far = found.nearest, found.similarity * weight
@@ -309,14 +294,10 @@ def _find_unmatched(
     their_context: frozenset[str] = frozenset(),
 ) -> _Unmatched:
     """Return what each side has alone; the keys of a context (a title) explain the other side."""
-    left = _only_in(ours, theirs, their_context)
-    right = _only_in(theirs, ours, our_context)
     our_numbers, their_numbers = _match_numbers(ours, theirs)
-    our_numbers, right = _match_hours(our_numbers, right)
-    their_numbers, left = _match_hours(their_numbers, left)
     return _Unmatched(
-        left,
-        right,
+        _only_in(ours, theirs, their_context),
+        _only_in(theirs, ours, our_context),
         tuple(n for n in our_numbers if n.key not in their_context),
         tuple(n for n in their_numbers if n.key not in our_context),
     )
@@ -333,65 +314,24 @@ def _compare_content(ours: Statement, theirs: Statement, alone: _Unmatched) -> l
 
 
 def _only_in(one: Statement, other: Statement, context: frozenset[str]) -> tuple[Token, ...]:
-    alone = [
+    return tuple(
         token
         for key, token in one.content.items()
-        if key not in other.content
-        and key not in context
-        and token.raw.casefold() not in other.compounds
-    ]
-    if not alone:
-        return ()
-    theirs = {token.raw.casefold() for token in other.content.values()}
-    joined = theirs & one.compounds  # Two words of ours that the other side writes as one.
-    return tuple(each for each in alone if not _is_half(each.raw.casefold(), joined))
-
-
-def _is_half(raw: str, joined: Iterable[str]) -> bool:
-    return any(word.startswith(raw) or word.endswith(raw) for word in joined)
+        if key not in other.content and key not in context
+    )
 
 
 def _match_numbers(
     ours: Statement, theirs: Statement
 ) -> tuple[tuple[Token, ...], tuple[Token, ...]]:
-    """Return the numbers without a partner; `480` has one in `480 px` where both name the unit."""
-    if not (ours.numbers or theirs.numbers):
-        return (), ()
-    left = list(Counter(t.key for t in ours.numbers) - Counter(t.key for t in theirs.numbers))
-    right = list(Counter(t.key for t in theirs.numbers) - Counter(t.key for t in ours.numbers))
+    """Return the numbers of each side without a partner; a "1" needs none."""
+    left = Counter(t.key for t in ours.numbers) - Counter(t.key for t in theirs.numbers)
+    right = Counter(t.key for t in theirs.numbers) - Counter(t.key for t in ours.numbers)
     by_key = {token.key: token for token in (*ours.numbers, *theirs.numbers)}
-    units = _units_of(ours) & _units_of(theirs)
-    for key in list(left):
-        for other in right:
-            bare, full = sorted((by_key[key], by_key[other]), key=lambda token: bool(token.unit))
-            if not bare.unit and full.unit == bare.key and full.key.split()[-1] in units:
-                left.remove(key)
-                right.remove(other)
-                break
     return (
-        tuple(by_key[key] for key in left if by_key[key].key != "1"),
-        tuple(by_key[key] for key in right if by_key[key].key != "1"),
+        tuple(by_key[key] for key in left if key != "1"),
+        tuple(by_key[key] for key in right if key != "1"),
     )
-
-
-def _units_of(statement: Statement) -> set[str]:
-    return {token.key.split()[-1] for token in statement.numbers if token.unit}
-
-
-def _match_hours(
-    numbers: tuple[Token, ...], others: tuple[Token, ...]
-) -> tuple[tuple[Token, ...], tuple[Token, ...]]:
-    """Take `at 11` for 11:00 where the other side says so."""
-    times = {token.key: token for token in others if token.kind is TokenKind.TIME}
-    for number in numbers:
-        if (
-            number.key.isdigit()
-            and len(number.key) < 3
-            and (time := times.get(f"{int(number.key):02}:00"))
-        ):
-            numbers = tuple(each for each in numbers if each is not number)
-            others = tuple(each for each in others if each is not time)
-    return numbers, others
 
 
 def _compare_numbers(ours: Statement, theirs: Statement, alone: _Unmatched) -> Iterator[Difference]:

@@ -70,7 +70,6 @@ class Statement(NamedTuple):
     limits: dict[str, int]
     bounds: tuple[str, ...]
     little: frozenset[str]
-    compounds: frozenset[str]
 
 
 def split_sentences(text: str) -> list[str]:
@@ -159,7 +158,6 @@ def read_statement(text: str) -> Statement:
         limits={name: sum(key in group for key in little) for name, group in LIMITS.items()},
         bounds=tuple(sorted(t.key for t in tokens if t.kind is TokenKind.LIMIT)),
         little=frozenset(little),
-        compounds=frozenset(_join_neighbours(tokens)),
     )
 
 
@@ -227,13 +225,6 @@ def _read_negations(
             elif token.key == "insteadof":
                 replaced.append(frozenset(_read_phrase(clause[place + 1 :])))
     return tuple(negated), tuple(replaced)
-
-
-def _join_neighbours(tokens: tuple[Token, ...]) -> Iterator[str]:
-    """Yield neighbouring words written as one: `time out` and `timeout`."""
-    for first, second in pairwise(tokens):
-        if first.raw.isalpha() and second.raw.isalpha():
-            yield (first.raw + second.raw).casefold()
 
 
 @cache

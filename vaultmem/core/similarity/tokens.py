@@ -42,12 +42,11 @@ class TokenKind(StrEnum):
 
 
 class Token(NamedTuple):
-    """A token: its canonical `key`, what was written, and for a quantity its unit ("" if none)."""
+    """A token: its canonical `key`, what was written, and what it is."""
 
     key: str
     raw: str
     kind: TokenKind
-    unit: str = ""
 
 
 #: Longer figures are cut: nobody compares by them, and converting them takes long.
@@ -176,7 +175,7 @@ def _make_quantity(value: str, unit: str, raw: str) -> Token:
         amount = f"{float(value) * factor:.9g}"
     except ValueError:
         amount = value
-    return Token(f"{amount} {dimension}", raw, TokenKind.NUMBER, value)
+    return Token(f"{amount} {dimension}", raw, TokenKind.NUMBER)
 
 
 @lru_cache(maxsize=10_000)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import StrEnum
+from functools import cache
 from operator import attrgetter
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
@@ -63,13 +65,17 @@ def as_typed(value: Any, hint: Any) -> Any:
     """
     kind, inner = get_origin(hint) or hint, get_args(hint)
     if hasattr(kind, "_fields") and isinstance(value, dict | list):
-        hints = get_type_hints(kind)
+        hints = _read_hints(kind)
         given = value if isinstance(value, dict) else dict(zip(kind._fields, value, strict=False))
         named = [name for name in kind._fields if name in given]
         return kind(**{name: as_typed(given[name], hints[name]) for name in named})
     if kind is tuple and isinstance(value, list):
         each = inner[:1] * len(value) if inner[-1:] == (...,) else inner
         return tuple(as_typed(item, of) for item, of in zip(value, each, strict=True))
+    if kind is dict and isinstance(value, dict):
+        return {as_typed(key, inner[0]): as_typed(item, inner[1]) for key, item in value.items()}
+    if isinstance(kind, type) and issubclass(kind, StrEnum):
+        return kind(value)
     if not fits(value, hint):
         raise ValueError(f"not {getattr(hint, '__name__', hint)}: {str(value)[:60]}")
     return value
@@ -85,10 +91,15 @@ def fits(value: Any, hint: Any) -> bool:
     if not isinstance(value, kind) or isinstance(value, bool) is not (kind is bool):
         return False
     if hasattr(kind, "_fields"):
-        hints = get_type_hints(kind)
+        hints = _read_hints(kind)
         return all(fits(getattr(value, name), hints[name]) for name in kind._fields)
     if kind is dict:
         return all(fits(k, inner[0]) and fits(each, inner[1]) for k, each in value.items())
     if kind is tuple and inner[-1:] == (...,):
         return all(fits(each, inner[0]) for each in value)
     return kind is not tuple or (len(value) == len(inner) and all(map(fits, value, inner)))
+
+
+@cache
+def _read_hints(kind: type) -> dict[str, Any]:
+    return get_type_hints(kind)

@@ -9,7 +9,6 @@ import platform
 import shutil
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -144,48 +143,18 @@ class CloneRecord(NamedTuple):
     place: str = ""
 
 
-class Turns:
-    """Lets the threads of this process through one by one, in the order in which they come.
-
-    Waiting for a lock of the disk has no order, and looks again only now and then.
-    """
-
-    def __init__(self) -> None:
-        self._guard = threading.Lock()
-        self._waiting: deque[threading.Lock] = deque()
-
-    @contextlib.contextmanager
-    def take(self) -> Iterator[None]:
-        """Have a turn for the time of a `with`."""
-        own = threading.Lock()
-        own.acquire()
-        with self._guard:
-            self._waiting.append(own)
-            is_first = len(self._waiting) == 1
-        try:
-            if not is_first:
-                own.acquire()
-            yield
-        finally:
-            with self._guard:
-                had_turn = self._waiting[0] is own
-                self._waiting.remove(own)
-                if had_turn and self._waiting:
-                    self._waiting[0].release()
-
-
 class Clone:
     """One vault's folder in a pool's; one thread at a time reads or changes it, by its `lock`.
 
-    `writers` take turns before they wait for that lock. `asked_at` is when this process last asked
-    the remote (`time.monotonic`), None if never, and `problem` why that failed.
+    Who writes holds `writers` before that lock, which is polled for. `asked_at` is when this
+    process last asked the remote (`time.monotonic`), None if never, and `problem` why that failed.
     """
 
     def __init__(self, source: VaultSource, folder: Path, folders: UserFolders) -> None:
         self.source = source
         self.asked_at: float | None = None
         self.problem = ""
-        self.writers = Turns()
+        self.writers = threading.Lock()
         self.root = folder / "clones" / source.name
         self.lock = folder / "locks" / f"{source.name}.lock"
         self.state = folders.state / "vaults" / make_key(self.root)

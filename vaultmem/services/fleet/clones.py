@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import Concatenate, NamedTuple, TypeVar
 
 from vaultmem.config import CONFIG_NAME, read_config
@@ -38,14 +38,13 @@ from vaultmem.services.fleet.clone import (
 )
 from vaultmem.services.memory.create_vault import add_missing
 from vaultmem.services.merging.branches import list_decided
-from vaultmem.services.syncing.sync import Check, SyncOutcome, sync_remote
-from vaultmem.services.syncing.sync_place import ORIGIN
 from vaultmem.services.views.open_view import view_at
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.storage.atomic import raise_file_limit
 from vaultmem.storage.git.bare import make_clone
 from vaultmem.storage.git.commit_draft import RefMovedError
-from vaultmem.storage.git.remote import LONGEST, PushOutcome, push
+from vaultmem.storage.git.remote import LONGEST, PushOutcome, RemoteError, push, remove_branch
+from vaultmem.storage.git.vault_history import VaultHistory
 from vaultmem.storage.lock import WRITER, hold_lock
 from vaultmem.vault import UserFolders, Vault, VaultSettings, find_user_folders, open_vault
 
@@ -74,15 +73,15 @@ _ASKS, _AT_ONCE = 3.0, 8
 #: Where an index keeps for which commit of the clone it was made.
 _AT = "pool_commit"
 
-#: Moves a ref of a vault's remote that is a repository on this machine, unless it refuses that:
-#: given the git folder that has the commits, the ref, and the commits from which ("" for none) and
-#: to which ("" for none) it goes. Raises ForbiddenError, or RefMovedError if it has moved.
+#: Moves a ref of a vault's remote, unless the remote refuses: given the git folder that has the
+#: commits, the ref, and the commits from which ("" for none) and to which ("" for none) it goes.
+#: Raises ForbiddenError, or RefMovedError if it has moved.
 Publish = Callable[[Path, str, str, str], None]
 
 #: How often a write is done that a push to the remote comes before.
 _ATTEMPTS = 8
 
-_HEADS = "refs/heads/"
+_HEADS, _TRACKING = "refs/heads/", "refs/remotes/origin/"
 
 _NOTHING: VaultSettings = {}
 
@@ -271,39 +270,31 @@ class Clones:
         settings: VaultSettings = _NOTHING,
         identity: str = "",
         branch: str = "",
-        check: Check | None = None,
         publish: Publish | None = None,
     ) -> T:
         """Return what `work` did to a vault, once its remote has it; else nothing of it stays.
 
         What it left is committed in the name of whoever `settings` say; a person's commits are
         `identity`'s (`Name <mail>`). With `branch`, it lands there, and the branch is made from
-        the vault's if need be. A remote without a commit gets a first one. `check` is asked before
-        each push. With `publish` nothing is pushed: that moves the remote's refs, and the work is
-        done again where others have moved them meanwhile.
+        the vault's if need be. A remote without a commit gets a first one. `publish` moves the
+        remote's refs, by default by a push. The work is done again where others moved them
+        meanwhile.
 
         Raises:
-            RefusedError: the remote does not take it, or `check`; with the words of either.
+            ForbiddenError: the remote does not take it; with its words.
             VaultError: `work` failed, or the remote cannot be reached.
         """
         signed = sign(settings, identity, branch)
         clone = self.find(name)
-        with clone.writers.take(), hold_lock(clone.lock):
+        publish = publish or partial(push_ref, clone)
+        with clone.writers, hold_lock(clone.lock):
             for _ in range(_ATTEMPTS):
                 with contextlib.suppress(RefMovedError):
-                    return self._write(name, work, signed, check, publish)
+                    return self._write(clone, work, signed, publish)
         raise VaultError(f"not written: others keep pushing to {name}; try again")
 
-    def _write(
-        self,
-        name: str,
-        work: Work[T],
-        settings: VaultSettings,
-        check: Check | None,
-        publish: Publish | None,
-    ) -> T:
-        clone = self.find(name)
-        before = self._make_ready(clone, settings, check, publish)
+    def _write(self, clone: Clone, work: Work[T], settings: VaultSettings, publish: Publish) -> T:
+        before = self._make_ready(clone, settings, publish)
         try:
             vault = self._lend(clone, settings)
         except DamagedError:  # Its files are put back as they were.
@@ -313,16 +304,16 @@ class Clones:
         vault.state.put(_AT, "")
         landed: dict[str, str] = {}
         try:
-            done, landed = land(vault, work, check, publish, before.branches)
+            done, landed = land(vault, work, publish, before.branches)
         except BaseException:
             with contextlib.suppress(VaultError, OSError):
                 forget_waiting(vault)
             raise
         finally:
-            is_clean = publish is not None and len(landed) == 1
+            is_clean = len(landed) == 1
             clone.restore(landed, is_clean)
             if not is_clean:
-                self._close(name)
+                self._close(clone.source.name)
             self._lend(clone, _NOTHING)  # Whoever reads next does not index.
         return done
 
@@ -420,13 +411,7 @@ class Clones:
                 clone.drop()
             self.fetch_clone(name, anew=True)
 
-    def _make_ready(
-        self,
-        clone: Clone,
-        settings: VaultSettings,
-        check: Check | None,
-        publish: Publish | None,
-    ) -> CloneRecord:
+    def _make_ready(self, clone: Clone, settings: VaultSettings, publish: Publish) -> CloneRecord:
         """Have the clone of a vault be where its remote is, which has to be reached."""
         name = clone.source.name
         try:
@@ -434,7 +419,7 @@ class Clones:
         except NoVaultError:
             given = settings.copy()
             given["folders"], given["ref"] = self._folders, ""
-            initialize_remote(clone, given, check, publish)
+            initialize_remote(clone, given, publish)
             found = self.fetch_clone(name, anew=True)
         if found.problem:
             raise VaultError(f"not written: {found.problem}")
@@ -481,11 +466,7 @@ def sign(settings: VaultSettings, identity: str, branch: str) -> VaultSettings:
 
 
 def land(
-    vault: Vault,
-    work: Callable[[Vault], T],
-    check: Check | None = None,
-    publish: Publish | None = None,
-    there: Mapping[str, str] = MappingProxyType({}),
+    vault: Vault, work: Callable[[Vault], T], publish: Publish, there: Mapping[str, str]
 ) -> tuple[T, dict[str, str]]:
     """Do some work in a clone and bring it to the remote, whose branches are `there`.
 
@@ -493,8 +474,8 @@ def land(
     removed.
 
     Raises:
-        ForbiddenError: the remote does not take it, or `check`; with the words of either.
-        RefMovedError: `publish` found that others had moved the branch.
+        ForbiddenError: the remote does not take it; with its words.
+        RefMovedError: others have moved the branch.
         VaultError: the work failed, or the remote cannot be reached.
     """
     history = vault.history
@@ -508,24 +489,28 @@ def land(
         if left:
             raise RefusedError(f"not written: {'; '.join(left.values())}")
     landed = branch or here.branch
-    if publish is None:
-        removed = _push(vault, check)
-        return done, {landed: history.refs.branch_tip(landed), **dict.fromkeys(removed, "")}
     tip = history.refs.branch_tip(landed) if branch else history.head().commit
     if tip != there.get(landed, ""):
         publish(history.git_folder, f"{_HEADS}{landed}", there.get(landed, ""), tip)
     return done, {landed: tip, **dict.fromkeys(_remove_decided(vault, tip, publish), "")}
 
 
-def _push(vault: Vault, check: Check | None) -> tuple[str, ...]:
-    """Push what the clone has; return the branches of the remote that were removed with that."""
-    report = sync_remote(vault, ORIGIN, alone=True, check=check)
-    if report.outcome is SyncOutcome.OFFLINE:
-        raise VaultError(f"not written, the vault's remote is not reached: {report.told}")
-    if report.outcome is not SyncOutcome.SYNCED:
-        kind = ForbiddenError if report.outcome is SyncOutcome.REFUSED else RefusedError
-        raise kind(f"not written, the vault's remote does not take it: {report.told}")
-    return report.removed
+def push_ref(clone: Clone, _: Path, ref: str, old: str, new: str) -> None:
+    """Move a ref of a clone's remote by a push, as `Publish` says; nothing is forced."""
+    history, name = VaultHistory(clone.root, clone.state), ref.removeprefix(_HEADS)
+    if new:
+        done = push(history, clone.remote, [f"{new}:{ref}"])
+    else:
+        done = remove_branch(history, clone.remote, name, old)
+    if done.trouble in {RemoteError.OFFLINE, RemoteError.MISSING}:
+        raise VaultError(f"not written, the vault's remote is not reached: {done.told}")
+    fate, told = done.refs.get(ref, (PushOutcome.REFUSED, done.told))
+    if fate is PushOutcome.MOVED:
+        raise RefMovedError
+    if fate is PushOutcome.REFUSED:
+        raise ForbiddenError(f"not written, the vault's remote does not take it: {told}")
+    moved = (f"{_TRACKING}{name}", new) if new else ("-d", f"{_TRACKING}{name}")
+    history.git.run("update-ref", *moved)
 
 
 def _remove_decided(vault: Vault, tip: str, publish: Publish) -> list[str]:
@@ -535,7 +520,7 @@ def _remove_decided(vault: Vault, tip: str, publish: Publish) -> list[str]:
         return removed
     for each in list_decided(vault):
         if vault.history.refs.is_ancestor(each.by, tip):
-            with contextlib.suppress(ForbiddenError, RefMovedError):
+            with contextlib.suppress(VaultError, RefMovedError):  # Then it is decided once more.
                 publish(vault.history.git_folder, f"{_HEADS}{each.name}", each.commit, "")
                 removed.append(each.name)
         vault.history.git.run("update-ref", "-d", each.mark)
@@ -548,13 +533,11 @@ def forget_waiting(vault: Vault) -> None:
         vault.operations.drop_waiting(number)
 
 
-def initialize_remote(
-    clone: Clone, settings: VaultSettings, check: Check | None, publish: Publish | None = None
-) -> None:
+def initialize_remote(clone: Clone, settings: VaultSettings, publish: Publish) -> None:
     """Give a remote without a commit its first one: what `init` lays down.
 
     Raises:
-        ForbiddenError: the remote does not take it, or `check`; with the words of either.
+        ForbiddenError: the remote does not take it; with its words.
         VaultError: it has commits, or is not reached.
     """
     clone.drop()
@@ -564,22 +547,11 @@ def initialize_remote(
         listed = clone.ask(history)
         if listed.trouble or listed.branches:
             raise VaultError(listed.told or "its remote has commits")
-        vault = open_vault(clone.root, **settings)
-        try:
+        with contextlib.closing(open_vault(clone.root, **settings)) as vault:
             add_missing(vault)
             event = Event("init", "init: new vault", vault.author, intent="observe")
             made = commit_event(vault, event).commit
-            ref = f"{_HEADS}{clone.source.branch or listed.head or 'main'}"
-            if publish is not None:
-                publish(history.git_folder, ref, "", made)
-                return
-            if check is not None:
-                check(history.git_folder, ref, "", made)
-            done = push(vault.history, clone.remote, [f"{made}:{ref}"])
-        finally:
-            vault.close()
-        fate, told = next(iter(done.refs.values()), (None, done.told))
-        if fate not in {PushOutcome.DONE, PushOutcome.CURRENT}:
-            raise ForbiddenError(f"not written, the vault's remote does not take it: {told}")
+            branch = clone.source.branch or listed.head or "main"
+            publish(history.git_folder, f"{_HEADS}{branch}", "", made)
     finally:
         shutil.rmtree(clone.root, ignore_errors=True)

@@ -54,7 +54,8 @@ class FleetJob(NamedTuple):
     def key(self) -> str:
         """What names it with all that its results depend on, this version's rules among it."""
         given = json.dumps(as_plain([vaultmem.__version__, _FORMAT, self.given]))
-        return f"{self.name} {hashlib.sha256(given.encode()).hexdigest()[:16]}"
+        digest = hashlib.sha256(given.encode()).hexdigest()[:16]
+        return f"{self.name.replace(' ', '-')}-{digest}"
 
 
 class JobOptions(NamedTuple):

@@ -400,7 +400,7 @@ class Pool(ABC):
         publish: Publish | None = None,
     ) -> Future[T]:
         """Have something written to a vault, as `Clones.write` does: until its remote has it."""
-        given = (work, settings, identity, branch, None, publish)
+        given = (work, settings, identity, branch, publish)
         return self.submit(name, Clones.write, *given, lane=Lane.WRITE)
 
     def each(

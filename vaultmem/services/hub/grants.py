@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from fnmatch import fnmatchcase
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from vaultmem.errors import NoteNotFoundError, RefusedError, SystemFailureError, VaultError
-from vaultmem.services.hub.hub_folder import Hub, check_name
-from vaultmem.storage.atomic import write_atomically
+from vaultmem.errors import NoteNotFoundError, RefusedError
+from vaultmem.services.hub.hub_folder import Hub, check_name, read_json, write_json
 from vaultmem.storage.lock import hold_lock
 
-FILE_NAME = "grants.json"
-VERSION = 1
+FILE_NAME, _KEY = "grants.json", "grants"
 
 #: What a token begins with, so that it is known for one wherever it turns up.
 PREFIX = "vmhub_"
@@ -68,7 +64,7 @@ class Grant(NamedTuple):
     digest: str = ""
     emails: tuple[str, ...] = ()
     agents: tuple[str, ...] = ()
-    scopes: Mapping[GrantScope, tuple[str, ...]] = MappingProxyType({})
+    scopes: dict[GrantScope, tuple[str, ...]] = {}  # noqa: RUF012  # A default, never changed.
     created: float = 0.0
     used: float = 0.0
     expires: float = 0.0
@@ -127,19 +123,7 @@ def read_grants(hub: Hub) -> list[Grant]:
     Raises:
         VaultError: the file cannot be read; nobody is let in by a part of it.
     """
-    file = hub.folder / FILE_NAME
-    try:
-        whole = json.loads(file.read_text(encoding="utf-8"))
-        if whole["version"] > VERSION:
-            raise VaultError(f"{FILE_NAME}: a newer vaultmem wrote it; update vaultmem")
-        return [_read(each) for each in whole["grants"]]
-    except FileNotFoundError:
-        return []
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        why = getattr(error, "strerror", "") or error
-        raise VaultError(
-            f"{FILE_NAME}: cannot be read ({why}); correct it, or restore it"
-        ) from error
+    return list(read_json(hub, FILE_NAME, _KEY, tuple[Grant, ...]) or ())
 
 
 def find_grant(hub: Hub, token: str, now: float) -> Grant | None:
@@ -326,23 +310,5 @@ def _digest(token: str) -> str:
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _read(each: Mapping[str, Any]) -> Grant:
-    read: dict[str, Any] = {
-        **{name: str(each[name]) for name in ("id", "name", "digest")},
-        "replaced_by": str(each.get("replaced_by", "")),
-        **{name: tuple(map(str, each.get(name, ()))) for name in ("emails", "agents")},
-        **{name: float(each.get(name, 0)) for name in ("created", "used", "expires", "revoked")},
-        "scopes": {
-            GrantScope(key): tuple(map(str, given)) for key, given in each["scopes"].items()
-        },
-    }
-    return Grant(**read, kind=GrantKind(each["kind"]))
-
-
 def _write(hub: Hub, grants: Iterable[Grant]) -> None:
-    whole = {"version": VERSION, "grants": [each._asdict() for each in grants]}
-    try:
-        data = json.dumps(whole, indent=1, ensure_ascii=False).encode() + b"\n"
-        write_atomically(hub.folder / FILE_NAME, data, mode=0o600)
-    except OSError as error:
-        raise SystemFailureError(f"{FILE_NAME}: could not be written ({error.strerror})") from error
+    write_json(hub, FILE_NAME, _KEY, list(grants))

@@ -22,6 +22,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from vaultmem.core.text.json_values import as_json_object, as_typed
 from vaultmem.errors import NoVaultError, RefusedError, SystemFailureError, VaultError
 from vaultmem.storage.atomic import make_private_folder, sync_folder, write_atomically
 from vaultmem.storage.lock import hold_lock
@@ -259,6 +260,43 @@ def _make_hook() -> bytes:
     python = shlex.quote(sys.executable)
     # -P: git starts it in the repository.
     return f"#!/bin/sh\n# Written by vaultmem.\nexec {python} -P -m {_HOOK_MODULE}\n".encode()
+
+
+# The JSON files of a hub: who may do what, and who made which ref of a machine.
+
+_JSON_VERSION = 1
+
+
+def read_json(hub: Hub, name: str, key: str, hint: Any) -> Any:
+    """Return what a file of the hub has, as the type that `hint` names; None if it is not there.
+
+    Raises:
+        VaultError: the file cannot be read, as a whole.
+    """
+    try:
+        whole = json.loads((hub.folder / name).read_text(encoding="utf-8"))
+        if whole["version"] > _JSON_VERSION:
+            raise VaultError(f"{name}: a newer vaultmem wrote it; update vaultmem")
+        return as_typed(whole[key], hint)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        why = getattr(error, "strerror", "") or error
+        raise VaultError(f"{name}: cannot be read ({why}); correct it, or restore it") from error
+
+
+def write_json(hub: Hub, name: str, key: str, value: Any) -> None:
+    """Write a file of the hub in place of the one before.
+
+    Raises:
+        SystemFailureError: the disk did not take it.
+    """
+    whole = {"version": _JSON_VERSION, key: as_json_object(value)}
+    try:
+        data = json.dumps(whole, indent=1, ensure_ascii=False).encode() + b"\n"
+        write_atomically(hub.folder / name, data, mode=0o600)
+    except OSError as error:
+        raise SystemFailureError(f"{name}: could not be written ({error.strerror})") from error
 
 
 # What was done in a hub, asked of it and refused: lines of JSON, a file a month, never rewritten.

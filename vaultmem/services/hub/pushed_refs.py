@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 
 from vaultmem.core.secrets.scan import mask_secrets
 from vaultmem.core.text.display import one_line
-from vaultmem.errors import SystemFailureError, VaultError
 from vaultmem.services.hub.grants import GrantScope
-from vaultmem.services.hub.hub_folder import Hub, RefUpdate, Refusal
+from vaultmem.services.hub.hub_folder import Hub, RefUpdate, Refusal, read_json, write_json
 from vaultmem.services.hub.visit import ReceivedPush
-from vaultmem.storage.atomic import write_atomically
 from vaultmem.storage.git.machine_refs import REFS as MACHINES
 from vaultmem.storage.git.pushed import is_child
 from vaultmem.storage.lock import hold_lock
@@ -208,8 +205,7 @@ def _show(ref: str) -> str:
     return one_line(mask_secrets(ref.removeprefix(_HEADS)))[:_MAX_LENGTH]
 
 
-FILE_NAME = "claims.json"
-VERSION = 1
+FILE_NAME, _KEY = "claims.json", "claims"
 
 
 def read_claims(hub: Hub, vault: str) -> dict[str, str]:
@@ -218,7 +214,7 @@ def read_claims(hub: Hub, vault: str) -> dict[str, str]:
     Raises:
         VaultError: the file cannot be read.
     """
-    return _read(hub).get(vault, {})
+    return _read_all(hub).get(vault, {})
 
 
 def store_claims(
@@ -227,31 +223,12 @@ def store_claims(
     """Keep whose these refs are, and forget others; one that is somebody's stays theirs."""
     gone = set(dropped)
     with hold_lock(hub.lock):
-        whole = _read(hub)
+        whole = _read_all(hub)
         known = whole.get(vault, {})
         whole[vault] = {k: v for k, v in (dict(made) | known).items() if k not in gone}
-        if whole[vault] == known:
-            return
-        try:
-            text = json.dumps({"version": VERSION, "claims": whole}, indent=1)
-            write_atomically(hub.folder / FILE_NAME, text.encode() + b"\n", mode=0o600)
-        except OSError as error:
-            raise SystemFailureError(
-                f"{FILE_NAME}: could not be written ({error.strerror})"
-            ) from error
+        if whole[vault] != known:
+            write_json(hub, FILE_NAME, _KEY, whole)
 
 
-def _read(hub: Hub) -> dict[str, dict[str, str]]:
-    file = hub.folder / FILE_NAME
-    try:
-        whole = json.loads(file.read_text(encoding="utf-8"))
-        if whole["version"] > VERSION:
-            raise VaultError(f"{FILE_NAME}: a newer vaultmem wrote it; update vaultmem")
-        return {str(vault): dict(known) for vault, known in whole["claims"].items()}
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        why = getattr(error, "strerror", "") or error
-        raise VaultError(
-            f"{FILE_NAME}: cannot be read ({why}); restore it, or remove it"
-        ) from error
+def _read_all(hub: Hub) -> dict[str, dict[str, str]]:
+    return read_json(hub, FILE_NAME, _KEY, dict[str, dict[str, str]]) or {}

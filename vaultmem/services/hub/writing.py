@@ -6,15 +6,14 @@ In a hub, `move_ref` moves the refs of its repositories. The remotes of a fleet 
 
 from __future__ import annotations
 
-import contextlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from vaultmem.errors import ForbiddenError, SystemFailureError, VaultError
-from vaultmem.services.fleet.clones import Clones, Work
+from vaultmem.errors import ForbiddenError, SystemFailureError
+from vaultmem.services.fleet.clones import Clones, Work, push_ref
 from vaultmem.services.hub.door import ask_door, check_push
 from vaultmem.services.hub.hub_access import PushIdentity, access_hub
 from vaultmem.services.hub.hub_folder import KEPT, TOLD, RefUpdate, Refusal, cut_refusals, read_hub
@@ -26,7 +25,6 @@ from vaultmem.storage.git.commit_draft import RefMovedError
 from vaultmem.storage.lock import make_environment
 from vaultmem.vault import VaultSettings
 
-_HEADS = "refs/heads/"
 _NONE = "0" * 40
 
 
@@ -45,8 +43,7 @@ def move_ref(
     """
     hub = read_hub(folder)
     access = access_hub(hub, vault, id, origin, time.time())
-    environment = {k: v for k, v in make_environment({}).items() if not k.startswith("GIT_")}
-    own = BareGit(hub.repositories / f"{vault}.git", environment, hub.limits.seconds)
+    own = BareGit(hub.repositories / f"{vault}.git", _make_environment(), hub.limits.seconds)
     git = own.with_objects(clone / "objects")
     update = RefUpdate(ref, old or _NONE, new or _NONE)
     refusals, late = check_updates(access, git, [update])
@@ -96,45 +93,31 @@ def write_checked(
     pusher: PushIdentity,
 ) -> HubWriteResult:
     """Write to a vault as `Clones.write` does, if the door lets pass what would be pushed."""
-    door = _Door(pusher)
+    moved: list[RefUpdate] = []
+    left: list[RefUpdate] = []
+    refused: list[Refusal] = []
+
+    def publish(git_folder: Path, ref: str, old: str, new: str) -> None:
+        update = RefUpdate(ref, old or _NONE, new or _NONE)
+        left[:] = [update]
+        git = BareGit(git_folder, _make_environment(), pusher.limits.seconds)
+        visit = ReceivedPush(pusher, git, left, ORIGIN)
+        refused[:] = ask_door(visit, partial(check_push, visit, {}))
+        if refused:
+            raise reject_write(refused)
+        push_ref(clones.find(name), git_folder, ref, old, new)
+        moved.append(update)
+        left.clear()
+
     done = error = None
     try:
-        done = clones.write(name, work, settings, identity, branch, door.check)
+        done = clones.write(name, work, settings, identity, branch, publish)
     except Exception as failure:  # noqa: BLE001  Whoever asked is told, and it is on record.
         error = failure
-    there: Mapping[str, str] = {}
-    with contextlib.suppress(VaultError, OSError):
-        record = clones.find(name).record
-        there = record.branches if record else {}
-    moved = tuple(each for each in door.asked if door.has_moved(each, there))
-    left = tuple(each for each in door.asked[-1:] if each not in moved)
-    return HubWriteResult(done, error, moved, left, tuple(cut_refusals(door.refused, KEPT)))
+    told = cut_refusals(refused, KEPT)
+    return HubWriteResult(done, error, tuple(moved), tuple(left), tuple(told))
 
 
-class _Door:
-    """Checks the pushes of one write."""
-
-    def __init__(self, pusher: PushIdentity) -> None:
-        self._pusher = pusher
-        self.asked: list[RefUpdate] = []
-        self.refused: list[Refusal] = []
-
-    def check(self, git_folder: Path, ref: str, old: str, new: str) -> None:
-        """Have a push checked, as the `Check` of a sync.
-
-        Raises:
-            ForbiddenError: it is refused.
-        """
-        self.asked.append(RefUpdate(ref, old or _NONE, new))
-        environment = {k: v for k, v in make_environment({}).items() if not k.startswith("GIT_")}
-        git = BareGit(git_folder, environment, self._pusher.limits.seconds)
-        visit = ReceivedPush(self._pusher, git, self.asked[-1:], ORIGIN)
-        self.refused = ask_door(visit, partial(check_push, visit, {}))
-        if self.refused:
-            raise reject_write(self.refused)
-
-    def has_moved(self, update: RefUpdate, branches: Mapping[str, str]) -> bool:
-        """Tell whether the remote has done this, by its branches or by what was to come next."""
-        next_ones = ((each.ref, each.old) for each in self.asked)
-        is_there = branches.get(update.ref.removeprefix(_HEADS)) == update.new
-        return is_there or (update.ref, update.new) in next_ones
+def _make_environment() -> dict[str, str]:
+    """Return the environment of git programs, without settings of a git that runs this process."""
+    return {k: v for k, v in make_environment({}).items() if not k.startswith("GIT_")}

@@ -10,7 +10,7 @@ from vaultmem.core.curation.fidelity import Fidelity, read_fidelity
 from vaultmem.core.lifecycle import NoteKind, NoteState
 from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
 from vaultmem.core.notes.record import NoteRecord
-from vaultmem.core.similarity.compare import ABOUT_SAME, MAX_TEXT, Likeness
+from vaultmem.core.similarity.compare import MAX_TEXT, Likeness
 from vaultmem.core.similarity.statement import split_sentences
 from vaultmem.core.text.paths import PINNED_FILES, note_context
 from vaultmem.errors import NoteNotFoundError
@@ -104,7 +104,7 @@ def compare_sentences(
 
     Sentences that one of the `known` texts has are passed over.
     """
-    kept, is_wanted, apart = cache_readings(vault), may_matter(vault), read_apart(vault)
+    kept, apart = cache_readings(vault), read_apart(vault)
     for record in filter(is_counted, _records_where(vault, "path", paths)):
         note = read_whole(vault, record.path)
         if note is None or len(note.body) > MAX_TEXT:
@@ -114,7 +114,7 @@ def compare_sentences(
         new = [each for each in sentences if not any(each in text for text in known)]
         for sentence in new[:_MOST_SENTENCES]:
             query = asked._replace(text=sentence)
-            for other in find_similar(vault, query, kept=kept, is_wanted=is_wanted):
+            for other in find_similar(vault, query, kept=kept):
                 is_apart = frozenset((record.path, other.path)) in apart
                 if other.likeness.is_contradiction and is_counted(other.record) and not is_apart:
                     yield Pair(note, other.note, other.likeness)
@@ -201,22 +201,8 @@ def is_nearly_said(likeness: Likeness) -> bool:
     return likeness.is_said(_NEAR)
 
 
-def may_matter(vault: Vault) -> Callable[[Likeness], bool]:
-    """Return what tells whether notes so much alike may contradict each other, or be near."""
-    least = max(ABOUT_SAME, vault.config.related_threshold)
-
-    def is_wanted(likeness: Likeness) -> bool:
-        is_near = likeness.similarity >= least
-        return is_near and all(
-            each.is_value or each.kind == "wording" for each in likeness.differences
-        )
-
-    return is_wanted
-
-
 def _find_like(vault: Vault, note: Note, kept: Kept) -> Iterator[SimilarNote]:
-    is_wanted = may_matter(vault)
-    for similar in find_similar(vault, ask_note(note), kept=kept, is_wanted=is_wanted):
+    for similar in find_similar(vault, ask_note(note), kept=kept):
         if is_counted(similar.record) and similar.note.state in _STATES and _is_full(similar.note):
             yield similar
 

@@ -94,15 +94,13 @@ def find_similar(
     *,
     held: Mapping[int, NoteRecord] | None = None,
     kept: Kept | None = None,
-    is_wanted: Callable[[Likeness], bool] | None = None,
 ) -> list[SimilarNote]:
     """Return the notes that are like the text, those that say the same first.
 
     Notes that the index has as quarantined are never among them, unless `held` has such notes, by
     document: then nothing else is, whatever their folder. `least` is the smallest similarity, else
     `related_threshold`. Notes that were saved since the last sync are compared as they are now; who
-    asks often keeps what was read. What `is_wanted` refuses (see `compare_texts`) is left out,
-    unless it says the same.
+    asks often keeps what was read.
     """
     if len(asked.text) > MAX_TEXT:
         return []
@@ -118,7 +116,7 @@ def find_similar(
         similar
         for record, ordinals in _choose_notes(vault, sections, asked.path, held)
         if (note := kept.find_note(record.path))
-        and (similar := _compare_note(note, record, ordinals, asked, weigh, is_wanted))
+        and (similar := _compare_note(note, record, ordinals, asked, weigh))
         and (similar.note.state is NoteState.QUARANTINED or not _is_left_out(record, held))
         and (similar.is_same or similar.likeness.similarity >= least)
     ]
@@ -187,43 +185,24 @@ def _compare_note(
     ordinals: list[int],
     asked: SimilarityQuery,
     weigh: Weigh,
-    is_wanted: Callable[[Likeness], bool] | None,
 ) -> SimilarNote | None:
     sections = [
         each for each in note.sections if each.ordinal in ordinals or note.blob != record.blob
     ]
-    is_same = says_same(note, asked)
-    known = [describe_section(note, each) for each in sections]
-    found = compare_sections(asked, known, weigh, None if is_same else is_wanted)
-    if found is None:
-        return None
-    place, likeness = found
-    return SimilarNote(record, note, sections[place], likeness, is_same)
+    context = f"{asked.title}. {asked.context}"
+    is_same, found = says_same(note, asked), list[SimilarNote]()
+    for each in sections:
+        known = describe_section(note, each)
+        likeness = compare_texts(asked.text, known, weigh, context)
+        likeness = compare_titled(asked.text, asked.title, known, likeness)
+        found.append(SimilarNote(record, note, each, likeness, is_same))
+    return min(found, key=lambda each: _better(each.likeness), default=None)
 
 
 def describe_section(note: Note, section: Section) -> KnownText:
     """Return a section as what a text is compared with: below its headings and the note's title."""
     title = ". ".join(dict.fromkeys([note.title, *section.parents, section.heading]))
     return KnownText(note.section_text(section), title.strip(". "))
-
-
-def compare_sections(
-    asked: SimilarityQuery,
-    sections: Sequence[KnownText],
-    weigh: Weigh,
-    is_wanted: Callable[[Likeness], bool] | None,
-) -> tuple[int, Likeness] | None:
-    """Return which section of a note is most like a text, and how; None if `is_wanted` has none."""
-    context = f"{asked.title}. {asked.context}"
-
-    def compare(known: KnownText, wanted: Callable[[Likeness], bool] | None = None) -> Likeness:
-        found = compare_texts(asked.text, known, weigh, context, wanted)
-        return compare_titled(asked.text, asked.title, known, found)
-
-    if is_wanted and not any(is_wanted(compare(each, is_wanted)) for each in sections):
-        return None
-    found = [(place, compare(each)) for place, each in enumerate(sections)]
-    return min(found, key=lambda each: _better(each[1]), default=None)
 
 
 def weight_words(weigh_term: Weigh) -> Weigh:

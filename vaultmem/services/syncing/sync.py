@@ -12,10 +12,9 @@ import platform
 import random
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from pathlib import Path
 from typing import NamedTuple
 
 from vaultmem.errors import (
@@ -58,7 +57,6 @@ from vaultmem.services.views.open_view import find_branch
 from vaultmem.storage.git.checkout import find_differences
 from vaultmem.storage.git.machine_refs import find_replaced
 from vaultmem.storage.git.remote import (
-    Fetched,
     Pushed,
     PushOutcome,
     RemoteError,
@@ -80,10 +78,6 @@ _DAY = 86_400
 #: Where commits are kept at the remote that their branch does not take; below it, by machine,
 #: branch and time.
 _RESCUED = "refs/vaultmem/rescue/"
-
-#: Looks at what is about to be pushed, and raises to have nothing pushed: the git folder that has
-#: it, the ref, and the commits from which ("" for none) and to which that is to go at the remote.
-Check = Callable[[Path, str, str, str], None]
 
 
 class SyncOutcome(StrEnum):
@@ -151,8 +145,6 @@ def sync_remote(
     joins: bool = False,
     patience: float = WRITER,
     ends_merges: bool = False,
-    alone: bool = False,
-    check: Check | None = None,
 ) -> SyncResult:
     """Bring the vault's branch and that of a remote to the same commit.
 
@@ -160,9 +152,7 @@ def sync_remote(
     sync. With `joins`, two histories without a common commit become one. Another sync is waited for
     `patience` seconds. With `ends_merges`, a merge at which git has stopped is settled and
     committed first, and a file on disk counts for what is staged of it; a sync that nobody asked
-    for leaves that to the person who may be at it. With `alone`, nothing but the branch goes to the
-    remote: not how the vault is used here, and no commit that the branch does not take. `check` is
-    asked before each push of the branch.
+    for leaves that to the person who may be at it.
 
     Raises:
         NoteNotFoundError: there is no such remote, or none at all.
@@ -177,7 +167,7 @@ def sync_remote(
         if known.agreed != digest_address(place.remote):  # What is known of it is another one's.
             known = known._replace(agreed="", rescue="", evidence="", refused_at=0.0)
         try:
-            sync = _Sync(vault, place, known, joins, alone, check)
+            sync = _Sync(vault, place, known, joins)
             if ends_merges and is_stopped(vault):
                 sync.finish_merge()
             report = sync.run(takes_staged=ends_merges)
@@ -228,17 +218,8 @@ def _remember(vault: Vault, known: LastSync, place: SyncTarget, report: SyncResu
 class _Sync:
     """One sync, step by step."""
 
-    def __init__(
-        self,
-        vault: Vault,
-        place: SyncTarget,
-        known: LastSync,
-        joins: bool,
-        alone: bool,
-        check: Check | None,
-    ) -> None:
+    def __init__(self, vault: Vault, place: SyncTarget, known: LastSync, joins: bool) -> None:
         self._vault, self._place, self.known, self._joins = vault, place, known, joins
-        self._alone, self._check = alone, check
         self._evidence = "", ""
         self._report = SyncResult(SyncOutcome.SYNCED, place.remote.name, place.branch)
 
@@ -284,7 +265,7 @@ class _Sync:
 
     def _fetch(self) -> bool:
         """Fetch the branch; False where the remote cannot be reached."""
-        told, token_ends = _fetch_branch(self._vault, self._place, self.known, self._alone)
+        told, token_ends = _fetch_branch(self._vault, self._place, self.known)
         self._report.token_ends = token_ends
         if told:
             self._end(SyncOutcome.OFFLINE, told)
@@ -318,8 +299,6 @@ class _Sync:
         tip, ref = self._own_tip(), f"refs/heads/{place.upstream}"
         theirs = find_tip(self._vault, place.tracking)
         wanted = {ref: tip} if tip != theirs else {}
-        if wanted and self._check is not None:
-            self._check(history.git_folder, ref, theirs, tip)
         evidence = self._publish()
         done = self._push_refs(wanted | evidence)
         if wanted and evidence and PushOutcome.REFUSED in {fate for fate, _ in done.refs.values()}:
@@ -373,7 +352,7 @@ class _Sync:
         if 0 <= self._vault.now() - self.known.refused_at < _DAY:
             return {}
         with contextlib.suppress(VaultError):  # A sync is about notes.
-            if not self._alone and (name := publish(self._vault)):
+            if name := publish(self._vault):
                 self._evidence = name, find_tip(self._vault, name)
         name, commit = self._evidence
         return {name: commit} if commit and commit != self.known.evidence else {}
@@ -408,8 +387,6 @@ class _Sync:
 
         The ref of an earlier rescue is moved on, if the remote takes that.
         """
-        if self._alone:
-            return ""
         commit = self._own_tip()
         machine = re.sub(r"[^A-Za-z0-9-]+", "-", platform.node()).strip("-") or "machine"
         at = time.strftime("%Y%m%dT%H%M%S", time.localtime(self._vault.now()))
@@ -447,13 +424,11 @@ class _Sync:
         return head.commit
 
 
-def _fetch_branch(
-    vault: Vault, place: SyncTarget, known: LastSync, alone: bool = False
-) -> tuple[str, float]:
+def _fetch_branch(vault: Vault, place: SyncTarget, known: LastSync) -> tuple[str, float]:
     """Fetch the branch, what is proposed, and how other machines use the vault.
 
-    With `alone`, the branch and nothing else. Return why the remote was not reached, "" if it was;
-    and when a hub's token ends, as in `Fetched`.
+    Return why the remote was not reached, "" if it was; and when a hub's token ends, as in
+    `Fetched`.
 
     Raises:
         VaultError: it cannot be used at all.
@@ -461,19 +436,17 @@ def _fetch_branch(
     spec = f"+refs/heads/{place.upstream}:{place.tracking}"
     prune = f"refs/remotes/{place.remote.name}/{PROPOSALS}"
     proposed = f"+refs/heads/{PROPOSALS}*:{prune}*"
-    others = () if alone else (proposed, *evidence_refspecs(vault))
-    wanted = [spec, *others]
-    done = fetch(vault.history, place.remote, wanted, prune="" if alone else prune)
+    others = (proposed, *evidence_refspecs(vault))
+    done = fetch(vault.history, place.remote, [spec, *others], prune=prune)
     token_ends = done.token_ends
     if is_absent := done.is_absent:  # Nothing was fetched then.
-        done = fetch(vault.history, place.remote, others) if others else Fetched()
+        done = fetch(vault.history, place.remote, others)
     if done.trouble:
         is_known = bool(known.agreed) and known.agreed == digest_address(place.remote)
         return _reject_unless_offline(place, done.trouble, done.told, is_known), 0.0
     if is_absent and find_tip(vault, place.tracking):
         vault.history.git.run("update-ref", "-d", place.tracking)
-    if not alone:
-        import_usage(vault)
+    import_usage(vault)
     return "", token_ends
 
 

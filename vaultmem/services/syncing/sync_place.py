@@ -21,6 +21,7 @@ from vaultmem.errors import NoteNotFoundError, PendingError, RefusedError, Vault
 from vaultmem.services.views.open_view import find_branch
 from vaultmem.storage.atomic import write_atomically
 from vaultmem.storage.git.remote import Remote, Remotes, read_remotes
+from vaultmem.storage.kept import read_value_if_sound
 from vaultmem.storage.lock import make_environment
 from vaultmem.vault import Vault
 
@@ -116,10 +117,7 @@ def count_waiting(vault: Vault, place: SyncTarget) -> int:
 
 def read_record(vault: Vault) -> LastSync:
     """Return what is remembered; nothing, where it is lost."""
-    with contextlib.suppress(OSError, ValueError, TypeError):
-        told = json.loads((vault.state_folder / _FILE).read_text(encoding="utf-8"))
-        return LastSync(**{name: told[name] for name in LastSync._fields if name in told})
-    return LastSync()
+    return read_value_if_sound(vault.state_folder / _FILE, LastSync) or LastSync()
 
 
 def store_record(vault: Vault, record: LastSync) -> None:
