@@ -1,4 +1,4 @@
-"""A program: take the pictures in docs/pictures, of seven pages in light and dark."""
+"""A program: take the pictures in docs/pictures, of eight pages in light and dark."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ SIZE = {"width": 1200, "height": 720}
 
 #: The name of a picture, and the page that it shows.
 PICTURES = {
+    "home": "/",
     "note": PLACES["note with a table"].address,
     "pack": PLACES["pack"].address,
     "time": "/time",
