@@ -13,6 +13,7 @@ from urllib.parse import quote
 from chromium import find_reason_against, started
 from obsidian_vault import CANVAS, lay_obsidian
 from places import PLACES
+from reading import expect
 from served_vault import Served, serve
 from story import lay_story
 
@@ -55,7 +56,7 @@ def _take_all(served: Served, browser: Browser, pictures: Mapping[str, str]) -> 
     page.wait_for_url(f"{served.origin}/")
     for name, address in pictures.items():
         page.goto(served.origin + address)
-        page.wait_for_timeout(1_500)
+        expect(page.locator("[data-load], [data-again]"), 60).to_have_count(0)
         for scheme in ("light", "dark"):
             page.emulate_media(color_scheme=scheme)
             page.screenshot(path=FOLDER / f"{name}-{scheme}.png", animations="disabled")

@@ -143,7 +143,8 @@ def find_the_commit_that_changed_a_pack(owner: Owner) -> None:
     owner.type("11172026")
     owner.press("Enter")
     owner.read("What is wrong?", at="**/bisect?*")
-    owner.press("j", "Enter")
+    owner.read("PostgreSQL 16", "[data-item]:nth-child(2)")
+    owner.press("j", "j", "Enter")
     owner.read("The first bad commit", at="**/bisect?*")
 
 
@@ -158,7 +159,7 @@ def forget_a_note(owner: Owner) -> None:
 TASKS = {
     "see what waits for you": see_what_waits,
     "see what agents asked and did not find": see_what_was_not_found,
-    "see who wrote each hit of a search, and when": see_who_wrote_each_hit,
+    "see who wrote the hits of a search, and when": see_who_wrote_each_hit,
     "see who wrote a line": see_who_wrote_a_line,
     "correct a wrong fact": correct_a_wrong_fact,
     "decide which of two notes holds": decide_which_note_holds,
