@@ -180,8 +180,8 @@ async function search(field) {
     const { page, answer } = await fetchPage(`${address}&part=results`);
     if (turn !== asked || !answer.ok) return;
     document.getElementById("results").replaceChildren(...page.body.childNodes);
-  } else {
-    await showAgain(address);
+  } else if (!(await showAgain(address))) {
+    return; // A later one is shown, or will be.
   }
   history.replaceState(null, "", address);
   if (isListed(field)) mark(document.querySelector("#results [data-item]"));
