@@ -1,4 +1,4 @@
-"""A program: take the pictures in docs/pictures, of seven pages in light and dark."""
+"""A program: take the pictures in docs/pictures, of eight pages in light and dark."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from urllib.parse import quote
 from chromium import find_reason_against, started
 from obsidian_vault import CANVAS, lay_obsidian
 from places import PLACES
+from reading import expect
 from served_vault import Served, serve
 from story import lay_story
 
@@ -24,6 +25,7 @@ SIZE = {"width": 1200, "height": 720}
 
 #: The name of a picture, and the page that it shows.
 PICTURES = {
+    "home": "/",
     "note": PLACES["note with a table"].address,
     "pack": PLACES["pack"].address,
     "time": "/time",
@@ -54,7 +56,7 @@ def _take_all(served: Served, browser: Browser, pictures: Mapping[str, str]) -> 
     page.wait_for_url(f"{served.origin}/")
     for name, address in pictures.items():
         page.goto(served.origin + address)
-        page.wait_for_timeout(1_500)
+        expect(page.locator("[data-load], [data-again]"), 60).to_have_count(0)
         for scheme in ("light", "dark"):
             page.emulate_media(color_scheme=scheme)
             page.screenshot(path=FOLDER / f"{name}-{scheme}.png", animations="disabled")

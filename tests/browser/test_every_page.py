@@ -11,6 +11,9 @@ pytestmark = pytest.mark.browser
 
 PHONE = {"width": 360, "height": 740}
 
+#: Pixels of the width of A4 between the margins of a printed page.
+PAPER = 657
+
 
 @pytest.mark.parametrize("name", PLACES)
 def test_nothing_of_a_page_keeps_people_out(name: str, enter_story: EnterStory) -> None:
@@ -28,6 +31,22 @@ def test_a_page_fits_a_phone(name: str, enter_story: EnterStory) -> None:
     reader.go(PLACES[name])
     width = reader.page.evaluate("document.documentElement.scrollWidth")
     assert width <= PHONE["width"], reader.find_wide(PHONE["width"])
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_a_page_prints_its_text_alone_in_black_on_white(name: str, enter_story: EnterStory) -> None:
+    reader = enter_story(viewport={"width": PAPER, "height": 900}, color_scheme="dark")
+    reader.go(PLACES[name])
+    page = reader.page
+    page.emulate_media(media="print", color_scheme="dark")
+    assert page.evaluate("document.documentElement.scrollWidth") <= PAPER, reader.find_wide(PAPER)
+    for control in page.locator("nav, aside, button, input, select, textarea, dialog").all():
+        assert not control.is_visible(), control.evaluate("each => each.outerHTML")
+    colours = page.evaluate(
+        "[document.body, document.documentElement].map(each => getComputedStyle(each))"
+        ".map(each => [each.color, each.backgroundColor])"
+    )
+    assert colours == [["rgb(0, 0, 0)", "rgba(0, 0, 0, 0)"]] * 2
 
 
 @pytest.mark.parametrize("name", PLACES)

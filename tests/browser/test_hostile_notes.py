@@ -31,7 +31,7 @@ _LOOK = """() => {
     const obsidian = ".facts > a[href^='obsidian://open?path=%2F']";
     const leads = ["href", "xlink:href"];
     const asks = ["src", "action", "formaction", "data", "poster", "background", "data-load",
-        "data-live"];
+        "data-live", "data-slide"];
     for (const each of document.querySelectorAll("*")) {
         for (const {name, value} of each.attributes) {
             const address = URL.parse(value, location) ?? new URL("unreadable:");

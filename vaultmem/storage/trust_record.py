@@ -114,9 +114,10 @@ class TrustStore:
 
         There is one digest of each, and others where other work trees vouch for other texts.
         """
-        withdrawn = self.withdrawn_here()
+        own = self._list_own()
+        withdrawn = _list_withdrawn(own)
         found: dict[str, set[str]] = {}
-        for record in self._find_all():
+        for record in (*own, *self._list_other_trees()):
             for path, digest in record.notes.items():
                 if (path, digest) not in withdrawn:
                     found.setdefault(path, set()).add(digest)
@@ -130,8 +131,7 @@ class TrustStore:
 
     def withdrawn_here(self) -> dict[tuple[str, str], float]:
         """Return when (seconds since the epoch) each text was withdrawn here: path and digest."""
-        own = self._find()
-        return _list_withdrawn([own] if own else [])
+        return _list_withdrawn(self._list_own())
 
     def withdrawn(self) -> dict[tuple[str, str], float]:
         """Return when each text was withdrawn last, in any clone of this user."""
@@ -195,8 +195,14 @@ class TrustStore:
 
     def _find_all(self) -> list[TrustRecord]:
         """Return the records that hold here: this place's own, and those of other work trees."""
-        found = [self._find(), *map(_read_if_sound, self._beside())]
-        return [record for record in found if record and self._holds(record)]
+        return [*self._list_own(), *self._list_other_trees()]
+
+    def _list_own(self) -> list[TrustRecord]:
+        return [*filter(None, [self._find()])]
+
+    def _list_other_trees(self) -> list[TrustRecord]:
+        records = filter(None, map(_read_if_sound, self._beside()))
+        return [*filter(self._holds, records)]
 
     def _find(self) -> TrustRecord | None:
         record = read_value(self._file, TrustRecord)

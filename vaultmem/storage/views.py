@@ -308,9 +308,12 @@ class View:
         rows = self._state.query("SELECT view FROM view_documents WHERE document = ?", (document,))
         return tuple(source.name for source in self.sources if (source.number,) in rows)
 
-    def keep(self, name: str, make: Callable[[], T]) -> T:
-        """Return what is made of the view's files alone, from memory while these are the same."""
-        key = (self.key(), self._state.in_use)
+    def keep(self, name: str, make: Callable[[], T], *others: object) -> T:
+        """Return what is made of the view's files and of `others`, from memory while all are same.
+
+        One value is kept by each name.
+        """
+        key = (self.key(), self._state.in_use, *others)
         found = self._state.made.get(name)
         if found is None or found[0] != key:
             found = self._state.made[name] = (key, make())

@@ -6,6 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
@@ -180,23 +181,22 @@ def remember_waiting(vault: Vault) -> tuple[Proposal, ...]:
 
 
 def _remember(vault: Vault) -> tuple[tuple[Proposal, ...], WaitingCounts]:
-    head = vault.head()
-    key = (vault.view.key(), head and head.commit, read_found(vault.state), _stamp(vault))
-    found = vault.state.made.get(_WAITING)
-    if not found or found[0] != key:
-        waiting = list_waiting(vault)
-        actions = Counter(each.action for each in waiting)
-        decisions = {action: actions[action] for action in ORDER if actions[action]}
-        counts = WaitingCounts(decisions, len(vault.view.paths(UNMERGED)))
-        found = vault.state.made[_WAITING] = (key, (waiting, counts))
-    known: tuple[tuple[Proposal, ...], WaitingCounts] = found[1]
-    return known
+    commit = (head := vault.head()) and head.commit
+    others = (commit, read_found(vault.state), _stamp(vault, bool(commit)))
+    return vault.view.keep(_WAITING, partial(_find_waiting, vault), *others)
 
 
-def _stamp(vault: Vault) -> tuple[int, ...]:
+def _find_waiting(vault: Vault) -> tuple[tuple[Proposal, ...], WaitingCounts]:
+    waiting = list_waiting(vault)
+    actions = Counter(each.action for each in waiting)
+    decisions = {action: actions[action] for action in ORDER if actions[action]}
+    return waiting, WaitingCounts(decisions, len(vault.view.paths(UNMERGED)))
+
+
+def _stamp(vault: Vault, has_commit: bool) -> tuple[int, ...]:
     """Return when the files changed that have what `review` found and the proposed branches."""
     files = [_file(vault)]
-    if (head := vault.head()) is not None and head.commit:
+    if has_commit:
         folder = vault.history.git_folder
         files += [folder / "packed-refs", *folder.glob(f"refs/remotes/*/{PROPOSALS}**/")]
     return tuple(_changed_at(file) for file in files)

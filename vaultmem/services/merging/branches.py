@@ -23,7 +23,7 @@ from vaultmem.storage.files import UnsafeFileError, find_max_bytes, read_file
 from vaultmem.storage.git.checkout import follow_index, list_staged, unstage
 from vaultmem.storage.git.commit_draft import REGULAR, File, TreeEntry
 from vaultmem.storage.git.git_locks import PATIENCE
-from vaultmem.storage.git.head import GitHead
+from vaultmem.storage.git.head import GitHead, read_refs
 from vaultmem.storage.git.refs import Branch, RefTarget
 from vaultmem.storage.git.repository import find_checkout
 from vaultmem.storage.git.trees import diff_commits
@@ -461,15 +461,17 @@ def list_proposed(vault: Vault) -> list[ProposedBranch]:
     head = vault.head()
     if head is None or not head.commit:
         return []
+    refs = read_refs(vault.history.git_folder, "refs/remotes/")
+    if refs is not None and not any(f"/{PROPOSALS}" in ref for ref in refs):
+        return []  # Each page asks, and most vaults have none: git need not start.
     form = "%(refname)%00%(refname:lstrip=3)%00%(objectname)%00%(committerdate:short)"
     command = ("for-each-ref", f"--format={form}", f"--no-merged={head.commit}")
     out = vault.history.git.run(*command, f"refs/remotes/*/{PROPOSALS}**")
     rows = [line.split("\0") for line in out.splitlines()]
-    refs = vault.history.refs
     decided = {
         (each.name, each.commit)
         for each in (list_decided(vault) if rows else ())
-        if refs.is_ancestor(each.by, head.commit)
+        if vault.history.refs.is_ancestor(each.by, head.commit)
     }
     return [
         ProposedBranch(name, ref, commit, day)

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from vaultmem.core.packs.receipt import Expectation
-from vaultmem.core.text.line_diff import WordMark
+from vaultmem.core.text.line_diff import Passage, WordMark
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.history.diff import ShownCommit
 from vaultmem.services.packs.evaluate import JudgedCommit
@@ -135,7 +135,8 @@ def suggest_searches(given: Mapping[str, str], vault: Vault) -> list[Suggestion]
     found = collect_comparison(CompareRequest(asked.question, "", sides), "", vault)
     if problem := found.left.problem or found.right.problem:
         raise RefusedError(problem)
-    rows = sorted((row for row in found.rows if row.kind in _KINDS), key=_rank)
+    differ = (each for each in found.rows if each.kind in _KINDS)
+    rows = sorted((row for row in differ if not row.changed or _find_old_words(row)), key=_rank)
     suggested = {(each.path, each.claim): each for each in map(_suggest, rows)}
     return list(suggested.values())
 
@@ -156,13 +157,19 @@ def _suggest(row: Row) -> Suggestion:
 
 
 def _find_old_words(row: Row) -> str:
-    """Return a line that the text of a section had when the answer was right, "" for none."""
+    """Return a line that a section had when the answer was right and has not now, "" for none."""
     for passage in row.changed:
-        if any(piece.mark is WordMark.DEL for piece in passage.pieces):
-            kept = (piece.text for piece in passage.pieces if piece.mark is not WordMark.INS)
-            lines = [line.strip() for line in "".join(kept).splitlines()]
-            return next(filter(None, lines), "")[:_SAID]
+        then, now = (
+            [line.strip() for line in text.splitlines()]
+            for text in (_join(passage, WordMark.INS), _join(passage, WordMark.DEL))
+        )
+        if line := next((line for line in then if line and line not in now), ""):
+            return line[:_SAID]
     return ""
+
+
+def _join(passage: Passage, without: WordMark) -> str:
+    return "".join(piece.text for piece in passage.pieces if piece.mark is not without)
 
 
 def go_on(search: BisectRequest, verdicts: Verdicts, vault: Vault) -> BisectProgress:

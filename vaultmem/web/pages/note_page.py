@@ -375,9 +375,11 @@ async def show_rail(request: Request) -> Response:
 
 
 def _read_blame(path: str, at: str, vault: Vault) -> Sequence[BlamedLine]:
+    """Return the lines of a note with who wrote them: its page and its sidebar read the same."""
     from vaultmem.services.history.blame import blame_note
 
-    return blame_note(vault, path, at).lines
+    commit = (head := vault.head()) and head.commit
+    return vault.view.keep("blame", lambda: blame_note(vault, path, at).lines, commit, path, at)
 
 
 def _find_lines(request: Request) -> ReadLines:

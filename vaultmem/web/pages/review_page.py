@@ -251,12 +251,13 @@ async def undo(request: Request) -> Response:
     form = await read_form(request)
     names = form.get("commit", "").split()
     names += [name.removeprefix("commit-") for name in form if name.startswith("commit-")]
-    done, problems = await write(request, partial(_undo, names[:_MANY] or [""]))
+    done, problems = await write(request, partial(_undo, [*dict.fromkeys(names)][:_MANY] or [""]))
     lines = [f"Taken back: {', '.join(each.commit.subject for each in done)}." if done else ""]
     commits = " ".join(each.report.commit for each in reversed(done))
     back, here = form.get("back", ""), form.get("here", "")
-    place = make_link(back if back.startswith(_BACK) else "/review")
     paths = [path for each in done for path in each.paths]
+    is_there = back.startswith(_BACK) and f"sessions{back.removeprefix('/session')}.md" not in paths
+    place = make_link(back if is_there else "/review")
     if here.startswith("/note/"):
         place = here
     elif here == make_link("/") and len(paths) == 1:  # A note that was forgotten.

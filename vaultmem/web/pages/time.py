@@ -34,7 +34,7 @@ _PAGE, _NAMES = 50, 200
 _LANES, _HEIGHT, _NAME = 7, 26, 130
 
 #: Pixels of the time between the first commit and the last, and on both sides of it.
-_WIDTH, _MARGIN = 960, 30
+_WIDTH, _MARGIN = 940, 30
 
 #: Times that are named below the line at most, and the steps between two of them: in hours as far
 #: as a week, in months from there.

@@ -69,15 +69,17 @@ function useKey(element) {
 }
 
 function moveBy(step) {
-  const items = [...document.querySelectorAll("[data-item]")].filter((each) => each.offsetParent);
+  const items = listItems().filter((each) => each.offsetParent);
   if (!items.length) return;
   const now = items.findIndex((each) => each.classList.contains("here"));
   moveTo(items[Math.min(Math.max(now + step, 0), items.length - 1)]);
 }
 
+const listItems = () => [...document.querySelectorAll("[data-item]")];
+
 function mark(item) {
   document.querySelector(".here")?.classList.remove("here");
-  item?.classList.add("here");
+  if (item) item.classList.add("here");
 }
 
 function moveTo(next) {
@@ -115,11 +117,17 @@ function showKeys() {
 // -- Pages that are asked for again -------------------------------------------------------------
 
 let asked = 0;
+let fetching = 0;
 
 async function fetchPage(address, options = {}) {
-  const answer = await fetch(address, { headers: { Accept: "text/html" }, ...options });
-  const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-  return { page, answer };
+  fetching++;
+  try {
+    const answer = await fetch(address, { headers: { Accept: "text/html" }, ...options });
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    return { page, answer };
+  } finally {
+    fetching--;
+  }
 }
 
 // Show a page's own part anew, and leave everything around it as it is.
@@ -128,11 +136,13 @@ async function showAgain(address) {
   const { page } = await fetchPage(address);
   const found = page.getElementById("main");
   if (turn !== asked || !found) return null;
-  const here = document.querySelector(".here")?.id;
+  const isSame = new URL(address, location.href).pathname === location.pathname;
+  const place = listItems().findIndex((each) => each.classList.contains("here"));
+  const here = listItems()[place]?.id;
   const open = [...main().querySelectorAll("details[open][id]")].map((each) => each.id);
   main().replaceWith(found);
   open.forEach((id) => document.getElementById(id)?.setAttribute("open", ""));
-  mark(here ? document.getElementById(here) : null);
+  mark(here ? document.getElementById(here) : isSame && listItems()[place]);
   loadParts();
   return page;
 }
@@ -170,8 +180,8 @@ async function search(field) {
     const { page, answer } = await fetchPage(`${address}&part=results`);
     if (turn !== asked || !answer.ok) return;
     document.getElementById("results").replaceChildren(...page.body.childNodes);
-  } else {
-    await showAgain(address);
+  } else if (!(await showAgain(address))) {
+    return; // A later one is shown, or will be.
   }
   history.replaceState(null, "", address);
   if (isListed(field)) mark(document.querySelector("#results [data-item]"));
@@ -180,6 +190,18 @@ async function search(field) {
 // -- A slider through commits -------------------------------------------------------------------
 
 let slid = 0;
+
+async function openSlider(link) {
+  const { page, answer } = await fetchPage(link.dataset.slide);
+  if (!answer.ok) return location.assign(link.href);
+  const slider = document.createElement("section");
+  slider.id = slider.className = "slider";
+  slider.ariaLabel = link.title;
+  slider.append(...page.body.childNodes);
+  document.getElementById("moment").after(slider);
+  link.remove();
+  slider.querySelector("input")?.focus();
+}
 
 function slide(event) {
   const slider = event.target.closest("input[type=range][data-moments]");
@@ -252,17 +274,21 @@ async function copyText(button) {
 
 // -- What changed meanwhile ---------------------------------------------------------------------
 
+// What was asked for by hand comes first, and a field of the page keeps what is typed into it.
+function reload() {
+  if (fetching) setTimeout(reload, QUIET);
+  else if (!main().contains(document.activeElement) || !isTyping(document.activeElement)) showAgain(location.href);
+}
+
 function hearChanges() {
   if (!main()?.dataset.watch) return;
   const events = new EventSource(main().dataset.events);
   events.addEventListener("changed", (event) => {
-    const wanted = main().dataset.watch.split("\n");
+    const wanted = (main().dataset.watch ?? "").split("\n");
     const paths = JSON.parse(event.data);
     const concerns = wanted.includes("*") || paths.some((path) => wanted.includes(path) || path === "");
     if (!concerns || new URLSearchParams(location.search).get("at")) return;
-    if (!main().contains(document.activeElement) || !isTyping(document.activeElement)) {
-      showAgain(location.href);
-    }
+    reload();
   });
   addEventListener("pagehide", () => events.close());
 }
@@ -272,6 +298,11 @@ document.addEventListener("input", searchSoon);
 document.addEventListener("input", slide);
 document.addEventListener("click", (event) => {
   if (event.target.closest("[data-help]")) showKeys();
+  const past = event.target.closest("[data-slide]");
+  if (past && !event.ctrlKey && !event.metaKey) {
+    event.preventDefault();
+    openSlider(past);
+  }
   const button = event.target.closest("[data-copy]");
   if (button) copyText(button);
 });
