@@ -182,8 +182,9 @@ def _rank_once(
     ranking = rules.rank_rows(total, best, read, added, eligible.neighbours, WEIGHTS)
     if meant is not None and dense is not None:
         ranking = _blend(ranking, meant[ranking.rows], dense.weight)
-    asked = query.recency
-    share = asked if asked is not None else scope.vault.config.recency
+    share = query.recency
+    if share is None:
+        share = rules.weigh_recency(scope.vault.config.recency, len(shares), WEIGHTS)
     ranking = rules.apply_decay(ranking, eligible.recency, share, 0.0 if dense else depth.best)
     ranking = rules.order_rows(ranking, eligible, snapshot.column("ordinal"))
     columns = (snapshot.column(name)[ranking.rows].tolist() for name in ("document", "ordinal"))
