@@ -137,7 +137,7 @@ class Hit(NamedTuple):
 
     @property
     def relevance(self) -> float:
-        """The score by words alone, before recency and state, and what it loses by its subject."""
+        """The score by words alone, before recency, state and what it loses by its subject."""
         words = sum(match.score for match in self.matches)
         return words + (self.closeness + self.passage + self.named + max(self.neighbours, 0.0))
 
@@ -499,10 +499,8 @@ class RankingWeights(NamedTuple):
     weak: float = 0.5
     #: What the nearest word counts for where the question's own is not in the vault.
     near: float = 0.7
-    #: Of a side-by-side pair of query terms, in shares of the smaller idf; of the whole query
-    #: as a phrase, in shares of all idf.
+    #: Of a side-by-side pair of query terms, in shares of the smaller idf.
     pair: float = 0.6
-    phrase: float = 0.3
     #: Of a title that is the question's words, in shares of all idf.
     named: float = 1.0
     #: Of a turn whose speaker the question names, in shares of its own score.

@@ -454,7 +454,7 @@ def share_scores(
 #
 # Closeness: query terms that stand side by side in title, tags or body add 0.6 of the smaller idf
 # of each pair (T. Tao, C. Zhai, "An Exploration of Proximity Measures in Information Retrieval",
-# 2007, measures why), the whole query as a phrase another 0.3 of all idf.
+# 2007, measures why).
 #
 # Titles: one that has all words of the question and no others adds all idf once more, else times
 # the share of its words that the question has, and the share of the question's idf that it has to
@@ -547,10 +547,6 @@ def measure_closeness(
     keys = sort_distinct(found.section[beside] * (many * many) + pairs)
     sections, pairs = np.divmod(keys, many * many)
     bonus += np.bincount(sections, gains.ravel()[pairs], count)
-    complete = np.flatnonzero(np.bincount(sections, minlength=count) == len(set(wanted)))
-    for section in complete:
-        if _has_phrase(found, int(section), query):
-            bonus[section] += weights.phrase * sum(idf[term] for term in query)
     return bonus
 
 
@@ -571,18 +567,6 @@ def measure_titles(
     covered = (is_there * idf).sum(1) / max(mass, 1e-9)
     added: Vectors = weights.named * mass * covered**4 * wanted
     return added
-
-
-def _has_phrase(found: Occurrences, section: int, query: Sequence[int]) -> bool:
-    first, last = np.searchsorted(found.section, [section, section + 1])
-    places, terms = found.place[first:last].tolist(), found.term[first:last].tolist()
-    wanted, length = list(query), len(query)
-    return any(
-        terms[n] == wanted[0]
-        and terms[n : n + length] == wanted
-        and places[n + length - 1] - places[n] == length - 1
-        for n in range(len(terms) - length + 1)
-    )
 
 
 def measure_passages(

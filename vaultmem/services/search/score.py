@@ -323,6 +323,9 @@ def _blend(ranking: Ranking, meant: Floats, by_words: float) -> Ranking:
 #: Views and filters whose choice is kept, each some bytes a section.
 _KEPT_CHOICES = 8
 
+#: Letters of a term that counts as a part of longer ones, at least.
+_LEAST_PART = 6
+
 #: Terms whose counts are kept.
 _KEPT_COUNTS = 8_192
 
@@ -378,7 +381,7 @@ def _read_forms(scope: SearchScope, term: str) -> list[Postings]:
 
 
 def _list_forms(scope: SearchScope, term: str) -> list[str]:
-    """Return a term, and further terms of the vault that the stemmer unifies with it."""
+    """Return a term, and further terms of the vault with its stem, or of which it is a part."""
     if not scope.stemmer or not term.isalpha():
         return [term]
     known = scope.snapshot.kept.setdefault("forms", {})
@@ -389,9 +392,21 @@ def _list_forms(scope: SearchScope, term: str) -> list[str]:
         stem = load_stemmer(scope.stemmer)
         common = stem(term)
         others = (each for each in scope.snapshot.list_terms(common) if stem(each) == common)
-        known[key] = [*dict.fromkeys([term, *others])]
+        known[key] = [*dict.fromkeys([term, *others, *_list_joined(scope.snapshot, term)])]
     forms: list[str] = known[key]
     return forms
+
+
+def _list_joined(snapshot: Snapshot, term: str) -> list[str]:
+    """Return the terms that begin with a term, and those with which it begins or ends.
+
+    A language joins words: `Datenbankverbindung` is one of `Verbindung` and `Datenbank`.
+    """
+    if len(term) < _LEAST_PART:
+        return []
+    parts = {part for n in range(_LEAST_PART, len(term)) for part in (term[:n], term[-n:])}
+    found = sorted(part for part in parts if len(snapshot.term(part)[0]))
+    return [*filter(str.isalpha, snapshot.list_terms(term)), *found]
 
 
 def weight_scope(scope: SearchScope, statistics: Statistics) -> SearchScope:
