@@ -266,23 +266,24 @@ def _add_neighbours(
     related = _score_related(own, rows, neighbours)
     gained = (share * given).sum(0) + weights.session * related * is_turn
     gained = _damp_above(own, gained, weights)
-    apart = 1 - related / max(float(related.max()), 1e-9)
+    # Of a row without neighbours, nothing says that it is apart from what answers.
+    apart = (linked >= 0).any(0) * (1 - related / max(float(related.max()), 1e-9))
     return rows, gained - weights.apart * apart * (own + gained)
 
 
 def _score_related(own: Doubles, rows: Numbers, neighbours: Neighbours) -> Doubles:
-    """Return for each row the best score of another note with a session or tag in common.
+    """Return for each row the best score of another note with a session or tag in common, else 0.
 
-    Tags of turns that have a session do not count. A row without any gets the largest of the
-    others: nothing says that it is apart from these.
+    Tags of turns that have a session do not count.
     """
     position, label = list_labels(neighbours.labels, rows)
     is_session = label & 1 == 1
     has_session = np.bincount(position, is_session, len(rows)) > 0
     kept = is_session | ~(neighbours.turns[rows] & has_session)[position]
     position, label = position[kept], label[kept]
+    related = np.zeros(len(rows))
     if not len(label):
-        return np.ones(len(rows))
+        return related
     # The best row of each note for each of its labels; of these, the best and second of a label.
     note = label.astype(np.int64) << 32 | neighbours.note[rows][position]
     order = np.lexsort((-own[position], note))
@@ -295,9 +296,7 @@ def _score_related(own: Doubles, rows: Numbers, neighbours: Neighbours) -> Doubl
     second = np.append(scores[ranked][1:], 0) * ~np.append(is_best[1:], True)
     found = np.empty(len(notes))
     found[ranked] = np.where(is_best, second, best)
-    others = np.full(len(rows), -1.0)
-    np.maximum.at(others, position, found[is_first.cumsum() - 1])
-    related: Doubles = np.where(others < 0, others.max(), others)
+    np.maximum.at(related, position, found[is_first.cumsum() - 1])
     return related
 
 
