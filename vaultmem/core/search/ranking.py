@@ -241,7 +241,7 @@ def _add_neighbours(
     """Return the best, then the neighbours of each, and what others add to each.
 
     A row gets a share of its neighbours, and of the turn before more where that asks. A turn gets
-    one of the best of its session. A row loses a share where no other note of its sessions and tags
+    one of the best of its session. A note loses a share where no other of its sessions and tags
     answers: notes of one subject answer together (N. Jardine, C. van Rijsbergen, "The Use of
     Hierarchic Clustering in Information Retrieval", 1971). A neighbour that contains no word of the
     question is found only after one of the first that asks: else its presence could not be
@@ -266,8 +266,8 @@ def _add_neighbours(
     related = _score_related(own, rows, neighbours)
     gained = (share * given).sum(0) + weights.session * related * is_turn
     gained = _damp_above(own, gained, weights)
-    # Of a row without neighbours, nothing says that it is apart from what answers.
-    apart = (linked >= 0).any(0) * (1 - related / max(float(related.max()), 1e-9))
+    # Of a row without neighbours, nothing says that it is apart; a turn can answer by itself.
+    apart = ((linked >= 0).any(0) & ~is_turn) * (1 - related / max(float(related.max()), 1e-9))
     return rows, gained - weights.apart * apart * (own + gained)
 
 
