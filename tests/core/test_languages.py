@@ -78,7 +78,7 @@ def test_each_table_says_each_thing_once(language: str, table: str) -> None:
 
 
 def test_every_folder_is_a_language_and_nothing_else_lies_there() -> None:
-    assert {language for language, _ in TABLES} == set(list_languages()) == {"en", "de", "es"}
+    assert {language for language, _ in TABLES} == set(list_languages()) == {"en", "de", "es", "fr"}
     assert list_languages()[0] == "en"
     for language in list_languages():
         assert {each.suffix for each in (FOLDER / language).iterdir()} == {".txt"}

@@ -149,6 +149,49 @@ def test_the_first_places_belong_to_what_answers_by_itself(fill: Fill) -> None:
     assert found[0].neighbours == 0 < min(hit.neighbours for hit in found[1:])
 
 
+def test_a_note_loses_where_no_other_of_its_subject_answers(fill: Fill) -> None:
+    notes = {
+        "log/a1.md": session_note(1, "The ferry needs a winch."),
+        "log/a2.md": session_note(2, "A winch for the ferry, of steel."),
+        "log/b1.md": session_note(1, "The ferry needs a winch.", "cooking"),
+        "log/b2.md": session_note(2, "Soup for six.", "cooking"),
+        "log/c1.md": session_note(1, "The ferry needs a winch.", "alone"),
+        "log/d1.md": "The ferry needs a winch.\n",
+    }
+    found = {hit.record.path: hit for hit in ask(fill(notes), "ferry winch")}
+    order = list(found)
+    assert order.index("log/a1.md") < order.index("log/b1.md") == len(order) - 1
+    assert found["log/b1.md"].neighbours < 0 == found["log/c1.md"].neighbours
+    assert found["log/d1.md"].neighbours == 0
+    assert found["log/b1.md"].strength == pytest.approx(found["log/c1.md"].strength)
+
+
+def test_recency_counts_more_for_a_long_message_than_for_a_short_question(fill: Fill) -> None:
+    notes = {
+        "old.md": "---\ncreated: 2025-01-01\n---\nThe winch needs grease, ropes.\n",
+        "new.md": "---\ncreated: 2026-05-01\n---\nThe winch needs grease, cargo.\n",
+    }
+    vault = fill(notes)
+    long = " ".join(f"word{n}" for n in range(30))
+    gaps = []
+    for question in ("winch grease", f"winch grease {long}"):
+        found = {hit.record.path: hit for hit in ask(vault, question)}
+        gaps.append(found["new.md"].recency - found["old.md"].recency)
+    assert 0 < 3 * gaps[0] < gaps[1]
+
+
+@pytest.mark.parametrize(
+    ("question", "text"),
+    [
+        ("Wie öffne ich die Verbindung?", "Eine Datenbankverbindung, die Verbindungszeit."),
+        ("Wo ist die Datenbankverbindung?", "Es gibt eine Datenbank."),
+        ("où sont les installations ?", "Une installation."),
+    ],
+)
+def test_joined_words_and_parts_are_found(fill: Fill, question: str, text: str) -> None:
+    assert paths(fill({"a.md": f"{text}\n"}), question) == ["a.md"]
+
+
 @pytest.mark.parametrize(
     ("question", "wanted"),
     [

@@ -25,13 +25,15 @@ class Neighbours(NamedTuple):
     """The rows before and after each row, -1 where there is none (shape: 2 * nearest, rows).
 
     `turns` marks the rows of one speaker each, and `asks` those of them that end with a question;
-    `session` is the number of a turn's session, 0 without one.
+    `note` is the number of each row's note, and `labels` are all rows' sessions and tags, and where
+    each row's begin.
     """
 
     table: NDArray[np.int32]
     turns: NDArray[np.bool_]
     asks: NDArray[np.bool_]
-    session: NDArray[np.uint32]
+    note: NDArray[np.int32]
+    labels: tuple[Whole, Numbers]
 
 
 def link_neighbours(
@@ -50,15 +52,9 @@ def link_neighbours(
     before and so on, then those after. `labels` are all rows' labels and where each row's begin.
     None if nothing has a neighbour.
     """
-    flat, starts = labels
-    sizes = np.diff(starts)[rows]
-    total = int(sizes.sum())
-    if not total:
+    position, label = list_labels(labels, rows)
+    if not len(label):
         return None
-    # One entry for each label of each row, sorted by label and then by the order of writing.
-    position = np.repeat(np.arange(len(rows)), sizes)
-    offset = np.arange(total) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    label = flat[starts[rows][position] + offset]
     order = np.lexsort((position, label))
     position, label = position[order], label[order]
     before: list[NDArray[np.int64]] = []
@@ -76,6 +72,18 @@ def link_neighbours(
     turned = np.lexsort((-later, earlier))
     _put_last(found[nearest:], rows, earlier[turned], later[turned])
     return found
+
+
+def list_labels(labels: tuple[Whole, Numbers], rows: Numbers) -> tuple[Numbers, Whole]:
+    """Return each label of some rows: the position of its row among these, and the label.
+
+    `labels` are all rows' labels and where each row's begin.
+    """
+    flat, starts = labels
+    sizes = starts[rows + 1] - starts[rows]
+    position = np.repeat(np.arange(len(rows)), sizes)
+    offset = np.arange(len(position)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return position, flat[starts[rows][position] + offset]
 
 
 def _put_last(
@@ -260,22 +268,21 @@ def _find_neighbours(
     own = np.where(created > 0, created, np.nan)[order]
     limits = (len(weights.neighbours), weights.neighbour_days * _DAY)
     if (table := link_neighbours(rows, own, labels, len(mask), *limits)) is not None:
-        return _mark_turns(table, labels, marked)
+        return _mark_turns(table, place, labels, marked)
     return None
 
 
 def _mark_turns(
-    table: NDArray[np.int32], labels: tuple[Whole, Numbers], marked: Mapping[str, Numbers]
+    table: NDArray[np.int32],
+    place: NDArray[np.int32],
+    labels: tuple[Whole, Numbers],
+    marked: Mapping[str, Numbers],
 ) -> Neighbours:
     """Return the neighbours of rows, with the turns among them."""
-    size = table.shape[1]
-    session = np.zeros(size, np.uint32)
-    of_session = np.flatnonzero(labels[0] & 1)
-    session[labels[1].searchsorted(of_session, "right") - 1] = labels[0][of_session]
-    turns, asks = np.zeros((2, size), np.bool_)
+    turns, asks = np.zeros((2, table.shape[1]), np.bool_)
     turns[marked[mark_speaker("")]] = True
     asks[marked[ASKS]] = True
-    return Neighbours(table, turns, asks & turns, session * turns)
+    return Neighbours(table, turns, asks & turns, place, labels)
 
 
 def sort_distinct(numbers: NDArray[np.int64]) -> NDArray[np.int64]:

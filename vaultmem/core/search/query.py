@@ -137,9 +137,9 @@ class Hit(NamedTuple):
 
     @property
     def relevance(self) -> float:
-        """The score by words alone, before recency and state."""
+        """The score by words alone, before recency, state and what it loses by its subject."""
         words = sum(match.score for match in self.matches)
-        return words + (self.closeness + self.passage + self.named + self.neighbours)
+        return words + (self.closeness + self.passage + self.named + max(self.neighbours, 0.0))
 
     @property
     def strength(self) -> float:
@@ -499,10 +499,8 @@ class RankingWeights(NamedTuple):
     weak: float = 0.5
     #: What the nearest word counts for where the question's own is not in the vault.
     near: float = 0.7
-    #: Of a side-by-side pair of query terms, in shares of the smaller idf; of the whole query
-    #: as a phrase, in shares of all idf.
+    #: Of a side-by-side pair of query terms, in shares of the smaller idf.
     pair: float = 0.6
-    phrase: float = 0.3
     #: Of a title that is the question's words, in shares of all idf.
     named: float = 1.0
     #: Of a turn whose speaker the question names, in shares of its own score.
@@ -526,10 +524,15 @@ class RankingWeights(NamedTuple):
     #: this share of the rest beyond it.
     lift_place: int = 5
     lift_share: float = 0.1
+    #: What a note loses of its score at most where no other of its sessions and tags answers.
+    apart: float = 0.4
     #: Days between neighbours by a tag alone, at most.
     neighbour_days: float = 30.0
     #: Days in which recency falls to a quarter.
     recent_days: float = 20.0
+    #: Terms of a question: recency grows with them from the first number to the last, and is that
+    #: of vaultmem.yaml at the one between.
+    recent_terms: tuple[int, int, int] = (6, 9, 24)
     #: The best sections by words whose neighbours and age count, at least; and of these, those
     #: whose words' order is looked at.
     candidates: int = 96

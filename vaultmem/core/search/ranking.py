@@ -33,7 +33,13 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from vaultmem.core.search.eligible import EligibleRows, Neighbours, are_among, sort_distinct
+from vaultmem.core.search.eligible import (
+    EligibleRows,
+    Neighbours,
+    are_among,
+    list_labels,
+    sort_distinct,
+)
 from vaultmem.core.search.query import RankingWeights
 
 Numbers = NDArray[np.int64]
@@ -232,15 +238,18 @@ def rank_rows(
 def _add_neighbours(
     total: Floats, best: Numbers, neighbours: Neighbours | None, weights: RankingWeights
 ) -> tuple[Numbers, Doubles]:
-    """Return the best, then the neighbours of each, and the share each gets of its neighbours.
+    """Return the best, then the neighbours of each, and what others add to each.
 
-    Of turns, the best other one of the session gives a share too, and the one before more where it
-    asks. A neighbour that contains no word of the question is found only after one of the first
-    that asks: else its presence could not be explained.
+    A row gets a share of its neighbours, and of the turn before more where that asks. A turn gets
+    one of the best of its session. A note loses a share where no other of its sessions and tags
+    answers: notes of one subject answer together (N. Jardine, C. van Rijsbergen, "The Use of
+    Hierarchic Clustering in Information Retrieval", 1971). A neighbour that contains no word of the
+    question is found only after one of the first that asks: else its presence could not be
+    explained.
     """
     if neighbours is None or not len(best):
         return best, np.zeros(len(best))
-    table, turns, asks, session = neighbours
+    table, turns, asks = neighbours[:3]
     near = table[:, best].ravel().astype(np.int64)
     near = near[total[near] > 0]
     if asks[best].any():
@@ -251,26 +260,49 @@ def _add_neighbours(
     rows = np.concatenate([best, near[~are_among(near, np.sort(best))]])
     own, linked, is_turn = total[rows].astype(np.float64), table[:, rows], turns[rows]
     given, share = total[linked], np.array(weights.neighbours * 2)[:, None]
-    if not is_turn.any():
-        return rows, _damp_above(own, (share * given).sum(0), weights)
-    share = np.where(is_turn & turns[linked], np.array(weights.turns * 2)[:, None], share)
-    share[0] += weights.asking * (is_turn & asks[linked[0]])
-    gained = (share * given).sum(0) + weights.session * _best_others(own, session[rows])
-    return rows, _damp_above(own, gained, weights)
+    if is_turn.any():
+        share = np.where(is_turn & turns[linked], np.array(weights.turns * 2)[:, None], share)
+        share[0] += weights.asking * (is_turn & asks[linked[0]])
+    related = _score_related(own, rows, neighbours)
+    gained = (share * given).sum(0) + weights.session * related * is_turn
+    gained = _damp_above(own, gained, weights)
+    # Of a row without neighbours, nothing says that it is apart; a turn can answer by itself.
+    apart = ((linked >= 0).any(0) & ~is_turn) * (1 - related / max(float(related.max()), 1e-9))
+    return rows, gained - weights.apart * apart * (own + gained)
 
 
-def _best_others(own: Doubles, session: NDArray[np.uint32]) -> Doubles:
-    """Return the best score of another row of each row's session, 0 without one."""
-    order = np.lexsort((-own, session))
-    ordered, scores = session[order], own[order]
-    is_first = np.ones(len(own) + 1, np.bool_)
-    np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:-1])
-    second = np.append(scores[1:], 0) * ~is_first[1:]
-    is_first = is_first[:-1]
-    best = scores[is_first][is_first.cumsum() - 1]
-    others = np.empty(len(own))
-    others[order] = np.where(is_first, second, best)
-    return others * (session > 0)
+def _score_related(own: Doubles, rows: Numbers, neighbours: Neighbours) -> Doubles:
+    """Return for each row the best score of another note with a session or tag in common, else 0.
+
+    Tags of turns that have a session do not count.
+    """
+    position, label = list_labels(neighbours.labels, rows)
+    is_session = label & 1 == 1
+    has_session = np.bincount(position, is_session, len(rows)) > 0
+    kept = is_session | ~(neighbours.turns[rows] & has_session)[position]
+    position, label = position[kept], label[kept]
+    related = np.zeros(len(rows))
+    if not len(label):
+        return related
+    # The best row of each note for each of its labels; of these, the best and second of a label.
+    note = label.astype(np.int64) << 32 | neighbours.note[rows][position]
+    order = np.lexsort((-own[position], note))
+    note, position = note[order], position[order]
+    is_first = _mark_first(note)
+    notes, scores = note[is_first], own[position[is_first]]
+    ranked = np.lexsort((-scores, notes >> 32))
+    is_best = _mark_first(notes[ranked] >> 32)
+    best = scores[ranked][is_best][is_best.cumsum() - 1]
+    second = np.append(scores[ranked][1:], 0) * ~np.append(is_best[1:], True)
+    found = np.empty(len(notes))
+    found[ranked] = np.where(is_best, second, best)
+    np.maximum.at(related, position, found[is_first.cumsum() - 1])
+    return related
+
+
+def _mark_first(ordered: Numbers) -> NDArray[np.bool_]:
+    """Return for each of some ordered numbers whether it differs from the one before."""
+    return np.append(True, ordered[1:] != ordered[:-1])
 
 
 def _damp_above(own: Doubles, gained: Doubles, weights: RankingWeights) -> Doubles:
@@ -285,6 +317,15 @@ def _damp_above(own: Doubles, gained: Doubles, weights: RankingWeights) -> Doubl
     room = np.clip(np.partition(own, place)[place] - own, 0, gained)
     damped: Doubles = room + weights.lift_share * (gained - room)
     return damped
+
+
+def weigh_recency(share: float, terms: int, weights: RankingWeights) -> float:
+    """Return the share of recency for a question of so many terms; `share` is the vault's own.
+
+    A long message goes on with current work, a short question looks something up.
+    """
+    least, usual, most = weights.recent_terms
+    return min(share * min(max(terms, least), most) / usual, 1.0)
 
 
 def apply_decay(ranking: Ranking, recency: Floats, share: float, best: float = 0.0) -> Ranking:
@@ -412,7 +453,7 @@ def share_scores(
 #
 # Closeness: query terms that stand side by side in title, tags or body add 0.6 of the smaller idf
 # of each pair (T. Tao, C. Zhai, "An Exploration of Proximity Measures in Information Retrieval",
-# 2007, measures why), the whole query as a phrase another 0.3 of all idf.
+# 2007, measures why).
 #
 # Titles: one that has all words of the question and no others adds all idf once more, else times
 # the share of its words that the question has, and the share of the question's idf that it has to
@@ -505,10 +546,6 @@ def measure_closeness(
     keys = sort_distinct(found.section[beside] * (many * many) + pairs)
     sections, pairs = np.divmod(keys, many * many)
     bonus += np.bincount(sections, gains.ravel()[pairs], count)
-    complete = np.flatnonzero(np.bincount(sections, minlength=count) == len(set(wanted)))
-    for section in complete:
-        if _has_phrase(found, int(section), query):
-            bonus[section] += weights.phrase * sum(idf[term] for term in query)
     return bonus
 
 
@@ -529,18 +566,6 @@ def measure_titles(
     covered = (is_there * idf).sum(1) / max(mass, 1e-9)
     added: Vectors = weights.named * mass * covered**4 * wanted
     return added
-
-
-def _has_phrase(found: Occurrences, section: int, query: Sequence[int]) -> bool:
-    first, last = np.searchsorted(found.section, [section, section + 1])
-    places, terms = found.place[first:last].tolist(), found.term[first:last].tolist()
-    wanted, length = list(query), len(query)
-    return any(
-        terms[n] == wanted[0]
-        and terms[n : n + length] == wanted
-        and places[n + length - 1] - places[n] == length - 1
-        for n in range(len(terms) - length + 1)
-    )
 
 
 def measure_passages(

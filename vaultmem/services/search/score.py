@@ -182,8 +182,10 @@ def _rank_once(
     ranking = rules.rank_rows(total, best, read, added, eligible.neighbours, WEIGHTS)
     if meant is not None and dense is not None:
         ranking = _blend(ranking, meant[ranking.rows], dense.weight)
-    asked = query.recency
-    share = asked if asked is not None else scope.vault.config.recency_weight
+    share = query.recency
+    if share is None:
+        weight = scope.vault.config.recency_weight
+        share = rules.weigh_recency(weight, len(shares), WEIGHTS)
     ranking = rules.apply_decay(ranking, eligible.recency, share, 0.0 if dense else depth.best)
     ranking = rules.order_rows(ranking, eligible, snapshot.column("ordinal"))
     columns = (snapshot.column(name)[ranking.rows].tolist() for name in ("document", "ordinal"))
@@ -322,6 +324,9 @@ def _blend(ranking: Ranking, meant: Floats, by_words: float) -> Ranking:
 #: Views and filters whose choice is kept, each some bytes a section.
 _KEPT_CHOICES = 8
 
+#: Letters of a term that counts as a part of longer ones, at least.
+_LEAST_PART = 6
+
 #: Terms whose counts are kept.
 _KEPT_COUNTS = 8_192
 
@@ -377,7 +382,7 @@ def _read_forms(scope: SearchScope, term: str) -> list[Postings]:
 
 
 def _list_forms(scope: SearchScope, term: str) -> list[str]:
-    """Return a term, and further terms of the vault that the stemmer unifies with it."""
+    """Return a term, and further terms of the vault with its stem, or of which it is a part."""
     if not scope.stemmer or not term.isalpha():
         return [term]
     known = scope.snapshot.kept.setdefault("forms", {})
@@ -388,9 +393,21 @@ def _list_forms(scope: SearchScope, term: str) -> list[str]:
         stem = load_stemmer(scope.stemmer)
         common = stem(term)
         others = (each for each in scope.snapshot.list_terms(common) if stem(each) == common)
-        known[key] = [*dict.fromkeys([term, *others])]
+        known[key] = [*dict.fromkeys([term, *others, *_list_joined(scope.snapshot, term)])]
     forms: list[str] = known[key]
     return forms
+
+
+def _list_joined(snapshot: Snapshot, term: str) -> list[str]:
+    """Return the terms that begin with a term, and those with which it begins or ends.
+
+    A language joins words: `Datenbankverbindung` is one of `Verbindung` and `Datenbank`.
+    """
+    if len(term) < _LEAST_PART:
+        return []
+    parts = {part for n in range(_LEAST_PART, len(term)) for part in (term[:n], term[-n:])}
+    found = sorted(part for part in parts if len(snapshot.term(part)[0]))
+    return [*filter(str.isalpha, snapshot.list_terms(term)), *found]
 
 
 def weight_scope(scope: SearchScope, statistics: Statistics) -> SearchScope:
