@@ -194,7 +194,7 @@ class Store:
         name = self.state.get("name")
         if not name and (names := self.find_names()):
             name = names[0]
-            with contextlib.suppress(VaultError):  # A cache; whoever asks next asks git again.
+            with contextlib.suppress(VaultError):  # A cache: the next reader asks git again.
                 self.state.keep("name", name)
         return name
 
@@ -307,7 +307,7 @@ class Vault:
         return self.store.head()
 
     def scoped(self) -> Vault:
-        """Return the vault with the notes alone that may be named to its caller unasked."""
+        """Return the vault with only the notes that may be named to its caller."""
         return self.scope(self) if self.scope and self.view.project is None else self
 
     @property

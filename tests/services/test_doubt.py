@@ -298,7 +298,7 @@ def test_an_agent_may_quarantine_and_nothing_else(make_vault: Make) -> None:
             {"property": "tags", "value": ["x"]},
             {"property": "state", "value": "stale"},
             {"old_text": "One may", "new_text": "All", "blob": "0" * 40},
-            {"property": "state", "value": "quarantined"},
+            {"property": "state", "value": "quarantined", "reason": "wrong"},
         ]
         return [
             (await client.call_tool("update_note", {"path": NOTE, **each})).is_error

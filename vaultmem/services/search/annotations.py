@@ -26,7 +26,6 @@ from vaultmem.core.text.paths import fold, is_note_name
 from vaultmem.errors import VaultError
 from vaultmem.services.search.search import list_sections
 from vaultmem.services.search.vault_set import VaultSet, label_vault
-from vaultmem.services.views.read_notes import find_note
 from vaultmem.services.views.texts import read_sections, read_text
 from vaultmem.storage.arrivals import read_found
 from vaultmem.storage.link_table import LinkStore
@@ -90,6 +89,8 @@ def list_preferences(vault: Vault) -> list[KnownText]:
     from vaultmem.core.similarity.compare import KnownText
 
     records = vault.view.records(f"d.kind = '{NoteKind.PREFERENCE.value}'")
+    from vaultmem.services.views.read_notes import find_note
+
     notes = (find_note(vault, record.path) for record in records)
     return [KnownText(note.visible_body, note.title) for note in notes if note]
 
