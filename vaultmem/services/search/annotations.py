@@ -87,10 +87,9 @@ def list_open_wishes(vault: Vault, records: Iterable[NoteRecord]) -> dict[int, t
 def list_preferences(vault: Vault) -> list[KnownText]:
     """Return the texts of all preferences, those that were refused included."""
     from vaultmem.core.similarity.compare import KnownText
-
-    records = vault.view.records(f"d.kind = '{NoteKind.PREFERENCE.value}'")
     from vaultmem.services.views.read_notes import find_note
 
+    records = vault.view.records(f"d.kind = '{NoteKind.PREFERENCE.value}'")
     notes = (find_note(vault, record.path) for record in records)
     return [KnownText(note.visible_body, note.title) for note in notes if note]
 
