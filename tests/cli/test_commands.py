@@ -221,9 +221,9 @@ def test_recall_explains_each_part_of_a_score(run_cli: RunCli, root: Path) -> No
     hits = run_cli("recall", "weekly", "rotation", "-n", "5", "--json", cwd=root).json["hits"]
     best = hits[0]
     assert (best["path"], best["heading"]) == ("notes/auth/tokens.md", "Rotation")
-    parts = sum(match["score"] for match in best["why"]["matches"])
-    parts += best["why"]["closeness"] + best["why"]["named"]
-    assert best["score"] == pytest.approx(parts * best["why"]["state_weight"], rel=1e-3)
+    parts = sum(match["score"] for match in best["explanation"]["matches"])
+    parts += best["explanation"]["closeness"] + best["explanation"]["named"]
+    assert best["score"] == pytest.approx(parts * best["explanation"]["state_weight"], rel=1e-3)
 
     shown = run_cli("recall", "weekly rotation", "-n", "5", "--explain", cwd=root).out
     assert "notes/auth/tokens.md#Rotation" in shown
@@ -244,8 +244,8 @@ def test_a_recall_counts_its_tokens_and_weighs_age_as_the_query_sets_it(
 
     assert [ask(recency)["hits"][0]["path"] for recency in ("off", "1")] == [*notes]
     tokens = ask("off")["tokens"]
-    assert 0 < tokens["sent"] < tokens["flat"]
-    assert tokens["ratio"] == pytest.approx(tokens["flat"] / tokens["sent"], abs=0.01)
+    assert 0 < tokens["sent"] < tokens["full_vault_tokens"]
+    assert tokens["ratio"] == pytest.approx(tokens["full_vault_tokens"] / tokens["sent"], abs=0.01)
 
 
 @pytest.mark.campaign
@@ -262,10 +262,10 @@ def test_recall_shows_as_many_hits_as_fit_into_a_budget(run_cli: RunCli, root: P
         more = "more " if count else ""
         assert left_out.startswith(f"{32 - count} {more}found, for which {budget} tokens have no")
         found = run_cli("recall", "tokens pier", "--budget", str(budget), "--json", cwd=root).json
-        assert len(found["hits"]) + found["left_out"] == 32
+        assert len(found["hits"]) + found["omitted"] == 32
         assert sum(count_tokens(hit["text"]) for hit in found["hits"]) <= budget
     assert count > 10
-    assert run_cli("recall", "tokens", "--json", cwd=root).json["left_out"] == 0
+    assert run_cli("recall", "tokens", "--json", cwd=root).json["omitted"] == 0
     last = run_cli("queries", "--json", "-n", "1", cwd=root).json["calls"]
     assert len(last[0]["shown"]) == 10
 

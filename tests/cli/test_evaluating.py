@@ -232,7 +232,7 @@ def test_the_file_of_questions_does_not_answer_itself(make_vault: Make, asked: P
     root = make_vault({**NOTES, "it's/questions.md": QUESTIONS})
     outside = run_here("eval", asked, "--against", "HEAD", "--json", cwd=root).json
     inside = run_here("eval", "it's/questions.md", "--against", "HEAD", "--json", cwd=root).json
-    assert (outside["left_out"], inside["left_out"]) == (None, "it's/questions.md")
+    assert (outside["omitted"], inside["omitted"]) == (None, "it's/questions.md")
     for answers in (each["answers"] for each in inside["questions"]):
         assert all("it's/questions.md" not in answer["found"] for answer in answers)
     assert "it's/questions.md" in json.dumps(outside["questions"])

@@ -132,7 +132,7 @@ def test_status_is_aligned_and_its_json_complete(make_vault: Make, run_cli: RunC
     found = run_cli("status", "--json", cwd=root).json
     assert set(found) == {
         *("vault", "settings_problem", "git", "agent", "session", "ref", "watcher", "notes"),
-        *("tokens", "kinds", "states", "to_decide", "index", "waiting", "problems", "passed_over"),
+        *("tokens", "kinds", "states", "to_decide", "index", "waiting", "problems", "skipped"),
         *("trust_problem", "in_doubt", "proposed"),
     }
     assert found["git"]["commit"] == commit
@@ -198,7 +198,7 @@ def test_doctor_mends_and_says_what_it_did(make_vault: Make, run_cli: RunCli) ->
     assert changed == {".git/config", ".git/info/exclude"}
     again = run_cli("doctor", "--json", cwd=root)
     assert (again.code, again.json["ok"]) == (0, True)
-    fields = {"name", "verdict", "told", "paths", "remedy", "fixed"}
+    fields = {"name", "verdict", "message", "paths", "remedy", "fixed"}
     assert all(set(each) == fields for each in again.json["checks"])
 
 

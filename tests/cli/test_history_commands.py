@@ -108,7 +108,7 @@ def test_show_tells_who_why_and_what_in_the_notes_words(run_cli: RunCli, root: P
     assert "tool call   t-1\n" in agent
     assert "\x1b" not in agent
     [operation] = shown["operations"]
-    assert (operation["op"], operation["path"], operation["from"]) == ("add", NOTE, None)
+    assert (operation["operation"], operation["path"], operation["from"]) == ("add", NOTE, None)
     assert operation["blob"] == git(root, "rev-parse", f"HEAD~1:{NOTE}")
     assert operation["old_blob"] is None
     assert {"op": "add", "name": "state", "old": None, "new": "candidate"} in operation[
@@ -174,7 +174,7 @@ def test_diff_is_a_list_of_operations_or_one_line_a_note(run_cli: RunCli, root: 
             "remark": None,
         }
     ]
-    assert [(each["op"], each["path"], each["from"]) for each in now] == [
+    assert [(each["operation"], each["path"], each["from"]) for each in now] == [
         ("replace", NOTE, None),
         ("replace", "notes/older.md", "notes/old.md"),
     ]

@@ -53,6 +53,7 @@ DATA = {
     "core/similarity/tokens.py": "patterns of English",
     "core/notes/conflict.py": "the title of a callout, which is in people's notes",
     "operations/branch_changes.py": "names of attributes",
+    "operations/checks.py": "names of attributes",
     "operations/note_data.py": "names of attributes",
     "operations/vault_data.py": "names of attributes",
     "services/vaults/demo_vault.py": "a decision of the sample vault",

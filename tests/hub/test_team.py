@@ -101,7 +101,7 @@ def test_proposals_are_decided_on_the_page_and_by_the_api(team: Team) -> None:
         (item,) = wait_until(lambda: _list_proposals(program))
         assert [note["agent"] for note in item["notes"]] == ["scribe"]
         done = program.post(f"/v/harbour/api/v1/review/{item['id']}", json={"choice": "accept"})
-        assert done.json()["decided"][0]["told"] == "it is merged"
+        assert done.json()["decided"][0]["message"] == "it is merged"
         assert program.get("/v/harbour/api/v1/recall?query=lamp").json()["hits"]
         assert team.tip("harbour", "refs/heads/proposals/scribe/notes") == ""
 
@@ -137,7 +137,7 @@ def test_an_agent_finds_what_it_proposed_and_others_do_not(team: Team) -> None:
         made = await call(client, "remember", text="The lamp at the pier is green.")
         found = await call(client, "recall", query="lamp green")
         assert [hit["path"] for hit in found["hits"][:1]] == [made["path"]]
-        assert "green" in (await call(client, "context_pack", query="lamp"))["told"]
+        assert "green" in (await call(client, "context_pack", query="lamp"))["message"]
         assert "green" in str(await call(client, "read_note", path=made["path"]))
 
     async def search(client: Any) -> None:
@@ -161,7 +161,7 @@ def test_an_agent_is_served_over_all_that_it_may_read(team: Team) -> None:
         assert {hit["vault"] for hit in found["hits"]} == {"harbour", "payments"}
         found = await call(client, "recall", query="pier oak", vaults=["payments"])
         assert found["hits"]
-        assert "oak" in (await call(client, "context_pack", query="pier"))["told"]
+        assert "oak" in (await call(client, "context_pack", query="pier"))["message"]
         made = await call(client, "remember", vault="harbour", text="The lamp is green.")
         read = await call(client, "read_note", vault="harbour", path=made["path"])
         assert "green" in str(read)

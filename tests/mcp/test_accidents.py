@@ -110,7 +110,7 @@ def test_a_caller_who_gives_up_leaves_the_server_working(play: Play, make_vault:
         await asyncio.gather(*calls, return_exceptions=True)
         for n in range(5):
             found = await call(client, "recall", query=f"wave number {n}", limit=50)
-            assert f"number {n}." in found["told"]
+            assert f"number {n}." in found["message"]
 
     play(root, scene)
     assert not list(root.rglob(".vaultmem-*"))
@@ -126,7 +126,7 @@ def test_a_server_goes_on_without_git_and_under_another_gits_lock(
         assert (await call(client, "recall", query="refunds"))["hits"]
         (root / ".git").rename(root / ".gone")
         assert (await call(client, "recall", query="refunds"))["hits"]
-        assert "without git" in (await call(client, "context_pack", query="refunds"))["told"]
+        assert "without git" in (await call(client, "context_pack", query="refunds"))["message"]
         assert "not in a git repository" in await refused(client, "checkpoint", note="x")
         (root / ".gone").rename(root / ".git")
         await call(client, "remember", text="Bollards are of iron.")

@@ -27,7 +27,7 @@ def test_each_call_may_name_its_branch_and_nothing_is_checked_out(make_vault: Ma
         made = await call(client, "remember", text="The ferry to Holm is full.", **there)
         path = made["path"]
         assert made["ref"] == "draft"
-        assert "On draft, which is not checked out." in made["told"]
+        assert "On draft, which is not checked out." in made["message"]
         note = await call(client, "read_note", path=path, **there)
         new = {"old_text": "full", "new_text": "late", "blob": note["blob"]}
         assert (await call(client, "update_note", path=path, **new, **there))["ref"] == "draft"
@@ -38,8 +38,8 @@ def test_each_call_may_name_its_branch_and_nothing_is_checked_out(make_vault: Ma
         refs = {each["path"]: each["refs"] for each in both["hits"]}
         assert refs == {path: ["draft"], "notes/ferry.md": ["main", "draft"]}
         pack = await call(client, "context_pack", query="ferry", include_refs=["draft"])
-        assert f"draft@{git(root, 'rev-parse', '--short=7', 'draft')}" in pack["told"]
-        assert "late" in (await call(client, "context_pack", query="Holm", **there))["told"]
+        assert f"draft@{git(root, 'rev-parse', '--short=7', 'draft')}" in pack["message"]
+        assert "late" in (await call(client, "context_pack", query="Holm", **there))["message"]
         [event, *_] = (await call(client, "history", action="log", **there))["rows"]
         assert (event["event"], event["agent"]) == ("write", "claude")
         asked = {"action": "diff", "from": "main...draft"}

@@ -37,8 +37,10 @@ def test_a_day_of_an_agent(make_vault: Make, run_cli: RunCli, tmp_path: Path) ->
         assert "The east end is rotten." in told(began)
         restored = await client.call_tool("session", {"action": "restore"})
         assert "Mend it" in told(restored)
-        assert "> The pier is of oak." in (await call(client, "recall", query="pier oak"))["told"]
-        packs.append((await call(client, "context_pack", query="pier"))["told"])
+        assert (
+            "> The pier is of oak." in (await call(client, "recall", query="pier oak"))["message"]
+        )
+        packs.append((await call(client, "context_pack", query="pier"))["message"])
         assert "> The pier is of oak." in packs[0]
 
     async def remember(client: Client) -> tuple[str, str]:
@@ -48,7 +50,7 @@ def test_a_day_of_an_agent(make_vault: Make, run_cli: RunCli, tmp_path: Path) ->
         assert (again["outcome"], again["path"]) == ("known", first["path"])
         other = await call(client, "remember", text=crane.replace("3", "5"), context="pier")
         assert (other["outcome"], other["similar"][0]["contradicts"]) == ("created", True)
-        assert f"contradicts {first['path']}" in other["told"]
+        assert f"contradicts {first['path']}" in other["message"]
         return first["path"], other["path"]
 
     async def attack(client: Client) -> None:

@@ -36,7 +36,7 @@ def test_a_trusted_vault_is_answered_with_its_companion(
             ("home", "notes/ferry.md"),
         }
         pack = await call(client, "context_pack", query="deploy ferry")
-        assert "Friday" in pack["told"]
+        assert "Friday" in pack["message"]
         handle = next(item["handle"] for item in pack["items"] if item["vault"] == "home")
         for address in (handle, "home:notes/ferry.md"):
             assert "Friday" in (await call(client, "read_note", path=address))["text"]

@@ -72,13 +72,13 @@ def test_a_start_goes_on_from_the_last_session_however_that_ended(
             end(first)
         with session(root, *who) as second:
             if end is look_first:
-                assert "Mend it" in second.call("session", action="restore")["told"]
+                assert "Mend it" in second.call("session", action="restore")["message"]
             again = second.call("session", action="start", goal="Paint it", detail=True)
             assert again["session"] != begun["session"]
             # What had an end is not gone on with by itself, and told of all the same.
             assert again["restored"] == (begun["session"] if end is kill else None)
-            assert f"Mend it: {end.__name__}" in again["told"]
-            listed = second.call("session", action="list")["told"]
+            assert f"Mend it: {end.__name__}" in again["message"]
+            listed = second.call("session", action="list")["message"]
             assert f"> {again['session']} (open, {end.__name__}, " in listed
             assert f"): Mend it: {end.__name__}" in listed
             assert second.call("session", action="start")["session"] == again["session"]
@@ -99,7 +99,7 @@ def test_one_whose_id_is_said_is_taken_up_again_after_a_crash(make_vault: Make) 
         with session(root, **setting) as second:
             again = second.call("session", action="start", **given)
             assert (again["session"], again["status"]) == (begun["session"], "open")
-            assert "Mend it" in again["told"]
+            assert "Mend it" in again["message"]
             close(second)
     with session(root, VAULTMEM_SESSION_ID="day-2") as third:  # Its setting says which it is.
         assert third.call("session", action="start")["session"] == "day-2"
@@ -204,7 +204,7 @@ def test_the_server_closes_the_session_of_a_client_that_is_killed(
     assert "planks-are-of-elm" in git(root, "show", "--name-only", "--format=")
     assert list_sessions(run_cli, root) == {"Mend it": "interrupted"}
     with session(root, "--agent", "bob") as second:
-        assert "Mend it" in second.call("session", action="start", goal="Paint it")["told"]
+        assert "Mend it" in second.call("session", action="start", goal="Paint it")["message"]
     assert len([each for each in list_commits(root) if "Mend it" in each]) == 1
 
 

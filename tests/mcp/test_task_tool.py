@@ -28,14 +28,14 @@ def test_one_agent_leaves_a_task_and_another_goes_on(make_vault: Make, run_cli: 
         assert (task["task"], task["status"]) == ("mend-the-pier", "open")
         await call(client, "task", action="set", status="doing", next="Saw the oak")
         handed = await call(client, "task", action="handoff", text="The saw is in the shed.")
-        assert "handoffs/" in handed["told"]
+        assert "handoffs/" in handed["message"]
         assert f"[[sessions/{begun}]]" in (root / task["path"]).read_text()
 
     async def go_on(client: Client) -> None:
         listed = await call(client, "task", action="list")
-        assert "> mend-the-pier (doing): Mend the pier; next: Saw the oak" in listed["told"]
+        assert "> mend-the-pier (doing): Mend the pier; next: Saw the oak" in listed["message"]
         assert [each["task"] for each in listed["tasks"]] == ["mend-the-pier"]
-        shown = (await call(client, "task", action="show", task="mend", budget=400))["told"]
+        shown = (await call(client, "task", action="show", task="mend", budget=400))["message"]
         assert "evidence, not an instruction" in shown
         for words in ("> Saw the oak", "East first.", "The saw is in the shed."):
             assert words in shown

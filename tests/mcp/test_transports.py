@@ -67,7 +67,7 @@ def test_http_serves_whoever_has_the_token(make_vault: Make) -> None:
 async def use_everything(client: Client) -> None:
     """Call every tool, read every kind of resource, and get every prompt."""
     path = (await call(client, "remember", text="Bollards are of iron."))["path"]
-    begun = (await call(client, "session", action="start", goal="Mend the pier"))["told"]
+    begun = (await call(client, "session", action="start", goal="Mend the pier"))["message"]
     assert begun
     note = await call(client, "read_note", path=path)
     change = {"path": path, "blob": note["blob"], "property": "confidence", "value": 0.9}

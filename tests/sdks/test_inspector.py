@@ -53,8 +53,8 @@ def call(inspect: Ask, tool: str, **given: Any) -> dict[str, Any]:
 
 def test_the_inspector_calls_every_tool_and_reads_everything(inspect: Ask) -> None:
     assert len(inspect("tools/list")["tools"]) == 11
-    assert "> The pier is of oak." in call(inspect, "recall", query="pier oak")["told"]
-    assert "> The pier is of oak." in call(inspect, "context_pack", query="pier")["told"]
+    assert "> The pier is of oak." in call(inspect, "recall", query="pier oak")["message"]
+    assert "> The pier is of oak." in call(inspect, "context_pack", query="pier")["message"]
     path = call(inspect, "remember", text="Bollards are of iron.", tags=["iron"])["path"]
     note = call(inspect, "read_note", path=path)
     new = {"old_text": "iron", "new_text": "steel", "blob": note["blob"]}

@@ -124,7 +124,7 @@ def without_text(row: dict[str, Any]) -> dict[str, Any]:
 def test_recall_is_one_for_all(root: Path, asked: Asked, opened: Open) -> None:
     expected = recall_by_command(root, asked)
     assert (len(expected) == 3) == (FEW in asked.settings)
-    assert any(row["why"]["semantic"] for row in expected) == (SEMANTIC in asked.settings)
+    assert any(row["explanation"]["semantic"] for row in expected) == (SEMANTIC in asked.settings)
     if FEW not in asked.settings:
         assert (MEANT in [row["path"] for row in expected]) == (SEMANTIC in asked.settings)
 
@@ -158,7 +158,7 @@ def test_packs_are_one_for_all(root: Path, asked: Asked, opened: Open) -> None:
 
     async def scene(client: Client) -> list[str]:
         made = await call(client, "context_pack", query=QUESTION, **at)
-        return [made["told"]]
+        return [made["message"]]
 
     # An agent is not sent the last line, which says what it cost.
     assert play(root, scene, ref=asked.ref)[0] == expected.rpartition("\n\n<!-- vaultmem: ")[0]
@@ -198,7 +198,7 @@ def test_what_comes_unasked_is_the_same(root: Path, asked: Asked) -> None:
 def test_hooks_tell_the_same(root: Path, asked: Asked) -> None:
     given = json.dumps({"prompt": QUESTION, "session_id": "s-1", "source": "startup"})
     hits = recall_by_command(root, asked, "-n", "4")
-    several = [row["path"] for row in hits if len(row["why"]["matches"]) > 1]
+    several = [row["path"] for row in hits if len(row["explanation"]["matches"]) > 1]
     told = run(root, "hook", "prompt", "--format", "text", stdin=given)
     handles = re.findall(r"^\[([0-9a-f]{4,}) ", told, re.MULTILINE)
     told_of = [json.loads(run(root, "show", each, "--json"))["path"] for each in handles]

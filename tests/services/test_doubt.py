@@ -57,8 +57,8 @@ def show_everywhere(root: Path) -> dict[str, str]:
     """Return what each way to an agent tells of the note, and nobody asked for it by state."""
 
     async def scene(client: Client) -> list[str]:
-        told = [(await call(client, "recall", query=QUESTION))["told"]]
-        told.append((await call(client, "context_pack", query=QUESTION))["told"])
+        told = [(await call(client, "recall", query=QUESTION))["message"]]
+        told.append((await call(client, "context_pack", query=QUESTION))["message"])
         told.append((await client.read_resource("vaultmem://pack")).contents[0].text)
         read = await client.call_tool("read_note", {"path": NOTE})
         return [*told, read.content[0].text]

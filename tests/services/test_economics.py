@@ -133,7 +133,7 @@ def test_commands_count_and_say_what_was_saved(run_cli: Any, make_vault: Make) -
     run_cli("recall", "oars", cwd=root)
     stats = run_cli("stats", "--json", cwd=root).json
     assert stats["packs"]["sent"] == pack["tokens"]["sent"]
-    assert stats["packs"]["saved"] == pack["tokens"]["flat"] - pack["tokens"]["sent"]
+    assert stats["packs"]["saved"] == pack["tokens"]["full_vault_tokens"] - pack["tokens"]["sent"]
     assert stats["recalls"]["calls"] == 1
     assert {each["session"] for each in stats["sessions"]} == {"s-9", None}
     shown = run_cli("stats", "--session", "s-9", "--plot", cwd=root).out

@@ -63,7 +63,7 @@ def test_a_question_of_an_agent_is_answered_with_the_caution(root: Path) -> None
         hits = (await call(client, "recall", query="naïve"))["hits"]
         assert [hit["caution"] for hit in hits] == ["not UTF-8, read as UTF-16"]
         told = await call(client, "read_note", path="sixteen")
-        assert "semantic_fact | active | UTF-16" in told["told"]
+        assert "semantic_fact | active | UTF-16" in told["message"]
         given = {"path": "sixteen", "property": "tags", "value": ["x"]}
         assert "save it as UTF-8" in await refused(client, "update_note", **given)
         await call(client, "context_pack", query="gangway jürgen")

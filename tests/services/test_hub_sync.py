@@ -118,7 +118,7 @@ def test_what_the_door_refuses_is_told_and_kept(world: World) -> None:
     write_notes(root, {"notes/ledger/close.md": "# Close\n\nThe ledger closes on Thursday.\n"})
     told = bob("sync")
     assert told["outcome"] == "refused"
-    assert "notes/ledger/close.md: is not yours to write" in told["told"]
+    assert "notes/ledger/close.md: is not yours to write" in told["message"]
     assert world.tip(told["rescued"]) == git(root, "rev-parse", "HEAD")
     git(root, "checkout", "-q", "-b", "proposals/bob/thursday")
     assert bob("sync")["outcome"] == "synced"
@@ -129,7 +129,7 @@ def test_what_the_door_refuses_is_told_and_kept(world: World) -> None:
     git(root, "commit", "-q", "-m", "by hand")
     told = bob("sync")
     assert (told["outcome"], told["rescued"]) == ("refused", None)
-    assert "key.md" in told["told"]
+    assert "key.md" in told["message"]
     assert key not in world.last().details["refused"][0]
 
 
@@ -161,7 +161,7 @@ def test_a_proposal_is_seen_accepted_and_removed(world: World) -> None:
     assert [note["text"] for note in item["notes"]] == ["# Lamp\n\nThe lamp is green."]
     write_notes(root, {"notes/refunds/fee.md": "# Fee\n\nSaved a moment ago.\n"})
     (done,) = ada("review", "--accept", item["id"])["decided"]
-    assert done["told"] == "it is merged"
+    assert done["message"] == "it is merged"
     assert git(root, "log", "-1", "--format=%s") == "merge: origin/proposals/cleo/lamp into main"
     assert (root / "notes/lamp.md").read_text() == lamp["notes/lamp.md"]
     assert ada("review")["items"] == []
@@ -199,7 +199,7 @@ def test_a_proposal_is_rejected_with_a_reason_that_its_author_finds(world: World
     assert cleo("sync")["proposals"] == 1
     (item,) = ada("review")["items"]
     (done,) = ada("review", "--reject", item["id"], "--reason", "The lamp is red.")["decided"]
-    assert done["told"] == "it is rejected"
+    assert done["message"] == "it is rejected"
     assert ada("status")["git"]["proposals"] == 0
     assert ada("sync")["removed"] == ["proposals/cleo/lamp"]
     assert world.tip("refs/heads/proposals/cleo/lamp") == ""

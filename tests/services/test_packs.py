@@ -479,7 +479,7 @@ def test_recall_says_check_before_use_as_packs_do(
 
     async def scene(client: Any) -> None:
         answer = await call(client, "recall", query="tool calls")
-        assert answer["told"].count("check before use: ") == 1
+        assert answer["message"].count("check before use: ") == 1
         assert {hit["path"]: (hit["caution"] or "")[:18] for hit in answer["hits"]} == cautions
 
     play(root, scene)

@@ -106,11 +106,11 @@ def test_people_and_agents_are_told_of_further_sections(make_vault: Make, run_cl
     found = json.loads(run_cli("recall", "key token", "--vault", root, "--json").out)
     (hit,) = found["hits"]
     headings = {5: "Expiry | policy_rule | trusted]", 9: ("Renewal " * 12).strip(), 1: "Keys"}
-    assert {(each["line"], each["heading"]) for each in hit["also"]} == {
+    assert {(each["line"], each["heading"]) for each in hit["related_sections"]} == {
         *((number, heading) for number, heading in headings.items() if number != hit["line"])
     }
-    assert all(hit["score"] >= each["score"] > 0 for each in hit["also"])
-    named = [f"#{headings[each['line']]} (line {each['line']})" for each in hit["also"]]
+    assert all(hit["score"] >= each["score"] > 0 for each in hit["related_sections"])
+    named = [f"#{headings[each['line']]} (line {each['line']})" for each in hit["related_sections"]]
     plain = ", ".join(named).replace("| policy_rule | trusted]", "/ policy_rule / trusted)")
     short = plain.replace(headings[9], f"{headings[9][:57].rstrip()}...")
     assert line.strip() == f"also: {short}"

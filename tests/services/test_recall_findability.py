@@ -153,7 +153,7 @@ def test_the_command_says_what_may_have_been_meant(make_vault: Make, run_cli: Ru
     told = run_cli("recall", "--vault", root, "gangwya")
     assert '"gangwya" is not in this vault; searched for "gangway"' in told.out  # type: ignore[attr-defined]
     told = run_cli("recall", "--vault", root, "--json", "gangwya")
-    assert told.json["searched_instead"] == {"gangwya": "gangway"}  # type: ignore[attr-defined]
+    assert told.json["corrections"] == {"gangwya": "gangway"}  # type: ignore[attr-defined]
 
 
 ASKED = {

@@ -69,7 +69,7 @@ def test_each_hit_tells_the_rerankers_score_and_that_of_its_place(
     root: Path, opened: Open, run_cli: RunCli
 ) -> None:
     told = run_cli("--vault", root, "recall", QUESTION, "--json").json
-    assert [hit["why"]["rerank"] for hit in told["hits"]] == [9.0, 5.0, 5.0, 0.0]
+    assert [hit["explanation"]["rerank"] for hit in told["hits"]] == [9.0, 5.0, 5.0, 0.0]
     assert told["rerank"]["sections"] == 4
     assert told["rerank"]["problem"] == ""
     scores = [hit["score"] for hit in told["hits"]]
@@ -77,7 +77,7 @@ def test_each_hit_tells_the_rerankers_score_and_that_of_its_place(
     plain = run_cli("--vault", root, "recall", QUESTION, "--json").json
     assert scores == [hit["score"] for hit in plain["hits"]] == sorted(scores, reverse=True)
     assert plain["rerank"] is None
-    assert [hit["why"]["rerank"] for hit in plain["hits"]] == [None] * 4
+    assert [hit["explanation"]["rerank"] for hit in plain["hits"]] == [None] * 4
     set_up(root, "rerank: endpoint")
     explained = run_cli("--vault", root, "recall", QUESTION, "--explain").out
     assert "9.000  by the reranker" in explained
@@ -94,7 +94,7 @@ def test_one_question_has_one_answer(root: Path, opened: Open, run_cli: RunCli) 
         pages = [await call(client, "recall", query=QUESTION, limit=1, offset=n) for n in range(4)]
         made = await call(client, "context_pack", query=QUESTION)
         parts = [hit["path"] for page in pages for hit in page["hits"]]
-        return [hit["path"] for hit in whole["hits"]], parts, made["told"]
+        return [hit["path"] for hit in whole["hits"]], parts, made["message"]
 
     whole, parts, told = play(root, scene)
     assert whole == parts == paths
@@ -229,4 +229,4 @@ def test_a_model_in_a_folder_reads_question_and_text_together(
     assert found.err == ""
     assert found.json["hits"][0]["path"] == "notes/often.md"
     assert found.json["rerank"] == {"model": "small-encoder", "sections": 5, "problem": ""}
-    assert json.dumps(found.json["hits"][0]["why"]["rerank"]) != "null"
+    assert json.dumps(found.json["hits"][0]["explanation"]["rerank"]) != "null"

@@ -229,7 +229,7 @@ def test_what_the_remote_refuses_goes_to_a_ref_of_its_own(make_machines: MakeMac
     assert done.code == 5
     told = done.json
     assert (told["outcome"], told["waiting"]) == ("refused", 1)
-    assert "main is protected" in told["told"]
+    assert "main is protected" in told["message"]
     assert told["rescued"].startswith("refs/vaultmem/rescue/")
     head = anna.git("rev-parse", "HEAD")
     assert machines.git("rev-parse", told["rescued"]) == head
@@ -269,7 +269,7 @@ def test_a_credential_that_comes_in_is_refused_and_ours_is_brought_to_safety(
     save(anna, "pier")
     done = anna.run("sync", "--json")
     assert (done.code, done.json["outcome"]) == (5, "refused")
-    assert "looks like a credential" in done.json["told"]
+    assert "looks like a credential" in done.json["message"]
     assert machines.git("rev-parse", done.json["rescued"]) == anna.git("rev-parse", "HEAD")
     assert not (anna.root / "notes/key.md").exists()
 
@@ -455,7 +455,7 @@ def test_status_and_doctor_tell_what_waits_and_why(make_machines: MakeMachines) 
     assert "refused: pre-receive hook declined: not today; commits waiting: 1" in shown
     checks = {each["name"]: each for each in anna.run("doctor", "--json").json["checks"]}
     assert checks["sync"]["verdict"] == "problem"
-    assert "not today" in checks["sync"]["told"]
+    assert "not today" in checks["sync"]["message"]
     (machines.remote / "hooks/pre-receive").unlink()
     synced(anna)
     assert anna.run("doctor", "--json").json["ok"]
@@ -734,7 +734,7 @@ def test_files_too_large_for_a_commit_are_listed_once_until_others_are(
     told = here.run("sync").out
     assert "notes/long.md, notes/photo.png: larger than 1 MiB" in told
     assert "divide the note" in told
-    assert set(here.run("sync", "--json").json["left_out"]) == {"notes/long.md", "notes/photo.png"}
+    assert set(here.run("sync", "--json").json["omitted"]) == {"notes/long.md", "notes/photo.png"}
 
     here.write("vaultmem.yaml", "attachments_max_mib: 3\n")
     assert here.run("sync").code == 0

@@ -65,7 +65,7 @@ def test_a_pack_says_why_and_what_it_left_out(client: Client) -> None:
     made = client.pack("pier", budget=400, semantic=False)
     first = made["items"][0]
     assert (first["path"], first["tokens"] > 0) == ("notes/pier.md", True)
-    assert first["why"]["matches"]
+    assert first["explanation"]["matches"]
     assert made["receipt"]
     assert client.get(f"/receipts/{made['receipt']}/replay")["text"] == made["text"]
     assert client.get("/receipts")["receipts"][0]["agent"] == "ada"

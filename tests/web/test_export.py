@@ -142,7 +142,7 @@ def test_names_and_texts_become_neither_markup_nor_other_files(
     done = export(root, tmp_path / "pages")
     folder = tmp_path / "pages"
     assert find_faults(folder) == []
-    assert (done.left_out, done.pictures) == (1, 1)
+    assert (done.omitted, done.pictures) == (1, 1)
     names = [file.relative_to(folder).as_posix() for file in folder.rglob("*")]
     assert len({name.lower() for name in names}) == len(names)
     assert [
@@ -175,7 +175,7 @@ def test_an_export_has_no_quarantined_text_no_query_and_no_removed_text(
     for at, has_old in (("", False), ("HEAD~1", True)):
         folder = tmp_path / f"pages{at}"
         done = export(root, folder, at)
-        assert (done.left_out, done.pictures) == (2, 1)
+        assert (done.omitted, done.pictures) == (2, 1)
         assert find_faults(folder) == []
         files = [file for file in folder.rglob("*") if file.is_file()]
         everything = b"".join(file.read_bytes() for file in files).lower()

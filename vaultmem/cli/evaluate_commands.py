@@ -151,7 +151,7 @@ def _print_strength(run: Run) -> None:
     """Print how often answers had a note that answers, by how sure they were said to be."""
     told = []
     for level in ("strong", "weak", "none"):
-        if right := [any(each.places) for each in run.judged if each.sureness == level]:
+        if right := [any(each.places) for each in run.judged if each.match_strength == level]:
             told.append(f"{level} {sum(right):,} of {len(right):,}")
     print_line(f"with such a note, by how sure recall was: {', '.join(told)}")
 
@@ -166,7 +166,7 @@ def _print_missing(made: Evaluation, file: str) -> None:
         return
     print_line(f"{len(lacking):,} not answered among the first {made.asked.depth} results:")
     for question, each in lacking[:_LISTED]:
-        print_styled(_describe_question(file, question), "bold", f"  ({each.sureness})")
+        print_styled(_describe_question(file, question), "bold", f"  ({each.match_strength})")
         for address, place, state in zip(question.notes, each.places, each.states, strict=True):
             if not place:
                 print_line(f"    not found  {one_line(address)}{_describe_state(state)}")

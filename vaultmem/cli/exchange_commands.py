@@ -150,7 +150,7 @@ def _export_pages(vault: Vault, html: str, as_json: bool) -> None:
         emit_json(done)
         return
     pictures = f", {pluralize(done.pictures, 'picture')}" if done.pictures else ""
-    left_out = f"; {done.left_out:,} quarantined left out" if done.left_out else ""
+    left_out = f"; {done.omitted:,} quarantined left out" if done.omitted else ""
     pages = f"{pluralize(done.notes, 'note')}, {pluralize(done.pages, 'other page')}"
     print_line(f"{pages}{pictures}{left_out}")
     print_line(f"open {done.folder}/index.html")

@@ -48,18 +48,18 @@ class Hit(Version):
     state: str
     score: float
     text: str
-    why: dict[str, Any]
+    explanation: dict[str, Any]
 
 
 class Answer(TypedDict):
-    """What a recall found; `sureness` is strong, weak or none."""
+    """What a recall found; `match_strength` is strong, weak or none."""
 
     query: str
     hits: list[Hit]
-    sureness: str
-    searched_instead: dict[str, str]
-    elsewhere: str | None
-    left_out: int
+    match_strength: str
+    corrections: dict[str, str]
+    suggestion: str | None
+    omitted: int
 
 
 class PackItem(Version):
@@ -71,7 +71,7 @@ class PackItem(Version):
     tokens: int
     score: float
     text: str
-    why: dict[str, Any]
+    explanation: dict[str, Any]
 
 
 class LeftOut(Version):
@@ -86,10 +86,10 @@ class Pack(TypedDict):
     """A context pack: its text, what it shows, what it left out, and its receipt."""
 
     text: str
-    sureness: str | None
+    match_strength: str | None
     items: list[PackItem]
-    left_out: list[LeftOut]
-    unshown: list[str]
+    omitted: list[LeftOut]
+    omitted_pins: list[str]
     tokens: dict[str, float]
     receipt: str | None
 

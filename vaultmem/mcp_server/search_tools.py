@@ -101,9 +101,9 @@ def describe_hits(answer: QueryResult, offset: int, beside: Sequence[str]) -> To
     rows = [leave_out_text(hit_data(hit)) for hit, _ in answer.shown]
     detail = {
         "query": answer.question,
-        "searched_instead": answer.replaced,
-        "sureness": answer.sureness,
-        "elsewhere": answer.elsewhere or None,
+        "corrections": answer.replaced,
+        "match_strength": answer.sureness,
+        "suggestion": answer.elsewhere or None,
         "too_large": answer.too_large,
         "hits": rows,
     }
@@ -119,7 +119,7 @@ def pack_tool(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
     beside = list(map(escape_bytes, told))
 
     def weigh(pack: Pack) -> int:
-        return price({"told": _show_pack(pack, beside), "receipt": _RECEIPT})
+        return price({"message": _show_pack(pack, beside), "receipt": _RECEIPT})
 
     made = make_pack_ask(asked)._replace(price=weigh, names_tool=True)
     return format_pack_answer(pack_of(vaults, asked, made), beside)
@@ -188,7 +188,7 @@ def fit_hits(
         *beside,
         "There are more: ask again with offset 1000.",
     ]
-    return _fit(items, form, budget - price({"told": frame, "hits": [], "next_offset": 1000}))
+    return _fit(items, form, budget - price({"message": frame, "hits": [], "next_offset": 1000}))
 
 
 def _fit(items: Sequence[PackItem], form: PackForm, room: int) -> list[tuple[Hit, str]]:
@@ -323,7 +323,9 @@ def describe_operation(row: dict[str, Any]) -> str:
     )
     body = row["body"]
     counts = f"+{body['added']} -{body['removed']} lines" if body else row["remark"] or ""
-    return one_line(f"{row['op']}  {row['path']}  {'; '.join(filter(None, (changes, counts)))}")
+    return one_line(
+        f"{row['operation']}  {row['path']}  {'; '.join(filter(None, (changes, counts)))}"
+    )
 
 
 def describe_line(line: BlamedLine) -> str:

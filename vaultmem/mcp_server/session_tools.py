@@ -130,7 +130,7 @@ def _restore(vault: Vault, asked: session_views.RestoreRequest, budget: int) -> 
     name = sessions.find_meant(vault, asked.session_, or_last=True)
     made = fit_budget(
         lambda budget: restore_session(vault, name, budget),
-        lambda made: price({"told": made.text, "session": name}),
+        lambda made: price({"message": made.text, "session": name}),
         budget or BUDGET,
         LEAST,
     )
@@ -314,7 +314,7 @@ def _show(vault: Vault, asked: tasks.TaskHistoryRequest, budget: int) -> ToolAns
     task = find_task(vault, asked.task)
     view = fit_budget(
         lambda budget: view_task(vault, task, budget).rendered,
-        lambda told: price({"told": told}),
+        lambda told: price({"message": told}),
         budget or BUDGET,
         MIN_BUDGET,
     )

@@ -131,7 +131,7 @@ class ToolAnswer(NamedTuple):
     def as_data(self, in_detail: bool = False) -> dict[str, Any]:
         """Return the data with what is told."""
         told = self.text if self.told is None else self.told
-        return {"told": told, **self.data, **(self.detail if in_detail else {})}
+        return {"message": told, **self.data, **(self.detail if in_detail else {})}
 
 
 def run_operation(operation: Operation, vault: Vault, given: dict[str, Any]) -> ToolAnswer:
@@ -197,12 +197,12 @@ def run_tool(
     text = "\n".join([answer.text, *suspicious, *late[:1]])
     data = as_plain(answer.as_data(given.get("detail", False)))
     if suspicious:
-        data["told"] = "\n".join([data["told"], *suspicious])
+        data["message"] = "\n".join([data["message"], *suspicious])
     if vault.notices.stale:
-        told = append_stale_reason(vault, data["told"])
+        told = append_stale_reason(vault, data["message"])
         return append_stale_reason(vault, text), {
             **data,
-            "told": told,
+            "message": told,
             "behind": vault.notices.stale,
         }
     return text, data
@@ -211,7 +211,7 @@ def run_tool(
 def _label_branch(answer: ToolAnswer, branch: str) -> ToolAnswer:
     """Return an answer that says on which branch it is that was written."""
     told = f"On {branch}, which is not checked out."
-    both = "\n".join([answer.as_data()["told"], told])
+    both = "\n".join([answer.as_data()["message"], told])
     data = {**answer.data, "ref": branch}
     return answer._replace(text=f"{answer.text}\n{told}", data=data, told=both)
 

@@ -431,17 +431,20 @@ def sync_data(done: SyncPlan | SyncOutcome) -> dict[str, Any]:
     """Return what a sync did or would do, or why it did not all of it."""
     if not isinstance(done, SyncOutcome):
         merge = done.merge and merge_data(done.merge)
-        return {**pick(done, "remote branch uncommitted fetched waiting told?"), "merge": merge}
+        return {
+            **pick(done, "remote branch uncommitted fetched waiting message?=told"),
+            "merge": merge,
+        }
     report = done.report
     names = (
         "outcome=outcome.value remote branch checkpoint? fetched followed pushed waiting rescued? "
-        "told? evidence? conflicts token_ends? removed kept"
+        "message?=told evidence? conflicts token_ends? removed kept"
     )
     return {
         **pick(report, names),
         "merged": report.merged and merge_data(report.merged),
         **pick(done, "review proposals"),
-        "left_out": dict(report.left_out),
+        "omitted": dict(report.left_out),
     }
 
 

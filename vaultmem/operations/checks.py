@@ -56,7 +56,7 @@ def status_data(found: VaultStatus) -> dict[str, Any]:
         "git": _git_data(found.git) if found.git else None,
         **pick(found, "settings_problem? agent?=author.agent session?=author.session ref? watcher"),
         **pick(found, "notes tokens kinds states proposed to_decide waiting trust_problem?"),
-        "passed_over": found.passed_over,
+        "skipped": found.passed_over,
         "index": {
             **pick(found, "in_sync=is_in_sync problem?=sync_problem"),
             **pick(found.sync, "added changed removed"),
@@ -69,9 +69,12 @@ def status_data(found: VaultStatus) -> dict[str, Any]:
 def _git_data(git: GitStatus) -> dict[str, Any]:
     names = (
         "problem? branch?=head.branch commit?=head.commit obstacle? person_problem? uncommitted "
-        "skipped=left_out credentials kept_out sync proposals moved_links"
+        "skipped=left_out credentials kept_out proposals moved_links"
     )
-    return {**pick(git, names), "events": list(map(commit_json, git.events))}
+    sync = git.sync and pick(
+        git.sync, "remote every at good_at outcome message=told waiting problem"
+    )
+    return {**pick(git, names), "sync": sync, "events": list(map(commit_json, git.events))}
 
 
 def problems_data(problems: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
@@ -260,7 +263,8 @@ def is_healthy(checks: Iterable[Check]) -> bool:
 
 def doctor_data(checks: Sequence[Check]) -> dict[str, Any]:
     """Return what was examined, and whether all of it is well."""
-    return {"ok": is_healthy(checks), "checks": checks}
+    found = [pick(each, "name verdict message=told paths remedy fixed") for each in checks]
+    return {"ok": is_healthy(checks), "checks": found}
 
 
 def doctor_lines(checks: Sequence[Check], _: Any) -> Iterator[Line]:
@@ -359,7 +363,7 @@ DOCTOR = declare(
     "GET /doctor",
     doctor_data,
     lines=doctor_lines,
-    gives=record(ok="boolean", checks=rows(name="string", verdict="string", told="string")),
+    gives=record(ok="boolean", checks=rows(name="string", verdict="string", message="string")),
     long=True,
     excused={Front.MCP: _OWNER},
 )

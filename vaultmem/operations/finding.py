@@ -360,7 +360,7 @@ def pack_found_data(found: SearchAnswer) -> dict[str, Any]:
 
 
 def _passed_over(found: SearchAnswer) -> dict[str, Any]:
-    return {"passed_over": found.passed_over} if found.passed_over else {}
+    return {"skipped": found.passed_over} if found.passed_over else {}
 
 
 def answer_data(answer: QueryResult) -> dict[str, Any]:
@@ -368,14 +368,14 @@ def answer_data(answer: QueryResult) -> dict[str, Any]:
     return {
         "query": answer.question,
         "terms": answer.terms,
-        "searched_instead": answer.replaced,
+        "corrections": answer.replaced,
         "semantic": answer.meaning,
         "rerank": answer.reranked,
-        **pick(answer, "sureness elsewhere? too_large"),
+        **pick(answer, "match_strength=sureness suggestion?=elsewhere too_large"),
         **({"other_project": answer.other_project} if answer.other_project else {}),
         "hits": [hit_data(hit) for hit, _ in answer.shown],
-        "left_out": len(answer.hits) - len(answer.shown),
-        "tokens": {**pick(answer, "sent flat"), "ratio": round(answer.ratio, 2)},
+        "omitted": len(answer.hits) - len(answer.shown),
+        "tokens": {**pick(answer, "sent full_vault_tokens=flat"), "ratio": round(answer.ratio, 2)},
     }
 
 
@@ -389,14 +389,14 @@ def hit_data(hit: Hit) -> dict[str, Any]:
         **pick(hit.record, facts),
         **({"project": hit.record.project} if hit.record.project else {}),
         **pick(hit, "refs linked_from? replaces"),
-        "also": [
+        "related_sections": [
             {**pick(each, "heading? line"), "score": round(each.score, 6)} for each in hit.also
         ],
         **pick(hit, "caution?"),
         "anchors": anchors_data(hit.anchors),
         "score": round(hit.score, 6),
         **pick(hit, "text shown_line?"),
-        "why": why_data(hit),
+        "explanation": why_data(hit),
     }
 
 
@@ -519,13 +519,16 @@ def pack_data(made: Pack) -> dict[str, Any]:
 
     account, costs = made.account, price_pack(made)
     return {
-        **pick(made, "text sureness"),
+        **pick(made, "text match_strength=sureness"),
         "items": [_item_data(*each) for each in zip(made.items, costs, strict=True)],
-        "unshown": [hit.address for hit in made.unshown],
+        "omitted_pins": [hit.address for hit in made.unshown],
         "unnamed": made.unnamed,
-        "left_out": list(map(_left_data, made.left_out)),
-        "searched_instead": dict(made.replaced),
-        "tokens": {**pick(account, "sent budget flat"), "ratio": round(account.ratio, 2)},
+        "omitted": list(map(_left_data, made.left_out)),
+        "corrections": dict(made.replaced),
+        "tokens": {
+            **pick(account, "sent budget full_vault_tokens=flat"),
+            "ratio": round(account.ratio, 2),
+        },
     }
 
 
@@ -558,12 +561,12 @@ def _item_data(item: PackItem, cost: int) -> dict[str, Any]:
         "refs": item.hit.refs,
         "group": item.part.value,
         "pinned": item.pinned,
-        "beside": item.hit.beside or None,
-        **pick(item, "shortened alike caution? conflict?"),
+        "follows": item.hit.beside or None,
+        **pick(item, "shortened duplicates=alike caution? conflict?"),
         "anchors": anchors_data(item.hit.anchors),
         "tokens": cost,
         "score": round(item.hit.score, 6),
-        "why": why_data(item.hit),
+        "explanation": why_data(item.hit),
         "text": item.text,
     }
 
@@ -586,9 +589,9 @@ RECALL = Operation(
     gives=record(
         query="string",
         terms=STRINGS,
-        searched_instead="object",
-        sureness="string",
-        elsewhere="string?",
+        corrections="object",
+        match_strength="string",
+        suggestion="string?",
         hits=rows(
             path="string",
             heading="string?",
@@ -599,10 +602,10 @@ RECALL = Operation(
             state="string",
             score="number",
             text="string",
-            why="object",
+            explanation="object",
         ),
-        left_out="integer",
-        tokens=record(sent="integer", flat="integer", ratio="number"),
+        omitted="integer",
+        tokens=record(sent="integer", full_vault_tokens="integer", ratio="number"),
     ),
     moment=Moment.ASKED,
 )
@@ -615,7 +618,7 @@ PACK = Operation(
     data=pack_found_data,
     gives=record(
         text="string",
-        sureness="string?",
+        match_strength="string?",
         items=rows(
             handle="string",
             path="string",
@@ -626,13 +629,15 @@ PACK = Operation(
             shortened="boolean",
             tokens="integer",
             score="number",
-            why="object",
+            explanation="object",
             text="string",
         ),
-        left_out=rows(path="string", heading="string?", reason="string", instead="string?"),
-        unshown=STRINGS,
+        omitted=rows(path="string", heading="string?", reason="string", instead="string?"),
+        omitted_pins=STRINGS,
         unnamed="integer",
-        tokens=record(sent="integer", budget="integer", flat="integer", ratio="number"),
+        tokens=record(
+            sent="integer", budget="integer", full_vault_tokens="integer", ratio="number"
+        ),
         receipt="string?",
     ),
     moment=Moment.ASKED,

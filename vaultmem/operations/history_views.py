@@ -395,7 +395,7 @@ def _ground_lines(number: int, ground: Ground) -> Iterator[Line]:
 
 
 _COMMIT = fields("commit time author subject event agent session")
-_OPERATIONS = rows(**fields("op path blob? old_blob?"))
+_OPERATIONS = rows(**fields("operation path blob? old_blob?"))
 
 _read = partial(
     declare,

@@ -113,7 +113,7 @@ def operation_json(operation: FileOperation) -> dict[str, Any]:
     """Return what changed in a file."""
     file, note = operation.file, operation.note
     return {
-        **pick(file, "op path from?=previous blob? old_blob?"),
+        **pick(file, "operation=op path from?=previous blob? old_blob?"),
         "properties": [_property_json(change) for change in note.properties] if note else [],
         "body": {
             "added": note.added,
@@ -196,7 +196,7 @@ def _read_confidence(text: str) -> float | None:
 
 def _property_json(change: PropertyChange) -> dict[str, Any]:
     return {
-        "op": change.op,
+        "operation": change.op,
         "name": change.name,
         "old": None if change.op == "add" else change.old,
         "new": None if change.op == "remove" else change.new,
@@ -226,7 +226,7 @@ def evaluation_json(made: Evaluation) -> dict[str, Any]:
     return {
         "depth": made.asked.depth,
         "budgets": budgets,
-        "left_out": made.left_out or None,
+        "omitted": made.left_out or None,
         "runs": [
             {
                 **pick(run, "at? commit? settings lacks?"),

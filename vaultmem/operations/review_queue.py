@@ -87,7 +87,7 @@ DECIDE = declare(
     "decide",
     "POST /review/{id}",
     decided_json,
-    gives=record(decided=rows(id="string", path="string", choice="string", told="string")),
+    gives=record(decided=rows(id="string", path="string", choice="string", message="string")),
     writes=True,
     excused={Front.MCP: "an agent decides by promote and update_note"},
 )

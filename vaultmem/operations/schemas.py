@@ -75,7 +75,7 @@ def arguments(required: Sequence[str] = (), **properties: Schema) -> Schema:
 
 def answer(**properties: Schema | str) -> Schema:
     """Return the schema of an answer, which has a text besides these properties."""
-    return record(told="string", **properties)
+    return record(message="string", **properties)
 
 
 def record(**properties: Schema | str) -> Schema:

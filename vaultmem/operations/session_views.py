@@ -241,7 +241,7 @@ def restore_data(made: Restore) -> dict[str, Any]:
         "session": made.sessions[0],
         **pick(made, "text sessions"),
         "tokens": {"sent": made.tokens, "budget": made.budget},
-        **pick(made, "shown left_out"),
+        **pick(made, "shown omitted=left_out"),
     }
 
 

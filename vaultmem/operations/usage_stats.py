@@ -91,7 +91,7 @@ def stats(vault: Vault, asked: StatsRequest) -> Stats:
 def stats_data(found: Stats) -> dict[str, Any]:
     """Return what packs and recalls cost, in all and by session, and what they found."""
     return {
-        **pick(found, "notes flat"),
+        **pick(found, "notes full_vault_tokens=flat"),
         "packs": _sums_data(found.packs),
         "recalls": _sums_data(found.recalls),
         "sessions": [
@@ -115,7 +115,7 @@ def stats_data(found: Stats) -> dict[str, Any]:
 
 
 def _sums_data(sums: Sums) -> dict[str, Any]:
-    return pick(sums, "calls sent flat saved empty")
+    return pick(sums, "calls sent full_vault_tokens=flat saved empty")
 
 
 def stats_lines(found: Stats, asked: StatsRequest) -> Iterator[Line]:
@@ -287,7 +287,7 @@ STATS = Operation(
     request=StatsRequest,
     data=stats_data,
     lines=stats_lines,
-    gives=record(notes="integer", flat="integer", packs="object", recalls="object"),
+    gives=record(notes="integer", full_vault_tokens="integer", packs="object", recalls="object"),
 )
 
 RECENT = Operation(

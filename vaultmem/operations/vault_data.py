@@ -184,7 +184,7 @@ def init_json(
         "kept_out": created.kept_out if created else plan.kept_out,
         "released": created.released if created else (),
         "listed_as": name or None,
-        "left_out": plan.left_out,
+        "omitted": plan.left_out,
         "excluded": created.excluded if created else (),
         "configured": created.configured if created else (),
         "commit": (report and report.commit) or None,
@@ -321,7 +321,8 @@ def _item_json(item: Item) -> dict[str, Any]:
 def decided_json(decided: Iterable[DecisionResult]) -> dict[str, Any]:
     """Return what was decided, and the commit of each decision."""
     names = (
-        "id=proposal.id action=proposal.action path=proposal.path choice told commit?=report.commit"
+        "id=proposal.id action=proposal.action path=proposal.path choice message=told "
+        "commit?=report.commit"
     )
     return {"decided": [pick(each, names) for each in decided]}
 

@@ -168,7 +168,7 @@ def test_an_agent_keeps_its_session_on_the_branch_that_each_call_names(root: Pat
         made = await call(client, "remember", text="Buoys are red.", ref="side")
         await call(client, "session", action="note", text="One is done.", ref="side")
         told = await call(client, "session", action="restore", ref="side")
-        assert (told["session"], "One is done." in told["told"]) == (name, True)
+        assert (told["session"], "One is done." in told["message"]) == (name, True)
         asked = {"action": "blame", "path": made["path"], "ref": "side"}
         rows = (await call(client, "history", **asked))["rows"]
         assert {each["session"] for each in rows} == {name}

@@ -211,13 +211,13 @@ class Judged(NamedTuple):
     """How a question was answered: the notes found, best first, and the shares of its evidence.
 
     `places` are where its notes stand among them, 0 for nowhere; `states` are theirs, "" where a
-    note is not there. `sureness` is what recall said of its answer.
+    note is not there. `match_strength` is what recall said of its answer.
     """
 
     found: tuple[str, ...]
     places: tuple[int, ...]
     states: tuple[str, ...]
-    sureness: str
+    match_strength: str
     recall: float
     ndcg: float
     packs: tuple[float, ...]
@@ -385,7 +385,7 @@ def _judge(
         found=found,
         places=places,
         states=states,
-        sureness=answer.sureness.value,
+        match_strength=answer.sureness.value,
         recall=measure_recall(found, wanted, depth),
         ndcg=measure_ndcg(found, wanted, depth),
         packs=tuple(1 - each / evidence for each in missing),

@@ -343,7 +343,7 @@ def _describe(told: dict[str, object]) -> BackgroundSync | None:
     if told["outcome"] == "offline":
         return BackgroundSync(f"offline; commits waiting: {told['waiting']}")
     if told["outcome"] != "synced":
-        return BackgroundSync(f"not synced: {told['told']}", is_problem=True)
+        return BackgroundSync(f"not synced: {told['message']}", is_problem=True)
     if not (told["fetched"] or told["pushed"]):
         return None
     text = f"{told['remote']}: commits in: {told['fetched']}, out: {told['pushed']}"

@@ -82,12 +82,12 @@ ListName = tuple[str, str]
 class ExportResult(NamedTuple):
     """What was exported and where to, and how long it took (seconds).
 
-    `left_out` are the notes that are quarantined, `pages` all pages besides the notes'.
+    `omitted` are the notes that are quarantined, `pages` all pages besides the notes'.
     """
 
     folder: str
     notes: int
-    left_out: int
+    omitted: int
     pictures: int
     pages: int
     commit: str
