@@ -336,8 +336,8 @@ def test_two_vaults_made_apart_are_joined_only_if_that_is_said(
     assert run_here("sync", str(remote), cwd=first).code == 0
     done = run_here("sync", str(remote), cwd=second)
     assert done.code == 1
-    assert "`vaultmem sync --join`" in done.err
-    told = run_here("sync", "--join", "--json", cwd=second).json
+    assert "`vaultmem sync --allow-unrelated-histories`" in done.err
+    told = run_here("sync", "--allow-unrelated-histories", "--json", cwd=second).json
     assert (told["outcome"], told["conflicts"]) == ("synced", [])
     assert run_here("sync", "--json", cwd=first).json["followed"] == ["notes/crane.md"]
     assert git(first, "rev-parse", "HEAD") == git(second, "rev-parse", "HEAD")

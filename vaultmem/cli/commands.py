@@ -147,6 +147,7 @@ RENAMED_OPTIONS = {
     "--confirmation": "--last-confirmation",
     "--finds": "--contains-note",
     "--idle": "--idle-timeout",
+    "--join": "--allow-unrelated-histories",
     "--link": "--print-link",
     "--name": "--allowed-host",
     "--not": "--absent",

@@ -378,7 +378,9 @@ def sync(
         _word("A remote's name; the first time, the address to sync with.", metavar="[REMOTE]"),
     ] = "",
     dry_run: Annotated[bool, Arg("Only show what would change.")] = False,
-    join: Annotated[bool, Arg("Make one vault of two that were made apart.")] = False,
+    allow_unrelated_histories: Annotated[
+        bool, Arg("Make one vault of two that were made apart.")
+    ] = False,
     *,
     unasked: bool = False,
 ) -> SyncPlan | SyncOutcome | None:
@@ -397,8 +399,12 @@ def sync(
     from vaultmem.services.syncing.sync import plan_sync, sync_remote
 
     if dry_run:
-        return plan_sync(vault, remote, join)
-    report = _sync_unasked(vault) if unasked else sync_remote(vault, remote, join, ends_merges=True)
+        return plan_sync(vault, remote, allow_unrelated_histories)
+    report = (
+        _sync_unasked(vault)
+        if unasked
+        else sync_remote(vault, remote, allow_unrelated_histories, ends_merges=True)
+    )
     if report is None:
         return None
     is_same = "\n".join(sorted(report.left_out)) == vault.state.get("left_out")

@@ -466,7 +466,7 @@ def _check_related(vault: Vault, place: SyncTarget, joins: bool) -> None:
         )
     raise VaultError(
         f"not synced: this vault and {place.name} were made apart, and have no commit in common; "
-        "`vaultmem sync --join` makes one vault of both and keeps all notes"
+        "`vaultmem sync --allow-unrelated-histories` makes one vault of both and keeps all notes"
     )
 
 
