@@ -41,9 +41,8 @@ def inspect(make_vault: Make) -> Ask:
 
 
 def call(inspect: Ask, tool: str, **given: Any) -> dict[str, Any]:
-    """Call a tool that has to answer, and return all its data."""
-    all_given = {"detail": True, **given}
-    words = [f"{k}={v if isinstance(v, str) else json.dumps(v)}" for k, v in all_given.items()]
+    """Call a tool that has to answer, and return its data."""
+    words = [f"{k}={v if isinstance(v, str) else json.dumps(v)}" for k, v in given.items()]
     options = [part for word in words for part in ("--tool-arg", word)]
     done = inspect("tools/call", "--tool-name", tool, *options)
     assert not done.get("isError"), done
@@ -60,19 +59,20 @@ def test_the_inspector_calls_every_tool_and_reads_everything(inspect: Ask) -> No
     new = {"old_text": "iron", "new_text": "steel", "blob": note["blob"]}
     changed = call(inspect, "update_note", path=path, **new)
     assert changed["path"] == path
-    assert call(inspect, "promote", paths=["rope"])["promoted"] == ["notes/rope.md"]
+    assert "promoted  notes/rope.md" in call(inspect, "promote", paths=["rope"])["message"]
     call(inspect, "session", action="start", session="day-1", goal="Mend the pier")
     closed = call(inspect, "session", action="close", session="day-1", summary="Done.")
     assert closed["status"] == "ok"
-    assert call(inspect, "task", action="add", title="Paint the pier")["tasks"]
+    assert (
+        "Paint the pier" in call(inspect, "task", action="add", title="Paint the pier")["message"]
+    )
     call(inspect, "checkpoint", note="inspected")
-    rows = call(inspect, "history", action="log", limit=1)["rows"]
-    assert rows[0]["author"] == "inspector"
-    gone = call(inspect, "forget", path=path, reason="inspected")
+    assert "inspector" in call(inspect, "history", action="log", limit=1)["message"]
+    assert path in call(inspect, "forget", path=path, reason="inspected")["message"]
     refused = inspect("tools/call", "--tool-name", "read_note", "--tool-arg", "path=../x")
     assert refused["isError"]
     listed = inspect("resources/list")
-    assert gone["commit"] == git(listed["root"], "rev-parse", "HEAD").strip()
+    assert "bollards" in git(listed["root"], "log", "-1", "--format=%s")
     assert "vaultmem://note/notes/pier.md" in {each["uri"] for each in listed["resources"]}
     for uri in ("vaultmem://note/notes/pier.md", "vaultmem://pack/pier"):
         text = inspect("resources/read", "--uri", uri)["contents"][0]["text"]

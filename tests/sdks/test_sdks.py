@@ -37,7 +37,7 @@ def run(root: Path, *client: str | Path, **env: str) -> dict[str, Any]:
 def check_seen(seen: dict[str, Any], root: Path) -> None:
     """See that a client has had of a server what there is."""
     assert seen["tools"] == [tool.name for tool in TOOLS]
-    assert "> The pier is of oak." in seen["message"]
+    assert "> The pier is of oak." in seen["told"]
     assert "agent: other\nsession: " in (root / seen["path"]).read_text()
     assert '"query" is missing' in seen["refused"]
     assert "vaultmem://note/notes/rope.md" in seen["resources"]
@@ -68,8 +68,8 @@ def test_an_agent_with_strict_schemas_calls_every_tool(make_vault: Make) -> None
     root, python = make_vault(NOTES), need_python("openai-agents>=0.24,<0.25")
     seen = run(root, python, CLIENTS / "openai_agents.py")
     assert seen["said"] == "Done."
-    assert {name for name, _ in seen["message"]} == {tool.name for tool in TOOLS}
-    for name, told in seen["message"]:
+    assert {name for name, _ in seen["told"]} == {tool.name for tool in TOOLS}
+    for name, told in seen["told"]:
         assert "Error" not in told, (name, told)
-    changed = [told for name, told in seen["message"] if name == "update_note"]
+    changed = [told for name, told in seen["told"] if name == "update_note"]
     assert all(told.startswith("Changed ") for told in changed), changed

@@ -150,8 +150,10 @@ def update_tool(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
         run_operation(note_changes.STATE, vault, {**given, "state": str(value)})
         data = {"path": path, "blob": read_as_written(current_view(vault), path).blob}
     else:
-        properties = {"properties": {} if name is None else {name: value}}
-        data = run_operation(note_edits.UPDATE, vault, {**given, **properties}).detail
+        asked: dict[str, Any] = {k: given[k] for k in ("path", "reason") if k in given}
+        asked |= {"old_text": old, "new_text": new} if name is None else {}
+        asked["properties"] = {} if name is None else {name: value}
+        data = run_operation(note_edits.UPDATE, vault, asked).detail
     told = f"Changed {path}; it is {data['blob']} now."
     shown = {name: data.pop(name) for name in ("path", "blob")}
     return ToolAnswer(told, shown, data, "Changed.")

@@ -18,7 +18,7 @@ async def main() -> None:
         seen = {"tools": [each.name for each in await client.list_tools()]}
 
         found = await client.call_tool("recall", {"query": "pier oak", "limit": 1})
-        seen["message"] = found.content[0].text
+        seen["told"] = found.content[0].text
         await client.call_tool("session", {"action": "start", "goal": "Mend the pier"})
         kept = await client.call_tool("remember", {"text": "Bollards are of iron."})
         seen["path"] = kept.structured_content["path"]

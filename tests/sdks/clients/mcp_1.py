@@ -24,7 +24,7 @@ async def main() -> None:
             assert not done.isError, done
             return done
 
-        seen["message"] = (await call("recall", query="pier oak", limit=1)).content[0].text
+        seen["told"] = (await call("recall", query="pier oak", limit=1)).content[0].text
         await call("session", action="start", goal="Mend the pier")
         done = await call("remember", text="Bollards are of iron.")
         seen["path"] = done.structuredContent["path"]
