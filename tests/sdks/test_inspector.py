@@ -64,7 +64,7 @@ def test_the_inspector_calls_every_tool_and_reads_everything(inspect: Ask) -> No
     closed = call(inspect, "session", action="close", session="day-1", summary="Done.")
     assert closed["status"] == "ok"
     assert (
-        "Paint the pier" in call(inspect, "task", action="add", title="Paint the pier")["message"]
+        "paint-the-pier" in call(inspect, "task", action="add", title="Paint the pier")["message"]
     )
     call(inspect, "checkpoint", note="inspected")
     assert "inspector" in call(inspect, "history", action="log", limit=1)["message"]
