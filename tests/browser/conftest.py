@@ -107,15 +107,15 @@ def enter_own(
 ) -> EnterOwn:
     """Return a function that serves a copy of the story's vault, and lets its owner in."""
 
-    def enter(*options: str) -> Reader:
+    def enter(*options: str, **settings: Any) -> Reader:
         root = tmp_path / "ferrylane"
         shutil.copytree(story.root, root, symlinks=True)
         served = start_serving(root, *options)
-        context, witness = open_context(served.origin)
+        context, witness = open_context(served.origin, **settings)
         page = context.new_page()
         page.goto(served.link)
         page.wait_for_url(f"{served.origin}/")
-        reader = Reader(page, witness, root)
+        reader = Reader(page, witness, root, settings.get("java_script_enabled", True))
         reader.link = served.link
         return reader
 

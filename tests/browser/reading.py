@@ -63,5 +63,5 @@ def expect(locator: Locator, seconds: float = 10) -> LocatorAssertions:
 #: Let a new reader in, with these settings of a browser.
 EnterStory = Callable[..., Reader]
 
-#: Serve a vault of the test's own with these options, and let its owner in.
+#: Serve a vault of the test's own with these options, and let its owner in with these settings.
 EnterOwn = Callable[..., Reader]

@@ -39,6 +39,19 @@ def test_one_key_decides_and_one_takes_it_back(enter_own: EnterOwn) -> None:
     expect(page.locator("main")).to_contain_text("Expired sessions")
 
 
+def test_a_card_is_decided_and_taken_back_without_scripts(enter_own: EnterOwn) -> None:
+    reader = enter_own("--write", java_script_enabled=False)
+    reader.go("/review?only=candidate")
+    card = reader.page.locator("section.decision", has_text="Expired sessions")
+    card.get_by_role("button", name="Yes").click()
+    expect(reader.page.get_by_role("status")).to_contain_text(f"{CANDIDATE}: it is promoted.")
+    assert "state: active" in (reader.root / CANDIDATE).read_text()
+
+    reader.page.get_by_role("button", name="Undo").click()
+    expect(reader.page.get_by_role("status")).to_contain_text("Taken back: promote")
+    assert "state: candidate" in (reader.root / CANDIDATE).read_text()
+
+
 @pytest.mark.parametrize(
     ("key", "subject"), [("y", "supersede"), ("o", "supersede"), ("n", "review")]
 )

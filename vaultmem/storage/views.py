@@ -185,6 +185,10 @@ class View:
         """Return the paths of documents by number."""
         return dict(self._state.query(f"SELECT d.id, d.path {self._joined(where)}", values))
 
+    def titles(self) -> list[tuple[int, str, str]]:
+        """Return number, path and title of every document in the order of their paths."""
+        return self._state.query(f"SELECT d.id, d.path, d.title {self._joined()} ORDER BY d.path")
+
     def blobs(self) -> dict[str, str]:
         """Return path and blob of every note; of a union, those of the first source that has it."""
         sql = f"SELECT d.path, d.blob {self._joined()} ORDER BY d.id DESC"

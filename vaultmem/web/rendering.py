@@ -256,6 +256,7 @@ def _environment(links: Links) -> Environment:
     made = Environment(
         loader=PackageLoader("vaultmem.web"),
         autoescape=True,
+        auto_reload=False,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

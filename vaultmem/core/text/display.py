@@ -14,14 +14,16 @@ _BYTES = {0xDC00 + byte: f"\\x{byte:02x}" for byte in range(0x80, 0x100)}
 
 def escape_bytes(text: str) -> str:
     r"""Return text that is UTF-8, with bytes that are not as escapes: `gr\xfcn.txt`."""
-    if text.isascii():
-        return text
-    return text.translate(_BYTES).encode("utf-8", "replace").decode()
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.translate(_BYTES).encode("utf-8", "replace").decode()
+    return text
 
 
 def clean_text(text: str) -> str:
     """Return text without control and bidirectional characters, tabs kept."""
-    if text.isascii() and text.isprintable():
+    if text.isprintable():
         return text
     return "".join(
         mark

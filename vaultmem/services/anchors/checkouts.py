@@ -54,10 +54,10 @@ class Checkouts:
         """Return the vault's own repository and the one that its configuration names."""
         if self._own is None:
             vault = self._vault
-            folders = [vault.root]
+            folders = [vault.root.resolve()]
             if named := vault.config.code_repository:
                 folders.append((vault.root / Path(named).expanduser()).resolve())
-            found = [(find_repository(each), each.resolve()) for each in folders]
+            found = [(find_repository(each), each) for each in folders]
             self._own = [
                 (repository, _list_prefixes(repository.top, folder))
                 for repository, folder in found

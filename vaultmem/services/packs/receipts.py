@@ -219,8 +219,9 @@ def list_recent(
     found = store.showings(most, agent=agent, session=session, path=path, since=since)
     found = list(islice(_drop_foreign(vault, found), limit))
     receipts = defaultdict(list)
-    for file in vault.store.receipts.files():
-        receipts[file.stem[:_SECOND]].append(file.stem)
+    if any(each.call.kind == PACK for each in found):
+        for file in vault.store.receipts.files():
+            receipts[file.stem[:_SECOND]].append(file.stem)
     return [ShownSections(each, _find_receipt(vault, receipts, each.call)) for each in found]
 
 

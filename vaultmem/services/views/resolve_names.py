@@ -12,6 +12,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable
+from functools import partial
 from itertools import islice
 from pathlib import PurePosixPath
 
@@ -111,14 +112,19 @@ def find_similar(vault: Vault, name: str) -> list[str]:
     They are those that may be named to the caller: in a project, its own and global ones.
     """
     vault = vault.scoped()
-    paths = vault.view.paths()
-    stems = Counter(PurePosixPath(path).stem for path in paths.values())
+    return vault.view.keep("similar", partial(_find_similar, vault, name), name)
+
+
+def _find_similar(vault: Vault, name: str) -> list[str]:
+    aliases = LinkStore(vault.state).aliases()
+    titled = vault.view.titles()
+    stems = {path: PurePosixPath(path).stem for _, path, _ in titled}
+    counts = Counter(stems.values())
     known: dict[str, str] = {}
-    for document, names in _list_names(vault).items():
-        if path := paths.get(document):
-            stem = PurePosixPath(path).stem
-            shown = stem if stems[stem] == 1 else path
-            known |= dict.fromkeys((*names, stem, path), shown)
+    for document, path, title in titled:
+        stem = stems[path]
+        shown = stem if counts[stem] == 1 else path
+        known |= dict.fromkeys((title, *aliases.get(document, ()), stem, path), shown)
     wanted = name if name in known else PurePosixPath(name).stem
     return find_near(wanted, known)
 
@@ -131,13 +137,6 @@ def describe_several(vault: Vault, name: str, paths: Iterable[str]) -> str:
     if foreign:
         told.append(f"{pluralize(len(foreign), 'note')} of other projects")
     return f'"{name}" could be {", ".join(told)}; name one'
-
-
-def _list_names(vault: Vault) -> dict[int, list[str]]:
-    names = {record.document: [record.title] for record in vault.view.records()}
-    for document, aliases in LinkStore(vault.state).aliases().items():
-        names.get(document, []).extend(aliases)
-    return names
 
 
 def describe_unmatched(vault: Vault, wanted: NoteFilter) -> list[str]:

@@ -6,6 +6,7 @@ import contextlib
 import os
 import struct
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -93,7 +94,7 @@ def find_git_folder(root: Path) -> tuple[Path, Path] | None:
 
     As for git itself, a `.git` file that leads nowhere is the end of the search.
     """
-    for folder in (root, *root.parents):
+    for folder in chain((root,), root.parents):
         git = folder / ".git"
         if git.is_dir() and (git / "HEAD").is_file():
             return folder, git
@@ -114,12 +115,9 @@ def find_broken_git(root: Path) -> Path | None:
 
 def read_head(git: Path) -> GitHead | None:
     """Return what HEAD says; None where it is stored in a way that only git can read."""
-    try:
-        text = (git / "HEAD").read_text(encoding="utf-8", errors="surrogateescape").strip()
-    except OSError:
-        return None
+    text = read_line(git / "HEAD")
     if not text.startswith("ref: "):
-        return GitHead("", text)
+        return GitHead("", text) if text else None
     name = text.removeprefix("ref: ")
     if name == "refs/heads/.invalid":
         return None
@@ -236,12 +234,16 @@ def is_plain_clone(root: Path) -> bool:
 
 def common_folder(git: Path) -> Path:
     """Return the git folder that all work trees of a repository share."""
+    common = read_line(git / "commondir")
+    return (git / common).resolve() if common else git
+
+
+def read_line(file: Path) -> str:
+    """Return what a small file of git's contains, "" where there is none."""
     try:
-        return (
-            git / (git / "commondir").read_text(encoding="utf-8", errors="surrogateescape").strip()
-        ).resolve()
+        return file.read_bytes().decode("utf-8", "surrogateescape").strip()
     except OSError:
-        return git
+        return ""
 
 
 def _read_ref(git: Path, common: Path, name: str) -> str:

@@ -12,7 +12,7 @@ from vaultmem.core.notes.encoding import read_escapes
 from vaultmem.core.text.patterns import compile_later
 from vaultmem.errors import VaultError
 from vaultmem.storage.git.commit_draft import CommitSettings, Identity, TreeEntry, clean_name
-from vaultmem.storage.git.head import common_folder, find_git_folder
+from vaultmem.storage.git.head import common_folder, find_git_folder, read_line
 from vaultmem.storage.git.runner import GitRunner, find_refusal, read_time
 
 # The work trees of one repository, by git's own files, found without starting git.
@@ -67,14 +67,6 @@ def _is_own(*paths: Path) -> bool:
         return os.name != "posix" or all(p.lstat().st_uid == os.geteuid() for p in paths)
     except OSError:
         return False
-
-
-def read_line(file: Path) -> str:
-    """Return what a small file of git's says, "" where there is none."""
-    try:
-        return file.read_text(encoding="utf-8", errors="surrogateescape").strip()
-    except OSError:
-        return ""
 
 
 _SECTION = compile_later(r'\s*\[\s*([\w.-]+)\s*("(?:[^"\\]|\\.)*")?\s*\]')

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache, partial
+from itertools import groupby
 from typing import NamedTuple
 
 from starlette.requests import Request
@@ -81,7 +82,8 @@ class ShownHit(NamedTuple):
 class SearchPage(NamedTuple):
     """An answer with its hits, its doubts, and the facets of the vault.
 
-    `choices` are the values that most notes have, by facet; those with one value are left out.
+    `choices` are the values that most notes have, by facet; those with one value are left out, and
+    all where nothing was found.
     """
 
     answer: QueryResult | None
@@ -102,7 +104,7 @@ def collect_hits(
     asked = Query(question, _LIMIT, offset, wanted, suggests=True, waits=False, counts=False)
     answer = run_query(open_asked(vault, other), asked)
     doubts = describe_match_strength(answer)
-    choices = vault.view.keep("facets", partial(_list_choices, vault))
+    choices = vault.view.keep("facets", partial(_list_choices, vault)) if answer.hits else {}
     return SearchPage(answer, list(map(show_hit, answer.hits)), doubts, choices)
 
 
@@ -121,7 +123,8 @@ def show_hit(hit: Hit) -> ShownHit:
     sentence = choose_line(hit)[:_LONGEST]
     plain = _MARKUP.sub(lambda found: "".join(filter(None, found.groups())), sentence)
     line = shorten_sentence(plain, terms, _WIDTH)
-    return ShownHit(hit, [(part, _has_term(part, terms)) for part in _WORD.findall(line)])
+    runs = groupby(_WORD.findall(line), lambda part: _has_term(part, terms))
+    return ShownHit(hit, [("".join(parts), is_asked) for is_asked, parts in runs])
 
 
 def _has_term(word: str, terms: frozenset[str]) -> bool:
