@@ -80,10 +80,11 @@ def list_labels(labels: tuple[Whole, Numbers], rows: Numbers) -> tuple[Numbers, 
     `labels` are all rows' labels and where each row's begin.
     """
     flat, starts = labels
-    sizes = starts[rows + 1] - starts[rows]
-    position = np.repeat(np.arange(len(rows)), sizes)
-    offset = np.arange(len(position)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    return position, flat[starts[rows][position] + offset]
+    begin = starts[rows]
+    sizes = starts[rows + 1] - begin
+    ends = sizes.cumsum()
+    position = np.arange(len(rows)).repeat(sizes)
+    return position, flat[np.arange(len(position)) + (begin - ends + sizes)[position]]
 
 
 def _put_last(

@@ -219,7 +219,7 @@ _COMPARED, _MORE_OF_OTHERS = 10, 0.3
 JUDGED = 3
 
 #: Share of what was asked that a strong answer has, at least.
-_COVERAGE = 0.25
+_COVERAGE = 0.5
 
 
 class MatchStrength(StrEnum):

@@ -264,12 +264,14 @@ def _add_neighbours(
     near = sort_distinct(near)
     rows = np.concatenate([best, near[~are_among(near, np.sort(best))]])
     own, linked, is_turn = total[rows].astype(np.float64), table[:, rows], turns[rows]
-    given, share = total[linked], np.array(weights.neighbours * 2)[:, None]
+    given, related = total[linked], _score_related(own, rows, neighbours)
+    usual = np.array(weights.neighbours * 2)
+    gained: Doubles = usual @ given
     if is_turn.any():
-        share = np.where(is_turn & turns[linked], np.array(weights.turns * 2)[:, None], share)
-        share[0] += weights.asking * (is_turn & asks[linked[0]])
-    related = _score_related(own, rows, neighbours)
-    gained = (share * given).sum(0) + weights.session * related * is_turn
+        share = np.where(turns[linked], np.array(weights.turns * 2)[:, None], usual[:, None])
+        share[0] += weights.asking * asks[linked[0]]
+        of_turns = (share * given).sum(0) + weights.session * related
+        gained = np.where(is_turn, of_turns, gained)
     gained = _damp_above(own, gained, weights)
     # A turn and a section that is strong by itself can answer alone, and of a row without
     # neighbours nothing says that it is apart.
@@ -293,11 +295,13 @@ def _score_related(own: Doubles, rows: Numbers, neighbours: Neighbours) -> Doubl
     if not len(label):
         return related
     # All rows of a label side by side, the best first: what it gets is from another note.
-    order = np.lexsort((-own[position], label))
-    position, label = position[order], label[order]
-    is_first = np.append(True, label[1:] != label[:-1])
+    scores = own[position]
+    order = np.lexsort((-scores, label))
+    position, label, scores = position[order], label[order], scores[order]
+    is_first = np.ones(len(label), np.bool_)
+    np.not_equal(label[1:], label[:-1], out=is_first[1:])
     starts, group = is_first.nonzero()[0], is_first.cumsum() - 1
-    scores, note = own[position], neighbours.note[rows[position]]
+    note = neighbours.note[rows[position]]
     is_other = note != note[starts][group]
     second = np.maximum.reduceat(scores * is_other, starts)
     np.maximum.at(related, position, np.where(is_other, scores[starts][group], second[group]))
@@ -313,7 +317,7 @@ def _damp_above(own: Doubles, gained: Doubles, weights: RankingWeights) -> Doubl
     if len(own) <= weights.lift_place:
         return gained
     place = len(own) - weights.lift_place
-    room = np.clip(np.partition(own, place)[place] - own, 0, gained)
+    room = np.minimum(np.maximum(np.partition(own, place)[place] - own, 0), gained)
     damped: Doubles = room + weights.lift_share * (gained - room)
     return damped
 
