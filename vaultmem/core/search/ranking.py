@@ -281,17 +281,9 @@ def _add_neighbours(
 
 
 def _score_related(own: Doubles, rows: Numbers, neighbours: Neighbours) -> Doubles:
-    """Return for each row the best score of another note with a session or tag in common, else 0.
-
-    Tags of turns that have a session do not count.
-    """
+    """Return for each row the best score of another note with a label in common, else 0."""
     position, label = list_labels(neighbours.labels, rows)
     related = np.zeros(len(rows))
-    if (is_turn := neighbours.turns[rows]).any():
-        is_session = label & 1 == 1
-        has_session = np.bincount(position, is_session, len(rows)) > 0
-        kept = is_session | ~(is_turn & has_session)[position]
-        position, label = position[kept], label[kept]
     if not len(label):
         return related
     # All rows of a label side by side, the best first: what it gets is from another note.
