@@ -527,7 +527,7 @@ class RankingWeights(NamedTuple):
     #: What a note loses of its score at most where no other of its sessions and tags answers, and
     #: from which strength it loses nothing.
     apart: float = 0.4
-    sufficient: float = _STRONG
+    sufficient: float = 0.4
     #: Days between neighbours by a tag alone, at most.
     neighbour_days: float = 30.0
     #: Days in which recency falls to a quarter.

@@ -273,7 +273,7 @@ def _add_neighbours(
         of_turns = (share * given).sum(0) + weights.session * related
         gained = np.where(is_turn, of_turns, gained)
     gained = _damp_above(own, gained, weights)
-    # A turn and a section that is strong by itself can answer alone, and of a row without
+    # A turn and a section with enough of the question can answer alone, and of a row without
     # neighbours nothing says that it is apart.
     can_lose = (linked >= 0).any(0) & ~is_turn & (own < weights.sufficient * asked)
     apart = can_lose * (1 - related / max(float(related.max()), 1e-9))
