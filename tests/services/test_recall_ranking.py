@@ -149,7 +149,7 @@ def test_the_first_places_belong_to_what_answers_by_itself(fill: Fill) -> None:
     assert found[0].neighbours == 0 < min(hit.neighbours for hit in found[1:])
 
 
-def test_a_note_loses_where_no_other_of_its_subject_answers(fill: Fill) -> None:
+def test_a_weak_note_loses_where_no_other_of_its_subject_answers(fill: Fill) -> None:
     notes = {
         "log/a1.md": session_note(1, "The ferry needs a winch."),
         "log/a2.md": session_note(2, "A winch for the ferry, of steel."),
@@ -158,12 +158,15 @@ def test_a_note_loses_where_no_other_of_its_subject_answers(fill: Fill) -> None:
         "log/c1.md": session_note(1, "The ferry needs a winch.", "alone"),
         "log/d1.md": "The ferry needs a winch.\n",
     }
-    found = {hit.record.path: hit for hit in ask(fill(notes), "ferry winch")}
+    vault, question = fill(notes), "which ferry winch did Aksel order in Bergen last spring?"
+    found = {hit.record.path: hit for hit in ask(vault, question)}
     order = list(found)
     assert order.index("log/a1.md") < order.index("log/b1.md") == len(order) - 1
     assert found["log/b1.md"].neighbours < 0 == found["log/c1.md"].neighbours
     assert found["log/d1.md"].neighbours == 0
     assert found["log/b1.md"].strength == pytest.approx(found["log/c1.md"].strength)
+    strong = {hit.record.path: hit for hit in ask(vault, "ferry winch")}
+    assert strong["log/b1.md"].neighbours == 0
 
 
 def test_recency_counts_more_for_a_long_message_than_for_a_short_question(fill: Fill) -> None:

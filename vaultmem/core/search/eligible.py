@@ -26,7 +26,7 @@ class Neighbours(NamedTuple):
 
     `turns` marks the rows of one speaker each, and `asks` those of them that end with a question;
     `note` is the number of each row's note, and `labels` are all rows' sessions and tags, and where
-    each row's begin.
+    each row's begin; a turn that has a session has no tags there.
     """
 
     table: NDArray[np.int32]
@@ -80,10 +80,11 @@ def list_labels(labels: tuple[Whole, Numbers], rows: Numbers) -> tuple[Numbers, 
     `labels` are all rows' labels and where each row's begin.
     """
     flat, starts = labels
-    sizes = starts[rows + 1] - starts[rows]
-    position = np.repeat(np.arange(len(rows)), sizes)
-    offset = np.arange(len(position)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    return position, flat[starts[rows][position] + offset]
+    begin = starts[rows]
+    sizes = starts[rows + 1] - begin
+    ends = sizes.cumsum()
+    position = np.arange(len(rows)).repeat(sizes)
+    return position, flat[np.arange(len(position)) + (begin - ends + sizes)[position]]
 
 
 def _put_last(
@@ -278,10 +279,17 @@ def _mark_turns(
     labels: tuple[Whole, Numbers],
     marked: Mapping[str, Numbers],
 ) -> Neighbours:
-    """Return the neighbours of rows, with the turns among them."""
-    turns, asks = np.zeros((2, table.shape[1]), np.bool_)
+    """Return the neighbours of rows, with the turns among them, and what relates rows."""
+    turns, asks = np.zeros((2, size := table.shape[1]), np.bool_)
     turns[marked[mark_speaker("")]] = True
     asks[marked[ASKS]] = True
+    if turns.any():
+        position, label = list_labels(labels, np.arange(size))
+        is_session = label & 1 == 1
+        has_session = np.bincount(position, is_session, size) > 0
+        kept = is_session | ~(turns & has_session)[position]
+        starts = np.append(0, np.bincount(position[kept], minlength=size).cumsum())
+        labels = label[kept], starts
     return Neighbours(table, turns, asks & turns, place, labels)
 
 

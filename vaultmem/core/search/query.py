@@ -219,7 +219,7 @@ _COMPARED, _MORE_OF_OTHERS = 10, 0.3
 JUDGED = 3
 
 #: Share of what was asked that a strong answer has, at least.
-_COVERAGE = 0.25
+_COVERAGE = 0.5
 
 
 class MatchStrength(StrEnum):
@@ -524,8 +524,10 @@ class RankingWeights(NamedTuple):
     #: this share of the rest beyond it.
     lift_place: int = 5
     lift_share: float = 0.1
-    #: What a note loses of its score at most where no other of its sessions and tags answers.
+    #: What a note loses of its score at most where no other of its sessions and tags answers, and
+    #: from which strength it loses nothing.
     apart: float = 0.4
+    sufficient: float = 0.4
     #: Days between neighbours by a tag alone, at most.
     neighbour_days: float = 30.0
     #: Days in which recency falls to a quarter.

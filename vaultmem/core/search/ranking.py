@@ -209,17 +209,18 @@ def rank_rows(
     read: Numbers,
     added: tuple[Doubles, Doubles, Doubles],
     neighbours: Neighbours | None,
+    asked: float,
     weights: RankingWeights,
 ) -> Ranking:
     """Return the best rows and their neighbours with their relevance, in no order.
 
     `total` has the score by words of all rows and a zero after them, which stands for a missing
     neighbour; it is changed. `read` are those of the best, in ascending order, to which closeness,
-    best passage and named title are `added`.
+    best passage and named title are `added`. `asked` is all idf of the question.
     """
     total[read] += added[0] + added[1] + added[2]
     best = np.concatenate([read, best[~are_among(best, read)]])
-    rows, gained = _add_neighbours(total, best, neighbours, weights)
+    rows, gained = _add_neighbours(total, best, neighbours, asked, weights)
     empty = np.zeros(len(rows))
     parts = np.zeros((3, len(rows)))
     parts[:, : len(read)] = added
@@ -236,13 +237,17 @@ def rank_rows(
 
 
 def _add_neighbours(
-    total: Floats, best: Numbers, neighbours: Neighbours | None, weights: RankingWeights
+    total: Floats,
+    best: Numbers,
+    neighbours: Neighbours | None,
+    asked: float,
+    weights: RankingWeights,
 ) -> tuple[Numbers, Doubles]:
     """Return the best, then the neighbours of each, and what others add to each.
 
     A row gets a share of its neighbours, and of the turn before more where that asks. A turn gets
-    one of the best of its session. A note loses a share where no other of its sessions and tags
-    answers: notes of one subject answer together (N. Jardine, C. van Rijsbergen, "The Use of
+    one of the best of its session. A weak note loses a share where no other of its sessions and
+    tags answers: notes of one subject answer together (N. Jardine, C. van Rijsbergen, "The Use of
     Hierarchic Clustering in Information Retrieval", 1971). A neighbour that contains no word of the
     question is found only after one of the first that asks: else its presence could not be
     explained.
@@ -259,50 +264,40 @@ def _add_neighbours(
     near = sort_distinct(near)
     rows = np.concatenate([best, near[~are_among(near, np.sort(best))]])
     own, linked, is_turn = total[rows].astype(np.float64), table[:, rows], turns[rows]
-    given, share = total[linked], np.array(weights.neighbours * 2)[:, None]
+    given, related = total[linked], _score_related(own, rows, neighbours)
+    usual = np.array(weights.neighbours * 2)
+    gained: Doubles = usual @ given
     if is_turn.any():
-        share = np.where(is_turn & turns[linked], np.array(weights.turns * 2)[:, None], share)
-        share[0] += weights.asking * (is_turn & asks[linked[0]])
-    related = _score_related(own, rows, neighbours)
-    gained = (share * given).sum(0) + weights.session * related * is_turn
+        share = np.where(turns[linked], np.array(weights.turns * 2)[:, None], usual[:, None])
+        share[0] += weights.asking * asks[linked[0]]
+        of_turns = (share * given).sum(0) + weights.session * related
+        gained = np.where(is_turn, of_turns, gained)
     gained = _damp_above(own, gained, weights)
-    # Of a row without neighbours, nothing says that it is apart; a turn can answer by itself.
-    apart = ((linked >= 0).any(0) & ~is_turn) * (1 - related / max(float(related.max()), 1e-9))
+    # A turn and a section with enough of the question can answer alone, and of a row without
+    # neighbours nothing says that it is apart.
+    can_lose = (linked >= 0).any(0) & ~is_turn & (own < weights.sufficient * asked)
+    apart = can_lose * (1 - related / max(float(related.max()), 1e-9))
     return rows, gained - weights.apart * apart * (own + gained)
 
 
 def _score_related(own: Doubles, rows: Numbers, neighbours: Neighbours) -> Doubles:
-    """Return for each row the best score of another note with a session or tag in common, else 0.
-
-    Tags of turns that have a session do not count.
-    """
+    """Return for each row the best score of another note with a label in common, else 0."""
     position, label = list_labels(neighbours.labels, rows)
-    is_session = label & 1 == 1
-    has_session = np.bincount(position, is_session, len(rows)) > 0
-    kept = is_session | ~(neighbours.turns[rows] & has_session)[position]
-    position, label = position[kept], label[kept]
     related = np.zeros(len(rows))
     if not len(label):
         return related
-    # The best row of each note for each of its labels; of these, the best and second of a label.
-    note = label.astype(np.int64) << 32 | neighbours.note[rows][position]
-    order = np.lexsort((-own[position], note))
-    note, position = note[order], position[order]
-    is_first = _mark_first(note)
-    notes, scores = note[is_first], own[position[is_first]]
-    ranked = np.lexsort((-scores, notes >> 32))
-    is_best = _mark_first(notes[ranked] >> 32)
-    best = scores[ranked][is_best][is_best.cumsum() - 1]
-    second = np.append(scores[ranked][1:], 0) * ~np.append(is_best[1:], True)
-    found = np.empty(len(notes))
-    found[ranked] = np.where(is_best, second, best)
-    np.maximum.at(related, position, found[is_first.cumsum() - 1])
+    # All rows of a label side by side, the best first: what it gets is from another note.
+    scores = own[position]
+    order = np.lexsort((-scores, label))
+    position, label, scores = position[order], label[order], scores[order]
+    is_first = np.ones(len(label), np.bool_)
+    np.not_equal(label[1:], label[:-1], out=is_first[1:])
+    starts, group = is_first.nonzero()[0], is_first.cumsum() - 1
+    note = neighbours.note[rows[position]]
+    is_other = note != note[starts][group]
+    second = np.maximum.reduceat(scores * is_other, starts)
+    np.maximum.at(related, position, np.where(is_other, scores[starts][group], second[group]))
     return related
-
-
-def _mark_first(ordered: Numbers) -> NDArray[np.bool_]:
-    """Return for each of some ordered numbers whether it differs from the one before."""
-    return np.append(True, ordered[1:] != ordered[:-1])
 
 
 def _damp_above(own: Doubles, gained: Doubles, weights: RankingWeights) -> Doubles:
@@ -314,7 +309,7 @@ def _damp_above(own: Doubles, gained: Doubles, weights: RankingWeights) -> Doubl
     if len(own) <= weights.lift_place:
         return gained
     place = len(own) - weights.lift_place
-    room = np.clip(np.partition(own, place)[place] - own, 0, gained)
+    room = np.minimum(np.maximum(np.partition(own, place)[place] - own, 0), gained)
     damped: Doubles = room + weights.lift_share * (gained - room)
     return damped
 

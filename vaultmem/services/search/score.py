@@ -179,7 +179,7 @@ def _rank_once(
     idf = [share.idf for share in shares.values()]
     added = _measure_order(scope, query, shares, np.asarray(idf), total, read)
     added[2][read.searchsorted(called)] += WEIGHTS.named * sum(idf)
-    ranking = rules.rank_rows(total, best, read, added, eligible.neighbours, WEIGHTS)
+    ranking = rules.rank_rows(total, best, read, added, eligible.neighbours, sum(idf), WEIGHTS)
     if meant is not None and dense is not None:
         ranking = _blend(ranking, meant[ranking.rows], dense.weight)
     share = query.recency
