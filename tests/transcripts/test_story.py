@@ -216,7 +216,7 @@ def test_the_start_after_a_kill_recovers_and_picks_up_the_killed_session(story: 
     assert f"recover: {FORK}" in story.second_start
     assert "# Session s-fork" in story.second_start
     killed = (story.vault / "sessions/s-fork.md").read_text()
-    assert "status: canceled" in killed
+    assert "status: interrupted" in killed
     assert f"its process ({story.pid}) was gone; it left 3 files not committed" in killed
     assert "pending_restore_at" not in killed
     last = (story.vault / "sessions/s-tue.md").read_text()
