@@ -221,8 +221,8 @@ RARE = {
 }
 
 #: Objects whose names are paths, reasons, words: a vault's own.
-FREE = {"skipped", "kinds", "states", "to_decide", "passed_over", "exempt", "properties", "kept"}
-FREE |= {"problems", "outcomes", "searched_instead", "statuses", "agents", "workspaces"}
+FREE = {"skipped", "kinds", "states", "to_decide", "exempt", "properties", "kept"}
+FREE |= {"problems", "outcomes", "corrections", "statuses", "agents", "workspaces"}
 FREE |= {"details", "scopes", "missing", "behind"}
 
 

@@ -111,7 +111,7 @@ def test_show_tells_who_why_and_what_in_the_notes_words(run_cli: RunCli, root: P
     assert (operation["operation"], operation["path"], operation["from"]) == ("add", NOTE, None)
     assert operation["blob"] == git(root, "rev-parse", f"HEAD~1:{NOTE}")
     assert operation["old_blob"] is None
-    assert {"op": "add", "name": "state", "old": None, "new": "candidate"} in operation[
+    assert {"operation": "add", "name": "state", "old": None, "new": "candidate"} in operation[
         "properties"
     ]
     assert operation["body"]["added"] == 6
@@ -163,12 +163,14 @@ def test_diff_is_a_list_of_operations_or_one_line_a_note(run_cli: RunCli, root: 
     ]
     assert operations == [
         {
-            "op": "replace",
+            "operation": "replace",
             "path": NOTE,
             "from": None,
             "blob": git(root, "rev-parse", f"HEAD:{NOTE}"),
             "old_blob": git(root, "rev-parse", f"HEAD~:{NOTE}"),
-            "properties": [{"op": "replace", "name": "state", "old": "candidate", "new": "active"}],
+            "properties": [
+                {"operation": "replace", "name": "state", "old": "candidate", "new": "active"}
+            ],
             "body": {"added": 0, "removed": 0, "diff": ""},
             "frontmatter_diff": operations[0]["frontmatter_diff"],
             "remark": None,

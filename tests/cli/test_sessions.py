@@ -112,7 +112,7 @@ def test_every_command_answers_in_json(desk: Desk) -> None:
     chain = desk.json("links", "s-2", "--depth", "3")
     assert set(chain) == {"session", "earlier", "followers"}
     restored = desk.json("restore", "s-2", "--budget", "300")
-    assert set(restored) == {"session", "text", "sessions", "tokens", "shown", "left_out"}
+    assert set(restored) == {"session", "text", "sessions", "tokens", "shown", "omitted"}
     assert restored["tokens"]["sent"] <= 300  # type: ignore[index]
     assert desk.json("stats")["statuses"] == {"open": 1, "ok": 1}
     which = desk.json("current")

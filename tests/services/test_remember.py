@@ -740,7 +740,7 @@ def test_several_memories_are_one_commit_on_a_branch(make_vault: Make, run_cli: 
     done = run_cli(
         *words, "--agent", "claude", "--tag", "north", "--json", "--ref", "side", cwd=root
     ).json
-    results = [done, *done["related_sections"]]
+    results = [done, *done["also"]]
     assert [each["outcome"] for each in results] == ["created", "created", "known"]
     assert git(root, "rev-list", "--count", "main..side") == "1"
     changed = git(root, "diff", "--name-only", "main", "side").split()
@@ -776,6 +776,6 @@ def test_an_agent_writes_several_memories_in_one_call(make_vault: Make) -> None:
         given = {"text": "Oslo has trams.", "also": ["Bergen has one line."]}
         done = await call(client, "remember", **given)
         assert done["message"].count("Remembered: ") == 2
-        assert (root / done["related_sections"][0]["path"]).is_file()
+        assert (root / done["also"][0]["path"]).is_file()
 
     play(root, scene)
