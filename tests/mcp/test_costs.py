@@ -117,7 +117,7 @@ def test_the_data_says_the_text_and_no_more_than_a_caller_needs_to_go_on(make_va
         for name, given, beside in asked:
             done = await client.call_tool(name, given)
             data = done.structured_content
-            assert set(data) == {"told", *beside}, name
+            assert set(data) == {"message", *beside}, name
             assert data["message"] == told(done)
             Draft202012Validator(schemas[name]).validate(data)
             full = (await client.call_tool(name, {**given, "detail": True})).structured_content
@@ -125,7 +125,7 @@ def test_the_data_says_the_text_and_no_more_than_a_caller_needs_to_go_on(make_va
         hits = (await client.call_tool("recall", {"query": "tide"})).structured_content["hits"]
         assert all(set(hit) == {"path"} for hit in hits)
         note = (await client.call_tool("read_note", {"path": "tide-03"})).structured_content
-        assert set(note) == {"told", "path", "blob", "text", "next_offset"}
+        assert set(note) == {"message", "path", "blob", "text", "next_offset"}
 
     play(root, scene)
 
