@@ -111,7 +111,7 @@ class Config(NamedTuple):
 #: Every key with its default, whose type is the key's.
 _DEFAULTS = Config()._asdict()
 
-#: What a key was called before, and is now. The old name works; `doctor` names the new one.
+#: The new name of each renamed key. The old name works, and `doctor` prints the new one.
 RENAMED = {
     "archive_after": "archive_after_days",
     "context": "default_context",

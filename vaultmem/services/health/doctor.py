@@ -306,7 +306,7 @@ def _run(name: str, check: Callable[[], Check]) -> Check:
 
 
 def _check_settings(vault: Vault, problem: str) -> Check:
-    """Name the settings that are written with a name of before."""
+    """Name the settings that are written with an old name."""
     old = [] if problem else list_renamed(vault.root)
     if not old:
         return _describe_failure("settings", problem)
