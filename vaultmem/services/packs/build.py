@@ -304,7 +304,9 @@ def prepare_pack(
         told += _describe_other_project(vaults, query, sureness, asked) if asked.waits else ()
     if sureness is MatchStrength.NONE:
         relevant = relevant[:_NEAREST]
-    relevant = order_by_worth(vaults.change(relevant, add_next, query.filter))
+    if is_asked:  # What is merely recent has no answer that stands next to it.
+        relevant = vaults.change(relevant, add_next, query.filter)
+    relevant = order_by_worth(relevant)
     pinned, trusted = _list_pinned(vaults, relevant)
     keys = frozenset((name, r.path, r.blob) for name, own in trusted.items() for r in own)
     first = vaults.names[0]

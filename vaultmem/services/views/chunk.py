@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.indexing.rows import NoteRows, list_rows
 from vaultmem.core.indexing.section_texts import SectionTexts, analyse_note
-from vaultmem.core.indexing.term_arrays import TermArrays, TermCounter
 from vaultmem.core.notes.note import UnreadableNoteError
 from vaultmem.core.text.blob import blob_id
 from vaultmem.errors import NoteNotFoundError
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from vaultmem.core.indexing.section_texts import AnalysedNote
+    from vaultmem.core.indexing.term_arrays import TermArrays, TermCounter
     from vaultmem.core.notes.obsidian import DailyNotes
 
 #: Fewer notes than this are read by the process itself: starting a helper takes as long.
@@ -77,18 +77,21 @@ class Reading(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """What came of some jobs, in their order, and the terms of the sections of all notes."""
+    """What came of some jobs, in their order, and the terms of the sections of all notes.
+
+    There are no terms where the index is written later.
+    """
 
     readings: list[Reading]
-    terms: TermArrays
+    terms: TermArrays | None
 
 
 class ChunkReader:
-    """Reads notes of one vault."""
+    """Reads notes of one vault, and counts their terms unless the index is written later."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, counts_terms: bool = True) -> None:
         self._root = root
-        self._counter = TermCounter()
+        self._counter = _make_counter() if counts_terms else None
         self._daily = read_obsidian(root).daily
 
     def read(self, jobs: Sequence[ReadJob]) -> Chunk:
@@ -103,7 +106,14 @@ class ChunkReader:
             if note is not None:
                 texts += note.texts
             readings.append(Reading(note and list_rows(note), blob, problem))
-        return Chunk(readings, self._counter.count(texts))
+        terms = None if self._counter is None else self._counter.count(texts)
+        return Chunk(readings, terms)
+
+
+def _make_counter() -> TermCounter:
+    from vaultmem.core.indexing.term_arrays import TermCounter  # numpy takes as long as a hook.
+
+    return TermCounter()
 
 
 def _read_note(root: Path, job: ReadJob, daily: DailyNotes) -> tuple[AnalysedNote | None, str, str]:
@@ -122,12 +132,14 @@ def _read_note(root: Path, job: ReadJob, daily: DailyNotes) -> tuple[AnalysedNot
     return note, note.record.blob, ""
 
 
-def read_notes(root: Path, jobs: Sequence[ReadJob]) -> Iterator[tuple[Sequence[ReadJob], Chunk]]:
+def read_notes(
+    root: Path, jobs: Sequence[ReadJob], *, counts_terms: bool = True
+) -> Iterator[tuple[Sequence[ReadJob], Chunk]]:
     """Yield all jobs in their order, some at a time, with what came of them."""
     chunks = list(_split(jobs))
     helpers = min(_MAX_HELPERS, (os.cpu_count() or 1) - 1, len(chunks) // 2)
     if len(jobs) < MANY or helpers < 1:
-        reader = ChunkReader(root)
+        reader = ChunkReader(root, counts_terms=counts_terms)
         yield from ((chunk, reader.read(chunk)) for chunk in chunks)
     else:
         yield from _read_with_helpers(root, chunks, helpers)

@@ -19,6 +19,8 @@ from vaultmem.storage.views import KnownFile
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
+    from vaultmem.core.indexing.rows import NoteRows
+    from vaultmem.core.indexing.term_arrays import TermArrays
     from vaultmem.services.views.chunk import Chunk, ReadJob
     from vaultmem.storage.index.batch import SectionArrays
 
@@ -63,10 +65,6 @@ class Batch:
 
     def _add(self, chunk: Chunk, without: Container[int] = ()) -> list[int | None]:
         """Add the notes of a chunk but for those at some places, which get no number."""
-        import numpy as np
-
-        from vaultmem.storage.index.batch import describe_sections, select_sections
-
         manifest = self._vault.manifest
         notes = [reading.note for reading in chunk.readings if reading.note is not None]
         known = manifest.find_documents(note[:2] for note in notes)
@@ -82,15 +80,30 @@ class Batch:
             (note.path, note.blob): number for number, note in zip(numbers, fresh, strict=True)
         }
         documents = [known.get(note[:2]) for note in notes]
-        sections = describe_sections([each or 0 for each in documents], notes, chunk.terms)
-        is_fresh = np.array([document in numbers for document in documents], np.bool_)
+        if chunk.terms is not None and numbers:
+            self._add_sections(documents, notes, chunk.terms, numbers)
+        found = iter(documents)
+        return [None if reading.note is None else next(found) for reading in chunk.readings]
+
+    def _add_sections(
+        self,
+        documents: Sequence[int | None],
+        notes: Sequence[NoteRows],
+        terms: TermArrays,
+        fresh: Container[int | None],
+    ) -> None:
+        """Collect the sections of those notes whose documents are fresh."""
+        import numpy as np
+
+        from vaultmem.storage.index.batch import describe_sections, select_sections
+
+        sections = describe_sections([each or 0 for each in documents], notes, terms)
+        is_fresh = np.array([document in fresh for document in documents], np.bool_)
         kept = np.repeat(is_fresh, [len(note.ordinals) for note in notes])
         if kept.any():
             self._parts.append(select_sections(sections, kept))
             self._sections += len(self._parts[-1])
             self._postings += len(self._parts[-1].terms.term)
-        found = iter(documents)
-        return [None if reading.note is None else next(found) for reading in chunk.readings]
 
     def write(self) -> None:
         """Write the index after the database: a crash between leaves it behind, never ahead."""

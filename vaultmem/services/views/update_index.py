@@ -377,7 +377,7 @@ def _update(
             finish_view(vault, replaced)
     jobs = _jobs(found.notes, known)
     stats = {path: _settled(stat, looked) for path, stat in found.notes.items()}
-    chunks = read_notes(vault.root, jobs)
+    chunks = read_notes(vault.root, jobs, counts_terms=has_index)
     done = 0
     while done < len(jobs):
         batch, begun = Batch(vault), time.monotonic()
