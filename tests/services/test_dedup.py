@@ -41,7 +41,7 @@ def test_the_older_of_two_alike_goes_on_and_links_to_the_other_lead_to_it(
     merges = plan_merges(vault)
     report = apply_merges(vault, merges)
 
-    assert [(m.drop, m.keep) for m in merges] == [("notes/expiry.md", "notes/tokens.md")]
+    assert [(m.path, m.into) for m in merges] == [("notes/expiry.md", "notes/tokens.md")]
     assert git(root, "rev-list", f"{head}..") == report.commit
     assert git(root, "log", "-1", "--format=%s") == "dedup: expiry into tokens"
     dropped, kept = note_at(root, "notes/expiry.md"), note_at(root, "notes/tokens.md")
@@ -94,7 +94,7 @@ def test_near_misses_contexts_kinds_and_pinned_notes_are_left_alone(
 
     merges = plan_merges(vault)
 
-    assert [(merge.drop, merge.keep) for merge in merges] == [
+    assert [(merge.path, merge.into) for merge in merges] == [
         ("notes/auth/a.md", "notes/auth/e.md")
     ]
 
@@ -109,7 +109,7 @@ def test_a_machine_merges_no_note_of_a_person_and_a_person_none_into_a_machines(
 
     (root / "notes/tokens.md").write_text(by_agent(FACT))
     (merge,) = plan_merges(synced(opened(root)))
-    assert (merge.drop, merge.keep) == ("notes/tokens.md", "notes/session.md")
+    assert (merge.path, merge.into) == ("notes/tokens.md", "notes/session.md")
 
 
 def test_three_alike_become_one(make_vault: Make, opened: Open) -> None:
@@ -121,7 +121,7 @@ def test_three_alike_become_one(make_vault: Make, opened: Open) -> None:
     merges = plan_merges(vault)
     apply_merges(vault, merges)
 
-    assert [(merge.drop, merge.keep) for merge in merges] == [
+    assert [(merge.path, merge.into) for merge in merges] == [
         ("notes/a.md", "notes/c.md"),
         ("notes/b.md", "notes/c.md"),
     ]
@@ -137,7 +137,7 @@ def test_a_plan_that_is_no_longer_true_is_refused_whole(make_vault: Make, opened
     vault = synced(opened(root))
     merges = plan_merges(vault)
     assert len(merges) == 2
-    (root / merges[1].keep).write_text("something else\n")
+    (root / merges[1].into).write_text("something else\n")
     before = hash_tree(root, skip=(".git",))
 
     with pytest.raises(ConflictError, match="changed since"):

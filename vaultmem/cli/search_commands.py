@@ -56,7 +56,7 @@ from vaultmem.operations.notes import nearby_lines
 from vaultmem.operations.vault_data import merged_json
 
 if TYPE_CHECKING:
-    from vaultmem.services.curation.dedup import DuplicateMerge
+    from vaultmem.core.curation.proposal import Proposal
     from vaultmem.services.packs.build import PackAnswer
     from vaultmem.services.search.run_query import QueryResult
 
@@ -239,7 +239,7 @@ def similar(
 @takes("vault", "agent", "as_json")
 def dedup(
     here: CommandContext,
-    apply: Annotated[bool, typer.Option("--apply", help="DuplicateMerge what is shown.")] = False,
+    apply: Annotated[bool, typer.Option("--apply", help="Merge what is shown.")] = False,
     yes: YesOption = False,
 ) -> None:
     """List duplicate notes, or merge them.
@@ -266,10 +266,10 @@ def dedup(
         print_commits(report.commits[-1:])
 
 
-def _print_merges(merges: Sequence[DuplicateMerge], is_asked: bool) -> None:
+def _print_merges(merges: Sequence[Proposal], is_asked: bool) -> None:
     for merge in merges:
-        print_styled("merge  " if is_asked else "would merge  ", "yellow", merge.drop)
-        print_line(f"  into  {one_line(merge.keep)}")
+        print_styled("merge  " if is_asked else "would merge  ", "yellow", merge.path)
+        print_line(f"  into  {one_line(merge.into)}")
     if not merges:
         print_line("No two notes of one context state the same.")
     elif not is_asked:

@@ -10,13 +10,12 @@ from vaultmem.core.text.json_values import as_json_object, pick
 from vaultmem.operations.checks import problems_data
 
 if TYPE_CHECKING:
-    from vaultmem.core.curation.proposal import Report
+    from vaultmem.core.curation.proposal import Proposal, Report
     from vaultmem.core.merging.text import Conflict
     from vaultmem.services.changes.commit import CommitReport
     from vaultmem.services.clients.connect import Connection, SettingsChange, ShownConnection
     from vaultmem.services.curation.compact import CompactResult
     from vaultmem.services.curation.decide import ApplyResult, DecisionResult
-    from vaultmem.services.curation.dedup import DuplicateMerge
     from vaultmem.services.curation.dream import Dream
     from vaultmem.services.curation.review import Item
     from vaultmem.services.exchange.run_import import ImportReport
@@ -344,9 +343,9 @@ def compacted_json(done: CompactResult) -> dict[str, Any]:
     return {"steps": steps, "exempt": done.exempt, "commits": commits}
 
 
-def merged_json(merges: Sequence[DuplicateMerge], report: CommitReport | None) -> dict[str, Any]:
+def merged_json(merges: Sequence[Proposal], report: CommitReport | None) -> dict[str, Any]:
     """Return the notes that were merged into others, or with no report would be."""
-    shown = [{"keep": m.keep, "merge": m.drop} for m in merges]
+    shown = [{"keep": m.into, "merge": m.path} for m in merges]
     name = "merged" if report else "would_merge"
     return {name: shown, "commit": (report.commit or None) if report else None}
 

@@ -283,7 +283,7 @@ def curate(
     pairs = compare_vault(vault, progress)
     dates = {record.path: (record.written, record.path) for record in records}
     found = [
-        *propose_merges(vault, pairs, is_machine),
+        *plan_merges(vault, is_machine=is_machine, pairs=pairs.same),
         *_find_pinned_copies(pairs),
         *_find_superseded(vault, open_ones),
         *_find_idle(vault, open_ones, uses),
@@ -333,16 +333,6 @@ def _drop_repeated(proposals: Iterable[Proposal]) -> Iterator[Proposal]:
             if each.action is Action.MERGE_DUPLICATES:
                 changed.add(each.into)
         yield each
-
-
-def propose_merges(vault: Vault, pairs: Pairs, is_machine: bool) -> Iterator[Proposal]:
-    """Yield the notes that may be merged into others which say the same."""
-    for merge in plan_merges(vault, is_machine=is_machine, pairs=pairs.same):
-        evidence, reason = ("adds nothing",), f"duplicate of {merge.keep}"
-        yield Proposal(
-            *(Action.MERGE_DUPLICATES, merge.drop, merge.drop_blob, reason),
-            *(evidence, merge.keep, merge.keep_blob),
-        )
 
 
 def _find_pinned_copies(pairs: Pairs) -> Iterator[Proposal]:

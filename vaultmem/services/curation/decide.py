@@ -39,7 +39,7 @@ from vaultmem.services.changes.change import Change
 from vaultmem.services.changes.commit import CommitReport, commit_all
 from vaultmem.services.changes.parts import Event
 from vaultmem.services.changes.write import Edit, write, write_event
-from vaultmem.services.curation.dedup import DuplicateMerge, apply_merges, change_merged
+from vaultmem.services.curation.dedup import apply_merges, change_merged
 from vaultmem.services.curation.review import (
     drop_foreign,
     find_proposed,
@@ -178,8 +178,7 @@ def _accept(
 ) -> CommitReport:
     action, path = proposal.action, proposal.path
     if action is Action.MERGE_DUPLICATES:
-        merge = DuplicateMerge(path, proposal.into, proposal.blob, proposal.into_blob)
-        return apply_merges(vault, [merge])
+        return apply_merges(vault, [proposal])
     if action is Action.VALUE_GROUP:
         *olds, newest = (str(note.path) for note in notes)
         return supersede_several(vault, olds, newest, reason)
@@ -399,11 +398,7 @@ def apply_report(vault: Vault, report: Report) -> ApplyResult:
 
 def _plan_changes(vault: Vault, proposals: Sequence[Proposal]) -> dict[PurePosixPath, Edit]:
     mover = acting_party(vault, is_machine=True)
-    merges = [
-        DuplicateMerge(each.path, each.into, each.blob, each.into_blob)
-        for each in proposals
-        if each.action is Action.MERGE_DUPLICATES
-    ]
+    merges = [each for each in proposals if each.action is Action.MERGE_DUPLICATES]
     changes = change_merged(vault, merges, mover)
     for each in proposals:
         if each.action is not Action.MERGE_DUPLICATES:

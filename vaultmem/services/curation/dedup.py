@@ -5,20 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import PurePosixPath
-from typing import NamedTuple
 
 from vaultmem.core.commit_message import format_files, format_pair
+from vaultmem.core.curation.proposal import Action, Proposal
 from vaultmem.core.lifecycle import Mover
 from vaultmem.core.notes.agent_changes import Attestation, confirm_note
 from vaultmem.core.notes.frontmatter import read_timestamp
-from vaultmem.core.notes.note import Note, parse_note
+from vaultmem.core.notes.note import Note
 from vaultmem.core.text.display import pluralize
 from vaultmem.core.text.paths import note_context
 from vaultmem.errors import ConflictError, RefusedError
 from vaultmem.services.changes.commit import CommitReport
 from vaultmem.services.changes.parts import Event
 from vaultmem.services.changes.write import Edit, write_event
-from vaultmem.services.lifecycle.supersede import check_supersession, plan_supersession
+from vaultmem.services.lifecycle.supersede import (
+    chain_edits,
+    check_supersession,
+    plan_supersession,
+)
 from vaultmem.services.lifecycle.transition import acting_party
 from vaultmem.services.search.link_walk import NewLinks
 from vaultmem.services.similarity.known import NewMemory, may_absorb
@@ -27,41 +31,34 @@ from vaultmem.services.views.read_notes import read_note
 from vaultmem.vault import Vault
 
 
-class DuplicateMerge(NamedTuple):
-    """A note that is to be merged into another, as both are now (blob ids)."""
-
-    drop: str
-    keep: str
-    drop_blob: str
-    keep_blob: str
-
-
 def plan_merges(
     vault: Vault,
     progress: Callable[[int, int], None] | None = None,
     *,
     is_machine: bool = False,
     pairs: Sequence[Pair] | None = None,
-) -> list[DuplicateMerge]:
-    """Return which notes say the same as another and may be merged into it, by path.
+) -> list[Proposal]:
+    """Return the merges of notes that state the same as another, by the path that is merged.
 
     Pinned notes stay; a machine merges no note of a person. `pairs` are those of `compare_vault`
     where it was asked already. The vault must be in sync.
     """
     mover = acting_party(vault, is_machine)
     same = compare_vault(vault, progress).same if pairs is None else pairs
-    merges: dict[str, DuplicateMerge] = {}
+    merges: dict[str, Proposal] = {}
     kept: set[str] = set()
     for pair in sorted(same, key=_rank):
         drop, keep = str(pair.ours.path), str(pair.theirs.path)
         if drop in merges or drop in kept or keep in merges or not _may_merge(vault, pair, mover):
             continue
-        merges[drop] = DuplicateMerge(drop, keep, pair.ours.blob, pair.theirs.blob)
+        told = (f"duplicate of {keep}", ("adds nothing",))
+        named = (drop, pair.ours.blob, *told, keep, pair.theirs.blob)
+        merges[drop] = Proposal(Action.MERGE_DUPLICATES, *named)
         kept.add(keep)
-    return sorted(merges.values(), key=lambda merge: merge.drop)
+    return sorted(merges.values(), key=lambda merge: merge.path)
 
 
-def apply_merges(vault: Vault, merges: Sequence[DuplicateMerge]) -> CommitReport:
+def apply_merges(vault: Vault, merges: Sequence[Proposal]) -> CommitReport:
     """Make exactly these merges, in one commit.
 
     Raises:
@@ -71,16 +68,16 @@ def apply_merges(vault: Vault, merges: Sequence[DuplicateMerge]) -> CommitReport
     """
     with vault.lock():
         changes = change_merged(vault, merges, acting_party(vault))
-        kept = {merge.keep for merge in merges}
-        body = tuple(f"{merge.drop} into {merge.keep}" for merge in merges)
-        subject = format_files("dedup", [each.drop for each in merges], f" into {_count(kept)}")
+        kept = pluralize(len({merge.into for merge in merges}), "note")
+        body = tuple(f"{merge.path} into {merge.into}" for merge in merges)
+        subject = format_files("dedup", [each.path for each in merges], f" into {kept}")
         if len(merges) == 1:
-            subject = format_pair("dedup", merges[0].drop, " into ", merges[0].keep)
+            subject = format_pair("dedup", merges[0].path, " into ", merges[0].into)
         return write_event(vault, changes, Event("dedup", subject, vault.author, body, "refine"))
 
 
 def change_merged(
-    vault: Vault, merges: Sequence[DuplicateMerge], mover: Mover
+    vault: Vault, merges: Sequence[Proposal], mover: Mover
 ) -> dict[PurePosixPath, Edit]:
     """Return, by path, what these merges change.
 
@@ -90,16 +87,16 @@ def change_merged(
     changes: dict[PurePosixPath, Edit] = {}
     at, links = vault.local_time(), NewLinks(vault)
     for merge in merges:
-        drop, keep = (read_note(vault, PurePosixPath(p)) for p in (merge.drop, merge.keep))
-        if (drop.blob, keep.blob) != (merge.drop_blob, merge.keep_blob):
-            raise ConflictError(f"{merge.drop} or {merge.keep}: changed since; look again")
+        drop, keep = (read_note(vault, PurePosixPath(p)) for p in (merge.path, merge.into))
+        if (drop.blob, keep.blob) != (merge.blob, merge.into_blob):
+            raise ConflictError(f"{merge.path} or {merge.into}: changed since; look again")
         reason = "duplicate"
         alias = drop.path.stem if drop.path.stem != keep.path.stem else ""
         planned = plan_supersession(drop, keep.path, reason, mover, links, alias=alias)
         for path, change in planned.items():
             steps = [_confirm(drop, at), change] if path == keep.path else [change]
             before = [changes[path]] if path in changes else []
-            changes[path] = _chain([*before, *steps])
+            changes[path] = chain_edits([*before, *steps])
     return changes
 
 
@@ -148,16 +145,3 @@ def _confirm(drop: Note, at: datetime) -> Edit:
         return confirm_note(note, Attestation(drop.agent, drop.session, at, drop.tags, drop.cites))
 
     return change
-
-
-def _chain(steps: Sequence[Edit]) -> Edit:
-    def change(note: Note) -> str:
-        for step in steps:
-            note = parse_note(note.path, step(note).encode("utf-8"))
-        return note.text
-
-    return change
-
-
-def _count(notes: Sequence[object] | set[str]) -> str:
-    return pluralize(len(notes), "note")

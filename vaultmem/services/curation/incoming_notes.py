@@ -28,7 +28,8 @@ from vaultmem.services.changes.containment import (
 from vaultmem.services.changes.ownership import PendingFiles, is_persons
 from vaultmem.services.changes.parts import Event
 from vaultmem.services.changes.write import write
-from vaultmem.services.curation.curate import group_values, propose_merges, propose_pairs
+from vaultmem.services.curation.curate import group_values, propose_pairs
+from vaultmem.services.curation.dedup import plan_merges
 from vaultmem.services.lifecycle.transition import as_agent
 from vaultmem.services.similarity.pairs import Pairs, compare_some, list_records
 from vaultmem.services.views.read_notes import find_note
@@ -171,7 +172,7 @@ def _is_vouched_for(vault: Vault, path: str) -> bool:
 def _compare(vault: Vault, paths: Sequence[str], senders: Mapping[str, str]) -> list[Proposal]:
     """Return what is to be decided of these notes and others, with who sent them."""
     pairs = compare_some(vault, paths)
-    merges = list(propose_merges(vault, pairs, is_machine=False))
+    merges = plan_merges(vault, pairs=pairs.same)
     merged = {frozenset((each.path, each.into)) for each in merges}
     left = [each for each in pairs.same if each.names not in merged]  # Not for this mover to merge.
     known = {each.names for each in pairs.contradicting} | merged
