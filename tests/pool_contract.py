@@ -26,11 +26,11 @@ from vaultmem.services.hub.grants import Grant, GrantKind, GrantScope
 from vaultmem.services.hub.hub_access import PushIdentity
 from vaultmem.services.hub.hub_folder import PushLimits
 from vaultmem.services.hub.writing import write_checked
-from vaultmem.services.memory.new_note import Memory
 from vaultmem.services.memory.remember import remember
 from vaultmem.services.packs.build import AskPack, ask_pack
 from vaultmem.services.packs.evaluate import judge_vault
 from vaultmem.services.search.run_query import Query, run_query
+from vaultmem.services.similarity.known import Memory
 from vaultmem.vault import Vault
 
 MakePool = Callable[..., Pool]

@@ -27,7 +27,6 @@ from vaultmem.services.curation.dream import dream
 from vaultmem.services.history.restore_note import restore_note
 from vaultmem.services.memory.create_vault import create_vault
 from vaultmem.services.memory.forget import forget_notes
-from vaultmem.services.memory.new_note import Memory
 from vaultmem.services.memory.remember import remember
 from vaultmem.services.memory.rename import rename_note
 from vaultmem.services.merging.branches import make_branch
@@ -37,6 +36,7 @@ from vaultmem.services.sessions.begin import NewSession, start_session
 from vaultmem.services.sessions.close import close_session
 from vaultmem.services.sessions.edit_session import add_detail
 from vaultmem.services.sessions.edit_tasks import add_task, change_task, hand_over
+from vaultmem.services.similarity.known import Memory
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault, open_vault
 

@@ -71,7 +71,6 @@ if TYPE_CHECKING:
     from vaultmem.services.memory.create_vault import CreateOptions as CreateOptions
     from vaultmem.services.memory.create_vault import CreateResult as CreateResult
     from vaultmem.services.memory.create_vault import create_vault as create_vault
-    from vaultmem.services.memory.new_note import Memory as Memory
     from vaultmem.services.memory.remember import DeadEndProposal as DeadEndProposal
     from vaultmem.services.memory.remember import PreferenceProposal as PreferenceProposal
     from vaultmem.services.memory.remember import RememberOutcome as RememberOutcome
@@ -98,6 +97,7 @@ if TYPE_CHECKING:
     from vaultmem.services.sessions.close import close_session as close_session
     from vaultmem.services.sessions.edit_session import LearnResult as LearnResult
     from vaultmem.services.sessions.edit_session import add_detail as add_detail
+    from vaultmem.services.similarity.known import Memory as Memory
     from vaultmem.services.similarity.known import SimilarText as SimilarText
     from vaultmem.services.views.update_index import IndexReport as IndexReport
     from vaultmem.services.views.update_index import sync_vault as sync_vault

@@ -16,8 +16,8 @@ from vaultmem.services.fleet.clones import Clones
 from vaultmem.services.hub.grants import revoke
 from vaultmem.services.hub.hub_folder import read_audit
 from vaultmem.services.hub.writing import move_ref
-from vaultmem.services.memory.new_note import Memory
 from vaultmem.services.memory.remember import remember
+from vaultmem.services.similarity.known import Memory
 from vaultmem.vault import Vault
 
 VAULT = {

@@ -13,9 +13,9 @@ from vaultmem.errors import RefusedError
 from vaultmem.services.changes.commit import save_checkpoint
 from vaultmem.services.changes.edit_notes import change_tags, write_note
 from vaultmem.services.health.doctor import examine_vault
-from vaultmem.services.memory.new_note import Memory
 from vaultmem.services.memory.remember import remember
 from vaultmem.services.memory.rename import rename_note
+from vaultmem.services.similarity.known import Memory
 from vaultmem.storage import yaml_file
 from vaultmem.vault import Vault
 

@@ -19,10 +19,11 @@ from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.changes.commit import save_checkpoint
 from vaultmem.services.lifecycle.supersede import supersede_note
 from vaultmem.services.lifecycle.transition import promote_notes
-from vaultmem.services.memory.new_note import Memory, NoteUpdate, update_note
+from vaultmem.services.memory.new_note import NoteUpdate, update_note
 from vaultmem.services.memory.remember import find_replaced, remember
 from vaultmem.services.search.link_walk import list_links
 from vaultmem.services.search.recall import recall
+from vaultmem.services.similarity.known import Memory
 from vaultmem.services.views.update_index import sync_vault
 
 Run = Callable[..., Any]

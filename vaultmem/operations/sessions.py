@@ -324,8 +324,8 @@ def decide(vault: Vault, asked: Decide) -> RecordedDecision:
     Examples:
       vaultmem session add decision "Each ticket has a line of its own." --tag slip
     """
-    from vaultmem.services.memory.new_note import Memory
     from vaultmem.services.sessions import edit_session as decisions
+    from vaultmem.services.similarity.known import Memory
 
     memory = Memory(
         asked.text,

@@ -25,7 +25,7 @@ from vaultmem.services.lifecycle.supersede import (
 )
 from vaultmem.services.lifecycle.transition import acting_party
 from vaultmem.services.search.link_walk import NewLinks
-from vaultmem.services.similarity.known import NewMemory, may_absorb
+from vaultmem.services.similarity.known import Memory, may_absorb
 from vaultmem.services.similarity.pairs import Pair, compare_vault
 from vaultmem.services.views.read_notes import read_note
 from vaultmem.vault import Vault
@@ -128,12 +128,9 @@ def _may_merge(vault: Vault, pair: Pair, mover: Mover) -> bool:
         check_supersession(drop, mover)
     except RefusedError:
         return False
-    return may_absorb(vault, keep, _as_new(drop))
-
-
-def _as_new(note: Note) -> NewMemory:
-    place = (note.body, note.title, note_context(note.path), note.kind, note.state, True)
-    return NewMemory(*place, note.tags, note.cites, False, note.project)
+    place = note_context(drop.path)
+    new = Memory("", context=place, kind=drop.kind, state=drop.state, project=drop.project)
+    return may_absorb(vault, keep, new, drop.state)
 
 
 def _confirm(drop: Note, at: datetime) -> Edit:

@@ -39,10 +39,8 @@ from vaultmem.services.changes.change import Change
 from vaultmem.services.changes.operation import Transaction, operate
 from vaultmem.services.changes.ownership import scan_note_text
 from vaultmem.services.changes.parts import Event
-from vaultmem.services.changes.parts import Event as VaultEvent
 from vaultmem.services.changes.write import replace_text, write
 from vaultmem.services.memory.new_note import (
-    Memory,
     check_characters,
     check_memory,
     choose_title,
@@ -67,7 +65,7 @@ from vaultmem.services.sessions.import_turns import (
     write_record,
 )
 from vaultmem.services.sessions.windows import append_turns, read_tally, write_windows
-from vaultmem.services.similarity.known import find_contradicted, reject_quarantined
+from vaultmem.services.similarity.known import Memory, find_contradicted, reject_quarantined
 from vaultmem.services.similarity.similar import SimilarityQuery, find_similar
 from vaultmem.services.views.open_view import get_branch_name
 from vaultmem.services.views.read_notes import find_note
@@ -448,7 +446,7 @@ def _begin_note(
         made = set_property(text, PROJECT, project) if project else text
         change.is_foreign = True
         change.put(path, made.encode("utf-8"))
-        change.leave(VaultEvent("write", f"write: {path}", writer.author, intent="observe"))
+        change.leave(Event("write", f"write: {path}", writer.author, intent="observe"))
 
     write(writer, plan)
 

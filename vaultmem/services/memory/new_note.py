@@ -38,6 +38,7 @@ from vaultmem.services.changes.parts import FORGET, Event
 from vaultmem.services.changes.write import replace_text, write
 from vaultmem.services.lifecycle.supersede import SUPERSEDED_BY, add_supersession
 from vaultmem.services.lifecycle.transition import check_reason
+from vaultmem.services.similarity.known import Memory
 from vaultmem.services.views.read_notes import resolve_address
 from vaultmem.services.views.resolve_names import choose_style, find_free_name
 from vaultmem.storage.files import MAX_FILE_BYTES
@@ -48,32 +49,6 @@ _REFERENCE = re.compile(r"[\w][\w./+-]{0,99}")
 
 #: List properties with wikilinks, by name.
 Links = Mapping[str, tuple[str, ...]]
-
-
-class Memory(NamedTuple):
-    """What is to be remembered; empty fields are left out of the note.
-
-    `name` is the file's, else its title gives it. `own` are properties in place of those that
-    writing gives: of what was imported, from whom and when. `project` is the name of its project,
-    "" for a global memory, None for that of the caller's folder. `valid_from` and `valid_until` are
-    a date, a commit or a tag; `valid_until` can be `until PATH changes`.
-    """
-
-    text: str
-    title: str = ""
-    context: str = ""
-    kind: NoteKind = NoteKind.SEMANTIC_FACT
-    state: NoteState | None = None
-    tags: tuple[str, ...] = ()
-    pinned: bool = False
-    confidence: float | None = None
-    cites: tuple[str, ...] = ()
-    about: str = ""
-    name: str = ""
-    own: Mapping[str, PropertyValue] = MappingProxyType({})
-    project: str | None = None
-    valid_from: str = ""
-    valid_until: str = ""
 
 
 def choose_title(memory: Memory) -> str:

@@ -27,7 +27,6 @@ from vaultmem.services.changes.write import replace_text, write
 from vaultmem.services.lifecycle.supersede import add_supersession
 from vaultmem.services.memory.new_note import (
     Links,
-    Memory,
     check_characters,
     check_memory,
     choose_title,
@@ -39,9 +38,10 @@ from vaultmem.services.search.annotations import is_known_wish, list_preferences
 from vaultmem.services.search.link_walk import NewLinks
 from vaultmem.services.similarity.known import (
     Known,
-    NewMemory,
+    Memory,
     SimilarText,
     absorb,
+    ask_memory,
     describe_similar,
     find_contradicted,
     find_known,
@@ -299,7 +299,7 @@ class _Draft(NamedTuple):
     memory: Memory
     title: str
     state: NoteState
-    new: NewMemory
+    new: Memory
     replaced: Note | None
 
 
@@ -323,15 +323,15 @@ def _draft(vault: Vault, memory: Memory, replaced: Note | None) -> _Draft:
         cites=pin_cites(vault, memory.cites, memory.project),
         valid_until=pin_limit(vault, memory.valid_until, memory.project),
     )
-    new = _as_new(memory, state, _find_project_name(vault, memory))
+    new = memory._replace(project=_find_project_name(vault, memory))
     return _Draft(memory, title, state, new, replaced)
 
 
 def _write(change: Change, draft: _Draft, force: bool) -> RememberResult:
     """Have a note hold a memory: one that is known, or a new one."""
     memory, title, state, new, replaced = draft
-    known = find_known(change.seen, new)
-    if held := reject_quarantined(change.seen, new.asked, known.held):
+    known = find_known(change.seen, new, state)
+    if held := reject_quarantined(change.seen, ask_memory(new), known.held):
         if replaced:
             raise RefusedError(
                 f"{held.path}: quarantined, and nearly the same text; write it alone"
@@ -341,7 +341,7 @@ def _write(change: Change, draft: _Draft, force: bool) -> RememberResult:
     if force or is_held:  # No other note keeps words that try to instruct an agent.
         known = Known(None, (), ())
     known = _without(known, replaced) if replaced else known
-    done = _absorb(change, known, new, memory)
+    done = _absorb(change, known, new, state)
     done = done or put_new(change, memory, title, state, known.near)
     if memory.kind not in OWNER_KINDS and done.state not in CLOSED_STATES:
         done = done._replace(proposed=propose_wishes(change, memory.text, done.path))
@@ -430,22 +430,7 @@ def _find_project_name(vault: Vault, memory: Memory) -> str:
     return found.name if found else ""
 
 
-def _as_new(memory: Memory, state: NoteState, project: str) -> NewMemory:
-    return NewMemory(
-        text=memory.text,
-        title=memory.title,
-        context=memory.context,
-        kind=memory.kind,
-        state=state,
-        is_state_given=memory.state is not None,
-        tags=memory.tags,
-        cites=memory.cites,
-        pinned=memory.pinned,
-        project=project,
-    )
-
-
-def _absorb(change: Change, known: Known, new: NewMemory, memory: Memory) -> RememberResult | None:
+def _absorb(change: Change, known: Known, new: Memory, state: NoteState) -> RememberResult | None:
     """Let a note keep that it was said again; None if none may, or it says another thing by now."""
     target = known.target
     if target is None:
@@ -454,11 +439,11 @@ def _absorb(change: Change, known: Known, new: NewMemory, memory: Memory) -> Rem
         note = change.read(target.note.path)
     except NoteNotFoundError:
         return None
-    text = absorb(change.seen, note, new)
+    text = absorb(change.seen, note, new, state)
     if text is None:
         return None
     for name in ("valid_from", "valid_until"):
-        if limit := getattr(memory, name):
+        if limit := getattr(new, name):
             text = set_property(text, name, read_day(limit) or limit)
     changed = text
     data = replace_text(change, note, lambda _: changed)

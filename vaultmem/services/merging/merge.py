@@ -275,13 +275,11 @@ def _join_two(
 
 def _may_absorb(vault: Vault, first: Note, second: Note) -> bool:
     """Tell whether `remember` would have found the first note in place of making the second."""
-    from vaultmem.services.similarity.known import NewMemory, may_absorb
+    from vaultmem.services.similarity.known import Memory, may_absorb
 
-    new = NewMemory(
-        *(second.visible_body, second.title, note_context(second.path), second.kind, second.state),
-        *(False, second.tags, second.cites, second.pinned, second.project),
-    )
-    return may_absorb(vault, first, new)
+    place = note_context(second.path)
+    new = Memory("", context=place, kind=second.kind, project=second.project)
+    return may_absorb(vault, first, new, second.state)
 
 
 def _relink(

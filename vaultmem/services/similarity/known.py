@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.clients.auto_memory import find_writer
 from vaultmem.core.lifecycle import OPEN_STATES, OWNER_KINDS, NoteKind, NoteState
 from vaultmem.core.notes.agent_changes import Attestation, confirm_note, has_room
+from vaultmem.core.notes.edit_properties import PropertyValue
 from vaultmem.core.similarity.canonical import states_same
 from vaultmem.core.similarity.compare import (
     MAX_TEXT,
@@ -49,24 +51,30 @@ _NEARLY, _ALL = 0.75, 0.95
 _NEAR = 3
 
 
-class NewMemory(NamedTuple):
-    """What is to be remembered, as far as it decides where: an empty field was not given."""
+class Memory(NamedTuple):
+    """What is to be remembered; empty fields are left out of the note.
+
+    `name` is the file's, else its title gives it. `own` are properties in place of those that
+    writing gives: of what was imported, from whom and when. `project` is the name of its project,
+    "" for a global memory, None for that of the caller's folder. `valid_from` and `valid_until` are
+    a date, a commit or a tag; `valid_until` can be `until PATH changes`.
+    """
 
     text: str
-    title: str
-    context: str
-    kind: NoteKind
-    state: NoteState
-    is_state_given: bool
-    tags: tuple[str, ...]
-    cites: tuple[str, ...]
-    pinned: bool
-    project: str = ""
-
-    @property
-    def asked(self) -> SimilarityQuery:
-        """The text as it is looked for."""
-        return SimilarityQuery(self.text, self.title, self.context)
+    title: str = ""
+    context: str = ""
+    kind: NoteKind = NoteKind.SEMANTIC_FACT
+    state: NoteState | None = None
+    tags: tuple[str, ...] = ()
+    pinned: bool = False
+    confidence: float | None = None
+    cites: tuple[str, ...] = ()
+    about: str = ""
+    name: str = ""
+    own: Mapping[str, PropertyValue] = MappingProxyType({})
+    project: str | None = None
+    valid_from: str = ""
+    valid_until: str = ""
 
 
 class Known(NamedTuple):
@@ -80,14 +88,19 @@ class Known(NamedTuple):
     held: tuple[SimilarNote, ...]
 
 
-def find_known(vault: Vault, new: NewMemory) -> Known:
-    """Return what the vault knows of a memory, by its index; only a new index is filled first.
+def ask_memory(memory: Memory) -> SimilarityQuery:
+    """Return a memory as a text that is looked for."""
+    return SimilarityQuery(memory.text, memory.title, memory.context)
+
+
+def find_known(vault: Vault, new: Memory, state: NoteState) -> Known:
+    """Return what the vault knows of a memory in a state, by its index; a new one is filled first.
 
     Notes of other projects neither take it in nor are near: nobody there would see it, and what
     they contain is not shown.
     """
     _fill_index(vault)
-    similar = find_similar(vault, new.asked)
+    similar = find_similar(vault, ask_memory(new))
     held = tuple(each for each in similar if each.note.state is NoteState.QUARANTINED)
     found = [
         each
@@ -95,9 +108,9 @@ def find_known(vault: Vault, new: NewMemory) -> Known:
         if each.note.state is not NoteState.QUARANTINED and each.note.project in {"", new.project}
     ]
     for each in found:
-        if each.is_same and _may_take(vault, each.note, new):
+        if each.is_same and _may_take(vault, each.note, new, state):
             return Known(each, tuple(other for other in found if other is not each)[:_NEAR], held)
-    return Known(None, tuple(add_updated(vault, new.asked, found)[:_NEAR]), held)
+    return Known(None, tuple(add_updated(vault, ask_memory(new), found)[:_NEAR]), held)
 
 
 def find_quarantined_match(
@@ -161,9 +174,9 @@ def reject_quarantined(
     return held
 
 
-def absorb(vault: Vault, note: Note, new: NewMemory) -> str | None:
+def absorb(vault: Vault, note: Note, new: Memory, state: NoteState) -> str | None:
     """Return the note's text with the memory taken in; None if it does not say the same now."""
-    if not says_same(note, new.asked) or not _may_take(vault, note, new):
+    if not says_same(note, ask_memory(new)) or not _may_take(vault, note, new, state):
         return None
     author = vault.author
     said = (new.tags, new.cites, new.pinned, _find_wording(note, new))
@@ -175,7 +188,7 @@ def absorb(vault: Vault, note: Note, new: NewMemory) -> str | None:
         return None
 
 
-def _may_take(vault: Vault, note: Note, new: NewMemory) -> bool:
+def _may_take(vault: Vault, note: Note, new: Memory, state: NoteState) -> bool:
     """Tell whether a note may take a memory in, and keeps who said it and how.
 
     MEMORY.md and the like are never written to, and neither is a client's own memory. A note
@@ -185,9 +198,10 @@ def _may_take(vault: Vault, note: Note, new: NewMemory) -> bool:
         return False
     if not has_room(note, _find_wording(note, new)):
         return False
-    if may_absorb(vault, note, new):
+    if may_absorb(vault, note, new, state):
         return True
-    is_open = may_absorb(vault, note, new._replace(context=""))  # In whichever context it is.
+    elsewhere = new._replace(context="")  # In whichever context it is.
+    is_open = may_absorb(vault, note, elsewhere, state)
     return is_open and new.context.strip("/") in _find_earlier_contexts(vault, note)
 
 
@@ -213,13 +227,13 @@ def _find_earlier_contexts(vault: Vault, note: Note) -> frozenset[str]:
     return frozenset(note_context(PurePosixPath(each)) for each in paths if each)
 
 
-def _find_wording(note: Note, new: NewMemory) -> str:
+def _find_wording(note: Note, new: Memory) -> str:
     said = new.text.strip()
     return "" if said == note.visible_body.strip() else said
 
 
-def may_absorb(vault: Vault, note: Note, new: NewMemory) -> bool:
-    """Tell whether a note may take in what it says already.
+def may_absorb(vault: Vault, note: Note, new: Memory, state: NoteState) -> bool:
+    """Tell whether a note may take in what it says already; `state` is that of a new note.
 
     It has the same kind, context and authority, its state is open, and it is global or of the
     same project.
@@ -233,11 +247,11 @@ def may_absorb(vault: Vault, note: Note, new: NewMemory) -> bool:
         return False
     if str(note.path).startswith("primed/"):
         return False
-    if note.kind in OWNER_KINDS and note.state is not new.state:
+    if note.kind in OWNER_KINDS and note.state is not state:
         return False  # Another state is another authority.
-    if new.is_state_given and new.state is NoteState.ACTIVE and note.state is NoteState.CANDIDATE:
+    if new.state is NoteState.ACTIVE and note.state is NoteState.CANDIDATE:
         return False
-    if new.is_state_given and new.state not in OPEN_STATES:
+    if new.state and new.state not in OPEN_STATES:
         return False
     return _is_same_context(vault, note_context(note.path), new.context)
 

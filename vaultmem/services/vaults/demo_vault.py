@@ -16,13 +16,13 @@ from vaultmem.services.changes.commit import save_checkpoint
 from vaultmem.services.lifecycle.supersede import supersede_note
 from vaultmem.services.lifecycle.transition import promote_notes
 from vaultmem.services.memory.create_vault import create_vault
-from vaultmem.services.memory.new_note import Memory
 from vaultmem.services.memory.remember import remember
 from vaultmem.services.packs.build import AskPack, ask_pack
 from vaultmem.services.search.trusted import trust_vault
 from vaultmem.services.sessions.begin import NewSession, start_session
 from vaultmem.services.sessions.close import close_session
 from vaultmem.services.sessions.edit_session import decide
+from vaultmem.services.similarity.known import Memory
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.storage.git.vault_history import init_repository
 from vaultmem.storage.user_files import find_package_folder
