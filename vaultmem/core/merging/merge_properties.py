@@ -15,6 +15,7 @@ from vaultmem.core.lifecycle import OWNER_KINDS, rank_state
 from vaultmem.core.merging.text import DiscardedValue
 from vaultmem.core.notes.edit_properties import format_value, set_property
 from vaultmem.core.notes.frontmatter import Frontmatter, read_frontmatter, read_timestamp
+from vaultmem.core.notes.note import LISTS
 from vaultmem.core.notes.properties import Property
 from vaultmem.core.text.line_diff import find_line_end, match_lines, strip_end
 from vaultmem.errors import RefusedError
@@ -25,25 +26,7 @@ _TRUE = frozenset(["true", "yes", "on"])
 _ORIGIN = frozenset(["created", "agent", "session", "source", "tool_call"])
 
 #: Properties that are lists even where a note has `tags: one, two`.
-_LISTS = frozenset(
-    [
-        "tags",
-        "tag",
-        "aliases",
-        "alias",
-        "cites",
-        "refs",
-        "parents",
-        "supersedes",
-        "supersedes_part",
-        "superseded_by",
-        "contradicts",
-        "related",
-        "differs_from",
-        "confirmed_by",
-        "also_said",
-    ]
-)
+_LISTS = LISTS | {"tag", "alias"}
 
 _COMMENT = re.compile(r"(?:^|(?<=\s))#[^\r\n]*", re.MULTILINE)
 _QUOTED = re.compile(r"(?<![^\[,\s])(?:\"(?:[^\"\\]|\\.)*\"|'(?:[^']|'')*')")

@@ -43,25 +43,20 @@ from vaultmem.errors import NoteNotFoundError
 
 # Whether a note says that it is a memory: only then `kind` and `state` are vaultmem's words.
 
-#: Properties that nobody else writes.
-_OWN = frozenset(
-    [
-        "agent",
-        "tool_call",
-        "state_reason",
-        "supersedes",
-        "supersedes_part",
-        "superseded_by",
-        "contradicts",
-        "differs_from",
-        "confirmed_by",
-        "also_said",
-        "fidelity",
-        "full_text",
-        "primed",
-        "imported",
-    ]
-)
+#: Lists that vaultmem alone writes: links to other notes, and who stated the same.
+_OWN_LISTS = frozenset({"supersedes", "supersedes_part", "superseded_by", "contradicts"})
+_OWN_LISTS |= {"differs_from", "confirmed_by", "also_said"}
+
+#: Properties that are lists of texts or links, in any note.
+LISTS = _OWN_LISTS | {"tags", "aliases", *CITE_PROPERTIES, "parents", "related"}
+
+#: Properties that vaultmem alone writes.
+_OWN = _OWN_LISTS | {"agent", "tool_call", "state_reason", "fidelity", "full_text"}
+_OWN |= {"primed", "imported"}
+
+#: Properties that vaultmem gives a meaning; all others are the person's own.
+KNOWN_PROPERTIES = _OWN | LISTS | {"title", "kind", "state", "pinned", "created", "updated"}
+KNOWN_PROPERTIES |= {"confidence", "source", "session", "suspicious", "reviewed", "project"}
 
 _KINDS = frozenset(kind.value for kind in NoteKind)
 
@@ -86,43 +81,6 @@ def is_managed(path: PurePosixPath, matter: Frontmatter) -> bool:
                 return True
     return False
 
-
-#: Properties that vaultmem gives a meaning; all others are the person's own.
-KNOWN_PROPERTIES = frozenset(
-    [
-        "title",
-        "aliases",
-        "tags",
-        "kind",
-        "state",
-        "pinned",
-        "created",
-        "updated",
-        "confidence",
-        "source",
-        "agent",
-        "session",
-        "tool_call",
-        *CITE_PROPERTIES,
-        "parents",
-        "supersedes",
-        "supersedes_part",
-        "superseded_by",
-        "contradicts",
-        "related",
-        "differs_from",
-        "confirmed_by",
-        "also_said",
-        "suspicious",
-        "state_reason",
-        "reviewed",
-        "fidelity",
-        "full_text",
-        "project",
-        "primed",
-        "imported",
-    ]
-)
 
 _STATES = frozenset(state.value for state in NoteState)
 
