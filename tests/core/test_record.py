@@ -314,11 +314,12 @@ def test_an_edit_that_was_reverted_and_another_after_which_the_tests_pass() -> N
     )
     assert end == DeadEnd(
         *("pytest -q", "tests/a.py::test_x", "pytest -q"),
-        path="/w/a.py",
-        line="limit = 4",
-        next_path="/w/b.py",
-        next_line="wait(limit)",
+        edit=end.edit,
     )
+    tried = end.edit
+    assert tried is not None
+    assert (tried.path, tried.line) == ("/w/a.py", "limit = 4")
+    assert (tried.next_path, tried.next_line) == ("/w/b.py", "wait(limit)")
 
 
 def test_git_reverts_an_edit_too() -> None:
@@ -328,4 +329,6 @@ def test_git_reverts_an_edit_too() -> None:
         ran("git checkout -- src/a.py"),
         ran("pytest -q", "9 passed"),
     )
-    assert (end.path, end.line, end.next_path) == ("/w/src/a.py", "limit = 4", "")
+    tried = end.edit
+    assert tried is not None
+    assert (tried.path, tried.line, tried.next_path) == ("/w/src/a.py", "limit = 4", "")

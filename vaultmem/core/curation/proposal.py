@@ -7,10 +7,10 @@ import json
 import re
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from vaultmem.core.lifecycle import NoteState
-from vaultmem.core.text.json_values import as_json_object
+from vaultmem.core.text.json_values import as_json_object, as_typed
 from vaultmem.core.text.paths import parse_note_path
 from vaultmem.errors import RefusedError
 
@@ -124,30 +124,23 @@ def parse_report(text: str) -> Report:
         data = json.loads(text)
         if data["version"] != _VERSION:
             raise RefusedError(f"the report is of version {data['version']!r}; make a new one")
-        proposals = tuple(_read_proposal(each) for each in data["proposals"])
-        return Report(str(data["made"]), str(data["commit"]), proposals)
+        report: Report = as_typed(data, Report)
+        for each in report.proposals:
+            _check_proposal(each)
+        return report
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise RefusedError(
             "not a report of `vaultmem curate`; make one with `vaultmem curate --save FILE`"
         ) from None
 
 
-def _read_proposal(data: dict[str, Any]) -> Proposal:
-    names = ("path", "blob", "reason", "into", "into_blob")
-    texts = {name: data[name] for name in names}
-    evidence = data["evidence"]
-    more = tuple((path, blob) for path, blob in data.get("more", ()))
-    told = (*texts.values(), *evidence, *(part for place in more for part in place))
-    if not all(isinstance(each, str) for each in told):
-        raise ValueError
-    action = Action(data["action"])
-    merges = action is Action.MERGE_DUPLICATES
-    for path in (texts["path"], *([texts["into"]] if merges else [])):
+def _check_proposal(each: Proposal) -> None:
+    """Check that a proposal, and one of a merge also with its other note, can be of notes."""
+    notes = each.places if each.action is Action.MERGE_DUPLICATES else each.places[:1]
+    for path, blob in notes:
         parse_note_path(path)
-    for blob in (texts["blob"], *([texts["into_blob"]] if merges else [])):
         if not _BLOB.fullmatch(blob):
             raise ValueError
-    return Proposal(action, evidence=tuple(evidence), more=more, **texts)
 
 
 # What can be decided of each proposal, as a person is asked: yes, no, and the other way round.

@@ -56,19 +56,26 @@ def pick(value: Any, names: str) -> dict[str, Any]:
 def as_typed(value: Any, hint: Any) -> Any:
     """Return what JSON has as the type that an annotation names, such as a named tuple.
 
-    A named tuple is read by the names of its fields, or by their order. Fields that it does not
-    have are ignored; those that are missing have their defaults.
+    A named tuple or dataclass is read by the names of its fields, or by their order. Fields that it
+    does not have are ignored; those that are missing have their defaults.
 
     Raises:
         ValueError: the value is not of this type.
         TypeError: a field is missing that has no default.
     """
+    if type(value) is hint:
+        return value
     kind, inner = get_origin(hint) or hint, get_args(hint)
-    if hasattr(kind, "_fields") and isinstance(value, dict | list):
+    if kind is UnionType and isinstance(value, dict):  # A value of the first type, or None.
+        return as_typed(value, inner[0])
+    fields = getattr(kind, "_fields", None) or getattr(kind, "__dataclass_fields__", None)
+    if fields and isinstance(value, dict | list):
         hints = _read_hints(kind)
-        given = value if isinstance(value, dict) else dict(zip(kind._fields, value, strict=False))
-        named = [name for name in kind._fields if name in given]
+        given = value if isinstance(value, dict) else dict(zip(fields, value, strict=False))
+        named = [name for name in fields if name in given]
         return kind(**{name: as_typed(given[name], hints[name]) for name in named})
+    if kind is list and isinstance(value, list):
+        return [as_typed(item, inner[0]) for item in value]
     if kind is tuple and isinstance(value, list):
         each = inner[:1] * len(value) if inner[-1:] == (...,) else inner
         return tuple(as_typed(item, of) for item, of in zip(value, each, strict=True))

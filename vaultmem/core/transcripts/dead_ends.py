@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from vaultmem.core.text.patterns import compile_later
 
@@ -97,19 +96,15 @@ class AppliedEdit:
 class DeadEnd:
     """What was tried, how it failed, and what worked.
 
-    `command` failed `runs` times, last with `trouble`. It was tried itself, or an edit of `path`
-    with the new `line` was. `worked` is the command that ended well then; of an edit, after
-    `next_line` was written to `next_path`, or without any other edit.
+    `command` failed `runs` times, last with `trouble`. It was tried itself, or the `edit` was.
+    `worked` is the command that ended well then; of an edit, after the next one or without any.
     """
 
     command: str
     trouble: str
     worked: str
     runs: int = 1
-    path: str = ""
-    line: str = ""
-    next_path: str = ""
-    next_line: str = ""
+    edit: AppliedEdit | None = None
 
 
 @dataclass
@@ -122,31 +117,18 @@ class Trials:
     ends: list[DeadEnd] = field(default_factory=list)
 
 
-def load_trials(given: dict[str, Any]) -> Trials:
-    """Return trials from their JSON.
-
-    Raises:
-        TypeError, KeyError: it has another form.
-    """
-    return Trials(
-        [FailedCommand(**each) for each in given["failures"]],
-        [AppliedEdit(**each) for each in given["edits"]],
-        [AppliedEdit(**each) for each in given["reverted"]],
-        [DeadEnd(**each) for each in given["ends"]],
-    )
-
-
 def format_dead_end(end: DeadEnd, name: Callable[[str], str]) -> tuple[str, str]:
     """Return title and text of the note of a dead end; `name` formats a path."""
-    if not end.path:
+    tried = end.edit
+    if tried is None:
         times = f"{end.runs} times, last with " if end.runs > 1 else ""
         parts = (f"`{end.command}`", f"{times}{end.trouble}", f"`{end.worked}`")
         title = f"{end.command[:_TITLE]} fails"
     else:
-        edit = f"edit of `{name(end.next_path)}`: `{end.next_line}`" if end.next_line else ""
-        title, worked = f"Reverted edit of {name(end.path)}", f"`{end.worked}` passed"
+        edit = f"edit of `{name(tried.next_path)}`: `{tried.next_line}`" if tried.next_line else ""
+        title, worked = f"Reverted edit of {name(tried.path)}", f"`{end.worked}` passed"
         parts = (
-            f"edit of `{name(end.path)}`: `{end.line}`",
+            f"edit of `{name(tried.path)}`: `{tried.line}`",
             f"`{end.command}`: {end.trouble}",
             f"{edit}; then {worked}" if edit else f"without it, {worked}",
         )
@@ -171,8 +153,9 @@ def add_command(trials: Trials, command: str, trouble: str, exit_code: int | Non
         return
     trials.failures = [each for each in trials.failures if each.command != command]
     # A command that works in the end was no dead end.
-    trials.ends = [each for each in trials.ends if each.path or each.command != command]
-    found = [_resolve(each, command) for each in trials.reverted if each.command == command]
+    trials.ends = [each for each in trials.ends if each.edit or each.command != command]
+    worked = [each for each in trials.reverted if each.command == command]
+    found = [DeadEnd(command, each.trouble, command, edit=each) for each in worked]
     trials.reverted = [each for each in trials.reverted if each.command != command]
     if not _NO_TRIAL.search(command):
         related = [each for each in trials.failures if _has_same_target(each.command, command)]
@@ -229,18 +212,6 @@ def _revert(trials: Trials, edits: Sequence[AppliedEdit]) -> None:
     """Let the edits wait for what works without them; those after which nothing failed are over."""
     trials.edits = [each for each in trials.edits if each not in edits]
     trials.reverted = [*trials.reverted, *(e for e in edits if e.command)][-_EDITS:]
-
-
-def _resolve(edit: AppliedEdit, command: str) -> DeadEnd:
-    return DeadEnd(
-        command,
-        edit.trouble,
-        command,
-        path=edit.path,
-        line=edit.line,
-        next_path=edit.next_path,
-        next_line=edit.next_line,
-    )
 
 
 def _has_same_target(tried: str, worked: str) -> bool:

@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from vaultmem.core.secrets.scan import mask_secrets
+from vaultmem.core.text.json_values import as_typed
 from vaultmem.core.text.patterns import compile_later
 from vaultmem.core.transcripts.dead_ends import (
     Trials,
@@ -18,7 +19,6 @@ from vaultmem.core.transcripts.dead_ends import (
     add_restored,
     is_denied,
     list_restored,
-    load_trials,
 )
 
 
@@ -419,26 +419,10 @@ def dump_record(record: TranscriptRecord) -> str:
 def load_record(text: str) -> TranscriptRecord:
     """Return a record from its JSON; an empty one where that cannot be read."""
     try:
-        given: dict[str, Any] = json.loads(text)
-        return TranscriptRecord(
-            **{
-                **given,
-                "asked": [RequestSummary(**each) for each in given["asked"]],
-                "files": {path: Touched(**each) for path, each in given["files"].items()},
-                "commands": {name: CommandRun(**each) for name, each in given["commands"].items()},
-                "commits": [(commit, subject) for commit, subject in given["commits"]],
-                "waiting": {call: _load_call(each) for call, each in given["waiting"].items()},
-                "trials": load_trials(given["trials"]) if "trials" in given else Trials(),
-            }
-        )
-    except (ValueError, TypeError, KeyError, AttributeError):
+        record: TranscriptRecord = as_typed(json.loads(text), TranscriptRecord)
+        return record
+    except (ValueError, TypeError):
         return TranscriptRecord()
-
-
-def _load_call(given: dict[str, Any]) -> PendingCall:
-    """Return a call from its JSON, which has lists in place of tuples."""
-    lists = {name: list(map(tuple, given[name])) for name in ("files", "changes") if name in given}
-    return PendingCall(given["command"], **lists)
 
 
 def list_questions(record: TranscriptRecord) -> list[str]:
