@@ -100,15 +100,29 @@ class Candidate(NamedTuple):
         return "" if self.held or self.project else f"{self.bullet}\n"
 
 
-class Weighed(NamedTuple):
-    """All that was recalled, strongest first, and what may leave MEMORY.md to make room."""
+class Dream(NamedTuple):
+    """All that was weighed, strongest first; what may leave MEMORY.md; the commits."""
 
     candidates: tuple[Candidate, ...]
     moves: tuple[MemoryMove, ...]
+    report: CommitReport = CommitReport()
+
+    @property
+    def promoted(self) -> tuple[Candidate, ...]:
+        """The notes that are promoted, strongest first."""
+        return tuple(each for each in self.candidates if not each.held)
+
+    @property
+    def left(self) -> tuple[Candidate, ...]:
+        """The notes that only `dream_limit` holds back until the next night."""
+        return tuple(each for each in self.candidates if each.held == NEXT_NIGHT)
 
 
-def score_recalled(vault: Vault) -> Weighed:
-    """Return how strong each note is that was recalled; the vault must be in sync."""
+def score_recalled(vault: Vault) -> Dream:
+    """Return how strong each note is that was recalled; nothing is changed.
+
+    The vault must be in sync.
+    """
     config = vault.config
     gates = Gates(config.dream_recalls, config.dream_queries, config.dream_score)
     graph = LinkGraph(vault)
@@ -129,13 +143,13 @@ def score_recalled(vault: Vault) -> Weighed:
     limit = max(0, config.dream_limit - _count_promoted(vault))
     chosen, waiting = _fit(text, candidates, room, limit)
     if memory is None:
-        return Weighed(tuple(chosen), ())
+        return Dream(tuple(chosen), ())
     wanted = "".join(each.line for each in chosen)
     wanted += "".join(f"{each.bullet}\n" for each in waiting)
     scores = {each.path: each.strength.score for each in candidates}
     lines = {line: path for line, path in linked.items() if path in graph.documents}
     moves = propose_moves(memory, lines, scores, _find_hidden(vault), room, wanted)
-    return Weighed(tuple(chosen), tuple(moves))
+    return Dream(tuple(chosen), tuple(moves))
 
 
 def _measure(vault: Vault) -> dict[str, tuple[NoteRecord, Strength]]:
@@ -248,24 +262,6 @@ What `vaultmem dream` promoted, with the score of each.
 """
 
 
-class Dream(NamedTuple):
-    """All that was weighed, strongest first; what may leave MEMORY.md; the commits."""
-
-    candidates: tuple[Candidate, ...]
-    moves: tuple[MemoryMove, ...]
-    report: CommitReport
-
-    @property
-    def promoted(self) -> tuple[Candidate, ...]:
-        """The notes that are promoted, strongest first."""
-        return tuple(each for each in self.candidates if not each.held)
-
-    @property
-    def left(self) -> tuple[Candidate, ...]:
-        """The notes that only `dream_limit` holds back until the next night."""
-        return tuple(each for each in self.candidates if each.held == NEXT_NIGHT)
-
-
 def dream(vault: Vault, is_dry: bool = False) -> Dream:
     """Promote the strongest notes that were never promoted, in one commit; `is_dry` only looks.
 
@@ -280,12 +276,10 @@ def dream(vault: Vault, is_dry: bool = False) -> Dream:
     check_branch(vault)
     if is_dry:
         sync_vault(vault)
-        weighed = score_recalled(vault)
-        return Dream(weighed.candidates, weighed.moves, CommitReport())
+        return score_recalled(vault)
     with vault.lock():
         sync_vault(vault)
-        weighed = score_recalled(vault)
-        found = Dream(weighed.candidates, weighed.moves, CommitReport())
+        found = score_recalled(vault)
         if found.promoted:
             found = found._replace(report=_promote(as_agent(vault), found.promoted))
         note_night(vault, _WORK)

@@ -35,15 +35,24 @@ _MOST = 200
 _EMPTY_BLOB = "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
 
 
-class PurgeScope(NamedTuple):
-    """All paths that notes ever had, and how many commits changed them.
+class PurgeStep(NamedTuple):
+    """One thing to do: why, and the commands for it, if it can be done by commands."""
 
-    `others` are paths of other notes that have or had the very bytes of one of their versions.
+    why: str
+    commands: tuple[str, ...] = ()
+
+
+class Purge(NamedTuple):
+    """What has to be done, in order; `paths` are all names that the notes ever had.
+
+    `commits` is how many commits hold them now. `others` are paths of other notes with the very
+    bytes of a version; the steps leave them.
     """
 
     paths: tuple[str, ...]
     commits: int
     others: tuple[str, ...]
+    steps: tuple[PurgeStep, ...] = ()
 
 
 class _Event(NamedTuple):
@@ -53,7 +62,7 @@ class _Event(NamedTuple):
     change: FileChange
 
 
-def find_scope(vault: Vault, addresses: Iterable[str]) -> PurgeScope:
+def find_scope(vault: Vault, addresses: Iterable[str]) -> Purge:
     """Return what the history of all branches and tags has of these notes, present or removed.
 
     Raises:
@@ -86,7 +95,7 @@ def find_scope(vault: Vault, addresses: Iterable[str]) -> PurgeScope:
         for path, known in events.items()
         if path not in paths and any(each.change.blob in blobs for each in known)
     }
-    return PurgeScope(tuple(paths), len(commits), tuple(sorted(others)))
+    return Purge(tuple(paths), len(commits), tuple(sorted(others)))
 
 
 class _Moves:
@@ -155,26 +164,6 @@ def _share(old: Counter[str], new: Counter[str]) -> float:
     return shared.total() / old.total() if any(map(is_telling, shared)) else 0.0
 
 
-class PurgeStep(NamedTuple):
-    """One thing to do: why, and the commands for it, if it can be done by commands."""
-
-    why: str
-    commands: tuple[str, ...] = ()
-
-
-class Purge(NamedTuple):
-    """What has to be done, in order; `paths` are all names that the notes ever had.
-
-    `commits` is how many commits hold them now. `others` are paths of other notes with the very
-    bytes of a version; the steps leave them.
-    """
-
-    paths: tuple[str, ...]
-    commits: int
-    others: tuple[str, ...]
-    steps: tuple[PurgeStep, ...]
-
-
 def plan_purge(vault: Vault, paths: Sequence[str]) -> Purge:
     """Return the steps that remove every version of these notes, present or removed, from git.
 
@@ -184,7 +173,7 @@ def plan_purge(vault: Vault, paths: Sequence[str]) -> Purge:
         NoteNotFoundError: no note is or was called that.
     """
     scope = find_scope(vault, paths)
-    return Purge(*scope, tuple(_list_steps(vault, scope)))
+    return scope._replace(steps=tuple(_list_steps(vault, scope)))
 
 
 def find_remains(vault: Vault, words: str) -> list[FoundText]:
@@ -211,7 +200,7 @@ def find_remains(vault: Vault, words: str) -> list[FoundText]:
     return [each._replace(number=numbers[each.number]) for each in found]
 
 
-def _list_steps(vault: Vault, scope: PurgeScope) -> Iterator[PurgeStep]:
+def _list_steps(vault: Vault, scope: Purge) -> Iterator[PurgeStep]:
     history, paths = vault.history, scope.paths
     inside = [f"{history.prefix}{path}" for path in paths]
     options = " ".join(f"--path={shlex.quote(path)}" for path in inside)
