@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 from urllib.parse import quote
 
 from anyio import to_thread
@@ -36,8 +36,8 @@ from vaultmem.services.fleet.clone import VaultStats
 from vaultmem.services.fleet.pool import PerVaultResults, Pool, PoolAnswer
 from vaultmem.services.hub.grants import Grant, GrantScope, may
 from vaultmem.services.hub.hub_folder import Hub
-from vaultmem.services.packs.build import AskPack, PackAnswer
-from vaultmem.services.search.run_query import Query, QueryResult, describe_match_strength
+from vaultmem.services.packs.build import AskPack
+from vaultmem.services.search.run_query import Query, describe_match_strength
 from vaultmem.services.search.vault_set import VaultSet
 from vaultmem.storage.user_files import is_vault_name
 from vaultmem.web.api.routes import read_given
@@ -52,6 +52,8 @@ if TYPE_CHECKING:
     from vaultmem.mcp_server.resources import Subscribers
     from vaultmem.mcp_server.tool import Tool, ToolAnswer
 
+
+T = TypeVar("T")
 
 #: Stands for all vaults, as in a user's list.
 ALL = "all"
@@ -143,31 +145,16 @@ class CrossVaultQueries:
             found = pool.stats(names, _PATIENCE)
         return found
 
-    async def recall(
-        self, grant: Grant, asked: Query, wanted: Iterable[str], origin: str
-    ) -> PoolAnswer[QueryResult]:
-        """Return what answers a question, of all these vaults as of one."""
-        given = (grant, asked, wanted, origin)
-        found: PoolAnswer[QueryResult] = await self._ask(Pool.recall, "recall", *given)
-        return found
-
-    async def pack(
-        self, grant: Grant, asked: AskPack, wanted: Iterable[str], origin: str
-    ) -> PoolAnswer[PackAnswer]:
-        """Return a pack of all these vaults as of one."""
-        given = (grant, asked, wanted, origin)
-        found: PoolAnswer[PackAnswer] = await self._ask(Pool.pack, "pack", *given)
-        return found
-
-    async def _ask(
+    async def ask(
         self,
-        ask: Callable[..., Any],
-        operation: str,
+        ask: Callable[..., PoolAnswer[T]],
         grant: Grant,
         asked: Query | AskPack,
         wanted: Iterable[str],
         origin: str,
-    ) -> Any:
+    ) -> PoolAnswer[T]:
+        """Return what `Pool.recall` or `Pool.pack` does for all these vaults as for one."""
+        operation = ask.__name__
         names = await self.choose_for(grant, wanted, origin, operation)
         if len(names) > 1 and (asked.at or asked.refs):
             raise RefusedError("at and include_refs name commits of one vault; name that one")
@@ -244,7 +231,7 @@ async def _recall(
     from vaultmem.operations.finding import make_ask
 
     asked = read_recall(given)
-    found = await overall.recall(grant, make_ask(asked), asked.vaults, "mcp")
+    found = await overall.ask(Pool.recall, grant, make_ask(asked), asked.vaults, "mcp")
     beside = describe_missing(found.missing)
     shown = fit_hits(found.answer, {}, "short", given.get("budget", BUDGET), beside)
     return _describe(describe_hits(found.answer._replace(shown=shown), asked.offset, beside), given)
@@ -258,7 +245,7 @@ async def _pack(
     from vaultmem.operations.finding import PackRequest, make_pack_ask
 
     asked = read_request(PackRequest, given)
-    found = await overall.pack(grant, make_pack_ask(asked), asked.vaults, "mcp")
+    found = await overall.ask(Pool.pack, grant, make_pack_ask(asked), asked.vaults, "mcp")
     return _describe(format_pack_answer(found.answer, ()), given)
 
 
@@ -324,7 +311,7 @@ async def show_vaults(request: Request) -> Response:
     has_more, offset = False, read_count(request.query_params.get("offset", ""), _FURTHEST) or 0
     if query.strip():
         asked = Query(query, _LIMIT, offset, suggests=True, waits=False, counts=False)
-        found = await overall.recall(request.state.grant, asked, (), "page")
+        found = await overall.ask(Pool.recall, request.state.grant, asked, (), "page")
         hits, has_more = list(map(show_hit, found.answer.hits)), found.answer.has_more
         doubts = describe_match_strength(found.answer)
         doubts += [f"{name}: not asked ({why})" for name, why in found.missing.items()]
@@ -403,7 +390,8 @@ async def _recall_page(
 ) -> dict[str, Any]:
     asked = read_request(Recall, given)
     _check_project(asked.project)
-    found = await overall.recall(request.state.grant, make_ask(asked), asked.vaults, "api")
+    grant: Grant = request.state.grant
+    found = await overall.ask(Pool.recall, grant, make_ask(asked), asked.vaults, "api")
     no_vault = cast(VaultSet, None)  # Texts are at hand; none is looked at.
     shown = show_texts(asked)(no_vault, found.answer) or ()
     return {**answer_data(found.answer._replace(shown=shown)), "missing": found.missing}
@@ -412,7 +400,8 @@ async def _recall_page(
 async def _pack_page(overall: CrossVaultQueries, request: Request, given: Given) -> dict[str, Any]:
     asked = read_request(PackRequest, given)
     _check_project(asked.project)
-    found = await overall.pack(request.state.grant, make_pack_ask(asked), asked.vaults, "api")
+    grant: Grant = request.state.grant
+    found = await overall.ask(Pool.pack, grant, make_pack_ask(asked), asked.vaults, "api")
     return {**pack_answer_data(found.answer), "missing": found.missing}
 
 
