@@ -25,7 +25,7 @@ from vaultmem.services.curation.dream import is_night, note_night
 from vaultmem.services.curation.review import find_reasons
 from vaultmem.services.lifecycle.transition import as_agent, check_branch
 from vaultmem.services.views.read_notes import find_note
-from vaultmem.services.views.texts import find_shortened, read_full
+from vaultmem.services.views.texts import read_full
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.storage.query_log import SignalStore
 from vaultmem.vault import Vault
@@ -181,11 +181,12 @@ def _find_original(vault: Vault, note: Note) -> tuple[Note | None, str]:
     commit = head.commit if head is not None else ""
     if (level := read_fidelity(note)) is not Fidelity.SUMMARY:
         return None, format_full_text(note.blob, commit) if level is Fidelity.FULL else ""
-    full_text = note.full_text or find_shortened(vault, commit, note)
-    original = read_full(vault, note._replace(full_text=full_text))
+    if not note.full_text:
+        raise NoteNotFoundError(f"{note.path}: it does not name its full text")
+    original = read_full(vault, note)
     if list_added(note.body, original.text):
         raise RefusedError(f"{note.path}: added to since it was shortened")
-    return original, full_text
+    return original, note.full_text
 
 
 def _as_changes(

@@ -16,7 +16,6 @@ from vaultmem.core.lifecycle import NoteState
 from vaultmem.core.notes.canvas import decode_note
 from vaultmem.core.notes.comments import has_hidden, hide_unseen, strip_hidden
 from vaultmem.core.notes.record import NOTE_FIELDS, NoteRecord, SectionRecord
-from vaultmem.core.notes.sections import format_full_text
 from vaultmem.core.text.blob import blob_id
 from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError
 from vaultmem.storage.files import MAX_FILE_BYTES, UnsafeFileError, read_file, read_known
@@ -151,17 +150,6 @@ def read_full_note(vault: Vault, path: PurePosixPath, full_text: str) -> Note:
             "it: `git fetch --unshallow`"
         )
     return whole
-
-
-def find_shortened(vault: Vault, commit: str, note: Note) -> str:
-    """Return where the full text of a note is that was shortened before notes said so, or ""."""
-    from vaultmem.storage.git.log import follow_path
-
-    for found, change in follow_path(vault.history, commit, str(note.path)):
-        data = read_full_bytes(vault, f"{change.blob}@") if change.blob else b""
-        if data and b"\nfidelity:" not in data:
-            return format_full_text(change.blob, found.commit)
-    return ""
 
 
 def read_full_bytes(vault: Vault, full_text: str) -> bytes:
