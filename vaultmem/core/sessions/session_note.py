@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from vaultmem.core.notes.edit_properties import PropertyValue, format_note, set_property
 from vaultmem.core.notes.frontmatter import Frontmatter, PropertyReader, read_frontmatter
 from vaultmem.core.notes.link_syntax import find_links
-from vaultmem.core.notes.sections import find_fences
+from vaultmem.core.notes.sections import find_blocks, find_fences
 from vaultmem.core.project import PROPERTY as PROJECT
 from vaultmem.core.sessions.session import (
     NO_TOLD,
@@ -43,9 +43,6 @@ if TYPE_CHECKING:
 
 # Add text to a section of a note; every other byte stays as it is.
 
-_HEADING = re.compile(
-    r"^\ufeff? {0,3}(?P<marks>#{1,6})[ \t]+(?P<name>[^\r\n]*?)[ \t]*#*[ \t]*\r?$", re.MULTILINE
-)
 _LIST_LINE = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]|[ \t]+\S")
 _MARKS = re.compile(r"^( {0,3})(#{1,6}[ \t]|---|===|```|~~~)", re.MULTILINE)
 
@@ -86,43 +83,29 @@ def as_paragraphs(text: str) -> str:
     return _MARKS.sub(r"\1\\\2", text.strip("\n"))
 
 
-def find_blocks(text: str, heading: str) -> list[tuple[int, int]]:
+def _find_spans(text: str, heading: str) -> list[tuple[int, int]]:
     """Return the spans of the sections of this name, with their headings and those below them."""
-    found = _find_headings(text, read_frontmatter(text).body)
+    headings = find_blocks(text, read_frontmatter(text).body).headings
     spans = []
-    for place, match in enumerate(found):
-        if _is_named(match, heading):
-            after = (each.start() for each in found[place + 1 :] if _level(each) <= _level(match))
-            spans.append((match.start(), next(after, len(text))))
+    for place, (begin, _, level, name) in enumerate(headings):
+        if _is_named(name, heading):
+            after = (each[0] for each in headings[place + 1 :] if each[2] <= level)
+            spans.append((begin, next(after, len(text))))
     return spans
 
 
 def _find_section(text: str, body: int, heading: str) -> tuple[int, int] | None:
     """Return the span of a section's own text, from the end of its heading's line."""
-    found = _find_headings(text, body)
-    for place, match in enumerate(found):
-        if _is_named(match, heading):
-            following = found[place + 1].start() if place + 1 < len(found) else len(text)
-            return match.start() + len(match.group().rstrip("\r")), following
+    headings = find_blocks(text, body).headings
+    ends = [*(begin for begin, _, _, _ in headings[1:]), len(text)]
+    for (_, start, _, name), end in zip(headings, ends, strict=False):
+        if _is_named(name, heading):
+            return start - text.startswith("\r", start - 1), end
     return None
 
 
-def _find_headings(text: str, body: int) -> list[re.Match[str]]:
-    fences = find_fences(text, body)
-    return [
-        match
-        for match in _HEADING.finditer(text, body)
-        if not any(start <= match.start() < end for start, end in fences)
-    ]
-
-
-def _is_named(match: re.Match[str], heading: str) -> bool:
-    wanted = " ".join(heading.split()).casefold()
-    return " ".join(match["name"].rstrip("# \t").split()).casefold() == wanted
-
-
-def _level(match: re.Match[str]) -> int:
-    return len(match["marks"])
+def _is_named(name: str, heading: str) -> bool:
+    return " ".join(name.split()).casefold() == " ".join(heading.split()).casefold()
 
 
 def _leave_open_fence(text: str, body: int, at: int) -> int:
@@ -182,7 +165,7 @@ def write_told(text: str, block: str) -> str:
     prop = matter.get(PROPERTY)
     known = prop.value if prop is not None and isinstance(prop.value, str) else ""
     eol = "\r\n" if "\r\n" in text else "\n"
-    spans = find_blocks(text, HEADING)
+    spans = _find_spans(text, HEADING)
     ours = [span for span in spans if _digest(text[slice(*span)]) == known]
     if known and not spans:
         return text
