@@ -6,7 +6,8 @@
 FOLDER holds clones of the repositories in `SOURCES`; each language's pages are taken from the
 commits named there and become a vault. A line of `language_questions.jsonl` has a page that answers
 and the question in each language; `language_check_questions.jsonl` is another set, which lacks some
-languages. FTS5 has a row for each section that vaultmem has, with the same names and text. A page's rank is that of its best section.
+languages. FTS5 has a row for each section that vaultmem has, with the same names and text. A
+page's rank is that of its best section.
 """
 
 from __future__ import annotations
