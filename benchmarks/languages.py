@@ -1,11 +1,13 @@
 """Measure recall in languages other than English, beside SQLite FTS5's tokenizers.
 
-    python benchmarks/languages.py FOLDER [--languages de fr es ja] [--json FILE]
+    python benchmarks/languages.py FOLDER [--languages de fr es ja] [--questions FILE]
+        [--json FILE]
 
 FOLDER holds clones of the repositories in `SOURCES`; each language's pages are taken from the
 commits named there and become a vault. A line of `language_questions.jsonl` has a page that answers
-and the question in each language. FTS5 has a row for each section that vaultmem has, with the same
-names and text. A page's rank is that of its best section.
+and the question in each language; `language_check_questions.jsonl` is another set, which lacks some
+languages. FTS5 has a row for each section that vaultmem has, with the same names and text. A
+page's rank is that of its best section.
 """
 
 from __future__ import annotations
@@ -52,11 +54,14 @@ Ask = Callable[[str], list[str]]
 def main() -> None:
     """Measure the languages that the command line names."""
     given = _read_arguments()
-    questions = read_lines(Path(__file__).with_name("language_questions.jsonl"))
+    lines = read_lines(given.questions)
     results = {}
     with tempfile.TemporaryDirectory(prefix="vaultmem-languages-") as scratch:
         isolate(Path(scratch))
         for language in given.languages:
+            questions = [line for line in lines if language in line]
+            if not questions:
+                continue
             vault = Path(scratch, language)
             for source in SOURCES:
                 extract_pages(given.folder, vault, language, *source)
@@ -169,6 +174,8 @@ def _read_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Measure recall in other languages.")
     parser.add_argument("folder", type=Path, help="the folder of clones")
     parser.add_argument("--languages", nargs="+", default=["de", "fr", "es", "ja"], metavar="CODE")
+    default = Path(__file__).with_name("language_questions.jsonl")
+    parser.add_argument("--questions", type=Path, default=default, metavar="FILE")
     parser.add_argument("--json", type=Path, metavar="FILE", help="append the figures to a file")
     return parser.parse_args()
 

@@ -19,6 +19,7 @@ from vaultmem.core.search.terms import (
     list_compounds,
     split_words,
     term_sequence,
+    weak_terms,
 )
 from vaultmem.errors import RefusedError
 
@@ -35,6 +36,7 @@ from vaultmem.errors import RefusedError
         ("tokens", "token"),
         ("auth-token_store", "auth token store"),
         ("don't", "don"),
+        ("caf&eacute; &Eacute;t&#233; ni&#xF1;o", "café été niño"),
     ],
 )
 def test_words_that_mean_the_same_have_the_same_terms(one: str, other: str) -> None:
@@ -85,6 +87,22 @@ def test_words_are_found_in_one_piece_or_two(one: str, two: str) -> None:
         query = parse_query(asked)
         found = {*term_sequence(text), *list_compounds(text)}
         assert found & {*query.terms, *query.compounds} - {*term_sequence("clean set file name")}
+
+
+def test_references_to_signs_and_unknown_ones_stay_words() -> None:
+    words = ["r", "amp", "d", "x", "nbsp", "a", "copy", "1", "bogus"]
+    assert split_words("R&amp;D x&nbsp; ?a&copy=1 &bogus;") == words
+
+
+def test_french_verb_and_its_pronoun_give_no_compound() -> None:
+    assert list_compounds("puis-je, vont-elles, rendez-vous") == ["rendezv"]
+    assert parse_query("Que puis-je faire ?").compounds == ()
+
+
+def test_function_words_are_weak_in_a_question_of_their_language() -> None:
+    german = weak_terms("german") - weak_terms()
+    assert {"nach", "und", "uber"} <= german
+    assert weak_terms("french") == weak_terms()
 
 
 def test_stop_words_are_not_terms() -> None:

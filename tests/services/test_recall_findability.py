@@ -254,3 +254,18 @@ def test_forms_of_a_german_or_spanish_word_count_as_one_term(
     ] * 2
     assert VaultSet([made]).count(asked).counts[other] == 2
     assert VaultSet([made]).count(parse_query(f"the {other}")).counts[other] == 1
+
+
+def test_german_function_words_count_less_than_what_is_asked(
+    make_vault: Make, opened: Open
+) -> None:
+    texts = {"a.md": "Nach dem Essen vor dem Haus über den Zaun.", "b.md": "Sicherung."}
+    made = opened(make_vault({**texts, **{f"{n}.md": "Anderes." for n in range(8)}}))
+    hits = recall(made, parse_query("Was kommt nach und vor der Sicherung?"))
+    assert [hit.record.path for hit in hits[:2]] == ["b.md", "a.md"]
+
+
+def test_a_letter_written_as_a_reference_is_found(make_vault: Make, opened: Open) -> None:
+    made = opened(make_vault({"a.md": "# R&eacute;ponse\n\nni&ntilde;o", "b.md": "Autre."}))
+    for question in ("réponse", "niño", "r&eacute;ponse"):
+        assert [hit.record.path for hit in recall(made, parse_query(question))] == ["a.md"]

@@ -390,10 +390,8 @@ def _make_plain(strings: list[str]) -> dict[int, list[str]]:
     """
     pieces: dict[int, list[str]] = {}
     for number, text in enumerate(strings):
-        if text.isascii():
-            continue
         strings[number] = plain = plain_text(text)
-        if has_cjk(plain):
+        if not plain.isascii() and has_cjk(plain):
             strings[number] = " ".join(split_words(text))
             pieces[number] = list_pieces(text)
     return pieces

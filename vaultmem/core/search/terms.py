@@ -22,7 +22,13 @@ from itertools import chain, pairwise
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from vaultmem.core.languages import guess_code, read_pairs, read_words
+from vaultmem.core.languages import (
+    find_words,
+    guess_code,
+    list_languages,
+    read_pairs,
+    read_words,
+)
 from vaultmem.core.text.patterns import compile_later
 
 if TYPE_CHECKING:
@@ -35,7 +41,7 @@ FIELDS = ("title", "tags", "body")
 MAX_TERM_LENGTH = 64
 
 #: Changes whenever the terms of a text change, so that an index built before is rebuilt.
-ANALYSIS_VERSION = 8
+ANALYSIS_VERSION = 9
 
 #: The term of a section that is links to other notes alone, and of one that ends with a question;
 #: the sign after the name of a speaker, after a note's whole name, and after a stop word. No word
@@ -62,6 +68,8 @@ _WORD = compile_later(r"[^\W_]++")
 #: Names that end or begin with a mark, not within code such as `c++i` or `a.net`.
 NAMES = ("c++", "c#", "f#", ".net")
 _MARKED_NAME = compile_later(r"(?<![^\W_])(?<![.+#])(?:c\+\+|[cf]#|\.net)(?![^\W\d_]|[+#])")
+#: HTML's name or number of a character, as in `caf&eacute;` and `caf&#233;`.
+_REFERENCE = compile_later(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,30});")
 _FOREIGN = compile_later(r"[^\x00-\x7f]+")
 _NO_LETTERS = compile_later(r"\W+")
 _CAMEL = compile_later(r"[a-z0-9][A-Z]")
@@ -114,23 +122,33 @@ def load_stemmer(name: str) -> Callable[[str], str]:
 
 def split_words(text: str) -> list[str]:
     """Return the words of `text` in order: folded and lower-cased, not stemmed."""
-    if text.isascii():
-        return text.encode("ascii").translate(_ASCII_WORDS).decode("ascii").split()
-    plain = plain_text(text).lower()
+    plain = plain_text(text)
+    if plain.isascii():
+        return plain.encode("ascii").translate(_ASCII_WORDS).decode("ascii").split()
+    plain = plain.lower()
     words = _WORD.findall(plain)
     return list(_split_cjk(words)) if has_cjk(plain) else words
 
 
 def plain_text(text: str) -> str:
-    """Return a text without accents, full width letters made ordinary ones.
+    """Return a text without accents and with plain letters for full width and referenced ones.
 
     Letters beyond ASCII are put into lower case, and what else is beyond it becomes a blank.
     """
+    if "&" in text:
+        text = _REFERENCE.sub(_decode_letter, text)
     if text.isascii():
         return text
     decomposed = unicodedata.normalize("NFKD", text)
     composed = unicodedata.normalize("NFKC", _compile(_ACCENTS).sub("", decomposed))
     return _FOREIGN.sub(lambda run: _NO_LETTERS.sub(" ", run[0].casefold().lower()), composed)
+
+
+def _decode_letter(reference: re.Match[str]) -> str:
+    from html import unescape
+
+    character = unescape(reference[0])
+    return character if character.isalpha() else reference[0]
 
 
 def has_cjk(text: str) -> bool:
@@ -199,7 +217,8 @@ def list_compounds(text: str) -> list[str]:
 
     `e-mail`, `e_mail` and `eMail` give `email`; numbers lose their commas; names with dots or
     slashes stay whole, and of a path its last part counts too; `camelCase` gives its parts. Two
-    words of `joined_words.txt` also give the word in one piece.
+    words of `joined_words.txt` also give the word in one piece. A verb with its pronoun, as in
+    `puis-je`, gives none.
     """
     joined = pairwise(map(_find_member, split_words(text)))
     pieces = chain.from_iterable(map(split_piece, list_pieces(text)))
@@ -250,6 +269,8 @@ def _split_camel(word: str) -> list[str]:
 
 
 def _split_compound(text: str) -> list[str]:
+    if text.rpartition("-")[2] in find_words("inverted"):
+        return []
     if "." not in text and "/" not in text:
         stem = _stems[text.translate(_JOINTS)]
         return [stem] if stem else []
@@ -272,6 +293,13 @@ def _tells(name: str) -> bool:
 
 
 @cache
-def weak_terms() -> frozenset[str]:
-    """Return the terms of words that say little about what a question is after."""
-    return frozenset(filter(None, map(_stems.__getitem__, read_words("weak_words"))))
+def weak_terms(stemmer: str = "") -> frozenset[str]:
+    """Return the terms of words that say little about what a question is after.
+
+    Function words of another language than English are among them if its stemmer is named.
+    """
+    words = set(read_words("weak_words"))
+    for code in list_languages()[1:]:
+        if read_pairs("language", code).get("stemmer") == stemmer:
+            words |= find_words("function", code)
+    return frozenset(term_sequence(" ".join(words)))

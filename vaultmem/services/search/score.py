@@ -196,7 +196,7 @@ def _weight_terms(query: RecallQuery) -> dict[str, float]:
     """Return the different terms of a query with the weight of each."""
     from vaultmem.core.search.ranking import weight_query
 
-    asked = weight_query([*query.terms, *query.compounds], weak_terms(), WEIGHTS)
+    asked = weight_query([*query.terms, *query.compounds], weak_terms(query.stemmer), WEIGHTS)
     return asked | {term: asked[term] * WEIGHTS.near for term in query.near}
 
 
