@@ -94,11 +94,6 @@ def test_references_to_signs_and_unknown_ones_stay_words() -> None:
     assert split_words("R&amp;D x&nbsp; ?a&copy=1 &bogus;") == words
 
 
-def test_french_verb_and_its_pronoun_give_no_compound() -> None:
-    assert list_compounds("puis-je, vont-elles, rendez-vous") == ["rendezv"]
-    assert parse_query("Que puis-je faire ?").compounds == ()
-
-
 def test_function_words_are_weak_in_a_question_of_their_language() -> None:
     german = weak_terms("german") - weak_terms()
     assert {"nach", "und", "uber"} <= german

@@ -217,8 +217,7 @@ def list_compounds(text: str) -> list[str]:
 
     `e-mail`, `e_mail` and `eMail` give `email`; numbers lose their commas; names with dots or
     slashes stay whole, and of a path its last part counts too; `camelCase` gives its parts. Two
-    words of `joined_words.txt` also give the word in one piece. A verb with its pronoun, as in
-    `puis-je`, gives none.
+    words of `joined_words.txt` also give the word in one piece.
     """
     joined = pairwise(map(_find_member, split_words(text)))
     pieces = chain.from_iterable(map(split_piece, list_pieces(text)))
@@ -269,8 +268,6 @@ def _split_camel(word: str) -> list[str]:
 
 
 def _split_compound(text: str) -> list[str]:
-    if text.rpartition("-")[2] in find_words("inverted"):
-        return []
     if "." not in text and "/" not in text:
         stem = _stems[text.translate(_JOINTS)]
         return [stem] if stem else []
