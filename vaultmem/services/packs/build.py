@@ -203,8 +203,8 @@ def _read_topic(text: str) -> str:
     return prop.value if isinstance(prop.value, str) else " ".join(prop.value)
 
 
-#: How many sections are shown where probably nothing answers.
-_NEAREST = 5
+#: How many sections are shown where probably nothing answers: as many as recall lists.
+_NEAREST = 10
 
 
 class AskPack(NamedTuple):
