@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
+from heapq import heappush, heappushpop
+from itertools import repeat
 
 from vaultmem.core.text.paths import fold
 
 #: Names that are offered at most, and the letters from which on a name counts that has them.
 _MOST, _LETTERS = 3, 3
+
+#: The similarity from which on a name is near, and the names that are compared for it at most.
+_NEAR, _COMPARED = 0.6, 200
 
 
 def find_near(name: str, known: Iterable[str] | Mapping[str, str]) -> list[str]:
@@ -19,13 +25,37 @@ def find_near(name: str, known: Iterable[str] | Mapping[str, str]) -> list[str]:
     wanted = fold(name.strip())
     near = [each for each in called if len(wanted) >= _LETTERS and wanted in each]
     near.sort(key=lambda each: (not each.startswith(wanted), len(each), each))
-    if not near:
-        from difflib import get_close_matches
-
-        near = get_close_matches(wanted, called, 2 * _MOST)
+    near = near or _find_similar(wanted, called)
     named = (called[each] for each in near)
     shown = (known[each] if isinstance(known, Mapping) else each for each in named)
     return list(dict.fromkeys(shown))[:_MOST]
+
+
+def _find_similar(wanted: str, names: Iterable[str]) -> list[str]:
+    """Return the most similar names, as `difflib` measures it, the best first.
+
+    No name is more similar than its letters are, whatever their order: these bound the work.
+    """
+    from difflib import SequenceMatcher
+
+    size = len(wanted)
+    known = [n for n in names if n and 2 * min(size, len(n)) >= _NEAR * (size + len(n))]
+    shared = [0] * len(known)
+    for letter, most in Counter(wanted).items():
+        counts = map(str.count, known, repeat(letter))
+        shared = [have + (n if n < most else most) for have, n in zip(shared, counts, strict=True)]
+    bounds = [(2 * n / (size + len(each)), each) for n, each in zip(shared, known, strict=True)]
+    bounds.sort(reverse=True)
+    matcher = SequenceMatcher(b=wanted)
+    best: list[tuple[float, str]] = []
+    for bound, each in bounds[:_COMPARED]:
+        is_full = len(best) == 2 * _MOST
+        if bound < (best[0][0] if is_full else _NEAR):
+            break
+        matcher.set_seq1(each)
+        if (ratio := matcher.ratio()) >= _NEAR:
+            (heappushpop if is_full else heappush)(best, (ratio, each))
+    return [each for _, each in sorted(best, reverse=True)]
 
 
 def suggest_similar(

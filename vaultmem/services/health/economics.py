@@ -107,11 +107,8 @@ def read_stats(vault: Vault, session: str = "") -> Stats:
     accounts = [each for each in store.accounts() if session in {"", each.session}]
     calls = [each for each in store.calls() if session in {"", each.session}]
     surfaced = read_usage(vault)
-    paths = {
-        record.path
-        for record in vault.view.records("d.pinned = 0")
-        if record.state not in {"archived", "deprecated", "quarantined"}
-    }
+    others = "d.state NOT IN ('archived', 'deprecated', 'quarantined')"
+    paths = set(vault.view.paths(f"d.pinned = 0 AND {others}").values())
     most = sorted(surfaced.values(), key=lambda each: (-each.times, -each.last, each.path))
     return Stats(
         notes,

@@ -86,8 +86,7 @@ class ResolveResult(NamedTuple):
 def list_conflicts(vault: Vault) -> list[Unsettled]:
     """Return the conflicts that stand in notes, by path and line; the vault must be in sync."""
     found: list[Unsettled] = []
-    told = (record.path for record in vault.view.records() if record.warnings or record.problem)
-    for path in sorted(told):
+    for path in sorted(vault.view.paths("d.warnings <> '[]' OR v.problem <> ''").values()):
         place = PurePosixPath(path)
         try:
             data = read_bytes(vault, place)

@@ -151,6 +151,7 @@ def render_again(vault: Vault, receipt: Receipt) -> Replay:
 def open_blobs(vault: Vault, receipt: Receipt) -> Callable[[str], bytes]:
     """Return what reads a note of a receipt by its blob id, from the receipt or from git."""
 
+    @cache
     def read_blob(blob: str) -> bytes:
         if blob in receipt.texts:
             data = receipt.texts[blob].encode("utf-8", "surrogateescape")

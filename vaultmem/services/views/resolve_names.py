@@ -116,6 +116,13 @@ def find_similar(vault: Vault, name: str) -> list[str]:
 
 
 def _find_similar(vault: Vault, name: str) -> list[str]:
+    known = vault.view.keep("similar names", partial(_map_names, vault))
+    wanted = name if name in known else PurePosixPath(name).stem
+    return find_near(wanted, known)
+
+
+def _map_names(vault: Vault) -> dict[str, str]:
+    """Return by each path, title, alias and file name of a note how it is named."""
     aliases = LinkStore(vault.state).aliases()
     titled = vault.view.titles()
     stems = {path: PurePosixPath(path).stem for _, path, _ in titled}
@@ -125,8 +132,7 @@ def _find_similar(vault: Vault, name: str) -> list[str]:
         stem = stems[path]
         shown = stem if counts[stem] == 1 else path
         known |= dict.fromkeys((title, *aliases.get(document, ()), stem, path), shown)
-    wanted = name if name in known else PurePosixPath(name).stem
-    return find_near(wanted, known)
+    return known
 
 
 def describe_several(vault: Vault, name: str, paths: Iterable[str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import NamedTuple
 
@@ -14,13 +14,14 @@ from starlette.responses import Response
 
 from vaultmem.core.packs.receipt import Expectation
 from vaultmem.core.text.line_diff import Passage, WordMark
-from vaultmem.errors import NoteNotFoundError, RefusedError
+from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError
 from vaultmem.services.history.diff import ShownCommit
+from vaultmem.services.packs.build import AskPack
 from vaultmem.services.packs.evaluate import JudgedCommit
 from vaultmem.storage.git.log import Commit
 from vaultmem.vault import Vault
 from vaultmem.web.page_requests import ShownChange, answers, read, read_count, show_changes
-from vaultmem.web.pages.compare_page import CompareRequest, Row, collect_comparison
+from vaultmem.web.pages.compare_page import Row, match_items
 from vaultmem.web.pages.pack_page import MAX_BUDGET, read_asked
 from vaultmem.web.rendering import render_page
 
@@ -125,17 +126,28 @@ def read_search(given: QueryParams) -> BisectRequest | None:
 def suggest_searches(given: Mapping[str, str], vault: Vault) -> list[Suggestion]:
     """Return in what the answer was another when it was right: each can be searched for.
 
-    Nothing where an address has no time at which it was right.
+    Nothing where an address has no time at which it was right. The last suggestions are kept.
     """
+    from vaultmem.services.history.commits import resolve_commit
+
     good, bad = (given.get(name, "").strip()[:250] for name in ("good", "bad"))
     if not good:
         return []
     asked = read_asked(given)
-    sides = (asked._replace(at=good), asked._replace(at=bad or "HEAD"))
-    found = collect_comparison(CompareRequest(asked.question, "", sides), "", vault)
-    if problem := found.left.problem or found.right.problem:
-        raise RefusedError(problem)
-    differ = (each for each in found.rows if each.kind in _KINDS)
+    try:
+        commits = tuple(resolve_commit(vault, at) for at in (good, bad or "HEAD"))
+        made = partial(_compare_packs, asked, commits, vault)
+        return vault.view.keep("suggested searches", made, asked, commits, vault.config)
+    except VaultError as error:
+        raise RefusedError(str(error)) from None
+
+
+def _compare_packs(asked: AskPack, commits: Iterable[str], vault: Vault) -> list[Suggestion]:
+    """Return in what the packs of two commits differ, each with its search."""
+    from vaultmem.services.packs.build import ask_pack
+
+    then, now = (ask_pack(vault, asked._replace(at=commit)) for commit in commits)
+    differ = (each for each in match_items(then.pack.items, now.pack.items) if each.kind in _KINDS)
     rows = sorted((row for row in differ if not row.changed or _find_old_words(row)), key=_rank)
     suggested = {(each.path, each.claim): each for each in map(_suggest, rows)}
     return list(suggested.values())
@@ -146,7 +158,7 @@ def _rank(row: Row) -> int:
 
 
 def _suggest(row: Row) -> Suggestion:
-    record = row.piece.item.hit.record
+    record = row.item.hit.record
     place = {"finds": record.path}
     claim = "It was shown, and is not now"
     if row.kind == "right":

@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from vaultmem.core.notes.changes import diff_text
+from vaultmem.core.packs.pack_item import PackItem
 from vaultmem.core.packs.pack_text import PackUsage
 from vaultmem.core.text.line_diff import Passage, mark_diff
 from vaultmem.errors import VaultError
@@ -43,7 +44,7 @@ class Row(NamedTuple):
     `changed` has what differs in their texts.
     """
 
-    piece: PackPiece
+    item: PackItem
     left: int
     right: int
     changed: list[Passage]
@@ -62,6 +63,10 @@ class PackComparison(NamedTuple):
     left: ComparedPack
     right: ComparedPack
     rows: list[Row]
+
+    def get_piece(self, row: Row) -> PackPiece:
+        """Return the section of a row as the right pack has it, else as the left one."""
+        return self.right.pieces[row.right - 1] if row.right else self.left.pieces[row.left - 1]
 
     @property
     def counts(self) -> Counter[str]:
@@ -116,7 +121,8 @@ def collect_comparison(wanted: CompareRequest, other: str, vault: Vault) -> Pack
     first, second = wanted.asked
     left = _replay(wanted.receipt, vault) if wanted.receipt else _ask(first, other, vault)
     right = _ask(second, other, vault)
-    return PackComparison(left, right, align(left.pieces, right.pieces))
+    items = ([piece.item for piece in side.pieces] for side in (left, right))
+    return PackComparison(left, right, match_items(*items))
 
 
 def _ask(asked: AskPack, other: str, vault: Vault) -> ComparedPack:
@@ -145,19 +151,22 @@ def _replay(name: str, vault: Vault) -> ComparedPack:
     )
 
 
-def align(left: Sequence[PackPiece], right: Sequence[PackPiece]) -> list[Row]:
-    """Return the sections of both, those of the left alone behind what they stood behind."""
+def match_items(left: Sequence[PackItem], right: Sequence[PackItem]) -> list[Row]:
+    """Return the sections of two packs in the order of the right one.
+
+    A section of the left one alone comes after the section that it follows there.
+    """
     ours, theirs = _name(left), _name(right)
     places = {key: place for place, key in enumerate(theirs, 1)}
     rows = [
-        _make_row(key, place, ours, piece) for place, (key, piece) in enumerate(theirs.items(), 1)
+        _make_row(key, place, ours, item) for place, (key, item) in enumerate(theirs.items(), 1)
     ]
     before = 0
-    for place, (key, piece) in enumerate(ours.items(), 1):
+    for place, (key, item) in enumerate(ours.items(), 1):
         if key in places:
             before = next(n for n, row in enumerate(rows, 1) if row.right == places[key])
         else:
-            rows.insert(before, Row(piece, place, 0, []))
+            rows.insert(before, Row(item, place, 0, []))
             before += 1
     return rows
 
@@ -165,22 +174,22 @@ def align(left: Sequence[PackPiece], right: Sequence[PackPiece]) -> list[Row]:
 def _make_row(
     key: tuple[str, str, int],
     place: int,
-    ours: dict[tuple[str, str, int], PackPiece],
-    piece: PackPiece,
+    ours: dict[tuple[str, str, int], PackItem],
+    item: PackItem,
 ) -> Row:
     if key not in ours:
-        return Row(piece, 0, place, [])
-    diff, _, _ = diff_text(f"{ours[key].item.text}\n", f"{piece.item.text}\n")
-    return Row(piece, list(ours).index(key) + 1, place, mark_diff(diff))
+        return Row(item, 0, place, [])
+    diff, _, _ = diff_text(f"{ours[key].text}\n", f"{item.text}\n")
+    return Row(item, list(ours).index(key) + 1, place, mark_diff(diff))
 
 
-def _name(pieces: Iterable[PackPiece]) -> dict[tuple[str, str, int], PackPiece]:
-    """Return pieces by path and heading, and which of several of one name they are."""
-    named: dict[tuple[str, str, int], PackPiece] = {}
+def _name(items: Iterable[PackItem]) -> dict[tuple[str, str, int], PackItem]:
+    """Return sections by path and heading, and which of several of one name they are."""
+    named: dict[tuple[str, str, int], PackItem] = {}
     seen: Counter[tuple[str, str]] = Counter()
-    for piece in pieces:
-        name = (piece.item.hit.record.path, piece.item.hit.section.heading)
-        named[(*name, seen[name])] = piece
+    for item in items:
+        name = (item.hit.record.path, item.hit.section.heading)
+        named[(*name, seen[name])] = item
         seen[name] += 1
     return named
 

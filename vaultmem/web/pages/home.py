@@ -22,6 +22,7 @@ from vaultmem.operations.checks import doctor
 from vaultmem.services.health.economics import Stats
 from vaultmem.services.merging.text_conflicts import Unsettled
 from vaultmem.services.packs.receipts import ShownSections
+from vaultmem.storage.git.head import read_refs
 from vaultmem.storage.git.log import Commit
 from vaultmem.storage.views import View
 from vaultmem.vault import Vault
@@ -76,16 +77,30 @@ class Home(NamedTuple):
 def collect_home(vault: Vault) -> Home:
     """Return what changed last and by whom, what was not found, and what is pinned."""
     from vaultmem.services.health.economics import list_failed
-    from vaultmem.services.history.commits import CommitFilter, list_commits, resolve_view_commit
+    from vaultmem.services.history.commits import resolve_view_commit
 
     notes = vault.view.keep("home", lambda: _sum_up_all(vault.view))
-    has_git = vault.head() is not None
-    wanted = CommitFilter(everything=True)
     moment = resolve_view_commit(vault)
-    log = list_commits(vault, wanted, _COMMITS, commit=moment).commits if has_git else ()
+    log = _list_newest(moment, vault)
     newest = log[0].at if log else 0
     saved = [] if moment else [each for each in notes.changed if log and each.changed > newest]
     return Home(notes, saved, group_commits(log), list_failed(vault)[:LAST])
+
+
+def _list_newest(moment: str, vault: Vault) -> tuple[Commit, ...]:
+    """Return the newest commits, from memory while neither they nor their attributions change."""
+    from vaultmem.services.history.commits import CommitFilter, list_commits
+
+    head = vault.head()
+    if head is None:
+        return ()
+    notes = read_refs(vault.history.git_folder, "refs/notes/") or {}
+    wanted = CommitFilter(everything=True)
+    return vault.view.keep(
+        "newest commits",
+        lambda: list_commits(vault, wanted, _COMMITS, commit=moment).commits,
+        *(head, moment, *notes.values()),
+    )
 
 
 def group_commits(commits: Iterable[Commit]) -> list[SessionChanges]:

@@ -169,17 +169,20 @@ _UNDOING = 500
 
 def _find_undone(vault: Vault, commits: Iterable[Commit]) -> dict[str, Commit]:
     """Return by id the commit that took back one of these, where one did."""
+    listed = {each.commit for each in commits}
+    if not listed:
+        return {}
+    undone = vault.view.keep("undone", partial(_list_undone, vault), vault.head())
+    return {commit: undone[commit] for commit in listed & undone.keys()}
+
+
+def _list_undone(vault: Vault) -> dict[str, Commit]:
+    """Return by the id of each commit that was taken back the commit that did."""
     from vaultmem.services.history.commits import CommitFilter, list_commits
 
-    wanted = {each.commit: each.at for each in commits}
-    if not wanted:
-        return {}
-    undoing = CommitFilter(events=frozenset({"undo"}), since=min(wanted.values()))
-    found: dict[str, Commit] = {}
-    for each in list_commits(vault, undoing, _UNDOING).commits:
-        if (taken := _TAKES_BACK.search(each.body)) and taken[1] in wanted:
-            found[taken[1]] = each
-    return found
+    undoing = CommitFilter(events=frozenset({"undo"}))
+    log = list_commits(vault, undoing, _UNDOING).commits
+    return {taken[1]: each for each in log if (taken := _TAKES_BACK.search(each.body))}
 
 
 def collect_agent(name: str, vault: Vault) -> AgentPage:
