@@ -225,12 +225,16 @@ Open = Callable[..., Vault]
 def make_vault(home: Path, tmp_path: Path, vault_copies: VaultCopies) -> Make:
     """Return a function that makes a committed vault with the given notes (path to text).
 
-    What was made before in this run is copied, with its state.
+    What was made before in this run is copied, with its state; `prepare` changes it before.
     """
 
-    def make(notes: Mapping[str, str | bytes] | None = None, name: str = "vault") -> Path:
+    def make(
+        notes: Mapping[str, str | bytes] | None = None,
+        name: str = "vault",
+        prepare: Callable[[Path], None] | None = None,
+    ) -> Path:
         root = tmp_path / name
-        return vault_copies.make(root, notes or {})
+        return vault_copies.make(root, notes or {}, prepare)
 
     return make
 

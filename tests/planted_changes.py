@@ -7,10 +7,13 @@ fault does not notice it; the author of another one did all that the change need
 from __future__ import annotations
 
 import json
+import os
 import random
 import re
+import time
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import patch
 
 from core.credentials import CREDENTIALS
 from support import git, write_notes
@@ -93,17 +96,20 @@ class World:
         write_notes(self.root, self._lay_notes())
         with open(self.root / "vaultmem.yaml", "a", encoding="utf-8") as file:
             file.write("inject_context_into:\n  - ../AGENTS.md\n")
-        self.reopen()
+        day_before = time.time() - 86_400  # No change is as old.
+        self.reopen(now=lambda: day_before)
         self.render()
-        self.commit("Add notes")
+        with patch.dict(os.environ, GIT_COMMITTER_DATE=f"@{int(day_before)} +0000"):
+            self.commit("Add notes")
         self.base = git(top, "rev-parse", "HEAD")
+        self.reopen()
 
-    def reopen(self) -> None:
+    def reopen(self, now: Callable[[], float] = time.time) -> None:
         """Open the vault with the settings that it has now."""
         from vaultmem.vault import open_vault
 
         self.vault.close()
-        self.vault = open_vault(self.root)
+        self.vault = open_vault(self.root, now=now)
 
     def _lay_notes(self) -> dict[str, str]:
         notes = {

@@ -38,6 +38,16 @@ def make_repository(folder: Path, text: str = "print()\n", remote: str = "") -> 
     return folder
 
 
+def make_code(folder: Path, text: str) -> Path:
+    """Make a repository with the one file `src/limit.py`, and return its folder."""
+    (folder / "src").mkdir(parents=True)
+    run_git(folder, "init", "-q")
+    (folder / "src/limit.py").write_text(text)
+    run_git(folder, "add", "-A")
+    run_git(folder, "commit", "-qm", "Begin")
+    return folder
+
+
 def run_hook(
     run_cli: RunCli, root: Path, event: str, folder: Path, session: str, **given: Any
 ) -> str:

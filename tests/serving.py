@@ -82,14 +82,15 @@ def serving(root: Path, *options: str) -> Iterator[tuple[int, str]]:
     command += ["--port", str(port), "--token-file", str(token_file), *options]
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     try:
-        wait_until(lambda: _answers(port), 40)
+        wait_until(lambda: is_served(port), 40)
         yield port, token_file.read_text().strip()
     finally:
         process.terminate()
         assert process.wait(timeout=20) is not None
 
 
-def _answers(port: int) -> bool:
+def is_served(port: int) -> bool:
+    """Return whether a process accepts connections at a port."""
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import os
 import subprocess
+import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -61,6 +63,26 @@ def wait_until(condition: Callable[[], Any], seconds: float = 20) -> Any:
         assert time.monotonic() < end, "waited in vain"
         time.sleep(0.005)
     return value
+
+
+@contextmanager
+def held_by_thread(hold: Callable[[], AbstractContextManager[object]]) -> Iterator[None]:
+    """Hold a lock or lease in another thread for the time of a `with`."""
+    done, held = threading.Event(), threading.Event()
+
+    def run() -> None:
+        with hold():
+            held.set()
+            done.wait(60)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    assert held.wait(20)
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
 
 
 def synced(vault: Vault) -> Vault:

@@ -39,10 +39,7 @@ class World:
         self.root = root
         self.folder = folder
         self.file = root / PATH
-        self.run("promote", PATH)
-        git(root, "branch", "old")
         self.base = git(root, "rev-parse", "HEAD")
-        assert self.instructs()
 
     def run(self, *words: str, agent: str = "", code: int | None = 0) -> str:
         """Give a command as the owner, or as an agent, whose command may be refused."""
@@ -92,7 +89,20 @@ class World:
 
 @pytest.fixture
 def world(make_vault: Make, tmp_path: Path) -> World:
-    return World(make_vault(NOTES), tmp_path)
+    return World(make_vault(NOTES, prepare=_prepare), tmp_path)
+
+
+def _prepare(root: Path) -> None:
+    world = World(root, root.parent)
+    world.run("promote", PATH)
+    git(root, "branch", "old")
+    assert world.instructs()
+
+
+def test_each_vault_of_these_tests_instructs_at_first(make_vault: Make, tmp_path: Path) -> None:
+    for number in range(3):  # The third is a copy.
+        root = make_vault(NOTES, f"vault{number}", prepare=_prepare)
+        assert World(root, tmp_path).instructs()
 
 
 def _stale(world: World) -> None:

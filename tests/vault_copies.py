@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from support import git, write_notes
@@ -25,10 +25,20 @@ class VaultCopies:
         self._asked: set[str] = set()
         self._usual = (_name_settings(), _git_settings())
 
-    def make(self, root: Path, notes: Mapping[str, str | bytes]) -> Path:
-        """Make a vault with these notes, all committed; `root` may be there already."""
+    def make(
+        self,
+        root: Path,
+        notes: Mapping[str, str | bytes],
+        prepare: Callable[[Path], None] | None = None,
+    ) -> Path:
+        """Make a vault with these notes, all committed; `root` may be there already.
+
+        A function of a module, `prepare`, gets the vault before it is copied for the first time.
+        """
         usual = not root.exists() and self.is_usual()
         key = _digest_notes(notes)
+        if prepare is not None:
+            key += f"-{prepare.__module__}.{prepare.__qualname__}"
         if usual and self._lay(key, root):
             return root
         if not usual or not self._lay(_digest_notes({}), root):
@@ -39,6 +49,8 @@ class VaultCopies:
         if notes:
             git(root, "add", "--all")
             git(root, "commit", "-q", "-m", "notes")
+        if prepare is not None:
+            prepare(root)
         if usual and notes and key in self._asked:
             self._keep(key, root)
         self._asked.add(key)

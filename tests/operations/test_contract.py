@@ -270,13 +270,15 @@ class World(NamedTuple):
 
 @pytest.fixture
 def world(make_vault: Make, tmp_path: Path) -> World:
-    root = make_vault(NOTES)
+    return World(make_vault(NOTES, prepare=_prepare), tmp_path / "copies")
+
+
+def _prepare(root: Path) -> None:
     committed = (("checkpoint", "first"), ("branch", "first"), ("tag", "boat", "wet"))
     on_side = (("branch", "side"), ("remember", "Moles are of stone.", "--ref", "side"))
     for words in (*committed, ("checkpoint", "second"), ("recall", "oak pier"), *on_side):
         done = run_here(*words, cwd=root)
         assert done.code == 0, done.err
-    return World(root, tmp_path / "copies")
 
 
 @pytest.mark.parametrize("name", sorted(TABLE))

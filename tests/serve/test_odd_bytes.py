@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from serving import is_served
 from support import wait_until
 
 pytest.importorskip("starlette")
@@ -55,15 +56,10 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     words = ("serve", "--vault", str(root), "--port", str(port), "--token-file", str(token))
     with open(log, "w") as errors, subprocess.Popen([*command, *words], stderr=errors) as process:
         try:
-            wait_until(lambda: token.exists() and _answers(port), 40)
+            wait_until(lambda: token.exists() and is_served(port), 40)
             yield Served(port, token.read_text().strip(), log)
         finally:
             process.terminate()
-
-
-def _answers(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 _FORM = "Content-Type: application/x-www-form-urlencoded"

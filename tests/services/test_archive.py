@@ -9,7 +9,6 @@ import json
 import os
 import sys
 import tarfile
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +17,7 @@ from typing import Any
 import pytest
 from conftest import Make, Open
 from in_process import run_here
-from support import git, hash_tree
+from support import git, hash_tree, held_by_thread
 
 from vaultmem.environment import read_settings
 from vaultmem.errors import LockTimeoutError, RefusedError
@@ -323,22 +322,9 @@ def test_a_killed_import_leaves_nothing_or_all(
 def test_writers_wait_while_an_archive_is_made(
     make_vault: Make, opened: Open, tmp_path: Path
 ) -> None:
-    vault, held, done = opened(make_vault(NOTES)), threading.Event(), threading.Event()
-
-    def hold() -> None:
-        with vault.lock():
-            held.set()
-            done.wait(20)
-
-    writer = threading.Thread(target=hold)
-    writer.start()
-    held.wait(20)
-    try:
-        with pytest.raises(LockTimeoutError):
-            export_archive(replace(vault, patience=0.01), tmp_path / "a.tar.gz")
-    finally:
-        done.set()
-        writer.join()
+    vault = opened(make_vault(NOTES))
+    with held_by_thread(vault.lock), pytest.raises(LockTimeoutError):
+        export_archive(replace(vault, patience=0.01), tmp_path / "a.tar.gz")
     assert not (tmp_path / "a.tar.gz").exists()
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 from pathlib import Path
 
 import pytest
@@ -106,6 +108,21 @@ def test_a_clone_on_another_machine_reports_the_same(
     assert done.code == 1
     kinds = {line.split()[0] for line in done.out.splitlines()}
     assert kinds == {"link", "pack", "1"}, done.out  # The last line counts.
+
+
+def test_a_commit_leaves_its_generated_file_up_to_date(run_cli: RunCli, world: World) -> None:
+    saved = {"choir": 60, "kiosk": 7200, "buoys": 90_000}  # Seconds before now; no note is dated.
+    for name, seconds in saved.items():
+        world.add_note(f"inbox/{name}", f"The {name} of Holm.\n")
+        os.utime(world.root / f"notes/inbox/{name}.md", (time.time() - seconds,) * 2)
+    world.render()
+    shown = world.read("AGENTS.md")
+    places = [shown.index(f"The {name} of Holm.") for name in sorted(saved)]
+    assert places == sorted(places)
+    assert places[-1] < shown.index("A refund is paid")
+    world.commit("Add three notes")
+    done = run_cli("check", "--since", "HEAD~1", cwd=world.root)
+    assert "generated" not in done.out, done
 
 
 def test_a_separate_vault_is_checked_from_its_own_commits(

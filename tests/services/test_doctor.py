@@ -6,14 +6,13 @@ import gc
 import os
 import shutil
 import sys
-import threading
 import time
 from pathlib import Path
 
 import pytest
 from conftest import Make, Open
 from in_process import run_here
-from support import git, hash_tree, write_notes
+from support import git, hash_tree, held_by_thread, write_notes
 
 import vaultmem
 from vaultmem import Vault, parse_query, recall, sync_vault
@@ -424,18 +423,7 @@ def test_what_a_killed_watcher_left_is_removed(make_vault: Make, opened: Open) -
 
 def test_a_watcher_of_another_version_is_a_warning(make_vault: Make, opened: Open) -> None:
     vault = opened(make_vault(NOTES))
-    done = threading.Event()
-    held = threading.Event()
-
-    def watch() -> None:
-        with hold_watch(vault):
-            held.set()
-            done.wait(20)
-
-    thread = threading.Thread(target=watch)
-    thread.start()
-    held.wait(20)
-    try:
+    with held_by_thread(lambda: hold_watch(vault)):
         check = examine(vault, fix=True)["watcher"]
         assert (check.verdict, check.told) == (OK, f"process {os.getpid()} watches")
         file = vault.state_folder / "watch.json"
@@ -443,33 +431,17 @@ def test_a_watcher_of_another_version_is_a_warning(make_vault: Make, opened: Ope
         check = find_only(vault, "watcher", fix=True)
         assert check.verdict is WARNING
         assert "of version 0.0.1" in check.told
-    finally:
-        done.set()
-        thread.join()
 
 
 def test_who_holds_the_vaults_lock_is_told(make_vault: Make, opened: Open) -> None:
     vault = opened(make_vault(NOTES))
     time.sleep(0.12)  # What was written just now is looked at again, under the lock.
     sync_vault(vault)
-    done, held = threading.Event(), threading.Event()
-
-    def hold() -> None:
-        with hold_lock(vault.state_folder / "lock"):
-            held.set()
-            done.wait(20)
-
-    thread = threading.Thread(target=hold)
-    thread.start()
-    held.wait(20)
-    try:
+    with held_by_thread(lambda: hold_lock(vault.state_folder / "lock")):
         check = find_only(vault, "vault's lock")
         assert check.verdict is WARNING
         if Path("/proc/locks").exists():
             assert check.paths == (f"process {os.getpid()}",)
-    finally:
-        done.set()
-        thread.join()
 
 
 def test_trouble_of_hooks_is_told_newest_first(make_vault: Make, opened: Open) -> None:

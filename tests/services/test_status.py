@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import threading
 from dataclasses import replace
 
 import pytest
 from conftest import Make, Open
-from support import git, hash_tree, lock_git, write_notes
+from support import git, hash_tree, held_by_thread, lock_git, write_notes
 
 import vaultmem
 from vaultmem import Memory, Vault, remember, save_checkpoint, sync_vault
@@ -167,20 +166,8 @@ def test_with_settings_that_cannot_be_read_nothing_is_looked_at(
 def test_who_watches_is_told(make_vault: Make, opened: Open) -> None:
     vault = opened(make_vault(NOTES))
     assert read_status(vault).watcher is None
-    done, held = threading.Event(), threading.Event()
-
-    def watch() -> None:
-        with hold_watch(vault):
-            held.set()
-            done.wait(20)
-
-    thread = threading.Thread(target=watch)
-    thread.start()
-    held.wait(20)
-    watcher = read_status(vault).watcher
-    done.set()
-    thread.join()
-
+    with held_by_thread(lambda: hold_watch(vault)):
+        watcher = read_status(vault).watcher
     assert watcher is not None
     assert (watcher.pid, watcher.version) == (os.getpid(), vaultmem.__version__)
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 import time
 
 import pytest
 from branching import commit_on
 from conftest import Open, RunCli
-from support import write_notes
+from support import held_by_thread, write_notes
 
 from vaultmem.core.search.query import MatchStrength, describe_strength, judge_hits, parse_query
 from vaultmem.core.text.token_count import count_tokens
@@ -130,21 +129,10 @@ def test_another_branch_that_answers_is_named(vault: Vault) -> None:
 def test_a_branch_that_was_never_looked_at_waits_for_no_writer(vault: Vault, opened: Open) -> None:
     commit_on(vault.root, "trip", {"notes/ferry.md": b"The ferry to Naxos leaves at seven.\n"})
     question, writer = "when does the ferry to Naxos leave", opened(vault.root)
-    held, done = threading.Event(), threading.Event()
-
-    def write() -> None:
-        with writer.lock():
-            held.set()
-            done.wait(60)
-
-    thread = threading.Thread(target=write)
-    thread.start()
-    assert held.wait(10)
-    started = time.monotonic()
-    found = answer(vault, question)
-    taken = time.monotonic() - started
-    done.set()
-    thread.join()
+    with held_by_thread(writer.lock):
+        started = time.monotonic()
+        found = answer(vault, question)
+        taken = time.monotonic() - started
 
     assert found.elsewhere == ""
     assert taken < 10

@@ -58,6 +58,12 @@ _CHANGED_AT = (
     "f.mtime / 1000000000)"
 )
 
+#: Whether a commit has the bytes of a document of the work tree.
+_IS_COMMITTED = (
+    "EXISTS (SELECT 1 FROM files f JOIN committed c ON c.path = f.path AND c.blob = f.blob "
+    "WHERE f.path = view_documents.path)"
+)
+
 #: The notes that lack what another side of a merge says.
 UNMERGED = f"""d.warnings LIKE '["{CONFLICTED}: %'"""
 
@@ -85,7 +91,8 @@ class View:
 
     Without sources it is the work tree. The note at the path `without` is left out. With a
     `project`, notes of other projects are left out; "" leaves global notes only. Notes in the state
-    `without_state` are left out.
+    `without_state` are left out. With `commit_time` (seconds since the epoch), notes of the work
+    tree have the dates that they get from a commit of all of them at that time.
     """
 
     def __init__(
@@ -95,12 +102,14 @@ class View:
         without: str = "",
         project: str | None = None,
         without_state: str = "",
+        commit_time: int | None = None,
     ) -> None:
         self._state = state
         self.sources = tuple(sources)
         self.without = without
         self.project = project
         self.without_state = without_state
+        self.commit_time = commit_time
         self._numbers = {source.number for source in self.sources} or {WORK_TREE}
 
     @property
@@ -117,11 +126,11 @@ class View:
         """Return a value that differs whenever the view holds other documents."""
         stamp = self._state.get("view") if self.has_work_tree else ""
         left_out = (self.without, self.project, self.without_state)
-        return (stamp, *left_out, *(source.number for source in self.sources))
+        return (stamp, *left_out, self.commit_time, *(source.number for source in self.sources))
 
     def of_project(self, project: str | None) -> View:
         """Return the same view with the notes of a project and global ones; of all for None."""
-        return View(self._state, self.sources, self.without, project, self.without_state)
+        return self._change(project=project)
 
     def foreign(self) -> frozenset[str]:
         """Return the paths of the notes of other projects than the one that is viewed."""
@@ -132,16 +141,28 @@ class View:
 
     def leave_out(self, state: str) -> View:
         """Return the same view without the notes in a state."""
-        return View(self._state, self.sources, self.without, self.project, state)
+        return self._change(without_state=state)
+
+    def date_by_commit(self, at: float) -> View:
+        """Return the same view with the dates that notes get if all are committed at that time."""
+        return self._change(commit_time=int(at))
 
     def at(self, sources: Sequence[ViewSource]) -> View:
         """Return a view of other sources, of the same project."""
-        return View(self._state, sources, project=self.project, without_state=self.without_state)
+        return self._change(sources=sources, without="")
+
+    def _change(self, **changes: Any) -> View:
+        """Return the same view, but for these arguments."""
+        names = ("sources", "without", "project", "without_state", "commit_time")
+        return View(self._state, **{name: getattr(self, name) for name in names} | changes)
 
     @cached_property
     def relation(self) -> str:
         """The SELECT of `path`, `document`, `changed` and `problem` of each document."""
         shown = f"FROM view_documents WHERE {self._shown}"
+        if self.is_work_tree and self.commit_time is not None:
+            changed = f"CASE WHEN {_IS_COMMITTED} THEN changed ELSE {self.commit_time} END"
+            return f"SELECT path, document, {changed} AS changed, problem {shown}"
         if len(self._numbers) == 1:
             return f"SELECT path, document, changed, problem {shown}"
         return (

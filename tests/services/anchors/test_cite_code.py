@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from conftest import Make, RunCli
-from projects_world import run_git
+from projects_world import make_code, run_git
 
 from vaultmem.core.notes.frontmatter import read_frontmatter
 
@@ -31,13 +31,7 @@ def root(make_vault: Make, home: Path) -> Path:
 
 @pytest.fixture
 def code(tmp_path: Path, home: Path) -> Path:
-    folder = tmp_path / "code/shop"
-    (folder / "src").mkdir(parents=True)
-    run_git(folder, "init", "-q")
-    (folder / "src/limit.py").write_text(CODE)
-    run_git(folder, "add", "-A")
-    run_git(folder, "commit", "-qm", "Begin")
-    return folder
+    return make_code(tmp_path / "code/shop", CODE)
 
 
 def run(run_cli: RunCli, root: Path, folder: Path, *words: str, code: int = 0) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from conftest import Make, RunCli
-from projects_world import play_in, run_git
+from projects_world import make_code, play_in, run_git
 
 CODE = """\
 LIMIT = 3
@@ -24,13 +24,7 @@ def pay(amount):
 
 @pytest.fixture
 def code(tmp_path: Path, home: Path) -> Path:
-    folder = tmp_path / "code/shop"
-    (folder / "src").mkdir(parents=True)
-    run_git(folder, "init", "-q")
-    (folder / "src/limit.py").write_text(CODE)
-    run_git(folder, "add", "-A")
-    run_git(folder, "commit", "-qm", "Begin")
-    return folder
+    return make_code(tmp_path / "code/shop", CODE)
 
 
 @pytest.fixture

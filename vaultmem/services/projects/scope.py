@@ -46,12 +46,16 @@ def view_for_file(vault: Vault, folder: Path) -> Vault:
     """Return a vault as a generated file in a folder shows it.
 
     That is the folder's project and global notes. A file outside every project can be read from
-    any of them, so that it shows global notes only.
+    any of them, so that it shows global notes only. In git, notes have the dates that they get if
+    they are committed now: the commit that contains the file changes nothing in it.
 
     Raises:
         VaultError: the table of projects cannot be read.
     """
-    return _view(vault, find_name(vault, folder))
+    seen = _view(vault, find_name(vault, folder))
+    if vault.head() is None:
+        return seen
+    return replace(seen, view=seen.view.date_by_commit(vault.now()))
 
 
 def find_name(vault: Vault, folder: Path | None) -> str:
