@@ -25,14 +25,12 @@ class Neighbours(NamedTuple):
     """The rows before and after each row, -1 where there is none (shape: 2 * nearest, rows).
 
     `turns` marks the rows of one speaker each, and `asks` those of them that end with a question;
-    `note` is the number of each row's note, and `labels` are all rows' sessions and tags, and where
-    each row's begin; a turn that has a session has no tags there.
+    `labels` are the sessions and tags that rows have in common, and where each row's begin.
     """
 
     table: NDArray[np.int32]
     turns: NDArray[np.bool_]
     asks: NDArray[np.bool_]
-    note: NDArray[np.int32]
     labels: tuple[Whole, Numbers]
 
 
@@ -262,35 +260,36 @@ def _find_neighbours(
         return None
     sections = np.bincount(columns["document"][mask], minlength=int(columns["document"].max()) + 1)
     alone = sections[columns["document"]] == 1
-    short = columns["body_length"] <= weights.neighbour_terms
-    rows = np.flatnonzero(mask & alone & short & (labels[1][1:] > labels[1][:-1]))
+    rows = np.flatnonzero(mask & alone & (labels[1][1:] > labels[1][:-1]))
+    turns, asks = np.zeros((2, len(mask)), np.bool_)
+    turns[marked[mark_speaker("")]] = True
+    asks[marked[ASKS]] = True
+    common = _find_common(rows, labels, turns)
+    rows = rows[columns["body_length"][rows] <= weights.neighbour_terms]
     created = np.where(columns["created"] > 0, columns["created"], columns["updated"])[rows]
     rows = rows[(order := np.lexsort((place[rows], np.where(created, created, changed[rows]))))]
     own = np.where(created > 0, created, np.nan)[order]
     limits = (len(weights.neighbours), weights.neighbour_days * _DAY)
     if (table := link_neighbours(rows, own, labels, len(mask), *limits)) is not None:
-        return _mark_turns(table, place, labels, marked)
+        return Neighbours(table, turns, asks & turns, common)
     return None
 
 
-def _mark_turns(
-    table: NDArray[np.int32],
-    place: NDArray[np.int32],
-    labels: tuple[Whole, Numbers],
-    marked: Mapping[str, Numbers],
-) -> Neighbours:
-    """Return the neighbours of rows, with the turns among them, and what relates rows."""
-    turns, asks = np.zeros((2, size := table.shape[1]), np.bool_)
-    turns[marked[mark_speaker("")]] = True
-    asks[marked[ASKS]] = True
-    if turns.any():
-        position, label = list_labels(labels, np.arange(size))
-        is_session = label & 1 == 1
-        has_session = np.bincount(position, is_session, size) > 0
-        kept = is_session | ~(turns & has_session)[position]
-        starts = np.append(0, np.bincount(position[kept], minlength=size).cumsum())
-        labels = label[kept], starts
-    return Neighbours(table, turns, asks & turns, place, labels)
+def _find_common(
+    rows: Numbers, labels: tuple[Whole, Numbers], turns: NDArray[np.bool_]
+) -> tuple[Whole, Numbers]:
+    """Return the labels that several rows have, and where each row's begin.
+
+    A turn that has a session has no tags here.
+    """
+    position, label = list_labels(labels, rows)
+    is_session = label & 1 == 1
+    has_session = np.bincount(position, is_session, len(rows)) > 0
+    kept = is_session | ~(turns[rows] & has_session)[position]
+    ordered = np.sort(label[kept])
+    kept &= are_among(label, ordered[1:][ordered[1:] == ordered[:-1]])
+    starts = np.append(0, np.bincount(rows[position[kept]], minlength=len(turns)).cumsum())
+    return label[kept], starts
 
 
 def sort_distinct(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -301,7 +300,7 @@ def sort_distinct(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
     return ordered[first]
 
 
-def are_among(rows: NDArray[np.int64], ordered: NDArray[np.int64]) -> NDArray[np.bool_]:
+def are_among(rows: Whole, ordered: Whole) -> NDArray[np.bool_]:
     """Return for each row whether it is one of others, which are in ascending order."""
     if not len(ordered):
         return np.zeros(len(rows), np.bool_)

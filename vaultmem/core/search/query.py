@@ -515,19 +515,20 @@ class RankingWeights(NamedTuple):
     neighbours: tuple[float, ...] = (0.3, 0.1, 0.0, 0.0)
     turns: tuple[float, ...] = (0.4, 0.25, 0.15, 0.1)
     neighbour_terms: int = 120
-    #: What the turn before gives more where it asks, and the best other turn of the session; the
-    #: best turns that bring their answer, whatever its words.
+    #: What the turn before gives more where it asks; the best turns that bring their answer,
+    #: whatever its words.
     asking: float = 0.4
-    session: float = 0.2
     answered: int = 5
     #: Neighbours lift a note in full up to the score that this many have by themselves, and by
     #: this share of the rest beyond it.
     lift_place: int = 5
     lift_share: float = 0.1
-    #: What a note loses of its score at most where no other of its sessions and tags answers, and
-    #: from which strength it loses nothing.
-    apart: float = 0.4
-    sufficient: float = 0.4
+    #: What a note with nothing of the question loses, in shares of how far its subject is behind
+    #: the best one, from which strength it loses nothing, and of how many of its best notes a
+    #: subject has the mean.
+    subject: float = 0.6
+    sufficient: float = 0.6
+    subject_notes: int = 5
     #: Days between neighbours by a tag alone, at most.
     neighbour_days: float = 30.0
     #: Days in which recency falls to a quarter.

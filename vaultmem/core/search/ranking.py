@@ -36,6 +36,7 @@ from numpy.typing import NDArray
 from vaultmem.core.search.eligible import (
     EligibleRows,
     Neighbours,
+    Whole,
     are_among,
     list_labels,
     sort_distinct,
@@ -245,16 +246,13 @@ def _add_neighbours(
 ) -> tuple[Numbers, Doubles]:
     """Return the best, then the neighbours of each, and what others add to each.
 
-    A row gets a share of its neighbours, and of the turn before more where that asks. A turn gets
-    one of the best of its session. A weak note loses a share where no other of its sessions and
-    tags answers: notes of one subject answer together (N. Jardine, C. van Rijsbergen, "The Use of
-    Hierarchic Clustering in Information Retrieval", 1971). A neighbour that contains no word of the
-    question is found only after one of the first that asks: else its presence could not be
-    explained.
+    A row gets a share of its neighbours, and of the turn before more where that asks, and loses by
+    its subject. A neighbour that contains no word of the question is found only after one of the
+    first that asks: else its presence could not be explained.
     """
     if neighbours is None or not len(best):
         return best, np.zeros(len(best))
-    table, turns, asks = neighbours[:3]
+    table, turns, asks, labels = neighbours
     near = table[:, best].ravel().astype(np.int64)
     near = near[total[near] > 0]
     if asks[best].any():
@@ -264,40 +262,42 @@ def _add_neighbours(
     near = sort_distinct(near)
     rows = np.concatenate([best, near[~are_among(near, np.sort(best))]])
     own, linked, is_turn = total[rows].astype(np.float64), table[:, rows], turns[rows]
-    given, related = total[linked], _score_related(own, rows, neighbours)
-    usual = np.array(weights.neighbours * 2)
+    given, usual = total[linked], np.array(weights.neighbours * 2)
     gained: Doubles = usual @ given
     if is_turn.any():
         share = np.where(turns[linked], np.array(weights.turns * 2)[:, None], usual[:, None])
         share[0] += weights.asking * asks[linked[0]]
-        of_turns = (share * given).sum(0) + weights.session * related
-        gained = np.where(is_turn, of_turns, gained)
+        gained = np.where(is_turn, (share * given).sum(0), gained)
     gained = _damp_above(own, gained, weights)
-    # A turn and a section with enough of the question can answer alone, and of a row without
-    # neighbours nothing says that it is apart.
-    can_lose = (linked >= 0).any(0) & ~is_turn & (own < weights.sufficient * asked)
-    apart = can_lose * (1 - related / max(float(related.max()), 1e-9))
-    return rows, gained - weights.apart * apart * (own + gained)
+    lacking = np.maximum(1 - own / max(weights.sufficient * asked, 1e-9), 0)
+    behind = _compare_subjects(own + gained, list_labels(labels, rows), weights)
+    return rows, gained - weights.subject * lacking * behind
 
 
-def _score_related(own: Doubles, rows: Numbers, neighbours: Neighbours) -> Doubles:
-    """Return for each row the best score of another note with a label in common, else 0."""
-    position, label = list_labels(neighbours.labels, rows)
-    related = np.zeros(len(rows))
+def _compare_subjects(
+    scores: Doubles, labels: tuple[Numbers, Whole], weights: RankingWeights
+) -> Doubles:
+    """Return for each score how far its best subject is behind the best of all.
+
+    A subject is a session or tag that several notes have; notes of one subject answer together
+    (N. Jardine, C. van Rijsbergen, "The Use of Hierarchic Clustering in Information Retrieval",
+    1971; X. Liu, B. Croft, "Cluster-Based Retrieval Using Language Models", 2004, add a share of
+    the cluster's score). Its score is the mean of its best notes. `labels` are the subjects of
+    each score. What has none is behind nothing.
+    """
+    position, label = labels
     if not len(label):
-        return related
-    # All rows of a label side by side, the best first: what it gets is from another note.
-    scores = own[position]
-    order = np.lexsort((-scores, label))
-    position, label, scores = position[order], label[order], scores[order]
-    is_first = np.ones(len(label), np.bool_)
-    np.not_equal(label[1:], label[:-1], out=is_first[1:])
+        return np.zeros(len(scores))
+    order = np.lexsort((-scores[position], label))
+    position, label = position[order], label[order]
+    is_first = np.append(True, label[1:] != label[:-1])
     starts, group = is_first.nonzero()[0], is_first.cumsum() - 1
-    note = neighbours.note[rows[position]]
-    is_other = note != note[starts][group]
-    second = np.maximum.reduceat(scores * is_other, starts)
-    np.maximum.at(related, position, np.where(is_other, scores[starts][group], second[group]))
-    return related
+    counts = np.arange(len(label)) - starts[group] < weights.subject_notes
+    mean = np.bincount(group, scores[position] * counts) / weights.subject_notes
+    behind = np.full(len(scores), np.inf)
+    np.minimum.at(behind, position, mean.max() - mean[group])
+    behind[np.isinf(behind)] = 0
+    return behind
 
 
 def _damp_above(own: Doubles, gained: Doubles, weights: RankingWeights) -> Doubles:
