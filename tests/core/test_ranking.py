@@ -19,7 +19,6 @@ from vaultmem.core.search.ranking import (
     TermShare,
     add_shares,
     best_rows,
-    count_rows,
     find_occurrences,
     measure_closeness,
     measure_idf,
@@ -53,7 +52,7 @@ def choose(vault: list[Counts], eligible: Sequence[bool]) -> EligibleRows:
     documents = [(number, 0.0) for number, kept in enumerate(eligible) if kept]
     labels = np.empty(0, np.uint32), np.zeros(len(vault) + 1, np.int64)
     marked = defaultdict(lambda: NONE)
-    return make_eligible(columns, documents, [0], [1.0], labels, marked, WEIGHTS, 2_000_000_000.0)
+    return make_eligible(columns, documents, [0], [1.0], labels, marked, 2_000_000_000.0)
 
 
 def score(vault: list[Counts], terms: list[str], eligible: Sequence[bool]) -> list[TermShare]:
@@ -63,8 +62,8 @@ def score(vault: list[Counts], terms: list[str], eligible: Sequence[bool]) -> li
         counts = np.array([[section[field].get(term, 0) for field in FIELDS] for section in vault])
         rows = np.flatnonzero(counts.any(1))
         postings = (rows, rows.astype(np.uint32))  # Each section has a code of its own.
-        idf = measure_idf(chosen.size, count_rows(rows, chosen))
-        shares.append(score_term([postings], NONE, weight_counts(counts, WEIGHTS), chosen, idf))
+        idf = measure_idf(chosen.statistics.sections, int(chosen.mask[rows].sum()))
+        shares.append(score_term([postings], NONE, weight_counts(counts), chosen, idf))
     return shares
 
 
@@ -79,7 +78,7 @@ def score_by_hand(vault: list[Counts], terms: list[str], number: int) -> float:
     """BM25F with one length norm, in plain Python, for sections that are short in the mean."""
     lengths = [sum(w * sum(s[f].values()) for f, w in FIELDS.items()) for s in vault]
     mean = sum(lengths) / len(vault)
-    k1, b = WEIGHTS.short_k1, WEIGHTS.short_b
+    k1, b = WEIGHTS.k1[0], WEIGHTS.b[0]
     total = 0.0
     for term in terms:
         found = sum(any(term in section[f] for f in FIELDS) for section in vault)
@@ -99,7 +98,7 @@ def test_scores_follow_the_formula() -> None:
     assert score(VAULT, ["auth"], [True] * 3)[0].idf == pytest.approx(math.log(1 + 2.5 / 1.5))
 
 
-#: Counts that keep the mean length below `short_length`, as `score_by_hand` has it.
+#: Counts that keep the mean length below the first of `lengths`, as `score_by_hand` has it.
 _WORDS = st.dictionaries(st.sampled_from(["a", "b", "c", "d"]), st.integers(1, 3), max_size=3)
 _SECTIONS = st.lists(st.fixed_dictionaries(dict.fromkeys(FIELDS, _WORDS)), min_size=1, max_size=7)
 
@@ -139,19 +138,22 @@ def test_title_weighs_more_than_tags_and_tags_more_than_body() -> None:
 
 
 def test_length_counts_more_in_vaults_of_long_sections() -> None:
-    assert WEIGHTS.choose_b(10) == WEIGHTS.choose_b(50) == WEIGHTS.short_b
-    assert WEIGHTS.choose_b(150) == WEIGHTS.choose_b(9_999)
-    assert WEIGHTS.choose_b(100) == pytest.approx((WEIGHTS.short_b + WEIGHTS.long_b) / 2)
-    assert WEIGHTS.choose_k1(100) == pytest.approx((WEIGHTS.short_k1 + WEIGHTS.long_k1) / 2)
+    def shape(terms: int) -> tuple[float, float, float]:
+        return choose([{"title": {}, "tags": {}, "body": {"x": terms}}], [True]).length_norm
+
+    (short_k1, long_k1), (short_b, long_b) = WEIGHTS.k1, WEIGHTS.b
+    assert shape(10)[:2] == shape(50)[:2] == (short_k1, short_b)
+    assert shape(150)[:2] == shape(9_999)[:2] == (long_k1, long_b)
+    assert shape(100) == pytest.approx(((short_k1 + long_k1) / 2, (short_b + long_b) / 2, 100))
 
 
 def test_a_repeated_term_counts_more_and_a_weak_one_half_beside_others() -> None:
     weak = frozenset({"need", "help"})
-    assert weight_query(["auth", "auth", "need"], weak, WEIGHTS) == {
+    assert weight_query(["auth", "auth", "need"], weak) == {
         "auth": pytest.approx(4 / 3),
         "need": 0.5,
     }
-    assert weight_query(["need", "help"], weak, WEIGHTS) == {"need": 1.0, "help": 1.0}
+    assert weight_query(["need", "help"], weak) == {"need": 1.0, "help": 1.0}
 
 
 @pytest.mark.campaign
@@ -187,7 +189,7 @@ def closeness(query: list[str], idf: dict[str, float], *texts: list[str]) -> lis
     found = find_occurrences(lay_out(list(texts), terms))
     order = [terms.index(term) for term in query]
     idfs = np.array([idf.get(term, 1.0) for term in terms])
-    bonus: list[float] = measure_closeness(found, len(texts), order, idfs, WEIGHTS).tolist()
+    bonus: list[float] = measure_closeness(found, len(texts), order, idfs).tolist()
     return bonus
 
 
@@ -247,7 +249,7 @@ def passage_gain(*texts: list[str]) -> list[float]:
     laid = lay_out(list(texts), ["a", "b"])
     found = find_occurrences(laid)
     gain = np.array([1.0, 2.0])
-    change: list[float] = measure_passages(laid, found, gain, (1.2, 0.5, 100.0), WEIGHTS).tolist()
+    change: list[float] = measure_passages(laid, found, gain, (1.2, 0.5, 100.0)).tolist()
     return change
 
 
@@ -275,7 +277,7 @@ def test_a_title_counts_in_each_passage() -> None:
     titled = body._replace(marks=marks, starts=np.array([0, len(marks)]), title=np.array([1]))
     gain = np.array([1.0, 0.0])
     found = find_occurrences(titled)
-    change = measure_passages(titled, found, gain, (1.2, 0.5, 100.0), WEIGHTS)
+    change = measure_passages(titled, found, gain, (1.2, 0.5, 100.0))
 
     def by_hand(length: int) -> float:
         title = WEIGHTS.title

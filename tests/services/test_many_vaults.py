@@ -12,7 +12,7 @@ from conftest import Make, Open
 from support import write_notes
 
 from vaultmem.core.packs.division import label_vaults
-from vaultmem.core.search.query import WEIGHTS, Hit, Statistics, add_statistics, parse_query
+from vaultmem.core.search.query import Hit, Statistics, add_statistics, parse_query
 from vaultmem.core.text.token_count import share_room
 from vaultmem.services.packs.build import AskPack, ask_pack
 from vaultmem.services.packs.receipts import replay_receipt
@@ -205,7 +205,7 @@ def test_figures_of_vaults_add_up() -> None:
     one = Statistics(3, (4, 2, 19), 5.0, {"a": 1})
     parts = [one, Statistics(1, (1, 6, 39), 9.0, {"a": 1, "b": 1})]
     assert add_statistics(parts) == Statistics(4, (5, 8, 58), 9.0, {"a": 2, "b": 1})
-    assert add_statistics(parts).mean(WEIGHTS) == (2 * 5 + 1.5 * 8 + 58) / 4
+    assert add_statistics(parts).mean() == (2 * 5 + 1.5 * 8 + 58) / 4
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from vaultmem.core.search.query import RankingWeights, Statistics
+from vaultmem.core.search.query import WEIGHTS, Statistics
 from vaultmem.core.search.terms import ASKS, FIELDS, LINKS_ALONE, mark_speaker
 
 Numbers = NDArray[np.int64]
@@ -25,14 +25,12 @@ class Neighbours(NamedTuple):
     """The rows before and after each row, -1 where there is none (shape: 2 * nearest, rows).
 
     `turns` marks the rows of one speaker each, and `asks` those of them that end with a question;
-    `note` is the number of each row's note, and `labels` are all rows' sessions and tags, and where
-    each row's begin; a turn that has a session has no tags there.
+    `labels` are the sessions and tags that rows have in common, and where each row's begin.
     """
 
     table: NDArray[np.int32]
     turns: NDArray[np.bool_]
     asks: NDArray[np.bool_]
-    note: NDArray[np.int32]
     labels: tuple[Whole, Numbers]
 
 
@@ -41,14 +39,12 @@ def link_neighbours(
     times: NDArray[np.float64],
     labels: tuple[Whole, Numbers],
     size: int,
-    nearest: int,
-    longest: float,
 ) -> NDArray[np.int32] | None:
     """Return the nearest neighbours of each row (shape: 2 * nearest, size; -1 where none).
 
     `rows` are in the order in which they were written; a neighbour has a label in common: the
     session (an odd number), or a tag and a date of its own (`times` in seconds, one for each of
-    `rows`, else nan) at most `longest` away. First come the nearest before, the second nearest
+    `rows`, else nan) at most a month away. First come the nearest before, the second nearest
     before and so on, then those after. `labels` are all rows' labels and where each row's begin.
     None if nothing has a neighbour.
     """
@@ -58,10 +54,11 @@ def link_neighbours(
     order = np.lexsort((position, label))
     position, label = position[order], label[order]
     before: list[NDArray[np.int64]] = []
+    nearest = len(WEIGHTS.neighbours)
     for step in range(1, nearest + 1):
         same = np.flatnonzero(label[step:] == label[:-step])
         apart = times[position[same + step]] - times[position[same]]
-        same = same[(label[same] & 1 == 1) | (np.abs(apart) <= longest)]
+        same = same[(label[same] & 1 == 1) | (np.abs(apart) <= WEIGHTS.neighbour_days * _DAY)]
         before.append(position[same + step] * len(rows) + position[same])
     edges = sort_distinct(np.concatenate(before))
     if not len(edges):
@@ -105,23 +102,19 @@ def _put_last(
 class EligibleRows(NamedTuple):
     """Arrays with one value a section of the index (a row); what is not eligible counts nowhere.
 
-    `mask` says which are eligible, `size` how many, `is_all` whether all are, and `statistics` what
-    they, or all among which they count, are together. `place` is the place
-    of a section's note in the order of paths, and `times` has the time that was given for it
-    (seconds; one value a note); `norm` the length part of the formula (infinite for
-    what is not eligible), `recency` 0 to 1, `state_weight` what the state of its note counts for,
-    and `neighbours` the rows before and after; None if no section has any.
+    `mask` says which are eligible, and `statistics` what they, or all among which they count, are
+    together. `place` is the place of a section's note in the order of paths, and `times` has the
+    time that was given for it (seconds; one value a note); `norm` the length part of the formula
+    (infinite for what is not eligible) for k1, b and mean length as `length_norm` has them;
+    `recency` 0 to 1, `state_weight` what the state of its note counts for, and `neighbours` the
+    rows before and after; None if no section has any.
     """
 
     mask: NDArray[np.bool_]
-    size: int
-    is_all: bool
     place: NDArray[np.int32]
     times: NDArray[np.float64]
     norm: Floats
-    k1: float
-    b: float
-    mean: float
+    length_norm: tuple[float, float, float]
     recency: Floats
     state_weight: Floats
     neighbours: Neighbours | None
@@ -137,7 +130,6 @@ def make_eligible(
     state_weights: Sequence[float],
     labels: tuple[Whole, Numbers],
     marked: Mapping[str, Numbers],
-    weights: RankingWeights,
     now: float,
 ) -> EligibleRows:
     """Choose the rows of `documents`, given with their times in the order of their paths.
@@ -159,8 +151,7 @@ def make_eligible(
     is_wanted[list(states)] = True
     mask = (place >= 0) & is_wanted[columns["state"]]
     changed = times[place]
-    neighbours = _find_neighbours(columns, mask, changed, place, labels, marked, weights)
-    count = int(np.count_nonzero(mask))
+    neighbours = _find_neighbours(columns, mask, changed, place, labels, marked)
     written = _date_rows(columns, changed)
     # A note without words, such as an empty template, sets no date.
     dated = mask & (written <= now + _DAY) & (columns["body_length"] > 0)
@@ -168,22 +159,18 @@ def make_eligible(
     title, tags, body = (int(columns[f"{name}_length"].sum(where=mask)) for name in FIELDS)
     chosen = EligibleRows(
         mask=mask,
-        size=count,
-        is_all=count == len(mask),
         place=place,
         times=times,
         norm=_NONE,
-        k1=0.0,
-        b=0.0,
-        mean=0.0,
+        length_norm=(0.0, 0.0, 0.0),
         state_weight=np.asarray(state_weights, np.float32)[columns["state"]],
         recency=_NONE,
         neighbours=neighbours,
         statistics=Statistics(),
         kept={},
     )
-    own = Statistics(count, (title, tags, body), float(latest))
-    return weight_rows(chosen, columns, marked[LINKS_ALONE], own, weights)
+    own = Statistics(int(mask.sum()), (title, tags, body), float(latest))
+    return weight_rows(chosen, columns, marked[LINKS_ALONE], own)
 
 
 def weight_rows(
@@ -191,37 +178,29 @@ def weight_rows(
     columns: Mapping[str, Whole],
     links_alone: Numbers,
     statistics: Statistics,
-    weights: RankingWeights,
 ) -> EligibleRows:
     """Return chosen rows with what their scores take from all among which they count.
 
     These are the ones that `statistics` are of: they themselves, or others too.
     """
-    mean = statistics.mean(weights)
-    k1, b = weights.choose_k1(mean), weights.choose_b(mean)
+    mean = statistics.mean()
+    k1, b = (float(np.interp(mean, WEIGHTS.lengths, ends)) for ends in (WEIGHTS.k1, WEIGHTS.b))
     # In place: of a million sections, each step would be eight megabytes more.
-    norm = _weight_lengths(columns, weights)
+    norm = np.zeros(len(chosen.mask))
+    for name, weight in zip(FIELDS, (WEIGHTS.title, WEIGHTS.tags, WEIGHTS.body), strict=True):
+        norm += weight * columns[f"{name}_length"]
     norm *= k1 * b / max(mean, 1e-9)
     norm += k1 * (1 - b)
-    norm[links_alone] *= weights.links_alone
+    norm[links_alone] *= WEIGHTS.links_alone
     norm[~chosen.mask] = np.inf
     written = _date_rows(columns, chosen.times[chosen.place])
     return chosen._replace(
         norm=norm.astype(np.float32),
-        k1=k1,
-        b=b,
-        mean=mean,
-        recency=_measure_recency(written, statistics.newest, weights),
+        length_norm=(k1, b, mean),
+        recency=_measure_recency(written, statistics.newest),
         statistics=statistics,
         kept={},
     )
-
-
-def _weight_lengths(columns: Mapping[str, Whole], weights: RankingWeights) -> NDArray[np.float64]:
-    length = np.zeros(len(columns["document"]))
-    for name, weight in zip(FIELDS, (weights.title, weights.tags, weights.body), strict=True):
-        length += weight * columns[f"{name}_length"]
-    return length
 
 
 def _date_rows(columns: Mapping[str, Whole], changed: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -231,9 +210,7 @@ def _date_rows(columns: Mapping[str, Whole], changed: NDArray[np.float64]) -> ND
     return written
 
 
-def _measure_recency(
-    written: NDArray[np.float64], newest: float, weights: RankingWeights
-) -> Floats:
+def _measure_recency(written: NDArray[np.float64], newest: float) -> Floats:
     """Return (1 + d / recent_days) ** -2 for rows d days before the newest of the eligible ones.
 
     It falls fast, so that few notes gain, and never to 0, so that of equal notes the newer one is
@@ -243,7 +220,7 @@ def _measure_recency(
     """
     written -= newest
     np.minimum(written, 0, out=written)
-    written /= -_DAY * weights.recent_days
+    written /= -_DAY * WEIGHTS.recent_days
     written += 1
     return np.power(written, -2, out=written).astype(np.float32)
 
@@ -255,42 +232,40 @@ def _find_neighbours(
     place: NDArray[np.int32],
     labels: tuple[Whole, Numbers],
     marked: Mapping[str, Numbers],
-    weights: RankingWeights,
 ) -> Neighbours | None:
     """Link the short notes of one section that share a label, in the order of time, then path."""
     if not len(labels[0]):
         return None
     sections = np.bincount(columns["document"][mask], minlength=int(columns["document"].max()) + 1)
     alone = sections[columns["document"]] == 1
-    short = columns["body_length"] <= weights.neighbour_terms
-    rows = np.flatnonzero(mask & alone & short & (labels[1][1:] > labels[1][:-1]))
+    rows = np.flatnonzero(mask & alone & (labels[1][1:] > labels[1][:-1]))
+    turns, asks = np.zeros((2, len(mask)), np.bool_)
+    turns[marked[mark_speaker("")]] = True
+    asks[marked[ASKS]] = True
+    common = _find_common(rows, labels, turns)
+    rows = rows[columns["body_length"][rows] <= WEIGHTS.neighbour_terms]
     created = np.where(columns["created"] > 0, columns["created"], columns["updated"])[rows]
     rows = rows[(order := np.lexsort((place[rows], np.where(created, created, changed[rows]))))]
     own = np.where(created > 0, created, np.nan)[order]
-    limits = (len(weights.neighbours), weights.neighbour_days * _DAY)
-    if (table := link_neighbours(rows, own, labels, len(mask), *limits)) is not None:
-        return _mark_turns(table, place, labels, marked)
-    return None
+    table = link_neighbours(rows, own, labels, len(mask))
+    return None if table is None else Neighbours(table, turns, asks & turns, common)
 
 
-def _mark_turns(
-    table: NDArray[np.int32],
-    place: NDArray[np.int32],
-    labels: tuple[Whole, Numbers],
-    marked: Mapping[str, Numbers],
-) -> Neighbours:
-    """Return the neighbours of rows, with the turns among them, and what relates rows."""
-    turns, asks = np.zeros((2, size := table.shape[1]), np.bool_)
-    turns[marked[mark_speaker("")]] = True
-    asks[marked[ASKS]] = True
-    if turns.any():
-        position, label = list_labels(labels, np.arange(size))
-        is_session = label & 1 == 1
-        has_session = np.bincount(position, is_session, size) > 0
-        kept = is_session | ~(turns & has_session)[position]
-        starts = np.append(0, np.bincount(position[kept], minlength=size).cumsum())
-        labels = label[kept], starts
-    return Neighbours(table, turns, asks & turns, place, labels)
+def _find_common(
+    rows: Numbers, labels: tuple[Whole, Numbers], turns: NDArray[np.bool_]
+) -> tuple[Whole, Numbers]:
+    """Return the labels that several rows have, and where each row's begin.
+
+    A turn that has a session has no tags here.
+    """
+    position, label = list_labels(labels, rows)
+    is_session = label & 1 == 1
+    has_session = np.bincount(position, is_session, len(rows)) > 0
+    kept = is_session | ~(turns[rows] & has_session)[position]
+    ordered = np.sort(label[kept])
+    kept &= are_among(label, ordered[1:][ordered[1:] == ordered[:-1]])
+    starts = np.append(0, np.bincount(rows[position[kept]], minlength=len(turns)).cumsum())
+    return label[kept], starts
 
 
 def sort_distinct(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -301,7 +276,7 @@ def sort_distinct(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
     return ordered[first]
 
 
-def are_among(rows: NDArray[np.int64], ordered: NDArray[np.int64]) -> NDArray[np.bool_]:
+def are_among(rows: Whole, ordered: Whole) -> NDArray[np.bool_]:
     """Return for each row whether it is one of others, which are in ascending order."""
     if not len(ordered):
         return np.zeros(len(rows), np.bool_)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import fnmatch
 import re
+from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from datetime import date, datetime
 from enum import StrEnum
@@ -81,7 +82,7 @@ class Hit(NamedTuple):
     `anchors` are the states of the code that its note cites.
 
     score = (sum of the matches + closeness + passage + named + neighbours + recency) *
-    state_weight, see `core.finding.ranking`; where vectors were asked too (`semantic` is their
+    state_weight, see `core.search.ranking`; where vectors were asked too (`semantic` is their
     score), it is their blend with the words' relevance. `asked` is the weighted idf of all terms
     of the question.
 
@@ -198,13 +199,9 @@ def group_hits(hits: Sequence[Hit]) -> list[Hit]:
 def _join(hits: Sequence[Hit]) -> Hit:
     """Return the first hit with the others, and what stands under it already, in `also`."""
     best, *others = hits
-    further = (*best.also, *(point_at(hit.section, hit.score) for hit in others))
+    names = ((hit.section.heading, hit.section.line, hit.score) for hit in others)
+    further = (*best.also, *map(RelatedSection._make, names))
     return best._replace(also=tuple({each.line: each for each in further}.values())[:_FURTHER])
-
-
-def point_at(section: SectionRecord, score: float) -> RelatedSection:
-    """Return what names a section of a note that is shown by another."""
-    return RelatedSection(section.heading, section.line, score)
 
 
 #: Strength from which an answer is no accident, and from which it is strong: nine of ten strong
@@ -480,21 +477,18 @@ def select_rarest(query: RecallQuery, counts: Mapping[str, int]) -> RecallQuery:
 
 
 class RankingWeights(NamedTuple):
-    """The parameters of the score, see `core.finding.ranking`.
+    """The parameters of the score, see `core.search.ranking`.
 
-    Pairs named `short` and `long` are for vaults whose sections have `short_length` terms or
-    fewer in the mean, and `long_length` or more; between them they go over in a straight line.
+    `k1` and `b` have the values for vaults whose sections have as many terms in the mean as the
+    first of `lengths` or fewer, and as the second or more, with a straight line between them.
     """
 
     title: float = 2.0
     tags: float = 1.5
     body: float = 1.0
-    short_length: float = 50.0
-    long_length: float = 150.0
-    short_k1: float = 0.9
-    long_k1: float = 1.75
-    short_b: float = 0.2
-    long_b: float = 0.85
+    lengths: tuple[float, float] = (50.0, 150.0)
+    k1: tuple[float, float] = (0.9, 1.75)
+    b: tuple[float, float] = (0.2, 0.85)
     #: What a weak word counts for among others.
     weak: float = 0.5
     #: What the nearest word counts for where the question's own is not in the vault.
@@ -515,19 +509,20 @@ class RankingWeights(NamedTuple):
     neighbours: tuple[float, ...] = (0.3, 0.1, 0.0, 0.0)
     turns: tuple[float, ...] = (0.4, 0.25, 0.15, 0.1)
     neighbour_terms: int = 120
-    #: What the turn before gives more where it asks, and the best other turn of the session; the
-    #: best turns that bring their answer, whatever its words.
+    #: What the turn before gives more where it asks; the best turns that bring their answer,
+    #: whatever its words.
     asking: float = 0.4
-    session: float = 0.2
     answered: int = 5
     #: Neighbours lift a note in full up to the score that this many have by themselves, and by
     #: this share of the rest beyond it.
     lift_place: int = 5
     lift_share: float = 0.1
-    #: What a note loses of its score at most where no other of its sessions and tags answers, and
-    #: from which strength it loses nothing.
-    apart: float = 0.4
-    sufficient: float = 0.4
+    #: What a note with nothing of the question loses, in shares of how far its subject is behind
+    #: the best one, from which strength it loses nothing, and of how many of its best notes a
+    #: subject has the mean.
+    subject: float = 0.6
+    sufficient: float = 0.6
+    subject_notes: int = 5
     #: Days between neighbours by a tag alone, at most.
     neighbour_days: float = 30.0
     #: Days in which recency falls to a quarter.
@@ -539,18 +534,6 @@ class RankingWeights(NamedTuple):
     #: whose words' order is looked at.
     candidates: int = 96
     read: int = 32
-
-    def choose_k1(self, mean: float) -> float:
-        """Return k1 for a mean length in weighted terms."""
-        return self._between(self.short_k1, self.long_k1, mean)
-
-    def choose_b(self, mean: float) -> float:
-        """Return b for a mean length in weighted terms."""
-        return self._between(self.short_b, self.long_b, mean)
-
-    def _between(self, short: float, long: float, mean: float) -> float:
-        share = (mean - self.short_length) / (self.long_length - self.short_length)
-        return short + (long - short) * min(max(share, 0.0), 1.0)
 
 
 #: One configuration for all vaults.
@@ -574,10 +557,10 @@ class Statistics(NamedTuple):
     totals: Mapping[str, int] = {}
     near: Mapping[str, Mapping[str, int]] = {}
 
-    def mean(self, weights: RankingWeights) -> float:
+    def mean(self) -> float:
         """Return the mean length of a section in weighted terms."""
         title, tags, body = self.lengths
-        length = weights.title * title + weights.tags * tags + weights.body * body
+        length = WEIGHTS.title * title + WEIGHTS.tags * tags + WEIGHTS.body * body
         return length / self.sections if self.sections else 1.0
 
 
@@ -585,22 +568,16 @@ def add_statistics(parts: Iterable[Statistics]) -> Statistics:
     """Return the figures of several vaults as those of one."""
     sections, newest = 0, 0.0
     title = tags = body = 0
-    counts: dict[str, int] = {}
-    totals: dict[str, int] = {}
-    near: dict[str, dict[str, int]] = {}
+    counts, totals = Counter[str](), Counter[str]()
+    near: dict[str, Counter[str]] = {}
     for part in parts:
         sections += part.sections
         title += part.lengths[0]
         tags += part.lengths[1]
         body += part.lengths[2]
         newest = max(newest, part.newest)
-        _add(counts, part.counts)
-        _add(totals, part.totals)
+        counts.update(part.counts)
+        totals.update(part.totals)
         for word, others in part.near.items():
-            _add(near.setdefault(word, {}), others)
+            near.setdefault(word, Counter()).update(others)
     return Statistics(sections, (title, tags, body), newest, counts, totals, near)
-
-
-def _add(sums: dict[str, int], counts: Mapping[str, int]) -> None:
-    for term, count in counts.items():
-        sums[term] = sums.get(term, 0) + count

@@ -12,7 +12,7 @@ in its simple form with one length norm for all fields:
 
 N, n_t and the mean are counted over the eligible sections alone, so a filter or another commit
 gives the scores that a vault of just those notes would give; over several vaults they are sums
-(`weights`). The best by words are looked at
+(`score_words`). The best by words are looked at
 again (`closeness`; `named` is the part of a title or speaker that the question names):
 
     relevance = words + closeness + passage + named + neighbours
@@ -36,11 +36,12 @@ from numpy.typing import NDArray
 from vaultmem.core.search.eligible import (
     EligibleRows,
     Neighbours,
+    Whole,
     are_among,
     list_labels,
     sort_distinct,
 )
-from vaultmem.core.search.query import RankingWeights
+from vaultmem.core.search.query import WEIGHTS
 
 Numbers = NDArray[np.int64]
 Floats = NDArray[np.float32]
@@ -61,35 +62,20 @@ class TermShare(NamedTuple):
     said: Numbers
 
 
-def weight_query(
-    query: Sequence[str], weak: frozenset[str], weights: RankingWeights
-) -> dict[str, float]:
+def weight_query(query: Sequence[str], weak: frozenset[str]) -> dict[str, float]:
     """Return each term of a question with what it counts for."""
     counts = Counter(query)
     only_weak = all(term in weak for term in counts)
     return {
-        term: 2 * count / (1 + count) * (weights.weak if term in weak and not only_weak else 1)
+        term: 2 * count / (1 + count) * (WEIGHTS.weak if term in weak and not only_weak else 1)
         for term, count in counts.items()
     }
 
 
-def score_share(share: TermShare, weight: float) -> TermShare:
-    """Return a term's part where the term counts `weight` times."""
-    if weight == 1:
-        return share
-    scores = share.scores * np.float32(weight)
-    return share._replace(idf=share.idf * weight, scores=scores)
-
-
-def weight_counts(counts: NDArray[np.integer[Any]], weights: RankingWeights) -> Floats:
+def weight_counts(counts: NDArray[np.integer[Any]]) -> Floats:
     """Return the weighted frequency for each code (shape of `counts`: codes, 3)."""
-    worth = np.array([weights.title, weights.tags, weights.body], np.float32)
+    worth = np.array([WEIGHTS.title, WEIGHTS.tags, WEIGHTS.body], np.float32)
     return counts.astype(np.float32) @ worth
-
-
-def count_rows(rows: Numbers, eligible: EligibleRows) -> int:
-    """Return how many of some rows are eligible."""
-    return len(rows) if eligible.is_all else int(np.count_nonzero(eligible.mask[rows]))
 
 
 def measure_idf(sections: int, found: int) -> float:
@@ -126,7 +112,7 @@ def score_term(
         codes = np.empty(len(rows), np.uint32)
         codes[places[::-1]] = all_codes[::-1]
     scores /= scores + eligible.norm[rows]  # Infinite where a section is not eligible.
-    scores *= idf * (eligible.k1 + 1)
+    scores *= idf * (eligible.length_norm[0] + 1)
     return TermShare(idf, rows, codes, scores, said)
 
 
@@ -144,19 +130,18 @@ def best_rows(
     What scored least of the `limit` best of one term is a bound that spares looking at most rows.
     """
     rows = (total > max(_find_bound(total, limit, shares), 0.0)).nonzero()[0]
-    scores = total[rows]
-    if len(rows) > limit > 0:
-        at = len(scores) - limit
-        kept = scores >= scores[scores.argpartition(at)[at]]
-        rows, scores = rows[kept], scores[kept]
-    return rows[order_best(scores, place[rows], limit)]
+    return rows[order_best(total[rows], place[rows], limit)]
 
 
 def order_best(
     scores: NDArray[np.floating[Any]], place: NDArray[np.integer[Any]], limit: int
 ) -> Numbers:
     """Return where the `limit` best scores stand, best first, ties by place, then as they come."""
-    return np.lexsort((place, -scores))[: max(limit, 0)]
+    kept = np.arange(len(scores))
+    if len(scores) > limit > 0:
+        at = len(scores) - limit
+        kept = kept[scores >= scores[scores.argpartition(at)[at]]]
+    return kept[np.lexsort((place[kept], -scores[kept]))[: max(limit, 0)]]
 
 
 def _find_bound(total: Floats, limit: int, shares: Sequence[TermShare]) -> float:
@@ -193,14 +178,14 @@ class Ranking(NamedTuple):
         return self[1:]
 
 
-def count_candidates(limit: int, weights: RankingWeights) -> int:
+def count_candidates(limit: int) -> int:
     """Return how many of the best by words are ranked for a number of hits."""
-    return max(2 * limit, weights.candidates)
+    return max(2 * limit, WEIGHTS.candidates)
 
 
-def count_read(limit: int, weights: RankingWeights) -> int:
+def count_read(limit: int) -> int:
     """Return in how many of the best by words the order of words counts."""
-    return max(2 * limit, weights.read)
+    return max(2 * limit, WEIGHTS.read)
 
 
 def rank_rows(
@@ -210,7 +195,6 @@ def rank_rows(
     added: tuple[Doubles, Doubles, Doubles],
     neighbours: Neighbours | None,
     asked: float,
-    weights: RankingWeights,
 ) -> Ranking:
     """Return the best rows and their neighbours with their relevance, in no order.
 
@@ -220,7 +204,7 @@ def rank_rows(
     """
     total[read] += added[0] + added[1] + added[2]
     best = np.concatenate([read, best[~are_among(best, read)]])
-    rows, gained = _add_neighbours(total, best, neighbours, asked, weights)
+    rows, gained = _add_neighbours(total, best, neighbours, asked)
     empty = np.zeros(len(rows))
     parts = np.zeros((3, len(rows)))
     parts[:, : len(read)] = added
@@ -237,89 +221,82 @@ def rank_rows(
 
 
 def _add_neighbours(
-    total: Floats,
-    best: Numbers,
-    neighbours: Neighbours | None,
-    asked: float,
-    weights: RankingWeights,
+    total: Floats, best: Numbers, neighbours: Neighbours | None, asked: float
 ) -> tuple[Numbers, Doubles]:
     """Return the best, then the neighbours of each, and what others add to each.
 
-    A row gets a share of its neighbours, and of the turn before more where that asks. A turn gets
-    one of the best of its session. A weak note loses a share where no other of its sessions and
-    tags answers: notes of one subject answer together (N. Jardine, C. van Rijsbergen, "The Use of
-    Hierarchic Clustering in Information Retrieval", 1971). A neighbour that contains no word of the
-    question is found only after one of the first that asks: else its presence could not be
-    explained.
+    A row gets a share of its neighbours, and of the turn before more where that asks, and loses by
+    its subject. A neighbour that contains no word of the question is found only after one of the
+    first that asks: else its presence could not be explained.
     """
     if neighbours is None or not len(best):
         return best, np.zeros(len(best))
-    table, turns, asks = neighbours[:3]
+    table, turns, asks, labels = neighbours
     near = table[:, best].ravel().astype(np.int64)
     near = near[total[near] > 0]
     if asks[best].any():
-        first = best[order_best(total[best], best, weights.answered)]
-        answers = table[len(weights.neighbours), first[asks[first]]]
+        first = best[order_best(total[best], best, WEIGHTS.answered)]
+        answers = table[len(WEIGHTS.neighbours), first[asks[first]]]
         near = np.concatenate([near, answers[answers >= 0]])
     near = sort_distinct(near)
     rows = np.concatenate([best, near[~are_among(near, np.sort(best))]])
     own, linked, is_turn = total[rows].astype(np.float64), table[:, rows], turns[rows]
-    given, related = total[linked], _score_related(own, rows, neighbours)
-    usual = np.array(weights.neighbours * 2)
+    given, usual = total[linked], np.array(WEIGHTS.neighbours * 2)
     gained: Doubles = usual @ given
     if is_turn.any():
-        share = np.where(turns[linked], np.array(weights.turns * 2)[:, None], usual[:, None])
-        share[0] += weights.asking * asks[linked[0]]
-        of_turns = (share * given).sum(0) + weights.session * related
-        gained = np.where(is_turn, of_turns, gained)
-    gained = _damp_above(own, gained, weights)
-    # A turn and a section with enough of the question can answer alone, and of a row without
-    # neighbours nothing says that it is apart.
-    can_lose = (linked >= 0).any(0) & ~is_turn & (own < weights.sufficient * asked)
-    apart = can_lose * (1 - related / max(float(related.max()), 1e-9))
-    return rows, gained - weights.apart * apart * (own + gained)
+        share = np.where(turns[linked], np.array(WEIGHTS.turns * 2)[:, None], usual[:, None])
+        share[0] += WEIGHTS.asking * asks[linked[0]]
+        gained = np.where(is_turn, (share * given).sum(0), gained)
+    gained = _damp_above(own, gained)
+    lacking = np.maximum(1 - own / max(WEIGHTS.sufficient * asked, 1e-9), 0)
+    behind = _compare_subjects(own + gained, list_labels(labels, rows))
+    return rows, gained - WEIGHTS.subject * lacking * behind
 
 
-def _score_related(own: Doubles, rows: Numbers, neighbours: Neighbours) -> Doubles:
-    """Return for each row the best score of another note with a label in common, else 0."""
-    position, label = list_labels(neighbours.labels, rows)
-    related = np.zeros(len(rows))
+def _compare_subjects(scores: Doubles, labels: tuple[Numbers, Whole]) -> Doubles:
+    """Return for each score how far its best subject is behind the best of all.
+
+    A subject is a session or tag that several notes have; notes of one subject answer together
+    (N. Jardine, C. van Rijsbergen, "The Use of Hierarchic Clustering in Information Retrieval",
+    1971; X. Liu, B. Croft, "Cluster-Based Retrieval Using Language Models", 2004, add a share of
+    the cluster's score). Its score is the mean of its best notes. `labels` are the subjects of
+    each score. What has none is behind nothing.
+    """
+    position, label = labels
     if not len(label):
-        return related
-    # All rows of a label side by side, the best first: what it gets is from another note.
-    scores = own[position]
-    order = np.lexsort((-scores, label))
-    position, label, scores = position[order], label[order], scores[order]
-    is_first = np.ones(len(label), np.bool_)
-    np.not_equal(label[1:], label[:-1], out=is_first[1:])
+        return np.zeros(len(scores))
+    order = np.lexsort((-scores[position], label))
+    position, label = position[order], label[order]
+    is_first = np.append(True, label[1:] != label[:-1])
     starts, group = is_first.nonzero()[0], is_first.cumsum() - 1
-    note = neighbours.note[rows[position]]
-    is_other = note != note[starts][group]
-    second = np.maximum.reduceat(scores * is_other, starts)
-    np.maximum.at(related, position, np.where(is_other, scores[starts][group], second[group]))
-    return related
+    counts = np.arange(len(label)) - starts[group] < WEIGHTS.subject_notes
+    mean = np.bincount(group, scores[position] * counts) / WEIGHTS.subject_notes
+    behind = np.full(len(scores), np.inf)
+    np.minimum.at(behind, position, mean.max() - mean[group])
+    behind[np.isinf(behind)] = 0
+    return behind
 
 
-def _damp_above(own: Doubles, gained: Doubles, weights: RankingWeights) -> Doubles:
+def _damp_above(own: Doubles, gained: Doubles) -> Doubles:
     """Reduce the gain that lifts a section above the `lift_place`-th best to a share of it.
 
     The first places belong to sections that answer by themselves: two half-relevant notes that
     lift each other would be above them.
     """
-    if len(own) <= weights.lift_place:
+    if len(own) <= WEIGHTS.lift_place:
         return gained
-    place = len(own) - weights.lift_place
+    place = len(own) - WEIGHTS.lift_place
     room = np.minimum(np.maximum(np.partition(own, place)[place] - own, 0), gained)
-    damped: Doubles = room + weights.lift_share * (gained - room)
+    damped: Doubles = room + WEIGHTS.lift_share * (gained - room)
     return damped
 
 
-def weigh_recency(share: float, terms: int, weights: RankingWeights) -> float:
+def weigh_recency(share: float, terms: int) -> float:
     """Return the share of recency for a question of so many terms; `share` is the vault's own.
 
     A long message goes on with current work, a short question looks something up.
     """
-    least, usual, most = weights.recent_terms
+    least, usual, most = WEIGHTS.recent_terms
     return min(share * min(max(terms, least), most) / usual, 1.0)
 
 
@@ -392,10 +369,9 @@ def best_groups(scores: NDArray[np.float32], limit: int) -> list[int]:
     Groups of -inf are left out. The numbers are those of sorted keys, so that an index with
     another past chooses the same.
     """
-    limit = min(limit, len(scores))
-    least = np.partition(scores, len(scores) - limit)[len(scores) - limit] if limit else 0.0
-    top = np.flatnonzero((scores >= least) & (scores > -np.inf))
-    return [int(group) for group in top[np.lexsort((top, -scores[top]))][:limit]]
+    known = np.flatnonzero(scores > -np.inf)
+    best: list[int] = known[order_best(scores[known], known, limit)].tolist()
+    return best
 
 
 def move_towards(asked: NDArray[np.float32], nearest: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -459,8 +435,6 @@ def share_scores(
 # passage, as if that were a section of its own under the same title (J. Callan, "Passage-Level
 # Evidence in Document Retrieval", 1994).
 
-Vectors = NDArray[np.float64]
-
 
 class Sequences(NamedTuple):
     """The places of some sections' terms: title, one place of none, tags, another, body.
@@ -487,12 +461,11 @@ class Occurrences(NamedTuple):
 def measure_order(
     sequences: Sequences,
     query: Sequence[int],
-    idf: Vectors,
+    idf: Doubles,
     words: NDArray[np.float32],
     said: NDArray[np.bool_],
     norm: tuple[float, float, float],
-    weights: RankingWeights,
-) -> tuple[Vectors, Vectors, Vectors]:
+) -> tuple[Doubles, Doubles, Doubles]:
     """Return closeness, what the best passage adds, and what a title or speaker that is named does.
 
     `query` are the terms in the order of the question, as places in `idf`; `words` is what the
@@ -500,10 +473,10 @@ def measure_order(
     is k1, b and the mean length.
     """
     found = find_occurrences(sequences)
-    close = measure_closeness(found, len(words), query, idf, weights)
-    named = measure_titles(sequences, found, idf, weights)
-    passage = measure_passages(sequences, found, idf * (norm[0] + 1), norm, weights)
-    named = named + weights.speaker * (words + close + passage) * said
+    close = measure_closeness(found, len(words), query, idf)
+    named = measure_titles(sequences, found, idf)
+    passage = measure_passages(sequences, found, idf * (norm[0] + 1), norm)
+    named = named + WEIGHTS.speaker * (words + close + passage) * said
     return close, passage, named
 
 
@@ -515,8 +488,8 @@ def find_occurrences(sequences: Sequences) -> Occurrences:
 
 
 def measure_closeness(
-    found: Occurrences, count: int, query: Sequence[int], idf: Vectors, weights: RankingWeights
-) -> Vectors:
+    found: Occurrences, count: int, query: Sequence[int], idf: Doubles
+) -> Doubles:
     """Return what the order of words adds to each of `count` sections.
 
     `query` are the terms in the order of the question, as places in `idf`.
@@ -528,7 +501,7 @@ def measure_closeness(
         return bonus
     gains = np.zeros((many, many))
     for a, b in wanted:
-        gains[a, b] = weights.pair * min(idf[a], idf[b])
+        gains[a, b] = WEIGHTS.pair * min(idf[a], idf[b])
     first, second = found.term[:-1], found.term[1:]
     beside = (
         (found.place[1:] - found.place[:-1] == 1)
@@ -544,9 +517,7 @@ def measure_closeness(
     return bonus
 
 
-def measure_titles(
-    sequences: Sequences, found: Occurrences, idf: Vectors, weights: RankingWeights
-) -> Vectors:
+def measure_titles(sequences: Sequences, found: Occurrences, idf: Doubles) -> Doubles:
     """Return what each section's title adds that has the question's words and few others."""
     count, many = len(sequences.title), len(idf)
     offset = found.place - sequences.starts[found.section]
@@ -559,17 +530,13 @@ def measure_titles(
     is_there[section, found.term[kept]] = 1
     mass = float(idf.sum())
     covered = (is_there * idf).sum(1) / max(mass, 1e-9)
-    added: Vectors = weights.named * mass * covered**4 * wanted
+    added: Doubles = WEIGHTS.named * mass * covered**4 * wanted
     return added
 
 
 def measure_passages(
-    sequences: Sequences,
-    found: Occurrences,
-    gain: Vectors,
-    norm: tuple[float, float, float],
-    weights: RankingWeights,
-) -> Vectors:
+    sequences: Sequences, found: Occurrences, gain: Doubles, norm: tuple[float, float, float]
+) -> Doubles:
     """Return what the best passage adds to (or takes from) the score of each section.
 
     `gain` is each term's idf times (k1 + 1); `norm` is k1, b and the mean length.
@@ -577,7 +544,7 @@ def measure_passages(
     change = np.zeros(len(sequences.title))
     head = sequences.title + sequences.tags + 2
     length = sequences.starts[1:] - sequences.starts[:-1] - head
-    long = (length > 1.5 * weights.passage_terms).nonzero()[0]
+    long = (length > 1.5 * WEIGHTS.passage_terms).nonzero()[0]
     if not len(long):
         return change
     # From here on, `section` counts the long ones alone.
@@ -590,19 +557,19 @@ def measure_passages(
     in_body = offset - head[section]
     is_head = in_body < 0
     # One row of counts for each passage, and behind them one for each section's head.
-    parts = np.rint(length / weights.passage_terms).astype(np.int64)
+    parts = np.rint(length / WEIGHTS.passage_terms).astype(np.int64)
     first = parts.cumsum() - parts
     many, bodies = len(gain), int(parts.sum())
     row = first[section] + in_body * parts[section] // length[section]
     row[is_head] = bodies + section[is_head]
-    weight = np.full(len(row), weights.body)
-    weight[is_head] = np.where((offset < title[section])[is_head], weights.title, weights.tags)
+    weight = np.full(len(row), WEIGHTS.body)
+    weight[is_head] = np.where((offset < title[section])[is_head], WEIGHTS.title, WEIGHTS.tags)
     counts = np.bincount(
         row * many + found.term[kept], weight, (bodies + len(long)) * many
     ).reshape(-1, many)
     heads = counts[bodies:]
-    extra = weights.title * title + weights.tags * sequences.tags[long]
-    size = weights.body * length
+    extra = WEIGHTS.title * title + WEIGHTS.tags * sequences.tags[long]
+    size = WEIGHTS.body * length
     scores = _score(
         np.concatenate(
             [
@@ -615,18 +582,18 @@ def measure_passages(
         norm,
     )
     best = np.maximum.reduceat(scores[:bodies], first)
-    change[long] = weights.passage_share * (best - scores[bodies:])
+    change[long] = WEIGHTS.passage_share * (best - scores[bodies:])
     return change
 
 
 def _score(
     frequency: NDArray[np.floating[Any]],
     length: NDArray[np.floating[Any]],
-    gain: Vectors,
+    gain: Doubles,
     norm: tuple[float, float, float],
-) -> Vectors:
+) -> Doubles:
     k1, b, mean = norm
     lengths = (k1 * (1 - b)) + (k1 * b / max(mean, 1e-9)) * length
     # No product of matrices, whose last bits depend on how many rows there are.
-    scores: Vectors = (frequency / (frequency + lengths[:, None]) * gain).sum(1)
+    scores: Doubles = (frequency / (frequency + lengths[:, None]) * gain).sum(1)
     return scores

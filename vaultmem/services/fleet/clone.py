@@ -403,7 +403,7 @@ def count_vault(clone: Clone, open_vault: Callable[[], Vault]) -> VaultStats:
     try:
         vault = open_vault()
         notes, tokens = vault.view.totals()
-        sections = choose_sections(vault, vault.index.snapshot(), NoteFilter()).size
+        sections = choose_sections(vault, vault.index.snapshot(), NoteFilter()).statistics.sections
         proposals = len(list_proposed(vault))
     except (VaultError, OSError) as error:
         problem = problem or str(wrap_os_error(error))

@@ -145,7 +145,9 @@ def _find_changed_notes(
             hit = documents[document]
             path: str | None = link.path
             if link.kind != "path":
-                graph = graph or _open_graph(vault)
+                from vaultmem.services.search.link_walk import LinkGraph
+
+                graph = graph or LinkGraph(vault)
                 path = graph.names.find(link, hit.record.path)
             since = max(written_at(hit), hit.record.changed)
             if path and is_note_name(path) and (vault.view.changed_at(path) or 0) > since:
@@ -153,21 +155,11 @@ def _find_changed_notes(
     return found
 
 
-def _open_graph(vault: Vault) -> LinkGraph:
-    from vaultmem.services.search.link_walk import LinkGraph
-
-    return LinkGraph(vault)
-
-
-def add_shown_lines(vault: Vault, hits: Sequence[Hit]) -> list[Hit]:
-    """Return hits with a sentence of the rest of the note where their own text has none.
+def find_shown_line(vault: Vault, hit: Hit) -> str:
+    """Return a sentence of the rest of a hit's note where its own text has none, else "".
 
     A text that compaction left has none for the terms that only the full text has.
     """
-    return [hit._replace(shown_line=_find_line(vault, hit)) for hit in hits]
-
-
-def _find_line(vault: Vault, hit: Hit) -> str:
     terms = [match.term for match in hit.matches]
     if hit.record.full_text:
         in_body = {match.term for match in hit.matches if "body" in match.fields}
@@ -228,7 +220,11 @@ def find_contradictions(
     """
     found: list[tuple[int, int, str, int]] = _find_arrived(vault, notes)
     written = _find_written(vault, notes)
-    others = _resolve(vault, [(path, link) for _, path, link in written]) if written else []
+    others: list[int | None] = []
+    if written:
+        from vaultmem.services.search.link_walk import resolve_few
+
+        others = resolve_few(vault, [(path, link) for _, path, link in written])
     shown = {each.document for each in notes}
     for (document, _, link), other in zip(written, others, strict=True):
         if other is None or other == document or not shown & {document, other}:
@@ -268,12 +264,6 @@ def _rank_relation(told: Contradiction) -> tuple[bool, bool, NoteKey, NoteKey]:
     """Put what orders two notes before what says that they differ, and that before titles."""
     is_title = told.why not in CONFLICT_PROPERTIES
     return (told.why not in ORDERED, is_title, told.first, told.second)
-
-
-def _resolve(vault: Vault, links: Sequence[tuple[str, Link]]) -> list[int | None]:
-    from vaultmem.services.search.link_walk import resolve_few
-
-    return resolve_few(vault, links)
 
 
 def _find_written(vault: Vault, notes: Sequence[NoteRecord]) -> list[tuple[int, str, Link]]:

@@ -15,7 +15,6 @@ from vaultmem.core.lifecycle import NoteState
 from vaultmem.core.packs.pack_item import plain_label
 from vaultmem.core.search.query import (
     MAX_TERMS,
-    WEIGHTS,
     Hit,
     MatchStrength,
     RecallQuery,
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
     from vaultmem.core.notes.note import Note
     from vaultmem.core.validity import Span
     from vaultmem.storage.git.refs import Branch
-    from vaultmem.vault import Vault
 
 #: Misspelt words that are looked up.
 _MISSPELT = 5
@@ -165,11 +163,11 @@ def _search_deep(
 
     query = query._replace(limit=max(query.limit, depth.sections))
     while True:
-        wanted = count_candidates(query.limit, WEIGHTS)
+        wanted = count_candidates(query.limit)
         scores = sorted(vaults.score_words(query, statistics), reverse=True)[:wanted]
         if not scores and dense is None:
             return []
-        read = scores[: count_read(query.limit, WEIGHTS)]
+        read = scores[: count_read(query.limit)]
         if scores:
             depth = depth._replace(best=scores[0], least=scores[-1], read=read[-1])
         found = vaults.search(query, statistics, depth, dense)
@@ -257,22 +255,14 @@ def filter_valid(vault: Vault, hits: Sequence[Hit], asked: Span) -> list[Hit]:
     """
     kept: list[Hit] = []
     for hit in hits:
-        told = (
-            _describe_validity(vault, hit, asked)
-            if hit.record.state == NoteState.DEPRECATED
-            else ""
-        )
-        if told:
-            name = hit.record.path.removesuffix(".md")
-            newer = (n for n, each in enumerate(kept) if _replaces(each, name))
-            kept.insert(next(newer, len(kept)), hit._replace(caution=told))
-        elif hit.record.state != NoteState.DEPRECATED:
+        if hit.record.state != NoteState.DEPRECATED:
             kept.append(hit)
+        elif told := _describe_validity(vault, hit, asked):
+            name = hit.record.path.removesuffix(".md")
+            names = {name, name.rpartition("/")[2]}
+            newer = (n for n, each in enumerate(kept) if not names.isdisjoint(each.replaces))
+            kept.insert(next(newer, len(kept)), hit._replace(caution=told))
     return kept
-
-
-def _replaces(hit: Hit, name: str) -> bool:
-    return any(each in {name, name.rpartition("/")[2]} for each in hit.replaces)
 
 
 def _describe_validity(vault: Vault, hit: Hit, asked: Span) -> str:

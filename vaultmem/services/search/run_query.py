@@ -22,7 +22,7 @@ from vaultmem.core.secrets.scan import find_secrets
 from vaultmem.core.text.display import format_names
 from vaultmem.core.text.token_count import count_fitting, count_tokens
 from vaultmem.errors import VaultError
-from vaultmem.services.search.annotations import add_cautions, add_shown_lines
+from vaultmem.services.search.annotations import add_cautions, find_shown_line
 from vaultmem.services.search.recall import (
     MORE,
     describe_other_project,
@@ -40,7 +40,6 @@ from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
     from vaultmem.core.packs.pack_text import Pack
-    from vaultmem.core.search.query import Hit
 
 
 class Query(NamedTuple):
@@ -192,7 +191,8 @@ def _run(
 
 def _complete(vault: Vault, hits: Sequence[Hit], at: float) -> list[Hit]:
     """Return hits with what is to be said of each, and the sentence that shows it."""
-    return add_shown_lines(vault, add_cautions(vault, hits, at))
+    hits = add_cautions(vault, hits, at)
+    return [hit._replace(shown_line=find_shown_line(vault, hit)) for hit in hits]
 
 
 def _log(vaults: VaultSet, question: str, shown: Sequence[tuple[Hit, str]]) -> None:

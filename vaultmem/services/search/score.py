@@ -121,7 +121,7 @@ def _keep_best_row(ranked: Ranked) -> Ranked:
     return ranked._replace(ranking=ranked.ranking.cut(places), sections=sections)
 
 
-def _score_words(
+def score_rows(
     scope: SearchScope, query: RecallQuery, statistics: Statistics
 ) -> tuple[dict[str, TermShare], Floats, Numbers]:
     """Return the scores by term, the sum of each row, and the best rows.
@@ -132,18 +132,13 @@ def _score_words(
 
     from vaultmem.core.search import ranking as rules
 
-    shares = _score_terms(scope, _weight_terms(query), statistics)
+    asked = rules.weight_query([*query.terms, *query.compounds], weak_terms(query.stemmer))
+    asked |= {term: asked[term] * WEIGHTS.near for term in query.near}
+    shares = _score_terms(scope, asked, statistics)
     total = np.zeros(scope.snapshot.size + 1, np.float32)
     rules.add_shares([*shares.values()], total)
-    wanted = rules.count_candidates(query.limit, WEIGHTS)
+    wanted = rules.count_candidates(query.limit)
     return shares, total, rules.best_rows(total, wanted, scope.eligible.place, [*shares.values()])
-
-
-def list_scores(scope: SearchScope, query: RecallQuery, statistics: Statistics) -> list[float]:
-    """Return the best scores by words, the highest first."""
-    _, total, best = _score_words(scope, query, statistics)
-    scores: list[float] = total[best].tolist()
-    return scores
 
 
 def _rank_once(
@@ -160,54 +155,54 @@ def _rank_once(
     from vaultmem.core.search.eligible import sort_distinct
 
     eligible, snapshot = scope.eligible, scope.snapshot
-    shares, total, best = _score_words(scope, query, statistics)
+    shares, total, best = score_rows(scope, query, statistics)
     if depth.least:
         best = best[total[best] >= depth.least]
         if not len(best) and dense is None:
             empty = rules.Ranking(best, *[np.zeros(0)] * 7)
             return Ranked(empty, [], [], shares, 0.0)
-    read = best[: rules.count_read(query.limit, WEIGHTS)]
+    read = best[: rules.count_read(query.limit)]
     read = read[total[read] >= depth.read] if depth.read else read
     called, _ = snapshot.term(mark_name(query.text[:_LONGEST_NAME]))
     called = called[eligible.mask[called]]
     meant = dense(query.text, eligible.mask, snapshot) if dense is not None else None
     if meant is not None:
-        wanted = rules.count_candidates(query.limit, WEIGHTS)
-        near = _find_nearest(meant, eligible.mask, eligible.place, wanted)
+        wanted = rules.count_candidates(query.limit)
+        near = (eligible.mask & ~np.isnan(meant)).nonzero()[0]
+        near = near[rules.order_best(meant[near], eligible.place[near], wanted)]
         read = np.concatenate([best, near])
     read = sort_distinct(np.concatenate([read, called]))
     idf = [share.idf for share in shares.values()]
     added = _measure_order(scope, query, shares, np.asarray(idf), total, read)
     added[2][read.searchsorted(called)] += WEIGHTS.named * sum(idf)
-    ranking = rules.rank_rows(total, best, read, added, eligible.neighbours, sum(idf), WEIGHTS)
+    ranking = rules.rank_rows(total, best, read, added, eligible.neighbours, sum(idf))
     if meant is not None and dense is not None:
-        ranking = _blend(ranking, meant[ranking.rows], dense.weight)
+        meant = meant[ranking.rows]
+        score = rules.blend_scores(ranking.score, meant, dense.weight).astype(np.float64)
+        ranking = ranking._replace(score=score, semantic=np.nan_to_num(meant))
     share = query.recency
     if share is None:
         weight = scope.vault.config.recency_weight
-        share = rules.weigh_recency(weight, len(shares), WEIGHTS)
+        share = rules.weigh_recency(weight, len(shares))
     ranking = rules.apply_decay(ranking, eligible.recency, share, 0.0 if dense else depth.best)
     ranking = rules.order_rows(ranking, eligible, snapshot.column("ordinal"))
     columns = (snapshot.column(name)[ranking.rows].tolist() for name in ("document", "ordinal"))
     return Ranked(ranking, [*zip(*columns, strict=True)], [], shares, sum(idf))
 
 
-def _weight_terms(query: RecallQuery) -> dict[str, float]:
-    """Return the different terms of a query with the weight of each."""
-    from vaultmem.core.search.ranking import weight_query
-
-    asked = weight_query([*query.terms, *query.compounds], weak_terms(query.stemmer), WEIGHTS)
-    return asked | {term: asked[term] * WEIGHTS.near for term in query.near}
-
-
 def _score_terms(
     scope: SearchScope, asked: Mapping[str, float], statistics: Statistics
 ) -> dict[str, TermShare]:
     """Return the scores of each term, those of weight 1 cached for the next query."""
+    import numpy as np
+
     from vaultmem.core.search import ranking as rules
 
     snapshot, kept = scope.snapshot, scope.eligible.kept.setdefault("terms", {})
     held = scope.eligible.kept.setdefault("held", {"rows": 0})
+    if "frequencies" not in snapshot.kept:
+        snapshot.kept["frequencies"] = rules.weight_counts(snapshot.counts)
+    frequencies = snapshot.kept["frequencies"]
     # Most vaults have no turns of speakers, and are spared the look-up of each term.
     has_turns = len(snapshot.term(mark_speaker(""))[0]) > 0
     shares = {}
@@ -219,23 +214,14 @@ def _score_terms(
                 kept.clear()
                 held["rows"] = 0
             said, _ = snapshot.term(mark_speaker(term if has_turns else ""))
-            share = rules.score_term(
-                _read_forms(scope, term), said, _weight_counts(snapshot), scope.eligible, idf
-            )
-            kept[key] = share
-            held["rows"] += len(share.rows)
-        shares[term] = rules.score_share(kept[key], weight)
+            forms = _read_forms(scope, term)
+            kept[key] = rules.score_term(forms, said, frequencies, scope.eligible, idf)
+            held["rows"] += len(kept[key].rows)
+        share = shares[term] = kept[key]
+        if weight != 1:
+            scores = share.scores * np.float32(weight)
+            shares[term] = share._replace(idf=share.idf * weight, scores=scores)
     return shares
-
-
-def _weight_counts(snapshot: Snapshot) -> Floats:
-    """Return the weighted frequency for each code of counts, cached for the next term."""
-    from vaultmem.core.search.ranking import weight_counts
-
-    if "frequencies" not in snapshot.kept:
-        snapshot.kept["frequencies"] = weight_counts(snapshot.counts, WEIGHTS)
-    known: Floats = snapshot.kept["frequencies"]
-    return known
 
 
 def _measure_order(
@@ -268,8 +254,7 @@ def _measure_order(
         idf,
         total[rows],
         _find_spoken([*shares.values()], rows),
-        (eligible.k1, eligible.b, eligible.mean),
-        WEIGHTS,
+        eligible.length_norm,
     )
 
 
@@ -294,31 +279,6 @@ def find_other_turns(snapshot: Snapshot, shares: Sequence[TermShare], rows: Numb
     turns, _ = snapshot.term(mark_speaker(""))
     others: list[bool] = (are_among(rows, turns) & ~_find_spoken(shares, rows)).tolist()
     return others
-
-
-def _find_nearest(
-    meant: Floats, mask: NDArray[np.bool_], place: NDArray[np.int32], wanted: int
-) -> Numbers:
-    """Return the best rows by meaning."""
-    import numpy as np
-
-    from vaultmem.core.search.ranking import order_best
-
-    rows = (mask & ~np.isnan(meant)).nonzero()[0]
-    if len(rows) > wanted:
-        scores = meant[rows]
-        at = len(scores) - wanted
-        rows = rows[scores >= scores[scores.argpartition(at)[at]]]
-    return rows[order_best(meant[rows], place[rows], wanted)]
-
-
-def _blend(ranking: Ranking, meant: Floats, by_words: float) -> Ranking:
-    import numpy as np
-
-    from vaultmem.core.search.ranking import blend_scores
-
-    score = np.asarray(blend_scores(ranking.score, meant, by_words), np.float64)
-    return ranking._replace(score=score, semantic=np.nan_to_num(meant))
 
 
 #: Views and filters whose choice is kept, each some bytes a section.
@@ -363,7 +323,7 @@ def choose_scope(vault: Vault, note_filter: NoteFilter, stemmer: str = "") -> Se
 
 def count_term(scope: SearchScope, term: str) -> tuple[int, int]:
     """Return how many eligible sections and how many of all contain a term, cached."""
-    from vaultmem.core.search.ranking import count_rows, list_rows
+    from vaultmem.core.search.ranking import list_rows
 
     known = scope.eligible.kept.setdefault("counts", {})
     key = (term, scope.stemmer)
@@ -371,7 +331,7 @@ def count_term(scope: SearchScope, term: str) -> tuple[int, int]:
         if len(known) > _KEPT_COUNTS:
             known.clear()
         rows = list_rows(_read_forms(scope, term))
-        known[key] = count_rows(rows, scope.eligible), len(rows)
+        known[key] = int(scope.eligible.mask[rows].sum()), len(rows)
     found: tuple[int, int] = known[key]
     return found
 
@@ -423,7 +383,7 @@ def weight_scope(scope: SearchScope, statistics: Statistics) -> SearchScope:
         columns = {name: scope.snapshot.column(name) for name in _COLUMNS}
         links_alone = scope.snapshot.term(LINKS_ALONE)[0]
         kept.clear()
-        kept[figures] = weight_rows(chosen, columns, links_alone, Statistics(*figures), WEIGHTS)
+        kept[figures] = weight_rows(chosen, columns, links_alone, Statistics(*figures))
     return scope._replace(eligible=kept[figures])
 
 
@@ -442,7 +402,6 @@ def choose_sections(vault: Vault, snapshot: Snapshot, note_filter: NoteFilter) -
         [STATE_WEIGHT.get(state, 1.0) for state in STATES],
         snapshot.labels(),
         {mark: snapshot.term(mark)[0] for mark in (ASKS, LINKS_ALONE, mark_speaker(""))},
-        WEIGHTS,
         vault.now(),
     )
     if len(snapshot.kept) >= _KEPT_CHOICES:

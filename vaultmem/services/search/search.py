@@ -19,8 +19,8 @@ from vaultmem.core.search.query import (
     Hit,
     Match,
     RecallQuery,
+    RelatedSection,
     Statistics,
-    point_at,
     select_rarest,
 )
 from vaultmem.core.search.terms import FIELDS, mark_stop_word, split_words, stem_word
@@ -31,8 +31,8 @@ from vaultmem.services.search.score import (
     choose_scope,
     count_term,
     find_other_turns,
-    list_scores,
     rank_sections,
+    score_rows,
     weight_scope,
 )
 from vaultmem.services.views.texts import read_section, read_sections
@@ -126,7 +126,9 @@ def score_words(vault: Vault, query: RecallQuery, statistics: Statistics) -> lis
     if chosen is None:
         return []
     query = select_rarest(query, statistics.totals)
-    return list_scores(weight_scope(chosen, statistics), query, statistics)
+    _, total, best = score_rows(weight_scope(chosen, statistics), query, statistics)
+    scores: list[float] = total[best].tolist()
+    return scores
 
 
 class SearchOfMany:
@@ -282,7 +284,7 @@ def make_hits(
             if text is None:
                 continue
             score, closeness, passage, neighbours, recency, semantic, named = scored
-            also = (place for place in group[1:] if rows[place] in places)
+            also = ((places[rows[n]][1], scores[n]) for n in group[1:] if rows[n] in places)
             hits.append(
                 Hit(
                     record,
@@ -301,7 +303,7 @@ def make_hits(
                     replaces=_find_replaced(scope, record),
                     asked=ranked.asked,
                     by_other=is_other,
-                    also=tuple(point_at(places[rows[n]][1], scores[n]) for n in also),
+                    also=tuple(RelatedSection(s.heading, s.line, score) for s, score in also),
                 )
             )
     return hits

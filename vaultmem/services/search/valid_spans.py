@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from vaultmem.storage.git.code_files import SearchLimit
 
 
+#: How the end of a note's validity reads that comes with a change of code.
+_CHANGES = " changes"
+
+
 def has_limits(hits: Sequence[Hit]) -> bool:
     """Tell whether a note of the hits says from or until when it is valid."""
     return any(hit.record.valid_from or hit.record.valid_until for hit in hits)
@@ -76,19 +80,13 @@ def store_valid_relations(remarks: Remarks, hits: Sequence[Hit]) -> list[Contrad
 
 def label_hits(vault: Vault, hits: Sequence[Hit], on: Span) -> list[Hit]:
     """Return hits with a label on those that are not valid at a time."""
-    limit = _limit_query() if any(map(_ends_with_code, hits)) else None
+    limit = None
+    if any(hit.record.valid_until.endswith(_CHANGES) for hit in hits):
+        from vaultmem.services.anchors.check import limit_query
+
+        limit = limit_query()
     labels = [hit.caution or describe_validity(vault, hit.record, on, limit) for hit in hits]
     return [hit._replace(caution=label) for hit, label in zip(hits, labels, strict=True)]
-
-
-def _ends_with_code(hit: Hit) -> bool:
-    return hit.record.valid_until.endswith(" changes")
-
-
-def _limit_query() -> SearchLimit:
-    from vaultmem.services.anchors.check import limit_query
-
-    return limit_query()
 
 
 def describe_validity(
@@ -103,7 +101,7 @@ def describe_validity(
     start = find_day(vault, record.valid_from)
     if record.valid_from and start is None and is_reference(record.valid_from):
         return f"{EARLY}{record.valid_from}"
-    if record.valid_until.endswith(" changes"):
+    if record.valid_until.endswith(_CHANGES):
         return _describe_change(vault, record, start, on, limit)
     return describe_limits(start, find_day(vault, record.valid_until), on)
 
