@@ -6,33 +6,23 @@ when a matcher is asked for them. A term that has no place in the sequence has n
 
 from __future__ import annotations
 
-import pickle
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from functools import lru_cache, partial
 from io import BytesIO
 from itertools import pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from whoosh.codec import base
 from whoosh.filedb.structfile import BufferFile, StructFile
-from whoosh.formats import Frequency, Positions
 from whoosh.matching import LeafMatcher, ReadTooFar
 from whoosh.reading import TermInfo, TermNotFound
-from whoosh.system import pack_uint
 
 from vaultmem.core.indexing.packing import unpack_numbers
 from vaultmem.storage.index.batch import NUMBER_COLUMNS
-from vaultmem.storage.index.segments import (
-    SEPARATOR,
-    VERSION,
-    ArrayFile,
-    DamagedFileError,
-    SegmentArrays,
-)
+from vaultmem.storage.index.segments import SEPARATOR, DamagedFileError, SegmentArrays
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -51,13 +41,13 @@ class PostingMatcher(LeafMatcher):  # type: ignore[misc]
         self,
         ids: list[int],
         weights: list[int],
-        lengths: memoryview | None,
-        read_value: Callable[[int, int], bytes],
+        lengths: memoryview,
+        read_value: Callable[[int], bytes],
         term: tuple[str, bytes],
         format_: Any,
         scorer: Any,
     ) -> None:
-        """Take postings; `lengths` are those of all documents, None if the field has none."""
+        """Take postings; `lengths` are those of all documents in the field."""
         self._ids = ids
         self._weights = weights
         self._lengths = lengths
@@ -89,7 +79,7 @@ class PostingMatcher(LeafMatcher):  # type: ignore[misc]
 
     def value(self) -> bytes:
         """Return the posting's value as the field's format has it."""
-        return self._read_value(self._ids[self._at], self._weights[self._at])
+        return self._read_value(self._ids[self._at])
 
     def next(self) -> bool:
         """Go to the next posting; tell whether a block of postings begins there."""
@@ -118,8 +108,6 @@ class PostingMatcher(LeafMatcher):  # type: ignore[misc]
 
     def _block_lengths(self) -> list[int]:
         """Return lengths of the block's documents, no shorter than scorers take them."""
-        if self._lengths is None:
-            return [1]
         return [self._lengths[number] or 1 for number in self._ids[self._block()]]
 
     def block_min_length(self) -> int:
@@ -137,19 +125,6 @@ class PostingMatcher(LeafMatcher):  # type: ignore[misc]
 
 #: So many documents' sequences are kept at hand.
 _KEPT = 4096
-
-
-def open_arrays(storage: Any, name: str) -> SegmentArrays:
-    """Open a segment's file in any of Whoosh's storages.
-
-    Raises:
-        DamagedFileError: it was cut short, or is of another version.
-    """
-    if folder := getattr(storage, "folder", ""):
-        return SegmentArrays.open(Path(folder) / name)
-    with storage.open_file(name) as file:
-        data = file.get(0, storage.file_length(name))
-    return SegmentArrays(ArrayFile(bytes(data), VERSION))
 
 
 class SegmentTerms(base.TermsReader):  # type: ignore[misc]
@@ -233,10 +208,9 @@ class SegmentTerms(base.TermsReader):  # type: ignore[misc]
         has_it = counts > 0
         return sections[has_it], counts[has_it]
 
-    def _lengths(self, field: str) -> memoryview | None:
-        """Return how many words each document has in a field, None if these are not counted."""
-        name = f"{field}_length"
-        return self._arrays.file.numbers(name) if name in self._arrays.file else None
+    def _lengths(self, field: str) -> memoryview:
+        """Return how many words each document has in a field."""
+        return self._arrays.file.numbers(f"{field}_length")
 
     def term_info(self, fieldname: str, text: bytes) -> TermInfo:
         """Return a term's facts.
@@ -245,10 +219,8 @@ class SegmentTerms(base.TermsReader):  # type: ignore[misc]
             KeyError: the field does not have the term.
         """
         ids, weights = self._postings(fieldname, self._find(fieldname, text))
-        shortest = longest = 0
-        if (lengths := self._lengths(fieldname)) is not None:
-            found = np.asarray(lengths)[ids]
-            shortest, longest = max(1, int(found.min())), int(found.max())
+        lengths = np.asarray(self._lengths(fieldname))[ids]
+        shortest, longest = max(1, int(lengths.min())), int(lengths.max())
         most, first, last = float(weights.max()), int(ids[0]), int(ids[-1])
         weight = float(weights.sum(dtype=np.int64))
         return TermInfo(weight, len(ids), shortest, longest, most, first, last)
@@ -283,14 +255,10 @@ class SegmentTerms(base.TermsReader):  # type: ignore[misc]
             scorer,
         )
 
-    def _read_value(self, field: int, rank: int, format_: Any, document: int, count: int) -> bytes:
-        """Return a posting's value as its field's format has it."""
-        value = b""
-        if isinstance(format_, Positions):
-            ranks, positions = self._sequence(document)[field]
-            value = format_.encode(positions[ranks == rank].tolist())
-        elif isinstance(format_, Frequency):
-            value = pack_uint(int(count / format_.field_boost))
+    def _read_value(self, field: int, rank: int, format_: Any, document: int) -> bytes:
+        """Return a posting's value: the places of the term, as the field's format has them."""
+        positions = np.flatnonzero(self._sequence(document)[field] == rank)
+        value: bytes = format_.encode(positions.tolist())
         return value
 
     def cursor(self, fieldname: str, fieldobj: Any) -> FieldTerms:
@@ -298,28 +266,12 @@ class SegmentTerms(base.TermsReader):  # type: ignore[misc]
         return FieldTerms(self, self._arrays, self._places(fieldname), fieldname, fieldobj)
 
 
-def _read_sequence(
-    arrays: SegmentArrays, document: int
-) -> list[tuple[NDArray[np.uint32], NDArray[np.int64]]]:
-    """Return for each field of a document the ranks of its words, and where these stand."""
+def _read_sequence(arrays: SegmentArrays, document: int) -> list[NDArray[np.uint32]]:
+    """Return for each field of a document the ranks of its words in their order."""
     starts = arrays.file.numbers("sequence_start")
     ranks = unpack_numbers(arrays["sequence"][starts[document] : starts[document + 1]])
     parts = np.split(ranks, np.flatnonzero(ranks == SEPARATOR))
-    return [_place_words(part[part != SEPARATOR], arrays.terms) for part in parts]
-
-
-def _place_words(
-    ranks: NDArray[np.uint32], many: int
-) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-    """Return the ranks of words, and where each stands; marks say where it is not the next place.
-
-    See `segment_arrays` for marks; `many` is the number of terms.
-    """
-    is_word = ranks <= many
-    words = ranks[is_word]
-    steps = np.ones(len(words), np.int64)
-    steps[is_word.cumsum()[~is_word]] = ranks[~is_word].astype(np.int64) - many - 1
-    return words, steps.cumsum() - 1
+    return [part[part != SEPARATOR] for part in parts]
 
 
 class FieldTerms(base.FieldCursor):  # type: ignore[misc]
@@ -369,56 +321,45 @@ class FieldTerms(base.FieldCursor):  # type: ignore[misc]
         return self._terms.term_info(self._name, self._bytes()) if self.is_valid() else None
 
 
-# What each document of a segment of arrays has, as Whoosh reads it: lengths, columns, fields.
-
-#: The array of a column's bytes; no field's name has a blank, so none is the name of another array.
-COLUMN_NAME = "column {}"
+# What each document of a segment of arrays has, as Whoosh reads it: lengths and columns.
 
 
 class SegmentDocuments(base.PerDocumentReader):  # type: ignore[misc]
     """The documents of a segment."""
 
-    def __init__(self, segment: Any, arrays: SegmentArrays) -> None:
-        self._segment = segment
+    def __init__(self, arrays: SegmentArrays) -> None:
         self._arrays = arrays
         self._columns: dict[str, bytes] = {}
 
     def doc_count(self) -> int:
-        """Return how many documents are not deleted."""
-        return self.doc_count_all() - int(self._segment.deleted_count())
-
-    def doc_count_all(self) -> int:
-        """Return how many documents there are."""
+        """Return how many documents there are; none is deleted."""
         return self._arrays.size
 
+    doc_count_all = doc_count
+
     def has_deletions(self) -> bool:
-        """Tell whether any document is deleted."""
-        return bool(self._segment.has_deletions())
+        """Tell that no document is deleted."""
+        return False
 
     def is_deleted(self, docnum: int) -> bool:
-        """Tell whether a document is deleted."""
-        return bool(self._segment.is_deleted(docnum))
+        """Tell that a document is not deleted."""
+        return False
 
     def deleted_docs(self) -> Iterable[int]:
-        """Return the numbers of deleted documents."""
-        deleted: Iterable[int] = self._segment.deleted_docs()
-        return deleted
+        """Return no documents."""
+        return ()
 
     def supports_columns(self) -> bool:
-        """Tell that there may be columns."""
+        """Tell that there are columns."""
         return True
 
     def has_column(self, fieldname: str) -> bool:
-        """Tell whether a field has a column here."""
-        file = self._arrays.file
-        is_ours = fieldname in NUMBER_COLUMNS or fieldname == "labels"
-        return COLUMN_NAME.format(fieldname) in file or (is_ours and fieldname in file)
+        """Tell whether a field is a column."""
+        return fieldname in self.list_columns()
 
-    def list_columns(self) -> Iterator[str]:
-        """Yield the fields that have a column here."""
-        beginning = COLUMN_NAME.format("")
-        names = (name.removeprefix(beginning) for name in self._arrays.file.names())
-        return filter(self.has_column, names)
+    def list_columns(self) -> tuple[str, ...]:
+        """Return the names of the columns."""
+        return (*NUMBER_COLUMNS, "labels")
 
     def column_reader(self, fieldname: str, column: Any) -> Any:
         """Return the reader of a field's column.
@@ -427,17 +368,20 @@ class SegmentDocuments(base.PerDocumentReader):  # type: ignore[misc]
             KeyError: the field has none.
         """
         if fieldname not in self._columns:
-            self._columns[fieldname] = self._read_column(fieldname, column)
+            self._columns[fieldname] = self._encode_column(fieldname, column)
         data = self._columns[fieldname]
-        return column.reader(BufferFile(data), 0, len(data), self.doc_count_all())
+        return column.reader(BufferFile(data), 0, len(data), self._arrays.size)
 
-    def _read_column(self, name: str, column: Any) -> bytes:
-        """Return the bytes that the column's own writer wrote, or would write."""
-        written = COLUMN_NAME.format(name)
-        if written in self._arrays.file:
-            return bytes(self._arrays.file.numbers(written))
+    def _encode_column(self, name: str, column: Any) -> bytes:
+        """Return the bytes that the column's own writer makes of the documents' values."""
+        file = StructFile(BytesIO())
+        writer = column.writer(file)
         values = self._list_labels() if name == "labels" else self._arrays[name].tolist()
-        return encode_column(column, enumerate(values), self.doc_count_all())
+        for document, value in enumerate(values):
+            writer.add(document, value)
+        writer.finish(self._arrays.size)
+        data: bytes = file.file.getvalue()
+        return data
 
     def _list_labels(self) -> list[bytes]:
         """Return each document's labels, 32 bits each, the lowest first."""
@@ -447,16 +391,8 @@ class SegmentDocuments(base.PerDocumentReader):  # type: ignore[misc]
 
     def doc_field_length(self, docnum: int, fieldname: str, default: int = 0) -> int:
         """Return how many words a field of a document has, the default if none."""
-        length: int = self.doc_field_length_reader(fieldname, default)(docnum)
-        return length
-
-    def doc_field_length_reader(self, fieldname: str, default: int = 0) -> Any:
-        """Return what gives the length of a field by document."""
-        name = f"{fieldname}_length"
-        if name not in self._arrays.file:
-            return lambda _: default
-        lengths = self._arrays.file.numbers(name)
-        return lambda document: lengths[document] or default
+        lengths = self._lengths(fieldname)
+        return lengths[docnum] or default if lengths else default
 
     def field_length(self, fieldname: str) -> int:
         """Return how many words a field has in all documents."""
@@ -470,27 +406,11 @@ class SegmentDocuments(base.PerDocumentReader):  # type: ignore[misc]
         """Return how many words a field has where it has the most."""
         return max(self._lengths(fieldname), default=0)
 
-    def _lengths(self, field: str) -> Iterable[int]:
+    def _lengths(self, field: str) -> Sequence[int]:
+        """Return the field's words by document; none where they are not counted."""
         name = f"{field}_length"
         return self._arrays.file.numbers(name) if name in self._arrays.file else ()
 
     def stored_fields(self, docnum: int) -> dict[str, Any]:
-        """Return what is stored of a document."""
-        file = self._arrays.file
-        if "stored" not in file:
-            return {}
-        starts = file.numbers("stored_start")
-        data = file.bytes("stored", starts[docnum], starts[docnum + 1])
-        stored: dict[str, Any] = pickle.loads(data) if data else {}  # noqa: S301  We wrote it.
-        return stored
-
-
-def encode_column(column: Any, values: Iterable[tuple[int, Any]], size: int) -> bytes:
-    """Return the bytes that a column's own writer makes of documents' values, in their order."""
-    file = StructFile(BytesIO())
-    writer = column.writer(file)
-    for document, value in values:
-        writer.add(document, value)
-    writer.finish(size)
-    data: bytes = file.file.getvalue()
-    return data
+        """Return that nothing is stored of a document."""
+        return {}
