@@ -34,13 +34,6 @@ from vaultmem.storage.lock import Process, is_gone
 from vaultmem.storage.state import StateDatabase
 from vaultmem.storage.views import View
 
-#: Named after the form of its rows: another form is another table.
-_NAME = "session_facts_2"
-_TABLE = (
-    f"CREATE TABLE IF NOT EXISTS {_NAME} "
-    "(document INTEGER PRIMARY KEY, id TEXT NOT NULL, facts TEXT NOT NULL)"
-)
-
 #: Every path below `sessions/`: "0" comes next to "/".
 _INSIDE = "v.path > 'sessions/' AND v.path < 'sessions0'"
 
@@ -51,27 +44,23 @@ class SessionTable:
     def __init__(self, state: StateDatabase, view: View) -> None:
         self._state = state
         self._documents = f"({view.relation}) v"
-        state.execute(_TABLE)
 
     def unknown(self) -> list[tuple[int, str, str]]:
         """Return document, path and blob of the view's session notes that were not read yet."""
         rows = self._state.query(
             f"SELECT v.document, v.path, d.blob FROM {self._documents} "
-            f"JOIN documents d ON d.id = v.document LEFT JOIN {_NAME} s "
+            "JOIN documents d ON d.id = v.document LEFT JOIN session_facts s "
             f"ON s.document = v.document WHERE s.document IS NULL AND {_INSIDE}"
         )
         return [(int(document), str(path), str(blob)) for document, path, blob in rows]
 
     def put(self, found: Iterable[tuple[int, SessionFacts]]) -> None:
-        """Remember facts by document, and forget those of documents that are gone."""
+        """Remember facts by document."""
         rows = [
             (document, facts.id, json.dumps(as_json_object(facts))) for document, facts in found
         ]
         with self._state.transaction():
-            self._state.execute_many(f"INSERT OR REPLACE INTO {_NAME} VALUES (?, ?, ?)", rows)
-            self._state.execute(
-                f"DELETE FROM {_NAME} WHERE document NOT IN (SELECT id FROM documents)"
-            )
+            self._state.execute_many("INSERT OR REPLACE INTO session_facts VALUES (?, ?, ?)", rows)
 
     def all(self) -> list[SessionFacts]:
         """Return the facts of all session notes of the view that were read."""
@@ -91,7 +80,7 @@ class SessionTable:
         return [each for each in found if session in {edge.session for edge in each.edges}]
 
     def _read(self, condition: str, *values: str) -> list[SessionFacts]:
-        joined = f"FROM {self._documents} JOIN {_NAME} s ON s.document = v.document"
+        joined = f"FROM {self._documents} JOIN session_facts s ON s.document = v.document"
         rows = self._state.query(f"SELECT s.facts {joined} WHERE {_INSIDE} {condition}", values)
         return [_decode(facts) for (facts,) in rows]
 
@@ -105,13 +94,6 @@ def _decode(text: str) -> SessionFacts:
 
 
 # How commands ended last: a table of the state database, for the hook before a command.
-
-_ENDS = "command_ends_1"
-_ENDS_TABLE = (
-    f"CREATE TABLE IF NOT EXISTS {_ENDS} (project TEXT NOT NULL COLLATE NOCASE, "
-    "command TEXT NOT NULL, session TEXT NOT NULL, at REAL NOT NULL, trouble TEXT NOT NULL, "
-    "PRIMARY KEY (project, command)) WITHOUT ROWID"
-)
 
 #: Commands that are kept, and failures that are compared with a call.
 _MOST_ENDS, _MOST_FAILED = 5_000, 300
@@ -134,28 +116,27 @@ class CommandEnds:
 
     def __init__(self, state: StateDatabase) -> None:
         self._state = state
-        state.execute(_ENDS_TABLE)
 
     def put(self, project: str, ends: Iterable[CommandEnd]) -> None:
         """Store the ends that are later than those stored, and forget the oldest beyond 5,000."""
         rows = [(project, *end) for end in ends]
         with self._state.transaction():
             self._state.execute_many(
-                f"INSERT INTO {_ENDS} (project, command, session, at, trouble) "
+                "INSERT INTO command_ends (project, command, session, at, trouble) "
                 "VALUES (?, ?, ?, ?, ?) ON CONFLICT (project, command) DO UPDATE SET "
                 "session = excluded.session, at = excluded.at, trouble = excluded.trouble "
                 "WHERE excluded.at >= at",
                 rows,
             )
             self._state.execute(
-                f"DELETE FROM {_ENDS} WHERE at < "
-                f"(SELECT at FROM {_ENDS} ORDER BY at DESC LIMIT 1 OFFSET {_MOST_ENDS})"
+                "DELETE FROM command_ends WHERE at < "
+                f"(SELECT at FROM command_ends ORDER BY at DESC LIMIT 1 OFFSET {_MOST_ENDS})"
             )
 
     def failed(self, project: str) -> list[CommandEnd]:
         """Return the commands of a project that failed when they last ran, the last first."""
         rows = self._state.query(
-            f"SELECT {', '.join(CommandEnd._fields)} FROM {_ENDS} WHERE project = ? "
+            f"SELECT {', '.join(CommandEnd._fields)} FROM command_ends WHERE project = ? "
             f"AND trouble <> '' ORDER BY at DESC LIMIT {_MOST_FAILED}",
             (project,),
         )
