@@ -388,6 +388,21 @@ def _as_text(values: Sequence[Any]) -> list[Any]:
     return [escape_bytes(value) if isinstance(value, str) else value for value in values]
 
 
+def query_state(folder: Path, sql: str) -> list[tuple[str, ...]]:
+    """Return rows of a vault's database as it is, without a lock; none where it cannot be read."""
+    from urllib.parse import quote
+
+    try:
+        file = quote(os.fspath(StateDatabase(folder).path))
+        connection = sqlite3.connect(f"file:{file}?mode=ro", timeout=0, uri=True)
+        try:
+            return connection.execute(sql).fetchall()
+        finally:
+            connection.close()
+    except (sqlite3.Error, OSError):
+        return []
+
+
 # A folder for a vault's state where the user's own cannot be written, as in a sandbox.
 
 #: Where Linux keeps files in memory.

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from vaultmem.errors import VaultError
 from vaultmem.storage.git.commit_draft import TreeEntry
 from vaultmem.storage.git.head import common_folder
-from vaultmem.storage.git.setup import build_driver_command, choose_note_paths
+from vaultmem.storage.git.setup import build_driver_command, choose_note_paths, make_git_folder
 from vaultmem.storage.git.vault_history import VaultHistory
 
 
@@ -26,28 +26,21 @@ def make_workplace(folder: Path, history: VaultHistory, commit: str) -> Iterator
     git_folder, work_tree = folder / "git", folder / "files"
     try:
         work_tree.mkdir(parents=True)
-        _fill_git_folder(git_folder, history)
+        make_git_folder(git_folder, history)
+        _copy_merge_settings(git_folder, history)
         _copy_attributes(work_tree, history, commit)
         yield git_folder, work_tree
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _fill_git_folder(folder: Path, history: VaultHistory) -> None:
-    """Make a git folder that shares the repository's objects."""
-    common = common_folder(history.git_folder)
-    for name in ("objects", "refs", "info"):
-        (folder / name).mkdir(parents=True)
-    (folder / "HEAD").write_text("ref: refs/heads/main\n")
-    (folder / "config").write_text("[core]\n\trepositoryFormatVersion = 0\n\tbare = false\n")
-    theirs = common / "info/attributes"
+def _copy_merge_settings(folder: Path, history: VaultHistory) -> None:
+    """Write the repository's own attributes, and the one by which notes have our merge driver."""
+    theirs = common_folder(history.git_folder) / "info/attributes"
     known = theirs.read_bytes() if theirs.is_file() else b""
     line = f"{choose_note_paths(history.prefix)} merge=vaultmem\n"
-    (folder / "info/attributes").write_bytes(
-        known + b"\n" + line.encode("utf-8", "surrogateescape")
-    )
-    if (common / "shallow").is_file():
-        shutil.copyfile(common / "shallow", folder / "shallow")
+    whole = known + b"\n" + line.encode("utf-8", "surrogateescape")
+    (folder / "info/attributes").write_bytes(whole)
 
 
 def _copy_attributes(work_tree: Path, history: VaultHistory, commit: str) -> None:

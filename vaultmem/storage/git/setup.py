@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -95,6 +96,17 @@ def _sample(line: str) -> str:
     """Return a path that a line means."""
     bare = line.replace("\\", "").replace("*", "").lstrip("/")
     return f"{bare}x" if bare.endswith("/") else bare
+
+
+def make_git_folder(folder: Path, history: VaultHistory) -> None:
+    """Make a git folder for the objects of a repository, with nobody's settings in it."""
+    shallow = common_folder(history.git_folder) / "shallow"
+    for name in ("objects", "refs", "info"):
+        (folder / name).mkdir(parents=True)
+    (folder / "HEAD").write_text("ref: refs/heads/none\n")
+    (folder / "config").write_text("[core]\n\trepositoryFormatVersion = 0\n\tbare = false\n")
+    if shallow.is_file():
+        shutil.copyfile(shallow, folder / "shallow")
 
 
 _NAME = "Merge notes property by property"

@@ -140,7 +140,7 @@ class VaultHistory:
 
         None in a shallow clone, which does not have them.
         """
-        if (common_folder(self.git_folder) / "shallow").exists():
+        if self.refs.is_shallow():
             return ()
         walks = (("--first-parent", "HEAD"), ("HEAD", "--branches"))
         command = ("rev-list", "--max-parents=0")
