@@ -25,8 +25,8 @@ from vaultmem.core.sessions.turns import (
 )
 from vaultmem.core.text.json_values import as_json_object
 from vaultmem.core.text.paths import TRANSCRIPTS
-from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError, SystemFailureError
-from vaultmem.storage.atomic import write_atomically
+from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError
+from vaultmem.storage.atomic import naming_failure, write_atomically
 from vaultmem.storage.files import create_file
 from vaultmem.storage.kept import KeptFolder, read_value_if_sound
 from vaultmem.storage.leases import open_file
@@ -362,12 +362,8 @@ class Transcripts:
                 return
             except ConflictError:
                 pass
-        try:
+        with naming_failure(f"{TRANSCRIPTS}/{session}.jsonl"):
             self._write(session, data)
-        except OSError as error:
-            raise SystemFailureError(
-                f"{TRANSCRIPTS}/{session}.jsonl: could not be written: {error.strerror}"
-            ) from error
         if self.size(session) > self._limit:
             self._shorten(session)
 
@@ -378,11 +374,7 @@ class Transcripts:
 
     def read(self, session: str) -> Iterator[TranscriptLine | TranscriptPosition]:
         """Yield the lines of a transcript from its beginning; broken ones are passed over."""
-        try:
-            descriptor = self._open(session, os.O_RDONLY)
-        except NoteNotFoundError:
-            return
-        with os.fdopen(descriptor, "rb") as file:
+        with self._read(session) as file:
             while data := file.readline(_MAX_LINE):
                 found = decode_line(data)
                 if found is not None:
@@ -393,11 +385,7 @@ class Transcripts:
 
         A mark of another file, or "", is its beginning. A line that is being written is left out.
         """
-        try:
-            descriptor = self._open(session, os.O_RDONLY)
-        except NoteNotFoundError:
-            return
-        with os.fdopen(descriptor, "rb") as file:
+        with self._read(session) as file:
             own, _, end = mark.rpartition(" ")
             head = _name_file(file)
             place = file.seek(int(end) if own == head else 0)
@@ -413,22 +401,14 @@ class Transcripts:
 
     def read_at(self, session: str, place: int) -> TranscriptLine | None:
         """Return the line that begins at a place, None if there is no turn."""
-        try:
-            descriptor = self._open(session, os.O_RDONLY)
-        except NoteNotFoundError:
-            return None
-        with os.fdopen(descriptor, "rb") as file:
+        with self._read(session) as file:
             file.seek(place)
             found = decode_line(file.readline(_MAX_LINE))
             return found if isinstance(found, TranscriptLine) else None
 
     def read_back(self, session: str) -> Iterator[TranscriptLine | TranscriptPosition]:
         """Yield the lines of a transcript from its end; it may be left at any time."""
-        try:
-            descriptor = self._open(session, os.O_RDONLY)
-        except NoteNotFoundError:
-            return
-        with os.fdopen(descriptor, "rb") as file:
+        with self._read(session) as file:
             place, rest = file.seek(0, os.SEEK_END), b""
             while place > 0:
                 size = min(_BLOCK, place)
@@ -460,6 +440,13 @@ class Transcripts:
 
     def _file(self, session: str) -> Path:
         return self._root / TRANSCRIPTS / f"{session}.jsonl"
+
+    def _read(self, session: str) -> BinaryIO:
+        """Return an open transcript, an empty one where there is none."""
+        try:
+            return os.fdopen(self._open(session, os.O_RDONLY), "rb")
+        except NoteNotFoundError:
+            return open(os.devnull, "rb")
 
     def _open(self, session: str, flags: int) -> int:
         """Open a transcript; neither it nor its folder may be a link.
@@ -500,21 +487,16 @@ class Transcripts:
         """Drop the oldest lines until half of the limit is free, and keep their digest."""
         file = self._file(session)
         dropped, place = self._find_cut(session)
-        try:
-            with open(file, "rb") as old:
-                old.seek(place)
-                kept = iter(lambda: old.read(_BLOCK), b"")
-                write_atomically(file, itertools.chain([encode_dropped(dropped)], kept))
-        except OSError as error:
-            raise SystemFailureError(
-                f"{TRANSCRIPTS}/{file.name}: could not be shortened: {error.strerror}"
-            ) from error
+        with naming_failure(f"{TRANSCRIPTS}/{file.name}", "shortened"), open(file, "rb") as old:
+            old.seek(place)
+            kept = iter(lambda: old.read(_BLOCK), b"")
+            write_atomically(file, itertools.chain([encode_dropped(dropped)], kept))
 
     def _find_cut(self, session: str) -> tuple[TranscriptPosition, int]:
         """Return what is to be dropped, and where the first line stands that stays."""
         dropped, place = TranscriptPosition(), 0
         surplus = self.size(session) - self._limit // 2
-        with os.fdopen(self._open(session, os.O_RDONLY), "rb") as file:
+        with self._read(session) as file:
             while place < surplus and (data := file.readline(_MAX_LINE)):
                 place += len(data)
                 found = decode_line(data)

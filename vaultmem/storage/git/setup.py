@@ -10,8 +10,8 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from vaultmem.errors import MergeConflictError, SystemFailureError, VaultError
-from vaultmem.storage.atomic import sync_folder, write_atomically
+from vaultmem.errors import MergeConflictError, VaultError
+from vaultmem.storage.atomic import naming_failure, sync_folder, write_atomically
 from vaultmem.storage.git.head import common_folder
 from vaultmem.storage.git.vault_history import VaultHistory
 
@@ -70,11 +70,9 @@ def change_kept_out(git_folder: Path, added: Iterable[str], dropped: Iterable[st
         block = "".join(f"{line}\n" for line in (_KEPT_OUT, *sorted(names), _KEPT_OUT_END))
         before += "\n" if before and not before.endswith("\n") else ""
     whole = f"{before}{block if names else ''}{behind}"
-    try:
+    with naming_failure(file):
         file.parent.mkdir(exist_ok=True)
         write_atomically(file, whole.encode("utf-8", "surrogateescape"), mode=0o644)
-    except OSError as error:
-        raise SystemFailureError(f"{file}: could not be written: {error.strerror}") from error
 
 
 def _split_excludes(file: Path) -> tuple[str, str, str]:
@@ -174,7 +172,7 @@ def add_lines(file: Path, lines: Sequence[str]) -> list[str]:
     """Add those of the lines that a file lacks, behind what others wrote; return them."""
     if file.is_symlink() or (file.exists() and not file.is_file()):
         raise VaultError(f"{file}: not a regular file, so nothing is added to it; remove it")
-    try:
+    with naming_failure(file):
         text = file.read_bytes() if file.exists() else b""
         known = text.decode("utf-8", "surrogateescape").splitlines()
         added = [line for line in lines if line not in known]
@@ -187,6 +185,4 @@ def add_lines(file: Path, lines: Sequence[str]) -> list[str]:
                 out.flush()
                 os.fsync(out.fileno())
             sync_folder(file.parent)
-    except OSError as error:
-        raise SystemFailureError(f"{file}: could not be written: {error.strerror}") from error
     return added
