@@ -49,7 +49,7 @@ from vaultmem.storage.git.git_locks import GitLocation, has_own_locks, remove_le
 from vaultmem.storage.git.head import find_git_folder
 from vaultmem.storage.git.introduced import Brought, date_brought, find_brought
 from vaultmem.storage.lock import READER, WRITER, hold_lock
-from vaultmem.storage.scan_files import Rules, Scan, Stat, scan_vault
+from vaultmem.storage.scan_files import Rules, Scan, SkippedFiles, Stat, scan_vault
 from vaultmem.storage.views import KnownFile
 from vaultmem.vault import Vault
 
@@ -217,6 +217,14 @@ def count_indexed(vault: Vault) -> tuple[int, int]:
     return sum(same), len(notes)
 
 
+def find_skipped_files(vault: Vault) -> SkippedFiles:
+    """Return what the last look at the folder passed over; without one it is looked at now."""
+    if "skipped" not in vault.state.kept:
+        return scan_vault(vault.root, read_note_rules(vault).for_scan).skipped
+    found: SkippedFiles = vault.state.kept["skipped"][1]
+    return found
+
+
 def sync_paths(vault: Vault, paths: Iterable[PurePosixPath]) -> IndexReport:
     """Take in what was just written to these paths, without looking at any other.
 
@@ -277,6 +285,7 @@ def _sync_vault(vault: Vault, progress: Progress | None) -> IndexReport:
     if _clear_leftovers(vault, scan):
         looked, scan = time.time_ns(), scan_vault(vault.root, rules.for_scan)
     known = (vault.state.get("scan"), vault.state.get("note_rules"))
+    vault.state.kept["skipped"] = ("", scan.skipped)
     if known != (scan.signature(), rules.key) or is_index_stale(vault):
         with wrapping_os_errors("the index is not updated"), vault.lock_caches(), no_collection():
             if vault.state.get("note_rules").partition("\n")[0] != rules.key.partition("\n")[0]:
