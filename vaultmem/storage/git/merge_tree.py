@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from vaultmem.errors import VaultError
-from vaultmem.storage.git.commit_draft import TreeEntry
+from vaultmem.storage.git.commit_draft import REGULAR, TreeEntry, parse_tree
 from vaultmem.storage.git.head import common_folder
 from vaultmem.storage.git.setup import build_driver_command, choose_note_paths, make_git_folder
 from vaultmem.storage.git.vault_history import VaultHistory
@@ -47,12 +47,11 @@ def _copy_attributes(work_tree: Path, history: VaultHistory, commit: str) -> Non
     """Write the commit's `.gitattributes`: they say which files git does not merge by lines."""
     out = history.git.run("ls-tree", "-r", "-z", "--full-tree", commit)
     found = {}
-    for line in filter(None, out.split("\0")):
-        meta, _, path = line.partition("\t")
+    for path, (mode, blob) in parse_tree(out):
         parts = path.split("/")
-        is_safe = meta.startswith("100") and "\\" not in path and not {"", ".", ".."} & set(parts)
+        is_safe = mode in REGULAR and "\\" not in path and not {"", ".", ".."} & set(parts)
         if parts[-1] == ".gitattributes" and is_safe:
-            found[path] = meta.split()[2]
+            found[path] = blob
     for path, (_, data) in zip(found, history.objects.read_all(found.values()), strict=True):
         (work_tree / path).parent.mkdir(parents=True, exist_ok=True)
         (work_tree / path).write_bytes(data)

@@ -291,14 +291,6 @@ class SegmentTerms(base.TermsReader):  # type: ignore[misc]
         weight = float(weights.sum(dtype=np.int64))
         return TermInfo(weight, len(ids), shortest, longest, most, first, last)
 
-    def frequency(self, fieldname: str, text: bytes) -> float:
-        """Return how often a term is in all documents."""
-        return float(self._postings(fieldname, self._find(fieldname, text))[1].sum(dtype=np.int64))
-
-    def doc_frequency(self, fieldname: str, text: bytes) -> int:
-        """Return how many documents have a term."""
-        return len(self._postings(fieldname, self._find(fieldname, text))[0])
-
     def matcher(self, fieldname: str, text: bytes, format_: Any, scorer: Any = None) -> Any:
         """Return a term's postings.
 
