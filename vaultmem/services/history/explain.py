@@ -6,7 +6,6 @@ followed through edits and renames, not from one note into another.
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import NamedTuple
@@ -18,6 +17,7 @@ from vaultmem.core.notes.sections import Section
 from vaultmem.core.search.query import Hit, NoteFilter, parse_query
 from vaultmem.core.text.blob import blob_id
 from vaultmem.core.text.line_diff import match_lines, split_bytes
+from vaultmem.core.text.paths import fold
 from vaultmem.errors import VaultError
 from vaultmem.services.changes.ownership import find_line_authors
 from vaultmem.services.history.blame import (
@@ -318,5 +318,4 @@ def _resolve(vault: Vault, name: str) -> str:
 
 
 def _fold(path: str) -> str:
-    path = path.partition("#")[0].removesuffix(".md")
-    return unicodedata.normalize("NFC", f"/{path}").casefold()
+    return fold(f"/{path.partition('#')[0].removesuffix('.md')}")
