@@ -15,7 +15,8 @@ from typing import Any
 
 from vaultmem.cli.addresses import NOTES, PathResolver, format_values
 from vaultmem.environment import current_environment, current_folder
-from vaultmem.storage.readonly_state import list_refs, query_state
+from vaultmem.storage.git.head import find_git_folder, read_refs
+from vaultmem.storage.state import query_state
 from vaultmem.storage.vault_id import make_key
 from vaultmem.vault import find_user_folders
 
@@ -148,7 +149,11 @@ def _offer_contexts(asked: _Asked, word: str) -> Iterable[str]:
 
 def _offer_refs(asked: _Asked, word: str) -> Iterable[str]:
     before, mark, _ = word.rpartition("..")
-    return [before + mark + name for name in ("HEAD", *list_refs(asked.root))]
+    found = find_git_folder(asked.root)
+    refs = (found and read_refs(found[1])) or {}
+    named = (ref for ref in refs if ref.startswith(("refs/heads/", "refs/tags/")))
+    names = sorted({ref.split("/", 2)[2] for ref in named})
+    return [before + mark + name for name in ("HEAD", *names)]
 
 
 def _offer_receipts(asked: _Asked, word: str) -> Iterable[str]:

@@ -6,7 +6,7 @@ import contextlib
 import errno
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from vaultmem.errors import SystemFailureError, VaultError
@@ -65,6 +65,19 @@ def write_temporary(
         drop_file(temporary)
         raise
     return temporary
+
+
+@contextlib.contextmanager
+def naming_failure(what: object, done: str = "written") -> Iterator[None]:
+    """Say of what the disk does not accept in a `with`: "notes/x.md: could not be written".
+
+    Raises:
+        SystemFailureError: the disk did not accept it.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise SystemFailureError(f"{what}: could not be {done}: {error.strerror}") from error
 
 
 def drop_file(file: Path) -> None:

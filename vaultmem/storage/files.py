@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import stat
@@ -14,10 +15,9 @@ from vaultmem.errors import (
     ConflictError,
     NoteNotFoundError,
     RefusedError,
-    SystemFailureError,
     VaultError,
 )
-from vaultmem.storage.atomic import drop_file, sync_folder, write_temporary
+from vaultmem.storage.atomic import drop_file, naming_failure, sync_folder, write_temporary
 from vaultmem.storage.replacing import put_bytes, remove_checked
 
 #: Larger files are not read as notes.
@@ -120,20 +120,20 @@ def create_file(root: Path, path: PurePosixPath, data: bytes, mode: int | None =
     """
     target = root / path
     _make_folders(root, path.parent)
-    temporary = _write_temporary(target.parent, data, mode)
-    try:
-        os.link(temporary, target, follow_symlinks=False)
-    except FileExistsError:
-        raise ConflictError(f"{path}: a note of that name exists; choose another") from None
-    except OSError as error:
-        raise SystemFailureError(f"{path}: could not be written: {error.strerror}") from error
-    finally:
-        drop_file(temporary)
-    try:
-        sync_folder(target.parent)
-    except OSError as error:
-        drop_file(target)
-        raise SystemFailureError(f"{path}: could not be written: {error.strerror}") from error
+    with naming_failure(target.parent.name):
+        temporary = write_temporary(target.parent, data, mode=mode)
+    with naming_failure(path):
+        try:
+            os.link(temporary, target, follow_symlinks=False)
+        except FileExistsError:
+            raise ConflictError(f"{path}: a note of that name exists; choose another") from None
+        finally:
+            drop_file(temporary)
+        try:
+            sync_folder(target.parent)
+        except OSError:
+            drop_file(target)
+            raise
 
 
 def replace_file(
@@ -148,12 +148,12 @@ def replace_file(
     """
     if blob_id(read_file(root, path, limit)) != expected:
         raise ConflictError(f"{path}: another process changed it; read it again")
-    try:
-        put_bytes(root / path, path, expected, data)
-    except FileNotFoundError:
-        raise ConflictError(f"{path}: another process removed it; nothing was written") from None
-    except OSError as error:
-        raise SystemFailureError(f"{path}: could not be written: {error.strerror}") from error
+    with naming_failure(path):
+        try:
+            put_bytes(root / path, path, expected, data)
+        except FileNotFoundError:
+            told = f"{path}: another process removed it; nothing was written"
+            raise ConflictError(told) from None
 
 
 def remove_file(
@@ -168,10 +168,8 @@ def remove_file(
     """
     if blob_id(read_file(root, path, limit)) != expected:
         raise ConflictError(f"{path}: another process changed it; nothing was removed")
-    try:
+    with naming_failure(path, "removed"):
         remove_checked(root / path, path, expected)
-    except OSError as error:
-        raise SystemFailureError(f"{path}: could not be removed: {error.strerror}") from error
 
 
 def set_executable(root: Path, path: PurePosixPath, wanted: bool) -> None:
@@ -227,22 +225,8 @@ def _make_folders(root: Path, folder: PurePosixPath) -> None:
     current = root
     for part in folder.parts:
         current = current / part
-        try:
+        with naming_failure(folder, "made"), contextlib.suppress(FileExistsError):
             current.mkdir()
             sync_folder(current.parent)
-        except FileExistsError:
-            pass
-        except OSError as error:
-            raise SystemFailureError(f"{folder}: could not be made: {error.strerror}") from error
         if current.is_symlink() or not current.is_dir():
             raise RefusedError(f"{folder}: {part} is not a folder of the vault; choose another")
-
-
-def _write_temporary(folder: Path, data: bytes, mode: int | None = None) -> Path:
-    """Write a new hidden file, durably; `mode` is that of the file whose place it takes."""
-    try:
-        return write_temporary(folder, data, mode=mode)
-    except OSError as error:
-        raise SystemFailureError(
-            f"{folder.name}: could not be written: {error.strerror}"
-        ) from error

@@ -22,8 +22,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from vaultmem.core.text.json_values import as_json_object, as_plain, as_typed
 from vaultmem.core.text.patterns import compile_later
-from vaultmem.errors import NoteNotFoundError, RefusedError, SystemFailureError, VaultError
-from vaultmem.storage.atomic import make_private_folder, write_atomically
+from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError
+from vaultmem.storage.atomic import make_private_folder, naming_failure, write_atomically
 from vaultmem.storage.state import StateDatabase
 
 Value = TypeVar("Value")
@@ -74,11 +74,9 @@ class KeptFolder:
             FaultError: the disk did not take it.
         """
         file = self.folder / name
-        try:
+        with naming_failure(file):
             self.make()
             write_atomically(file, data, mode=0o600)
-        except OSError as error:
-            raise SystemFailureError(f"{file}: could not be written: {error.strerror}") from error
         return file
 
     def write_value(self, name: str, value: Any) -> None:
@@ -375,15 +373,13 @@ class KeptWork:
         """
         data = zlib.compress(json.dumps(as_plain(value), separators=(",", ":")).encode(), 1)
         before, file = self._find(work, vault), self._folder / work / f"{vault}@{stand}"
-        try:
+        with naming_failure(file):
             make_private_folder(file.parent)
             write_atomically(file, data, durable=False)
             os.utime(file, (self.now, self.now))
             for each in before:
                 if each != file:
                     each.unlink(missing_ok=True)
-        except OSError as error:
-            raise SystemFailureError(f"{file}: could not be written: {error.strerror}") from error
 
     def forget(self, work: str) -> None:
         """Drop all that a work made."""

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from vaultmem.core.text.display import escape_bytes
 from vaultmem.storage.leases import open_file
 from vaultmem.storage.lock import WRITER, hold_lock
-from vaultmem.storage.state import OUTCOMES, OUTCOMES_TABLE, StateDatabase
+from vaultmem.storage.state import StateDatabase
 
 #: The file's name, next to the state database.
 LOG = "calls.log"
@@ -144,7 +144,6 @@ class SignalStore:
     def __init__(self, state: StateDatabase, folder: Path) -> None:
         self._state = state
         self._folder = folder
-        state.execute(OUTCOMES_TABLE)
 
     def fold(self, flat: int = 0, patience: float = WRITER) -> None:
         """Store what was noted down; `flat` counts where the whole vault was not counted.
@@ -210,7 +209,7 @@ class SignalStore:
         is_asserted = f"(session LIKE '{ASSERTED}%')"
         ends = [(well, asserted) for asserted in (0, 1) for well in (1, 0)]
         sums = ", ".join(f"sum(well = {well} AND {is_asserted} = {a})" for well, a in ends)
-        counts = f"SELECT path, {sums} FROM {OUTCOMES} GROUP BY path"
+        counts = f"SELECT path, {sums} FROM outcomes GROUP BY path"
         ended = {path: counted for path, *counted in self._state.query(counts)}
         rows = [
             (*row, *ended.get(row[0], ()))
@@ -230,13 +229,13 @@ class SignalStore:
         An assertion is stored under its name, as `NoteUsage` counts it.
         """
         with self._state.transaction():
-            self._state.execute(f"DELETE FROM {OUTCOMES} WHERE session = ?", (session,))
+            self._state.execute("DELETE FROM outcomes WHERE session = ?", (session,))
             self._state.execute_many(
-                f"INSERT INTO {OUTCOMES} (session, path, well) VALUES (?, ?, ?)",
+                "INSERT INTO outcomes (session, path, well) VALUES (?, ?, ?)",
                 [(session, path, int(ended_well)) for path in paths],
             )
-            last = f"(SELECT max(id) FROM {OUTCOMES})"
-            self._state.execute(f"DELETE FROM {OUTCOMES} WHERE id <= {last} - {_MOST_OUTCOMES}")
+            last = "(SELECT max(id) FROM outcomes)"
+            self._state.execute(f"DELETE FROM outcomes WHERE id <= {last} - {_MOST_OUTCOMES}")
 
     def accounts(self) -> list[UsageTotals]:
         """Return the sums of all calls ever, the latest session first."""
@@ -247,7 +246,7 @@ class SignalStore:
         """Let a note keep its signals under another path."""
         self.fold()
         with self._state.transaction():
-            for table in ("signals", OUTCOMES):
+            for table in ("signals", "outcomes"):
                 sql = f"UPDATE OR REPLACE {table} SET path = ? WHERE path = ?"
                 self._state.execute(sql, (new, old))
             sql = "SELECT times, last, best FROM surfaced WHERE path = ?"
@@ -269,12 +268,12 @@ class SignalStore:
                     self._state.execute_many(sql, rows)
             for each in other.surfaced().values():
                 self._surface(*each[:4])
-            rows = other._state.query(f"SELECT session, path, well FROM {OUTCOMES}")
-            sql = f"INSERT OR IGNORE INTO {OUTCOMES} (session, path, well) VALUES (?, ?, ?)"
+            rows = other._state.query("SELECT session, path, well FROM outcomes")
+            sql = "INSERT OR IGNORE INTO outcomes (session, path, well) VALUES (?, ?, ?)"
             self._state.execute_many(sql, rows)
             self._add_accounts(other.accounts())
         with other._state.transaction():
-            for table in ("calls", "signals", "surfaced", "accounts", OUTCOMES):
+            for table in ("calls", "signals", "surfaced", "accounts", "outcomes"):
                 other._state.execute(f"DELETE FROM {table}")
 
     def _add_accounts(self, rows: Iterable[UsageTotals]) -> None:

@@ -48,23 +48,42 @@ if TYPE_CHECKING:
 Stat = tuple[int, int, int, int]
 
 
+@dataclass(slots=True)
+class SkippedFiles:
+    """Paths that are no notes, by reason; a folder means all that is in it and ends in `/`.
+
+    `hidden` are those hidden by their names but for git's own, `ignored` those that vaultmem.yaml
+    names, `set_aside` the folders at the root that hold no notes. `others` are markdown files that
+    are none by other rules, by the reason.
+    """
+
+    hidden: list[str] = field(default_factory=list)
+    ignored: list[str] = field(default_factory=list)
+    set_aside: list[str] = field(default_factory=list)
+    others: dict[str, list[str]] = field(default_factory=dict)
+
+
 class Scan(NamedTuple):
-    """What a walk found: notes and other files by path, and why anything was passed over.
+    """What a walk found: notes and other files by path, and what was passed over.
 
     Paths are relative to the vault, with `/`. `unsafe` are files that exist but must not be
-    read; `leftovers` are those of interrupted writes.
+    read, with the reason; `leftovers` are those of interrupted writes.
     """
 
     notes: dict[str, Stat]
     others: dict[str, Stat]
     unsafe: dict[str, str]
     leftovers: list[str]
+    skipped: SkippedFiles
 
     def signature(self) -> str:
         """Return a text that differs whenever the walk found something else."""
         found = marshal.dumps((self.notes, self.others, self.unsafe), 2)
         return hashlib.sha256(found).hexdigest()
 
+
+#: Hidden files at the root that are committed all the same.
+_COMMITTED = frozenset({".gitignore", ".gitattributes"})
 
 #: What tells paths to pass over, and what says why a markdown file is no note ("": it is one);
 #: None where there is no such path.
@@ -73,7 +92,7 @@ Rules = tuple[Callable[[str], bool] | None, Callable[[str], str] | None]
 
 def scan_vault(root: Path, rules: Rules = (None, None)) -> Scan:
     """Walk the vault without following any link, under these rules."""
-    scan = Scan({}, {}, {}, [])
+    scan = Scan({}, {}, {}, [], SkippedFiles())
     pending = [(os.fspath(root), "")]
     while pending:
         folder, prefix = pending.pop()
@@ -82,6 +101,9 @@ def scan_vault(root: Path, rules: Rules = (None, None)) -> Scan:
         except OSError as error:
             problem = f"the folder cannot be read: {error.strerror}"
             scan.unsafe[escape_bytes(prefix.rstrip("/") or ".")] = problem
+    skipped = scan.skipped
+    for paths in (skipped.hidden, skipped.ignored, skipped.set_aside, *skipped.others.values()):
+        paths.sort()
     return scan
 
 
@@ -104,14 +126,20 @@ def _scan_folder(
             if name[0] in ".~#" or (not is_note and is_hidden(name)):
                 if name.startswith(LEFTOVER) and is_leftover(name):
                     scan.leftovers.append(path)
+                if has_notes and name != ".git" and path not in _COMMITTED:
+                    scan.skipped.hidden.append(_show(entry, path))
                 continue
             if ignored is not None and ignored(path):
+                if has_notes:
+                    scan.skipped.ignored.append(_show(entry, path))
                 continue
             if entry.is_dir(follow_symlinks=False):
                 _enter_folder(os.path.join(folder, name), path, scan, pending)
                 continue
             is_note = has_notes and (is_note or name.lower().endswith(NOTE_ENDINGS))
-            if is_note and set_aside is not None and set_aside(path):
+            if is_note and set_aside is not None and (why := set_aside(path)):
+                if path not in GENERATED:
+                    scan.skipped.others.setdefault(why, []).append(escape_bytes(path))
                 is_note = False
             if not entry.is_file(follow_symlinks=False):
                 _reject_entry(entry, path, is_note, scan)
@@ -148,7 +176,14 @@ def _open_folder(folder: str) -> Iterator[Iterator[os.DirEntry[str]]]:
         os.close(opened)
 
 
+def _show(entry: os.DirEntry[str], path: str) -> str:
+    """Return the path of an entry as it is shown, a folder's with a slash at its end."""
+    return escape_bytes(path) + ("/" if entry.is_dir(follow_symlinks=False) else "")
+
+
 def _enter_folder(folder: str, path: str, scan: Scan, pending: list[tuple[str, str]]) -> None:
+    if path in NOT_NOTES or ("/" not in path and is_template_folder(path)):
+        scan.skipped.set_aside.append(f"{escape_bytes(path)}/")
     if os.path.lexists(os.path.join(folder, ".git")):
         scan.unsafe[escape_bytes(path)] = "it is a git repository of its own"
     elif path not in {"transcripts", "media"}:
@@ -165,46 +200,6 @@ def _reject_entry(entry: os.DirEntry[str], path: str, is_note: bool, scan: Scan)
 #: How the problem of a note begins that is too large to be read.
 LARGER = "it is larger than"
 
-#: Hidden files at the root that are committed all the same.
-_COMMITTED = frozenset({".gitignore", ".gitattributes"})
-
-
-@dataclass(slots=True)
-class SkippedFiles:
-    """Paths that are no notes, by reason; a folder means all that is in it and ends in `/`.
-
-    `hidden` are those hidden by their names but for git's own, `ignored` those that vaultmem.yaml
-    names, `set_aside` the folders at the root that hold no notes. `others` are markdown files that
-    are none by other rules, by the reason.
-    """
-
-    hidden: list[str] = field(default_factory=list)
-    ignored: list[str] = field(default_factory=list)
-    set_aside: list[str] = field(default_factory=list)
-    others: dict[str, list[str]] = field(default_factory=dict)
-
-
-def find_passed_over(root: Path, rules: Rules = (None, None)) -> SkippedFiles:
-    """Walk the vault without following any link, under the rules of `scan_vault`."""
-    found = SkippedFiles()
-    pending = [(os.fspath(root), "")]
-    while pending:
-        folder, prefix = pending.pop()
-        try:
-            with os.scandir(folder) as entries:
-                for entry in entries:
-                    name = entry.name
-                    plain = rules == (None, None) and name[0] not in ".~#" and name.endswith(".md")
-                    if plain and not entry.is_dir(follow_symlinks=False):
-                        continue  # By far the most are notes, and need no closer look.
-                    if _scan_entry(entry, prefix + name, rules, found):
-                        pending.append((entry.path, f"{prefix}{name}/"))
-        except OSError:
-            continue  # The scan tells of it.
-    for paths in (found.hidden, found.ignored, found.set_aside, *found.others.values()):
-        paths.sort()
-    return found
-
 
 def count_folders(root: Path, most: int) -> int:
     """Return how many folders there are, links not followed, hidden ones included; `most` at most.
@@ -217,34 +212,6 @@ def count_folders(root: Path, most: int) -> int:
         if count >= most:
             break
     return count
-
-
-def _scan_entry(entry: os.DirEntry[str], path: str, rules: Rules, found: SkippedFiles) -> bool:
-    """Sort one entry; tell whether it is a folder to look into."""
-    ignored, set_aside = rules
-    name = entry.name
-    shown = escape_bytes(path)
-    is_folder = entry.is_dir(follow_symlinks=False)
-    mark = "/" if is_folder else ""
-    if is_hidden(name):
-        if name != ".git" and path not in _COMMITTED:
-            found.hidden.append(shown + mark)
-    elif ignored is not None and ignored(path):
-        found.ignored.append(shown + mark)
-    elif path in GENERATED:
-        return False
-    elif is_folder and (path in NOT_NOTES or ("/" not in path and is_template_folder(path))):
-        found.set_aside.append(shown + mark)
-    elif (
-        set_aside
-        and name.lower().endswith(NOTE_ENDINGS)
-        and (why := set_aside(path))
-        and not is_folder
-    ):
-        found.others.setdefault(why, []).append(shown)
-    else:
-        return is_folder and not os.path.lexists(os.path.join(entry.path, ".git"))
-    return False
 
 
 # Files of the work tree go from one entry to another, each only while it has the old bytes.

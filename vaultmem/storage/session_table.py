@@ -25,21 +25,14 @@ from vaultmem.core.sessions.turns import (
 )
 from vaultmem.core.text.json_values import as_json_object
 from vaultmem.core.text.paths import TRANSCRIPTS
-from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError, SystemFailureError
-from vaultmem.storage.atomic import write_atomically
+from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError
+from vaultmem.storage.atomic import naming_failure, write_atomically
 from vaultmem.storage.files import create_file
 from vaultmem.storage.kept import KeptFolder, read_value_if_sound
 from vaultmem.storage.leases import open_file
 from vaultmem.storage.lock import Process, is_gone
 from vaultmem.storage.state import StateDatabase
 from vaultmem.storage.views import View
-
-#: Named after the form of its rows: another form is another table.
-_NAME = "session_facts_2"
-_TABLE = (
-    f"CREATE TABLE IF NOT EXISTS {_NAME} "
-    "(document INTEGER PRIMARY KEY, id TEXT NOT NULL, facts TEXT NOT NULL)"
-)
 
 #: Every path below `sessions/`: "0" comes next to "/".
 _INSIDE = "v.path > 'sessions/' AND v.path < 'sessions0'"
@@ -51,27 +44,23 @@ class SessionTable:
     def __init__(self, state: StateDatabase, view: View) -> None:
         self._state = state
         self._documents = f"({view.relation}) v"
-        state.execute(_TABLE)
 
     def unknown(self) -> list[tuple[int, str, str]]:
         """Return document, path and blob of the view's session notes that were not read yet."""
         rows = self._state.query(
             f"SELECT v.document, v.path, d.blob FROM {self._documents} "
-            f"JOIN documents d ON d.id = v.document LEFT JOIN {_NAME} s "
+            "JOIN documents d ON d.id = v.document LEFT JOIN session_facts s "
             f"ON s.document = v.document WHERE s.document IS NULL AND {_INSIDE}"
         )
         return [(int(document), str(path), str(blob)) for document, path, blob in rows]
 
     def put(self, found: Iterable[tuple[int, SessionFacts]]) -> None:
-        """Remember facts by document, and forget those of documents that are gone."""
+        """Remember facts by document."""
         rows = [
             (document, facts.id, json.dumps(as_json_object(facts))) for document, facts in found
         ]
         with self._state.transaction():
-            self._state.execute_many(f"INSERT OR REPLACE INTO {_NAME} VALUES (?, ?, ?)", rows)
-            self._state.execute(
-                f"DELETE FROM {_NAME} WHERE document NOT IN (SELECT id FROM documents)"
-            )
+            self._state.execute_many("INSERT OR REPLACE INTO session_facts VALUES (?, ?, ?)", rows)
 
     def all(self) -> list[SessionFacts]:
         """Return the facts of all session notes of the view that were read."""
@@ -91,7 +80,7 @@ class SessionTable:
         return [each for each in found if session in {edge.session for edge in each.edges}]
 
     def _read(self, condition: str, *values: str) -> list[SessionFacts]:
-        joined = f"FROM {self._documents} JOIN {_NAME} s ON s.document = v.document"
+        joined = f"FROM {self._documents} JOIN session_facts s ON s.document = v.document"
         rows = self._state.query(f"SELECT s.facts {joined} WHERE {_INSIDE} {condition}", values)
         return [_decode(facts) for (facts,) in rows]
 
@@ -105,13 +94,6 @@ def _decode(text: str) -> SessionFacts:
 
 
 # How commands ended last: a table of the state database, for the hook before a command.
-
-_ENDS = "command_ends_1"
-_ENDS_TABLE = (
-    f"CREATE TABLE IF NOT EXISTS {_ENDS} (project TEXT NOT NULL COLLATE NOCASE, "
-    "command TEXT NOT NULL, session TEXT NOT NULL, at REAL NOT NULL, trouble TEXT NOT NULL, "
-    "PRIMARY KEY (project, command)) WITHOUT ROWID"
-)
 
 #: Commands that are kept, and failures that are compared with a call.
 _MOST_ENDS, _MOST_FAILED = 5_000, 300
@@ -134,28 +116,27 @@ class CommandEnds:
 
     def __init__(self, state: StateDatabase) -> None:
         self._state = state
-        state.execute(_ENDS_TABLE)
 
     def put(self, project: str, ends: Iterable[CommandEnd]) -> None:
         """Store the ends that are later than those stored, and forget the oldest beyond 5,000."""
         rows = [(project, *end) for end in ends]
         with self._state.transaction():
             self._state.execute_many(
-                f"INSERT INTO {_ENDS} (project, command, session, at, trouble) "
+                "INSERT INTO command_ends (project, command, session, at, trouble) "
                 "VALUES (?, ?, ?, ?, ?) ON CONFLICT (project, command) DO UPDATE SET "
                 "session = excluded.session, at = excluded.at, trouble = excluded.trouble "
                 "WHERE excluded.at >= at",
                 rows,
             )
             self._state.execute(
-                f"DELETE FROM {_ENDS} WHERE at < "
-                f"(SELECT at FROM {_ENDS} ORDER BY at DESC LIMIT 1 OFFSET {_MOST_ENDS})"
+                "DELETE FROM command_ends WHERE at < "
+                f"(SELECT at FROM command_ends ORDER BY at DESC LIMIT 1 OFFSET {_MOST_ENDS})"
             )
 
     def failed(self, project: str) -> list[CommandEnd]:
         """Return the commands of a project that failed when they last ran, the last first."""
         rows = self._state.query(
-            f"SELECT {', '.join(CommandEnd._fields)} FROM {_ENDS} WHERE project = ? "
+            f"SELECT {', '.join(CommandEnd._fields)} FROM command_ends WHERE project = ? "
             f"AND trouble <> '' ORDER BY at DESC LIMIT {_MOST_FAILED}",
             (project,),
         )
@@ -381,12 +362,8 @@ class Transcripts:
                 return
             except ConflictError:
                 pass
-        try:
+        with naming_failure(f"{TRANSCRIPTS}/{session}.jsonl"):
             self._write(session, data)
-        except OSError as error:
-            raise SystemFailureError(
-                f"{TRANSCRIPTS}/{session}.jsonl: could not be written: {error.strerror}"
-            ) from error
         if self.size(session) > self._limit:
             self._shorten(session)
 
@@ -397,11 +374,7 @@ class Transcripts:
 
     def read(self, session: str) -> Iterator[TranscriptLine | TranscriptPosition]:
         """Yield the lines of a transcript from its beginning; broken ones are passed over."""
-        try:
-            descriptor = self._open(session, os.O_RDONLY)
-        except NoteNotFoundError:
-            return
-        with os.fdopen(descriptor, "rb") as file:
+        with self._read(session) as file:
             while data := file.readline(_MAX_LINE):
                 found = decode_line(data)
                 if found is not None:
@@ -412,11 +385,7 @@ class Transcripts:
 
         A mark of another file, or "", is its beginning. A line that is being written is left out.
         """
-        try:
-            descriptor = self._open(session, os.O_RDONLY)
-        except NoteNotFoundError:
-            return
-        with os.fdopen(descriptor, "rb") as file:
+        with self._read(session) as file:
             own, _, end = mark.rpartition(" ")
             head = _name_file(file)
             place = file.seek(int(end) if own == head else 0)
@@ -432,22 +401,14 @@ class Transcripts:
 
     def read_at(self, session: str, place: int) -> TranscriptLine | None:
         """Return the line that begins at a place, None if there is no turn."""
-        try:
-            descriptor = self._open(session, os.O_RDONLY)
-        except NoteNotFoundError:
-            return None
-        with os.fdopen(descriptor, "rb") as file:
+        with self._read(session) as file:
             file.seek(place)
             found = decode_line(file.readline(_MAX_LINE))
             return found if isinstance(found, TranscriptLine) else None
 
     def read_back(self, session: str) -> Iterator[TranscriptLine | TranscriptPosition]:
         """Yield the lines of a transcript from its end; it may be left at any time."""
-        try:
-            descriptor = self._open(session, os.O_RDONLY)
-        except NoteNotFoundError:
-            return
-        with os.fdopen(descriptor, "rb") as file:
+        with self._read(session) as file:
             place, rest = file.seek(0, os.SEEK_END), b""
             while place > 0:
                 size = min(_BLOCK, place)
@@ -479,6 +440,13 @@ class Transcripts:
 
     def _file(self, session: str) -> Path:
         return self._root / TRANSCRIPTS / f"{session}.jsonl"
+
+    def _read(self, session: str) -> BinaryIO:
+        """Return an open transcript, an empty one where there is none."""
+        try:
+            return os.fdopen(self._open(session, os.O_RDONLY), "rb")
+        except NoteNotFoundError:
+            return open(os.devnull, "rb")
 
     def _open(self, session: str, flags: int) -> int:
         """Open a transcript; neither it nor its folder may be a link.
@@ -519,21 +487,16 @@ class Transcripts:
         """Drop the oldest lines until half of the limit is free, and keep their digest."""
         file = self._file(session)
         dropped, place = self._find_cut(session)
-        try:
-            with open(file, "rb") as old:
-                old.seek(place)
-                kept = iter(lambda: old.read(_BLOCK), b"")
-                write_atomically(file, itertools.chain([encode_dropped(dropped)], kept))
-        except OSError as error:
-            raise SystemFailureError(
-                f"{TRANSCRIPTS}/{file.name}: could not be shortened: {error.strerror}"
-            ) from error
+        with naming_failure(f"{TRANSCRIPTS}/{file.name}", "shortened"), open(file, "rb") as old:
+            old.seek(place)
+            kept = iter(lambda: old.read(_BLOCK), b"")
+            write_atomically(file, itertools.chain([encode_dropped(dropped)], kept))
 
     def _find_cut(self, session: str) -> tuple[TranscriptPosition, int]:
         """Return what is to be dropped, and where the first line stands that stays."""
         dropped, place = TranscriptPosition(), 0
         surplus = self.size(session) - self._limit // 2
-        with os.fdopen(self._open(session, os.O_RDONLY), "rb") as file:
+        with self._read(session) as file:
             while place < surplus and (data := file.readline(_MAX_LINE)):
                 place += len(data)
                 found = decode_line(data)

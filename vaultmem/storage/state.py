@@ -24,7 +24,7 @@ from vaultmem.storage.lock import WRITER, hold_lock
 # The tables of the state database, and the version that they are of.
 
 #: A database of another one is made anew.
-VERSION = 24
+VERSION = 25
 
 SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -95,7 +95,15 @@ CREATE TRIGGER links_go AFTER DELETE ON documents BEGIN
     DELETE FROM links WHERE document = OLD.id;
     DELETE FROM body_links WHERE document = OLD.id;
     DELETE FROM aliases WHERE document = OLD.id;
+    DELETE FROM session_facts WHERE document = OLD.id;
 END;
+CREATE TABLE session_facts (
+    document INTEGER PRIMARY KEY, id TEXT NOT NULL, facts TEXT NOT NULL
+);
+CREATE TABLE command_ends (
+    project TEXT NOT NULL COLLATE NOCASE, command TEXT NOT NULL, session TEXT NOT NULL,
+    at REAL NOT NULL, trouble TEXT NOT NULL, PRIMARY KEY (project, command)
+) WITHOUT ROWID;
 CREATE TABLE anchor_checks (
     repository TEXT NOT NULL, anchor TEXT NOT NULL, stamp TEXT NOT NULL, status TEXT NOT NULL,
     lines INTEGER NOT NULL, moved_to TEXT NOT NULL, PRIMARY KEY (repository, anchor)
@@ -119,15 +127,11 @@ CREATE TABLE accounts (
 CREATE TABLE surfaced (
     path TEXT PRIMARY KEY, times INTEGER NOT NULL, last REAL NOT NULL, best REAL NOT NULL
 ) WITHOUT ROWID;
+CREATE TABLE outcomes (
+    id INTEGER PRIMARY KEY, session TEXT NOT NULL, path TEXT NOT NULL, well INTEGER NOT NULL,
+    UNIQUE (session, path)
+);
 """
-
-#: Which shown notes a session used, and how it ended. Databases of before get it when it is used.
-OUTCOMES = "outcomes_1"
-OUTCOMES_TABLE = (
-    f"CREATE TABLE IF NOT EXISTS {OUTCOMES} (id INTEGER PRIMARY KEY, session TEXT NOT NULL, "
-    "path TEXT NOT NULL, well INTEGER NOT NULL, UNIQUE (session, path))"
-)
-
 
 _NAME = re.compile(r"state-[0-9a-f]{16}\.sqlite3")
 
@@ -376,14 +380,27 @@ def _lay_out(connection: sqlite3.Connection, path: Path) -> None:
     os.chmod(path, 0o600)
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
-    connection.executescript(
-        f"BEGIN; {SCHEMA} {OUTCOMES_TABLE}; PRAGMA user_version = {VERSION}; COMMIT;"
-    )
+    connection.executescript(f"BEGIN; {SCHEMA} PRAGMA user_version = {VERSION}; COMMIT;")
 
 
 def _as_text(values: Sequence[Any]) -> list[Any]:
     """Return values with escapes for bytes that are no UTF-8, such as of a folder's name."""
     return [escape_bytes(value) if isinstance(value, str) else value for value in values]
+
+
+def query_state(folder: Path, sql: str) -> list[tuple[str, ...]]:
+    """Return rows of a vault's database as it is, without a lock; none where it cannot be read."""
+    from urllib.parse import quote
+
+    try:
+        file = quote(os.fspath(StateDatabase(folder).path))
+        connection = sqlite3.connect(f"file:{file}?mode=ro", timeout=0, uri=True)
+        try:
+            return connection.execute(sql).fetchall()
+        finally:
+            connection.close()
+    except (sqlite3.Error, OSError):
+        return []
 
 
 # A folder for a vault's state where the user's own cannot be written, as in a sandbox.

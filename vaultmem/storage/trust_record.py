@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from vaultmem.core.text.json_values import as_typed
 from vaultmem.core.text.patterns import compile_later
 from vaultmem.errors import RefusedError, SystemFailureError, VaultError
-from vaultmem.storage.atomic import make_private_folder, write_atomically
+from vaultmem.storage.atomic import make_private_folder, naming_failure, write_atomically
 from vaultmem.storage.kept import (
     NAMELESS,
     KeptFolder,
@@ -397,12 +397,10 @@ def allow_signer(file: Path, name: str, key: str, namespace: str) -> bool:
     known = file.read_text(encoding="utf-8") if file.exists() else ""
     if line in known.splitlines():
         return False
-    try:
+    with naming_failure(file):
         make_private_folder(file.parent)
         known += "" if known.endswith("\n") or not known else "\n"
         write_atomically(file, f"{known}{line}\n".encode(), mode=0o600)
-    except OSError as error:
-        raise SystemFailureError(f"{file}: could not be written: {error.strerror}") from error
     return True
 
 

@@ -288,6 +288,14 @@ def parse_note(path: PurePosixPath, data: bytes, daily: DailyNotes = _DAILY) -> 
     )
 
 
+def parse_readable_note(path: str | PurePosixPath, data: bytes) -> Note | None:
+    """Return the note that the bytes of a file are, None if they cannot be read as one."""
+    try:
+        return parse_note(PurePosixPath(path), data)
+    except UnreadableNoteError:
+        return None
+
+
 def _describe_source(reader: PropertyReader, agent: str) -> str:
     """Return where a note is from that does not say so itself."""
     if reader.text("imported") or reader.text("primed"):

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from vaultmem.core.curation.memory_file import MEMORY, find_bullets
 from vaultmem.core.lifecycle import HIDDEN_STATES
-from vaultmem.core.notes.note import UnreadableNoteError, parse_note
-from vaultmem.core.text.paths import fold, parse_note_path
+from vaultmem.core.notes.note import parse_readable_note
+from vaultmem.core.text.paths import fold
 from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError
 from vaultmem.services.changes.change import Change, NoteStep
 from vaultmem.storage.git.blame_file import blame_file
@@ -48,10 +48,8 @@ def _is_gone(path: str, step: NoteStep) -> bool:
         return True
     if not step.before or not any(state.encode() in step.data for state in HIDDEN_STATES):
         return False
-    try:
-        return parse_note(parse_note_path(path), step.data).state in HIDDEN_STATES
-    except UnreadableNoteError:
-        return False
+    note = parse_readable_note(path, step.data)
+    return note is not None and note.state in HIDDEN_STATES
 
 
 def _find_lines(vault: Vault, change: Change, text: str, path: str) -> Iterator[int]:

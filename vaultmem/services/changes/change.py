@@ -9,7 +9,7 @@ from vaultmem.core.indexing.section_texts import digest_body
 from vaultmem.core.lifecycle import OWNER_KINDS, NoteState
 from vaultmem.core.notes.edit_properties import write_state
 from vaultmem.core.notes.encoding import describe_encoding, open_to_edit
-from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
+from vaultmem.core.notes.note import Note, parse_note, parse_readable_note
 from vaultmem.core.text.blob import blob_id
 from vaultmem.core.text.paths import is_note_name
 from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError, VersionMismatchError
@@ -199,12 +199,10 @@ class Change:
 
 def _digest_in_force(path: PurePosixPath, data: bytes | None) -> str:
     """Return the digest of an active policy, skill or preference, "" for any other bytes."""
-    try:
-        note = parse_note(path, data or b"")
-    except UnreadableNoteError:
+    note = parse_readable_note(path, data or b"")
+    if note is None or note.problem or note.state is not NoteState.ACTIVE:
         return ""
-    is_active = note.kind in OWNER_KINDS and note.state is NoteState.ACTIVE and not note.problem
-    return digest_body(note) if is_active else ""
+    return digest_body(note) if note.kind in OWNER_KINDS else ""
 
 
 def check_encoding(note: Note) -> None:

@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from vaultmem.core.lifecycle import NoteState
 from vaultmem.core.notes.edit_properties import quarantine_unread, set_property, write_state
 from vaultmem.core.notes.encoding import decode_text, open_to_edit
-from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
+from vaultmem.core.notes.note import parse_readable_note
 from vaultmem.core.secrets.suspicious import PROPERTY, SuspiciousFinding, find_suspicious
 from vaultmem.errors import RefusedError
 
@@ -29,7 +29,7 @@ def find_new(data: bytes, before: bytes | None) -> Sequence[SuspiciousFinding]:
 
 def is_quarantined(data: bytes) -> bool:
     """Tell whether the bytes of a note say that it is quarantined."""
-    note = _parse(PurePosixPath("note.md"), data)
+    note = parse_readable_note("note.md", data)
     return note is not None and note.state is NoteState.QUARANTINED
 
 
@@ -39,7 +39,7 @@ def quarantine(path: PurePosixPath, data: bytes, found: Sequence[SuspiciousFindi
     Raises:
         RefusedError: the note is pinned.
     """
-    note = _parse(path, data)
+    note = parse_readable_note(path, data)
     if note is None:
         return data
     if note.pinned:
@@ -69,10 +69,3 @@ def describe_places(found: Sequence[SuspiciousFinding]) -> str:
     first = found[0]
     more = f" and {len(found) - 1} more" if len(found) > 1 else ""
     return f"tries to instruct an agent (line {first.line}: {first.rule}{more})"
-
-
-def _parse(path: PurePosixPath, data: bytes) -> Note | None:
-    try:
-        return parse_note(path, data)
-    except UnreadableNoteError:
-        return None

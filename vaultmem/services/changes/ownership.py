@@ -16,7 +16,7 @@ from vaultmem.core.lifecycle import NoteState
 from vaultmem.core.notes.conflict import find_conflict
 from vaultmem.core.notes.encoding import decode_text
 from vaultmem.core.notes.frontmatter import read_frontmatter
-from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
+from vaultmem.core.notes.note import Note, parse_readable_note
 from vaultmem.core.notes.renames import count_lines, find_renamed
 from vaultmem.core.notes.sections import find_fences
 from vaultmem.core.secrets.rules import IGNORE_NAME, SETTINGS_NAME
@@ -520,7 +520,7 @@ def _read_edits(vault: Vault, notes: Mapping[str, bytes]) -> dict[str, HandEdit]
     found: dict[str, HandEdit] = {}
     for path, data in notes.items():
         entry = entries.get(path)
-        note = None if entry and entry.blob == blob_id(data) else _read_note(path, data)
+        note = None if entry and entry.blob == blob_id(data) else parse_readable_note(path, data)
         if note is None or note.problem:
             continue
         event = _find_event(vault, note, entry, path in candidates)
@@ -544,7 +544,9 @@ def _find_event(vault: Vault, note: Note, entry: TreeEntry | None, was_candidate
         was_candidate = before is not None and before.state == NoteState.CANDIDATE
         was_closed = before is not None and _is_closed(before)
     elif not was_candidate:
-        drafts = [_read_note(path, each.data) for each in vault.journal.find_drafts(path)[:1]]
+        drafts = [
+            parse_readable_note(path, each.data) for each in vault.journal.find_drafts(path)[:1]
+        ]
         was_candidate = any(each and each.state == NoteState.CANDIDATE for each in drafts)
     if _is_closed(note) and not was_closed:
         return CLOSE
@@ -560,15 +562,8 @@ def _is_closed(note: Note) -> bool:
 
 def _read_committed(vault: Vault, path: str, blob: str) -> Note | None:
     try:
-        return _read_note(path, vault.history.objects.read(blob)[1])
+        return parse_readable_note(path, vault.history.objects.read(blob)[1])
     except NoteNotFoundError:
-        return None
-
-
-def _read_note(path: str, data: bytes) -> Note | None:
-    try:
-        return parse_note(PurePosixPath(path), data)
-    except UnreadableNoteError:
         return None
 
 

@@ -15,7 +15,7 @@ from typing import TypeVar
 from vaultmem.core.commit_message import read_subject
 from vaultmem.core.lifecycle import NoteState
 from vaultmem.core.notes.encoding import CANVAS, open_to_edit
-from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
+from vaultmem.core.notes.note import Note, parse_note, parse_readable_note
 from vaultmem.core.text.blob import blob_id
 from vaultmem.errors import ConflictError, PendingError, RefusedError, wrapping_os_errors
 from vaultmem.services.changes.bullets import drop_bullets
@@ -273,9 +273,7 @@ def reject_freeing(change: Change, path: PurePosixPath, data: bytes | None) -> N
         RefusedError: an agent would.
     """
     now = change.read(path)
-    then: Note | None = None
-    with contextlib.suppress(UnreadableNoteError):  # What cannot be read is neither.
-        then = None if data is None else parse_note(path, data)
+    then = None if data is None else parse_readable_note(path, data)  # Else it is neither.
     if now.pinned and not (then and then.pinned):
         change.seen.require_person(f"{path}: pinned, and only a person unpins it")
     if now.state == NoteState.QUARANTINED and not (then and then.state == NoteState.QUARANTINED):

@@ -20,13 +20,14 @@ from vaultmem.services.memory.rename import HOW_TO_REPAIR, plan_repair
 from vaultmem.services.search.trusted import describe_trust_elsewhere, list_owned, trusted_documents
 from vaultmem.services.views.read_index import Progress
 from vaultmem.services.views.update_index import (
+    find_skipped_files,
     read_note_rules,
     sync_vault,
     update_index_nonblocking,
 )
 from vaultmem.storage.git.maintenance import is_git_installed
 from vaultmem.storage.lock import READER
-from vaultmem.storage.scan_files import LARGER, find_passed_over
+from vaultmem.storage.scan_files import LARGER
 from vaultmem.vault import Vault
 
 # Check the notes: can all be read and told apart, and why is something not found.
@@ -151,7 +152,7 @@ def check_moved(vault: Vault) -> Check:
 def check_passed_over(vault: Vault) -> Check:
     """Tell which folders and links are never looked into."""
     rules = read_note_rules(vault)
-    walked = find_passed_over(vault.root, rules.for_scan)
+    walked = find_skipped_files(vault)
     unsafe = vault.manifest.unread()
     groups = (
         ("hidden", [path for path in walked.hidden if path.endswith("/")]),

@@ -40,7 +40,6 @@ from vaultmem.storage.git.maintenance import (
     find_driver_lack,
     find_future_commits,
     is_git_installed,
-    is_shallow,
     may_tidy,
     measure_objects,
     read_git_version,
@@ -112,7 +111,7 @@ def check_objects(vault: Vault) -> Check:
             tuple(told),
             "fetch them from a clone or a backup: `git fsck` names all; the notes are not affected",
         )
-    if is_shallow(vault.history):
+    if vault.history.refs.is_shallow():
         remedy = "`git fetch --unshallow`, if all of the history is wanted"
         return Check(
             "git's objects",

@@ -22,7 +22,7 @@ from vaultmem.services.syncing.sync_place import SyncState, read_sync_state
 from vaultmem.services.views.read_index import Progress, is_index_stale
 from vaultmem.services.views.update_index import (
     IndexReport,
-    read_note_rules,
+    find_skipped_files,
     update_index_nonblocking,
 )
 from vaultmem.services.watching.lease import WatcherInfo, find_watcher
@@ -31,7 +31,6 @@ from vaultmem.storage.git.log import Commit
 from vaultmem.storage.git.maintenance import is_git_installed
 from vaultmem.storage.git.setup import read_kept_out
 from vaultmem.storage.journal import Author, Owner
-from vaultmem.storage.scan_files import find_passed_over
 from vaultmem.storage.views import PROPOSED, UNMERGED, View
 from vaultmem.vault import Vault
 
@@ -228,7 +227,7 @@ def _group(owners: Mapping[str, Owner]) -> tuple[Uncommitted, ...]:
 
 def _count_passed_over(vault: Vault) -> dict[str, int]:
     """Count by reason what is in the folder and no note that can be found."""
-    walked = find_passed_over(vault.root, read_note_rules(vault).for_scan)
+    walked = find_skipped_files(vault)
     counts = Counter(problem.partition(" (")[0] for _, problem in vault.manifest.unread())
     counts["hidden by name"] = len(walked.hidden)
     counts["ignored by vaultmem.yaml"] = len(walked.ignored)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import unicodedata
 from collections.abc import Generator, Sequence
 from typing import NamedTuple, TypeVar
 
 from vaultmem.core.notes.changes import ChangeOp
-from vaultmem.core.text.paths import is_text, parse_note_path
+from vaultmem.core.text.paths import fold, is_text, parse_note_path
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.views.read_notes import resolve_address
 from vaultmem.services.views.resolve_names import describe_several
@@ -90,7 +89,7 @@ def locate_note(vault: Vault, commit: str, address: str) -> tuple[str, str, Tree
 
 
 def _fold(path: str) -> str:
-    return unicodedata.normalize("NFC", f"/{path}").removesuffix(".md").casefold()
+    return fold(f"/{path}".removesuffix(".md"))
 
 
 class CommitFilter(NamedTuple):

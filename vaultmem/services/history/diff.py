@@ -28,7 +28,7 @@ from vaultmem.services.history.commits import find_commit, locate_note, resolve_
 from vaultmem.services.views.follow_renames import confirm_renames
 from vaultmem.services.views.read_notes import resolve_address
 from vaultmem.storage.files import MAX_FILE_BYTES
-from vaultmem.storage.git.checkout import HeadTree
+from vaultmem.storage.git.checkout import HeadTree, find_sizes
 from vaultmem.storage.git.commit_draft import TreeEntry
 from vaultmem.storage.git.log import (
     Commit,
@@ -140,17 +140,11 @@ def _read_contents(
     asked = [blob for blob in wanted if blob not in found]
     if not asked:
         return found, unread
-    stdin = "".join(f"{blob}\n" for blob in asked).encode()
-    sizes = history.git.run("cat-file", "--batch-check=%(objectname) %(objectsize)", stdin=stdin)
-    small: list[str] = []
-    for blob, line in zip(asked, sizes.splitlines(), strict=True):
-        size = line.rpartition(" ")[2]
-        if not size.isdecimal():
-            unread[blob] = "not in this clone"
-        elif int(size) > MAX_FILE_BYTES:
-            unread[blob] = f"{int(size):,} bytes, too large to compare"
-        else:
-            small.append(blob)
+    sizes = dict(find_sizes(history, asked))
+    unread |= {blob: "not in this clone" for blob in asked if blob not in sizes}
+    large = {blob: size for blob, size in sizes.items() if size > MAX_FILE_BYTES}
+    unread |= {blob: f"{size:,} bytes, too large to compare" for blob, size in large.items()}
+    small = [blob for blob in asked if blob not in unread]
     for blob, (_, data) in zip(small, history.objects.read_all(small), strict=True):
         found[blob] = data
     return found, unread

@@ -6,21 +6,18 @@ followed through edits and renames, not from one note into another.
 
 from __future__ import annotations
 
-import contextlib
-import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from vaultmem.core.lifecycle import NoteKind, NoteState
 from vaultmem.core.notes.changes import FileChange
-from vaultmem.core.notes.encoding import decode_text
-from vaultmem.core.notes.frontmatter import Frontmatter, read_frontmatter
 from vaultmem.core.notes.note import Note
 from vaultmem.core.notes.sections import Section
 from vaultmem.core.search.query import Hit, NoteFilter, parse_query
 from vaultmem.core.text.blob import blob_id
 from vaultmem.core.text.line_diff import match_lines, split_bytes
+from vaultmem.core.text.paths import fold
 from vaultmem.errors import VaultError
 from vaultmem.services.changes.ownership import find_line_authors
 from vaultmem.services.history.blame import (
@@ -33,9 +30,9 @@ from vaultmem.services.history.blame import (
 from vaultmem.services.history.diff import FileOperation
 from vaultmem.services.search.recall import recall
 from vaultmem.services.views.read_notes import read_bytes, read_note, resolve_address
-from vaultmem.storage.git.blame_file import find_mentions, is_mentioned
 from vaultmem.storage.git.log import Commit, sort_commits, walk_versions
 from vaultmem.storage.git.vault_history import VaultHistory
+from vaultmem.storage.link_table import LinkStore
 from vaultmem.vault import Vault
 
 
@@ -248,8 +245,14 @@ def explain_text(vault: Vault, text: str, limit: int = 5) -> list[Ground]:
     hits = sorted(hits, key=lambda hit: not _has_text(hit, notes[hit.record.path]))[:limit]
     notes = {hit.record.path: notes[hit.record.path] for hit in hits}
     commit = "" if vault.view.is_work_tree else vault.view.sources[0].commit
-    successors = _find_successors(vault, notes.values())
-    return [_make_ground(vault, hit, notes[hit.record.path], commit, successors) for hit in hits]
+    replaced = LinkStore(vault.state).targets_in("supersedes")
+    successors = _find_successors(vault, notes, replaced)
+    found = []
+    for hit in hits:
+        older = replaced.get(hit.record.document, ())
+        newer = successors.get(hit.record.path, ())
+        found.append(_make_ground(vault, hit, notes[hit.record.path], commit, older, newer))
+    return found
 
 
 def _has_text(hit: Hit, note: Note) -> bool:
@@ -262,15 +265,15 @@ def _find_section(hit: Hit, note: Note) -> Section:
 
 
 def _make_ground(
-    vault: Vault, hit: Hit, note: Note, commit: str, successors: dict[str, list[str]]
+    vault: Vault, hit: Hit, note: Note, commit: str, older: Sequence[str], newer: Sequence[str]
 ) -> Ground:
     section = _find_section(hit, note)
     data = read_bytes(vault, note.path) if note.encoding else note.text.encode("utf-8")
     blame = blame_bytes(vault, str(note.path), data, find_lines(note, section), commit)
     steps = _order_steps(vault.history, blame.lines)
-    older = tuple(GroundLink(name, _resolve(vault, name)) for name in _read_links(note.matter))
-    newer = tuple(GroundLink(path, path) for path in successors.get(str(note.path), ()))
-    return Ground(hit, steps, older, newer, blame.ends)
+    supersedes = tuple(GroundLink(name, _resolve(vault, name)) for name in older)
+    superseded_by = tuple(GroundLink(path, path) for path in newer)
+    return Ground(hit, steps, supersedes, superseded_by, blame.ends)
 
 
 def _order_steps(history: VaultHistory, lines: Iterable[BlamedLine]) -> tuple[ChangeStep, ...]:
@@ -287,44 +290,23 @@ def _order_steps(history: VaultHistory, lines: Iterable[BlamedLine]) -> tuple[Ch
     return tuple(sorted(summed, key=lambda s: order[s.commit.commit] if s.commit else last))
 
 
-def _find_successors(vault: Vault, notes: Iterable[Note]) -> dict[str, list[str]]:
-    """Return, by path, the notes that say they supersede one of these."""
-    wanted = {str(note.path): _fold(str(note.path)) for note in notes}
-    found: dict[str, list[str]] = {}
-    if not wanted:
-        return found
-    for path, data in _read_mentions(vault, b"supersedes"):
-        for name in _read_links(read_frontmatter(decode_text(data).text)):
+def _find_successors(
+    vault: Vault, notes: Iterable[str], replaced: Mapping[int, Sequence[str]]
+) -> dict[str, list[str]]:
+    """Return, by path, the notes that say they supersede one of these.
+
+    `replaced` are the names in `supersedes` by document.
+    """
+    wanted = {path: _fold(path) for path in notes}
+    paths = vault.view.paths() if wanted else {}
+    found: dict[str, set[str]] = {}
+    for document, names in replaced.items():
+        for name in names if document in paths else ():
             # Looking a name up takes long; most links name other notes.
             likely = any(folded.endswith(_fold(name)) for folded in wanted.values())
-            target = _resolve(vault, name) if likely else ""
-            if target in wanted and path not in found.setdefault(target, []):
-                found[target].append(path)
-    return found
-
-
-def _read_mentions(vault: Vault, word: bytes) -> Iterator[tuple[str, bytes]]:
-    """Yield path and bytes of each note that has a word near its start."""
-    blobs = sorted(vault.view.blobs().items())
-    if vault.view.is_work_tree:
-        for path in find_mentions(vault.root, (path for path, _ in blobs), word):
-            with contextlib.suppress(VaultError):
-                yield path, read_bytes(vault, PurePosixPath(path))
-        return
-    contents = vault.history.objects.read_all(blob for _, blob in blobs)
-    for (path, _), (_, data) in zip(blobs, contents, strict=True):
-        if is_mentioned(data, word):
-            yield path, data
-
-
-def _read_links(matter: Frontmatter) -> list[str]:
-    """Return the names in the property `supersedes`, link marks left out."""
-    prop = matter.get("supersedes")
-    if prop is None or prop.kind in {"null", "map"}:
-        return []
-    values = (prop.value,) if isinstance(prop.value, str) else prop.value
-    names = (value.strip().removeprefix("[[").removesuffix("]]") for value in values)
-    return [name for text in names if (name := text.partition("|")[0].strip())]
+            if likely and (target := _resolve(vault, name)) in wanted:
+                found.setdefault(target, set()).add(paths[document])
+    return {target: sorted(successors) for target, successors in found.items()}
 
 
 def _resolve(vault: Vault, name: str) -> str:
@@ -336,5 +318,4 @@ def _resolve(vault: Vault, name: str) -> str:
 
 
 def _fold(path: str) -> str:
-    path = path.partition("#")[0].removesuffix(".md")
-    return unicodedata.normalize("NFC", f"/{path}").casefold()
+    return fold(f"/{path.partition('#')[0].removesuffix('.md')}")

@@ -39,7 +39,6 @@ from vaultmem.storage.git.setup import change_kept_out, read_kept_out
 from vaultmem.storage.journal import Author
 from vaultmem.storage.scan_files import (
     Scan,
-    find_passed_over,
     find_template_folder,
     read_obsidian,
     scan_vault,
@@ -244,14 +243,13 @@ def read_all(
 def _count_left_out(
     root: Path, scan: Scan, sizes: dict[str, int], by_git: set[str], large: Mapping[str, int]
 ) -> dict[str, int]:
-    passed = find_passed_over(root)
     counts = Counter(
         f"{_format_kind(path)} over {limit // 1024**2} MiB" for path, limit in large.items()
     )
     unsafe = (reason for path, reason in scan.unsafe.items() if path not in sizes)
     counts.update(reason.removeprefix("it is ") for reason in unsafe)
     counts["ignored by git"] = len(by_git)
-    counts["hidden by name"] = len(passed.hidden)
+    counts["hidden by name"] = len(scan.skipped.hidden)
     aside = (root / name for name in _LOCAL)
     counts["in media and transcripts"] = sum(
         len(names) for folder in aside for _, _, names in os.walk(folder)

@@ -10,7 +10,7 @@ from vaultmem.core.notes.canvas import is_canvas
 from vaultmem.core.notes.changes import FileChange
 from vaultmem.core.notes.encoding import decode_text
 from vaultmem.core.notes.link_syntax import LinkNames
-from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
+from vaultmem.core.notes.note import Note, parse_readable_note
 from vaultmem.core.notes.rewrite_links import apply_edits, plan_edits
 from vaultmem.core.similarity.canonical import canonical_form
 from vaultmem.core.text.display import one_line, pluralize
@@ -249,10 +249,8 @@ def _read_notes(vault: Vault, changes: Sequence[FileChange]) -> Iterator[tuple[N
     """Yield the notes among added files, each with its mode."""
     read = vault.history.objects.read_all(each.blob for each in changes)
     for change, (_, data) in zip(changes, read, strict=True):
-        try:
-            yield parse_note(PurePosixPath(change.path), data), change.mode
-        except UnreadableNoteError:
-            continue
+        if note := parse_readable_note(change.path, data):
+            yield note, change.mode
 
 
 def _join_two(

@@ -326,7 +326,7 @@ def add_authors(
         lines = blame(side, each.path)
         places = _find_lines([line for line, _ in lines], each.what, text) if text else ()
         newest = max((lines[x][1] for x in places), key=lambda commit: commit.at, default=None)
-        newest = newest or _find_newest(vault, side, each.path)
+        newest = newest or find_newest(vault, side, each.path)
         return ", session ".join(filter(None, (newest.who, newest.session))) if newest else ""
 
     return [
@@ -347,7 +347,7 @@ def _blame(vault: Vault, side: str, path: str) -> list[tuple[str, Commit]]:
     return [(origin.text, commits[origin.commit]) for origin in origins]
 
 
-def _find_newest(vault: Vault, side: str, path: str) -> Commit | None:
+def find_newest(vault: Vault, side: str, path: str) -> Commit | None:
     """Return the last commit of a side's history that changed a note, None if there is none."""
     where = vault.history.prefix + path
     commit = vault.history.git.run("rev-list", "-1", side, "--", where)

@@ -37,14 +37,14 @@ from vaultmem.services.lifecycle.transition import (
     record_trust,
 )
 from vaultmem.services.merging.branches import check_idle, move_tree
-from vaultmem.services.merging.settle import add_authors, hide_secrets
+from vaultmem.services.merging.settle import add_authors, find_newest, hide_secrets
 from vaultmem.services.views.open_view import find_branch, view_at
 from vaultmem.services.views.read_notes import read_note, resolve_address
 from vaultmem.services.views.resolve_names import names_in
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.storage.files import MAX_FILE_BYTES
 from vaultmem.storage.git.commit_draft import CommitDraft, Identity, Move, TreeEntry
-from vaultmem.storage.git.log import Commit, read_commit
+from vaultmem.storage.git.log import Commit
 from vaultmem.storage.git.merge_tree import find_shared_versions
 from vaultmem.storage.git.refs import RefTarget
 from vaultmem.storage.git.trees import find_entry
@@ -161,9 +161,8 @@ def _plan(vault: Vault, there: Vault, target: RefTarget, path: PurePosixPath) ->
     data = promoted.encode("utf-8")
     if len(data) > MAX_FILE_BYTES:
         raise RefusedError(f"{path}: both versions together are too large for a note")
-    where = f"{vault.history.prefix}{path}"
-    commit = vault.history.git.run("rev-list", "-1", target.commit, "--", where)
-    last = read_commit(vault.history, commit)
+    last = find_newest(vault, target.commit, str(path))
+    assert last is not None  # noqa: S101 - the note was read there.
     blob = "" if here is None else here.blob
     lost = tuple(f"lost {path}: {x.what}: {one_line(x.value)}" for x in merging.losses)
     return _Taken(str(path), last, blob, text.encode("utf-8"), data, merged.state, lost)

@@ -21,7 +21,7 @@ from vaultmem.core.lifecycle import (
 )
 from vaultmem.core.notes.conflict import find_conflict
 from vaultmem.core.notes.frontmatter import read_state_lines
-from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
+from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note, parse_readable_note
 from vaultmem.core.notes.problems import IN_DOUBT, RESTRICTED
 from vaultmem.errors import NoteNotFoundError, VaultError
 from vaultmem.storage.files import UnsafeFileError, read_file
@@ -161,7 +161,8 @@ def _read_last(
     try:
         for name in _list_texts(vault, commit, path, known) if commit else ():
             data = vault.history.objects.read(name)[1]
-            if note := _parse(path, data):
+            note = parse_readable_note(path, data)
+            if note and not note.problem:
                 return note, data
     except (VaultError, ImportError):  # There is no git, or not all of its objects.
         pass
@@ -192,14 +193,6 @@ def _list_earlier(vault: Vault, commit: str, path: str) -> list[str]:
         vault.state.kept["earlier"] = (commit, everything)
     blobs: list[str] = everything.get(path, [])
     return blobs[:_MAX_EARLIER]
-
-
-def _parse(path: str, data: bytes) -> Note | None:
-    try:
-        note = parse_note(PurePosixPath(path), data)
-    except UnreadableNoteError:
-        return None
-    return None if note.problem else note
 
 
 def _find_unmerged(vault: Vault) -> frozenset[str]:

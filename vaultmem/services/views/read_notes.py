@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import PurePosixPath
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.search.query import NoteFilter
-from vaultmem.core.text.paths import is_note_path, parse_note_path
+from vaultmem.core.text.paths import fold, is_note_path, parse_note_path
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.views.update_index import retries_after_rebuild
 from vaultmem.storage.files import UnsafeFileError, read_file
@@ -189,12 +188,8 @@ def resolve_address(vault: Vault, address: str, by_title: bool = True) -> tuple[
         if is_there(vault, candidate):
             return PurePosixPath(candidate), heading
     known = vault.manifest.blobs() if vault.view.is_work_tree else vault.view.blobs()
-    wanted = unicodedata.normalize("NFC", f"/{path}".removesuffix(".md")).casefold()
-    found = [
-        each
-        for each in known
-        if unicodedata.normalize("NFC", f"/{each}").removesuffix(".md").casefold().endswith(wanted)
-    ]
+    wanted = fold(f"/{path}".removesuffix(".md"))
+    found = [each for each in known if fold(f"/{each}".removesuffix(".md")).endswith(wanted)]
     from vaultmem.services.views.resolve_names import (
         describe_several,
         describe_unknown,

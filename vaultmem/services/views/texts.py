@@ -138,12 +138,9 @@ def read_full_note(vault: Vault, path: PurePosixPath, full_text: str) -> Note:
     Raises:
         NoteNotFoundError: as for `read_full`.
     """
-    from vaultmem.core.notes.note import UnreadableNoteError, parse_note
+    from vaultmem.core.notes.note import parse_readable_note
 
-    try:
-        whole = parse_note(path, read_full_bytes(vault, full_text))
-    except UnreadableNoteError:
-        whole = None
+    whole = parse_readable_note(path, read_full_bytes(vault, full_text))
     if whole is None or not whole.text or whole.state is NoteState.QUARANTINED:
         raise NoteNotFoundError(
             f"{path}: its full text is not here ({full_text}); a shallow clone may lack "

@@ -49,7 +49,7 @@ from vaultmem.storage.git.git_locks import GitLocation, has_own_locks, remove_le
 from vaultmem.storage.git.head import find_git_folder
 from vaultmem.storage.git.introduced import Brought, date_brought, find_brought
 from vaultmem.storage.lock import READER, WRITER, hold_lock
-from vaultmem.storage.scan_files import Rules, Scan, Stat, scan_vault
+from vaultmem.storage.scan_files import Rules, Scan, SkippedFiles, Stat, scan_vault
 from vaultmem.storage.views import KnownFile
 from vaultmem.vault import Vault
 
@@ -81,7 +81,8 @@ _is_inside: ContextVar[bool] = ContextVar("is_inside", default=False)
 class IndexReport:
     """What a sync did, by number of notes; `seconds` is wall time.
 
-    With `is_racy`, a file had only just changed: it is looked at again next time.
+    It `is_full` where the whole folder was looked at. With `is_racy`, a file had only just changed:
+    it is looked at again next time.
     """
 
     read = 0
@@ -89,7 +90,13 @@ class IndexReport:
     changed = 0
     removed = 0
     seconds = 0.0
+    is_full = False
     is_racy = False
+
+    def __str__(self) -> str:
+        """Say it in a few words, in none where nothing was new."""
+        counts = ((self.added, "new"), (self.changed, "changed"), (self.removed, "gone"))
+        return ", ".join(f"{count:,} {name}" for count, name in counts if count)
 
 
 def sync_vault(vault: Vault, progress: Progress | None = None) -> IndexReport:
@@ -210,7 +217,15 @@ def count_indexed(vault: Vault) -> tuple[int, int]:
     return sum(same), len(notes)
 
 
-def sync_paths(vault: Vault, paths: Iterable[PurePosixPath]) -> None:
+def find_skipped_files(vault: Vault) -> SkippedFiles:
+    """Return what the last look at the folder passed over; without one it is looked at now."""
+    if "skipped" not in vault.state.kept:
+        return scan_vault(vault.root, read_note_rules(vault).for_scan).skipped
+    found: SkippedFiles = vault.state.kept["skipped"][1]
+    return found
+
+
+def sync_paths(vault: Vault, paths: Iterable[PurePosixPath]) -> IndexReport:
     """Take in what was just written to these paths, without looking at any other.
 
     Where the index is behind already, or damaged, it is mended with this.
@@ -220,10 +235,10 @@ def sync_paths(vault: Vault, paths: Iterable[PurePosixPath]) -> None:
             if vault.postpones_index or not is_index_stale(vault):
                 looked = time.time_ns()
                 found = _scan_paths(vault, [str(path) for path in paths])
-                _update(vault, found, looked, has_index=not vault.postpones_index)
+                report = _update(vault, found, looked, has_index=not vault.postpones_index)
                 write_withdrawals(vault)
-                return
-        sync_vault(vault)
+                return report
+        return sync_vault(vault)
 
 
 class NoteRules(NamedTuple):
@@ -270,6 +285,7 @@ def _sync_vault(vault: Vault, progress: Progress | None) -> IndexReport:
     if _clear_leftovers(vault, scan):
         looked, scan = time.time_ns(), scan_vault(vault.root, rules.for_scan)
     known = (vault.state.get("scan"), vault.state.get("note_rules"))
+    vault.state.kept["skipped"] = ("", scan.skipped)
     if known != (scan.signature(), rules.key) or is_index_stale(vault):
         with wrapping_os_errors("the index is not updated"), vault.lock_caches(), no_collection():
             if vault.state.get("note_rules").partition("\n")[0] != rules.key.partition("\n")[0]:
@@ -283,6 +299,7 @@ def _sync_vault(vault: Vault, progress: Progress | None) -> IndexReport:
             _learn_commits(vault)
     write_withdrawals(vault)
     mark_in_sync(vault)
+    report.is_full = True
     report.seconds = time.monotonic() - started
     return report
 

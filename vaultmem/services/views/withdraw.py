@@ -17,7 +17,6 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.lifecycle import OWNER_KINDS, NoteState
@@ -201,16 +200,14 @@ def _find_last_turn(
 def _has_text(vault: Vault, path: str, blob: str, digest: str) -> bool:
     """Tell whether a version of a note ("" for none) is in force with this text."""
     from vaultmem.core.indexing.section_texts import digest_body
-    from vaultmem.core.notes.note import UnreadableNoteError, parse_note
+    from vaultmem.core.notes.note import parse_readable_note
 
-    if not blob:
+    note = None
+    with contextlib.suppress(NoteNotFoundError):
+        note = parse_readable_note(path, vault.history.objects.read(blob)[1]) if blob else None
+    if note is None or note.problem or not _is_in_force(note.kind, note.state):
         return False
-    try:
-        note = parse_note(PurePosixPath(path), vault.history.objects.read(blob)[1])
-    except (UnreadableNoteError, NoteNotFoundError):
-        return False
-    in_force = not note.problem and _is_in_force(note.kind, note.state)
-    return in_force and digest_body(note) == digest
+    return digest_body(note) == digest
 
 
 def _is_owners(vault: Vault, commit: str) -> bool:

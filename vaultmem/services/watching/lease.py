@@ -21,6 +21,7 @@ from vaultmem.services.views.read_index import Progress, is_index_stale
 from vaultmem.services.views.update_index import mark_in_sync, sync_vault
 from vaultmem.services.watching.sync_hints import sync_pending
 from vaultmem.storage.atomic import write_atomically
+from vaultmem.storage.kept import read_value_if_sound
 from vaultmem.storage.lock import hold_lock, is_held
 from vaultmem.storage.watch_socket import SOCKET_NAME, ask_watcher
 from vaultmem.storage.watcher import EVERYTHING
@@ -78,17 +79,9 @@ def find_watcher(vault: Vault) -> WatcherInfo | None:
     if not is_held(vault.state_folder / "watch.lock"):
         return None
     for _ in range(20):  # It may hold the lock and not have written yet.
-        try:
-            told = json.loads((vault.state_folder / "watch.json").read_text(encoding="utf-8"))
-            return WatcherInfo(
-                int(told["pid"]),
-                str(told["version"]),
-                float(told["since"]),
-                str(told["address"]),
-                bool(told["passing"]),
-            )
-        except (OSError, ValueError, TypeError, KeyError):
-            time.sleep(0.05)
+        if found := read_value_if_sound(vault.state_folder / "watch.json", WatcherInfo):
+            return found
+        time.sleep(0.05)
     return None
 
 
@@ -127,11 +120,7 @@ def catch_up(vault: Vault, progress: Progress | None = None) -> None:
 
 def is_current(own: WatcherInfo, vault: Vault) -> bool:
     """Tell whether this process still counts as the vault's watcher: state can be deleted."""
-    try:
-        told = json.loads((vault.state_folder / "watch.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return False
-    return bool(told == as_json_object(own))
+    return read_value_if_sound(vault.state_folder / "watch.json", WatcherInfo) == own
 
 
 def _clock(at: float) -> str:

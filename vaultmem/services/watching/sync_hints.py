@@ -8,12 +8,12 @@ import threading
 from collections.abc import Callable, Set
 from pathlib import PurePosixPath
 from queue import SimpleQueue
-from typing import NamedTuple
 
 from vaultmem.core.text.paths import GENERATED, is_note_name, is_text
 from vaultmem.errors import DamagedError
 from vaultmem.services.views.read_index import is_index_stale
 from vaultmem.services.views.update_index import (
+    IndexReport,
     mark_in_sync,
     read_note_rules,
     stat_now,
@@ -30,58 +30,23 @@ _MANY = 500
 _NOT_INDEXED = GENERATED | {CHECKPOINT_FILE}
 
 
-class IndexedHints(NamedTuple):
-    """How many notes are new, changed and gone; whether the whole folder was looked at."""
-
-    added: int = 0
-    changed: int = 0
-    removed: int = 0
-    is_full: bool = False
-
-    def __str__(self) -> str:
-        """Say it in a few words, in none where nothing was new."""
-        counts = ((self.added, "new"), (self.changed, "changed"), (self.removed, "gone"))
-        return ", ".join(f"{count:,} {name}" for count, name in counts if count)
-
-
-def sync_all(vault: Vault) -> IndexedHints:
-    """Make the index equal to the folder."""
-    report = sync_vault(vault)
-    return IndexedHints(report.added, report.changed, report.removed, is_full=True)
-
-
-def sync_changed(vault: Vault, paths: Set[str]) -> IndexedHints:
+def sync_changed(vault: Vault, paths: Set[str]) -> IndexReport:
     """Make the index equal to the folder at these paths, or everywhere if that is not enough."""
-    try:
-        return _sync_changed(vault, paths)
-    except DamagedError:
-        return sync_all(vault)
-
-
-def _sync_changed(vault: Vault, paths: Set[str]) -> IndexedHints:
     names = sorted(paths - _NOT_INDEXED)
     if len(names) > _MANY or not all(map(is_text, names)):
-        return sync_all(vault)
-    known = vault.manifest.files(names)
-    # `sed -i` writes to a file of an odd name, which is gone again by now.
-    stats = {path: known[path].stat for path in known}
-    names = [path for path in names if stat_now(vault, path) != stats.get(path)]
-    if not names:
-        return IndexedHints()
-    if not all(_is_plain(vault, name) for name in names):
-        return sync_all(vault)
-    with vault.lock_caches():
-        if is_index_stale(vault):
-            return sync_all(vault)
-        before = vault.manifest.files(names)
-        sync_paths(vault, map(PurePosixPath, names))
-        after = vault.manifest.files(names)
-    was, now = ({p: f.blob for p, f in each.items() if p in paths} for each in (before, after))
-    return IndexedHints(
-        len(now.keys() - was.keys()),
-        sum(was[path] != now[path] for path in was.keys() & now.keys()),
-        len(was.keys() - now.keys()),
-    )
+        return sync_vault(vault)
+    try:
+        known = vault.manifest.files(names)
+        # `sed -i` writes to a file of an odd name, which is gone again by now.
+        stats = {path: known[path].stat for path in known}
+        names = [path for path in names if stat_now(vault, path) != stats.get(path)]
+        if not names:
+            return IndexReport()
+        if all(_is_plain(vault, name) for name in names):
+            return sync_paths(vault, map(PurePosixPath, names))
+    except DamagedError:
+        pass
+    return sync_vault(vault)
 
 
 def _is_plain(vault: Vault, path: str) -> bool:

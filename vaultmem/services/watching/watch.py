@@ -19,10 +19,11 @@ from typing import NamedTuple
 from vaultmem.config import CONFIG_NAME, read_config
 from vaultmem.errors import DamagedError, PendingError, VaultError, wrap_os_error
 from vaultmem.services.changes.commit import CommitReport
+from vaultmem.services.views.update_index import sync_vault
 from vaultmem.services.watching.generated_context import render_contexts
 from vaultmem.services.watching.idle import Examined, IdleTasks, QuietEdits, commit_transitions
 from vaultmem.services.watching.lease import PendingPaths
-from vaultmem.services.watching.sync_hints import sync_all, sync_changed
+from vaultmem.services.watching.sync_hints import sync_changed
 from vaultmem.storage.lock import find_holders
 from vaultmem.storage.watcher import EVERYTHING, FolderWatcher
 from vaultmem.vault import Vault
@@ -279,7 +280,7 @@ class WatchLoop:
         is_full = EVERYTHING in hints or head != self._head
         if is_full or CONFIG_NAME in hints:
             self._read_settings()
-        taken = sync_all(self._vault) if is_full else sync_changed(self._vault, hints)
+        taken = sync_vault(self._vault) if is_full else sync_changed(self._vault, hints)
         self._head, self._last_look = head, started
         if taken.is_full:
             self._last_full = started

@@ -18,7 +18,7 @@ from types import MappingProxyType
 
 from vaultmem.errors import LockTimeoutError, NoteNotFoundError, SystemFailureError, VaultError
 from vaultmem.storage.git.head import read_head, read_refs
-from vaultmem.storage.git.remote import Remote, RemoteBranches, fetch
+from vaultmem.storage.git.remote import Remote, RemoteBranches, fetch, list_refs
 from vaultmem.storage.git.vault_history import VaultHistory
 
 _SETTINGS = {
@@ -276,7 +276,7 @@ def set_clone_branches(
     `known` are those that it has, where it is sure to be whole; else all goes that is not theirs.
     """
     git = history.git
-    before = _list_refs(history) if known is None else _name_refs(known)
+    before = list_refs(history) if known is None else _name_refs(known)
     wanted = _name_refs(branches)
     moves = [f"delete {ref}" for ref in before.keys() - wanted.keys()]
     del wanted[f"{_OURS}{branch}"]
@@ -318,9 +318,3 @@ def _name_refs(branches: Mapping[str, str]) -> dict[str, str]:
     return {
         f"{kind}{name}": commit for kind in (_THEIRS, _OURS) for name, commit in branches.items()
     }
-
-
-def _list_refs(history: VaultHistory) -> dict[str, str]:
-    out = history.git.run("for-each-ref", "--format=%(refname) %(objectname)")
-    rows = (line.rpartition(" ") for line in out.splitlines())
-    return {ref: commit for ref, _, commit in rows}

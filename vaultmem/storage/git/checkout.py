@@ -18,14 +18,16 @@ if TYPE_CHECKING:
 
 
 def find_differences(
-    history: VaultHistory, old: str, new: str
+    history: VaultHistory, old: str, new: str, below: str = ""
 ) -> Iterator[tuple[str, TreeEntry | None, TreeEntry | None]]:
     """Yield path (from the repository's root), and old and new entry, of all that differs.
 
-    `old` and `new` are commits or trees (full ids), empty for nothing at all.
+    `old` and `new` are commits or trees (full ids), empty for nothing at all; `below` is a folder
+    that it is limited to.
     """
     command = ("diff-tree", "-r", "--no-renames", *RAW, old or EMPTY_TREE, new or EMPTY_TREE)
-    words = iter(history.git.run(*command).split("\0"))
+    where = ("--", below) if below else ()
+    words = iter(history.git.run(*command, *where).split("\0"))
     for meta, path in zip(words, words, strict=False):
         old_mode, mode, old_blob, blob, _ = meta.lstrip(":").split()
         before = TreeEntry(old_mode, old_blob) if old_mode.strip("0") else None
@@ -161,16 +163,11 @@ def _name(commit: str, prefix: str) -> str:
 
 def _find_changes(history: VaultHistory, old: str, new: str) -> dict[str, TreeEntry | None] | None:
     """Return what differs between two commits, None where git cannot tell (one is gone)."""
-    where = ["--", history.prefix] if history.prefix else []
-    command = ("diff-tree", "-r", "--raw", "-z", "--no-abbrev", "--no-renames", "--no-ext-diff")
     try:
-        out = history.git.run(*command, old, new, *where)
+        found = list(find_differences(history, old, new, history.prefix))
     except VaultError:
         return None
-    words = iter(out.split("\0"))
-    changes: dict[str, TreeEntry | None] = {}
-    for meta, path in zip(words, words, strict=False):
-        _, mode, _, blob, _ = meta.split()
-        entry = TreeEntry(mode, blob) if mode in REGULAR else None
-        changes[path.removeprefix(history.prefix)] = entry
-    return changes
+    return {
+        path.removeprefix(history.prefix): entry if entry and entry.mode in REGULAR else None
+        for path, _, entry in found
+    }

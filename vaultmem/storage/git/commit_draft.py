@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -37,6 +37,14 @@ class TreeEntry(NamedTuple):
 
     mode: str
     blob: str
+
+
+def parse_tree(out: str) -> Iterator[tuple[str, TreeEntry]]:
+    """Yield path and entry of each line that `git ls-tree -z` prints."""
+    for line in filter(None, out.split("\0")):
+        meta, _, path = line.partition("\t")
+        mode, _, name = meta.split()
+        yield path, TreeEntry(mode, name)
 
 
 #: A file's entry before and after; None where there is no such file.

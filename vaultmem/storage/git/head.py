@@ -232,6 +232,11 @@ def is_plain_clone(root: Path) -> bool:
     return b'[remote "' in text and b'[merge "vaultmem"]' not in text
 
 
+def read_shallow(git: Path) -> frozenset[str]:
+    """Return the commits at which a shallow clone's history ends; none where it is whole."""
+    return frozenset(read_line(common_folder(git) / "shallow").split())
+
+
 def common_folder(git: Path) -> Path:
     """Return the git folder that all work trees of a repository share."""
     common = read_line(git / "commondir")

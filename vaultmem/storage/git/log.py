@@ -11,7 +11,7 @@ from vaultmem.core.notes.changes import FileChange
 from vaultmem.core.notes.encoding import read_escapes
 from vaultmem.errors import NoteNotFoundError, VaultError
 from vaultmem.storage.git.commit_draft import EMPTY_TREE
-from vaultmem.storage.git.head import common_folder
+from vaultmem.storage.git.head import read_shallow
 from vaultmem.storage.git.runner import parse_export_time, read_time
 from vaultmem.storage.git.trees import RAW, Words, parse_changes
 from vaultmem.storage.git.vault_history import (
@@ -245,12 +245,7 @@ def sort_commits(history: VaultHistory, commits: Iterable[Commit]) -> list[Commi
 
 def find_ends(history: VaultHistory) -> frozenset[str]:
     """Return the commits at which a shallow clone's history ends; their parents are elsewhere."""
-    file = common_folder(history.git_folder) / "shallow"
-    try:
-        text = file.read_text(encoding="ascii", errors="replace")
-    except OSError:
-        return frozenset()
-    return frozenset(text.split())
+    return read_shallow(history.git_folder)
 
 
 def _walk(history: VaultHistory, *arguments: str) -> Iterator[tuple[Commit, list[FileChange]]]:

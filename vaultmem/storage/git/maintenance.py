@@ -141,11 +141,6 @@ def find_broken_objects(history: VaultHistory) -> list[str]:
     return []
 
 
-def is_shallow(history: VaultHistory) -> bool:
-    """Tell whether a clone has been cut off from its older commits."""
-    return (common_folder(history.git_folder) / "shallow").is_file()
-
-
 def find_committed(history: VaultHistory, commit: str, paths: list[str]) -> list[str]:
     """Return those of the files, or folders ending in `/`, that a commit holds something of."""
     if not commit:
@@ -282,7 +277,7 @@ def write_bundle(history: VaultHistory) -> Iterator[bytes]:
         RefusedError: it is a shallow clone, which lacks a part of its history.
         VaultError: git could not read all of it.
     """
-    if (common_folder(history.git_folder) / "shallow").exists():
+    if history.refs.is_shallow():
         raise RefusedError(
             "a shallow clone: its older history is not here; run `git fetch --unshallow` first"
         )

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from vaultmem.errors import VaultError
-from vaultmem.storage.git.commit_draft import TreeEntry
+from vaultmem.storage.git.commit_draft import REGULAR, TreeEntry, parse_tree
 from vaultmem.storage.git.head import common_folder
-from vaultmem.storage.git.setup import build_driver_command, choose_note_paths
+from vaultmem.storage.git.setup import build_driver_command, choose_note_paths, make_git_folder
 from vaultmem.storage.git.vault_history import VaultHistory
 
 
@@ -26,40 +26,32 @@ def make_workplace(folder: Path, history: VaultHistory, commit: str) -> Iterator
     git_folder, work_tree = folder / "git", folder / "files"
     try:
         work_tree.mkdir(parents=True)
-        _fill_git_folder(git_folder, history)
+        make_git_folder(git_folder, history)
+        _copy_merge_settings(git_folder, history)
         _copy_attributes(work_tree, history, commit)
         yield git_folder, work_tree
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _fill_git_folder(folder: Path, history: VaultHistory) -> None:
-    """Make a git folder that shares the repository's objects."""
-    common = common_folder(history.git_folder)
-    for name in ("objects", "refs", "info"):
-        (folder / name).mkdir(parents=True)
-    (folder / "HEAD").write_text("ref: refs/heads/main\n")
-    (folder / "config").write_text("[core]\n\trepositoryFormatVersion = 0\n\tbare = false\n")
-    theirs = common / "info/attributes"
+def _copy_merge_settings(folder: Path, history: VaultHistory) -> None:
+    """Write the repository's own attributes, and the one by which notes have our merge driver."""
+    theirs = common_folder(history.git_folder) / "info/attributes"
     known = theirs.read_bytes() if theirs.is_file() else b""
     line = f"{choose_note_paths(history.prefix)} merge=vaultmem\n"
-    (folder / "info/attributes").write_bytes(
-        known + b"\n" + line.encode("utf-8", "surrogateescape")
-    )
-    if (common / "shallow").is_file():
-        shutil.copyfile(common / "shallow", folder / "shallow")
+    whole = known + b"\n" + line.encode("utf-8", "surrogateescape")
+    (folder / "info/attributes").write_bytes(whole)
 
 
 def _copy_attributes(work_tree: Path, history: VaultHistory, commit: str) -> None:
     """Write the commit's `.gitattributes`: they say which files git does not merge by lines."""
     out = history.git.run("ls-tree", "-r", "-z", "--full-tree", commit)
     found = {}
-    for line in filter(None, out.split("\0")):
-        meta, _, path = line.partition("\t")
+    for path, (mode, blob) in parse_tree(out):
         parts = path.split("/")
-        is_safe = meta.startswith("100") and "\\" not in path and not {"", ".", ".."} & set(parts)
+        is_safe = mode in REGULAR and "\\" not in path and not {"", ".", ".."} & set(parts)
         if parts[-1] == ".gitattributes" and is_safe:
-            found[path] = meta.split()[2]
+            found[path] = blob
     for path, (_, data) in zip(found, history.objects.read_all(found.values()), strict=True):
         (work_tree / path).parent.mkdir(parents=True, exist_ok=True)
         (work_tree / path).write_bytes(data)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Set
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.notes.encoding import read_escapes
@@ -13,6 +12,7 @@ from vaultmem.core.text.patterns import compile_later
 from vaultmem.core.text.suggest import suggest_similar
 from vaultmem.core.text.timestamps import is_timestamp, parse_timestamp
 from vaultmem.errors import NoteNotFoundError, PendingError, RefusedError, VaultError
+from vaultmem.storage.git.head import read_shallow
 from vaultmem.storage.git.runner import read_time
 
 if TYPE_CHECKING:
@@ -245,8 +245,7 @@ class Refs:
 
     def is_shallow(self) -> bool:
         """Tell whether this clone has only the newer part of its history."""
-        path = self._git.run("rev-parse", "--git-path", "shallow")
-        return (self._git.work_tree / Path(path)).exists()
+        return bool(read_shallow(self._git.git_folder))
 
     def _resolve_timestamp(self, text: str, within: str) -> RefTarget:
         return self._find_before(text, int(parse_timestamp(text, end_of_day=True)), within)

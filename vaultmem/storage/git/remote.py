@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 from vaultmem.storage.git.git_locks import is_own_lock
 from vaultmem.storage.git.head import common_folder
 from vaultmem.storage.git.runner import find_complaint
+from vaultmem.storage.git.setup import make_git_folder
 from vaultmem.storage.git.vault_history import VaultHistory
 
 # Headers of a server's answers to git, which git itself does not report.
@@ -194,14 +195,14 @@ def fetch(
     Refs that begin with `prune` are removed where the remote does not have them any more.
     """
     with _working_apart(history, remote) as env:
-        before = _list_refs(history, env)
+        before = list_refs(history, env)
         command = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head")
         pruning = ["--prune"] if prune else []
         words = (*command, *pruning, "--recurse-submodules=no", "--", remote.url, *refspecs)
         trace = Path(env["GIT_DIR"]) / "answers"
         code, _, err = _talk(history, words, env | trace_headers(trace), seconds)
         ends = find_header(trace, ENDS_HEADER)
-        after = _list_refs(history, env)
+        after = list_refs(history, env)
         moved = dict(after.items() - before.items())
         for ref in before.keys() - after.keys():
             if prune and ref.startswith(prune):
@@ -267,15 +268,10 @@ def _working_apart(history: VaultHistory, remote: Remote) -> Iterator[dict[str, 
     common = common_folder(history.git_folder)
     shutil.rmtree(folder, ignore_errors=True)
     try:
-        for name in ("objects", "refs"):
-            (folder / name).mkdir(parents=True)
-        (folder / "HEAD").write_text("ref: refs/heads/none\n")
-        (folder / "config").write_text("[core]\n\trepositoryFormatVersion = 0\n\tbare = false\n")
+        make_git_folder(folder, history)
         known = history.git.run("for-each-ref", "--format=%(objectname) %(refname)")
         listed = f"{known}\n".lstrip("\n").encode("utf-8", "surrogateescape")
         (folder / "packed-refs").write_bytes(listed)
-        if (common / "shallow").is_file():
-            shutil.copyfile(common / "shallow", folder / "shallow")
         env = {"GIT_DIR": str(folder), "GIT_OBJECT_DIRECTORY": str(common / "objects")}
         yield env | _build_git_settings(history, remote, env)
     finally:
@@ -305,7 +301,8 @@ def _build_git_settings(
     return manners | {"GIT_SSH_COMMAND": f"ssh -oBatchMode=yes {patience}"}
 
 
-def _list_refs(history: VaultHistory, env: Mapping[str, str]) -> dict[str, str]:
+def list_refs(history: VaultHistory, env: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the commit of each ref, of the folder that `env` leads to where it is given."""
     out = history.git.run("for-each-ref", "--format=%(refname) %(objectname)", env=env)
     pairs = (line.partition(" ") for line in out.split("\n") if line)
     return {ref: commit for ref, _, commit in pairs}

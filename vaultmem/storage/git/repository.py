@@ -11,7 +11,13 @@ from typing import NamedTuple
 from vaultmem.core.notes.encoding import read_escapes
 from vaultmem.core.text.patterns import compile_later
 from vaultmem.errors import VaultError
-from vaultmem.storage.git.commit_draft import CommitSettings, Identity, TreeEntry, clean_name
+from vaultmem.storage.git.commit_draft import (
+    CommitSettings,
+    Identity,
+    TreeEntry,
+    clean_name,
+    parse_tree,
+)
 from vaultmem.storage.git.head import common_folder, find_git_folder, read_line
 from vaultmem.storage.git.runner import GitRunner, find_refusal, read_time
 
@@ -262,13 +268,8 @@ def list_entries(git: GitRunner, paths: Sequence[str]) -> dict[str, TreeEntry]:
     """Return those of the files that HEAD has."""
     if not paths or not git.run("rev-parse", "-q", "--verify", "HEAD", check=False):
         return {}
-    found = {}
     out = git.run("ls-tree", "-z", "--full-tree", "HEAD", "--", *paths)
-    for line in filter(None, out.split("\0")):
-        meta, _, path = line.partition("\t")
-        mode, _, name = meta.split()
-        found[path] = TreeEntry(mode, name)
-    return found
+    return dict(parse_tree(out))
 
 
 def list_recent(git: GitRunner, limit: int) -> list[FileCommit]:

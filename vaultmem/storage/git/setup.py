@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from vaultmem.errors import MergeConflictError, SystemFailureError, VaultError
-from vaultmem.storage.atomic import sync_folder, write_atomically
+from vaultmem.errors import MergeConflictError, VaultError
+from vaultmem.storage.atomic import naming_failure, sync_folder, write_atomically
 from vaultmem.storage.git.head import common_folder
 from vaultmem.storage.git.vault_history import VaultHistory
 
@@ -69,11 +70,9 @@ def change_kept_out(git_folder: Path, added: Iterable[str], dropped: Iterable[st
         block = "".join(f"{line}\n" for line in (_KEPT_OUT, *sorted(names), _KEPT_OUT_END))
         before += "\n" if before and not before.endswith("\n") else ""
     whole = f"{before}{block if names else ''}{behind}"
-    try:
+    with naming_failure(file):
         file.parent.mkdir(exist_ok=True)
         write_atomically(file, whole.encode("utf-8", "surrogateescape"), mode=0o644)
-    except OSError as error:
-        raise SystemFailureError(f"{file}: could not be written: {error.strerror}") from error
 
 
 def _split_excludes(file: Path) -> tuple[str, str, str]:
@@ -95,6 +94,17 @@ def _sample(line: str) -> str:
     """Return a path that a line means."""
     bare = line.replace("\\", "").replace("*", "").lstrip("/")
     return f"{bare}x" if bare.endswith("/") else bare
+
+
+def make_git_folder(folder: Path, history: VaultHistory) -> None:
+    """Make a git folder for the objects of a repository, with nobody's settings in it."""
+    shallow = common_folder(history.git_folder) / "shallow"
+    for name in ("objects", "refs", "info"):
+        (folder / name).mkdir(parents=True)
+    (folder / "HEAD").write_text("ref: refs/heads/none\n")
+    (folder / "config").write_text("[core]\n\trepositoryFormatVersion = 0\n\tbare = false\n")
+    if shallow.is_file():
+        shutil.copyfile(shallow, folder / "shallow")
 
 
 _NAME = "Merge notes property by property"
@@ -162,7 +172,7 @@ def add_lines(file: Path, lines: Sequence[str]) -> list[str]:
     """Add those of the lines that a file lacks, behind what others wrote; return them."""
     if file.is_symlink() or (file.exists() and not file.is_file()):
         raise VaultError(f"{file}: not a regular file, so nothing is added to it; remove it")
-    try:
+    with naming_failure(file):
         text = file.read_bytes() if file.exists() else b""
         known = text.decode("utf-8", "surrogateescape").splitlines()
         added = [line for line in lines if line not in known]
@@ -175,6 +185,4 @@ def add_lines(file: Path, lines: Sequence[str]) -> list[str]:
                 out.flush()
                 os.fsync(out.fileno())
             sync_folder(file.parent)
-    except OSError as error:
-        raise SystemFailureError(f"{file}: could not be written: {error.strerror}") from error
     return added

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.notes.changes import FileChange
 from vaultmem.core.text.display import escape_bytes
-from vaultmem.storage.git.commit_draft import EMPTY_TREE, TreeEntry
+from vaultmem.storage.git.commit_draft import EMPTY_TREE, TreeEntry, parse_tree
 
 if TYPE_CHECKING:
     from vaultmem.storage.git.vault_history import VaultHistory
@@ -36,11 +36,9 @@ class Words:
 def find_entry(history: VaultHistory, commit: str, path: str) -> TreeEntry | None:
     """Return the regular file that a commit has at a vault-relative path, None if it has none."""
     out = history.git.run("ls-tree", "-z", "--full-tree", commit, "--", history.prefix + path)
-    for line in filter(None, out.split("\0")):
-        meta, _, name = line.partition("\t")
-        mode, kind, blob = meta.split()
-        if name == history.prefix + path and kind == "blob" and mode.startswith("100"):
-            return TreeEntry(mode, blob)
+    for name, entry in parse_tree(out):
+        if name == history.prefix + path and entry.mode.startswith("100"):
+            return entry
     return None
 
 
@@ -116,13 +114,9 @@ def list_places(history: VaultHistory, commit: str) -> dict[str, TreeEntry]:
     """Return all that a commit has in the vault by path: files, folders, links, repositories."""
     where = ["--", history.prefix] if history.prefix else []
     out = history.git.run("ls-tree", "-r", "-t", "-z", "--full-tree", commit, *where)
-    found = {}
-    for line in filter(None, out.split("\0")):
-        meta, _, path = line.partition("\t")
-        mode, _, name = meta.split()
-        if path.startswith(history.prefix):  # The folders above the vault are listed too.
-            found[path.removeprefix(history.prefix)] = TreeEntry(mode, name)
-    return found
+    # The folders above the vault are listed too.
+    inside = (each for each in parse_tree(out) if each[0].startswith(history.prefix))
+    return {path.removeprefix(history.prefix): entry for path, entry in inside}
 
 
 # Where a repository has a text: in files, messages and names, reachable or not.

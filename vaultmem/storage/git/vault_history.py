@@ -21,6 +21,7 @@ from vaultmem.storage.git.commit_draft import (
     Identity,
     TreeEntry,
     format_commit,
+    parse_tree,
     read_settings,
 )
 from vaultmem.storage.git.commit_writer import CommitChain, CommitWriter
@@ -140,7 +141,7 @@ class VaultHistory:
 
         None in a shallow clone, which does not have them.
         """
-        if (common_folder(self.git_folder) / "shallow").exists():
+        if self.refs.is_shallow():
             return ()
         walks = (("--first-parent", "HEAD"), ("HEAD", "--branches"))
         command = ("rev-list", "--max-parents=0")
@@ -160,13 +161,11 @@ class VaultHistory:
             return {}
         where = ["--", self.prefix] if self.prefix else []
         out = self.git.run("ls-tree", "-r", "-z", "--full-tree", commit, *where)
-        entries: dict[str, TreeEntry] = {}
-        for line in filter(None, out.split("\0")):
-            meta, _, path = line.partition("\t")
-            mode, kind, blob = meta.split()
-            if kind == "blob" and mode in REGULAR:
-                entries[path.removeprefix(self.prefix)] = TreeEntry(mode, blob)
-        return entries
+        return {
+            path.removeprefix(self.prefix): entry
+            for path, entry in parse_tree(out)
+            if entry.mode in REGULAR
+        }
 
     def differing(self, commit: str) -> set[str]:
         """Return the vault's files that differ from a commit, as git tells it."""

@@ -1,12 +1,18 @@
-"""The Whoosh codec that writes an index's segments as arrays, and its schema."""
+"""The Whoosh codec that reads an index's segments of arrays, and the index's schema.
+
+Positions are not stored with postings: they follow from a document's sequence, and are looked up
+when a matcher is asked for them. A term that has no place in the sequence has no positions.
+"""
 
 from __future__ import annotations
 
-import pickle
 import re
-from array import array
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import accumulate
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import copy
+from functools import lru_cache, partial
+from io import BytesIO
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,350 +21,56 @@ from whoosh.analysis import Token, Tokenizer
 from whoosh.codec import base
 from whoosh.columns import NumericColumn, VarBytesColumn
 from whoosh.fields import COLUMN, TEXT, Schema
-from whoosh.formats import Existence, Frequency, Positions
+from whoosh.filedb.structfile import BufferFile, StructFile
+from whoosh.matching import LeafMatcher, ReadTooFar
+from whoosh.reading import TermInfo, TermNotFound
 
+from vaultmem.core.indexing.packing import unpack_numbers
 from vaultmem.core.search.terms import FIELDS, term_sequence
-from vaultmem.storage.atomic import write_atomically
 from vaultmem.storage.index.batch import NUMBER_COLUMNS
-from vaultmem.storage.index.codec_reading import (
-    COLUMN_NAME,
-    SegmentDocuments,
-    SegmentTerms,
-    encode_column,
-    open_arrays,
-)
-from vaultmem.storage.index.segment_encoding import (
-    Postings,
-    encode_postings,
-    pack_sequences,
-    rank_terms,
-)
-from vaultmem.storage.index.segments import SUFFIX, VERSION, encode_arrays, narrow
+from vaultmem.storage.index.segments import SEPARATOR, SUFFIX, DamagedFileError, SegmentArrays
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# Documents that Whoosh's own writer adds, collected in memory and written as a segment's file.
+class ArraySegment(base.Segment):  # type: ignore[misc]
+    """What a table of contents says of a segment; instances are pickled there.
 
-#: A term says in a byte which fields have it.
-MAX_FIELDS = 8
-
-_FORMATS = (Existence, Frequency, Positions)
-
-
-def check_field(name: str, field: Any) -> None:
-    """Raise a ValueError if a field is indexed in a way that the codec cannot keep."""
-    if field.format is not None and type(field.format) not in _FORMATS:
-        kind = type(field.format).__name__
-        raise ValueError(f"{name}: cannot keep {kind}; use Existence, Frequency or Positions")
-
-
-class DocumentWriter(base.PerDocumentWriter):  # type: ignore[misc]
-    """Collects lengths, columns and stored fields; closed, it writes a file without terms.
-
-    Where there is no document it writes nothing: whoever writes segments in bulk and takes
-    Whoosh's writer only to commit them leaves no file behind.
+    No document of a segment is ever deleted: it is left out of the next merge.
     """
 
-    def __init__(self, storage: Any, name: str) -> None:
-        self._storage = storage
-        self._name = name
-        self._size = 0
-        self._lengths: dict[str, array[int]] = {}
-        self._columns: dict[str, tuple[Any, list[tuple[int, Any]]]] = {}
-        self._stored: list[bytes] = []
-        self.is_closed = False
-
-    def start_doc(self, docnum: int) -> None:
-        """Begin a document; nothing of it is kept before it is finished."""
-        if docnum != self._size:
-            raise ValueError(f"document {docnum} begun where {self._size} is the next")
-        self._new_stored: dict[str, Any] = {}
-        self._new_lengths: dict[str, int] = {}
-        self._new_values: list[tuple[str, Any, Any]] = []
-
-    def add_field(self, fieldname: str, fieldobj: Any, value: Any, length: int | None) -> None:
-        """Take what is stored of a field, None for nothing, and its length.
-
-        Raises:
-            ValueError: the codec cannot keep the field's format.
-        """
-        check_field(fieldname, fieldobj)
-        if value is not None:
-            self._new_stored[fieldname] = value
-        if length:
-            self._new_lengths[fieldname] = length
-
-    def add_column_value(self, fieldname: str, columnobj: Any, value: Any) -> None:
-        """Take a value of a column."""
-        self._new_values.append((fieldname, columnobj, value))
-
-    def add_vector_items(self, fieldname: str, fieldobj: Any, items: Any) -> None:
-        """Raise a ValueError: the codec keeps no vectors."""
-        raise ValueError(f"{fieldname}: cannot keep term vectors; take vector= out of the schema")
-
-    def finish_doc(self) -> None:
-        """Keep the document."""
-        for field, length in self._new_lengths.items():
-            lengths = self._lengths.setdefault(field, array("I"))
-            lengths.extend([0] * (self._size - len(lengths)))
-            lengths.append(length)
-        for field, column, value in self._new_values:
-            self._columns.setdefault(field, (column, []))[1].append((self._size, value))
-        self._stored.append(pickle.dumps(self._new_stored, 4) if self._new_stored else b"")
-        self._size += 1
-
-    def cancel_doc(self) -> None:
-        """Forget the document."""
-
-    def close(self) -> None:
-        """Write the file; it is replaced when the terms are known."""
-        if self._size:
-            write_segment(self._storage, self._name, self.encode(), (), self._size)
-        self.is_closed = True
-
-    def encode(self) -> dict[str, Any]:
-        """Return the arrays of a segment of these documents without terms."""
-        arrays: dict[str, Any] = {}
-        for field, lengths in self._lengths.items():
-            lengths.extend([0] * (self._size - len(lengths)))
-            arrays[f"{field}_length"] = narrow(np.array(lengths, np.uint32))
-        for field, (column, values) in self._columns.items():
-            arrays[COLUMN_NAME.format(field)] = encode_column(column, values, self._size)
-        starts = np.array([0, *accumulate(map(len, self._stored))], np.uint64)
-        arrays |= {"stored": b"".join(self._stored), "stored_start": starts}
-        nothing = np.zeros(0, np.uint32)
-        empty = Postings([], nothing.astype(np.int64), nothing, nothing, nothing[:, None])
-        return arrays | encode_postings(empty)
-
-
-class TermWriter(base.FieldWriter):  # type: ignore[misc]
-    """Collects postings; closed, it puts them into the file that the document writer wrote."""
-
-    def __init__(self, storage: Any, name: str) -> None:
-        self._storage = storage
-        self._name = name
-        self._terms: dict[bytes, int] = {}
-        self._fields: list[str] = []
-        self._field: Any = None
-        self._postings = _Columns("term", "document", "field", "count")
-        self._words = _Columns("term", "document", "field", "position")
-        self._is_whole = False
-        self.is_closed = False
-
-    def add_postings(self, schema: Any, lengths: Any, items: Any) -> None:
-        """Take the postings of all fields, sorted."""
-        super().add_postings(schema, lengths, items)
-        self._is_whole = True
-
-    def start_field(self, fieldname: str, fieldobj: Any) -> None:
-        """Begin a field.
-
-        Raises:
-            ValueError: the codec cannot keep its format, or so many fields.
-        """
-        check_field(fieldname, fieldobj)
-        self._fields.append(fieldname)
-        self._field = fieldobj
-        if len(self._fields) > MAX_FIELDS:
-            raise ValueError(f"{fieldname}: cannot keep terms of more than {MAX_FIELDS} fields")
-
-    def start_term(self, text: bytes) -> None:
-        """Begin a term."""
-        self._text = text
-        self._term = self._terms.setdefault(text, len(self._terms))
-
-    def add(self, docnum: int, weight: float, vbytes: bytes, length: int | None) -> None:
-        """Take a posting.
-
-        Raises:
-            ValueError: its weight is not a whole number above zero.
-        """
-        if weight < 1 or weight != int(weight):
-            where = f"{self._fields[-1]}:{self._text!r}"
-            raise ValueError(f"{where}: cannot keep the weight {weight}; use no boost, or a whole")
-        field = len(self._fields) - 1
-        self._postings.add(self._term, docnum, field, int(weight))
-        if isinstance(self._field.format, Positions):
-            for position in self._field.format.decode_positions(vbytes):
-                self._words.add(self._term, docnum, field, position)
-
-    def finish_term(self) -> None:
-        """End a term."""
-
-    def close(self) -> None:
-        """Write the file with all terms."""
-        if self._is_whole:
-            old, size = _read_documents(self._storage, self._name)
-            new = old | self._encode(size)
-            write_segment(self._storage, self._name, new, self._fields, size)
-        self.is_closed = True
-
-    def _encode(self, size: int) -> dict[str, Any]:
-        if not self._terms:
-            return {}
-        terms = sorted(self._terms)
-        places = np.zeros(len(terms), np.int64)
-        places[[self._terms[term] for term in terms]] = np.arange(len(terms))
-        postings = self._postings.arrays()
-        postings["term"] = places[postings["term"]]
-        words = self._words.arrays()
-        words["term"] = places[words["term"]]
-        return {
-            **encode_postings(_group_postings(terms, postings, len(self._fields))),
-            **_encode_words(words, len(terms), (size, len(self._fields))),
-        }
-
-
-def _read_documents(storage: Any, name: str) -> tuple[dict[str, NDArray[Any]], int]:
-    """Return the arrays of a file and its number of documents."""
-    if not storage.file_exists(name):
-        return DocumentWriter(storage, name).encode(), 0
-    arrays = open_arrays(storage, name)
-    return {name: arrays[name] for name in arrays.file.names()}, arrays.size
-
-
-class _Columns(dict[str, "array[int]"]):
-    """Rows of numbers, column by column."""
-
-    def __init__(self, *names: str) -> None:
-        super().__init__({name: array("I") for name in names})
-        self._add = [column.append for column in self.values()]
-
-    def add(self, *numbers: int) -> None:
-        for add, number in zip(self._add, numbers, strict=True):
-            add(number)
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        return {name: np.array(column, np.int64) for name, column in self.items()}
-
-
-def _group_postings(
-    terms: list[bytes], postings: Mapping[str, NDArray[np.int64]], fields: int
-) -> Postings:
-    """Return one posting a term and document, with the counts of all fields."""
-    keys = postings["term"].astype(np.uint64) << np.uint64(32) | postings["document"].astype("u8")
-    keys, row = np.unique(keys, return_inverse=True)
-    counts = np.zeros((len(keys), fields), np.uint32)
-    np.add.at(counts, (row, postings["field"]), postings["count"].astype(np.uint32))
-    known, code, many = np.unique(counts, axis=0, return_inverse=True, return_counts=True)
-    order = np.argsort(-many, kind="stable")
-    numbers = np.zeros(len(order), np.uint32)
-    numbers[order] = np.arange(len(order))
-    each = np.bincount((keys >> np.uint64(32)).astype(np.int64), minlength=len(terms))
-    return Postings(terms, each, keys.astype(np.uint32), numbers[code.ravel()], known[order])
-
-
-def _encode_words(
-    words: Mapping[str, NDArray[np.int64]], many: int, shape: tuple[int, int]
-) -> dict[str, NDArray[Any]]:
-    """Return the arrays of sequences; `shape` is the number of documents and of fields."""
-    place = words["document"] * shape[1] + words["field"]
-    order = np.lexsort((words["term"], words["position"], place))
-    place, position = place[order], words["position"][order]
-    rank = rank_terms(np.bincount(words["term"], minlength=many))
-    steps = np.diff(position, prepend=0)
-    is_first = np.diff(place, prepend=-1) != 0
-    steps[is_first] = position[is_first] + 1
-    is_marked = steps != 1
-    ranks = np.insert(
-        rank[words["term"][order]].astype(np.int64),
-        np.flatnonzero(is_marked),
-        many + 1 + steps[is_marked],
-    )
-    sizes = np.bincount(place, 1 + is_marked, shape[0] * shape[1]).astype(np.int64).reshape(shape)
-    packed, many_bytes = pack_sequences(ranks, sizes)
-    return {
-        "sequence": packed,
-        "sequence_start": np.array([0, *accumulate(many_bytes.tolist())], np.uint32),
-        "sequence_size": narrow(sizes.sum(1) + shape[1] - 1),
-        "rank": rank,
-    }
-
-
-def write_segment(
-    storage: Any, name: str, arrays: Mapping[str, Any], fields: Iterable[str], size: int
-) -> None:
-    """Put a segment's file in its place, in any of Whoosh's storages."""
-    parts = encode_arrays(arrays, {"fields": [*fields], "size": size}, VERSION)
-    if folder := getattr(storage, "folder", ""):
-        write_atomically(Path(folder) / name, parts, durable=False)
-        return
-    with storage.create_file(name) as file:
-        for part in parts:
-            file.write(part)
-
-
-class ArraySegment(base.Segment):  # type: ignore[misc]
-    """What a table of contents says of a segment; instances are pickled there."""
-
-    def __init__(self, indexname: str, size: int = 0) -> None:
+    def __init__(self, indexname: str, size: int) -> None:
         super().__init__(indexname)
         self._size = size
-        self._deleted: set[int] = set()
 
     def codec(self) -> ArrayCodec:
-        """Return what reads and writes the segment."""
+        """Return what reads the segment."""
         return ArrayCodec()
 
     def file_name(self) -> str:
         """Return the name of the segment's only file."""
         return str(self.make_filename(SUFFIX))
 
-    def should_assemble(self) -> bool:
-        """Tell that one file needs no putting together."""
-        return False
-
     def doc_count_all(self) -> int:
-        """Return the number of documents, deleted ones included."""
+        """Return the number of documents."""
         return self._size
 
-    def set_doc_count(self, doccount: int) -> None:
-        """Take the number of documents."""
-        self._size = doccount
-
     def deleted_count(self) -> int:
-        """Return the number of deleted documents."""
-        return len(self._deleted)
+        """Return that no document is deleted."""
+        return 0
 
     def deleted_docs(self) -> Iterable[int]:
-        """Return the numbers of deleted documents in their order."""
-        return sorted(self._deleted)
+        """Return no documents."""
+        return ()
 
     def is_deleted(self, docnum: int) -> bool:
-        """Tell whether a document is deleted."""
-        return docnum in self._deleted
-
-    def delete_document(self, docnum: int, delete: bool = True) -> None:
-        """Delete a document, or bring it back."""
-        if delete:
-            self._deleted.add(docnum)
-        else:
-            self._deleted.discard(docnum)
+        """Tell that a document is not deleted."""
+        return False
 
 
 class ArrayCodec(base.Codec):  # type: ignore[misc]
-    """Reads and writes segments of arrays.
-
-    It keeps terms of up to eight fields in the formats `Existence`, `Frequency` and `Positions`,
-    weights that are whole numbers, columns of any kind and stored fields; no vectors.
-    """
-
-    #: Writers need not read the lengths back: the file has them.
-    length_stats = False
-
-    def new_segment(self, storage: Any, indexname: str) -> ArraySegment:
-        """Return a segment that is still empty."""
-        return ArraySegment(indexname)
-
-    def per_document_writer(self, storage: Any, segment: ArraySegment) -> DocumentWriter:
-        """Return what writes what each document has."""
-        return DocumentWriter(storage, segment.file_name())
-
-    def field_writer(self, storage: Any, segment: ArraySegment) -> TermWriter:
-        """Return what writes terms and postings."""
-        return TermWriter(storage, segment.file_name())
+    """Reads segments of arrays; what writes them is `segment_encoding`, many sections at once."""
 
     def terms_reader(self, storage: Any, segment: ArraySegment) -> SegmentTerms:
         """Return what reads terms and postings.
@@ -366,11 +78,400 @@ class ArrayCodec(base.Codec):  # type: ignore[misc]
         Raises:
             DamagedFileError: the segment's file is not as it was written.
         """
-        return SegmentTerms(open_arrays(storage, segment.file_name()))
+        return SegmentTerms(_open_arrays(storage, segment))
 
     def per_document_reader(self, storage: Any, segment: ArraySegment) -> SegmentDocuments:
         """Return what reads what each document has."""
-        return SegmentDocuments(segment, open_arrays(storage, segment.file_name()))
+        return SegmentDocuments(_open_arrays(storage, segment))
+
+
+def _open_arrays(storage: Any, segment: ArraySegment) -> SegmentArrays:
+    """Open a segment's file.
+
+    Raises:
+        DamagedFileError: it was cut short, or is of another version.
+    """
+    return SegmentArrays.open(Path(storage.folder) / segment.file_name())
+
+
+# The postings of one term as a matcher of Whoosh's.
+
+#: So many postings are left out at once where none of them can be among the best.
+_BLOCK = 128
+
+
+class PostingMatcher(LeafMatcher):  # type: ignore[misc]
+    """Documents in their order, each with the count of a term; values are made when asked for."""
+
+    def __init__(
+        self,
+        ids: list[int],
+        weights: list[int],
+        lengths: memoryview,
+        read_value: Callable[[int], bytes],
+        term: tuple[str, bytes],
+        format_: Any,
+        scorer: Any,
+    ) -> None:
+        """Take postings; `lengths` are those of all documents in the field."""
+        self._ids = ids
+        self._weights = weights
+        self._lengths = lengths
+        self._read_value = read_value
+        self._term = term
+        self.format = format_
+        self.scorer = scorer
+        self._at = 0
+
+    def is_active(self) -> bool:
+        """Tell whether there is a posting here."""
+        return self._at < len(self._ids)
+
+    def reset(self) -> None:
+        """Go to the first posting."""
+        self._at = 0
+
+    def copy(self) -> PostingMatcher:
+        """Return another that stands where this one does."""
+        return copy(self)
+
+    def id(self) -> int:
+        """Return the posting's document; behind the last that of the last, as AndNot asks there."""
+        return self._ids[min(self._at, len(self._ids) - 1)]
+
+    def weight(self) -> float:
+        """Return how often the document has the term."""
+        return float(self._weights[self._at])
+
+    def value(self) -> bytes:
+        """Return the posting's value as the field's format has it."""
+        return self._read_value(self._ids[self._at])
+
+    def next(self) -> bool:
+        """Go to the next posting; tell whether a block of postings begins there."""
+        if not self.is_active():
+            raise ReadTooFar
+        self._at += 1
+        return self._at % _BLOCK == 0 or not self.is_active()
+
+    def skip_to(self, id: int) -> None:
+        """Go to the first posting from here on that is of this document or a later one."""
+        if not self.is_active():
+            raise ReadTooFar
+        self._at = bisect_left(self._ids, id, lo=self._at)
+
+    def skip_to_quality(self, minquality: float) -> int:
+        """Leave out blocks in which no posting has more than a quality; return how many."""
+        skipped = 0
+        while self.is_active() and self.block_quality() <= minquality:
+            self._at = self._block().stop
+            skipped += 1
+        return skipped
+
+    def _block(self) -> slice:
+        first = self._at - self._at % _BLOCK
+        return slice(first, first + _BLOCK)
+
+    def _block_lengths(self) -> list[int]:
+        """Return lengths of the block's documents, no shorter than scorers take them."""
+        return [self._lengths[number] or 1 for number in self._ids[self._block()]]
+
+    def block_min_length(self) -> int:
+        """Return the length of the block's shortest document."""
+        return min(self._block_lengths())
+
+    def block_max_length(self) -> int:
+        """Return the length of the block's longest document."""
+        return max(self._block_lengths())
+
+    def block_max_weight(self) -> float:
+        """Return the block's highest count."""
+        return float(max(self._weights[self._block()]))
+
+
+#: So many documents' sequences are kept at hand.
+_KEPT = 4096
+
+
+class SegmentTerms(base.TermsReader):  # type: ignore[misc]
+    """The terms of a segment, field after field in the order of their names."""
+
+    def __init__(self, arrays: SegmentArrays) -> None:
+        """Take a segment's arrays.
+
+        Raises:
+            DamagedFileError: a byte of the file is not as it was written.
+        """
+        if not arrays.file.is_whole():
+            raise DamagedFileError
+        self._arrays = arrays
+        self._names = sorted(arrays.fields)
+        self._places = lru_cache(None)(self._find_places)
+        self._sequence = lru_cache(_KEPT)(partial(_read_sequence, arrays))
+
+    def _find_places(self, field: str) -> list[int]:
+        """Return the places of a field's terms in the order of all."""
+        if field not in self._arrays.fields:
+            return []
+        bit = 1 << self._arrays.fields.index(field)
+        places: list[int] = np.flatnonzero(self._arrays["fields"] & bit).tolist()
+        return places
+
+    def _find(self, field: str, text: bytes) -> int:
+        """Return a term's place.
+
+        Raises:
+            KeyError: the field does not have the term.
+        """
+        if field in self._arrays.fields:
+            place = self._arrays.find_term(text)
+            bit = 1 << self._arrays.fields.index(field)
+            if place >= 0 and self._arrays["fields"][place] & bit:
+                return place
+        raise KeyError(f"{field}:{text!r}")
+
+    def __contains__(self, term: tuple[str, bytes]) -> bool:
+        try:
+            self._find(*term)
+        except KeyError:
+            return False
+        return True
+
+    def indexed_field_names(self) -> Iterable[str]:
+        """Return the fields that have terms."""
+        return self._names
+
+    def terms(self) -> Iterator[tuple[str, bytes]]:
+        """Yield field and text of all terms."""
+        for field in self._names:
+            for place in self._places(field):
+                yield field, self._arrays.term(place)
+
+    def terms_from(self, fieldname: str, prefix: bytes) -> Iterator[tuple[str, bytes]]:
+        """Yield field and text of all terms from one on, those of later fields too."""
+        places = self._places(fieldname)
+        for place in places[bisect_left(places, self._arrays.find_place(prefix)) :]:
+            yield fieldname, self._arrays.term(place)
+        if fieldname in self._names:
+            for field in self._names[self._names.index(fieldname) + 1 :]:
+                for place in self._places(field):
+                    yield field, self._arrays.term(place)
+
+    def items(self) -> Iterator[tuple[tuple[str, bytes], TermInfo]]:
+        """Yield all terms, each with its facts."""
+        return ((term, self.term_info(*term)) for term in self.terms())
+
+    def items_from(
+        self, fieldname: str, prefix: bytes
+    ) -> Iterator[tuple[tuple[str, bytes], TermInfo]]:
+        """Yield all terms from one on, each with its facts."""
+        return ((term, self.term_info(*term)) for term in self.terms_from(fieldname, prefix))
+
+    def _postings(self, field: str, place: int) -> tuple[NDArray[np.int64], NDArray[Any]]:
+        """Return the documents that have a term in a field, and how often."""
+        sections, codes = self._arrays.postings(place)
+        counts = self._arrays.counts()[codes, self._arrays.fields.index(field)]
+        has_it = counts > 0
+        return sections[has_it], counts[has_it]
+
+    def _lengths(self, field: str) -> memoryview:
+        """Return how many words each document has in a field."""
+        return self._arrays.file.numbers(f"{field}_length")
+
+    def term_info(self, fieldname: str, text: bytes) -> TermInfo:
+        """Return a term's facts.
+
+        Raises:
+            KeyError: the field does not have the term.
+        """
+        ids, weights = self._postings(fieldname, self._find(fieldname, text))
+        lengths = np.asarray(self._lengths(fieldname))[ids]
+        shortest, longest = max(1, int(lengths.min())), int(lengths.max())
+        most, first, last = float(weights.max()), int(ids[0]), int(ids[-1])
+        weight = float(weights.sum(dtype=np.int64))
+        return TermInfo(weight, len(ids), shortest, longest, most, first, last)
+
+    def matcher(self, fieldname: str, text: bytes, format_: Any, scorer: Any = None) -> Any:
+        """Return a term's postings.
+
+        Raises:
+            TermNotFound: the field does not have the term.
+        """
+        try:
+            place = self._find(fieldname, text)
+        except KeyError as error:
+            raise TermNotFound(f"No term {fieldname}:{text!r}") from error
+        ids, weights = self._postings(fieldname, place)
+        rank, field = int(self._arrays["rank"][place]), self._arrays.fields.index(fieldname)
+        return PostingMatcher(
+            ids.tolist(),
+            weights.tolist(),
+            self._lengths(fieldname),
+            partial(self._read_value, field, rank, format_),
+            (fieldname, text),
+            format_,
+            scorer,
+        )
+
+    def _read_value(self, field: int, rank: int, format_: Any, document: int) -> bytes:
+        """Return a posting's value: the places of the term, as the field's format has them."""
+        positions = np.flatnonzero(self._sequence(document)[field] == rank)
+        value: bytes = format_.encode(positions.tolist())
+        return value
+
+    def cursor(self, fieldname: str, fieldobj: Any) -> FieldTerms:
+        """Return a cursor on the first term of a field."""
+        return FieldTerms(self, self._arrays, self._places(fieldname), fieldname, fieldobj)
+
+
+def _read_sequence(arrays: SegmentArrays, document: int) -> list[NDArray[np.uint32]]:
+    """Return for each field of a document the ranks of its words in their order."""
+    starts = arrays.file.numbers("sequence_start")
+    ranks = unpack_numbers(arrays["sequence"][starts[document] : starts[document + 1]])
+    parts = np.split(ranks, np.flatnonzero(ranks == SEPARATOR))
+    return [part[part != SEPARATOR] for part in parts]
+
+
+class FieldTerms(base.FieldCursor):  # type: ignore[misc]
+    """A cursor on the terms of a field, which `text` gives as the field reads them."""
+
+    def __init__(
+        self, terms: SegmentTerms, arrays: SegmentArrays, places: list[int], name: str, field: Any
+    ) -> None:
+        self._terms = terms
+        self._arrays = arrays
+        self._places = places
+        self._name = name
+        self._field = field
+        self._at = 0
+
+    def first(self) -> Any:
+        """Go to the first term, and return it."""
+        self._at = 0
+        return self.text()
+
+    def find(self, term: str | bytes) -> Any:
+        """Go to a term, or to the first behind where it would be, and return it."""
+        text = term if isinstance(term, bytes) else self._field.to_bytes(term)
+        self._at = bisect_left(self._places, self._arrays.find_place(text))
+        return self.text()
+
+    def next(self) -> Any:
+        """Go to the next term, and return it."""
+        self._at += 1
+        return self.text()
+
+    def is_valid(self) -> bool:
+        """Tell whether there is a term here."""
+        return self._at < len(self._places)
+
+    def text(self) -> Any:
+        """Return the term, None behind the last."""
+        return self._field.from_bytes(self._bytes()) if self.is_valid() else None
+
+    term = text
+
+    def _bytes(self) -> bytes:
+        return self._arrays.term(self._places[self._at])
+
+    def term_info(self) -> TermInfo | None:
+        """Return the term's facts, None behind the last."""
+        return self._terms.term_info(self._name, self._bytes()) if self.is_valid() else None
+
+
+# What each document of a segment of arrays has, as Whoosh reads it: lengths and columns.
+
+
+class SegmentDocuments(base.PerDocumentReader):  # type: ignore[misc]
+    """The documents of a segment."""
+
+    def __init__(self, arrays: SegmentArrays) -> None:
+        self._arrays = arrays
+        self._columns: dict[str, bytes] = {}
+
+    def doc_count(self) -> int:
+        """Return how many documents there are; none is deleted."""
+        return self._arrays.size
+
+    doc_count_all = doc_count
+
+    def has_deletions(self) -> bool:
+        """Tell that no document is deleted."""
+        return False
+
+    def is_deleted(self, docnum: int) -> bool:
+        """Tell that a document is not deleted."""
+        return False
+
+    def deleted_docs(self) -> Iterable[int]:
+        """Return no documents."""
+        return ()
+
+    def supports_columns(self) -> bool:
+        """Tell that there are columns."""
+        return True
+
+    def has_column(self, fieldname: str) -> bool:
+        """Tell whether a field is a column."""
+        return fieldname in self.list_columns()
+
+    def list_columns(self) -> tuple[str, ...]:
+        """Return the names of the columns."""
+        return (*NUMBER_COLUMNS, "labels")
+
+    def column_reader(self, fieldname: str, column: Any) -> Any:
+        """Return the reader of a field's column.
+
+        Raises:
+            KeyError: the field has none.
+        """
+        if fieldname not in self._columns:
+            self._columns[fieldname] = self._encode_column(fieldname, column)
+        data = self._columns[fieldname]
+        return column.reader(BufferFile(data), 0, len(data), self._arrays.size)
+
+    def _encode_column(self, name: str, column: Any) -> bytes:
+        """Return the bytes that the column's own writer makes of the documents' values."""
+        file = StructFile(BytesIO())
+        writer = column.writer(file)
+        values = self._list_labels() if name == "labels" else self._arrays[name].tolist()
+        for document, value in enumerate(values):
+            writer.add(document, value)
+        writer.finish(self._arrays.size)
+        data: bytes = file.file.getvalue()
+        return data
+
+    def _list_labels(self) -> list[bytes]:
+        """Return each document's labels, 32 bits each, the lowest first."""
+        data = self._arrays["labels"].astype("<u4").tobytes()
+        starts = (self._arrays["labels_start"].astype("i8") * 4).tolist()
+        return [data[start:end] for start, end in pairwise(starts)]
+
+    def doc_field_length(self, docnum: int, fieldname: str, default: int = 0) -> int:
+        """Return how many words a field of a document has, the default if none."""
+        lengths = self._lengths(fieldname)
+        return lengths[docnum] or default if lengths else default
+
+    def field_length(self, fieldname: str) -> int:
+        """Return how many words a field has in all documents."""
+        return sum(self._lengths(fieldname))
+
+    def min_field_length(self, fieldname: str) -> int:
+        """Return how many words a field has where it has the fewest."""
+        return min(self._lengths(fieldname), default=0)
+
+    def max_field_length(self, fieldname: str) -> int:
+        """Return how many words a field has where it has the most."""
+        return max(self._lengths(fieldname), default=0)
+
+    def _lengths(self, field: str) -> Sequence[int]:
+        """Return the field's words by document; none where they are not counted."""
+        name = f"{field}_length"
+        return self._arrays.file.numbers(name) if name in self._arrays.file else ()
+
+    def stored_fields(self, docnum: int) -> dict[str, Any]:
+        """Return that nothing is stored of a document."""
+        return {}
 
 
 # The fields and columns of the index, as Whoosh knows them.

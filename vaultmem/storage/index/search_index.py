@@ -11,7 +11,6 @@ import contextlib
 import heapq
 import math
 import time
-import traceback
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -20,10 +19,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from vaultmem.core.search.terms import ANALYSIS_VERSION
-from vaultmem.errors import DamagedError, VaultError
+from vaultmem.errors import DamagedError
 from vaultmem.storage.atomic import write_atomically
 from vaultmem.storage.index.segments import (
-    OWN_ARRAYS,
     SUFFIX,
     VERSION,
     DamagedFileError,
@@ -44,6 +42,9 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 _FORMAT = f"{VERSION} {ANALYSIS_VERSION}"
+
+#: Whoosh's name of the index, with which its tables of contents begin.
+_NAME = "MAIN"
 
 #: A folder that changed this shortly (ns) ago may change again within the same tick of its clock.
 _RACY_NS = 100_000_000
@@ -91,30 +92,23 @@ class SearchIndex:
         Raises:
             DamagedError: what is there cannot be added to.
         """
-        from vaultmem.storage.index.codec import ArrayCodec
+        from whoosh import index
 
         with _whoosh_errors():
-            existing = self._open_existing()
-            index = existing[0] if existing else self._create()
-            try:
-                writer = index.writer(codec=ArrayCodec(), timeout=30.0)
-            except OSError as error:
-                traceback.clear_frames(error.__traceback__)  # A writer half made holds the index.
-                raise
-            try:
-                name = index.indexname
-                segments = self._write_segment(name, parts, dropped, list(writer.segments))
-                with self._swap():
-                    writer.commit(mergetype=lambda _, __: segments)
-                    self._put_list(writer.generation, segments)
-            except BaseException:
-                if not writer.is_closed:  # Else this process would hold the index for good.
-                    writer.cancel()
-                raise
+            if (contents := self._read_contents()) is None:
+                self._create()
+                contents = index.TOC.read(self._open_storage(), _NAME)
+            segments = self._write_segment(parts, dropped, contents.segments)
+            generation = contents.generation + 1
+            storage = self._open_storage()
+            with self._swap():
+                index.TOC(contents.schema, segments, generation).write(storage, _NAME)
+                index.clean_files(storage, _NAME, generation, segments)
+                self._put_list(generation, segments)
         self.close()
 
     def _write_segment(
-        self, name: str, parts: Sequence[SectionArrays], dropped: set[int], old: list[Any]
+        self, parts: Sequence[SectionArrays], dropped: set[int], old: list[Any]
     ) -> list[Any]:
         """Write one segment of these sections and of old segments; return all that are to stay."""
         from vaultmem.storage.index.batch import select_sections
@@ -139,7 +133,7 @@ class SearchIndex:
         kept = [segment for segment in old if segment.file_name() not in merged]
         if not (size := sum(map(len, [*parts, *absorbed]))):
             return kept
-        segment = ArraySegment(name, size)
+        segment = ArraySegment(_NAME, size)
         # No fsync: a power cut leaves a file of another size or time, which is built again.
         encoded = encode_segment([*parts, *absorbed])
         write_atomically(self._folder / segment.file_name(), encoded, durable=False)
@@ -179,12 +173,10 @@ class SearchIndex:
         return self._snapshot
 
     def _open_segment(self, listed: SegmentList, name: str) -> SegmentArrays:
-        """Open a segment, which has to be one of those that are written in bulk."""
         try:
             found = SegmentArrays.open(self._folder / name)
             written = dict(zip(listed.files, listed.marks, strict=False))
-            is_ours = OWN_ARRAYS.issubset(found.file.names())
-            if not is_ours or written.get(name, found.file.mark) != found.file.mark:
+            if written.get(name, found.file.mark) != found.file.mark:
                 raise DamagedFileError
         except DamagedFileError:
             self._damaged = listed
@@ -196,10 +188,10 @@ class SearchIndex:
         listed = read_list(self._folder, _FORMAT)
         if listed is not None:
             return listed
-        existing = self._open_existing()
-        if existing is None:
+        if (contents := self._read_contents()) is None:
             raise DamagedFileError
-        return existing[1]
+        names = tuple(segment.file_name() for segment in contents.segments)
+        return SegmentList(int(contents.generation), names)
 
     def _put_list(self, generation: int, segments: list[Any]) -> None:
         names = tuple(segment.file_name() for segment in segments)
@@ -233,18 +225,18 @@ class SearchIndex:
         except FileNotFoundError as error:
             raise DamagedFileError from error
 
-    def _open_existing(self) -> tuple[Any, SegmentList] | None:
-        """Return the index and what it lists, None if there is none that can be read."""
+    def _read_contents(self) -> Any:
+        """Return Whoosh's newest table of contents, None if there is none that can be read."""
         from whoosh import index
 
         try:
             if (self._folder / "format").read_text() != _FORMAT:
                 return None
-            found = index.open_dir(str(self._folder))
-            contents = index.TOC.read(found.storage, found.indexname)
+            contents = index.TOC.read(self._open_storage(), _NAME)
             contents.schema.names()
-            names = tuple(segment.file_name() for segment in contents.segments)
-            return found, SegmentList(int(contents.generation), names)
+            for segment in contents.segments:
+                segment.file_name()
+            return contents
         except FileNotFoundError:
             return None
         except OSError:
@@ -252,16 +244,20 @@ class SearchIndex:
         except Exception:  # noqa: BLE001 - whatever a damaged pickle raises: rebuild.
             return None
 
-    def _create(self) -> Any:
+    def _open_storage(self) -> Any:
+        from whoosh.filedb.filestore import FileStorage
+
+        return FileStorage(str(self._folder))
+
+    def _create(self) -> None:
         from whoosh import index
 
         from vaultmem.storage.index.codec import make_schema
 
         with self._swap():
             _set_aside(self._folder)
-            created = index.create_in(str(self._folder), make_schema())
+            index.create_in(str(self._folder), make_schema(), _NAME)
             (self._folder / "format").write_text(_FORMAT)
-        return created
 
     def _swap(self) -> AbstractContextManager[None]:
         """Hold off others for the moment in which files of the index come and go."""
@@ -275,8 +271,6 @@ def _whoosh_errors() -> Iterator[None]:
 
     try:
         yield
-    except index.LockError as error:
-        raise VaultError("the index is in use by another process; try again") from error
     except (index.IndexError, FileNotFoundError) as error:
         raise DamagedFileError from error
 

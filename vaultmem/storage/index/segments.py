@@ -49,13 +49,13 @@ class DamagedFileError(DamagedError):
 class ArrayFile:
     """The arrays of one file; numpy is imported when the first of them is asked for."""
 
-    def __init__(self, data: bytes | int, version: str) -> None:
-        """Take a file's bytes, or its descriptor, which stays open as long as this.
+    def __init__(self, descriptor: int, version: str) -> None:
+        """Take a file's descriptor, which stays open as long as this.
 
         Raises:
-            DamagedFileError: they are not those of a whole file of this version.
+            DamagedFileError: it is not a whole file of this version.
         """
-        self._data = data
+        self._descriptor = descriptor
         #: Size and time (ns) of the file when it was opened.
         self.mark = self._find_mark()
         self._size = self.mark[0] - _TAIL.size
@@ -94,9 +94,7 @@ class ArrayFile:
 
     def _find_mark(self) -> tuple[int, int]:
         """Return the file's size and the time of its last change (ns)."""
-        if isinstance(self._data, bytes):
-            return len(self._data), 0
-        status = os.fstat(self._data)
+        status = os.fstat(self._descriptor)
         return status.st_size, status.st_mtime_ns
 
     def is_as_opened(self) -> bool:
@@ -142,13 +140,11 @@ class ArrayFile:
     def _read(self, offset: int, size: int) -> bytes:
         if not 0 <= offset <= offset + size <= self.mark[0]:
             raise DamagedFileError
-        if isinstance(self._data, bytes):
-            data = self._data[offset : offset + size]
-        elif hasattr(os, "pread"):
-            data = os.pread(self._data, size, offset)
+        if hasattr(os, "pread"):
+            data = os.pread(self._descriptor, size, offset)
         else:
-            os.lseek(self._data, offset, os.SEEK_SET)
-            data = os.read(self._data, size)
+            os.lseek(self._descriptor, offset, os.SEEK_SET)
+            data = os.read(self._descriptor, size)
         if len(data) != size:
             raise DamagedFileError
         return data
@@ -212,12 +208,6 @@ def narrow(numbers: NDArray[Any]) -> NDArray[Any]:
 # Many a term, from postings_start[t] to [t + 1]: section, in ascending order, and code, the row
 # of `counts` that has the posting's count in each field. A code of 255 is in rare_code, beside
 # its place among all in rare_place.
-#
-# Segments that Whoosh's own writer wrote have some more. In a sequence a number above all ranks,
-# by n + 1, says that the next word stands n places behind the one before, and not 1;
-# sequence_size has how many numbers each section's sequence has. `column <name>` is a column as
-# its own writer wrote it, and stored, from stored_start on, what is stored of each section,
-# pickled.
 
 SUFFIX = ".arrays"
 
@@ -226,12 +216,6 @@ VERSION = "vaultmem-segment-1"
 #: Sections in a segment at most: what is held in memory while it is written, some 2 kB for each,
 #: and what an interruption loses.
 MAX_SIZE = 32_768
-
-#: What a segment has that was written in bulk, and one of Whoosh's own writer may lack.
-OWN_ARRAYS = {
-    *("document", "ordinal", "state", "created", "updated", "labels", "labels_start"),
-    *("title_length", "tags_length", "body_length", "sequence", "sequence_start"),
-}
 
 #: The code that stands for all counts too rare for one of their own.
 RARE = 255
