@@ -12,7 +12,6 @@ from vaultmem.cli.output import emit_json, print_line, print_styled, warn
 from vaultmem.cli.shared import CommandContext, needing, takes
 from vaultmem.cli.vault_list import register_here
 from vaultmem.core.clients.agents import UNNAMED
-from vaultmem.operations.vault_data import connected_json, connections_json, shown_json, skill_json
 
 if TYPE_CHECKING:
     from vaultmem.services.clients.connect import ShownConnection
@@ -99,7 +98,7 @@ def connect(
         if not dry_run:
             register_here(opened)
     if here.as_json:
-        emit_json(connected_json(client, changes, is_dry=dry_run))
+        emit_json({"client": client, "dry_run": dry_run, "changes": changes})
         return
     for change in changes:
         word = f"would be {change.action}" if dry_run else change.action
@@ -154,7 +153,7 @@ def skill(
         raise RefusedError(f'skill: "{action}" is not one of install, remove, show')
     done = install_skill(folder, replace) if action == "install" else remove_skill(folder)
     if as_json:
-        emit_json(skill_json(folder / SKILL_PATH, done))
+        emit_json({"path": folder / SKILL_PATH, "action": done})
     else:
         print_styled(f"{done:<9}", _COLOURS.get(done, "dim"), f"  {folder / SKILL_PATH}")
 
@@ -162,7 +161,7 @@ def skill(
 def _print_entry(shown: list[ShownConnection], as_json: bool) -> None:
     """Print what goes into settings to standard output, and where it goes to standard error."""
     if as_json:
-        emit_json(shown_json(shown))
+        emit_json({"shown": shown})
         return
     for each in shown:
         warn(f"this goes into {each.place}")
@@ -179,7 +178,7 @@ def _print_connections(as_json: bool) -> None:
     known = {each.client for each in found}
     installed = [name for name in list_installed(user) if name not in known]
     if as_json:
-        emit_json(connections_json(found, installed))
+        emit_json({"connections": found, "installed": installed})
         return
     for each in found:
         colour = "yellow" if each.problem else "green"

@@ -20,10 +20,10 @@ from vaultmem.cli.output import (
 )
 from vaultmem.cli.shared import CommandContext, make_command, offers, print_answer, takes
 from vaultmem.core.text.display import one_line
+from vaultmem.core.text.json_values import pick
 from vaultmem.errors import NoVaultError, VaultError
 from vaultmem.operations.checks import CHECK, DOCTOR, STATUS, is_healthy, next_lines
 from vaultmem.operations.usage_stats import RECENT, STATS, StatsRequest
-from vaultmem.operations.vault_data import contexts_json
 
 if TYPE_CHECKING:
     from vaultmem.core.text.timestamps import Check
@@ -44,7 +44,7 @@ def context(here: CommandContext) -> None:
 
     rendered = render_contexts(here.open_synced())
     if here.as_json:
-        emit_json(contexts_json(rendered))
+        emit_json({"contexts": [pick(each, "path changed problem?") for each in rendered]})
     else:
         for each in rendered:
             if each.problem:

@@ -24,6 +24,7 @@ from vaultmem.cli.output import (
 from vaultmem.cli.shared import CommandContext, answer, make_command, offers, print_answer, takes
 from vaultmem.cli.vault_selection import open_several, split_vault, warn_unmatched
 from vaultmem.core.text.display import one_line, pluralize
+from vaultmem.core.text.json_values import pick
 from vaultmem.errors import MergeConflictError, NoteNotFoundError, RefusedError, wrap_os_error
 from vaultmem.operations.declaration import NoArguments, read_request
 from vaultmem.operations.history_views import SHOW
@@ -35,7 +36,7 @@ from vaultmem.operations.note_changes import (
     STATE,
     SUPERSEDE,
 )
-from vaultmem.operations.note_data import unconfirmed_json
+from vaultmem.operations.note_data import commits_json
 from vaultmem.operations.note_edits import PIN, TAG, UPDATE, show_edited
 from vaultmem.operations.notes import (
     GET,
@@ -217,7 +218,8 @@ def _forget_confirmation(opened: Vault, paths: Any, reason: str, as_json: bool) 
         )
     done = forget_confirmation(opened, paths[0], reason)
     if as_json:
-        emit_json(unconfirmed_json(done))
+        names = "path who=confirmation.who wording=confirmation.wording"
+        emit_json({**pick(done, names), "commits": commits_json(done.report.commits)})
         return
     print_styled("took back  ", "yellow", f"{done.path}: {one_line(done.confirmation.who)}")
     if done.confirmation.wording:
@@ -277,12 +279,11 @@ def pin(here: CommandContext, asked: Any) -> None:
 def promote(here: CommandContext, asked: Any) -> None:
     """Print what is active now, or the conflicts with a branch."""
     from vaultmem.cli.branch_commands import end_with_conflicts
-    from vaultmem.operations.vault_data import untaken_json
 
     try:
         answer(PROMOTE, here, asked)
     except MergeConflictError as error:
-        end_with_conflicts(error, untaken_json if here.as_json else None)
+        end_with_conflicts(error, {"promoted": [], "commit": None} if here.as_json else None)
 
 
 tag_ = make_command(TAG, "tag_")

@@ -53,7 +53,6 @@ from vaultmem.operations.links import (
     REPAIR,
 )
 from vaultmem.operations.notes import nearby_lines
-from vaultmem.operations.vault_data import merged_json
 
 if TYPE_CHECKING:
     from vaultmem.services.curation.dedup import DuplicateMerge
@@ -261,7 +260,9 @@ def dedup(
         confirm(pluralize(len(merges), "merge"), yes)
     report = apply_merges(opened, merges) if apply and merges else None
     if here.as_json:
-        emit_json(merged_json(merges, report))
+        shown = [{"keep": each.keep, "merge": each.drop} for each in merges]
+        commit = report.commit or None if report else None
+        emit_json({"merged" if report else "would_merge": shown, "commit": commit})
     elif report:
         print_commits(report.commits[-1:])
 

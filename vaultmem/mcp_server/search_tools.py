@@ -436,12 +436,12 @@ def _branches(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
 
 def _review(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
     """List what waits for a decision, but for what is quarantined."""
-    from vaultmem.operations.vault_data import queue_json
+    from vaultmem.operations.review_queue import queue_data
     from vaultmem.services.curation.review import describe_items, drop_foreign
 
     waiting = drop_foreign(vault, _list_waiting(vault))
     asked = waiting[: given.get("limit", 20)]
-    found = queue_json(describe_items(vault, asked), len(waiting))["items"]
+    found = queue_data(describe_items(vault, asked), len(waiting))["items"]
     rows = [
         (describe_item(row), {**row, "notes": list(map(leave_out_text, row["notes"]))})
         for row in found
