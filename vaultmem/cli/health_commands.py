@@ -23,7 +23,7 @@ from vaultmem.core.text.display import one_line
 from vaultmem.core.text.json_values import pick
 from vaultmem.errors import NoVaultError, VaultError
 from vaultmem.operations.checks import CHECK, DOCTOR, STATUS, is_healthy, next_lines
-from vaultmem.operations.usage_stats import RECENT, STATS, StatsRequest
+from vaultmem.operations.usage_stats import RECENT, STATS
 
 if TYPE_CHECKING:
     from vaultmem.core.text.timestamps import Check
@@ -149,7 +149,7 @@ queries = make_command(RECENT, "queries")
 @takes("vault", "as_json")
 def stats(
     here: CommandContext,
-    asked: StatsRequest,
+    asked: Any,
     plot: Annotated[
         bool, typer.Option("--plot", help="Plot the size of packs against that of the vault.")
     ] = False,

@@ -28,7 +28,7 @@ from vaultmem.operations.history_views import (
 )
 from vaultmem.operations.lines import commit_lines
 from vaultmem.operations.note_changes import RESTORE, UNDO
-from vaultmem.operations.traces import SPREAD, TRACE, SpreadRequest, TraceRequest
+from vaultmem.operations.traces import SPREAD, TRACE
 
 log = make_command(LOG, "log")
 diff = make_command(DIFF, "diff")
@@ -77,12 +77,12 @@ def trace(
 
     opened = replace(here.open_view(reads=True), opener=open_other)
     if spread:
-        followed = SpreadRequest(" ".join(query))
+        followed = SPREAD.request(" ".join(query))
         print_answer(SPREAD, here, followed, SPREAD.run(opened, followed))
         return
     asked = read_request(WHY.request, {"query": " ".join(query), "limit": limit})
     if not (here.at or here.ref) and names_code(opened, asked.query):
-        code = TraceRequest(asked.query)
+        code = TRACE.request(asked.query)
         print_answer(TRACE, here, code, TRACE.run(opened, code))
     else:
         print_answer(WHY, here, asked, WHY.run(opened, asked))

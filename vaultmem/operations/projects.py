@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
 
 from vaultmem.core.text.display import one_line, pluralize
 from vaultmem.core.text.json_values import pick
-from vaultmem.operations.declaration import (
-    Arg,
-    Front,
-    Line,
-    Moment,
-    NoArguments,
-    Operation,
-    Tag,
-    Takes,
-)
+from vaultmem.operations.declaration import Arg, Front, Line, Moment, Tag, declare, word, words
 from vaultmem.operations.schemas import STRINGS, record, rows
 
 if TYPE_CHECKING:
@@ -24,33 +16,12 @@ if TYPE_CHECKING:
     from vaultmem.services.projects.edit_projects import ListedProject, MovedNotes, ProjectList
     from vaultmem.vault import Vault
 
-_OWNERS = {
-    Front.HTTP: "the owner sorts many notes at once, in a terminal",
-    Front.MCP: "the owner sorts many notes at once, in a terminal",
-}
+_OWNERS = dict.fromkeys(
+    (Front.HTTP, Front.MCP), "the owner sorts many notes at once, in a terminal"
+)
 
 
-class RenameProjectRequest(NamedTuple):
-    """Which project is renamed, and to what."""
-
-    old: Annotated[str, Arg("The project.", "", 1, 60, takes=Takes.WORD, metavar="OLD")]
-    new: Annotated[str, Arg("Its new name.", "", 1, 60, takes=Takes.WORD, metavar="NEW")]
-
-
-class MoveRequest(NamedTuple):
-    """Which notes are moved, and to which project."""
-
-    notes: Annotated[tuple[str, ...], Arg("The notes.", takes=Takes.WORDS, metavar="NOTE...")]
-    to: Annotated[str, Arg("The project, or global.", "", 1, 60, metavar="NAME")]
-
-
-class InferRequest(NamedTuple):
-    """Whether proposals are written."""
-
-    apply: Annotated[bool, Arg("Write what is proposed.")] = False
-
-
-def list_(vault: Vault, _: NoArguments) -> ProjectList:
+def list_(vault: Vault) -> ProjectList:
     """List the projects, each with its notes and sessions."""
     from vaultmem.services.projects.edit_projects import list_projects
 
@@ -94,7 +65,11 @@ def _describe(listed: ListedProject) -> str:
     return ", ".join(known) or (f"root commit {project.root[:7]}" if project.root else "a name")
 
 
-def rename(vault: Vault, asked: RenameProjectRequest) -> MovedNotes:
+def rename(
+    vault: Vault,
+    old: Annotated[str, word("The project.", 1, 60, "OLD")],
+    new: Annotated[str, word("Its new name.", 1, 60, "NEW")],
+) -> MovedNotes:
     """Rename a project, in projects.yaml and in its notes.
 
     All of it is one commit. The name of another project joins the two.
@@ -104,10 +79,14 @@ def rename(vault: Vault, asked: RenameProjectRequest) -> MovedNotes:
     """
     from vaultmem.services.projects.edit_projects import rename_project
 
-    return rename_project(vault, asked.old, asked.new)
+    return rename_project(vault, old, new)
 
 
-def move(vault: Vault, asked: MoveRequest) -> MovedNotes:
+def move(
+    vault: Vault,
+    notes: Annotated[tuple[str, ...], words("The notes.", metavar="NOTE...")],
+    to: Annotated[str, Arg("The project, or global.", "", 1, 60, metavar="NAME")],
+) -> MovedNotes:
     """Move notes to another project, or make them global.
 
     All of it is one commit.
@@ -118,7 +97,7 @@ def move(vault: Vault, asked: MoveRequest) -> MovedNotes:
     """
     from vaultmem.services.projects.edit_projects import move_notes
 
-    return move_notes(vault, asked.notes, "" if asked.to == "global" else asked.to)
+    return move_notes(vault, notes, "" if to == "global" else to)
 
 
 def moved_data(done: MovedNotes) -> dict[str, Any]:
@@ -136,11 +115,13 @@ def moved_lines(done: MovedNotes, _: Any) -> Iterator[Line]:
     yield Line(f"commit {done.report.commit[:7]}", "dim")
 
 
-def infer(vault: Vault, asked: InferRequest) -> Inference:
+def infer(
+    vault: Vault, apply: Annotated[bool, Arg("Write what is proposed.")] = False
+) -> Inference:
     """Propose projects for notes without one, by their sessions."""
     from vaultmem.services.curation.infer_projects import infer_projects
 
-    return infer_projects(vault, asked.apply)
+    return infer_projects(vault, apply)
 
 
 def infer_data(found: Inference) -> dict[str, Any]:
@@ -165,12 +146,11 @@ def infer_lines(found: Inference, _: Any) -> Iterator[Line]:
         yield Line(f"commit {found.report.commit[:7]}", "dim")
 
 
-LIST = Operation(
+LIST = declare(
+    list_,
     "list_projects",
     "GET /projects",
-    run=list_,
-    request=NoArguments,
-    data=list_data,
+    list_data,
     lines=list_lines,
     gives=record(
         projects=rows(
@@ -190,40 +170,12 @@ LIST = Operation(
     excused={Front.MCP: "recall names another project that has a better answer"},
 )
 
-RENAME = Operation(
-    "rename_project",
-    "",
-    run=rename,
-    request=RenameProjectRequest,
-    data=moved_data,
-    lines=moved_lines,
-    moment=Moment.BRANCH,
-    writes=True,
-    excused=_OWNERS,
-)
+_write = partial(declare, address="", moment=Moment.BRANCH, writes=True, excused=_OWNERS)
 
-MOVE = Operation(
-    "move_to_project",
-    "",
-    run=move,
-    request=MoveRequest,
-    data=moved_data,
-    lines=moved_lines,
-    moment=Moment.BRANCH,
-    writes=True,
-    excused=_OWNERS,
-)
+RENAME = _write(rename, "rename_project", data=moved_data, lines=moved_lines)
 
-INFER = Operation(
-    "infer_projects",
-    "",
-    run=infer,
-    request=InferRequest,
-    data=infer_data,
-    lines=infer_lines,
-    moment=Moment.BRANCH,
-    writes=True,
-    excused=_OWNERS,
-)
+MOVE = _write(move, "move_to_project", data=moved_data, lines=moved_lines)
+
+INFER = _write(infer, "infer_projects", data=infer_data, lines=infer_lines)
 
 PROJECTS = (LIST, RENAME, MOVE, INFER)
