@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from vaultmem.cli.opening import CommandContext
 from vaultmem.cli.options import JsonOption
 from vaultmem.cli.output import emit_json, print_line, print_styled, warn
-from vaultmem.cli.shared import CommandContext, needing, takes
+from vaultmem.cli.shared import needing, takes
 from vaultmem.cli.vault_list import register_here
 from vaultmem.core.clients.agents import UNNAMED
 

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from vaultmem.cli.opening import CommandContext
 from vaultmem.cli.options import FleetOption
 from vaultmem.cli.output import emit_json, print_line, print_lines, print_styled, warn
 from vaultmem.cli.quick_typer import PlainCommand, add_commands
-from vaultmem.cli.shared import CommandContext, offers, takes
+from vaultmem.cli.shared import offers, takes
 from vaultmem.core.text.display import one_line, pluralize
 from vaultmem.errors import NoteNotFoundError, VaultError
 from vaultmem.operations.declaration import Arg, Takes

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from vaultmem.cli.opening import CommandContext
 from vaultmem.cli.options import DryRunOption
 from vaultmem.cli.output import ProgressLine, emit_json, print_line, print_raw, print_styled, warn
-from vaultmem.cli.shared import CommandContext, answer, needing, offers, takes
+from vaultmem.cli.shared import answer, needing, offers, takes
 from vaultmem.core.text.display import one_line, pluralize
 from vaultmem.core.text.json_values import pick
 from vaultmem.operations.declaration import NoArguments

@@ -12,11 +12,12 @@ import typer
 
 from vaultmem.cli import fleet_work as work
 from vaultmem.cli.assert_commands import Contains, ContainsNote, PackBudget
+from vaultmem.cli.opening import CommandContext
 from vaultmem.cli.options import ONLY_HERE, HostOption, JsonOption, PortOption
 from vaultmem.cli.output import emit_json, print_line, print_styled
 from vaultmem.cli.quick_typer import PlainGroup, add_commands
 from vaultmem.cli.serve_commands import NamesOption, ProxyOption, find_served, print_places, serving
-from vaultmem.cli.shared import CommandContext, needing, offers, takes
+from vaultmem.cli.shared import needing, offers, takes
 from vaultmem.core.text.display import one_line, pluralize
 from vaultmem.operations.declaration import Arg, Takes
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from vaultmem.cli.assert_commands import CANNOT_JUDGE
-from vaultmem.cli.opening import open_here
+from vaultmem.cli.opening import CommandContext
 from vaultmem.cli.options import FleetOption
 from vaultmem.cli.output import (
     emit_json,
@@ -18,7 +18,7 @@ from vaultmem.cli.output import (
     print_stale_reason,
     warn,
 )
-from vaultmem.cli.shared import CommandContext, make_command, offers, print_answer, takes
+from vaultmem.cli.shared import make_command, offers, print_answer, takes
 from vaultmem.core.text.display import one_line
 from vaultmem.core.text.json_values import pick
 from vaultmem.errors import NoVaultError, VaultError
@@ -116,8 +116,7 @@ def _open_anyway(here: CommandContext, reads: bool) -> tuple[Vault, str]:
     except VaultError as error:
         from vaultmem.config import Config
 
-        who = here.agent, here.session, here.ref
-        return open_here(here.vault, *who, reads, Config()), str(error)
+        return here.open(reads, Config()), str(error)
 
 
 def show_checks(checks: Sequence[Check], as_json: bool) -> None:

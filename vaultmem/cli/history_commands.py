@@ -8,16 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from vaultmem.cli.opening import open_other
+from vaultmem.cli.opening import CommandContext, open_other
 from vaultmem.cli.output import print_lines
-from vaultmem.cli.shared import (
-    CommandContext,
-    answer,
-    make_command,
-    offers,
-    print_answer,
-    takes,
-)
+from vaultmem.cli.shared import answer, make_command, offers, print_answer, takes
 from vaultmem.operations.declaration import read_request
 from vaultmem.operations.history_views import (
     BLAME,

@@ -10,6 +10,7 @@ import typer
 
 from vaultmem.cli.editor import open_editor
 from vaultmem.cli.history_commands import print_commits
+from vaultmem.cli.opening import CommandContext
 from vaultmem.cli.options import (
     AllVaultsOption,
     VaultsOption,
@@ -21,7 +22,7 @@ from vaultmem.cli.output import (
     print_styled,
     truncate_to_terminal,
 )
-from vaultmem.cli.shared import CommandContext, answer, make_command, offers, print_answer, takes
+from vaultmem.cli.shared import answer, make_command, offers, print_answer, takes
 from vaultmem.cli.vault_selection import open_several, split_vault, warn_unmatched
 from vaultmem.core.text.display import one_line, pluralize
 from vaultmem.core.text.json_values import pick

@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 
+from vaultmem.cli.opening import CommandContext
 from vaultmem.cli.quick_typer import PlainGroup, add_commands
-from vaultmem.cli.shared import CommandContext, answer, make_command, takes
+from vaultmem.cli.shared import answer, make_command, takes
 from vaultmem.operations.declaration import NoArguments
 from vaultmem.operations.projects import INFER, LIST, MOVE, RENAME
 
