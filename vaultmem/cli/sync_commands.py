@@ -185,10 +185,12 @@ def be_resident(
     from vaultmem.serve.resident import run_resident
     from vaultmem.storage.watch_socket import SOCKET_NAME
 
-    def answer(vault: Vault, loop: WatchLoop, admit: Callable[[socket], None]) -> WarmServer:
+    def answer(
+        vault: Vault, loop: WatchLoop, admit: Callable[[socket], None]
+    ) -> Callable[[], None]:
         server = WarmServer(vault.state_folder / SOCKET_NAME, vault.root, loop.settle, admit)
         server.start()
-        return server
+        return server.close
 
     def begun() -> None:
         if not as_json:
