@@ -28,8 +28,7 @@ def list_(vault: Vault) -> ProjectList:
     return list_projects(vault)
 
 
-def list_data(found: ProjectList) -> dict[str, Any]:
-    """Return the projects, and the number of global notes."""
+def _list_data(found: ProjectList) -> dict[str, Any]:
     return {
         "projects": [
             {
@@ -44,8 +43,7 @@ def list_data(found: ProjectList) -> dict[str, Any]:
     }
 
 
-def list_lines(found: ProjectList, _: Any) -> Iterator[Line]:
-    """Yield each project with its counts and what it is known by."""
+def _list_lines(found: ProjectList, _: Any) -> Iterator[Line]:
     width = max((len(each.project.name) for each in found.projects), default=0)
     for each in found.projects:
         counts = f"{pluralize(each.notes, 'note')}, {pluralize(each.sessions, 'session')}"
@@ -100,13 +98,11 @@ def move(
     return move_notes(vault, notes, "" if to == "global" else to)
 
 
-def moved_data(done: MovedNotes) -> dict[str, Any]:
-    """Return what was moved, and the commit."""
+def _moved_data(done: MovedNotes) -> dict[str, Any]:
     return {"project": done.project, "notes": done.paths, "commit": done.report.commit or None}
 
 
-def moved_lines(done: MovedNotes, _: Any) -> Iterator[Line]:
-    """Yield how many notes are in a project now, and the commit."""
+def _moved_lines(done: MovedNotes, _: Any) -> Iterator[Line]:
     if not done.report.commit:
         yield Line("nothing to change")
         return
@@ -124,8 +120,7 @@ def infer(
     return infer_projects(vault, apply)
 
 
-def infer_data(found: Inference) -> dict[str, Any]:
-    """Return what is proposed, and the commit if it was written."""
+def _infer_data(found: Inference) -> dict[str, Any]:
     return {
         "proposals": [each._asdict() for each in found.proposals],
         "new_projects": found.new_projects,
@@ -133,8 +128,7 @@ def infer_data(found: Inference) -> dict[str, Any]:
     }
 
 
-def infer_lines(found: Inference, _: Any) -> Iterator[Line]:
-    """Yield each proposal, or the commit that wrote them."""
+def _infer_lines(found: Inference, _: Any) -> Iterator[Line]:
     for each in found.proposals:
         yield Line(f"{each.project}  ", "green", f"{one_line(each.path)}  ({each.session})")
     if not found.proposals:
@@ -150,8 +144,8 @@ LIST = declare(
     list_,
     "list_projects",
     "GET /projects",
-    list_data,
-    lines=list_lines,
+    _list_data,
+    lines=_list_lines,
     gives=record(
         projects=rows(
             name="string",
@@ -172,10 +166,10 @@ LIST = declare(
 
 _write = partial(declare, address="", moment=Moment.BRANCH, writes=True, excused=_OWNERS)
 
-RENAME = _write(rename, "rename_project", data=moved_data, lines=moved_lines)
+RENAME = _write(rename, "rename_project", data=_moved_data, lines=_moved_lines)
 
-MOVE = _write(move, "move_to_project", data=moved_data, lines=moved_lines)
+MOVE = _write(move, "move_to_project", data=_moved_data, lines=_moved_lines)
 
-INFER = _write(infer, "infer_projects", data=infer_data, lines=infer_lines)
+INFER = _write(infer, "infer_projects", data=_infer_data, lines=_infer_lines)
 
 PROJECTS = (LIST, RENAME, MOVE, INFER)

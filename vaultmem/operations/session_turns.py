@@ -108,21 +108,18 @@ def turns(
     return read_turns(vault, named, from_, limit or 20, failed)
 
 
-def turn_data(each: NumberedTurn) -> dict[str, Any]:
-    """Return a turn with its session and number."""
+def _turn_data(each: NumberedTurn) -> dict[str, Any]:
     facts = pick(each.turn, "role at? tool? files command? failed text")
     return {"session": each.session, "number": each.number, **facts}
 
 
-def found_data(found: FoundInSessions) -> dict[str, Any]:
-    """Return sessions, each with the sections of its note that match, and turns."""
+def _found_data(found: FoundInSessions) -> dict[str, Any]:
     sessions = [{**facts_data(each.facts), "hits": _hits_data(each)} for each in found.sessions]
-    return {"sessions": sessions, "turns": list(map(turn_data, found.turns))}
+    return {"sessions": sessions, "turns": list(map(_turn_data, found.turns))}
 
 
-def turns_data(found: Sequence[NumberedTurn]) -> dict[str, Any]:
-    """Return turns in their order."""
-    return {"turns": list(map(turn_data, found))}
+def _turns_data(found: Sequence[NumberedTurn]) -> dict[str, Any]:
+    return {"turns": list(map(_turn_data, found))}
 
 
 def _hits_data(found: FoundSession) -> list[dict[str, Any]]:
@@ -132,8 +129,7 @@ def _hits_data(found: FoundSession) -> list[dict[str, Any]]:
     ]
 
 
-def found_lines(found: FoundInSessions, _: Any) -> Iterator[Line]:
-    """Yield the sessions that match, each with its best sections, and then the turns."""
+def _found_lines(found: FoundInSessions, _: Any) -> Iterator[Line]:
     from vaultmem.core.packs.passages import show_line
 
     if not found.sessions and not found.turns:
@@ -149,8 +145,7 @@ def found_lines(found: FoundInSessions, _: Any) -> Iterator[Line]:
         yield Line(f"    {one_line(turn.turn.text)}")
 
 
-def turns_lines(found: Sequence[NumberedTurn], _: Any) -> Iterator[Line]:
-    """Yield turns, each with who speaks, its tool, and whether it failed."""
+def _turns_lines(found: Sequence[NumberedTurn], _: Any) -> Iterator[Line]:
     if not found:
         yield Line("This machine has no such turn of the session.")
     for each in found:
@@ -176,8 +171,8 @@ SEARCH = _view(
     search,
     "search_sessions",
     "GET /session-search",
-    found_data,
-    lines=found_lines,
+    _found_data,
+    lines=_found_lines,
     gives=record(sessions=rows(**FACTS), turns=_TURN),
 )
 
@@ -185,8 +180,8 @@ TURNS = _view(
     turns,
     "list_turns",
     "GET /sessions/{session}/turns",
-    turns_data,
-    lines=turns_lines,
+    _turns_data,
+    lines=_turns_lines,
     gives=record(turns=_TURN),
     excused={Front.MCP: "the session tool's search shows an agent the turns that matter"},
 )

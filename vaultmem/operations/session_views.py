@@ -177,19 +177,16 @@ def which(vault: Vault, session: Shared = "") -> SessionIdentity:
     return identify_session(vault, session)
 
 
-def shown_data(done: ShownSession) -> dict[str, Any]:
-    """Return a session, and what this machine has of its transcript."""
+def _shown_data(done: ShownSession) -> dict[str, Any]:
     return {**session_data(done.session), "transcript": pick(done.tally, "turns tokens digest?")}
 
 
-def listed_data(done: ListedSessions) -> dict[str, Any]:
-    """Return sessions, and those that were recovered before they were listed."""
+def _listed_data(done: ListedSessions) -> dict[str, Any]:
     listed = list(map(facts_data, done.sessions))
     return {"sessions": listed, "recovered": list(map(recovered_data, done.recovered))}
 
 
-def chain_data(found: SessionChain) -> dict[str, Any]:
-    """Return a session, those before it, and those that follow it."""
+def _chain_data(found: SessionChain) -> dict[str, Any]:
     earlier = [
         {
             **pick(link, "depth session relation by"),
@@ -213,8 +210,7 @@ def restore_data(made: Restore) -> dict[str, Any]:
     }
 
 
-def listed_warnings(done: ListedSessions) -> Iterator[str]:
-    """Yield why what a recovered session left is not committed."""
+def _listed_warnings(done: ListedSessions) -> Iterator[str]:
     return filter(None, (each.problem for each in done.recovered))
 
 
@@ -253,8 +249,7 @@ def shown_lines(done: ShownSession, _: Any) -> Iterator[Line]:
             yield _fact("" if number else name, item)
 
 
-def listed_lines(done: ListedSessions, _: Any) -> Iterator[Line]:
-    """Yield what was recovered, and a line for each session."""
+def _listed_lines(done: ListedSessions, _: Any) -> Iterator[Line]:
     yield from recovered_lines(done.recovered)
     rows = [
         (
@@ -279,8 +274,7 @@ def format_goal(facts: SessionFacts) -> str:
     return text if len(text) <= _WIDTH else text[:_WIDTH].rsplit(" ", 1)[0] + " ..."
 
 
-def chain_lines(found: SessionChain, _: Any) -> Iterator[Line]:
-    """Yield those that follow a session, itself, and those before it."""
+def _chain_lines(found: SessionChain, _: Any) -> Iterator[Line]:
     for relation, facts in found.followers:
         words = f"{relation.value.replace('_', ' ')} this"
         line = f"  {one_line(facts.id)}  {facts.status:<8}  {words}  {format_goal(facts)}"
@@ -316,8 +310,7 @@ def stats_lines(found: SessionStats, _: Any) -> Iterator[Line]:
     yield _fact("transcripts", f"{turns}, {found.tokens:,} tokens, here {here}")
 
 
-def which_lines(found: SessionIdentity, _: Any) -> Iterator[Line]:
-    """Yield which session is meant, and what each source says."""
+def _which_lines(found: SessionIdentity, _: Any) -> Iterator[Line]:
     if found.session:
         yield Line(found.session, "bold", f"  named by {found.source}")
     else:
@@ -337,7 +330,7 @@ SHOW = _view(
     show,
     "get_session",
     "GET /sessions/{session}",
-    data=shown_data,
+    data=_shown_data,
     lines=shown_lines,
     gives=record(**FACTS),
     excused={Front.MCP: "restore gives an agent what it needs of a session"},
@@ -347,9 +340,9 @@ LIST = _view(
     list_,
     "list_sessions",
     "GET /sessions",
-    data=listed_data,
-    lines=listed_lines,
-    warnings=listed_warnings,
+    data=_listed_data,
+    lines=_listed_lines,
+    warnings=_listed_warnings,
     gives=record(sessions=rows(**FACTS)),
 )
 
@@ -357,8 +350,8 @@ CHAIN = _view(
     chain,
     "follow_session",
     "GET /sessions/{session}/chain",
-    data=chain_data,
-    lines=chain_lines,
+    data=_chain_data,
+    lines=_chain_lines,
     gives=record(session=record(**FACTS), earlier=rows(), followers=rows()),
 )
 
@@ -380,6 +373,6 @@ RESTORE = _view(
     gives=record(session="string", text="string", tokens=record(sent="integer", budget="integer")),
 )
 
-WHICH = _view(which, "which_session", "", lines=which_lines, syncs=False, excused=_TERMINAL)
+WHICH = _view(which, "which_session", "", lines=_which_lines, syncs=False, excused=_TERMINAL)
 
 SESSION_VIEWS = (SHOW, LIST, CHAIN, STATS, RESTORE, WHICH)

@@ -356,8 +356,7 @@ def facts_data(facts: SessionFacts) -> dict[str, Any]:
     }
 
 
-def opened_data(done: Opened) -> dict[str, Any]:
-    """Return the session that is open now, with the restore that was wanted."""
+def _opened_data(done: Opened) -> dict[str, Any]:
     return {
         **session_data(done.begun.session),
         "new": done.begun.is_new,
@@ -373,8 +372,7 @@ def recovered_data(each: RecoveryResult) -> dict[str, Any]:
     return {**facts, "commit": each.report.commit or None, **pick(each, "problem?")}
 
 
-def closed_data(done: CloseResult) -> dict[str, Any]:
-    """Return a session that has ended, what was learned in it, and the commits."""
+def _closed_data(done: CloseResult) -> dict[str, Any]:
     from vaultmem.operations.note_data import report_json
 
     learned = [pick(each, "text path in_memory") for each in done.learned]
@@ -382,13 +380,11 @@ def closed_data(done: CloseResult) -> dict[str, Any]:
     return {**session_data(done.session), **told, **report_json(done.report)}
 
 
-def decided_data(done: RecordedDecision) -> dict[str, Any]:
-    """Return a decision and the session that it was made in."""
+def _decided_data(done: RecordedDecision) -> dict[str, Any]:
     return {"decision": done.memory, **session_data(done.session)}
 
 
-def counted_data(done: Counted) -> dict[str, Any]:
-    """Return how long a session's transcript is now."""
+def _counted_data(done: Counted) -> dict[str, Any]:
     return {"session": done.session, **pick(done.tally, "turns tokens")}
 
 
@@ -401,13 +397,11 @@ def _done_lines(word: str) -> Callable[[Session, Any], Iterator[Line]]:
     return make
 
 
-def noted_lines(done: Session, asked: Any) -> Iterator[Line]:
-    """Yield that something was noted, or asked."""
+def _noted_lines(done: Session, asked: Any) -> Iterator[Line]:
     yield from _done_lines("asked" if asked.question else "noted")(done, asked)
 
 
-def opened_lines(done: Opened, _: Any) -> Iterator[Line]:
-    """Yield the session that is open now, what was recovered, and the restore that was wanted."""
+def _opened_lines(done: Opened, _: Any) -> Iterator[Line]:
     yield from recovered_lines(done.begun.recovered)
     facts = done.begun.session.facts
     word = "started" if done.begun.is_new else "open"
@@ -417,8 +411,7 @@ def opened_lines(done: Opened, _: Any) -> Iterator[Line]:
         yield from restore_lines(done.restored, None)
 
 
-def opened_warnings(done: Opened) -> Iterator[str]:
-    """Yield why what a recovered session left is not committed."""
+def _opened_warnings(done: Opened) -> Iterator[str]:
     return filter(None, (each.problem for each in done.begun.recovered))
 
 
@@ -434,8 +427,7 @@ def restore_lines(made: Restore, _: Any) -> Iterator[Line]:
     yield Line(made.text.rstrip("\n"))
 
 
-def closed_lines(done: CloseResult, _: Any) -> Iterator[Line]:
-    """Yield how a session ended, what was learned and proposed, and the commits."""
+def _closed_lines(done: CloseResult, _: Any) -> Iterator[Line]:
     from vaultmem.operations.notes import proposed_lines
 
     facts = done.session.facts
@@ -449,13 +441,11 @@ def closed_lines(done: CloseResult, _: Any) -> Iterator[Line]:
     yield from report_lines(done.report)
 
 
-def decided_lines(done: RecordedDecision, _: Any) -> Iterator[Line]:
-    """Yield where a decision is."""
+def _decided_lines(done: RecordedDecision, _: Any) -> Iterator[Line]:
     yield Line("decided  ", "green", f"{done.memory.path}  ({done.session.facts.id})")
 
 
-def counted_lines(done: Counted, _: Any) -> Iterator[Line]:
-    """Yield how long a session's transcript is now."""
+def _counted_lines(done: Counted, _: Any) -> Iterator[Line]:
     turns, tokens = done.tally.turns, done.tally.tokens
     yield Line("turn     ", "green", f"{turns} of {done.session}, {tokens:,} tokens so far")
 
@@ -474,9 +464,9 @@ _keep = partial(declare, moment=Moment.BRANCH, writes=True)
 _write = partial(_keep, data=session_data, gives=record(**FACTS), syncs=False)
 _open = partial(
     _keep,
-    data=opened_data,
-    lines=opened_lines,
-    warnings=opened_warnings,
+    data=_opened_data,
+    lines=_opened_lines,
+    warnings=_opened_warnings,
     gives=record(**FACTS, new="boolean", restore="string?", restored="string?"),
 )
 
@@ -498,18 +488,18 @@ CLOSE = _write(
     close,
     "close_session",
     "POST /sessions/{session}/close",
-    data=closed_data,
-    lines=closed_lines,
+    data=_closed_data,
+    lines=_closed_lines,
 )
 
-NOTE = _write(note, "note_in_session", "POST /sessions/{session}/notes", lines=noted_lines)
+NOTE = _write(note, "note_in_session", "POST /sessions/{session}/notes", lines=_noted_lines)
 
 DECIDE = _keep(
     decide,
     "decide_in_session",
     "POST /sessions/{session}/decisions",
-    decided_data,
-    lines=decided_lines,
+    _decided_data,
+    lines=_decided_lines,
     gives=record(**FACTS, decision="object"),
 )
 
@@ -519,8 +509,8 @@ TURN = _write(
     turn,
     "add_turn",
     "POST /sessions/{session}/turns",
-    data=counted_data,
-    lines=counted_lines,
+    data=_counted_data,
+    lines=_counted_lines,
     gives=record(session="string", turns="integer", tokens="integer"),
     excused=_HOOKS,
 )

@@ -307,13 +307,11 @@ def expand(
     return Expanded(artifact, expand_artifact(vault, artifact))
 
 
-def tasks_data(tasks: list[Task]) -> dict[str, Any]:
-    """Return a list of tasks."""
+def _tasks_data(tasks: list[Task]) -> dict[str, Any]:
     return {"tasks": tasks}
 
 
-def viewed_data(done: Viewed) -> dict[str, Any]:
-    """Return a view, the summary that was worded for it, and what it rests on."""
+def _viewed_data(done: Viewed) -> dict[str, Any]:
     return {
         **pick(done.found, "rendered"),
         "summary": done.summary,
@@ -332,8 +330,7 @@ def _done_lines(word: str) -> Callable[[Task, Any], Iterator[Line]]:
     return make
 
 
-def tasks_lines(tasks: list[Task], _: Any) -> Iterator[Line]:
-    """Yield a line for each task."""
+def _tasks_lines(tasks: list[Task], _: Any) -> Iterator[Line]:
     width = min(max((len(task.id) for task in tasks), default=0), _LONGEST)
     for task in tasks:
         told = f"  next: {one_line(task.next_step)}" if task.next_step else ""
@@ -343,8 +340,7 @@ def tasks_lines(tasks: list[Task], _: Any) -> Iterator[Line]:
         yield Line("No task is open.")
 
 
-def task_lines(task: Task, _: Any) -> Iterator[Line]:
-    """Yield how a task stands, and its text."""
+def _task_lines(task: Task, _: Any) -> Iterator[Line]:
     yield Line(one_line(task.title), "bold")
     for word, value in (
         ("id", task.id),
@@ -359,8 +355,7 @@ def task_lines(task: Task, _: Any) -> Iterator[Line]:
         yield Line(task.text)
 
 
-def viewed_lines(done: Viewed, _: Any) -> Iterator[Line]:
-    """Yield a view of tasks or sessions, and how to print all of it."""
+def _viewed_lines(done: Viewed, _: Any) -> Iterator[Line]:
     yield Line(one_line(done.summary))
     yield Line("")
     yield Line(done.found.rendered.rstrip("\n"))
@@ -368,8 +363,7 @@ def viewed_lines(done: Viewed, _: Any) -> Iterator[Line]:
     yield Line("all of it", "dim", f"  vaultmem task expand {done.found.artifact[:12]}")
 
 
-def expanded_lines(done: Expanded, _: Any) -> Iterator[Line]:
-    """Yield a full view."""
+def _expanded_lines(done: Expanded, _: Any) -> Iterator[Line]:
     yield Line(done.text.rstrip("\n"))
 
 
@@ -379,8 +373,8 @@ _write = partial(declare, moment=Moment.BRANCH, writes=True, gives=_TASK)
 _render = partial(
     declare,
     moment=Moment.BRANCH,
-    data=viewed_data,
-    lines=viewed_lines,
+    data=_viewed_data,
+    lines=_viewed_lines,
     gives=record(
         rendered="string",
         summary="string",
@@ -397,8 +391,8 @@ LIST = declare(
     list_,
     "list_tasks",
     "GET /tasks",
-    tasks_data,
-    lines=tasks_lines,
+    _tasks_data,
+    lines=_tasks_lines,
     gives=record(tasks=rows(id="string", path="string", title="string", status="string")),
     moment=Moment.SEEN,
 )
@@ -407,7 +401,7 @@ SHOW = declare(
     show,
     "get_task",
     "GET /tasks/{task}",
-    lines=task_lines,
+    lines=_task_lines,
     gives=_TASK,
     moment=Moment.SEEN,
     excused={Front.MCP: "the tool shows all that is known of it"},
@@ -421,7 +415,7 @@ EXPAND = declare(
     expand,
     "expand_artifact",
     "GET /artifacts/{artifact}",
-    lines=expanded_lines,
+    lines=_expanded_lines,
     gives=record(artifact="string", text="string"),
     excused={Front.MCP: "a larger budget shows more"},
 )

@@ -136,8 +136,7 @@ def spread(vault: Vault, target: Annotated[str, word("A note, session or commit.
     return find_spread(vaults, target)._replace(skipped=tuple(skipped))
 
 
-def spread_data(found: Spread) -> dict[str, Any]:
-    """Return who was shown a memory, and what each of them wrote after that."""
+def _spread_data(found: Spread) -> dict[str, Any]:
     return {
         **pick(found, "target sources"),
         "readers": [
@@ -157,8 +156,7 @@ def spread_data(found: Spread) -> dict[str, Any]:
     }
 
 
-def spread_lines(found: Spread, _: Any) -> Iterator[Line]:
-    """Yield each reader with what it wrote: what repeats or cites the memory, and how much else."""
+def _spread_lines(found: Spread, _: Any) -> Iterator[Line]:
     yield Line(f"{found.target}: shown to {pluralize(len(found.readers), 'session')}")
     for reader in found.readers:
         who = " ".join(filter(None, (reader.agent or "person", reader.session)))
@@ -192,8 +190,8 @@ SPREAD = declare(
     spread,
     "trace_spread",
     "",
-    spread_data,
-    lines=spread_lines,
+    _spread_data,
+    lines=_spread_lines,
     warnings=lambda found: found.skipped,
     gives=record(target="string", sources=STRINGS, readers=rows(time="string", paths=STRINGS)),
     excused={

@@ -173,8 +173,7 @@ def recent(
     )
 
 
-def recent_data(shown: Sequence[ShownSections]) -> dict[str, Any]:
-    """Return what was shown, to whom and when."""
+def _recent_data(shown: Sequence[ShownSections]) -> dict[str, Any]:
     return {"calls": list(map(call_data, shown))}
 
 
@@ -193,8 +192,7 @@ def call_data(shown: ShownSections) -> dict[str, Any]:
     }
 
 
-def recent_lines(shown: Sequence[ShownSections], asked: Any) -> Iterator[Line]:
-    """Yield each recall and pack with what it showed."""
+def _recent_lines(shown: Sequence[ShownSections], asked: Any) -> Iterator[Line]:
     if not shown:
         told = (
             "Nothing was shown yet." if asked.says is None else "Nothing with that text was shown."
@@ -232,14 +230,12 @@ def list_pinned(vault: Vault) -> PinnedNotes:
     return PinnedNotes(notes, sum(each.tokens for each in notes), vault.config.budget)
 
 
-def pinned_data(found: PinnedNotes) -> dict[str, Any]:
-    """Return what is pinned, what it costs in each pack, and what a pack may cost."""
+def _pinned_data(found: PinnedNotes) -> dict[str, Any]:
     names = "path=record.path title=record.title kind=record.kind sections tokens"
     return {"pinned": [pick(each, names) for each in found.notes], **pick(found, "tokens budget")}
 
 
-def pinned_lines(found: PinnedNotes, _: Any) -> Iterator[Line]:
-    """Yield each pinned note with its tokens, and what all cost."""
+def _pinned_lines(found: PinnedNotes, _: Any) -> Iterator[Line]:
     for cost, note in ((each.tokens, each.record) for each in found.notes):
         yield Line(f"{cost:>7,}  {one_line(note.path)}  {one_line(note.title)}")
     share = f"{found.tokens / found.budget:.0%} of the budget of {found.budget:,}"
@@ -267,8 +263,8 @@ RECENT = declare(
     recent,
     "recent",
     "GET /recent",
-    recent_data,
-    lines=recent_lines,
+    _recent_data,
+    lines=_recent_lines,
     gives=record(calls=rows(time="string", kind="string", query="string", shown=rows())),
 )
 
@@ -276,8 +272,8 @@ PINNED = declare(
     list_pinned,
     "list_pinned",
     "GET /pinned",
-    pinned_data,
-    lines=pinned_lines,
+    _pinned_data,
+    lines=_pinned_lines,
     warnings=pinned_warnings,
     gives=record(pinned=rows(path="string"), tokens="integer", budget="integer"),
     moment=Moment.SEEN,
