@@ -13,6 +13,7 @@ from vaultmem.cli.output import emit_json, print_line, print_styled, warn
 from vaultmem.cli.shared import needing, takes
 from vaultmem.cli.vault_list import register_here
 from vaultmem.core.clients.agents import UNNAMED
+from vaultmem.operations.vault_data import connected_json, connections_json, skill_json
 
 if TYPE_CHECKING:
     from vaultmem.services.clients.connect import ShownConnection
@@ -99,7 +100,7 @@ def connect(
         if not dry_run:
             register_here(opened)
     if here.as_json:
-        emit_json({"client": client, "dry_run": dry_run, "changes": changes})
+        emit_json(connected_json(client, changes, is_dry=dry_run))
         return
     for change in changes:
         word = f"would be {change.action}" if dry_run else change.action
@@ -154,7 +155,7 @@ def skill(
         raise RefusedError(f'skill: "{action}" is not one of install, remove, show')
     done = install_skill(folder, replace) if action == "install" else remove_skill(folder)
     if as_json:
-        emit_json({"path": folder / SKILL_PATH, "action": done})
+        emit_json(skill_json(folder / SKILL_PATH, done))
     else:
         print_styled(f"{done:<9}", _COLOURS.get(done, "dim"), f"  {folder / SKILL_PATH}")
 
@@ -179,7 +180,7 @@ def _print_connections(as_json: bool) -> None:
     known = {each.client for each in found}
     installed = [name for name in list_installed(user) if name not in known]
     if as_json:
-        emit_json({"connections": found, "installed": installed})
+        emit_json(connections_json(found, installed))
         return
     for each in found:
         colour = "yellow" if each.problem else "green"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -21,9 +22,11 @@ from vaultmem.operations.branch_changes import (
     RESOLVE,
     SWITCH,
     conflict_lines,
+    unmerged_data,
 )
 
 if TYPE_CHECKING:
+    from vaultmem.core.merging.text import Conflict
     from vaultmem.services.merging.text_conflicts import ResolveResult
     from vaultmem.vault import Vault
 
@@ -31,16 +34,18 @@ if TYPE_CHECKING:
 switch = make_command(SWITCH, "switch")
 
 
-def end_with_conflicts(error: MergeConflictError, outcome: dict[str, Any] | None) -> NoReturn:
-    """Show what is in conflict and end with its exit code; as JSON with an outcome if given.
+def end_with_conflicts(
+    error: MergeConflictError, as_json: Callable[[Sequence[Conflict]], dict[str, Any]] | None
+) -> NoReturn:
+    """Show what is in conflict and end with its exit code; as what `as_json` makes if given.
 
     Raises:
         typer.Exit: always.
     """
-    if outcome is None:
+    if as_json is None:
         print_lines(conflict_lines(error.conflicts))
     else:
-        emit_json({**outcome, "conflicts": error.conflicts})
+        emit_json(as_json(error.conflicts))
     warn(f"error: {error}")
     raise typer.Exit(error.exit_code) from None
 
@@ -59,7 +64,7 @@ def merge(here: CommandContext, asked: Any) -> None:
     try:
         answer(MERGE, here, asked)
     except MergeConflictError as error:
-        end_with_conflicts(error, {"merged": False} if here.as_json else None)
+        end_with_conflicts(error, unmerged_data if here.as_json else None)
 
 
 # The command about what two sides changed differently: resolve.

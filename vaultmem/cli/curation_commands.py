@@ -15,9 +15,9 @@ from vaultmem.cli.options import FleetOption, YesOption
 from vaultmem.cli.output import ProgressLine, confirm, emit_json, print_line, print_styled, warn
 from vaultmem.cli.shared import offers, takes
 from vaultmem.core.text.display import one_line, pluralize
-from vaultmem.core.text.json_values import pick
 from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError, VaultError
 from vaultmem.operations.review_queue import DECIDE, LIST_REVIEW, list_review
+from vaultmem.operations.vault_data import compacted_json, curated_json, dream_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -325,9 +325,7 @@ def curate(
         _print_report(found, is_asked=apply)
     done = _apply(opened, found, yes) if apply else None
     if here.as_json:
-        counts = {"applied": len(done.done), "already": len(done.already)} if done else {}
-        commit = done.report.commit or None if done else None
-        emit_json({**pick(found, "made proposals"), **counts, "commit": commit})
+        emit_json(curated_json(found, done))
     elif done is not None:
         if done.already:
             print_line(f"{pluralize(len(done.already), 'change')} had been made already.")
@@ -353,11 +351,7 @@ def dream(
 
     done = promote_strongest(here.open_synced(), is_dry=dry_run)
     if here.as_json:
-        paths = {
-            "promoted": [each.path for each in done.promoted],
-            "left": [each.path for each in done.left],
-        }
-        emit_json({**pick(done, "candidates moves commit?=report.commit"), **paths})
+        emit_json(dream_json(done))
         return
     _print_dream(done, dry_run)
     print_commits(done.report.commits)
@@ -396,11 +390,7 @@ def compact(
         confirm(pluralize(len(done.steps), "step"), yes)
         done = shorten(opened)
     if here.as_json:
-        steps = [
-            pick(each, "path step from=before idle_days tokens tokens_left") for each in done.steps
-        ]
-        commits = [each.commit for each in done.reports if each.commit]
-        emit_json({"steps": steps, "exempt": done.exempt, "commits": commits})
+        emit_json(compacted_json(done))
         return
     for report in done.reports:
         print_commits(report.commits)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,12 +11,12 @@ from vaultmem.cli.opening import CommandContext
 from vaultmem.cli.output import ProgressLine, emit_json, print_line, print_styled, warn
 from vaultmem.cli.shared import takes
 from vaultmem.core.text.display import one_line, pluralize
-from vaultmem.core.text.json_values import pick
+from vaultmem.operations.vault_data import added_question_json, evaluation_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from vaultmem.core.search.evaluation import Figure, Question
+    from vaultmem.core.search.evaluation import Question
     from vaultmem.services.packs.evaluate import Evaluation, Run
 
 
@@ -83,7 +83,7 @@ def eval_(
         if run.lacks:
             warn(f"without a model that was to decide, {_name(run)}: {run.lacks}")
     if here.as_json:
-        emit_json(_make_json(made))
+        emit_json(evaluation_json(made))
         return
     _print_figures(made)
     if len(made.runs) == 1:
@@ -111,38 +111,12 @@ def _add(here: CommandContext, file: Path, receipt: str, notes: list[str]) -> No
     done = add_from_receipt(here.open_synced(reads=True), file, receipt, notes)
     question = done.question
     if here.as_json:
-        emit_json({"question": question.text, "notes": question.notes, "added": done.is_new})
+        emit_json(added_question_json(done))
         return
     if not done.is_new:
         print_line(f"{file.name}:{question.line} has this question already; nothing was added.")
         return
     print_styled("added  ", "green", f"{question.text}  ({', '.join(question.notes)})")
-
-
-def _make_json(made: Evaluation) -> dict[str, Any]:
-    """Return what an evaluation measured, and how each question was answered."""
-    return {
-        **pick(made.asked, "depth budgets"),
-        "omitted": made.left_out or None,
-        "runs": [
-            {**pick(run, "at? commit? settings lacks?"), **_name_figures(run.figures)}
-            for run in made.runs
-        ],
-        "difference": _name_figures(made.difference) if made.difference else None,
-        "questions": [
-            {
-                **pick(question, "line question=text at? notes"),
-                "says": question.says,
-                "answers": [run.judged[number] for run in made.runs],
-            }
-            for number, question in enumerate(made.questions)
-        ],
-    }
-
-
-def _name_figures(figures: Sequence[Figure]) -> dict[str, Any]:
-    recall, ndcg, *packs = figures
-    return {"recall": recall, "ndcg": ndcg, "packs": packs}
 
 
 def _print_figures(made: Evaluation) -> None:

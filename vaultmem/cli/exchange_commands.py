@@ -16,10 +16,10 @@ from vaultmem.cli.options import DryRunOption
 from vaultmem.cli.output import ProgressLine, emit_json, print_line, print_raw, print_styled, warn
 from vaultmem.cli.shared import answer, needing, offers, takes
 from vaultmem.core.text.display import one_line, pluralize
-from vaultmem.core.text.json_values import pick
 from vaultmem.operations.declaration import NoArguments
 from vaultmem.operations.filters import Filters
 from vaultmem.operations.notes import LIST_SOURCES, SOURCE_NOTES
+from vaultmem.operations.vault_data import import_json, primed_json, unprimed_json
 
 if TYPE_CHECKING:
     from vaultmem.core.reference import PrimePlan
@@ -226,12 +226,7 @@ def import_(
         here.open_synced(), kind, paths, dry_run=dry_run, again=again, progress=progress
     )
     if here.as_json:
-        sources = [
-            {"name": name, "outcomes": dict(sorted(counts.items()))}
-            for name, counts in report.counts.items()
-        ]
-        rest = pick(report, "items=taken turns commit?=commits.commit")
-        emit_json({**pick(report, "kind dry_run"), "sources": sources, **rest})
+        emit_json(import_json(report))
     else:
         _print_report(report)
 
@@ -362,8 +357,7 @@ def reference(
     opened = here.open_view()
     plan = prime_source(opened, source, files, pin=pin, overwrite=overwrite, dry_run=dry_run)
     if here.as_json:
-        facts = {"source": source, "dry_run": dry_run, "unchanged": len(plan.unchanged)}
-        emit_json({**facts, **pick(plan, "added changed removed kept")})
+        emit_json(primed_json(source, plan, is_dry=dry_run))
     else:
         _print_primed(source, plan, dry_run)
 
@@ -406,7 +400,7 @@ def _remove_source(opened: Vault, source: str, everything: bool, yes: bool, as_j
 
     plan = unprime_source(opened, source, everything=everything, dry_run=not yes)
     if as_json:
-        emit_json({"removed" if yes else "would_remove": plan.removed, "kept": plan.kept})
+        emit_json(unprimed_json(plan, is_dry=not yes))
         return
     for path in plan.removed:
         print_styled("removed  " if yes else "would remove  ", "yellow", one_line(path))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -20,6 +20,7 @@ from vaultmem.cli.serve_commands import NamesOption, ProxyOption, find_served, p
 from vaultmem.cli.shared import needing, offers, takes
 from vaultmem.core.text.display import one_line, pluralize
 from vaultmem.operations.declaration import Arg, Takes
+from vaultmem.operations.vault_data import contradictions_json, duplicates_json, mentions_json
 
 if TYPE_CHECKING:
     from vaultmem.services.fleet.clone import NodeStatus, PoolStatus
@@ -190,7 +191,7 @@ def bisect(here: CommandContext, asked: _Statement) -> None:
         asked.job,
         here.as_json,
         partial(find_believers, expected=expected),
-        _mentions_json,
+        mentions_json,
         _print_mentions,
     )
 
@@ -208,7 +209,7 @@ def duplicates(here: CommandContext, job: work.Job, limit: _LimitOption = 20) ->
     from vaultmem.services.fleet.jobs import compare_all
 
     show = partial(_print_duplicates, limit=limit)
-    work.run_job(job, here.as_json, compare_all, _duplicates_json, show)
+    work.run_job(job, here.as_json, compare_all, duplicates_json, show)
 
 
 @offers(work.Job)
@@ -224,7 +225,7 @@ def contradictions(here: CommandContext, job: work.Job, limit: _LimitOption = 20
     from vaultmem.services.fleet.jobs import compare_all
 
     show = partial(_print_contradictions, limit=limit)
-    work.run_job(job, here.as_json, compare_all, _contradictions_json, show)
+    work.run_job(job, here.as_json, compare_all, contradictions_json, show)
 
 
 def _show_status(found: PoolStatus, as_json: bool) -> None:
@@ -261,12 +262,6 @@ def _format_size(size: int) -> str:
 # What is found over all vaults.
 
 
-def _mentions_json(found: Mentions) -> dict[str, Any]:
-    believers = [{"vault": name, **each._asdict()} for name, each in found.believers]
-    rest = {"others": found.others, "missing": found.missing, "behind": found.behind}
-    return {"believers": believers, **rest}
-
-
 def _print_mentions(found: Mentions) -> None:
     """Print who says something, the first before the others."""
     rows = [
@@ -285,10 +280,6 @@ def _print_mentions(found: Mentions) -> None:
     print_styled(f"  {'  '.join(filter(None, about))}", "dim")
 
 
-def _duplicates_json(found: FleetComparison) -> dict[str, Any]:
-    return {"same": found.same, "near": _pairs_json(found.near), **_counts_json(found)}
-
-
 def _print_duplicates(found: FleetComparison, limit: int) -> None:
     """Print what is stated in several vaults, then what is nearly the same."""
     for group in found.same[:limit]:
@@ -302,10 +293,6 @@ def _print_duplicates(found: FleetComparison, limit: int) -> None:
     _print_sum(found, told, len(found.same) + len(found.near) - limit)
 
 
-def _contradictions_json(found: FleetComparison) -> dict[str, Any]:
-    return {"contradictions": _pairs_json(found.contradicting), **_counts_json(found)}
-
-
 def _print_contradictions(found: FleetComparison, limit: int) -> None:
     """Print what contradicts what."""
     for pair in found.contradicting[:limit]:
@@ -314,24 +301,6 @@ def _print_contradictions(found: FleetComparison, limit: int) -> None:
         _print_sides((pair.older, pair.newer), titled=True)
     told = pluralize(len(found.contradicting), "contradiction")
     _print_sum(found, told, len(found.contradicting) - limit)
-
-
-def _counts_json(found: FleetComparison) -> dict[str, Any]:
-    counts = {"vaults": found.vaults, "notes": found.notes, "asked": found.asked}
-    return {**counts, "missing": found.missing, "behind": found.behind}
-
-
-def _pairs_json(pairs: Sequence[Differing]) -> list[dict[str, Any]]:
-    return [
-        {
-            **each._asdict(),
-            "differences": [
-                {"kind": kind, "older": older or None, "newer": newer or None}
-                for kind, older, newer in each.differences
-            ],
-        }
-        for each in pairs
-    ]
 
 
 def _describe_values(pair: Differing) -> str:

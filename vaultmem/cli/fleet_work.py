@@ -15,6 +15,12 @@ from vaultmem.cli.shared import needing
 from vaultmem.core.text.display import one_line, pluralize
 from vaultmem.errors import RefusedError
 from vaultmem.operations.declaration import Arg, Takes
+from vaultmem.operations.vault_data import (
+    fleet_compacted_json,
+    fleet_curated_json,
+    fleet_judged_json,
+    fleet_stats_json,
+)
 
 if TYPE_CHECKING:
     from vaultmem.core.packs.receipt import Expectation
@@ -159,8 +165,7 @@ def stats_fleet(fleet: str, vault: str, as_json: bool) -> None:
     unread = {name: why for name, why in unread.items() if not found.results[name].problem}
     missing = {**unread, **found.missing}
     if as_json:
-        vaults = [{"vault": name, **each._asdict()} for name, each in found.results.items()]
-        emit_json({"vaults": vaults, "missing": missing})
+        emit_json(fleet_stats_json(found.results, missing))
         return
     _print_stats(found.results)
     warn_missing(missing)
@@ -171,7 +176,7 @@ def assert_fleet(fleet: str, vault: str, expected: Expectation, as_json: bool) -
     from vaultmem.services.fleet.jobs import judge_all
 
     judge = partial(judge_all, expected=expected)
-    done = run_job(_make_job(fleet, vault), as_json, judge, _judged_json, _print_judged)
+    done = run_job(_make_job(fleet, vault), as_json, judge, fleet_judged_json, _print_judged)
     if any(reasons for _, reasons in done.items()):
         return False
     return None if done.missing else True
@@ -181,7 +186,7 @@ def curate_fleet(fleet: str, vault: str, as_json: bool) -> None:
     """Print what `curate` would propose in each vault."""
     from vaultmem.services.fleet.jobs import curate_all
 
-    run_job(_make_job(fleet, vault), as_json, curate_all, _curated_json, _print_proposals)
+    run_job(_make_job(fleet, vault), as_json, curate_all, fleet_curated_json, _print_proposals)
 
 
 def compact_fleet(fleet: str, vault: str, as_json: bool) -> None:
@@ -189,7 +194,7 @@ def compact_fleet(fleet: str, vault: str, as_json: bool) -> None:
     from vaultmem.services.fleet.jobs import compact_all
 
     job = _make_job(fleet, vault)
-    run_job(job, as_json, compact_all, _compacted_json, _print_compactions)
+    run_job(job, as_json, compact_all, fleet_compacted_json, _print_compactions)
 
 
 def _make_job(fleet: str, vault: str) -> Job:
@@ -207,19 +212,6 @@ def warn_missing(missing: Mapping[str, str], behind: Mapping[str, str] | None = 
         warn(f"as their clones were, for their remotes were not read: {some}")
 
 
-def _counts_json(done: JobResults) -> dict[str, Any]:
-    return {"asked": done.asked, "missing": done.missing, "behind": done.behind}
-
-
-def _judged_json(done: JobResults) -> dict[str, Any]:
-    vaults = [
-        {"vault": name, "as_expected": not reasons, "reasons": reasons}
-        for name, reasons in done.items()
-    ]
-    is_good = all(each["as_expected"] for each in vaults)
-    return {"as_expected": is_good, "vaults": vaults, **_counts_json(done)}
-
-
 def _print_judged(done: JobResults) -> None:
     """Print which packs are not as expected, and how many are."""
     judged = dict(done.items())
@@ -228,11 +220,6 @@ def _print_judged(done: JobResults) -> None:
     for name, reasons in bad.items():
         print_styled(f"{name:<{width}}", "red", f"  {one_line('; '.join(reasons))}")
     print_line(f"{len(judged) - len(bad):,} of {pluralize(len(judged), 'vault')} as expected")
-
-
-def _curated_json(done: JobResults) -> dict[str, Any]:
-    vaults = [{"vault": name, "proposals": proposals} for name, proposals in done.items()]
-    return {"vaults": vaults, **_counts_json(done)}
 
 
 def _print_proposals(done: JobResults) -> None:
@@ -255,18 +242,6 @@ def _print_proposals(done: JobResults) -> None:
         print_line("Nothing was changed; `vaultmem curate` in a vault shows each, with reasons.")
     else:
         print_line("Nothing to do: these vaults are healthy.")
-
-
-def _compacted_json(done: JobResults) -> dict[str, Any]:
-    names = ("path", "step", "idle_days", "tokens", "tokens_left")
-    vaults = []
-    for vault, plan in done.items():
-        steps = [
-            {**{name: each[name] for name in names}, "from": each["before"]}
-            for each in plan["steps"]
-        ]
-        vaults.append({"vault": vault, "steps": steps, "exempt": plan["exempt"]})
-    return {"vaults": vaults, **_counts_json(done)}
 
 
 def _print_compactions(done: JobResults) -> None:

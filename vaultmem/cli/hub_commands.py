@@ -16,8 +16,8 @@ from vaultmem.cli.output import emit_json, print_line, print_styled
 from vaultmem.cli.quick_typer import PlainGroup, add_commands
 from vaultmem.cli.serve_commands import NamesOption, ProxyOption, find_served, print_places, serving
 from vaultmem.core.text.display import one_line, pluralize
-from vaultmem.core.text.json_values import pick
 from vaultmem.errors import NoVaultError, RefusedError, VaultError
+from vaultmem.operations.vault_data import granted_json, grants_json, removed_json, repository_json
 
 if TYPE_CHECKING:
     from vaultmem.services.hub.grants import Grant
@@ -160,7 +160,7 @@ def grant(
     known = [each for each in read_grants(opened) if each.name == name and each.is_alive(now)]
     others = [each for each in known if each.id != made.id]
     if as_json:
-        emit_json(_grant_json(made, token, others))
+        emit_json(granted_json(made, token, others))
         return
     _print_granted(made, token)
     if others:
@@ -181,34 +181,10 @@ def _rotate(hub: Hub, named: str, grace: str, until: float, as_json: bool) -> No
     told = {"name": made.name, "id": made.id, "replaces": old.id, "scopes": dict(made.scopes)}
     record_here(hub, "grant", [], told)
     if as_json:
-        emit_json(_grant_json(made, token, replaced=old))
+        emit_json(granted_json(made, token, replaced=old))
         return
     _print_granted(made, token)
     print_styled("ends    ", "yellow", f"the old token, {old.id}, on {_minute(old.expires)}")
-
-
-def _grant_json(
-    made: Grant, token: str, others: Iterable[Grant] = (), replaced: Grant | None = None
-) -> dict[str, Any]:
-    """Return a new grant with its token; `others` of its name stay, the one `replaced` ends."""
-    return {
-        **_facts_json(made),
-        "token": token,
-        "others": [each.id for each in others],
-        "replaces": _facts_json(replaced) if replaced else None,
-    }
-
-
-def _grants_json(found: Iterable[Grant], now: float) -> dict[str, Any]:
-    return {"grants": [{**_facts_json(each), "counts": each.is_alive(now)} for each in found]}
-
-
-def _facts_json(grant: Grant) -> dict[str, Any]:
-    return {
-        **pick(grant, "id name kind=kind.value emails agents created"),
-        **pick(grant, "used? expires? revoked? replaced_by?"),
-        "scopes": {scope.value: each for scope, each in grant.scopes.items()},
-    }
 
 
 def _print_granted(made: Grant, token: str) -> None:
@@ -228,7 +204,7 @@ def grants(hub: HubOption = "", as_json: JsonOption = False) -> None:
 
     found, now = read_grants(find_hub(hub)), time.time()
     if as_json:
-        emit_json(_grants_json(found, now))
+        emit_json(grants_json(found, now))
         return
     width = max((len(each.name) for each in found), default=0)
     for each in found:
@@ -258,7 +234,7 @@ def revoke(
     ended = end_grants(opened, named, now)
     record_here(opened, "revoke", [], {"name": ended[0].name, "ids": [each.id for each in ended]})
     if as_json:
-        emit_json(_grants_json(ended, now))
+        emit_json(grants_json(ended, now))
         return
     for each in ended:
         print_styled("revoked ", "green", f"{each.name}, {each.id}")
@@ -509,7 +485,7 @@ def add(
     record_here(opened, "add", [name], {"from": given})
     on, commits = describe_repository(folder, environment)
     if as_json:
-        emit_json({"name": name, "folder": folder, "branch": on, "commits": commits})
+        emit_json(repository_json(name, folder, on, commits))
         return
     print_styled("added   ", "green", f"{name}, {pluralize(commits, 'commit')} on {on}")
     print_styled("at      ", "dim", str(folder))
@@ -528,7 +504,7 @@ def remove(name: _Name, hub: HubOption = "", as_json: JsonOption = False) -> Non
     kept = remove_repository(opened, name, time.time())
     record_here(opened, "remove", [name], {"kept": kept.name})
     if as_json:
-        emit_json({"name": name, "kept": kept})
+        emit_json(removed_json(name, kept))
         return
     print_styled("removed ", "green", f"{name}; it can no longer be read or pushed to here")
     print_styled("kept    ", "dim", str(kept))

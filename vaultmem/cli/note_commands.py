@@ -25,7 +25,6 @@ from vaultmem.cli.output import (
 from vaultmem.cli.shared import answer, make_command, offers, print_answer, takes
 from vaultmem.cli.vault_selection import open_several, split_vault, warn_unmatched
 from vaultmem.core.text.display import one_line, pluralize
-from vaultmem.core.text.json_values import pick
 from vaultmem.errors import MergeConflictError, NoteNotFoundError, RefusedError, wrap_os_error
 from vaultmem.operations.declaration import NoArguments, read_request
 from vaultmem.operations.history_views import SHOW
@@ -37,7 +36,6 @@ from vaultmem.operations.note_changes import (
     STATE,
     SUPERSEDE,
 )
-from vaultmem.operations.note_data import commits_json
 from vaultmem.operations.note_edits import PIN, TAG, UPDATE, show_edited
 from vaultmem.operations.notes import (
     GET,
@@ -48,6 +46,7 @@ from vaultmem.operations.notes import (
     list_of,
 )
 from vaultmem.operations.usage_stats import PINNED
+from vaultmem.operations.vault_data import unconfirmed_json, untaken_json
 
 if TYPE_CHECKING:
     from vaultmem.vault import Vault
@@ -219,8 +218,7 @@ def _forget_confirmation(opened: Vault, paths: Any, reason: str, as_json: bool) 
         )
     done = forget_confirmation(opened, paths[0], reason)
     if as_json:
-        names = "path who=confirmation.who wording=confirmation.wording"
-        emit_json({**pick(done, names), "commits": commits_json(done.report.commits)})
+        emit_json(unconfirmed_json(done))
         return
     print_styled("took back  ", "yellow", f"{done.path}: {one_line(done.confirmation.who)}")
     if done.confirmation.wording:
@@ -284,7 +282,7 @@ def promote(here: CommandContext, asked: Any) -> None:
     try:
         answer(PROMOTE, here, asked)
     except MergeConflictError as error:
-        end_with_conflicts(error, {"promoted": [], "commit": None} if here.as_json else None)
+        end_with_conflicts(error, untaken_json if here.as_json else None)
 
 
 tag_ = make_command(TAG, "tag_")

@@ -54,6 +54,7 @@ from vaultmem.operations.links import (
     REPAIR,
 )
 from vaultmem.operations.notes import nearby_lines
+from vaultmem.operations.vault_data import merged_json
 
 if TYPE_CHECKING:
     from vaultmem.services.curation.dedup import DuplicateMerge
@@ -261,9 +262,7 @@ def dedup(
         confirm(pluralize(len(merges), "merge"), yes)
     report = apply_merges(opened, merges) if apply and merges else None
     if here.as_json:
-        shown = [{"keep": each.keep, "merge": each.drop} for each in merges]
-        commit = report.commit or None if report else None
-        emit_json({"merged" if report else "would_merge": shown, "commit": commit})
+        emit_json(merged_json(merges, report))
     elif report:
         print_commits(report.commits[-1:])
 

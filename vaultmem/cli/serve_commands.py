@@ -18,6 +18,7 @@ from vaultmem.cli.quick_typer import add_commands
 from vaultmem.cli.shared import needing, takes
 from vaultmem.cli.sync_commands import be_resident, print_status, start_daemon, stop_resident
 from vaultmem.errors import RefusedError
+from vaultmem.operations.vault_data import daemon_json
 
 if TYPE_CHECKING:
     from vaultmem.hub.hub_server import Served
@@ -96,7 +97,7 @@ def serve(
         words += ["--agent", here.agent] * bool(here.agent) + ["--ref", here.ref] * bool(here.ref)
         found, log = start_daemon(opened, words)
         if here.as_json:
-            emit_json({"watcher": found, "log": log})
+            emit_json(daemon_json(found, log))
         else:
             print_line(f"Serving {opened.root} as process {found.pid}; it writes to {log}.")
             _print_link(opened, here.as_json, opens)

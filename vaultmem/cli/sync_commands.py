@@ -17,6 +17,7 @@ from vaultmem.cli.output import emit_json, print_line, print_styled
 from vaultmem.cli.shared import offers, print_answer, takes
 from vaultmem.errors import MergeConflictError, RefusedError, VaultError
 from vaultmem.operations.branch_changes import SYNC, SyncOutcome
+from vaultmem.operations.vault_data import daemon_json, happened_json, watcher_json
 
 if TYPE_CHECKING:
     from socket import socket
@@ -165,7 +166,7 @@ def watch(
     elif daemon:
         found, log = start_daemon(opened, ["watch"])
         if here.as_json:
-            emit_json({"watcher": found, "log": log})
+            emit_json(daemon_json(found, log))
         else:
             print_line(f"Watching {opened.root} as process {found.pid}; it writes to {log}.")
     else:
@@ -204,7 +205,7 @@ def _describe(happened: WatchEvent, as_json: bool) -> bool:
     """Print what happened; False if whoever read this has gone."""
     try:
         if as_json:
-            emit_json({"time": time.strftime("%Y-%m-%dT%H:%M:%S%z"), **happened._asdict()})
+            emit_json(happened_json(happened, time.strftime("%Y-%m-%dT%H:%M:%S%z")))
         else:
             style = _STYLES.get(happened.what, "dim")
             text = f"  {time.strftime('%H:%M:%S')}  {happened.text}"
@@ -222,7 +223,7 @@ def print_status(vault: Vault, as_json: bool) -> None:
 
     found = find_watcher(vault)
     if as_json:
-        emit_json({"watching": found is not None, "watcher": found})
+        emit_json(watcher_json(found))
     elif found is None:
         print_line("No watcher is running; `vaultmem watch` starts one.")
     else:

@@ -10,7 +10,7 @@ import textwrap
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -20,9 +20,8 @@ from vaultmem.cli.shared import takes
 from vaultmem.cli.vault_list import register_here
 from vaultmem.config import CONFIG_NAME
 from vaultmem.core.text.display import clean_text, format_names, pluralize
-from vaultmem.core.text.json_values import pick
 from vaultmem.errors import RefusedError
-from vaultmem.operations.checks import problems_data
+from vaultmem.operations.vault_data import indexed_json, init_json, trusted_json
 
 if TYPE_CHECKING:
     from vaultmem.services.memory.create_vault import CreateResult, InitPlan
@@ -86,7 +85,7 @@ def init(
     if not here.as_json:
         _print_plan(plan)
     elif dry_run:
-        emit_json(_make_json(plan))
+        emit_json(init_json(plan))
     if dry_run:
         return
     if is_asked and plan.kept_out and plan.repository is None and _ask_to_allow(plan):
@@ -100,7 +99,7 @@ def init(
         sync_vault(created.vault, progress)
     name = register_here(created.vault)
     if here.as_json:
-        emit_json(_make_json(plan, created, name))
+        emit_json(init_json(plan, created, name))
         return
     _print_created(created, name)
     if commit_edits:
@@ -108,34 +107,6 @@ def init(
     elif plan.suggests_edits and commit_edits is None:
         _suggest_edits(created.vault)
     _print_problems(created.vault.manifest.problems())
-
-
-def _make_json(
-    plan: InitPlan, created: CreateResult | None = None, name: str = ""
-) -> dict[str, Any]:
-    """Return what `init` would do to a folder or, with what it did, the vault that it is now."""
-    report = created and created.report
-    return {
-        "vault": plan.root,
-        "is_vault": plan.is_vault or created is not None,
-        "repository": plan.repository,
-        "new_repository": created.new_repository if created else plan.repository is None,
-        "added": created.added if created else plan.added,
-        "files": len(plan.files),
-        "bytes": plan.size,
-        "private": plan.private,
-        "credentials": plan.credentials,
-        "kept_out": created.kept_out if created else plan.kept_out,
-        "released": created.released if created else (),
-        "listed_as": name or None,
-        "omitted": plan.left_out,
-        "excluded": created.excluded if created else (),
-        "configured": created.configured if created else (),
-        "commit": (report and report.commit) or None,
-        "person_problem": (created and created.person_problem) or None,
-        "notes": created.vault.view.totals()[0] if created else None,
-        "problems": problems_data(created.vault.manifest.problems() if created else ()),
-    }
 
 
 def _suggest_edits(vault: Vault) -> None:
@@ -307,24 +278,15 @@ def index(here: CommandContext) -> None:
     opened = here.open()
     with following(opened) as progress:
         report = sync_vault(opened, progress)
-    notes, tokens = opened.view.totals()
-    problems = opened.manifest.problems()
     if here.as_json:
-        emit_json(
-            {
-                "notes": notes,
-                "tokens": tokens,
-                **pick(report, "added changed removed"),
-                "seconds": round(report.seconds, 3),
-                "problems": problems_data(problems),
-            }
-        )
+        emit_json(indexed_json(opened, report))
         return
+    notes, _ = opened.view.totals()
     print_line(
         f"{pluralize(notes, 'note')}, {report.added:,} new, {report.changed:,} changed, "
         f"{report.removed:,} gone  ({report.seconds:.1f} s)"
     )
-    _print_problems(problems)
+    _print_problems(opened.manifest.problems())
 
 
 @takes("vault", "as_json")
@@ -418,7 +380,7 @@ def _allow_signer(vault: Vault, signer: str, as_json: bool) -> None:
 
 def _print_trusted(paths: list[str], as_json: bool, signer: str = "", allowed: str = "") -> None:
     if as_json:
-        emit_json({"trusted": paths, "signer": signer or None, "allowed": allowed or None})
+        emit_json(trusted_json(paths, signer, allowed))
         return
     for path in paths:
         print_styled("signed   " if signer else "trusted  ", "green", path)

@@ -11,6 +11,7 @@ from vaultmem.cli.output import emit_json, print_line, print_styled, warn
 from vaultmem.cli.quick_typer import PlainGroup, add_commands
 from vaultmem.core.text.display import escape_bytes, one_line, pluralize
 from vaultmem.errors import VaultError
+from vaultmem.operations.vault_data import listed_json
 
 if TYPE_CHECKING:
     from vaultmem.services.vaults.companions import ListedVault
@@ -94,7 +95,7 @@ def remove(
 
     removed = remove_vault(_find_folders(), name)
     if as_json:
-        emit_json({"name": removed.name, "path": removed.path})
+        emit_json(listed_json(removed.name, removed.path))
         return
     print_styled(
         "off the list  ", "green", f"{removed.name}  {escape_bytes(one_line(removed.path))}"

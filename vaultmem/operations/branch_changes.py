@@ -206,6 +206,11 @@ def _merge_data(done: MergeReport) -> dict[str, Any]:
     return {"would_merge": would, **shared, "refused": done.refused or None}
 
 
+def unmerged_data(conflicts: Sequence[Conflict]) -> dict[str, Any]:
+    """Return why nothing was merged."""
+    return {"merged": False, "conflicts": conflicts}
+
+
 def _planned_lines(plan: MergeReport) -> Iterator[Line]:
     if not plan.needed:
         yield Line(f"{plan.into} has all of {plan.source.name} already; nothing would be merged.")

@@ -1,0 +1,328 @@
+"""What commands without a row in the table answer, as JSON data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vaultmem.core.text.json_values import as_json_object, pick
+from vaultmem.operations.checks import problems_data
+from vaultmem.operations.note_data import commits_json
+
+if TYPE_CHECKING:
+    from vaultmem.core.curation.proposal import Report
+    from vaultmem.core.merging.text import Conflict
+    from vaultmem.core.reference import PrimePlan
+    from vaultmem.core.search.evaluation import Figure
+    from vaultmem.services.changes.commit import CommitReport
+    from vaultmem.services.clients.connect import Connection, SettingsChange
+    from vaultmem.services.curation.compact import CompactResult
+    from vaultmem.services.curation.decide import ApplyResult
+    from vaultmem.services.curation.dedup import DuplicateMerge
+    from vaultmem.services.curation.dream import Dream
+    from vaultmem.services.exchange.import_reference import RemovalPlan
+    from vaultmem.services.exchange.run_import import ImportReport
+    from vaultmem.services.fleet.clone import VaultStats
+    from vaultmem.services.fleet.jobs import Differing, FleetComparison, JobResults, Mentions
+    from vaultmem.services.hub.grants import Grant
+    from vaultmem.services.memory.create_vault import CreateResult, InitPlan
+    from vaultmem.services.memory.new_note import UnconfirmResult
+    from vaultmem.services.packs.evaluate import Evaluation
+    from vaultmem.services.packs.question_file import AddedQuestion
+    from vaultmem.services.views.update_index import IndexReport
+    from vaultmem.services.watching.lease import WatcherInfo
+    from vaultmem.services.watching.watch import WatchEvent
+    from vaultmem.vault import Vault
+
+
+def init_json(
+    plan: InitPlan, created: CreateResult | None = None, name: str = ""
+) -> dict[str, Any]:
+    """Return what `init` would do to a folder or, with what it did, the vault that it is now."""
+    report = created and created.report
+    return {
+        "vault": plan.root,
+        "is_vault": plan.is_vault or created is not None,
+        "repository": plan.repository,
+        "new_repository": created.new_repository if created else plan.repository is None,
+        "added": created.added if created else plan.added,
+        "files": len(plan.files),
+        "bytes": plan.size,
+        "private": plan.private,
+        "credentials": plan.credentials,
+        "kept_out": created.kept_out if created else plan.kept_out,
+        "released": created.released if created else (),
+        "listed_as": name or None,
+        "omitted": plan.left_out,
+        "excluded": created.excluded if created else (),
+        "configured": created.configured if created else (),
+        "commit": (report and report.commit) or None,
+        "person_problem": (created and created.person_problem) or None,
+        "notes": created.vault.view.totals()[0] if created else None,
+        "problems": problems_data(created.vault.manifest.problems() if created else ()),
+    }
+
+
+def evaluation_json(made: Evaluation) -> dict[str, Any]:
+    """Return what an evaluation measured, and how each question was answered."""
+    return {
+        **pick(made.asked, "depth budgets"),
+        "omitted": made.left_out or None,
+        "runs": [
+            {**pick(run, "at? commit? settings lacks?"), **_name_figures(run.figures)}
+            for run in made.runs
+        ],
+        "difference": _name_figures(made.difference) if made.difference else None,
+        "questions": [
+            {
+                **pick(question, "line question=text at? notes"),
+                "says": question.says,
+                "answers": [run.judged[number] for run in made.runs],
+            }
+            for number, question in enumerate(made.questions)
+        ],
+    }
+
+
+def _name_figures(figures: Sequence[Figure]) -> dict[str, Any]:
+    recall, ndcg, *packs = figures
+    return {"recall": recall, "ndcg": ndcg, "packs": packs}
+
+
+def granted_json(
+    made: Grant, token: str, others: Iterable[Grant] = (), replaced: Grant | None = None
+) -> dict[str, Any]:
+    """Return a new grant with its token; `others` of its name stay, the one `replaced` ends."""
+    return {
+        **_grant_json(made),
+        "token": token,
+        "others": [each.id for each in others],
+        "replaces": _grant_json(replaced) if replaced else None,
+    }
+
+
+def grants_json(found: Iterable[Grant], now: float) -> dict[str, Any]:
+    """Return who may do what; `counts` is whether the token still does."""
+    return {"grants": [{**_grant_json(each), "counts": each.is_alive(now)} for each in found]}
+
+
+def _grant_json(grant: Grant) -> dict[str, Any]:
+    return {
+        **pick(grant, "id name kind=kind.value emails agents created"),
+        **pick(grant, "used? expires? revoked? replaced_by?"),
+        "scopes": {scope.value: each for scope, each in grant.scopes.items()},
+    }
+
+
+def fleet_stats_json(found: Mapping[str, VaultStats], missing: Mapping[str, str]) -> dict[str, Any]:
+    """Return what each vault holds, and of which that is not known."""
+    vaults = [{"vault": name, **each._asdict()} for name, each in found.items()]
+    return {"vaults": vaults, "missing": missing}
+
+
+def fleet_judged_json(done: JobResults) -> dict[str, Any]:
+    """Return which vaults' packs are as expected, and why others are not."""
+    vaults = [
+        {"vault": name, "as_expected": not reasons, "reasons": reasons}
+        for name, reasons in done.items()
+    ]
+    is_good = all(each["as_expected"] for each in vaults)
+    return {"as_expected": is_good, "vaults": vaults, **_done_json(done)}
+
+
+def fleet_curated_json(done: JobResults) -> dict[str, Any]:
+    """Return what would be proposed in each vault."""
+    vaults = [{"vault": name, "proposals": proposals} for name, proposals in done.items()]
+    return {"vaults": vaults, **_done_json(done)}
+
+
+def fleet_compacted_json(done: JobResults) -> dict[str, Any]:
+    """Return what would be shortened in each vault, and what stays and why."""
+    names = ("path", "step", "idle_days", "tokens", "tokens_left")
+    vaults = []
+    for vault, plan in done.items():
+        steps = [
+            {**{name: each[name] for name in names}, "from": each["before"]}
+            for each in plan["steps"]
+        ]
+        vaults.append({"vault": vault, "steps": steps, "exempt": plan["exempt"]})
+    return {"vaults": vaults, **_done_json(done)}
+
+
+def _done_json(done: JobResults) -> dict[str, Any]:
+    return {"asked": done.asked, "missing": done.missing, "behind": done.behind}
+
+
+def mentions_json(found: Mentions) -> dict[str, Any]:
+    """Return which vaults state something, the first before the others."""
+    believers = [{"vault": name, **each._asdict()} for name, each in found.believers]
+    rest = {"others": found.others, "missing": found.missing, "behind": found.behind}
+    return {"believers": believers, **rest}
+
+
+def duplicates_json(found: FleetComparison) -> dict[str, Any]:
+    """Return what is stated in several vaults, and what is nearly the same."""
+    return {"same": found.same, "near": _pairs_json(found.near), **_compared_json(found)}
+
+
+def contradictions_json(found: FleetComparison) -> dict[str, Any]:
+    """Return in what notes of several vaults contradict each other."""
+    return {"contradictions": _pairs_json(found.contradicting), **_compared_json(found)}
+
+
+def _compared_json(found: FleetComparison) -> dict[str, Any]:
+    counts = {"vaults": found.vaults, "notes": found.notes, "asked": found.asked}
+    return {**counts, "missing": found.missing, "behind": found.behind}
+
+
+def _pairs_json(pairs: Sequence[Differing]) -> list[dict[str, Any]]:
+    return [
+        {
+            **each._asdict(),
+            "differences": [
+                {"kind": kind, "older": older or None, "newer": newer or None}
+                for kind, older, newer in each.differences
+            ],
+        }
+        for each in pairs
+    ]
+
+
+def connected_json(
+    client: str, changes: Sequence[SettingsChange], *, is_dry: bool
+) -> dict[str, Any]:
+    """Return the changes of a client's settings that were or would be made."""
+    return {"client": client, "dry_run": is_dry, "changes": changes}
+
+
+def connections_json(found: Sequence[Connection], installed: Sequence[str]) -> dict[str, Any]:
+    """Return which clients know a vault, where that is written, and which are there without one."""
+    return {"connections": found, "installed": installed}
+
+
+def skill_json(path: Path, action: str) -> dict[str, Any]:
+    """Return where the skill is or was, and what was done with it."""
+    return {"path": str(path), "action": action}
+
+
+def import_json(report: ImportReport) -> dict[str, Any]:
+    """Return what an import took in, or would: of each file how many of what, and which."""
+    commits = report.commits
+    return {
+        "kind": report.kind,
+        "dry_run": report.dry_run,
+        "sources": [
+            {"name": name, "outcomes": dict(sorted(counts.items()))}
+            for name, counts in report.counts.items()
+        ],
+        "items": report.taken,
+        "turns": report.turns,
+        "commit": commits.commit or None,
+    }
+
+
+def untaken_json(conflicts: Sequence[Conflict]) -> dict[str, Any]:
+    """Return why no note was taken over from a branch, and so none promoted."""
+    return {"promoted": [], "commit": None, "conflicts": conflicts}
+
+
+def indexed_json(vault: Vault, report: IndexReport) -> dict[str, Any]:
+    """Return what a vault holds, and what was new in it."""
+    notes, tokens = vault.view.totals()
+    return {
+        "notes": notes,
+        "tokens": tokens,
+        **pick(report, "added changed removed"),
+        "seconds": round(report.seconds, 3),
+        "problems": problems_data(vault.manifest.problems()),
+    }
+
+
+def watcher_json(found: WatcherInfo | None) -> dict[str, Any]:
+    """Return whether a vault is watched, and by whom."""
+    return {"watching": found is not None, "watcher": found}
+
+
+def daemon_json(found: WatcherInfo, log: Path) -> dict[str, Any]:
+    """Return who watches from now on, and the file that it writes to."""
+    return {"watcher": found, "log": str(log)}
+
+
+def happened_json(happened: WatchEvent, time: str) -> dict[str, Any]:
+    """Return one thing that the watcher did or met, and when (ISO 8601)."""
+    return {"time": time, **as_json_object(happened)}
+
+
+def trusted_json(paths: Sequence[str], signer: str, allowed: str) -> dict[str, Any]:
+    """Return what is trusted, who signed it, and whose signature counts from now on."""
+    return {"trusted": list(paths), "signer": signer or None, "allowed": allowed or None}
+
+
+def repository_json(name: str, folder: Path, branch: str = "", commits: int = 0) -> dict[str, Any]:
+    """Return a vault that a hub has got, by its bare repository."""
+    return {"name": name, "folder": str(folder), "branch": branch, "commits": commits}
+
+
+def removed_json(name: str, kept: Path) -> dict[str, Any]:
+    """Return a vault that was taken out, and where its repository is kept."""
+    return {"name": name, "kept": str(kept)}
+
+
+def curated_json(found: Report, done: ApplyResult | None) -> dict[str, Any]:
+    """Return what is proposed, and what was done of it where that was asked for."""
+    made = {"made": found.made, "proposals": found.proposals}
+    counts = {"applied": len(done.done), "already": len(done.already)} if done else {}
+    return {**made, **counts, "commit": (done.report.commit or None) if done else None}
+
+
+def dream_json(done: Dream) -> dict[str, Any]:
+    """Return what was weighed, what was promoted, and what may leave MEMORY.md."""
+    return {
+        **pick(done, "candidates moves commit?=report.commit"),
+        "promoted": [each.path for each in done.promoted],
+        "left": [each.path for each in done.left],
+    }
+
+
+def compacted_json(done: CompactResult) -> dict[str, Any]:
+    """Return the steps that are due or done, what stays and why, and the commits."""
+    names = "path step from=before idle_days tokens tokens_left"
+    steps = [pick(each, names) for each in done.steps]
+    commits = [each.commit for each in done.reports if each.commit]
+    return {"steps": steps, "exempt": done.exempt, "commits": commits}
+
+
+def merged_json(merges: Sequence[DuplicateMerge], report: CommitReport | None) -> dict[str, Any]:
+    """Return the notes that were merged into others, or with no report would be."""
+    shown = [{"keep": m.keep, "merge": m.drop} for m in merges]
+    name = "merged" if report else "would_merge"
+    return {name: shown, "commit": (report.commit or None) if report else None}
+
+
+def listed_json(name: str, path: str) -> dict[str, Any]:
+    """Return what was put on the list, or taken off it."""
+    return {"name": name, "path": path}
+
+
+def unconfirmed_json(done: UnconfirmResult) -> dict[str, Any]:
+    """Return who no longer counts as having said a note again, and in which words they did."""
+    told = pick(done, "path who=confirmation.who wording=confirmation.wording")
+    return {**told, "commits": commits_json(done.report.commits)}
+
+
+def primed_json(source: str, plan: PrimePlan, *, is_dry: bool) -> dict[str, Any]:
+    """Return what taking in reference material did or would do."""
+    told = {"source": source, "dry_run": is_dry, "unchanged": len(plan.unchanged)}
+    return {**told, **pick(plan, "added changed removed kept")}
+
+
+def unprimed_json(plan: RemovalPlan, *, is_dry: bool) -> dict[str, Any]:
+    """Return which notes of a source went or would go, and which stay."""
+    return {"would_remove" if is_dry else "removed": plan.removed, "kept": plan.kept}
+
+
+def added_question_json(done: AddedQuestion) -> dict[str, Any]:
+    """Return a question that was taken from a receipt, and whether it is new in its file."""
+    question = done.question
+    return {"question": question.text, "notes": question.notes, "added": done.is_new}
