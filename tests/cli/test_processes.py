@@ -30,7 +30,7 @@ COMMANDS = [
     ("search_commands", ["mv", "notes/a.md", "notes/b.md"]),
     ("exchange_commands", ["reference"]),
     ("health_commands", ["stats"]),
-    ("task_commands", ["task", "list"]),
+    ("session_commands", ["task", "list"]),
     ("project_commands", ["projects"]),
     ("branch_commands", ["branch"]),
     ("branch_commands", ["resolve"]),
@@ -43,7 +43,7 @@ COMMANDS = [
     ("exchange_commands", ["export", "--html", "../pages"]),
 ]
 COMMITTING = {"promote", "state", "sync", "import"}
-ELSEWHERE = {"evaluate_commands", "session_commands", "serve_commands", "fleet_commands"}
+ELSEWHERE = {"evaluate_commands", "serve_commands", "fleet_commands"}
 ELSEWHERE |= {"merge_driver", "push_check"}
 
 

@@ -146,3 +146,35 @@ def test_a_plist_is_one(tmp_path: Path) -> None:
     assert plist["ProgramArguments"] == command
     assert plist["KeepAlive"] == {"SuccessfulExit": False}
     assert plist["RunAtLoad"]
+
+
+#: The packages of the extras that serve.
+_EXTRAS = (
+    "anyio",
+    "h11",
+    "jinja2",
+    "markdown_it",
+    "mcp",
+    "mcp_types",
+    "nh3",
+    "starlette",
+    "uvicorn",
+)
+
+_WITHOUT = f"""
+import sys
+
+sys.modules.update(dict.fromkeys({_EXTRAS}))
+from vaultmem.__main__ import main
+main()
+"""
+
+
+def test_watching_needs_no_extra(make_vault: Make) -> None:
+    root = make_vault(NOTES)
+    words = ["watch", "--json", "--idle-timeout", "0.005", "--vault", str(root)]
+    done = subprocess.run(
+        [sys.executable, "-c", _WITHOUT, *words], capture_output=True, text=True, check=False
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")

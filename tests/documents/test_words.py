@@ -54,8 +54,7 @@ DATA = {
     "core/notes/conflict.py": "the title of a callout, which is in people's notes",
     "operations/branch_changes.py": "names of attributes",
     "operations/checks.py": "names of attributes",
-    "operations/note_data.py": "names of attributes",
-    "operations/vault_data.py": "names of attributes",
+    "operations/review_queue.py": "names of attributes",
     "services/vaults/demo_vault.py": "a decision of the sample vault",
     "web/web_app.py": "an address",
 }

@@ -186,6 +186,22 @@ def test_a_change_is_made_only_on_what_was_read(make_vault: Make) -> None:
     play(root, scene)
 
 
+def test_empty_texts_beside_a_property_ask_for_no_replacement(make_vault: Make) -> None:
+    """A model that has to give every argument gives these as empty."""
+    root = make_vault(NOTES)
+    empty = {"old_text": "", "new_text": "", "blob": ""}
+
+    async def scene(client: Client) -> None:
+        tags = {"property": "tags", "value": ["money"]}
+        await call(client, "update_note", path="refunds", **tags, **empty)
+        assert "money" in (root / "notes/pay/refunds.md").read_text()
+        assert "either" in await refused(
+            client, "update_note", path="refunds", **tags, old_text="One job", new_text=""
+        )
+
+    play(root, scene)
+
+
 @pytest.mark.parametrize(
     "path",
     ["../outside.md", "/etc/passwd", "notes/../../x.md", ".git/config", "notes/\0.md", "~/x"],

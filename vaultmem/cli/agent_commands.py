@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from vaultmem.cli.opening import CommandContext
 from vaultmem.cli.options import JsonOption
 from vaultmem.cli.output import emit_json, print_line, print_styled, warn
-from vaultmem.cli.shared import CommandContext, needing, takes
+from vaultmem.cli.shared import needing, takes
 from vaultmem.cli.vault_list import register_here
 from vaultmem.core.clients.agents import UNNAMED
-from vaultmem.operations.vault_data import connected_json, connections_json, shown_json, skill_json
+from vaultmem.operations.vault_data import connected_json, connections_json, skill_json
 
 if TYPE_CHECKING:
     from vaultmem.services.clients.connect import ShownConnection
@@ -162,7 +163,7 @@ def skill(
 def _print_entry(shown: list[ShownConnection], as_json: bool) -> None:
     """Print what goes into settings to standard output, and where it goes to standard error."""
     if as_json:
-        emit_json(shown_json(shown))
+        emit_json({"shown": shown})
         return
     for each in shown:
         warn(f"this goes into {each.place}")

@@ -8,17 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from vaultmem.cli.opening import CommandContext
 from vaultmem.cli.options import FleetOption
 from vaultmem.cli.output import emit_json, print_line, print_lines, print_styled, warn
 from vaultmem.cli.quick_typer import PlainCommand, add_commands
-from vaultmem.cli.shared import CommandContext, give_options, takes
+from vaultmem.cli.shared import offers, takes
 from vaultmem.core.text.display import one_line, pluralize
 from vaultmem.errors import NoteNotFoundError, VaultError
+from vaultmem.operations.declaration import Arg, Takes
 from vaultmem.operations.history_views import format_commit_line, operation_lines, short_time
 from vaultmem.operations.note_data import bisected_json, judged_json, receipts_json, replayed_json
 
 if TYPE_CHECKING:
-    from vaultmem.core.packs.receipt import Expectation
     from vaultmem.services.history.diff import ShownCommit
     from vaultmem.services.packs.evaluate import JudgedCommit
     from vaultmem.vault import Vault
@@ -27,55 +28,25 @@ if TYPE_CHECKING:
 #: What `git bisect run` takes for "this commit cannot be judged".
 CANNOT_JUDGE = 125
 
-QueryArgument = Annotated[list[str], typer.Argument(metavar="QUERY", help="What the pack is for.")]
+ContainsNote = Annotated[
+    tuple[str, ...],
+    Arg("The pack shows this note (repeatable).", flags=("--contains-note",), metavar="PATH"),
+]
+Contains = Annotated[
+    tuple[str, ...],
+    Arg("The pack contains this text (repeatable).", flags=("--contains",), metavar="TEXT"),
+]
+PackBudget = Annotated[int, Arg("Tokens of the pack; else 2000.", metavar="TOKENS")]
 
 
 class PackAssertion(NamedTuple):
-    """What a pack is asked for, and what it is expected to say."""
+    """What a pack is for, and what it is expected to show."""
 
-    query: list[str]
-    finds: list[str] = []  # noqa: RUF012
-    says: list[str] = []  # noqa: RUF012
-    negated: bool = False
-    budget: int = 0
-
-    def expect(self) -> Expectation:
-        """Return it as an expectation.
-
-        Raises:
-            RefusedError: as `core.packs.expectation.expect` does.
-        """
-        from vaultmem.core.packs.receipt import expect
-
-        return expect(" ".join(self.query), self.finds, self.says, self.negated, self.budget)
-
-
-#: The options of who expects something of a pack; what they say is an `Asked`.
-EXPECTING = {
-    "query": QueryArgument,
-    "finds": Annotated[
-        list[str],
-        typer.Option(
-            "--contains-note", metavar="PATH", help="The pack shows this note (repeatable)."
-        ),
-    ],
-    "says": Annotated[
-        list[str],
-        typer.Option(
-            "--contains", metavar="TEXT", help="The pack contains this text (repeatable)."
-        ),
-    ],
-    "negated": Annotated[
-        bool, typer.Option("--absent", help="Expect that it contains none of them.")
-    ],
-    "budget": Annotated[
-        int,
-        typer.Option(
-            "--budget", metavar="TOKENS", help="Tokens of the pack; else 2000.", show_default=False
-        ),
-    ],
-}
-_takes_expected = give_options(PackAssertion, EXPECTING)
+    query: Annotated[str, Arg("What the pack is for.", takes=Takes.WORDS, metavar="QUERY")]
+    finds: ContainsNote = ()
+    says: Contains = ()
+    absent: Annotated[bool, Arg("Expect that it contains none of them.")] = False
+    budget: PackBudget = 0
 
 
 def register(app: typer.Typer) -> None:
@@ -85,9 +56,9 @@ def register(app: typer.Typer) -> None:
     add_commands(app, receipt)
 
 
+@offers(PackAssertion)
 @takes("vault", "ref", "at", "as_json")
-@_takes_expected
-def assert_(asked: PackAssertion, here: CommandContext, fleet: FleetOption = "") -> None:
+def assert_(here: CommandContext, asked: PackAssertion, fleet: FleetOption = "") -> None:
     """Test what a pack contains, for `git bisect run`.
 
     The exit code is 0 if the pack is as expected, 1 if not, 125 if that is unknown. Of a fleet,
@@ -97,16 +68,17 @@ def assert_(asked: PackAssertion, here: CommandContext, fleet: FleetOption = "")
       vaultmem assert "how are refunds handled?" --contains "through the queue"
       git bisect run vaultmem assert "session tokens" --contains opaque
     """
+    from vaultmem.core.packs.receipt import expect
     from vaultmem.services.packs.evaluate import judge_vault
 
     if fleet:
         from vaultmem.cli.fleet_work import assert_fleet, reject_with_fleet
 
         reject_with_fleet(ref=here.ref, at=here.at)
-        is_good = assert_fleet(fleet, here.vault, asked.expect(), here.as_json)
+        is_good = assert_fleet(fleet, here.vault, expect(*asked), here.as_json)
         raise typer.Exit(CANNOT_JUDGE if is_good is None else int(not is_good))
     try:
-        expected = asked.expect()
+        expected = expect(*asked)
         reasons = judge_vault(here.open_view(reads=True), expected)
     except VaultError as error:
         warn(f"cannot be judged: {error}")
@@ -131,11 +103,11 @@ class _BisectCommand(PlainCommand):
         return super().parse_args(ctx, args)
 
 
+@offers(PackAssertion)
 @takes("vault", "ref", "as_json")
-@_takes_expected
 def bisect(
-    asked: PackAssertion,
     here: CommandContext,
+    asked: PackAssertion,
     good: Annotated[
         str, typer.Option("--good", metavar="A", help="A commit, tag or date with a good pack.")
     ],
@@ -151,11 +123,12 @@ def bisect(
       vaultmem bisect --good 2026-10-01 -- tokens --contains RS256
       vaultmem bisect --good v1 "refund limits" --contains "429 above 120" --absent
     """
+    from vaultmem.core.packs.receipt import expect
     from vaultmem.services.history.diff import show_commit
     from vaultmem.services.packs.evaluate import bisect_history
 
     opened = here.open_synced(reads=True)
-    expected = asked.expect()
+    expected = expect(*asked)
     last = opened.ref if bad == "HEAD" and opened.ref else bad
     tell = None if here.as_json else partial(_print_step, opened)
     done = bisect_history(opened, good, last, expected, tell)

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
+from vaultmem.cli.opening import CommandContext
 from vaultmem.cli.output import emit_json, print_lines, warn
-from vaultmem.cli.shared import CommandContext, answer, make_command, offers, print_answer, takes
+from vaultmem.cli.shared import answer, make_command, offers, print_answer, takes
 from vaultmem.errors import MergeConflictError, RefusedError, VaultError
 from vaultmem.operations.branch_changes import (
     BRANCH,

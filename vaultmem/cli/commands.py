@@ -74,7 +74,7 @@ Many vaults
 
 Sessions, tasks and projects
   session       session_commands   Keep sessions: what an agent did, and what is open.
-  task          task_commands      Keep tasks: what is to be done, and what is next.
+  task          session_commands   Keep tasks: what is to be done, and what is next.
   projects      project_commands   List the projects, each with its notes and sessions.
 
 Agents and other programs

@@ -10,18 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from vaultmem.cli.history_commands import print_commits
-from vaultmem.cli.opening import open_here
+from vaultmem.cli.opening import CommandContext
 from vaultmem.cli.options import FleetOption, YesOption
 from vaultmem.cli.output import ProgressLine, confirm, emit_json, print_line, print_styled, warn
-from vaultmem.cli.shared import CommandContext, offers, takes
+from vaultmem.cli.shared import offers, takes
 from vaultmem.core.text.display import one_line, pluralize
 from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError, VaultError
 from vaultmem.operations.review_queue import DECIDE, LIST_REVIEW, list_review
-from vaultmem.operations.vault_data import (
-    compacted_json,
-    curated_json,
-    dream_json,
-)
+from vaultmem.operations.vault_data import compacted_json, curated_json, dream_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,7 +47,7 @@ def complete_id(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     from vaultmem.services.curation.review import list_known
 
     try:
-        shown = list_known(open_here(ctx.params.get("vault") or ""))
+        shown = list_known(CommandContext(ctx.params.get("vault") or "").open())
     except VaultError:
         return []
     wanted = [each for each in shown if each.id.startswith(incomplete)]

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vaultmem.cli.opening import open_synced
+from vaultmem.cli.opening import CommandContext
 from vaultmem.cli.output import ProgressLine, emit_json, print_line, print_styled, warn
-from vaultmem.cli.shared import CommandContext, takes
+from vaultmem.cli.shared import takes
 from vaultmem.core.text.display import one_line, pluralize
-from vaultmem.operations.note_data import added_question_json, evaluation_json
+from vaultmem.operations.vault_data import added_question_json, evaluation_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -73,7 +73,7 @@ def eval_(
 
     place = Path(file).expanduser()
     if add:
-        _add(place, add, notes, here.vault, here.ref, here.as_json)
+        _add(here, place, add, notes)
         return
     if notes:
         raise typer.BadParameter("Notes are named with --add; the file of questions is one.")
@@ -105,14 +105,14 @@ def _read_budgets(given: list[str]) -> tuple[int, ...]:
     return tuple(sorted(set(map(int, given)))) or (500, 1_000, 2_000)
 
 
-def _add(file: Path, receipt: str, notes: list[str], vault: str, ref: str, as_json: bool) -> None:
+def _add(here: CommandContext, file: Path, receipt: str, notes: list[str]) -> None:
     from vaultmem.services.packs.question_file import add_from_receipt
 
-    done = add_from_receipt(open_synced(vault, ref=ref, reads=True), file, receipt, notes)
-    if as_json:
+    done = add_from_receipt(here.open_synced(reads=True), file, receipt, notes)
+    question = done.question
+    if here.as_json:
         emit_json(added_question_json(done))
         return
-    question = done.question
     if not done.is_new:
         print_line(f"{file.name}:{question.line} has this question already; nothing was added.")
         return

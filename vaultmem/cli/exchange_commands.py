@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from vaultmem.cli.opening import CommandContext
 from vaultmem.cli.options import DryRunOption
 from vaultmem.cli.output import ProgressLine, emit_json, print_line, print_raw, print_styled, warn
-from vaultmem.cli.shared import CommandContext, answer, needing, offers, takes
+from vaultmem.cli.shared import answer, needing, offers, takes
 from vaultmem.core.text.display import one_line, pluralize
 from vaultmem.operations.declaration import NoArguments
 from vaultmem.operations.filters import Filters
-from vaultmem.operations.note_data import primed_json, unprimed_json
 from vaultmem.operations.notes import LIST_SOURCES, SOURCE_NOTES
-from vaultmem.operations.vault_data import import_json
+from vaultmem.operations.vault_data import import_json, primed_json, unprimed_json
 
 if TYPE_CHECKING:
     from vaultmem.core.reference import PrimePlan

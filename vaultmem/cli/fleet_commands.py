@@ -2,34 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
+from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
 from vaultmem.cli import fleet_work as work
-from vaultmem.cli.assert_commands import EXPECTING, PackAssertion
+from vaultmem.cli.assert_commands import Contains, ContainsNote, PackBudget
+from vaultmem.cli.opening import CommandContext
 from vaultmem.cli.options import ONLY_HERE, HostOption, JsonOption, PortOption
 from vaultmem.cli.output import emit_json, print_line, print_styled
 from vaultmem.cli.quick_typer import PlainGroup, add_commands
 from vaultmem.cli.serve_commands import NamesOption, ProxyOption, find_served, print_places, serving
-from vaultmem.cli.shared import give_options, needing
+from vaultmem.cli.shared import needing, offers, takes
 from vaultmem.core.text.display import one_line, pluralize
-from vaultmem.operations.vault_data import believers_json, contradictions_json, duplicates_json
+from vaultmem.operations.declaration import Arg, Takes
+from vaultmem.operations.vault_data import contradictions_json, duplicates_json, mentions_json
 
 if TYPE_CHECKING:
     from vaultmem.services.fleet.clone import NodeStatus, PoolStatus
+    from vaultmem.services.fleet.jobs import Differing, FleetComparison, FleetNote, Mentions
 
 #: Vaults with a problem that are named; JSON has all.
 _NAMED = 20
 
-_FILE_HELP = "A line NAME REMOTE [BRANCH] for each vault; or a folder of bare repositories."
-_FileArgument = Annotated[str, typer.Argument(metavar="FILE", help=_FILE_HELP)]
-_FleetArgument = Annotated[
-    str, typer.Argument(metavar="FLEET", help=f"{_FILE_HELP} Or ray:ADDRESS, a cluster's.")
-]
+_FileArgument = Annotated[str, typer.Argument(metavar="FILE", help=work.FILE_HELP)]
+_FleetArgument = Annotated[str, typer.Argument(metavar="FLEET", help=work.FLEET_HELP)]
 _AddressOption = Annotated[
     str,
     typer.Option(
@@ -50,45 +51,21 @@ _LimitOption = Annotated[
 ]
 
 
-class _Job(NamedTuple):
-    """What is asked of a job over a fleet."""
+class _Statement(NamedTuple):
+    """What vaults state, or not; what none states has no beginning."""
 
-    fleet: str
-    vault: list[str] = []  # noqa: RUF012
-    seconds: float = work.JOB_SECONDS
-    again: bool = False
-    as_json: bool = False
-
-
-_takes_job = give_options(
-    _Job,
-    {
-        "fleet": _FleetArgument,
-        "vault": Annotated[
-            list[str],
-            typer.Option(
-                "--vault", metavar="NAME", help="A vault of the fleet (repeatable); else all."
-            ),
-        ],
-        "seconds": Annotated[
-            float, typer.Option("--timeout", metavar="N", help="Seconds that a vault may take.")
-        ],
-        "again": Annotated[
-            bool, typer.Option("--restart", help="Begin anew, not with what was done before.")
-        ],
-        "as_json": JsonOption,
-    },
-)
-
-#: What is asked of who says something: what nobody says has no beginning.
-_SAYING = {name: EXPECTING[name] for name in ("finds", "says", "budget")} | {
-    "query": Annotated[
-        list[str],
-        typer.Argument(
-            metavar="QUERY", help="What it is about: each vault's pack for this is read."
+    job: work.Job
+    query: Annotated[
+        str,
+        Arg(
+            "What it is about: each vault's pack for this is read.",
+            takes=Takes.WORDS,
+            metavar="QUERY",
         ),
     ]
-}
+    finds: ContainsNote = ()
+    says: Contains = ()
+    budget: PackBudget = 0
 
 
 def register(parent: typer.Typer) -> None:
@@ -196,9 +173,9 @@ def serve(
         print_places(pluralize(len(pool.names), "vault"), address)
 
 
-@give_options(PackAssertion, _SAYING)
-@_takes_job
-def bisect(job: _Job, asked: PackAssertion) -> None:
+@offers(_Statement)
+@takes("as_json")
+def bisect(here: CommandContext, asked: _Statement) -> None:
     """Show which vaults state something, and since when.
 
     For each vault, it finds the first commit since which one of its notes has always stated it.
@@ -206,14 +183,22 @@ def bisect(job: _Job, asked: PackAssertion) -> None:
     Examples:
       vaultmem fleet bisect fleet.txt "refunds" --contains "through the queue"
     """
+    from vaultmem.core.packs.receipt import expect
     from vaultmem.services.fleet.jobs import find_believers
 
-    find = partial(find_believers, expected=asked.expect())
-    _run_job(job, find, believers_json, work.print_mentions)
+    expected = expect(asked.query, asked.finds, asked.says, False, asked.budget)
+    work.run_job(
+        asked.job,
+        here.as_json,
+        partial(find_believers, expected=expected),
+        mentions_json,
+        _print_mentions,
+    )
 
 
-@_takes_job
-def duplicates(job: _Job, limit: _LimitOption = 20) -> None:
+@offers(work.Job)
+@takes("as_json")
+def duplicates(here: CommandContext, job: work.Job, limit: _LimitOption = 20) -> None:
     """Show duplicates across vaults.
 
     By the rules of `similar` and `curate`; for duplicates within one vault, run `dedup` there.
@@ -223,11 +208,13 @@ def duplicates(job: _Job, limit: _LimitOption = 20) -> None:
     """
     from vaultmem.services.fleet.jobs import compare_all
 
-    _run_job(job, compare_all, duplicates_json, partial(work.print_duplicates, limit=limit))
+    show = partial(_print_duplicates, limit=limit)
+    work.run_job(job, here.as_json, compare_all, duplicates_json, show)
 
 
-@_takes_job
-def contradictions(job: _Job, limit: _LimitOption = 20) -> None:
+@offers(work.Job)
+@takes("as_json")
+def contradictions(here: CommandContext, job: work.Job, limit: _LimitOption = 20) -> None:
     """Show contradictions across vaults.
 
     The older note comes first. The owners of the vaults decide which is right.
@@ -237,24 +224,8 @@ def contradictions(job: _Job, limit: _LimitOption = 20) -> None:
     """
     from vaultmem.services.fleet.jobs import compare_all
 
-    say_found = partial(work.print_contradictions, limit=limit)
-    _run_job(job, compare_all, contradictions_json, say_found)
-
-
-def _run_job(
-    job: _Job,
-    find: Callable[..., Any],
-    to_json: Callable[[Any], object],
-    say_found: Callable[[Any], None],
-) -> None:
-    """Print what is found over all vaults."""
-    with work.open_job(job.fleet, job.seconds, job.again) as (pool, options):
-        found = find(pool, job.vault, options)
-    if job.as_json:
-        emit_json(to_json(found))
-        return
-    say_found(found)
-    work.warn_missing(found.missing, found.behind)
+    show = partial(_print_contradictions, limit=limit)
+    work.run_job(job, here.as_json, compare_all, contradictions_json, show)
 
 
 def _show_status(found: PoolStatus, as_json: bool) -> None:
@@ -286,3 +257,81 @@ def _print_node(node: NodeStatus, width: int) -> None:
 
 def _format_size(size: int) -> str:
     return f"{size / 1e6:,.0f} MB" if size else "-"
+
+
+# What is found over all vaults.
+
+
+def _print_mentions(found: Mentions) -> None:
+    """Print who says something, the first before the others."""
+    rows = [
+        (_describe_time(each.at), name, each.who, each.session or "-", each.path, each.source)
+        for name, each in found.believers
+    ]
+    work.print_table(("since", "vault", "who", "session", "note", "source"), rows)
+    of = pluralize(len(rows) + len(found.others), "vault")
+    if not rows:
+        print_line(f"No vault of {of} has it.")
+        return
+    name, first = found.believers[0]
+    print_line(f"{len(rows):,} of {of} have it; {name} was the first:")
+    print_line(f"  {_shorten(first.says, 76)}")
+    about = [first.event, first.commit[:7], one_line(first.subject)]
+    print_styled(f"  {'  '.join(filter(None, about))}", "dim")
+
+
+def _print_duplicates(found: FleetComparison, limit: int) -> None:
+    """Print what is stated in several vaults, then what is nearly the same."""
+    for group in found.same[:limit]:
+        print_styled("same  ", "dim", _shorten(group[0].title))
+        _print_sides(group)
+    for pair in found.near[: max(0, limit - len(found.same))]:
+        print_styled("near  ", "dim", f"{pair.similarity:.0%} alike, and no difference is known")
+        _print_sides((pair.older, pair.newer))
+    told = f"{pluralize(len(found.same), 'statement')} in several vaults"
+    told += f", {pluralize(len(found.near), 'pair')} nearly the same"
+    _print_sum(found, told, len(found.same) + len(found.near) - limit)
+
+
+def _print_contradictions(found: FleetComparison, limit: int) -> None:
+    """Print what contradicts what."""
+    for pair in found.contradicting[:limit]:
+        is_update = any(kind == "update" for kind, _, _ in pair.differences)
+        print_styled("update  " if is_update else "contradicts  ", "yellow", _describe_values(pair))
+        _print_sides((pair.older, pair.newer), titled=True)
+    told = pluralize(len(found.contradicting), "contradiction")
+    _print_sum(found, told, len(found.contradicting) - limit)
+
+
+def _describe_values(pair: Differing) -> str:
+    told = [
+        f"{'' if kind == 'update' else f'{kind}: '}{older or 'nothing'}, then {newer or 'nothing'}"
+        for kind, older, newer in pair.differences
+        if kind != "wording"
+    ]
+    return _shorten("; ".join(told), 150)
+
+
+def _print_sides(sides: Sequence[FleetNote], titled: bool = False) -> None:
+    for each in sides[:8]:
+        about = [_describe_time(each.written)[:10], f"{each.vault}:{one_line(each.path)}"]
+        about += [each.agent] if each.agent else []
+        about += [f'"{_shorten(each.title)}"'] if titled else []
+        print_line(f"  {'  '.join(about)}")
+    if (more := len(sides) - 8) > 0:
+        print_line(f"  and {pluralize(more, 'more note')}")
+
+
+def _print_sum(found: FleetComparison, told: str, more: int) -> None:
+    if more > 0:
+        print_line(f"{more:,} more are not shown; -n N shows as many, --json all.")
+    print_line(f"{told}; {pluralize(found.notes, 'note')} of {pluralize(found.vaults, 'vault')}.")
+
+
+def _describe_time(at: float) -> str:
+    return datetime.fromtimestamp(at).isoformat(" ", "minutes")
+
+
+def _shorten(text: str, most: int = 70) -> str:
+    line = one_line(text)
+    return line if len(line) <= most else f"{line[: most - 3]}..."

@@ -6,15 +6,15 @@ import contextlib
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast
 
 from vaultmem.cli.output import ProgressLine, emit_json, print_line, print_styled, warn
 from vaultmem.cli.shared import needing
 from vaultmem.core.text.display import one_line, pluralize
 from vaultmem.errors import RefusedError
+from vaultmem.operations.declaration import Arg, Takes
 from vaultmem.operations.vault_data import (
     fleet_compacted_json,
     fleet_curated_json,
@@ -25,14 +25,7 @@ from vaultmem.operations.vault_data import (
 if TYPE_CHECKING:
     from vaultmem.core.packs.receipt import Expectation
     from vaultmem.services.fleet.clone import VaultSource, VaultStats
-    from vaultmem.services.fleet.jobs import (
-        Differing,
-        FleetComparison,
-        FleetNote,
-        JobOptions,
-        JobResults,
-        Mentions,
-    )
+    from vaultmem.services.fleet.jobs import JobResults
     from vaultmem.services.fleet.pool import Pool
     from vaultmem.services.packs.build import AskPack, PackAnswer
     from vaultmem.services.search.run_query import Query, QueryResult, Show
@@ -41,11 +34,30 @@ if TYPE_CHECKING:
 #: What stands before the address of a cluster.
 _RAY = "ray:"
 
-#: Seconds for which the vaults of a question are waited for, and one vault of a job.
-_QUESTION, JOB_SECONDS = 60.0, 120.0
+#: Seconds for which the vaults of a question are waited for.
+_QUESTION = 60.0
 
 #: Vaults that did not answer, as many as are named; JSON has all.
 _NAMED = 20
+
+
+FILE_HELP = "A line NAME REMOTE [BRANCH] for each vault; or a folder of bare repositories."
+FLEET_HELP = f"{FILE_HELP} Or ray:ADDRESS, a cluster's."
+
+
+class Job(NamedTuple):
+    """Which vaults of a fleet a job is done with, and how."""
+
+    fleet: Annotated[str, Arg(FLEET_HELP, takes=Takes.WORD, metavar="FLEET")]
+    vault: Annotated[
+        tuple[str, ...], Arg("A vault of the fleet (repeatable); else all.", metavar="NAME")
+    ] = ()
+    seconds: Annotated[
+        float, Arg("Seconds that a vault may take.", flags=("--timeout",), metavar="N")
+    ] = 120.0
+    again: Annotated[
+        bool, Arg("Begin anew, not with what was done before.", flags=("--restart",))
+    ] = False
 
 
 @contextlib.contextmanager
@@ -85,24 +97,33 @@ def find_folder(folder: str = "") -> Path:
     return find_user_folders(current_environment()).state / "fleet"
 
 
-@contextlib.contextmanager
-def open_job(
-    fleet: str, seconds: float = JOB_SECONDS, again: bool = False
-) -> Iterator[tuple[Pool, JobOptions]]:
-    """Open a fleet for a job over it, with what was done before, for a `with`.
+def run_job(
+    job: Job,
+    as_json: bool,
+    find: Callable[..., Any],
+    make_json: Callable[[Any], object],
+    print_found: Callable[[Any], None],
+) -> Any:
+    """Print what a job finds in its vaults, and return it.
 
-    Where Ctrl-C stops it, it is said that what is done stays.
+    What was done before is not done again. Where Ctrl-C stops it, it is said that this stays.
     """
     from vaultmem.services.fleet.jobs import JobOptions
     from vaultmem.storage.kept import KeptWork
 
-    kept = KeptWork(find_folder(), time.time())
-    with open_fleet(fleet) as pool:
+    options = JobOptions(KeptWork(find_folder(), time.time()), job.seconds, job.again, ProgressLine)
+    with open_fleet(job.fleet) as pool:
         try:
-            yield pool, JobOptions(kept, seconds, again, ProgressLine)
+            found = find(pool, job.vault, options)
         except KeyboardInterrupt:
             warn("stopped; what vaults did is kept, and the same command goes on with the rest")
             raise
+    if as_json:
+        emit_json(make_json(found))
+    else:
+        print_found(found)
+        warn_missing(found.missing, found.behind)
+    return found
 
 
 def reject_with_fleet(**given: object) -> None:
@@ -139,14 +160,15 @@ def stats_fleet(fleet: str, vault: str, as_json: bool) -> None:
     """Print what each vault holds, and at which commit it is."""
     with open_fleet(fleet) as pool:
         names = [vault] if vault else None
-        missing = pool.refresh(names).missing
+        unread = pool.refresh(names).missing
         found = pool.stats(names)
-    missing = {name: why for name, why in missing.items() if not found.results[name].problem}
+    unread = {name: why for name, why in unread.items() if not found.results[name].problem}
+    missing = {**unread, **found.missing}
     if as_json:
-        emit_json(fleet_stats_json(found.results, {**missing, **found.missing}))
+        emit_json(fleet_stats_json(found.results, missing))
         return
-    print_stats(found.results)
-    warn_missing({**missing, **found.missing})
+    _print_stats(found.results)
+    warn_missing(missing)
 
 
 def assert_fleet(fleet: str, vault: str, expected: Expectation, as_json: bool) -> bool | None:
@@ -154,9 +176,8 @@ def assert_fleet(fleet: str, vault: str, expected: Expectation, as_json: bool) -
     from vaultmem.services.fleet.jobs import judge_all
 
     judge = partial(judge_all, expected=expected)
-    given = (judge, fleet_judged_json, print_judged)
-    judged, done = _run_each(fleet, vault, as_json, *given)
-    if any(judged.values()):
+    done = run_job(_make_job(fleet, vault), as_json, judge, fleet_judged_json, _print_judged)
+    if any(reasons for _, reasons in done.items()):
         return False
     return None if done.missing else True
 
@@ -165,36 +186,19 @@ def curate_fleet(fleet: str, vault: str, as_json: bool) -> None:
     """Print what `curate` would propose in each vault."""
     from vaultmem.services.fleet.jobs import curate_all
 
-    given = (curate_all, fleet_curated_json, print_proposals)
-    _run_each(fleet, vault, as_json, *given)
+    run_job(_make_job(fleet, vault), as_json, curate_all, fleet_curated_json, _print_proposals)
 
 
 def compact_fleet(fleet: str, vault: str, as_json: bool) -> None:
     """Print what `compact` would shorten in each vault."""
     from vaultmem.services.fleet.jobs import compact_all
 
-    given = (compact_all, fleet_compacted_json, print_compactions)
-    _run_each(fleet, vault, as_json, *given)
+    job = _make_job(fleet, vault)
+    run_job(job, as_json, compact_all, fleet_compacted_json, _print_compactions)
 
 
-def _run_each(
-    fleet: str,
-    vault: str,
-    as_json: bool,
-    work: Callable[..., JobResults],
-    to_json: Callable[[dict[str, Any], JobResults], object],
-    say_found: Callable[[dict[str, Any]], None],
-) -> tuple[dict[str, Any], JobResults]:
-    """Do a job with each vault, print what it made of them, and return that."""
-    with open_job(fleet) as (pool, options):
-        done = work(pool, [vault] if vault else [], options)
-        found = dict(done.items())
-    if as_json:
-        emit_json(to_json(found, done))
-    else:
-        say_found(found)
-        warn_missing(done.missing, done.behind)
-    return found, done
+def _make_job(fleet: str, vault: str) -> Job:
+    return Job(fleet, (vault,) if vault else ())
 
 
 def warn_missing(missing: Mapping[str, str], behind: Mapping[str, str] | None = None) -> None:
@@ -208,8 +212,9 @@ def warn_missing(missing: Mapping[str, str], behind: Mapping[str, str] | None = 
         warn(f"as their clones were, for their remotes were not read: {some}")
 
 
-def print_judged(judged: Mapping[str, Sequence[str]]) -> None:
+def _print_judged(done: JobResults) -> None:
     """Print which packs are not as expected, and how many are."""
+    judged = dict(done.items())
     bad = {name: reasons for name, reasons in judged.items() if reasons}
     width = max(map(len, bad), default=0)
     for name, reasons in bad.items():
@@ -217,84 +222,18 @@ def print_judged(judged: Mapping[str, Sequence[str]]) -> None:
     print_line(f"{len(judged) - len(bad):,} of {pluralize(len(judged), 'vault')} as expected")
 
 
-def print_mentions(found: Mentions) -> None:
-    """Print who says something, the first before the others."""
-    rows = [
-        (_describe_time(each.at), name, each.who, each.session or "-", each.path, each.source)
-        for name, each in found.believers
-    ]
-    _print_table(("since", "vault", "who", "session", "note", "source"), rows)
-    of = pluralize(len(rows) + len(found.others), "vault")
-    if not rows:
-        print_line(f"No vault of {of} has it.")
-        return
-    name, first = found.believers[0]
-    print_line(f"{len(rows):,} of {of} have it; {name} was the first:")
-    print_line(f"  {_shorten(first.says, 76)}")
-    about = [first.event, first.commit[:7], one_line(first.subject)]
-    print_styled(f"  {'  '.join(filter(None, about))}", "dim")
-
-
-def print_duplicates(found: FleetComparison, limit: int) -> None:
-    """Print what is stated in several vaults, then what is nearly the same."""
-    for group in found.same[:limit]:
-        print_styled("same  ", "dim", _shorten(group[0].title))
-        _print_sides(group)
-    for pair in found.near[: max(0, limit - len(found.same))]:
-        print_styled("near  ", "dim", f"{pair.similarity:.0%} alike, and no difference is known")
-        _print_sides((pair.older, pair.newer))
-    told = f"{pluralize(len(found.same), 'statement')} in several vaults"
-    told += f", {pluralize(len(found.near), 'pair')} nearly the same"
-    _print_sum(found, told, len(found.same) + len(found.near) - limit)
-
-
-def print_contradictions(found: FleetComparison, limit: int) -> None:
-    """Print what contradicts what."""
-    for pair in found.contradicting[:limit]:
-        is_update = any(kind == "update" for kind, _, _ in pair.differences)
-        print_styled("update  " if is_update else "contradicts  ", "yellow", _describe_values(pair))
-        _print_sides((pair.older, pair.newer), titled=True)
-    told = pluralize(len(found.contradicting), "contradiction")
-    _print_sum(found, told, len(found.contradicting) - limit)
-
-
-def _describe_values(pair: Differing) -> str:
-    told = [
-        f"{'' if kind == 'update' else f'{kind}: '}{older or 'nothing'}, then {newer or 'nothing'}"
-        for kind, older, newer in pair.differences
-        if kind != "wording"
-    ]
-    return _shorten("; ".join(told), 150)
-
-
-def _print_sides(sides: Sequence[FleetNote], titled: bool = False) -> None:
-    for each in sides[:8]:
-        about = [_describe_time(each.written)[:10], f"{each.vault}:{one_line(each.path)}"]
-        about += [each.agent] if each.agent else []
-        about += [f'"{_shorten(each.title)}"'] if titled else []
-        print_line(f"  {'  '.join(about)}")
-    if (more := len(sides) - 8) > 0:
-        print_line(f"  and {pluralize(more, 'more note')}")
-
-
-def _print_sum(found: FleetComparison, told: str, more: int) -> None:
-    if more > 0:
-        print_line(f"{more:,} more are not shown; -n N shows as many, --json all.")
-    print_line(f"{told}; {pluralize(found.notes, 'note')} of {pluralize(found.vaults, 'vault')}.")
-
-
-def print_proposals(found: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
+def _print_proposals(done: JobResults) -> None:
     """Print what would be proposed: in all, then by vault."""
     sums: Counter[str] = Counter()
     vaults: Counter[str] = Counter()
     rows = []
-    for name, proposals in found.items():
+    for name, proposals in done.items():
         counts = Counter(str(each["action"]).replace("_", " ") for each in proposals)
         sums.update(counts)
         vaults.update(counts.keys())
         if counts:
             rows.append((name, _describe_counts(counts)))
-    _print_table(("vault", "proposals"), rows)
+    print_table(("vault", "proposals"), rows)
     for action, count in sums.most_common():
         print_styled(
             f"{action:<20}", "bold", f" {count:>7,} in {pluralize(vaults[action], 'vault')}"
@@ -305,19 +244,20 @@ def print_proposals(found: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
         print_line("Nothing to do: these vaults are healthy.")
 
 
-def print_compactions(found: Mapping[str, Mapping[str, Any]]) -> None:
+def _print_compactions(done: JobResults) -> None:
     """Print what would be shortened: by vault, then in all."""
     rows = []
     before = left = 0
-    for name, done in found.items():
-        steps = done["steps"]
+    exempt: Counter[str] = Counter()
+    for name, plan in done.items():
+        steps = plan["steps"]
+        exempt.update(plan["exempt"])
         counts = Counter(str(each["step"]) for each in steps)
         tokens = [sum(each[key] for each in steps) for key in ("tokens", "tokens_left")]
         before, left = before + tokens[0], left + tokens[1]
         if steps:
             rows.append((name, _describe_counts(counts), f"{tokens[0]:,} to {tokens[1]:,} tokens"))
-    _print_table(("vault", "steps", ""), rows)
-    exempt = sum((Counter(done["exempt"]) for done in found.values()), Counter[str]())
+    print_table(("vault", "steps", ""), rows)
     for reason, count in exempt.most_common():
         print_styled("stays  ", "dim", f"{pluralize(count, 'note')}: {reason}")
     if rows:
@@ -326,8 +266,7 @@ def print_compactions(found: Mapping[str, Mapping[str, Any]]) -> None:
         print_line("Nothing is due.")
 
 
-def print_stats(found: Mapping[str, VaultStats]) -> None:
-    """Print what each vault holds."""
+def _print_stats(found: Mapping[str, VaultStats]) -> None:
     rows = [
         (
             *(name, f"{each.notes:,}", f"{each.tokens:,}"),
@@ -337,12 +276,12 @@ def print_stats(found: Mapping[str, VaultStats]) -> None:
         )
         for name, each in found.items()
     ]
-    _print_table(("vault", "notes", "tokens", "disk", "commit", "heard of", ""), rows)
+    print_table(("vault", "notes", "tokens", "disk", "commit", "heard of", ""), rows)
     notes = sum(each.notes for each in found.values())
     print_line(f"{pluralize(notes, 'note')} of {pluralize(len(found), 'vault')}")
 
 
-def _print_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print rows below their heads, each column as wide as it has to be."""
     if not rows:
         return
@@ -355,12 +294,3 @@ def _print_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 def _describe_counts(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{count:,} {what}" for what, count in counts.items())
-
-
-def _describe_time(at: float) -> str:
-    return datetime.fromtimestamp(at).isoformat(" ", "minutes")
-
-
-def _shorten(text: str, most: int = 70) -> str:
-    line = one_line(text)
-    return line if len(line) <= most else f"{line[: most - 3]}..."

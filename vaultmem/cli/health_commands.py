@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from vaultmem.cli.assert_commands import CANNOT_JUDGE
-from vaultmem.cli.opening import open_here
+from vaultmem.cli.opening import CommandContext
 from vaultmem.cli.options import FleetOption
 from vaultmem.cli.output import (
     emit_json,
@@ -18,12 +18,12 @@ from vaultmem.cli.output import (
     print_stale_reason,
     warn,
 )
-from vaultmem.cli.shared import CommandContext, make_command, offers, print_answer, takes
+from vaultmem.cli.shared import make_command, offers, print_answer, takes
 from vaultmem.core.text.display import one_line
+from vaultmem.core.text.json_values import pick
 from vaultmem.errors import NoVaultError, VaultError
 from vaultmem.operations.checks import CHECK, DOCTOR, STATUS, is_healthy, next_lines
-from vaultmem.operations.usage_stats import RECENT, STATS, StatsRequest
-from vaultmem.operations.vault_data import contexts_json
+from vaultmem.operations.usage_stats import RECENT, STATS
 
 if TYPE_CHECKING:
     from vaultmem.core.text.timestamps import Check
@@ -44,7 +44,7 @@ def context(here: CommandContext) -> None:
 
     rendered = render_contexts(here.open_synced())
     if here.as_json:
-        emit_json(contexts_json(rendered))
+        emit_json({"contexts": [pick(each, "path changed problem?") for each in rendered]})
     else:
         for each in rendered:
             if each.problem:
@@ -116,8 +116,7 @@ def _open_anyway(here: CommandContext, reads: bool) -> tuple[Vault, str]:
     except VaultError as error:
         from vaultmem.config import Config
 
-        who = here.agent, here.session, here.ref
-        return open_here(here.vault, *who, reads, Config()), str(error)
+        return here.open(reads, Config()), str(error)
 
 
 def show_checks(checks: Sequence[Check], as_json: bool) -> None:
@@ -149,7 +148,7 @@ queries = make_command(RECENT, "queries")
 @takes("vault", "as_json")
 def stats(
     here: CommandContext,
-    asked: StatsRequest,
+    asked: Any,
     plot: Annotated[
         bool, typer.Option("--plot", help="Plot the size of packs against that of the vault.")
     ] = False,

@@ -8,16 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from vaultmem.cli.opening import open_other
+from vaultmem.cli.opening import CommandContext, open_other
 from vaultmem.cli.output import print_lines
-from vaultmem.cli.shared import (
-    CommandContext,
-    answer,
-    make_command,
-    offers,
-    print_answer,
-    takes,
-)
+from vaultmem.cli.shared import answer, make_command, offers, print_answer, takes
 from vaultmem.operations.declaration import read_request
 from vaultmem.operations.history_views import (
     BLAME,
@@ -28,7 +21,7 @@ from vaultmem.operations.history_views import (
 )
 from vaultmem.operations.lines import commit_lines
 from vaultmem.operations.note_changes import RESTORE, UNDO
-from vaultmem.operations.traces import SPREAD, TRACE, SpreadRequest, TraceRequest
+from vaultmem.operations.traces import SPREAD, TRACE
 
 log = make_command(LOG, "log")
 diff = make_command(DIFF, "diff")
@@ -77,12 +70,12 @@ def trace(
 
     opened = replace(here.open_view(reads=True), opener=open_other)
     if spread:
-        followed = SpreadRequest(" ".join(query))
+        followed = SPREAD.request(" ".join(query))
         print_answer(SPREAD, here, followed, SPREAD.run(opened, followed))
         return
     asked = read_request(WHY.request, {"query": " ".join(query), "limit": limit})
     if not (here.at or here.ref) and names_code(opened, asked.query):
-        code = TraceRequest(asked.query)
+        code = TRACE.request(asked.query)
         print_answer(TRACE, here, code, TRACE.run(opened, code))
     else:
         print_answer(WHY, here, asked, WHY.run(opened, asked))

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from vaultmem.cli.arguments import MAX_INPUT, read_words
-from vaultmem.cli.opening import open_here, open_synced, run
+from vaultmem.cli.opening import CommandContext, run
 from vaultmem.cli.output import answer_program, follow_writes, print_line
 from vaultmem.config import find_root
 from vaultmem.core.hook_payload import (
@@ -96,7 +96,7 @@ def _answer(event: str, form: str, wait: bool, vault: str, agent: str) -> str:
     if not vault and not environment.get("VAULTMEM_VAULT"):
         vault = str(find_root(None))  # The only vault on the list is not every project's memory.
     who = agent or environment.get("VAULTMEM_AGENT", "") or _AGENTS[payload.form]
-    opened = open_synced(vault, who, reads=known not in _DETACHED)
+    opened = CommandContext(vault, agent=who).open_synced(reads=known not in _DETACHED)
     author = opened.author._replace(session=payload.session or opened.author.session)
     opened = replace(opened, here=find_folder(payload) or opened.here, author=author)
     if known is HookEvent.SESSION_START and not wait:
@@ -155,6 +155,7 @@ def _keep(vault: str, event: str, error: Exception) -> None:
     try:
         from vaultmem.storage.session_table import log_error
 
-        log_error(open_here(vault).state_folder, event, f"{type(error).__name__}: {error}")
+        folder = CommandContext(vault).open().state_folder
+        log_error(folder, event, f"{type(error).__name__}: {error}")
     except Exception:  # noqa: BLE001  Nor may trouble with that become the agent's.
         return

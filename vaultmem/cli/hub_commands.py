@@ -17,14 +17,7 @@ from vaultmem.cli.quick_typer import PlainGroup, add_commands
 from vaultmem.cli.serve_commands import NamesOption, ProxyOption, find_served, print_places, serving
 from vaultmem.core.text.display import one_line, pluralize
 from vaultmem.errors import NoVaultError, RefusedError, VaultError
-from vaultmem.operations.vault_data import (
-    granted_json,
-    grants_json,
-    hub_json,
-    log_json,
-    removed_json,
-    repository_json,
-)
+from vaultmem.operations.vault_data import granted_json, grants_json, removed_json, repository_json
 
 if TYPE_CHECKING:
     from vaultmem.services.hub.grants import Grant
@@ -273,7 +266,7 @@ def log(
     outcome = "refused" if refused else ""
     found = list(islice(read_audit(find_hub(hub), who, vault, what, outcome, start), max(limit, 0)))
     if as_json:
-        emit_json(log_json(found))
+        emit_json({"entries": found})
         return
     for each in found:
         _print_log_entry(each)
@@ -455,7 +448,7 @@ def init(
 
     hub = make_hub(Path(folder).expanduser())
     if as_json:
-        emit_json(hub_json(hub))
+        emit_json({"folder": hub.folder})
         return
     print_styled("made    ", "green", f"{hub.folder}; its hub.yaml sets the limits of a push")
     print_styled("next    ", "dim", "vaultmem hub add NAME --from VAULT")

@@ -10,6 +10,7 @@ import typer
 
 from vaultmem.cli.editor import open_editor
 from vaultmem.cli.history_commands import print_commits
+from vaultmem.cli.opening import CommandContext
 from vaultmem.cli.options import (
     AllVaultsOption,
     VaultsOption,
@@ -21,7 +22,7 @@ from vaultmem.cli.output import (
     print_styled,
     truncate_to_terminal,
 )
-from vaultmem.cli.shared import CommandContext, answer, make_command, offers, print_answer, takes
+from vaultmem.cli.shared import answer, make_command, offers, print_answer, takes
 from vaultmem.cli.vault_selection import open_several, split_vault, warn_unmatched
 from vaultmem.core.text.display import one_line, pluralize
 from vaultmem.errors import MergeConflictError, NoteNotFoundError, RefusedError, wrap_os_error
@@ -35,7 +36,6 @@ from vaultmem.operations.note_changes import (
     STATE,
     SUPERSEDE,
 )
-from vaultmem.operations.note_data import unconfirmed_json
 from vaultmem.operations.note_edits import PIN, TAG, UPDATE, show_edited
 from vaultmem.operations.notes import (
     GET,
@@ -46,6 +46,7 @@ from vaultmem.operations.notes import (
     list_of,
 )
 from vaultmem.operations.usage_stats import PINNED
+from vaultmem.operations.vault_data import unconfirmed_json, untaken_json
 
 if TYPE_CHECKING:
     from vaultmem.vault import Vault
@@ -277,7 +278,6 @@ def pin(here: CommandContext, asked: Any) -> None:
 def promote(here: CommandContext, asked: Any) -> None:
     """Print what is active now, or the conflicts with a branch."""
     from vaultmem.cli.branch_commands import end_with_conflicts
-    from vaultmem.operations.vault_data import untaken_json
 
     try:
         answer(PROMOTE, here, asked)

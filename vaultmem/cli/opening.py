@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from vaultmem.cli.interrupt import end_at_once, let_command_see
 from vaultmem.cli.output import (
@@ -64,42 +64,70 @@ def set_json_errors() -> None:
     _given["json"] = "1"
 
 
-def open_here(
-    vault: str = "",
-    agent: str = "",
-    session: str = "",
-    ref: str = "",
-    reads: bool = False,
-    config: Config | None = None,
-    for_owner: bool = False,
-) -> Vault:
-    """Open the vault that the options name; who only `reads` waits for no writer.
+class CommandContext(NamedTuple):
+    """Where a command works, for whom, and how it answers; what it has no option for is empty."""
 
-    `config` counts in place of what vaultmem.yaml says. `for_owner` is as for `open_named_vault`.
-    """
-    from vaultmem.environment import open_named_vault
+    vault: str = ""
+    ref: str = ""
+    at: str = ""
+    agent: str = ""
+    session: str = ""
+    as_json: bool = False
 
-    print_stale_reason("")
-    patience = READER if reads else WRITER
-    opened = open_named_vault(
-        _choose_one(vault),
-        agent=agent or _given.get("agent", ""),
-        session=session or _given.get("session", ""),
-        ref=ref or _given.get("ref", ""),
-        config=config,
-        for_owner=for_owner,
-        patience=patience,
-    )
-    follow_writes(opened.notices.branches, opened.notices.suspicious)
-    if opened.store.state_place.is_new:
-        warn(f"{opened.store.state_place.lack}; answers come from {opened.state_folder}, made anew")
-    if _warm is None:
-        _opened.append(opened)
-    elif _warm[0].root == opened.root:
-        opened = replace(opened, store=_warm[0].store, view=_warm[0].view)
-    _set_driver(opened)
-    _warn_of_copy(opened)
-    return opened
+    def open(
+        self, reads: bool = False, config: Config | None = None, for_owner: bool = False
+    ) -> Vault:
+        """Open the vault that the options name; who only `reads` waits for no writer.
+
+        `config` counts in place of vaultmem.yaml. `for_owner` is as for `open_named_vault`.
+        """
+        from vaultmem.environment import open_named_vault
+
+        print_stale_reason("")
+        opened = open_named_vault(
+            _choose_one(self.vault),
+            agent=self.agent or _given.get("agent", ""),
+            session=self.session or _given.get("session", ""),
+            ref=self.ref or _given.get("ref", ""),
+            config=config,
+            for_owner=for_owner,
+            patience=READER if reads else WRITER,
+        )
+        follow_writes(opened.notices.branches, opened.notices.suspicious)
+        place = opened.store.state_place
+        if place.is_new:
+            warn(f"{place.lack}; answers come from {opened.state_folder}, made anew")
+        if _warm is None:
+            _opened.append(opened)
+        elif _warm[0].root == opened.root:
+            opened = replace(opened, store=_warm[0].store, view=_warm[0].view)
+        _set_driver(opened)
+        _warn_of_copy(opened)
+        return opened
+
+    def open_synced(self, reads: bool = False) -> Vault:
+        """Open the vault and bring its index up to what is on disk, with progress if that is long.
+
+        Who only `reads` goes by the index as it was where another process writes, and reads why.
+        """
+        opened = self.open(reads)
+        if not reads:
+            _catch_up(opened)
+            return opened
+        from vaultmem.services.views.update_index import read_nonblocking
+
+        read_nonblocking(opened, _catch_up)
+        print_stale_reason(opened.notices.stale)
+        return opened
+
+    def open_view(self, reads: bool = False) -> Vault:
+        """Open the vault in sync, and look at what the options name: by default, the folder."""
+        opened = self.open_synced(reads)
+        if not (self.at or opened.ref):
+            return opened
+        from vaultmem.services.views.open_view import view_at
+
+        return view_at(opened, self.at, progress=ProgressLine("reading notes of git"))
 
 
 def _warn_of_copy(vault: Vault) -> None:
@@ -189,24 +217,6 @@ def _cache_others(folders: UserFolders) -> VaultPool:
     return VaultPool(folders)
 
 
-def open_synced(
-    vault: str = "", agent: str = "", session: str = "", ref: str = "", reads: bool = False
-) -> Vault:
-    """Open the vault and bring its index up to what is on disk, with progress if it takes long.
-
-    Who only `reads` goes by the index as it was where another process writes, and is told so.
-    """
-    opened = open_here(vault, agent, session, ref, reads)
-    if not reads:
-        _catch_up(opened)
-        return opened
-    from vaultmem.services.views.update_index import read_nonblocking
-
-    read_nonblocking(opened, _catch_up)
-    print_stale_reason(opened.notices.stale)
-    return opened
-
-
 def _catch_up(vault: Vault) -> None:
     with following(vault) as progress:
         if _warm is None:
@@ -221,23 +231,6 @@ def _catch_up(vault: Vault) -> None:
             mark_in_sync(vault)
         else:
             sync_vault(vault, progress)
-
-
-def open_view(
-    vault: str = "",
-    ref: str = "",
-    at: str = "",
-    agent: str = "",
-    session: str = "",
-    reads: bool = False,
-) -> Vault:
-    """Open the vault in sync, and look at what the options name: by default, the folder."""
-    opened = open_synced(vault, agent, session, ref, reads)
-    if not (at or opened.ref):
-        return opened
-    from vaultmem.services.views.open_view import view_at
-
-    return view_at(opened, at, progress=ProgressLine("reading notes of git"))
 
 
 def run(command: Callable[[], object]) -> int:

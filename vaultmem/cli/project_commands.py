@@ -6,10 +6,11 @@ from typing import Annotated
 
 import typer
 
+from vaultmem.cli.opening import CommandContext
 from vaultmem.cli.quick_typer import PlainGroup, add_commands
-from vaultmem.cli.shared import CommandContext, answer, make_command, takes
+from vaultmem.cli.shared import answer, make_command, takes
 from vaultmem.operations.declaration import NoArguments
-from vaultmem.operations.projects import INFER, LIST, MOVE, RENAME, InferRequest
+from vaultmem.operations.projects import INFER, LIST, MOVE, RENAME
 
 
 def register(parent: typer.Typer) -> None:
@@ -43,6 +44,6 @@ def list_all(
     if apply and not infer:
         raise typer.BadParameter("--apply writes what --infer proposes; give both")
     if infer:
-        answer(INFER._replace(writes=apply), here, InferRequest(apply))
+        answer(INFER._replace(writes=apply), here, INFER.request(apply))
     else:
         answer(LIST, here, NoArguments())

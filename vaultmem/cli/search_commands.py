@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from vaultmem.cli.history_commands import print_commits
+from vaultmem.cli.opening import CommandContext
 from vaultmem.cli.options import (
     AllVaultsOption,
     DryRunOption,
@@ -24,7 +25,7 @@ from vaultmem.cli.output import (
     print_styled,
     warn,
 )
-from vaultmem.cli.shared import CommandContext, answer, make_command, offers, takes
+from vaultmem.cli.shared import answer, make_command, offers, takes
 from vaultmem.cli.vault_selection import open_several, warn_unmatched
 from vaultmem.core.text.display import one_line, pluralize
 from vaultmem.operations.declaration import NoArguments

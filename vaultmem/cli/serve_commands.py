@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vaultmem.cli.opening import open_here
+from vaultmem.cli.opening import CommandContext
 from vaultmem.cli.options import ONLY_HERE, HostOption, PortOption
 from vaultmem.cli.output import emit_json, print_line, warn
 from vaultmem.cli.quick_typer import add_commands
-from vaultmem.cli.shared import CommandContext, needing, takes
+from vaultmem.cli.shared import needing, takes
 from vaultmem.cli.sync_commands import be_resident, print_status, start_daemon, stop_resident
 from vaultmem.errors import RefusedError
 from vaultmem.operations.vault_data import daemon_json
@@ -81,7 +81,7 @@ def serve(
       vaultmem serve --open
       vaultmem serve --write --port 8400
     """
-    opened = open_here(here.vault, here.agent, ref=here.ref, for_owner=True)
+    opened = here.open(for_owner=True)
     if status:
         print_status(opened, here.as_json)
     elif stop:

@@ -1,4 +1,4 @@
-"""The group `session`: begin one, write it down, end it, look at it."""
+"""The groups `session` and `task`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from vaultmem.cli.opening import CommandContext
 from vaultmem.cli.quick_typer import new_group
-from vaultmem.cli.shared import CommandContext, list_operation_commands, offers, print_answer, takes
+from vaultmem.cli.shared import list_operation_commands, offers, print_answer, takes
 from vaultmem.errors import LockTimeoutError
 
 if TYPE_CHECKING:
@@ -18,11 +19,26 @@ if TYPE_CHECKING:
     from vaultmem.services.sessions.close import RecoveryResult
     from vaultmem.vault import Vault
 
-NAME = "session"
-
 
 def register(parent: typer.Typer) -> None:
-    """Add the group to the application."""
+    """Add the groups to the application."""
+    parent.add_typer(
+        _make_sessions(), name="session", help="Keep sessions: what an agent did, and what is open."
+    )
+    tasks = list_operation_commands(
+        add="tasks.ADD",
+        update="tasks.SET",
+        list="tasks.LIST",
+        show="tasks.SHOW",
+        history="tasks.HISTORY",
+        handoff="tasks.HAND_OFF",
+        expand="tasks.EXPAND",
+    )
+    told = "Keep tasks: what is to be done, and what is next."
+    parent.add_typer(new_group(tasks), name="task", help=told)
+
+
+def _make_sessions() -> typer.Typer:
     before, after = (
         list_operation_commands(
             start="sessions.START",
@@ -50,8 +66,7 @@ def register(parent: typer.Typer) -> None:
         summary="sessions.SUMMARIZE",
     )
     before["add"] = partial(new_group, added, "Add to a session: a note, decision, file, turn.")
-    app = new_group({**before, "list": _make_list, **after})
-    parent.add_typer(app, name=NAME, help="Keep sessions: what an agent did, and what is open.")
+    return new_group({**before, "list": _make_list, **after})
 
 
 def _make_list() -> Callable[..., None]:

@@ -10,11 +10,11 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial, wraps
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vaultmem.cli.opening import open_here, open_synced, open_view, set_json_errors
+from vaultmem.cli.opening import CommandContext, set_json_errors
 from vaultmem.cli.options import (
     AgentOption,
     AtOption,
@@ -38,7 +38,6 @@ from vaultmem.operations.declaration import (
 
 if TYPE_CHECKING:
     from vaultmem.operations.declaration import Argument
-    from vaultmem.vault import Vault
 
 _OPTIONS: dict[str, Any] = {
     "vault": VaultOption,
@@ -48,29 +47,6 @@ _OPTIONS: dict[str, Any] = {
     "session": SessionOption,
     "as_json": JsonOption,
 }
-
-
-class CommandContext(NamedTuple):
-    """Where a command works, for whom, and how it answers; what it has no option for is empty."""
-
-    vault: str = ""
-    ref: str = ""
-    at: str = ""
-    agent: str = ""
-    session: str = ""
-    as_json: bool = False
-
-    def open(self, reads: bool = False) -> Vault:
-        """Open the vault; who only `reads` waits for no writer."""
-        return open_here(self.vault, self.agent, self.session, self.ref, reads)
-
-    def open_synced(self, reads: bool = False) -> Vault:
-        """Open the vault and bring its index up to what is on disk."""
-        return open_synced(self.vault, self.agent, self.session, self.ref, reads)
-
-    def open_view(self, reads: bool = False) -> Vault:
-        """Open the vault in sync, and look at what the options name: by default, the folder."""
-        return open_view(self.vault, self.ref, self.at, self.agent, self.session, reads)
 
 
 def takes(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:

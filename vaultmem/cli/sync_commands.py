@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vaultmem.cli.opening import open_here
+from vaultmem.cli.opening import CommandContext
 from vaultmem.cli.output import emit_json, print_line, print_styled
-from vaultmem.cli.shared import CommandContext, offers, print_answer, takes
+from vaultmem.cli.shared import offers, print_answer, takes
 from vaultmem.errors import MergeConflictError, RefusedError, VaultError
 from vaultmem.operations.branch_changes import SYNC, SyncOutcome
 from vaultmem.operations.vault_data import daemon_json, happened_json, watcher_json
@@ -36,7 +36,7 @@ def sync(
     unasked: Annotated[bool, typer.Option("--unasked", hidden=True)] = False,
 ) -> None:
     """Print what a sync did, and end with the exit code of what did not come about."""
-    opened = open_here(here.vault, here.agent, here.session, here.ref, for_owner=unasked)
+    opened = here.open(for_owner=unasked)
     done = SYNC.run(opened, asked, unasked=unasked)
     if done is None:
         return
@@ -156,7 +156,7 @@ def watch(
       vaultmem watch --daemon
       vaultmem watch --stop
     """
-    opened = open_here(here.vault, for_owner=True)
+    opened = here.open(for_owner=True)
     if unit:
         _print_unit(opened)
     elif status:
@@ -186,10 +186,12 @@ def be_resident(
     from vaultmem.serve.resident import run_resident
     from vaultmem.storage.watch_socket import SOCKET_NAME
 
-    def answer(vault: Vault, loop: WatchLoop, admit: Callable[[socket], None]) -> WarmServer:
+    def answer(
+        vault: Vault, loop: WatchLoop, admit: Callable[[socket], None]
+    ) -> Callable[[], None]:
         server = WarmServer(vault.state_folder / SOCKET_NAME, vault.root, loop.settle, admit)
         server.start()
-        return server
+        return server.close
 
     def begun() -> None:
         if not as_json:

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from vaultmem.cli.opening import CommandContext
 from vaultmem.cli.output import emit_json, following, print_line, print_styled, warn
-from vaultmem.cli.shared import CommandContext, takes
+from vaultmem.cli.shared import takes
 from vaultmem.cli.vault_list import register_here
 from vaultmem.config import CONFIG_NAME
 from vaultmem.core.text.display import clean_text, format_names, pluralize

@@ -11,7 +11,7 @@ from vaultmem.cli.output import emit_json, print_line, print_styled, warn
 from vaultmem.cli.quick_typer import PlainGroup, add_commands
 from vaultmem.core.text.display import escape_bytes, one_line, pluralize
 from vaultmem.errors import VaultError
-from vaultmem.operations.vault_data import listed_json, vaults_json
+from vaultmem.operations.vault_data import listed_json
 
 if TYPE_CHECKING:
     from vaultmem.services.vaults.companions import ListedVault
@@ -50,7 +50,7 @@ def list_(as_json: JsonOption = False) -> None:
 
     listed = list_vaults(_find_folders())
     if as_json:
-        emit_json(vaults_json(listed))
+        emit_json({"vaults": listed})
         return
     width = max((len(each.name) for each in listed), default=0)
     for each in listed:
@@ -77,7 +77,7 @@ def add(
 
     added = add_vault(_find_folders(), path, name)
     if as_json:
-        emit_json(added._asdict())
+        emit_json(added)
         return
     print_styled("listed  ", "green", f"{added.name}  {escape_bytes(one_line(added.path))}")
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from vaultmem.cli.opening import extract_vaults, has_named, open_other
+from vaultmem.cli.opening import CommandContext, extract_vaults, has_named, open_other
 from vaultmem.cli.output import warn
-from vaultmem.cli.shared import CommandContext
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

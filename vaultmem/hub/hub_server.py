@@ -41,7 +41,8 @@ from vaultmem.hub.overall import (
 from vaultmem.hub.pool_workers import HubPool, WriteGuard
 from vaultmem.hub.vault_apps import BASE, MCP_PATH, VaultApps, keep, make_caller
 from vaultmem.mcp_server.run import McpPlace
-from vaultmem.serve.http import AsyncThread, ListenAddress, Port
+from vaultmem.serve.http import ListenAddress, Port
+from vaultmem.serve.mcp_socket import AsyncThread
 from vaultmem.services.fleet.clone import write_metrics
 from vaultmem.services.fleet.pool import Pool
 from vaultmem.services.hub.grants import Grant

@@ -407,9 +407,9 @@ def _why(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
 
 
 def _trace(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
-    from vaultmem.operations.traces import TraceRequest, trace, trace_data, trace_lines
+    from vaultmem.operations.traces import trace, trace_data, trace_lines
 
-    found = trace(vault, TraceRequest(_need(given, "path")))
+    found = trace(vault, _need(given, "path"))
     lines = (f"{line.text}{line.rest}" for line in trace_lines(found, given))
     return _answer(given, [("\n".join(lines), trace_data(found))])
 
@@ -436,12 +436,12 @@ def _branches(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
 
 def _review(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
     """List what waits for a decision, but for what is quarantined."""
-    from vaultmem.operations.vault_data import queue_json
+    from vaultmem.operations.review_queue import queue_data
     from vaultmem.services.curation.review import describe_items, drop_foreign
 
     waiting = drop_foreign(vault, _list_waiting(vault))
     asked = waiting[: given.get("limit", 20)]
-    found = queue_json(describe_items(vault, asked), len(waiting))["items"]
+    found = queue_data(describe_items(vault, asked), len(waiting))["items"]
     rows = [
         (describe_item(row), {**row, "notes": list(map(leave_out_text, row["notes"]))})
         for row in found
@@ -474,21 +474,21 @@ def _conflicts(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
 
 def _stats(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
     """Return what recalls and packs cost; a project's caller reads no queries of other projects."""
-    asked = usage_stats.StatsRequest(given.get("session", ""))
-    found = usage_stats.stats(vault, asked)
+    asked = usage_stats.STATS.request(given.get("session", ""))
+    found = usage_stats.STATS.run(vault, asked)
     text, data = _join(usage_stats.stats_lines(found, asked)), usage_stats.stats_data(found)
     return _answer(given, [(text, data)])._replace(detail={"action": given["action"], **data})
 
 
 def _queries(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
     """List what recalls and packs showed last, but for what showed notes of other projects."""
-    asked = usage_stats.RecentRequest(
+    calls = usage_stats.recent(
+        vault,
         given.get("path", ""),
         given.get("limit", 20),
         from_session=given.get("session", ""),
         since=given.get("since", ""),
     )
-    calls = usage_stats.recent(vault, asked)
     rows = [(_join(usage_stats.call_lines(each)), usage_stats.call_data(each)) for each in calls]
     return _label_rows("calls", _answer(given, rows, "Nothing was shown yet."))
 

@@ -21,7 +21,7 @@ from vaultmem.mcp_server.tool import (
     run_action,
 )
 from vaultmem.operations import session_turns, session_views, sessions, tasks
-from vaultmem.operations.declaration import BUDGET, LEAST, share
+from vaultmem.operations.declaration import BUDGET, LEAST, Operation, share
 from vaultmem.operations.schemas import answer, choice, text
 
 if TYPE_CHECKING:
@@ -59,18 +59,20 @@ def leave_tool(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
     return ToolAnswer("")
 
 
-def _start(vault: Vault, asked: sessions.Start, budget: int) -> ToolAnswer:
-    begun = sessions.begin(vault, asked)
+def _start(vault: Vault, asked: Any, budget: int) -> ToolAnswer:
+    begun = sessions.START.run(vault, asked, restores=False).begun
     before = next(iter(asked.continues), "") if begun.is_new else begun.session.facts.id
     return _describe_begun(vault, begun, before, budget)
 
 
-def _resume(vault: Vault, asked: sessions.Resume, budget: int) -> ToolAnswer:
-    return _describe_begun(vault, sessions.go_on(vault, asked), "", budget)
+def _resume(vault: Vault, asked: Any, budget: int) -> ToolAnswer:
+    begun = sessions.RESUME.run(vault, asked, restores=False).begun
+    return _describe_begun(vault, begun, "", budget)
 
 
-def _fork(vault: Vault, asked: sessions.Fork, budget: int) -> ToolAnswer:
-    return _describe_begun(vault, sessions.go_from(vault, asked), "", budget)
+def _fork(vault: Vault, asked: Any, budget: int) -> ToolAnswer:
+    begun = sessions.FORK.run(vault, asked, restores=False).begun
+    return _describe_begun(vault, begun, "", budget)
 
 
 def _describe_begun(vault: Vault, begun: StartResult, before: str, budget: int) -> ToolAnswer:
@@ -79,7 +81,7 @@ def _describe_begun(vault: Vault, begun: StartResult, before: str, budget: int) 
     told = [found.text]
     told += [f"Recovered {each.session}, whose process is gone." for each in begun.recovered]
     if name := begun.restore or before:
-        told.append(_restore(vault, session_views.RestoreRequest(name), budget).text)
+        told.append(_restore(vault, session_views.RESTORE.request(name), budget).text)
     else:
         from vaultmem.services.sessions.restore_session import describe_last_time
 
@@ -89,27 +91,27 @@ def _describe_begun(vault: Vault, begun: StartResult, before: str, budget: int) 
     return found._replace(text="\n\n".join(told), detail=detail)
 
 
-def _writes(run: Callable[[Vault, Any], Session], word: str) -> Callable[..., ToolAnswer]:
+def _writes(operation: Operation, word: str) -> Callable[..., ToolAnswer]:
     """Return what writes into a session, and says so."""
 
     def act(vault: Vault, asked: Any, _: int) -> ToolAnswer:
-        return _tell(word, run(vault, asked))
+        return _tell(word, operation.run(vault, asked))
 
     return act
 
 
-def _decide(vault: Vault, asked: sessions.Decide, _: int) -> ToolAnswer:
-    done = sessions.decide(vault, asked)
+def _decide(vault: Vault, asked: Any, _: int) -> ToolAnswer:
+    done = sessions.DECIDE.run(vault, asked)
     found, path = _tell("Decided in", done.session), done.memory.path
     data = {**found.data, "decision": {"path": path}}
     detail = {**found.detail, "decision": done.memory}
     return found._replace(text=f"{found.text}: {path}", data=data, detail=detail)
 
 
-def _close(vault: Vault, asked: sessions.Close, _: int) -> ToolAnswer:
+def _close(vault: Vault, asked: Any, _: int) -> ToolAnswer:
     from vaultmem.operations.note_data import report_json
 
-    done = sessions.close(vault, asked)
+    done = sessions.CLOSE.run(vault, asked)
     told = [
         f"Closed {done.session.facts.id} as {done.session.facts.status}.",
         *(f"Proposed as a dead end: {each.path}." for each in done.dead_ends),
@@ -124,7 +126,7 @@ def _close(vault: Vault, asked: sessions.Close, _: int) -> ToolAnswer:
     return made._replace(text="\n".join(told), detail=detail)
 
 
-def _restore(vault: Vault, asked: session_views.RestoreRequest, budget: int) -> ToolAnswer:
+def _restore(vault: Vault, asked: Any, budget: int) -> ToolAnswer:
     from vaultmem.services.sessions.restore_session import restore_session
 
     name = sessions.find_meant(vault, asked.session_, or_last=True)
@@ -139,7 +141,7 @@ def _restore(vault: Vault, asked: session_views.RestoreRequest, budget: int) -> 
     return ToolAnswer(made.text, {"session": name}, detail)
 
 
-def _list(vault: Vault, asked: session_views.ListSessions, budget: int) -> ToolAnswer:
+def _list(vault: Vault, asked: Any, budget: int) -> ToolAnswer:
     from vaultmem.services.projects.scope import view_project
     from vaultmem.services.sessions.find_session import list_sessions
 
@@ -149,10 +151,10 @@ def _list(vault: Vault, asked: session_views.ListSessions, budget: int) -> ToolA
     return told if shown else ToolAnswer("There is no session yet.", {"session": None})
 
 
-def _search(vault: Vault, asked: session_turns.SessionSearch, budget: int) -> ToolAnswer:
+def _search(vault: Vault, asked: Any, budget: int) -> ToolAnswer:
     from vaultmem.core.packs.passages import show_line
 
-    found = session_turns.search(vault, asked)
+    found = session_turns.SEARCH.run(vault, asked)
     notes = [each for each in found.sessions if _is_shown(each.facts)]
     lines = {each.facts.id: f"; {show_line(each.hits[0])}" for each in notes if each.hits}
     rows = [
@@ -172,8 +174,8 @@ def _describe_turn(each: NumberedTurn) -> str:
     return f"{each.session} {each.number}: {session_turns.describe_turn(each)}: {text}"
 
 
-def _chain(vault: Vault, asked: session_views.Chain, budget: int) -> ToolAnswer:
-    found = session_views.chain(vault, asked)
+def _chain(vault: Vault, asked: Any, budget: int) -> ToolAnswer:
+    found = session_views.CHAIN.run(vault, asked)
     earlier = [each.facts for each in found.earlier if each.facts]
     followers = [facts for _, facts in found.followers]
     facts = list(filter(_is_shown, [*followers, found.session, *earlier]))
@@ -213,21 +215,21 @@ def _tell(word: str, session: Session) -> ToolAnswer:
 
 
 _ACTIONS = {
-    "start": ToolAction(sessions.Start, _start),
-    "resume": ToolAction(sessions.Resume, _resume),
-    "fork": ToolAction(sessions.Fork, _fork),
-    "restore": ToolAction(session_views.RestoreRequest, _restore),
-    "note": ToolAction(sessions.NoteRequest, _writes(sessions.note, "Noted in")),
+    "start": ToolAction(sessions.START.request, _start),
+    "resume": ToolAction(sessions.RESUME.request, _resume),
+    "fork": ToolAction(sessions.FORK.request, _fork),
+    "restore": ToolAction(session_views.RESTORE.request, _restore),
+    "note": ToolAction(sessions.NOTE.request, _writes(sessions.NOTE, "Noted in")),
     "question": ToolAction(
-        sessions.NoteRequest, _writes(sessions.note, "Asked in"), {"question": True}
+        sessions.NOTE.request, _writes(sessions.NOTE, "Asked in"), {"question": True}
     ),
-    "decide": ToolAction(sessions.Decide, _decide),
-    "touch": ToolAction(sessions.Touch, _writes(sessions.touch, "Files noted in")),
-    "summarize": ToolAction(sessions.Summarize, _writes(sessions.summarize, "Summarised")),
-    "close": ToolAction(sessions.Close, _close),
-    "list": ToolAction(session_views.ListSessions, _list),
-    "search": ToolAction(session_turns.SessionSearch, _search),
-    "chain": ToolAction(session_views.Chain, _chain),
+    "decide": ToolAction(sessions.DECIDE.request, _decide),
+    "touch": ToolAction(sessions.TOUCH.request, _writes(sessions.TOUCH, "Files noted in")),
+    "summarize": ToolAction(sessions.SUMMARIZE.request, _writes(sessions.SUMMARIZE, "Summarised")),
+    "close": ToolAction(sessions.CLOSE.request, _close),
+    "list": ToolAction(session_views.LIST.request, _list),
+    "search": ToolAction(session_turns.SEARCH.request, _search),
+    "chain": ToolAction(session_views.CHAIN.request, _chain),
 }
 
 SESSION = Tool(
@@ -302,13 +304,13 @@ def task_tool(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
     return run_action(_TASK_ACTIONS, vault, given)
 
 
-def _list_tasks(vault: Vault, asked: tasks.ListTasks, budget: int) -> ToolAnswer:
-    listed = tasks.list_(vault, asked)
+def _list_tasks(vault: Vault, asked: Any, budget: int) -> ToolAnswer:
+    listed = tasks.LIST.run(vault, asked)
     told, shown = list_rows(listed, _describe_task, budget or BUDGET, _TASK_REMARK, _MORE_TASKS)
     return _describe_tasks(told if shown else "No task is open.", shown)
 
 
-def _show(vault: Vault, asked: tasks.TaskHistoryRequest, budget: int) -> ToolAnswer:
+def _show(vault: Vault, asked: Any, budget: int) -> ToolAnswer:
     from vaultmem.services.sessions.edit_tasks import find_task, view_task
 
     task = find_task(vault, asked.task)
@@ -321,19 +323,19 @@ def _show(vault: Vault, asked: tasks.TaskHistoryRequest, budget: int) -> ToolAns
     return _describe_tasks(view, [task])
 
 
-def _add(vault: Vault, asked: tasks.Add, _: int) -> ToolAnswer:
-    task = tasks.add(vault, asked)
+def _add(vault: Vault, asked: Any, _: int) -> ToolAnswer:
+    task = tasks.ADD.run(vault, asked)
     return _describe_tasks(f"Added {task.id}.", [task])
 
 
-def _set(vault: Vault, asked: tasks.Set, _: int) -> ToolAnswer:
+def _set(vault: Vault, asked: Any, _: int) -> ToolAnswer:
     if not (asked.status or asked.next):
         raise RefusedError('task set needs "status" or "next"')
-    task = tasks.set_(vault, asked)
+    task = tasks.SET.run(vault, asked)
     return _describe_tasks(f"{task.id} is {task.status} now.", [task])
 
 
-def _hand_off(vault: Vault, asked: tasks.HandOff, _: int) -> ToolAnswer:
+def _hand_off(vault: Vault, asked: Any, _: int) -> ToolAnswer:
     from vaultmem.services.sessions.edit_tasks import find_task, hand_over
 
     task = find_task(vault, asked.task)
@@ -353,11 +355,11 @@ def _describe_tasks(told: str, shown: Sequence[Task]) -> ToolAnswer:
 
 
 _TASK_ACTIONS = {
-    "list": ToolAction(tasks.ListTasks, _list_tasks),
-    "show": ToolAction(tasks.TaskHistoryRequest, _show),
-    "add": ToolAction(tasks.Add, _add),
-    "set": ToolAction(tasks.Set, _set),
-    "handoff": ToolAction(tasks.HandOff, _hand_off),
+    "list": ToolAction(tasks.LIST.request, _list_tasks),
+    "show": ToolAction(tasks.HISTORY.request, _show),
+    "add": ToolAction(tasks.ADD.request, _add),
+    "set": ToolAction(tasks.SET.request, _set),
+    "handoff": ToolAction(tasks.HAND_OFF.request, _hand_off),
 }
 
 TASK = Tool(

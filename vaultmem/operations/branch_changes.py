@@ -98,8 +98,7 @@ def branch_data(done: list[ListedBranch] | BranchResult | ResetReport) -> dict[s
     return {"branches": [{k: v for k, v in row.items() if k != "branch"} for row in rows]}
 
 
-def branch_lines(done: list[ListedBranch] | BranchResult | ResetReport, _: Any) -> Iterator[Line]:
-    """Yield each branch with its newest commit; or the one that changed."""
+def _branch_lines(done: list[ListedBranch] | BranchResult | ResetReport, _: Any) -> Iterator[Line]:
     if isinstance(done, list):
         yield from _listed_lines(done)
     elif isinstance(done, BranchResult):
@@ -155,8 +154,7 @@ def switch(
     return SwitchResult(branch, target.commit, files)
 
 
-def switch_lines(done: SwitchResult, _: Any) -> Iterator[Line]:
-    """Yield the branch that is checked out now."""
+def _switch_lines(done: SwitchResult, _: Any) -> Iterator[Line]:
     files = pluralize(done.files, "file")
     yield Line("on  ", "green", f"{done.branch}  at {done.commit[:7]}, {files} changed")
 
@@ -200,8 +198,7 @@ def plan_merge(vault: Vault, branch: _Source) -> MergeReport:
 _DECIDED = "source into paths losses conflicts twins"
 
 
-def merge_data(done: MergeReport) -> dict[str, Any]:
-    """Return what was or would be merged into what, and what both sides had changed or made."""
+def _merge_data(done: MergeReport) -> dict[str, Any]:
     shared = pick(done, _DECIDED)
     if not done.is_plan:
         return {"merged": bool(done.commit), "commit": done.commit or None, **shared}
@@ -223,7 +220,7 @@ def _planned_lines(plan: MergeReport) -> Iterator[Line]:
     else:
         yield Line("would merge  ", "yellow", f"{plan.source.name} into {plan.into}")
         yield from (Line(f"  {one_line(path)}") for path in plan.paths)
-        yield from decision_lines(plan)
+        yield from _decision_lines(plan)
 
 
 def merge_lines(done: MergeReport, _: Any) -> Iterator[Line]:
@@ -237,13 +234,12 @@ def merge_lines(done: MergeReport, _: Any) -> Iterator[Line]:
         yield Line("merged  ", "green", f"{into}  as {done.commit[:7]}{count}")
     elif not done.next_step:
         yield Line(f"{done.into} has all of {done.source.name} already; nothing was merged.")
-    yield from decision_lines(done)
+    yield from _decision_lines(done)
     if done.next_step:
         yield Line(f"Staged, and in no commit yet. {done.next_step}")
 
 
-def decision_lines(done: MergeReport) -> Iterator[Line]:
-    """Yield what a merge had to decide."""
+def _decision_lines(done: MergeReport) -> Iterator[Line]:
     for twin in done.twins:
         authors = " and ".join(map(one_line, twin.authors))
         where = "" if twin.other == twin.path else f", which {one_line(twin.other)} states too"
@@ -293,8 +289,7 @@ def list_conflicts(vault: Vault) -> Conflicts:
     return Conflicts(list_conflicts(vault), sorted(vault.history.unmerged()) if is_here else [])
 
 
-def conflicts_lines(found: Conflicts, _: Any) -> Iterator[Line]:
-    """Yield each conflict with the words of both sides, and how to decide it."""
+def _conflicts_lines(found: Conflicts, _: Any) -> Iterator[Line]:
     for each in found.conflicts:
         yield from _unsettled_lines(each)
     for path in found.unmerged:
@@ -349,8 +344,7 @@ def resolved_data(done: ResolveResult) -> dict[str, Any]:
     return {**pick(done, "resolved=path decided removed=is_gone"), **report_json(done.report)}
 
 
-def resolved_lines(done: ResolveResult, asked: Any) -> Iterator[Line]:
-    """Yield the note that was decided about, and the commit or what comes next."""
+def _resolved_lines(done: ResolveResult, asked: Any) -> Iterator[Line]:
     decided = f"{done.decided} decided: {asked.choice}"
     what = "removed, as the others have it" if done.is_gone else decided
     yield Line("resolved  ", "green", f"{one_line(done.path)}  ({what})")
@@ -433,10 +427,9 @@ def _compare_incoming(vault: Vault) -> int:
     return 0
 
 
-def sync_data(done: SyncPlan | SyncOutcome) -> dict[str, Any]:
-    """Return what a sync did or would do, or why it did not all of it."""
+def _sync_data(done: SyncPlan | SyncOutcome) -> dict[str, Any]:
     if not isinstance(done, SyncOutcome):
-        merge = done.merge and merge_data(done.merge)
+        merge = done.merge and _merge_data(done.merge)
         return {
             **pick(done, "remote branch uncommitted fetched waiting message?=told"),
             "merge": merge,
@@ -448,14 +441,13 @@ def sync_data(done: SyncPlan | SyncOutcome) -> dict[str, Any]:
     )
     return {
         **pick(report, names),
-        "merged": report.merged and merge_data(report.merged),
+        "merged": report.merged and _merge_data(report.merged),
         **pick(done, "review proposals"),
         "omitted": dict(report.left_out),
     }
 
 
-def sync_lines(done: SyncPlan | SyncOutcome, _: Any) -> Iterator[Line]:
-    """Yield what a sync did or would do."""
+def _sync_lines(done: SyncPlan | SyncOutcome, _: Any) -> Iterator[Line]:
     yield from _outcome_lines(done) if isinstance(done, SyncOutcome) else _plan_lines(done)
 
 
@@ -469,7 +461,7 @@ def _outcome_lines(done: SyncOutcome) -> Iterator[Line]:
         came = f"{pluralize(report.fetched, 'commit')} from {remote}{how}"
         yield Line("fetched ", "green", f"{came}, {pluralize(files, 'file')} changed")
     if report.merged:
-        yield from decision_lines(report.merged)
+        yield from _decision_lines(report.merged)
     if report.pushed:
         yield Line("pushed  ", "green", f"{pluralize(report.pushed, 'commit')} to {remote}")
     if report.outcome.value == "offline":
@@ -490,8 +482,7 @@ def _outcome_lines(done: SyncOutcome) -> Iterator[Line]:
         yield Line(f'{done.proposals:,} {wait}; run "vaultmem review"')
 
 
-def sync_warnings(done: SyncPlan | SyncOutcome) -> Iterator[str]:
-    """Yield why not all was pushed or removed, and when the token for the remote ends."""
+def _sync_warnings(done: SyncPlan | SyncOutcome) -> Iterator[str]:
     if not isinstance(done, SyncOutcome):
         return
     report, remote = done.report, one_line(done.report.remote)
@@ -526,7 +517,7 @@ def _plan_lines(plan: SyncPlan) -> Iterator[Line]:
         yield Line("would fetch  ", "yellow", f"{count} from {remote}")
     if plan.merge:
         yield from (Line(f"  {one_line(path)}") for path in plan.merge.paths)
-        yield from decision_lines(plan.merge)
+        yield from _decision_lines(plan.merge)
         if plan.merge.refused:
             yield Line(plan.merge.refused)
     if plan.waiting:
@@ -544,7 +535,7 @@ BRANCH = declare(
     "GET /branches",
     branch_data,
     summary="List the branches, and how far each is from what is checked out.",
-    lines=branch_lines,
+    lines=_branch_lines,
     gives=record(branches=rows(name="string", commit="string")),
     syncs=False,
 )
@@ -553,7 +544,7 @@ SWITCH = declare(
     switch,
     "switch_branch",
     "",
-    lines=switch_lines,
+    lines=_switch_lines,
     writes=True,
     excused=dict.fromkeys((Front.HTTP, Front.MCP), "only its owner decides what a folder shows"),
 )
@@ -562,7 +553,7 @@ PLAN_MERGE = _declare(
     plan_merge,
     "plan_merge",
     "GET /merge",
-    merge_data,
+    _merge_data,
     lines=merge_lines,
     gives=record(would_merge="boolean", **_MERGE),
 )
@@ -571,7 +562,7 @@ MERGE = _declare(
     merge,
     "merge",
     "POST /merge",
-    merge_data,
+    _merge_data,
     lines=merge_lines,
     writes=True,
     gives=record(merged="boolean", commit="string?", **_MERGE),
@@ -581,7 +572,7 @@ LIST_CONFLICTS = _declare(
     list_conflicts,
     "list_conflicts",
     "GET /conflicts",
-    lines=conflicts_lines,
+    lines=_conflicts_lines,
     gives=record(
         conflicts=rows(path="string", number="integer", ours="string", theirs="string"),
         unmerged=STRINGS,
@@ -594,7 +585,7 @@ RESOLVE = _declare(
     "resolve",
     "POST /conflicts",
     resolved_data,
-    lines=resolved_lines,
+    lines=_resolved_lines,
     writes=True,
     gives=record(resolved="string", decided="integer", removed="boolean", commit="string?"),
 )
@@ -603,9 +594,9 @@ SYNC = _declare(
     sync,
     "sync",
     "",
-    sync_data,
-    lines=sync_lines,
-    warnings=sync_warnings,
+    _sync_data,
+    lines=_sync_lines,
+    warnings=_sync_warnings,
     writes=True,
     excused=dict.fromkeys((Front.HTTP, Front.MCP), "only its owner has the remote's credentials"),
 )

@@ -49,8 +49,7 @@ def status(
     return read_status(vault, progress, settings_problem)
 
 
-def status_data(found: VaultStatus) -> dict[str, Any]:
-    """Return what a vault holds, who watches it, and what is not committed."""
+def _status_data(found: VaultStatus) -> dict[str, Any]:
     return {
         "vault": found.folder,
         "git": _git_data(found.git) if found.git else None,
@@ -82,8 +81,7 @@ def problems_data(problems: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
     return [{"path": path, "problem": problem} for path, problem in problems]
 
 
-def status_lines(found: VaultStatus, _: Any) -> Iterator[Line]:
-    """Yield what must be repaired first, then what a vault holds, and the last events."""
+def _status_lines(found: VaultStatus, _: Any) -> Iterator[Line]:
     if found.in_doubt:
         count = pluralize(len(found.in_doubt), "note")
         names = "`vaultmem doctor` names them, and what repairs them"
@@ -261,14 +259,12 @@ def is_healthy(checks: Iterable[Check]) -> bool:
     return all(each.verdict is not Verdict.PROBLEM for each in checks)
 
 
-def doctor_data(checks: Sequence[Check]) -> dict[str, Any]:
-    """Return what was examined, and whether all of it is well."""
+def _doctor_data(checks: Sequence[Check]) -> dict[str, Any]:
     found = [pick(each, "name verdict message=told paths remedy fixed") for each in checks]
     return {"ok": is_healthy(checks), "checks": found}
 
 
-def doctor_lines(checks: Sequence[Check], _: Any) -> Iterator[Line]:
-    """Yield what each check found, and what helps."""
+def _doctor_lines(checks: Sequence[Check], _: Any) -> Iterator[Line]:
     for check in checks:
         rest = f" {check.name:<20}{check.told}".rstrip()
         yield Line(f"{check.verdict:<8}", _COLOURS[check.verdict], rest)
@@ -303,8 +299,7 @@ def check(
     return check_changes(vault, since)
 
 
-def check_data(found: ChangeReport) -> dict[str, Any]:
-    """Return the findings of a change."""
+def _check_data(found: ChangeReport) -> dict[str, Any]:
     return {
         "ok": found.is_ok,
         **pick(found, "base files"),
@@ -319,8 +314,7 @@ def check_data(found: ChangeReport) -> dict[str, Any]:
     }
 
 
-def check_lines(found: ChangeReport, asked: Any) -> Iterator[Line]:
-    """Yield each finding, and how many there are."""
+def _check_lines(found: ChangeReport, asked: Any) -> Iterator[Line]:
     if asked.github:
         yield from (Line(annotate(each)) for each in found.findings)
         return
@@ -350,8 +344,8 @@ STATUS = declare(
     status,
     "status",
     "GET /status",
-    status_data,
-    lines=status_lines,
+    _status_data,
+    lines=_status_lines,
     gives=record(vault="string", notes="integer", tokens="integer", index="object"),
     moment=Moment.BRANCH,
     excused={Front.MCP: "each answer of a tool names what its caller must know"},
@@ -361,8 +355,8 @@ DOCTOR = declare(
     doctor,
     "doctor",
     "GET /doctor",
-    doctor_data,
-    lines=doctor_lines,
+    _doctor_data,
+    lines=_doctor_lines,
     gives=record(ok="boolean", checks=rows(name="string", verdict="string", message="string")),
     long=True,
     excused={Front.MCP: _OWNER},
@@ -372,8 +366,8 @@ CHECK = declare(
     check,
     "check_change",
     "",
-    check_data,
-    lines=check_lines,
+    _check_data,
+    lines=_check_lines,
     gives=record(
         ok="boolean",
         base="string",

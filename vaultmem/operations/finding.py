@@ -349,13 +349,11 @@ def show_texts(asked: Recall) -> Show:
     return run_query.fit_texts(asked.budget) if asked.budget else run_query.show_texts
 
 
-def recall_data(found: SearchAnswer) -> dict[str, Any]:
-    """Return the notes that answer a question, and the vaults that were not asked."""
+def _recall_data(found: SearchAnswer) -> dict[str, Any]:
     return {**answer_data(found.answer), **_passed_over(found)}
 
 
-def pack_found_data(found: SearchAnswer) -> dict[str, Any]:
-    """Return a pack, and the vaults that were not asked."""
+def _pack_found_data(found: SearchAnswer) -> dict[str, Any]:
     return {**pack_answer_data(found.answer), **_passed_over(found)}
 
 
@@ -585,7 +583,7 @@ RECALL = Operation(
     "GET /recall",
     run=recall,
     request=Recall,
-    data=recall_data,
+    data=_recall_data,
     gives=record(
         query="string",
         terms=STRINGS,
@@ -615,7 +613,7 @@ PACK = Operation(
     "GET /pack",
     run=pack,
     request=PackRequest,
-    data=pack_found_data,
+    data=_pack_found_data,
     gives=record(
         text="string",
         match_strength="string?",

@@ -83,8 +83,7 @@ def log(
     return list_commits(vault, wanted, limit, path, span, follows=follow)
 
 
-def log_lines(found: Log, asked: Any) -> Iterator[Line]:
-    """Yield a line for each commit."""
+def _log_lines(found: Log, asked: Any) -> Iterator[Line]:
     for commit in found.commits:
         yield Line(commit.commit[:7], "yellow", f"  {format_commit_line(commit)}")
     if found.is_cut:
@@ -237,8 +236,7 @@ def diff_lines(found: VaultDiff, asked: Any) -> Iterator[Line]:
         yield from operation_lines(operation)
 
 
-def diff_warnings(found: VaultDiff) -> Iterator[str]:
-    """Yield which notes could not be compared."""
+def _diff_warnings(found: VaultDiff) -> Iterator[str]:
     for name, reason in found.skipped.items():
         yield f"left out {name}: {reason}"
 
@@ -274,8 +272,7 @@ def history(
     return trace_note(vault, path, limit, resolve_commit(vault, at) if at else "")
 
 
-def history_lines(found: Trace, _: Any) -> Iterator[Line]:
-    """Yield what each commit did to a note, and whether older ones may be missing."""
+def _history_lines(found: Trace, _: Any) -> Iterator[Line]:
     yield from version_lines(found)
     if any(each.is_end for each in found.versions):
         yield Line(_CUT)
@@ -324,8 +321,7 @@ def blame(
     return blame_note(vault, path, at)
 
 
-def blame_lines(found: Blame, _: Any) -> Iterator[Line]:
-    """Yield each line of a note with who wrote it, and when."""
+def _blame_lines(found: Blame, _: Any) -> Iterator[Line]:
     width = len(str(found.lines[-1].number)) if found.lines else 0
     for line, origin in zip(found.lines, align(list(map(_origin, found.lines))), strict=True):
         text = line.text.removesuffix("\r").expandtabs(4)
@@ -364,8 +360,7 @@ def why_data(found: tuple[str, Sequence[Ground]]) -> dict[str, Any]:
     return {"query": found[0], "grounds": list(map(ground_json, found[1]))}
 
 
-def why_lines(found: tuple[str, Sequence[Ground]], _: Any) -> Iterator[Line]:
-    """Yield the facts and decisions that mention what was asked, with their origins."""
+def _why_lines(found: tuple[str, Sequence[Ground]], _: Any) -> Iterator[Line]:
     grounds = found[1]
     if not grounds:
         yield Line("No fact and no decision in this vault mentions that.")
@@ -410,7 +405,7 @@ LOG = _read(
     "log",
     "GET /log",
     log_json,
-    lines=log_lines,
+    lines=_log_lines,
     gives=record(commits=rows(**_COMMIT), shallow="boolean"),
 )
 
@@ -429,7 +424,7 @@ DIFF = _read(
     "GET /diff",
     diff_json,
     lines=diff_lines,
-    warnings=diff_warnings,
+    warnings=_diff_warnings,
     gives=_OPERATIONS,
 )
 
@@ -438,7 +433,7 @@ HISTORY = _trace(
     "trace_note",
     "GET /history/{path}",
     trace_json,
-    lines=history_lines,
+    lines=_history_lines,
     gives=record(path="string", versions=rows(who="string", summary="string")),
 )
 
@@ -447,7 +442,7 @@ BLAME = _trace(
     "blame",
     "GET /blame/{path}",
     blame_json,
-    lines=blame_lines,
+    lines=_blame_lines,
     gives=rows(**fields("line:integer text commit? committed:boolean time? who")),
 )
 
@@ -456,7 +451,7 @@ WHY = _read(
     "why",
     "GET /why",
     why_data,
-    lines=why_lines,
+    lines=_why_lines,
     gives=record(query="string", grounds=rows(path="string", text="string")),
     moment=Moment.SEEN,
     syncs=True,

@@ -68,13 +68,11 @@ def list_links(vault: Vault, path: LinkedNote) -> NoteLinks:
     return NoteLinks(path, list_links(vault, path))
 
 
-def links_data(found: NoteLinks) -> dict[str, Any]:
-    """Return the links of a note."""
+def _links_data(found: NoteLinks) -> dict[str, Any]:
     return {"path": found.path, "links": list(map(link_data, found.links))}
 
 
-def links_lines(found: NoteLinks, _: Any) -> Iterator[Line]:
-    """Yield each link of a note with the file that it leads to."""
+def _links_lines(found: NoteLinks, _: Any) -> Iterator[Line]:
     for each in found.links:
         target = "" if each.target is None else f"{each.target}{_subpath(each)}"
         missing = f"no such {each.missing}" if each.missing else ""
@@ -93,13 +91,11 @@ def list_backlinks(vault: Vault, path: LinkedNote) -> NoteLinks:
     return NoteLinks(path, list_backlinks(vault, path))
 
 
-def backlinks_data(found: NoteLinks) -> dict[str, Any]:
-    """Return the links to a note."""
+def _backlinks_data(found: NoteLinks) -> dict[str, Any]:
     return {"path": found.path, "backlinks": list(map(link_data, found.links))}
 
 
-def backlinks_lines(found: NoteLinks, _: Any) -> Iterator[Line]:
-    """Yield each link to a note with where it is."""
+def _backlinks_lines(found: NoteLinks, _: Any) -> Iterator[Line]:
     for each in found.links:
         missing = f"  no such {each.missing}" if each.missing else ""
         yield Line(f"{one_line(each.source)}:{each.link.line}  {_as_written(each)}{missing}")
@@ -114,13 +110,11 @@ def list_broken(vault: Vault) -> Sequence[FoundLink]:
     return list_broken(vault)
 
 
-def broken_data(broken: Iterable[FoundLink]) -> dict[str, Any]:
-    """Return the links of all notes that lead nowhere."""
+def _broken_data(broken: Iterable[FoundLink]) -> dict[str, Any]:
     return {"broken": list(map(link_data, broken))}
 
 
-def broken_lines(broken: Sequence[FoundLink], _: Any) -> Iterator[Line]:
-    """Yield each link that leads nowhere with where it is."""
+def _broken_lines(broken: Sequence[FoundLink], _: Any) -> Iterator[Line]:
     for each in broken:
         yield Line(f"{one_line(each.source)}:{each.link.line}  {_as_written(each)}  no such note")
     yield Line(pluralize(len(broken), "broken link"))
@@ -133,13 +127,11 @@ def list_orphans(vault: Vault) -> Sequence[tuple[NoteRecord, int]]:
     return list_orphans(vault)
 
 
-def orphans_data(found: Iterable[tuple[NoteRecord, int]]) -> dict[str, Any]:
-    """Return the notes that no other links to, each with the number of its own links."""
+def _orphans_data(found: Iterable[tuple[NoteRecord, int]]) -> dict[str, Any]:
     return {"orphans": [{**pick(each, "path title"), "links": count} for each, count in found]}
 
 
-def orphans_lines(found: Sequence[tuple[NoteRecord, int]], _: Any) -> Iterator[Line]:
-    """Yield the path of each note that no other links to."""
+def _orphans_lines(found: Sequence[tuple[NoteRecord, int]], _: Any) -> Iterator[Line]:
     for each, count in found:
         yield Line(f"{one_line(each.path)}{'' if count else '  (no links of its own either)'}")
     yield Line(pluralize(len(found), "orphan"))
@@ -154,18 +146,16 @@ def repair_links(
     return RepairResult(plan_repair(vault) if dry_run else repair_links(vault), dry_run)
 
 
-def repair_data(result: RepairResult) -> dict[str, Any]:
-    """Return the broken links that were or would be repaired, and the commits of that."""
+def _repair_data(result: RepairResult) -> dict[str, Any]:
     return {
         "repaired": not result.is_dry,
-        "links": edits_data(result.done.edits),
+        "links": _edits_data(result.done.edits),
         "untrusted": result.done.untrusted,
         "commits": commits_json(result.done.report.commits),
     }
 
 
-def repair_lines(result: RepairResult, _: Any) -> Iterator[Line]:
-    """Yield each link that was or would be changed, their number, and the commit."""
+def _repair_lines(result: RepairResult, _: Any) -> Iterator[Line]:
     done = result.done
     yield from edit_lines(done.edits)
     if done.edits:
@@ -176,8 +166,7 @@ def repair_lines(result: RepairResult, _: Any) -> Iterator[Line]:
     yield from commit_lines(done.report.commits)
 
 
-def repair_warnings(result: RepairResult) -> Iterator[str]:
-    """Yield which trusted notes were changed."""
+def _repair_warnings(result: RepairResult) -> Iterator[str]:
     yield from warn_of_trust(result.done.untrusted)
 
 
@@ -206,27 +195,24 @@ def rename_note(
     return RenameResult(make(vault, path, to), dry_run)
 
 
-def rename_data(result: RenameResult) -> dict[str, Any]:
-    """Return a note's old and new path, and the links that were or would be rewritten."""
+def _rename_data(result: RenameResult) -> dict[str, Any]:
     return {
         "from": result.done.old,
         "to": result.done.new,
         "moved": not result.is_dry,
         "finished_earlier": False,  # No rename is ever half done any more.
-        "links": edits_data(result.done.edits),
+        "links": _edits_data(result.done.edits),
         "untrusted": result.done.untrusted,
     }
 
 
-def rename_lines(result: RenameResult, _: Any) -> Iterator[Line]:
-    """Yield where a note is or would be, and each link that was or would be rewritten."""
+def _rename_lines(result: RenameResult, _: Any) -> Iterator[Line]:
     told = f"{result.done.old} -> {result.done.new}"
     yield Line("would move  " if result.is_dry else "moved  ", "green", told)
     yield from edit_lines(result.done.edits)
 
 
-def rename_warnings(result: RenameResult) -> Iterator[str]:
-    """Yield which trusted notes were changed, the renamed one by its new path."""
+def _rename_warnings(result: RenameResult) -> Iterator[str]:
     done = result.done
     return warn_of_trust(done.new if path == done.old else path for path in done.untrusted)
 
@@ -246,8 +232,7 @@ def edit_lines(edits: Mapping[str, Sequence[LinkEdit]]) -> Iterator[Line]:
             yield Line(f"  {one_line(path)}:{edit.link.line}  {change}")
 
 
-def edits_data(edits: Mapping[str, Sequence[LinkEdit]]) -> list[dict[str, Any]]:
-    """Return the links that are written otherwise, by note."""
+def _edits_data(edits: Mapping[str, Sequence[LinkEdit]]) -> list[dict[str, Any]]:
     return [
         {"path": path, "line": edit.link.line, "from": edit.old, "to": edit.new}
         for path, made in edits.items()
@@ -294,8 +279,8 @@ LINKS = _list(
     list_links,
     "list_links",
     "GET /links/{path}",
-    links_data,
-    lines=links_lines,
+    _links_data,
+    lines=_links_lines,
     gives=record(path="string", links=_LINKS),
 )
 
@@ -303,8 +288,8 @@ BACKLINKS = _list(
     list_backlinks,
     "list_backlinks",
     "GET /backlinks/{path}",
-    backlinks_data,
-    lines=backlinks_lines,
+    _backlinks_data,
+    lines=_backlinks_lines,
     gives=record(path="string", backlinks=_LINKS),
 )
 
@@ -312,8 +297,8 @@ BROKEN = _list(
     list_broken,
     "list_broken_links",
     "GET /broken",
-    broken_data,
-    lines=broken_lines,
+    _broken_data,
+    lines=_broken_lines,
     gives=record(broken=_LINKS),
 )
 
@@ -321,8 +306,8 @@ ORPHANS = _list(
     list_orphans,
     "list_orphans",
     "GET /orphans",
-    orphans_data,
-    lines=orphans_lines,
+    _orphans_data,
+    lines=_orphans_lines,
     gives=record(orphans=rows(path="string", title="string", links="integer")),
 )
 
@@ -330,9 +315,9 @@ REPAIR = declare(
     repair_links,
     "repair_links",
     "",
-    repair_data,
-    lines=repair_lines,
-    warnings=repair_warnings,
+    _repair_data,
+    lines=_repair_lines,
+    warnings=_repair_warnings,
     moment=Moment.BRANCH,
     writes=True,
     excused=dict.fromkeys(
@@ -344,9 +329,9 @@ MV = change(
     rename_note,
     "rename_note",
     "POST /rename/{path}",
-    rename_data,
-    lines=rename_lines,
-    warnings=rename_warnings,
+    _rename_data,
+    lines=_rename_lines,
+    warnings=_rename_warnings,
     place=lambda result: PurePosixPath(result.done.new),
     gives={"type": "object", "required": ["from", "to", "moved", "links"]},
     excused={Front.MCP: "what an agent calls a note stays; people sort them"},

@@ -63,14 +63,12 @@ def promote_one(vault: Vault, path: NotePath) -> PromoteResult:
     return promote(vault, (path,))
 
 
-def promoted_data(done: PromoteResult) -> dict[str, Any]:
-    """Return which notes are active now, which of them are trusted, and the commits."""
+def _promoted_data(done: PromoteResult) -> dict[str, Any]:
     promoted = [{"path": path, "from": before, "to": "active"} for path, before in done.notes]
     return {"promoted": promoted, "trusted": done.trusted, **report_json(done.report)}
 
 
-def promoted_lines(done: PromoteResult, asked: Any) -> Iterator[Line]:
-    """Yield each note that was promoted or was active already, and the commits."""
+def _promoted_lines(done: PromoteResult, asked: Any) -> Iterator[Line]:
     from vaultmem.services.lifecycle.transition import describe_untrusted
 
     for path, before in done.notes:
@@ -83,7 +81,7 @@ def promoted_lines(done: PromoteResult, asked: Any) -> Iterator[Line]:
     for path in done.active:
         yield Line(f"active already  {path}")
     if done.notes:
-        yield from outcome_lines(done.report, None)
+        yield from _outcome_lines(done.report, None)
     if unsaid := describe_untrusted(done):
         yield Line(unsaid)
 
@@ -116,8 +114,7 @@ def state_(
     return change_state(vault, [path], wanted, reason)
 
 
-def state_lines(done: TransitionResult, asked: Any) -> Iterator[Line]:
-    """Yield the note that went to another state, and the commit."""
+def _state_lines(done: TransitionResult, asked: Any) -> Iterator[Line]:
     for move in done.moves:
         yield Line(f"{move.after}  ", "yellow", f"{move.path}  (was {move.before})")
     if not done.moves:
@@ -145,8 +142,7 @@ def supersede(
     return supersede_note(vault, path, by, reason, part=partial)
 
 
-def supersede_lines(done: SupersedeResult, asked: Any) -> Iterator[Line]:
-    """Yield the note that no longer holds, the one that holds instead, and the commit."""
+def _supersede_lines(done: SupersedeResult, asked: Any) -> Iterator[Line]:
     became = "a part of it, so it stays" if asked.partial else f"{done.before} to deprecated"
     yield Line("superseded  ", "yellow", f"{done.old}  ({became})")
     yield Line("by          ", "green", done.new)
@@ -211,14 +207,12 @@ def forget_one(vault: Vault, path: NotePath, reason: WhyForget = "") -> Forgotte
     return forget(vault, (path,), reason=reason)
 
 
-def forgotten_data(done: Forgotten) -> dict[str, Any]:
-    """Return the notes that went or would go, and the commits where a reason was given."""
+def _forgotten_data(done: Forgotten) -> dict[str, Any]:
     data = {"would_forget" if done.is_dry else "forgotten": done.paths, "kept_pinned": done.kept}
     return data if done.commits is None else {**data, "commits": commits_json(done.commits)}
 
 
-def forgotten_lines(done: Forgotten, _: Any) -> Iterator[Line]:
-    """Yield the notes that went or would go, and how to have them back."""
+def _forgotten_lines(done: Forgotten, _: Any) -> Iterator[Line]:
     for path in done.paths:
         yield Line("would forget  " if done.is_dry else "forgot  ", "yellow", path)
     for path in done.kept:
@@ -263,8 +257,7 @@ def restore(
     return trace_note(vault, path)
 
 
-def restored_data(done: RestoreResult | Trace) -> dict[str, Any]:
-    """Return a note that is again as it was in a commit, or its versions."""
+def _restored_data(done: RestoreResult | Trace) -> dict[str, Any]:
     from vaultmem.services.history.blame import Trace
 
     if isinstance(done, Trace):
@@ -273,8 +266,7 @@ def restored_data(done: RestoreResult | Trace) -> dict[str, Any]:
     return {**data, "commits": commits_json(done.commits)}
 
 
-def restored_lines(done: RestoreResult | Trace, asked: Any) -> Iterator[Line]:
-    """Yield the commits that were made and what was restored, or the versions of the note."""
+def _restored_lines(done: RestoreResult | Trace, asked: Any) -> Iterator[Line]:
     from vaultmem.services.history.blame import Trace
 
     if isinstance(done, Trace):
@@ -321,8 +313,7 @@ def checkpoint(
     return save_checkpoint(vault, note)
 
 
-def outcome_lines(report: CommitReport, _: Any) -> Iterator[Line]:
-    """Yield the commits that were made, and what was left out."""
+def _outcome_lines(report: CommitReport, _: Any) -> Iterator[Line]:
     if not report.commits:
         yield Line("Nothing has changed since the last commit.")
     yield from report_lines(report)
@@ -363,8 +354,7 @@ def undo(
     return undo_session(vault, session, with_spread=spread, apply=apply)
 
 
-def undone_data(done: UndoResult | SessionUndo) -> dict[str, Any]:
-    """Return the commit or session that was undone, its notes, and the new commit."""
+def _undone_data(done: UndoResult | SessionUndo) -> dict[str, Any]:
     from vaultmem.services.sessions.undo_session import SessionUndo
 
     made = pick(done, "commit?=report.commit candidates=report.candidates")
@@ -374,8 +364,7 @@ def undone_data(done: UndoResult | SessionUndo) -> dict[str, Any]:
     return {**pick(done, "undone=commit.commit paths"), **made}
 
 
-def undone_lines(done: UndoResult | SessionUndo, asked: Any) -> Iterator[Line]:
-    """Yield the commit that was made, and what became of each note."""
+def _undone_lines(done: UndoResult | SessionUndo, asked: Any) -> Iterator[Line]:
     from vaultmem.services.sessions.undo_session import SessionUndo
 
     yield from commit_lines(done.report.commits)
@@ -411,8 +400,8 @@ PROMOTE = declare(
     promote,
     "promote_notes",
     "POST /promote",
-    promoted_data,
-    lines=promoted_lines,
+    _promoted_data,
+    lines=_promoted_lines,
     gives=_PROMOTED,
     moment=Moment.BRANCH,
     writes=True,
@@ -422,7 +411,7 @@ PROMOTE_ONE = change(
     promote_one,
     "promote_note",
     "POST /promote/{path}",
-    promoted_data,
+    _promoted_data,
     gives=_PROMOTED,
     excused=dict.fromkeys((Front.SHELL, Front.MCP), "promote takes several notes"),
 )
@@ -431,8 +420,8 @@ FORGET = declare(
     forget,
     "forget_notes",
     "POST /forget",
-    forgotten_data,
-    lines=forgotten_lines,
+    _forgotten_data,
+    lines=_forgotten_lines,
     gives=record(kept_pinned=STRINGS),
     moment=Moment.BRANCH,
     writes=True,
@@ -443,8 +432,8 @@ FORGET_ONE = change(
     forget_one,
     "forget_note",
     "DELETE /notes/{path}",
-    forgotten_data,
-    lines=forgotten_lines,
+    _forgotten_data,
+    lines=_forgotten_lines,
     gives=record(forgotten=STRINGS, kept_pinned=STRINGS),
     place=lambda _: None,
     excused={Front.SHELL: "forget takes several notes"},
@@ -455,7 +444,7 @@ STATE = change(
     "move_note",
     "POST /state/{path}",
     moved_json,
-    lines=state_lines,
+    lines=_state_lines,
     gives=record(moved=rows(path="string", to="string"), commit="string?"),
     excused={Front.MCP: "update_note sets a state"},
 )
@@ -465,7 +454,7 @@ SUPERSEDE = change(
     "supersede_note",
     "POST /supersede/{path}",
     "old new from=before unsaid commit?=report.commit",
-    lines=supersede_lines,
+    lines=_supersede_lines,
     gives=record(old="string", new="string", commit="string?"),
     excused={Front.MCP: "remember takes supersedes; update_note sets superseded_by"},
 )
@@ -474,8 +463,8 @@ RESTORE = change(
     restore,
     "restore_note",
     "POST /restore/{path}",
-    restored_data,
-    lines=restored_lines,
+    _restored_data,
+    lines=_restored_lines,
     required=("at",),
     gives=record(path="string", blob="string", changed="boolean", commits=_COMMITS),
     place=lambda done: PurePosixPath(done.path),
@@ -487,7 +476,7 @@ CHECKPOINT = declare(
     "checkpoint",
     "POST /checkpoint",
     report_json,
-    lines=outcome_lines,
+    lines=_outcome_lines,
     gives=record(
         commit="string?",
         commits=_COMMITS,
@@ -503,8 +492,8 @@ UNDO = declare(
     undo,
     "undo",
     "POST /undo",
-    undone_data,
-    lines=undone_lines,
+    _undone_data,
+    lines=_undone_lines,
     gives=record(commit="string?", candidates=STRINGS),
     writes=True,
     excused={Front.MCP: "a person takes commits back"},

@@ -11,18 +11,13 @@ from vaultmem.core.text.json_values import as_json_object, pick
 if TYPE_CHECKING:
     from vaultmem.core.notes.changes import PropertyChange
     from vaultmem.core.packs.receipt import Receipt
-    from vaultmem.core.reference import PrimePlan
-    from vaultmem.core.search.evaluation import Figure
     from vaultmem.services.changes.commit import CommitReport
-    from vaultmem.services.exchange.import_reference import RemovalPlan
     from vaultmem.services.history.blame import Blame, BlamedLine, NoteCommit, Trace
     from vaultmem.services.history.commits import Log
     from vaultmem.services.history.diff import FileOperation, ShownCommit, VaultDiff
     from vaultmem.services.history.explain import ChangeStep, Ground
     from vaultmem.services.lifecycle.transition import TransitionResult
-    from vaultmem.services.memory.new_note import UnconfirmResult
-    from vaultmem.services.packs.evaluate import Bisected, Evaluation
-    from vaultmem.services.packs.question_file import AddedQuestion
+    from vaultmem.services.packs.evaluate import Bisected
     from vaultmem.services.packs.receipts import Replay
     from vaultmem.storage.git.log import Commit
 
@@ -35,23 +30,6 @@ def counts_json(what: str, counts: Iterable[tuple[str, int]]) -> dict[str, Any]:
 def format_seconds(at: float) -> str:
     """Return a time, given in seconds since the epoch, as ISO 8601 with this machine's offset."""
     return datetime.fromtimestamp(at).astimezone().isoformat(timespec="seconds")
-
-
-def unconfirmed_json(done: UnconfirmResult) -> dict[str, Any]:
-    """Return who no longer counts as having said a note again, and in which words they did."""
-    told = pick(done, "path who=confirmation.who wording=confirmation.wording")
-    return {**told, "commits": commits_json(done.report.commits)}
-
-
-def primed_json(source: str, plan: PrimePlan, *, is_dry: bool) -> dict[str, Any]:
-    """Return what taking in reference material did or would do."""
-    told = {"source": source, "dry_run": is_dry, "unchanged": len(plan.unchanged)}
-    return {**told, **pick(plan, "added changed removed kept")}
-
-
-def unprimed_json(plan: RemovalPlan, *, is_dry: bool) -> dict[str, Any]:
-    """Return which notes of a source went or would go, and which stay."""
-    return {"would_remove" if is_dry else "removed": plan.removed, "kept": plan.kept}
 
 
 def report_json(report: CommitReport) -> dict[str, Any]:
@@ -151,14 +129,13 @@ def blame_json(found: Blame) -> list[dict[str, Any]]:
 
 def line_json(line: BlamedLine, ends: frozenset[str]) -> dict[str, Any]:
     """Return a line of a note and where it comes from."""
-    data = {"line": line.number, "text": line.text, **origin_json(line, ends)}
+    data = {"line": line.number, "text": line.text, **_origin_json(line, ends)}
     if data["confidence"] is not None:
         return data
     return {**data, "confidence": _read_confidence(line.confidence)}
 
 
-def origin_json(line: BlamedLine | ChangeStep, ends: frozenset[str]) -> dict[str, Any]:
-    """Return who wrote something, and the commit that brought it; all null but `who` if none."""
+def _origin_json(line: BlamedLine | ChangeStep, ends: frozenset[str]) -> dict[str, Any]:
     commit = line.commit
     names = "commit time author email subject event intent tool_call"
     return {
@@ -177,7 +154,9 @@ def ground_json(ground: Ground) -> dict[str, Any]:
         **pick(record, "path blob title kind state"),
         **pick(section, "heading? line"),
         "text": ground.hit.text,
-        "steps": [{**origin_json(step, ground.ends), "lines": step.lines} for step in ground.steps],
+        "steps": [
+            {**_origin_json(step, ground.ends), "lines": step.lines} for step in ground.steps
+        ],
         "supersedes": [
             {"name": link.name, "path": link.path or None} for link in ground.supersedes
         ],
@@ -218,42 +197,6 @@ def bisected_json(done: Bisected, first_bad: Iterable[ShownCommit]) -> dict[str,
 def judged_json(reasons: Sequence[str]) -> dict[str, Any]:
     """Return whether a pack is as expected, and if not why."""
     return {"as_expected": not reasons, "reasons": reasons}
-
-
-def evaluation_json(made: Evaluation) -> dict[str, Any]:
-    """Return what an evaluation measured, and how each question was answered."""
-    budgets = made.asked.budgets
-    return {
-        "depth": made.asked.depth,
-        "budgets": budgets,
-        "omitted": made.left_out or None,
-        "runs": [
-            {
-                **pick(run, "at? commit? settings lacks?"),
-                **_figures_json(run.figures),
-            }
-            for run in made.runs
-        ],
-        "difference": _figures_json(made.difference) if made.difference else None,
-        "questions": [
-            {
-                **pick(question, "line question=text at? notes says"),
-                "answers": [run.judged[number] for run in made.runs],
-            }
-            for number, question in enumerate(made.questions)
-        ],
-    }
-
-
-def _figures_json(figures: Sequence[Figure]) -> dict[str, Any]:
-    recall, ndcg, *packs = figures
-    return {"recall": recall, "ndcg": ndcg, "packs": packs}
-
-
-def added_question_json(done: AddedQuestion) -> dict[str, Any]:
-    """Return a question that was taken from a receipt, and whether it is new in its file."""
-    question = done.question
-    return {"question": question.text, "notes": question.notes, "added": done.is_new}
 
 
 def receipts_json(receipts: Iterable[Receipt]) -> dict[str, Any]:

@@ -170,13 +170,11 @@ def show_edited(
     return edited._replace(verb="") if edited.blob == before.blob else edited
 
 
-def edited_data(done: EditedNote) -> dict[str, Any]:
-    """Return a note's new version, and what was set."""
+def _edited_data(done: EditedNote) -> dict[str, Any]:
     return {"path": done.path, "blob": done.blob, **done.facts}
 
 
-def edited_lines(done: EditedNote, _: Any) -> Iterator[Line]:
-    """Yield what was done to a note, and what is wrong with it."""
+def _edited_lines(done: EditedNote, _: Any) -> Iterator[Line]:
     if not done.verb:
         yield Line(f"{done.path}: unchanged")
         return
@@ -187,8 +185,8 @@ def edited_lines(done: EditedNote, _: Any) -> Iterator[Line]:
 
 _change = partial(
     change,
-    data=edited_data,
-    lines=edited_lines,
+    data=_edited_data,
+    lines=_edited_lines,
     warnings=lambda done: done.cautions,
     gives=record(path="string", blob="string"),
 )

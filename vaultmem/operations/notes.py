@@ -83,13 +83,11 @@ def note_data(found: FoundNote) -> dict[str, Any]:
     }
 
 
-def note_lines(found: FoundNote, _: Any) -> Iterator[Line]:
-    """Yield the text of a note, as it is."""
+def _note_lines(found: FoundNote, _: Any) -> Iterator[Line]:
     yield Line(found.text, RAW)
 
 
-def note_warnings(found: FoundNote) -> Iterator[str]:
-    """Yield why a note is not to be taken for what it seems."""
+def _note_warnings(found: FoundNote) -> Iterator[str]:
     from vaultmem.core.notes.encoding import describe_encoding
     from vaultmem.core.notes.sections import describe_shortened
 
@@ -140,8 +138,7 @@ def list_of(vaults: Sequence[Vault], asked: ListNotes) -> list[tuple[str, NoteRe
     return found[: asked.limit or None]
 
 
-def records_data(records: Iterable[tuple[str, NoteRecord]]) -> dict[str, Any]:
-    """Return a list of notes, each with its vault's name, if several were asked."""
+def _records_data(records: Iterable[tuple[str, NoteRecord]]) -> dict[str, Any]:
     return {"notes": [{"vault": name or None, **record_data(each)} for name, each in records]}
 
 
@@ -183,13 +180,11 @@ def list_sources(vault: Vault) -> list[PrimedSource]:
     return list_sources(vault)
 
 
-def sources_data(sources: Sequence[PrimedSource]) -> dict[str, Any]:
-    """Return the sources of reference material, and what they cost in a prompt."""
+def _sources_data(sources: Sequence[PrimedSource]) -> dict[str, Any]:
     return {"sources": sources}
 
 
-def sources_lines(sources: Sequence[PrimedSource], _: Any) -> Iterator[Line]:
-    """Yield each source of reference material with the number of its notes and tokens."""
+def _sources_lines(sources: Sequence[PrimedSource], _: Any) -> Iterator[Line]:
     width = max((len(one_line(each.name)) for each in sources), default=0)
     for each in sources:
         facts = [f"{each.notes:>5,} notes", f"{each.tokens:>8,} tokens"]
@@ -212,13 +207,11 @@ def list_source_notes(
     return SourceNotes(source, list_source_notes(vault, source))
 
 
-def source_data(found: SourceNotes) -> dict[str, Any]:
-    """Return the notes of a source of reference material."""
+def _source_data(found: SourceNotes) -> dict[str, Any]:
     return {"source": found.source, "notes": list(map(record_data, found.notes))}
 
 
-def source_lines(found: SourceNotes, _: Any) -> Iterator[Line]:
-    """Yield the path, the tokens and the title of each note of a source."""
+def _source_lines(found: SourceNotes, _: Any) -> Iterator[Line]:
     for each in found.notes:
         yield Line(f"{each.tokens:>7,}  {one_line(each.path)}  {one_line(each.title)}")
 
@@ -396,8 +389,7 @@ def _choose_project(asked: Remember) -> str | None:
     return "" if asked.global_ or asked.project == "global" else asked.project or None
 
 
-def remembered_lines(done: RememberResult, _: Any) -> Iterator[Line]:
-    """Yield where a memory is, and what is known that is like it or against it."""
+def _remembered_lines(done: RememberResult, _: Any) -> Iterator[Line]:
     is_known = done.outcome == "known"
     project = f", project {done.project}" if done.project else ""
     place = f"{done.path}  ({done.state}{project})"
@@ -421,7 +413,7 @@ def remembered_lines(done: RememberResult, _: Any) -> Iterator[Line]:
     if done.offered:
         yield Line(f"hint: {describe_offer(done.offered, '--cite ')}")
     for each in done.also:
-        yield from remembered_lines(each, None)
+        yield from _remembered_lines(each, None)
 
 
 def describe_offer(paths: Sequence[str], option: str = "") -> str:
@@ -479,8 +471,8 @@ GET = declare(
     "get_note",
     "GET /notes/{path}",
     note_data,
-    lines=note_lines,
-    warnings=note_warnings,
+    lines=_note_lines,
+    warnings=_note_warnings,
     gives=record(
         path="string",
         blob="string",
@@ -503,7 +495,7 @@ LIST = Operation(
     "GET /notes",
     run=list_,
     request=ListNotes,
-    data=records_data,
+    data=_records_data,
     gives=record(
         notes=rows(
             path="string",
@@ -526,8 +518,8 @@ LIST_SOURCES = declare(
     list_sources,
     "list_sources",
     "GET /reference",
-    sources_data,
-    lines=sources_lines,
+    _sources_data,
+    lines=_sources_lines,
     gives=record(sources=rows(name="string", notes="integer", tokens="integer")),
     moment=Moment.SEEN,
     tag=Tag.VIEW,
@@ -537,8 +529,8 @@ SOURCE_NOTES = declare(
     list_source_notes,
     "list_source_notes",
     "GET /reference/{source}",
-    source_data,
-    lines=source_lines,
+    _source_data,
+    lines=_source_lines,
     gives=record(source="string", notes=rows(path="string", title="string", tokens="integer")),
     moment=Moment.SEEN,
     tag=Tag.VIEW,
@@ -549,7 +541,7 @@ REMEMBER = Operation(
     "POST /notes",
     run=remember,
     request=Remember,
-    lines=remembered_lines,
+    lines=_remembered_lines,
     gives=record(
         path="string",
         blob="string",

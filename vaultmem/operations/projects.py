@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
 
 from vaultmem.core.text.display import one_line, pluralize
 from vaultmem.core.text.json_values import pick
-from vaultmem.operations.declaration import (
-    Arg,
-    Front,
-    Line,
-    Moment,
-    NoArguments,
-    Operation,
-    Tag,
-    Takes,
-)
+from vaultmem.operations.declaration import Arg, Front, Line, Moment, Tag, declare, word, words
 from vaultmem.operations.schemas import STRINGS, record, rows
 
 if TYPE_CHECKING:
@@ -24,41 +16,19 @@ if TYPE_CHECKING:
     from vaultmem.services.projects.edit_projects import ListedProject, MovedNotes, ProjectList
     from vaultmem.vault import Vault
 
-_OWNERS = {
-    Front.HTTP: "the owner sorts many notes at once, in a terminal",
-    Front.MCP: "the owner sorts many notes at once, in a terminal",
-}
+_OWNERS = dict.fromkeys(
+    (Front.HTTP, Front.MCP), "the owner sorts many notes at once, in a terminal"
+)
 
 
-class RenameProjectRequest(NamedTuple):
-    """Which project is renamed, and to what."""
-
-    old: Annotated[str, Arg("The project.", "", 1, 60, takes=Takes.WORD, metavar="OLD")]
-    new: Annotated[str, Arg("Its new name.", "", 1, 60, takes=Takes.WORD, metavar="NEW")]
-
-
-class MoveRequest(NamedTuple):
-    """Which notes are moved, and to which project."""
-
-    notes: Annotated[tuple[str, ...], Arg("The notes.", takes=Takes.WORDS, metavar="NOTE...")]
-    to: Annotated[str, Arg("The project, or global.", "", 1, 60, metavar="NAME")]
-
-
-class InferRequest(NamedTuple):
-    """Whether proposals are written."""
-
-    apply: Annotated[bool, Arg("Write what is proposed.")] = False
-
-
-def list_(vault: Vault, _: NoArguments) -> ProjectList:
+def list_(vault: Vault) -> ProjectList:
     """List the projects, each with its notes and sessions."""
     from vaultmem.services.projects.edit_projects import list_projects
 
     return list_projects(vault)
 
 
-def list_data(found: ProjectList) -> dict[str, Any]:
-    """Return the projects, and the number of global notes."""
+def _list_data(found: ProjectList) -> dict[str, Any]:
     return {
         "projects": [
             {
@@ -73,8 +43,7 @@ def list_data(found: ProjectList) -> dict[str, Any]:
     }
 
 
-def list_lines(found: ProjectList, _: Any) -> Iterator[Line]:
-    """Yield each project with its counts and what it is known by."""
+def _list_lines(found: ProjectList, _: Any) -> Iterator[Line]:
     width = max((len(each.project.name) for each in found.projects), default=0)
     for each in found.projects:
         counts = f"{pluralize(each.notes, 'note')}, {pluralize(each.sessions, 'session')}"
@@ -94,7 +63,11 @@ def _describe(listed: ListedProject) -> str:
     return ", ".join(known) or (f"root commit {project.root[:7]}" if project.root else "a name")
 
 
-def rename(vault: Vault, asked: RenameProjectRequest) -> MovedNotes:
+def rename(
+    vault: Vault,
+    old: Annotated[str, word("The project.", 1, 60, "OLD")],
+    new: Annotated[str, word("Its new name.", 1, 60, "NEW")],
+) -> MovedNotes:
     """Rename a project, in projects.yaml and in its notes.
 
     All of it is one commit. The name of another project joins the two.
@@ -104,10 +77,14 @@ def rename(vault: Vault, asked: RenameProjectRequest) -> MovedNotes:
     """
     from vaultmem.services.projects.edit_projects import rename_project
 
-    return rename_project(vault, asked.old, asked.new)
+    return rename_project(vault, old, new)
 
 
-def move(vault: Vault, asked: MoveRequest) -> MovedNotes:
+def move(
+    vault: Vault,
+    notes: Annotated[tuple[str, ...], words("The notes.", metavar="NOTE...")],
+    to: Annotated[str, Arg("The project, or global.", "", 1, 60, metavar="NAME")],
+) -> MovedNotes:
     """Move notes to another project, or make them global.
 
     All of it is one commit.
@@ -118,16 +95,14 @@ def move(vault: Vault, asked: MoveRequest) -> MovedNotes:
     """
     from vaultmem.services.projects.edit_projects import move_notes
 
-    return move_notes(vault, asked.notes, "" if asked.to == "global" else asked.to)
+    return move_notes(vault, notes, "" if to == "global" else to)
 
 
-def moved_data(done: MovedNotes) -> dict[str, Any]:
-    """Return what was moved, and the commit."""
+def _moved_data(done: MovedNotes) -> dict[str, Any]:
     return {"project": done.project, "notes": done.paths, "commit": done.report.commit or None}
 
 
-def moved_lines(done: MovedNotes, _: Any) -> Iterator[Line]:
-    """Yield how many notes are in a project now, and the commit."""
+def _moved_lines(done: MovedNotes, _: Any) -> Iterator[Line]:
     if not done.report.commit:
         yield Line("nothing to change")
         return
@@ -136,15 +111,16 @@ def moved_lines(done: MovedNotes, _: Any) -> Iterator[Line]:
     yield Line(f"commit {done.report.commit[:7]}", "dim")
 
 
-def infer(vault: Vault, asked: InferRequest) -> Inference:
+def infer(
+    vault: Vault, apply: Annotated[bool, Arg("Write what is proposed.")] = False
+) -> Inference:
     """Propose projects for notes without one, by their sessions."""
     from vaultmem.services.curation.infer_projects import infer_projects
 
-    return infer_projects(vault, asked.apply)
+    return infer_projects(vault, apply)
 
 
-def infer_data(found: Inference) -> dict[str, Any]:
-    """Return what is proposed, and the commit if it was written."""
+def _infer_data(found: Inference) -> dict[str, Any]:
     return {
         "proposals": [each._asdict() for each in found.proposals],
         "new_projects": found.new_projects,
@@ -152,8 +128,7 @@ def infer_data(found: Inference) -> dict[str, Any]:
     }
 
 
-def infer_lines(found: Inference, _: Any) -> Iterator[Line]:
-    """Yield each proposal, or the commit that wrote them."""
+def _infer_lines(found: Inference, _: Any) -> Iterator[Line]:
     for each in found.proposals:
         yield Line(f"{each.project}  ", "green", f"{one_line(each.path)}  ({each.session})")
     if not found.proposals:
@@ -165,13 +140,12 @@ def infer_lines(found: Inference, _: Any) -> Iterator[Line]:
         yield Line(f"commit {found.report.commit[:7]}", "dim")
 
 
-LIST = Operation(
+LIST = declare(
+    list_,
     "list_projects",
     "GET /projects",
-    run=list_,
-    request=NoArguments,
-    data=list_data,
-    lines=list_lines,
+    _list_data,
+    lines=_list_lines,
     gives=record(
         projects=rows(
             name="string",
@@ -190,40 +164,12 @@ LIST = Operation(
     excused={Front.MCP: "recall names another project that has a better answer"},
 )
 
-RENAME = Operation(
-    "rename_project",
-    "",
-    run=rename,
-    request=RenameProjectRequest,
-    data=moved_data,
-    lines=moved_lines,
-    moment=Moment.BRANCH,
-    writes=True,
-    excused=_OWNERS,
-)
+_write = partial(declare, address="", moment=Moment.BRANCH, writes=True, excused=_OWNERS)
 
-MOVE = Operation(
-    "move_to_project",
-    "",
-    run=move,
-    request=MoveRequest,
-    data=moved_data,
-    lines=moved_lines,
-    moment=Moment.BRANCH,
-    writes=True,
-    excused=_OWNERS,
-)
+RENAME = _write(rename, "rename_project", data=_moved_data, lines=_moved_lines)
 
-INFER = Operation(
-    "infer_projects",
-    "",
-    run=infer,
-    request=InferRequest,
-    data=infer_data,
-    lines=infer_lines,
-    moment=Moment.BRANCH,
-    writes=True,
-    excused=_OWNERS,
-)
+MOVE = _write(move, "move_to_project", data=_moved_data, lines=_moved_lines)
+
+INFER = _write(infer, "infer_projects", data=_infer_data, lines=_infer_lines)
 
 PROJECTS = (LIST, RENAME, MOVE, INFER)

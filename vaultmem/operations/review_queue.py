@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-from vaultmem.core.curation.proposal import ORDER, Proposal, ProposalChoice, format_action
+from vaultmem.core.curation.proposal import CHOICES, ORDER, Proposal, ProposalChoice, format_action
+from vaultmem.core.text.json_values import pick
 from vaultmem.errors import RefusedError
 from vaultmem.operations.declaration import Arg, Front, at_most, declare
 from vaultmem.operations.schemas import record, rows
-from vaultmem.operations.vault_data import decided_json, queue_json
 
 if TYPE_CHECKING:
     from vaultmem.services.curation.decide import DecisionResult
@@ -58,6 +58,25 @@ def list_review(
     return ReviewQueue(waiting, is_all, chosen, review.describe_items(vault, chosen))
 
 
+def queue_data(items: Iterable[Item], count: int) -> dict[str, Any]:
+    """Return what waits for a decision, with the notes of each; `count` is of all that wait."""
+    return {"waiting": count, "items": list(map(_item_data, items))}
+
+
+def _item_data(item: Item) -> dict[str, Any]:
+    choices = CHOICES[item.proposal.action]
+    offered = {name: getattr(choices, name) for name in ("accept", "other", "reject")}
+    names = "path title state agent? session? written? commit? text changed"
+    return {
+        "id": item.id,
+        "action": item.proposal.action,
+        "question": choices.question,
+        "choices": {name: text for name, text in offered.items() if text},
+        **pick(item.proposal, "reason evidence"),
+        "notes": [pick(side, names) for side in item.sides],
+    }
+
+
 def decide_item(
     vault: Vault,
     id_: Annotated[str, Arg("The id of what waits, or its beginning.", most=64, excused=_FLAGS)],
@@ -72,11 +91,19 @@ def decide_item(
     return [decide(vault, proposal, ProposalChoice(choice), reason)]
 
 
+def _decided_data(decided: Iterable[DecisionResult]) -> dict[str, Any]:
+    names = (
+        "id=proposal.id action=proposal.action path=proposal.path choice message=told "
+        "commit?=report.commit"
+    )
+    return {"decided": [pick(each, names) for each in decided]}
+
+
 LIST_REVIEW = declare(
     list_review,
     "list_review",
     "GET /review",
-    lambda found: queue_json(found.items, len(found.waiting)),
+    lambda found: queue_data(found.items, len(found.waiting)),
     gives=record(waiting="integer", items=rows(id="string", action="string", notes=rows())),
     long=True,
     excused={Front.MCP: "history lists what an agent can decide"},
@@ -86,7 +113,7 @@ DECIDE = declare(
     decide_item,
     "decide",
     "POST /review/{id}",
-    decided_json,
+    _decided_data,
     gives=record(decided=rows(id="string", path="string", choice="string", message="string")),
     writes=True,
     excused={Front.MCP: "an agent decides by promote and update_note"},

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from vaultmem.core.text.display import one_line
 from vaultmem.core.text.json_values import pick
-from vaultmem.operations.declaration import Agent, Arg, Front, Line, Moment, Operation, Takes
+from vaultmem.operations.declaration import Agent, Arg, Front, Line, Moment, Takes, at_most, declare
 from vaultmem.operations.filters import ListScope
 from vaultmem.operations.schemas import record, rows
 from vaultmem.operations.session_views import BUDGETED, Looked, format_goal
@@ -23,55 +23,6 @@ if TYPE_CHECKING:
 _UNLISTED = Agent(is_listed=False)
 
 
-class SessionSearch(NamedTuple):
-    """What is looked for in sessions."""
-
-    query: Annotated[
-        str, Arg("Words to look for.", "", most=1_000_000, takes=Takes.WORDS, metavar="[WORDS]")
-    ] = ""
-    file: Annotated[
-        str,
-        Arg("Only turns that name this file or folder.", Agent(), most=1_000, metavar="FILE"),
-    ] = ""
-    command: Annotated[
-        str,
-        Arg("Only turns that run a command with this text.", Agent(), most=1_000, metavar="TEXT"),
-    ] = ""
-    since: Annotated[
-        str, Arg("Only turns then or later (2026-10-01).", _UNLISTED, most=40, metavar="WHEN")
-    ] = ""
-    until: Annotated[
-        str, Arg("Only turns then or earlier.", _UNLISTED, most=40, metavar="WHEN")
-    ] = ""
-    limit: Annotated[
-        int,
-        Arg(
-            "Most sessions and most turns; else 10.",
-            "",
-            1,
-            100,
-            flags=("-n", "--limit"),
-            metavar="N",
-            excused=BUDGETED,
-        ),
-    ] = 0
-    project: ListScope = ""
-
-
-class TurnsRequest(NamedTuple):
-    """Which turns of which session are shown."""
-
-    session_: Looked = ""
-    from_: Annotated[
-        int,
-        Arg("Number of the first turn; else the last turns.", "", 1, 10_000_000, metavar="N"),
-    ] = 0
-    failed: Annotated[bool, Arg("Only results of calls that failed.")] = False
-    limit: Annotated[
-        int, Arg("Most turns; else 20.", "", 1, 10_000, flags=("-n", "--limit"), metavar="N")
-    ] = 0
-
-
 class FoundInSessions(NamedTuple):
     """Sessions whose notes match, and turns in this machine's transcripts that do."""
 
@@ -79,7 +30,30 @@ class FoundInSessions(NamedTuple):
     turns: Sequence[NumberedTurn]
 
 
-def search(vault: Vault, asked: SessionSearch) -> FoundInSessions:
+def search(
+    vault: Vault,
+    query: Annotated[
+        str, Arg("Words to look for.", "", most=1_000_000, takes=Takes.WORDS, metavar="[WORDS]")
+    ] = "",
+    file: Annotated[
+        str,
+        Arg("Only turns that name this file or folder.", Agent(), most=1_000, metavar="FILE"),
+    ] = "",
+    command: Annotated[
+        str,
+        Arg("Only turns that run a command with this text.", Agent(), most=1_000, metavar="TEXT"),
+    ] = "",
+    since: Annotated[
+        str, Arg("Only turns then or later (2026-10-01).", _UNLISTED, most=40, metavar="WHEN")
+    ] = "",
+    until: Annotated[
+        str, Arg("Only turns then or earlier.", _UNLISTED, most=40, metavar="WHEN")
+    ] = "",
+    limit: Annotated[
+        int, at_most("Most sessions and most turns; else 10.", 100)._replace(excused=BUDGETED)
+    ] = 0,
+    project: ListScope = "",
+) -> FoundInSessions:
     """Search sessions' notes and this machine's transcripts.
 
     Notes are searched where only words are given. Credentials are masked.
@@ -95,22 +69,31 @@ def search(vault: Vault, asked: SessionSearch) -> FoundInSessions:
     from vaultmem.services.sessions.search_turns import search_turns
     from vaultmem.storage.turn_index import TurnQuery
 
-    vault, limit = view_project(vault, asked.project), asked.limit or 10
+    seen = view_project(vault, project)
     wanted = TurnQuery(
-        asked.query,
-        asked.file,
-        asked.command,
-        parse_timestamp(asked.since) if asked.since else None,
-        parse_timestamp(asked.until, end_of_day=True) if asked.until else None,
+        query,
+        file,
+        command,
+        parse_timestamp(since) if since else None,
+        parse_timestamp(until, end_of_day=True) if until else None,
     )
-    turns = search_turns(vault, wanted, limit)
-    has_words_alone = wanted == TurnQuery(asked.query)
+    turns = search_turns(seen, wanted, limit or 10)
+    has_words_alone = wanted == TurnQuery(query)
     return FoundInSessions(
-        search_sessions(vault, asked.query, limit) if has_words_alone else (), turns
+        search_sessions(seen, query, limit or 10) if has_words_alone else (), turns
     )
 
 
-def turns(vault: Vault, asked: TurnsRequest) -> list[NumberedTurn]:
+def turns(
+    vault: Vault,
+    session_: Looked = "",
+    from_: Annotated[
+        int,
+        Arg("Number of the first turn; else the last turns.", "", 1, 10_000_000, metavar="N"),
+    ] = 0,
+    failed: Annotated[bool, Arg("Only results of calls that failed.")] = False,
+    limit: Annotated[int, at_most("Most turns; else 20.", 10_000)] = 0,
+) -> list[NumberedTurn]:
     """Print turns of a session, with tools and errors.
 
     They are those that this machine has. Credentials are masked.
@@ -121,25 +104,22 @@ def turns(vault: Vault, asked: TurnsRequest) -> list[NumberedTurn]:
     """
     from vaultmem.services.sessions.search_turns import read_turns
 
-    named = find_meant(vault, asked.session_, or_last=True)
-    return read_turns(vault, named, asked.from_, asked.limit or 20, asked.failed)
+    named = find_meant(vault, session_, or_last=True)
+    return read_turns(vault, named, from_, limit or 20, failed)
 
 
-def turn_data(each: NumberedTurn) -> dict[str, Any]:
-    """Return a turn with its session and number."""
+def _turn_data(each: NumberedTurn) -> dict[str, Any]:
     facts = pick(each.turn, "role at? tool? files command? failed text")
     return {"session": each.session, "number": each.number, **facts}
 
 
-def found_data(found: FoundInSessions) -> dict[str, Any]:
-    """Return sessions, each with the sections of its note that match, and turns."""
+def _found_data(found: FoundInSessions) -> dict[str, Any]:
     sessions = [{**facts_data(each.facts), "hits": _hits_data(each)} for each in found.sessions]
-    return {"sessions": sessions, "turns": list(map(turn_data, found.turns))}
+    return {"sessions": sessions, "turns": list(map(_turn_data, found.turns))}
 
 
-def turns_data(found: Sequence[NumberedTurn]) -> dict[str, Any]:
-    """Return turns in their order."""
-    return {"turns": list(map(turn_data, found))}
+def _turns_data(found: Sequence[NumberedTurn]) -> dict[str, Any]:
+    return {"turns": list(map(_turn_data, found))}
 
 
 def _hits_data(found: FoundSession) -> list[dict[str, Any]]:
@@ -149,8 +129,7 @@ def _hits_data(found: FoundSession) -> list[dict[str, Any]]:
     ]
 
 
-def found_lines(found: FoundInSessions, _: Any) -> Iterator[Line]:
-    """Yield the sessions that match, each with its best sections, and then the turns."""
+def _found_lines(found: FoundInSessions, _: Any) -> Iterator[Line]:
     from vaultmem.core.packs.passages import show_line
 
     if not found.sessions and not found.turns:
@@ -166,8 +145,7 @@ def found_lines(found: FoundInSessions, _: Any) -> Iterator[Line]:
         yield Line(f"    {one_line(turn.turn.text)}")
 
 
-def turns_lines(found: Sequence[NumberedTurn], _: Any) -> Iterator[Line]:
-    """Yield turns, each with who speaks, its tool, and whether it failed."""
+def _turns_lines(found: Sequence[NumberedTurn], _: Any) -> Iterator[Line]:
     if not found:
         yield Line("This machine has no such turn of the session.")
     for each in found:
@@ -185,27 +163,25 @@ def describe_turn(each: NumberedTurn) -> str:
     return one_line("  ".join(filter(None, parts)))
 
 
-_view = partial(Operation, moment=Moment.BRANCH)
+_view = partial(declare, moment=Moment.BRANCH)
 
 _TURN = rows(session="string", number="integer", role="string", text="string", failed="boolean")
 
 SEARCH = _view(
+    search,
     "search_sessions",
     "GET /session-search",
-    run=search,
-    request=SessionSearch,
-    data=found_data,
-    lines=found_lines,
+    _found_data,
+    lines=_found_lines,
     gives=record(sessions=rows(**FACTS), turns=_TURN),
 )
 
 TURNS = _view(
+    turns,
     "list_turns",
     "GET /sessions/{session}/turns",
-    run=turns,
-    request=TurnsRequest,
-    data=turns_data,
-    lines=turns_lines,
+    _turns_data,
+    lines=_turns_lines,
     gives=record(turns=_TURN),
     excused={Front.MCP: "the session tool's search shows an agent the turns that matter"},
 )

@@ -14,8 +14,8 @@ from vaultmem.operations.declaration import (
     Front,
     Line,
     Moment,
-    NoArguments,
-    Operation,
+    at_most,
+    declare,
 )
 from vaultmem.operations.filters import ListScope
 from vaultmem.operations.lines import align
@@ -58,64 +58,6 @@ _TERMINAL = {
 Looked = Annotated[str, name_session("The session; else this one, or the last.")]
 
 
-class ShowSession(NamedTuple):
-    """Which session is shown."""
-
-    session_: Looked = ""
-
-
-class Chain(NamedTuple):
-    """Whose chain is shown, and how far back."""
-
-    session_: Looked = ""
-    depth: Annotated[
-        int, Arg("How far back; else 10.", "", 1, 100, metavar="N", excused=BUDGETED)
-    ] = 0
-
-
-class RestoreRequest(NamedTuple):
-    """Which session is restored, and within how many tokens."""
-
-    session_: Looked = ""
-    budget: Annotated[int, limit_restore("Tokens at most; else 2000.")] = 0
-
-
-class ListSessions(NamedTuple):
-    """Which sessions are listed."""
-
-    status: Annotated[
-        str,
-        Arg(
-            "Only open, ok, error or canceled ones.",
-            Agent(words=(*ENDS, "open")),
-            most=20,
-            metavar="STATUS",
-        ),
-    ] = ""
-    from_agent: Annotated[
-        str, Arg("Only sessions of this agent.", most=200, metavar="AGENT", excused=RARE)
-    ] = ""
-    limit: Annotated[
-        int,
-        Arg(
-            "At most; else 20.",
-            "",
-            1,
-            10_000,
-            flags=("-n", "--limit"),
-            metavar="N",
-            excused=BUDGETED,
-        ),
-    ] = 0
-    project: ListScope = ""
-
-
-class Which(NamedTuple):
-    """Which session is said to be meant."""
-
-    session: Shared = ""
-
-
 class ShownSession(NamedTuple):
     """A session, and what this machine has of its transcript."""
 
@@ -130,7 +72,7 @@ class ListedSessions(NamedTuple):
     recovered: Sequence[RecoveryResult] = ()
 
 
-def show(vault: Vault, asked: ShowSession) -> ShownSession:
+def show(vault: Vault, session_: Looked = "") -> ShownSession:
     """Show the status of a session, and its decisions.
 
     What it asked and touched is shown too.
@@ -141,12 +83,28 @@ def show(vault: Vault, asked: ShowSession) -> ShownSession:
     from vaultmem.services.sessions.find_session import add_machine, get_session
     from vaultmem.services.sessions.windows import read_tally
 
-    named = find_meant(vault, asked.session_, or_last=True)
+    named = find_meant(vault, session_, or_last=True)
     found = add_machine(vault, get_session(vault, named))
     return ShownSession(found, read_tally(vault, found.facts.id))
 
 
-def list_(vault: Vault, asked: ListSessions) -> ListedSessions:
+def list_(
+    vault: Vault,
+    status: Annotated[
+        str,
+        Arg(
+            "Only open, ok, error or canceled ones.",
+            Agent(words=(*ENDS, "open")),
+            most=20,
+            metavar="STATUS",
+        ),
+    ] = "",
+    from_agent: Annotated[
+        str, Arg("Only sessions of this agent.", most=200, metavar="AGENT", excused=RARE)
+    ] = "",
+    limit: Annotated[int, at_most("At most; else 20.", 10_000)._replace(excused=BUDGETED)] = 0,
+    project: ListScope = "",
+) -> ListedSessions:
     """List the sessions, the last started first.
 
     Those whose process is gone are recovered first.
@@ -157,11 +115,17 @@ def list_(vault: Vault, asked: ListSessions) -> ListedSessions:
     from vaultmem.services.projects.scope import view_project
     from vaultmem.services.sessions.find_session import list_sessions
 
-    vault = view_project(vault, asked.project)
-    return ListedSessions(list_sessions(vault, asked.status, asked.from_agent, asked.limit or 20))
+    seen = view_project(vault, project)
+    return ListedSessions(list_sessions(seen, status, from_agent, limit or 20))
 
 
-def chain(vault: Vault, asked: Chain) -> SessionChain:
+def chain(
+    vault: Vault,
+    session_: Looked = "",
+    depth: Annotated[
+        int, Arg("How far back; else 10.", "", 1, 100, metavar="N", excused=BUDGETED)
+    ] = 0,
+) -> SessionChain:
     """Show the sessions before a session, and those after it.
 
     Examples:
@@ -169,11 +133,11 @@ def chain(vault: Vault, asked: Chain) -> SessionChain:
     """
     from vaultmem.services.sessions.find_session import follow_chain
 
-    named = find_meant(vault, asked.session_, or_last=True)
-    return follow_chain(vault, named, asked.depth or 10)
+    named = find_meant(vault, session_, or_last=True)
+    return follow_chain(vault, named, depth or 10)
 
 
-def stats(vault: Vault, _: NoArguments) -> SessionStats:
+def stats(vault: Vault) -> SessionStats:
     """Count the sessions, and what they hold.
 
     Examples:
@@ -184,7 +148,11 @@ def stats(vault: Vault, _: NoArguments) -> SessionStats:
     return count_sessions(vault)
 
 
-def restore(vault: Vault, asked: RestoreRequest) -> Restore:
+def restore(
+    vault: Vault,
+    session_: Looked = "",
+    budget: Annotated[int, limit_restore("Tokens at most; else 2000.")] = 0,
+) -> Restore:
     """Print what the next context window needs of a session.
 
     It fits into a token budget.
@@ -194,11 +162,11 @@ def restore(vault: Vault, asked: RestoreRequest) -> Restore:
     """
     from vaultmem.services.sessions.restore_session import restore_session
 
-    named = find_meant(vault, asked.session_, or_last=True)
-    return restore_session(vault, named, asked.budget or None)
+    named = find_meant(vault, session_, or_last=True)
+    return restore_session(vault, named, budget or None)
 
 
-def which(vault: Vault, asked: Which) -> SessionIdentity:
+def which(vault: Vault, session: Shared = "") -> SessionIdentity:
     """Show which session is current here, and why.
 
     Examples:
@@ -206,22 +174,19 @@ def which(vault: Vault, asked: Which) -> SessionIdentity:
     """
     from vaultmem.services.sessions.identify import identify_session
 
-    return identify_session(vault, asked.session)
+    return identify_session(vault, session)
 
 
-def shown_data(done: ShownSession) -> dict[str, Any]:
-    """Return a session, and what this machine has of its transcript."""
+def _shown_data(done: ShownSession) -> dict[str, Any]:
     return {**session_data(done.session), "transcript": pick(done.tally, "turns tokens digest?")}
 
 
-def listed_data(done: ListedSessions) -> dict[str, Any]:
-    """Return sessions, and those that were recovered before they were listed."""
+def _listed_data(done: ListedSessions) -> dict[str, Any]:
     listed = list(map(facts_data, done.sessions))
     return {"sessions": listed, "recovered": list(map(recovered_data, done.recovered))}
 
 
-def chain_data(found: SessionChain) -> dict[str, Any]:
-    """Return a session, those before it, and those that follow it."""
+def _chain_data(found: SessionChain) -> dict[str, Any]:
     earlier = [
         {
             **pick(link, "depth session relation by"),
@@ -245,8 +210,7 @@ def restore_data(made: Restore) -> dict[str, Any]:
     }
 
 
-def listed_warnings(done: ListedSessions) -> Iterator[str]:
-    """Yield why what a recovered session left is not committed."""
+def _listed_warnings(done: ListedSessions) -> Iterator[str]:
     return filter(None, (each.problem for each in done.recovered))
 
 
@@ -285,8 +249,7 @@ def shown_lines(done: ShownSession, _: Any) -> Iterator[Line]:
             yield _fact("" if number else name, item)
 
 
-def listed_lines(done: ListedSessions, _: Any) -> Iterator[Line]:
-    """Yield what was recovered, and a line for each session."""
+def _listed_lines(done: ListedSessions, _: Any) -> Iterator[Line]:
     yield from recovered_lines(done.recovered)
     rows = [
         (
@@ -311,8 +274,7 @@ def format_goal(facts: SessionFacts) -> str:
     return text if len(text) <= _WIDTH else text[:_WIDTH].rsplit(" ", 1)[0] + " ..."
 
 
-def chain_lines(found: SessionChain, _: Any) -> Iterator[Line]:
-    """Yield those that follow a session, itself, and those before it."""
+def _chain_lines(found: SessionChain, _: Any) -> Iterator[Line]:
     for relation, facts in found.followers:
         words = f"{relation.value.replace('_', ' ')} this"
         line = f"  {one_line(facts.id)}  {facts.status:<8}  {words}  {format_goal(facts)}"
@@ -348,8 +310,7 @@ def stats_lines(found: SessionStats, _: Any) -> Iterator[Line]:
     yield _fact("transcripts", f"{turns}, {found.tokens:,} tokens, here {here}")
 
 
-def which_lines(found: SessionIdentity, _: Any) -> Iterator[Line]:
-    """Yield which session is meant, and what each source says."""
+def _which_lines(found: SessionIdentity, _: Any) -> Iterator[Line]:
     if found.session:
         yield Line(found.session, "bold", f"  named by {found.source}")
     else:
@@ -363,69 +324,55 @@ def which_lines(found: SessionIdentity, _: Any) -> Iterator[Line]:
         yield Line(f"{mark} {source}  {one_line(told)}{one_line(remark)}")
 
 
-_view = partial(Operation, moment=Moment.BRANCH)
+_view = partial(declare, moment=Moment.BRANCH)
 
 SHOW = _view(
+    show,
     "get_session",
     "GET /sessions/{session}",
-    run=show,
-    request=ShowSession,
-    data=shown_data,
+    data=_shown_data,
     lines=shown_lines,
     gives=record(**FACTS),
     excused={Front.MCP: "restore gives an agent what it needs of a session"},
 )
 
 LIST = _view(
+    list_,
     "list_sessions",
     "GET /sessions",
-    run=list_,
-    request=ListSessions,
-    data=listed_data,
-    lines=listed_lines,
-    warnings=listed_warnings,
+    data=_listed_data,
+    lines=_listed_lines,
+    warnings=_listed_warnings,
     gives=record(sessions=rows(**FACTS)),
 )
 
 CHAIN = _view(
+    chain,
     "follow_session",
     "GET /sessions/{session}/chain",
-    run=chain,
-    request=Chain,
-    data=chain_data,
-    lines=chain_lines,
+    data=_chain_data,
+    lines=_chain_lines,
     gives=record(session=record(**FACTS), earlier=rows(), followers=rows()),
 )
 
 STATS = _view(
+    stats,
     "count_sessions",
     "GET /session-stats",
-    run=stats,
-    request=NoArguments,
     lines=stats_lines,
     gives=record(sessions="integer", statuses="object", agents="object"),
     excused={Front.MCP: "an agent asks what sessions were about, not how many there are"},
 )
 
 RESTORE = _view(
+    restore,
     "restore_session",
     "GET /sessions/{session}/restore",
-    run=restore,
-    request=RestoreRequest,
     data=restore_data,
     lines=restore_lines,
     gives=record(session="string", text="string", tokens=record(sent="integer", budget="integer")),
 )
 
-WHICH = Operation(
-    "which_session",
-    "",
-    run=which,
-    request=Which,
-    lines=which_lines,
-    syncs=False,
-    moment=Moment.BRANCH,
-    excused=_TERMINAL,
-)
+WHICH = _view(which, "which_session", "", lines=_which_lines, syncs=False, excused=_TERMINAL)
 
 SESSION_VIEWS = (SHOW, LIST, CHAIN, STATS, RESTORE, WHICH)

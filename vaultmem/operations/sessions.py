@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from vaultmem.core.text.json_values import pick
-from vaultmem.operations.declaration import MOST, Agent, Arg, Front, Line, Moment, Operation, Takes
+from vaultmem.operations.declaration import MOST, Agent, Arg, Front, Line, Moment, Takes, declare
 from vaultmem.operations.lines import report_lines
 from vaultmem.operations.schemas import Schema, record
 
@@ -64,142 +64,6 @@ Pid = Annotated[
 RestoreBudget = Annotated[int, limit_restore("Tokens of a restore; else 2000.")]
 
 
-class Start(NamedTuple):
-    """Which session begins."""
-
-    session_: Annotated[
-        str,
-        Arg(
-            "Its id; else the agent's own, or a new one.",
-            Agent("Else the one open here.", most=200),
-            most=200,
-            flags=("--id",),
-            metavar="ID",
-        ),
-    ] = ""
-    goal: Goal = ""
-    continues: Annotated[tuple[str, ...], Arg("A session that it goes on from.", metavar="ID")] = ()
-    related: Related = ()
-    fresh: Annotated[
-        bool, Arg("Do not pick up a session whose restore is pending.", excused=RARE)
-    ] = False
-    pid: Pid = 0
-    budget: RestoreBudget = 0
-
-
-class Resume(NamedTuple):
-    """Which session is gone on with."""
-
-    session_: Annotated[
-        str,
-        Arg(
-            "The session; else the last.",
-            Agent("Else the one open here.", most=200),
-            takes=Takes.WORD,
-            metavar="[ID]",
-        ),
-    ] = ""
-    pid: Pid = 0
-    budget: RestoreBudget = 0
-
-
-class Fork(NamedTuple):
-    """Which session begins, and from which it goes."""
-
-    session_: Annotated[
-        str, Arg("The session to go from.", most=200, takes=Takes.WORD, metavar="ID")
-    ]
-    id: Annotated[
-        str, Arg("The new session's id; else a new one.", most=200, metavar="ID", excused=RARE)
-    ] = ""
-    goal: Goal = ""
-    related: Related = ()
-    pid: Pid = 0
-    budget: RestoreBudget = 0
-
-
-class OneSession(NamedTuple):
-    """Which session is meant."""
-
-    session_: Meant = ""
-
-
-class Close(NamedTuple):
-    """Which session ends, and how."""
-
-    session_: Meant = ""
-    status: Annotated[
-        str,
-        Arg("How it ended: ok, error, canceled.", words=ENDS, metavar="STATUS"),
-    ] = "ok"
-    summary: Annotated[
-        str, Arg("The state of the work at its end.", most=20_000, metavar="TEXT")
-    ] = ""
-    learned: Annotated[
-        tuple[str, ...],
-        Arg("What MEMORY.md should know (repeatable).", flags=("--learn",), metavar="TEXT"),
-    ] = ()
-
-
-class NoteRequest(NamedTuple):
-    """What is noted in a session."""
-
-    text: Text
-    question: Annotated[
-        bool, Arg("It is an open question.", excused={Front.MCP: "an action of its own"})
-    ] = False
-    session: Shared = ""
-
-
-class Decide(NamedTuple):
-    """What is decided in a session."""
-
-    text: Text
-    title: Annotated[str, Arg("Its title; else its first line.", most=300, metavar="TEXT")] = ""
-    context: Annotated[str, Arg("What it is about: its folder.", most=200, metavar="NAME")] = ""
-    tags: Annotated[
-        tuple[str, ...],
-        Arg("A tag of the decision (repeatable).", flags=("--tag",), metavar="TAG", excused=RARE),
-    ] = ()
-    pin: Annotated[bool, Arg("Show it in every pack and restore.", excused=RARE)] = False
-    confidence: Annotated[
-        float | None, Arg("How sure.", least=0, most=1, metavar="0-1", excused=RARE)
-    ] = None
-    cites: Annotated[
-        tuple[str, ...],
-        Arg("What it is based on (repeatable).", flags=("--cite",), metavar="PATH", excused=RARE),
-    ] = ()
-    session: Shared = ""
-
-
-class Touch(NamedTuple):
-    """Which files a session touched."""
-
-    files: Annotated[
-        tuple[str, ...],
-        Arg("Files, also removed ones.", takes=Takes.WORDS, metavar="FILE..."),
-    ]
-    session: Shared = ""
-
-
-class TurnRequest(NamedTuple):
-    """What was said in a session, and by whom."""
-
-    role: Annotated[
-        str,
-        Arg("The speaker: user, assistant ...", "", 1, 100, takes=Takes.WORD, metavar="ROLE"),
-    ]
-    text: Text
-    session: Shared = ""
-
-
-class Summarize(NamedTuple):
-    """What is added to a session's summary."""
-
-    text: Text
-    session: Shared = ""
-
-
 class Opened(NamedTuple):
     """The session that is open now, with the restore that was wanted."""
 
@@ -214,32 +78,31 @@ class Counted(NamedTuple):
     tally: TranscriptPosition
 
 
-def begin(vault: Vault, asked: Start) -> StartResult:
-    """Begin the session that is asked for, or take it as begun."""
-    from vaultmem.services.sessions.begin import NewSession, start_session
-
-    new = NewSession(
-        asked.session_, asked.goal, asked.continues, related=asked.related, pid=asked.pid or None
-    )
-    return start_session(vault, new, not asked.fresh)
-
-
-def go_on(vault: Vault, asked: Resume) -> StartResult:
-    """Take up the session that is asked for."""
-    from vaultmem.services.sessions.begin import resume_session
-
-    return resume_session(vault, asked.session_, pid=asked.pid or None)
-
-
-def go_from(vault: Vault, asked: Fork) -> StartResult:
-    """Begin a session that goes its own way from the one that is asked for."""
-    from vaultmem.services.sessions.begin import NewSession, fork_session
-
-    new = NewSession(asked.id, asked.goal, related=asked.related, pid=asked.pid or None)
-    return fork_session(vault, asked.session_, new)
-
-
-def start(vault: Vault, asked: Start) -> Opened:
+def start(
+    vault: Vault,
+    session_: Annotated[
+        str,
+        Arg(
+            "Its id; else the agent's own, or a new one.",
+            Agent("Else the one open here.", most=200),
+            most=200,
+            flags=("--id",),
+            metavar="ID",
+        ),
+    ] = "",
+    goal: Goal = "",
+    continues: Annotated[
+        tuple[str, ...], Arg("A session that it goes on from.", metavar="ID")
+    ] = (),
+    related: Related = (),
+    fresh: Annotated[
+        bool, Arg("Do not pick up a session whose restore is pending.", excused=RARE)
+    ] = False,
+    pid: Pid = 0,
+    budget: RestoreBudget = 0,
+    *,
+    restores: bool = True,
+) -> Opened:
     """Begin a session.
 
     One whose restore is pending is continued, and its restore printed.
@@ -247,10 +110,28 @@ def start(vault: Vault, asked: Start) -> Opened:
     Examples:
       vaultmem --agent claude session start --goal "Refund single tickets"
     """
-    return _restore_wanted(vault, begin(vault, asked), asked.budget)
+    from vaultmem.services.sessions.begin import NewSession, start_session
+
+    new = NewSession(session_, goal, continues, related=related, pid=pid or None)
+    return _open_session(vault, start_session(vault, new, not fresh), budget, restores)
 
 
-def resume(vault: Vault, asked: Resume) -> Opened:
+def resume(
+    vault: Vault,
+    session_: Annotated[
+        str,
+        Arg(
+            "The session; else the last.",
+            Agent("Else the one open here.", most=200),
+            takes=Takes.WORD,
+            metavar="[ID]",
+        ),
+    ] = "",
+    pid: Pid = 0,
+    budget: RestoreBudget = 0,
+    *,
+    restores: bool = True,
+) -> Opened:
     """Go on with a session in a new context window.
 
     Its restore is printed.
@@ -258,10 +139,26 @@ def resume(vault: Vault, asked: Resume) -> Opened:
     Examples:
       vaultmem session resume s-0431
     """
-    return _restore_wanted(vault, go_on(vault, asked), asked.budget)
+    from vaultmem.services.sessions.begin import resume_session
+
+    return _open_session(vault, resume_session(vault, session_, pid=pid or None), budget, restores)
 
 
-def fork(vault: Vault, asked: Fork) -> Opened:
+def fork(
+    vault: Vault,
+    session_: Annotated[
+        str, Arg("The session to go from.", most=200, takes=Takes.WORD, metavar="ID")
+    ],
+    id: Annotated[
+        str, Arg("The new session's id; else a new one.", most=200, metavar="ID", excused=RARE)
+    ] = "",
+    goal: Goal = "",
+    related: Related = (),
+    pid: Pid = 0,
+    budget: RestoreBudget = 0,
+    *,
+    restores: bool = True,
+) -> Opened:
     """Begin a session that goes its own way from another one.
 
     That one's restore is printed.
@@ -269,17 +166,21 @@ def fork(vault: Vault, asked: Fork) -> Opened:
     Examples:
       vaultmem session fork s-0431 --goal "Try it without a job"
     """
-    return _restore_wanted(vault, go_from(vault, asked), asked.budget)
+    from vaultmem.services.sessions.begin import NewSession, fork_session
+
+    new = NewSession(id, goal, related=related, pid=pid or None)
+    return _open_session(vault, fork_session(vault, session_, new), budget, restores)
 
 
-def _restore_wanted(vault: Vault, begun: StartResult, budget: int) -> Opened:
+def _open_session(vault: Vault, begun: StartResult, budget: int, restores: bool) -> Opened:
+    """Return the session that is open now; a front end that `restores` gets what was wanted."""
     from vaultmem.services.sessions.restore_session import restore_session
 
-    wanted = begun.restore
+    wanted = begun.restore if restores else ""
     return Opened(begun, restore_session(vault, wanted, budget or None) if wanted else None)
 
 
-def mark_restore(vault: Vault, asked: OneSession) -> Session:
+def mark_restore(vault: Vault, session_: Meant = "") -> Session:
     """Ask for a restore at the next start.
 
     It is for a session whose context is about to be lost.
@@ -289,10 +190,23 @@ def mark_restore(vault: Vault, asked: OneSession) -> Session:
     """
     from vaultmem.services.sessions import windows
 
-    return windows.mark_restore(vault, find_meant(vault, asked.session_))
+    return windows.mark_restore(vault, find_meant(vault, session_))
 
 
-def close(vault: Vault, asked: Close) -> CloseResult:
+def close(
+    vault: Vault,
+    session_: Meant = "",
+    status: Annotated[
+        str, Arg("How it ended: ok, error, canceled.", words=ENDS, metavar="STATUS")
+    ] = "ok",
+    summary: Annotated[
+        str, Arg("The state of the work at its end.", most=20_000, metavar="TEXT")
+    ] = "",
+    learned: Annotated[
+        tuple[str, ...],
+        Arg("What MEMORY.md should know (repeatable).", flags=("--learn",), metavar="TEXT"),
+    ] = (),
+) -> CloseResult:
     """End a session, and commit what it wrote.
 
     Examples:
@@ -300,12 +214,18 @@ def close(vault: Vault, asked: Close) -> CloseResult:
     """
     from vaultmem.services.sessions.close import close_session, parse_end
 
-    status = parse_end(asked.status)
-    named = find_meant(vault, asked.session_)
-    return close_session(vault, named, status, asked.summary, asked.learned)
+    end = parse_end(status)
+    return close_session(vault, find_meant(vault, session_), end, summary, learned)
 
 
-def note(vault: Vault, asked: NoteRequest) -> Session:
+def note(
+    vault: Vault,
+    text: Text,
+    question: Annotated[
+        bool, Arg("It is an open question.", excused={Front.MCP: "an action of its own"})
+    ] = False,
+    session: Shared = "",
+) -> Session:
     """Add a line to a session's details, or an open question.
 
     Examples:
@@ -314,32 +234,48 @@ def note(vault: Vault, asked: NoteRequest) -> Session:
     """
     from vaultmem.services.sessions.edit_session import add_detail, add_question
 
-    add = add_question if asked.question else add_detail
-    return add(vault, find_meant(vault, asked.session), asked.text)
+    add = add_question if question else add_detail
+    return add(vault, find_meant(vault, session), text)
 
 
-def decide(vault: Vault, asked: Decide) -> RecordedDecision:
+def decide(
+    vault: Vault,
+    text: Text,
+    title: Annotated[str, Arg("Its title; else its first line.", most=300, metavar="TEXT")] = "",
+    context: Annotated[str, Arg("What it is about: its folder.", most=200, metavar="NAME")] = "",
+    tags: Annotated[
+        tuple[str, ...],
+        Arg("A tag of the decision (repeatable).", flags=("--tag",), metavar="TAG", excused=RARE),
+    ] = (),
+    pin: Annotated[bool, Arg("Show it in every pack and restore.", excused=RARE)] = False,
+    confidence: Annotated[
+        float | None, Arg("How sure.", least=0, most=1, metavar="0-1", excused=RARE)
+    ] = None,
+    cites: Annotated[
+        tuple[str, ...],
+        Arg("What it is based on (repeatable).", flags=("--cite",), metavar="PATH", excused=RARE),
+    ] = (),
+    session: Shared = "",
+) -> RecordedDecision:
     """Write a decision as a note, which the session names.
 
     Examples:
       vaultmem session add decision "Each ticket has a line of its own." --tag slip
     """
-    from vaultmem.services.sessions import edit_session as decisions
+    from vaultmem.services.sessions import edit_session
     from vaultmem.services.similarity.known import Memory
 
-    memory = Memory(
-        asked.text,
-        asked.title,
-        asked.context,
-        tags=asked.tags,
-        pinned=asked.pin,
-        confidence=asked.confidence,
-        cites=asked.cites,
-    )
-    return decisions.decide(vault, find_meant(vault, asked.session), memory)
+    memory = Memory(text, title, context, tags=tags, pinned=pin, confidence=confidence, cites=cites)
+    return edit_session.decide(vault, find_meant(vault, session), memory)
 
 
-def touch(vault: Vault, asked: Touch) -> Session:
+def touch(
+    vault: Vault,
+    files: Annotated[
+        tuple[str, ...], Arg("Files, also removed ones.", takes=Takes.WORDS, metavar="FILE...")
+    ],
+    session: Shared = "",
+) -> Session:
     """Note which files the session touched.
 
     What it left in them is noted too.
@@ -349,10 +285,18 @@ def touch(vault: Vault, asked: Touch) -> Session:
     """
     from vaultmem.services.sessions.import_turns import touch_files
 
-    return touch_files(vault, find_meant(vault, asked.session), asked.files)
+    return touch_files(vault, find_meant(vault, session), files)
 
 
-def turn(vault: Vault, asked: TurnRequest) -> Counted:
+def turn(
+    vault: Vault,
+    role: Annotated[
+        str,
+        Arg("The speaker: user, assistant ...", "", 1, 100, takes=Takes.WORD, metavar="ROLE"),
+    ],
+    text: Text,
+    session: Shared = "",
+) -> Counted:
     """Add a turn to the session's transcript.
 
     The transcript stays on this machine.
@@ -365,12 +309,12 @@ def turn(vault: Vault, asked: TurnRequest) -> Counted:
     from vaultmem.core.sessions import turns
     from vaultmem.services.sessions.windows import add_turns
 
-    named = find_meant(vault, asked.session)
+    named = find_meant(vault, session)
     at = datetime.now().isoformat(timespec="seconds")
-    return Counted(named, add_turns(vault, named, [turns.Turn(asked.role, asked.text, at)]))
+    return Counted(named, add_turns(vault, named, [turns.Turn(role, text, at)]))
 
 
-def summarize(vault: Vault, asked: Summarize) -> Session:
+def summarize(vault: Vault, text: Text, session: Shared = "") -> Session:
     """Add a paragraph to the summary of the session.
 
     Examples:
@@ -378,7 +322,7 @@ def summarize(vault: Vault, asked: Summarize) -> Session:
     """
     from vaultmem.services.sessions import edit_session
 
-    return edit_session.summarize(vault, find_meant(vault, asked.session), asked.text)
+    return edit_session.summarize(vault, find_meant(vault, session), text)
 
 
 def find_meant(vault: Vault, named: str, or_last: bool = False) -> str:
@@ -412,8 +356,7 @@ def facts_data(facts: SessionFacts) -> dict[str, Any]:
     }
 
 
-def opened_data(done: Opened) -> dict[str, Any]:
-    """Return the session that is open now, with the restore that was wanted."""
+def _opened_data(done: Opened) -> dict[str, Any]:
     return {
         **session_data(done.begun.session),
         "new": done.begun.is_new,
@@ -429,8 +372,7 @@ def recovered_data(each: RecoveryResult) -> dict[str, Any]:
     return {**facts, "commit": each.report.commit or None, **pick(each, "problem?")}
 
 
-def closed_data(done: CloseResult) -> dict[str, Any]:
-    """Return a session that has ended, what was learned in it, and the commits."""
+def _closed_data(done: CloseResult) -> dict[str, Any]:
     from vaultmem.operations.note_data import report_json
 
     learned = [pick(each, "text path in_memory") for each in done.learned]
@@ -438,13 +380,11 @@ def closed_data(done: CloseResult) -> dict[str, Any]:
     return {**session_data(done.session), **told, **report_json(done.report)}
 
 
-def decided_data(done: RecordedDecision) -> dict[str, Any]:
-    """Return a decision and the session that it was made in."""
+def _decided_data(done: RecordedDecision) -> dict[str, Any]:
     return {"decision": done.memory, **session_data(done.session)}
 
 
-def counted_data(done: Counted) -> dict[str, Any]:
-    """Return how long a session's transcript is now."""
+def _counted_data(done: Counted) -> dict[str, Any]:
     return {"session": done.session, **pick(done.tally, "turns tokens")}
 
 
@@ -457,13 +397,11 @@ def _done_lines(word: str) -> Callable[[Session, Any], Iterator[Line]]:
     return make
 
 
-def noted_lines(done: Session, asked: NoteRequest) -> Iterator[Line]:
-    """Yield that something was noted, or asked."""
+def _noted_lines(done: Session, asked: Any) -> Iterator[Line]:
     yield from _done_lines("asked" if asked.question else "noted")(done, asked)
 
 
-def opened_lines(done: Opened, _: Any) -> Iterator[Line]:
-    """Yield the session that is open now, what was recovered, and the restore that was wanted."""
+def _opened_lines(done: Opened, _: Any) -> Iterator[Line]:
     yield from recovered_lines(done.begun.recovered)
     facts = done.begun.session.facts
     word = "started" if done.begun.is_new else "open"
@@ -473,8 +411,7 @@ def opened_lines(done: Opened, _: Any) -> Iterator[Line]:
         yield from restore_lines(done.restored, None)
 
 
-def opened_warnings(done: Opened) -> Iterator[str]:
-    """Yield why what a recovered session left is not committed."""
+def _opened_warnings(done: Opened) -> Iterator[str]:
     return filter(None, (each.problem for each in done.begun.recovered))
 
 
@@ -490,8 +427,7 @@ def restore_lines(made: Restore, _: Any) -> Iterator[Line]:
     yield Line(made.text.rstrip("\n"))
 
 
-def closed_lines(done: CloseResult, _: Any) -> Iterator[Line]:
-    """Yield how a session ended, what was learned and proposed, and the commits."""
+def _closed_lines(done: CloseResult, _: Any) -> Iterator[Line]:
     from vaultmem.operations.notes import proposed_lines
 
     facts = done.session.facts
@@ -505,13 +441,11 @@ def closed_lines(done: CloseResult, _: Any) -> Iterator[Line]:
     yield from report_lines(done.report)
 
 
-def decided_lines(done: RecordedDecision, _: Any) -> Iterator[Line]:
-    """Yield where a decision is."""
+def _decided_lines(done: RecordedDecision, _: Any) -> Iterator[Line]:
     yield Line("decided  ", "green", f"{done.memory.path}  ({done.session.facts.id})")
 
 
-def counted_lines(done: Counted, _: Any) -> Iterator[Line]:
-    """Yield how long a session's transcript is now."""
+def _counted_lines(done: Counted, _: Any) -> Iterator[Line]:
     turns, tokens = done.tally.turns, done.tally.tokens
     yield Line("turn     ", "green", f"{turns} of {done.session}, {tokens:,} tokens so far")
 
@@ -526,82 +460,65 @@ FACTS: dict[str, Schema | str] = {
     "ended": "string?",
 }
 
-_keep = partial(Operation, moment=Moment.BRANCH, writes=True)
+_keep = partial(declare, moment=Moment.BRANCH, writes=True)
 _write = partial(_keep, data=session_data, gives=record(**FACTS), syncs=False)
 _open = partial(
     _keep,
-    data=opened_data,
-    lines=opened_lines,
-    warnings=opened_warnings,
+    data=_opened_data,
+    lines=_opened_lines,
+    warnings=_opened_warnings,
     gives=record(**FACTS, new="boolean", restore="string?", restored="string?"),
 )
 
-START = _open("start_session", "POST /sessions", run=start, request=Start)
+START = _open(start, "start_session", "POST /sessions")
 
-RESUME = _open("resume_session", "POST /sessions/{session}/resume", run=resume, request=Resume)
+RESUME = _open(resume, "resume_session", "POST /sessions/{session}/resume")
 
-FORK = _open("fork_session", "POST /sessions/{session}/fork", run=fork, request=Fork)
+FORK = _open(fork, "fork_session", "POST /sessions/{session}/fork")
 
 MARK_RESTORE = _write(
+    mark_restore,
     "mark_restore",
     "POST /sessions/{session}/restore",
-    run=mark_restore,
-    request=OneSession,
     lines=_done_lines("pending"),
     excused=_HOOKS,
 )
 
 CLOSE = _write(
+    close,
     "close_session",
     "POST /sessions/{session}/close",
-    run=close,
-    request=Close,
-    data=closed_data,
-    lines=closed_lines,
+    data=_closed_data,
+    lines=_closed_lines,
 )
 
-NOTE = _write(
-    "note_in_session",
-    "POST /sessions/{session}/notes",
-    run=note,
-    request=NoteRequest,
-    lines=noted_lines,
-)
+NOTE = _write(note, "note_in_session", "POST /sessions/{session}/notes", lines=_noted_lines)
 
 DECIDE = _keep(
+    decide,
     "decide_in_session",
     "POST /sessions/{session}/decisions",
-    run=decide,
-    request=Decide,
-    data=decided_data,
-    lines=decided_lines,
+    _decided_data,
+    lines=_decided_lines,
     gives=record(**FACTS, decision="object"),
 )
 
-TOUCH = _write(
-    "touch_files",
-    "POST /sessions/{session}/files",
-    run=touch,
-    request=Touch,
-    lines=_done_lines("touched"),
-)
+TOUCH = _write(touch, "touch_files", "POST /sessions/{session}/files", lines=_done_lines("touched"))
 
 TURN = _write(
+    turn,
     "add_turn",
     "POST /sessions/{session}/turns",
-    run=turn,
-    request=TurnRequest,
-    data=counted_data,
-    lines=counted_lines,
+    data=_counted_data,
+    lines=_counted_lines,
     gives=record(session="string", turns="integer", tokens="integer"),
     excused=_HOOKS,
 )
 
 SUMMARIZE = _write(
+    summarize,
     "summarize_session",
     "POST /sessions/{session}/summary",
-    run=summarize,
-    request=Summarize,
     lines=_done_lines("summed"),
 )
 

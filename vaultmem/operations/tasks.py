@@ -17,8 +17,8 @@ from vaultmem.operations.declaration import (
     Front,
     Line,
     Moment,
-    Operation,
     Takes,
+    declare,
 )
 from vaultmem.operations.filters import ListScope
 from vaultmem.operations.schemas import record, rows
@@ -67,113 +67,6 @@ Summarizer = Annotated[
 ]
 
 
-class Add(NamedTuple):
-    """Which task is written down."""
-
-    title: Annotated[
-        str, Arg("What is to be done.", "", 1, 300, takes=Takes.WORDS, metavar="TITLE")
-    ]
-    next: Next = ""
-    text: Annotated[
-        str, Arg("More about it, in markdown.", Agent(most=50_000), most=200_000, metavar="TEXT")
-    ] = ""
-
-
-class Set(NamedTuple):
-    """Which task is changed, and to what."""
-
-    task: Named = ""
-    status: Annotated[
-        str,
-        Arg("open, doing, blocked, done or dropped.", words=list(TaskStatus), metavar="S"),
-    ] = ""
-    next: Next = ""
-
-
-class ListTasks(NamedTuple):
-    """Which tasks are listed."""
-
-    all: Annotated[
-        bool,
-        Arg("Also those that are over.", excused={Front.MCP: "recall finds what is over"}),
-    ] = False
-    project: ListScope = ""
-    workspace: Annotated[
-        str,
-        Arg(
-            "Only tasks of this folder's project, and those that its sessions worked on.",
-            most=1_000,
-            metavar="DIR",
-            excused={
-                Front.HTTP: "project names it; a folder is on the caller's machine",
-                Front.MCP: "an agent works in one project",
-            },
-        ),
-    ] = ""
-
-
-class ShowTask(NamedTuple):
-    """Which task is shown."""
-
-    task: Named = ""
-
-
-class TaskHistoryRequest(NamedTuple):
-    """Whose history is rendered."""
-
-    task: Named = ""
-    budget: Budget = 0
-    summarizer: Summarizer = "plain"
-
-
-class HandOff(NamedTuple):
-    """Which task is handed over, and with which word."""
-
-    task: Named = ""
-    text: Annotated[
-        str,
-        Arg(
-            "A message for the next agent or person.",
-            Agent(most=50_000),
-            most=200_000,
-            flags=("--note",),
-            metavar="TEXT",
-        ),
-    ] = ""
-    budget: Budget = 0
-    summarizer: Summarizer = "plain"
-
-
-class Expand(NamedTuple):
-    """Which artifact is printed."""
-
-    artifact: Annotated[
-        str, Arg("The artifact of a view.", "", 1, 64, takes=Takes.WORD, metavar="DIGEST")
-    ]
-
-
-class Family(NamedTuple):
-    """Which sessions are rendered as one account."""
-
-    session: Annotated[
-        str,
-        Arg(
-            "A session of the lane; else all sessions.",
-            most=200,
-            takes=Takes.WORD,
-            metavar="[SESSION]",
-        ),
-    ] = ""
-    query: Annotated[str, Arg("What it is about.", most=1_000_000, metavar="TEXT")] = ""
-    from_: Annotated[
-        str,
-        Arg("Only sessions begun from then on.", most=40, flags=("--from",), metavar="DATE"),
-    ] = ""
-    to: Annotated[str, Arg("Only sessions begun up to then.", most=40, metavar="DATE")] = ""
-    budget: Budget = 0
-    summarizer: Summarizer = "plain"
-
-
 class Viewed(NamedTuple):
     """A view, and the summary that was worded for it."""
 
@@ -188,7 +81,16 @@ class Expanded(NamedTuple):
     text: str
 
 
-def add(vault: Vault, asked: Add) -> Task:
+def add(
+    vault: Vault,
+    title: Annotated[
+        str, Arg("What is to be done.", "", 1, 300, takes=Takes.WORDS, metavar="TITLE")
+    ],
+    next: Next = "",
+    text: Annotated[
+        str, Arg("More about it, in markdown.", Agent(most=50_000), most=200_000, metavar="TEXT")
+    ] = "",
+) -> Task:
     """Write a task down as a note in tasks/.
 
     Examples:
@@ -196,10 +98,18 @@ def add(vault: Vault, asked: Add) -> Task:
     """
     from vaultmem.services.sessions.edit_tasks import add_task
 
-    return add_task(_act(vault), asked.title, asked.next, asked.text)
+    return add_task(_act(vault), title, next, text)
 
 
-def set_(vault: Vault, asked: Set) -> Task:
+def set_(
+    vault: Vault,
+    task: Named = "",
+    status: Annotated[
+        str,
+        Arg("open, doing, blocked, done or dropped.", words=list(TaskStatus), metavar="S"),
+    ] = "",
+    next: Next = "",
+) -> Task:
     """Set the status of a task, or its next step.
 
     Examples:
@@ -207,9 +117,9 @@ def set_(vault: Vault, asked: Set) -> Task:
     """
     from vaultmem.services.sessions.edit_tasks import change_task, find_task
 
-    status = _read_status(asked.status)
-    task = find_task(vault, asked.task)
-    return change_task(_act(vault), task.id, status, asked.next or None)
+    wanted = _read_status(status)
+    found = find_task(vault, task)
+    return change_task(_act(vault), found.id, wanted, next or None)
 
 
 def _read_status(name: str) -> TaskStatus | None:
@@ -231,7 +141,26 @@ def _act(vault: Vault) -> Vault:
     return act_in(vault, name) if name else vault
 
 
-def list_(vault: Vault, asked: ListTasks) -> list[Task]:
+def list_(
+    vault: Vault,
+    all_: Annotated[
+        bool,
+        Arg("Also those that are over.", excused={Front.MCP: "recall finds what is over"}),
+    ] = False,
+    project: ListScope = "",
+    workspace: Annotated[
+        str,
+        Arg(
+            "Only tasks of this folder's project, and those that its sessions worked on.",
+            most=1_000,
+            metavar="DIR",
+            excused={
+                Front.HTTP: "project names it; a folder is on the caller's machine",
+                Front.MCP: "an agent works in one project",
+            },
+        ),
+    ] = "",
+) -> list[Task]:
     """List the tasks, the last changed first.
 
     Examples:
@@ -244,16 +173,16 @@ def list_(vault: Vault, asked: ListTasks) -> list[Task]:
     from vaultmem.services.projects.scope import view_project
     from vaultmem.services.sessions.edit_tasks import list_tasks
 
-    workspace = None
-    if asked.workspace:
-        workspace = (vault.here or Path.cwd()) / Path(asked.workspace).expanduser()
-        if not workspace.is_dir():
-            raise ArgumentError(f"--workspace {asked.workspace}: not a folder; name one")
-    scope = asked.project or ("all" if workspace else "")
-    return list_tasks(view_project(vault, scope), asked.all, workspace)
+    folder = None
+    if workspace:
+        folder = (vault.here or Path.cwd()) / Path(workspace).expanduser()
+        if not folder.is_dir():
+            raise ArgumentError(f"--workspace {workspace}: not a folder; name one")
+    scope = project or ("all" if folder else "")
+    return list_tasks(view_project(vault, scope), all_, folder)
 
 
-def show(vault: Vault, asked: ShowTask) -> Task:
+def show(vault: Vault, task: Named = "") -> Task:
     """Show the status of a task, and its next step.
 
     Which sessions worked on it is shown too.
@@ -263,10 +192,12 @@ def show(vault: Vault, asked: ShowTask) -> Task:
     """
     from vaultmem.services.sessions.edit_tasks import find_task
 
-    return find_task(vault, asked.task)
+    return find_task(vault, task)
 
 
-def history(vault: Vault, asked: TaskHistoryRequest) -> Viewed:
+def history(
+    vault: Vault, task: Named = "", budget: Budget = 0, summarizer: Summarizer = "plain"
+) -> Viewed:
     """Print all that is known of a task, within a token budget.
 
     That is its sessions, files and commits.
@@ -276,10 +207,25 @@ def history(vault: Vault, asked: TaskHistoryRequest) -> Viewed:
     """
     from vaultmem.services.sessions.edit_tasks import find_task
 
-    return _view(vault, find_task(vault, asked.task), asked)
+    return _view(vault, find_task(vault, task), budget, summarizer)
 
 
-def hand_off(vault: Vault, asked: HandOff) -> Viewed:
+def hand_off(
+    vault: Vault,
+    task: Named = "",
+    text: Annotated[
+        str,
+        Arg(
+            "A message for the next agent or person.",
+            Agent(most=50_000),
+            most=200_000,
+            flags=("--note",),
+            metavar="TEXT",
+        ),
+    ] = "",
+    budget: Budget = 0,
+    summarizer: Summarizer = "plain",
+) -> Viewed:
     """Print all that is known of a task, for the next agent.
 
     With --note, a word is left for them in handoffs/.
@@ -290,20 +236,39 @@ def hand_off(vault: Vault, asked: HandOff) -> Viewed:
     from vaultmem.services.sessions.edit_tasks import find_task, hand_over
 
     acting = _act(vault)
-    task = find_task(acting, asked.task)
-    if asked.text:
-        hand_over(acting, task, asked.text)
-        task = find_task(acting, task.id)
-    return _view(acting, task, asked)
+    found = find_task(acting, task)
+    if text:
+        hand_over(acting, found, text)
+        found = find_task(acting, found.id)
+    return _view(acting, found, budget, summarizer)
 
 
-def _view(vault: Vault, task: Task, asked: TaskHistoryRequest | HandOff) -> Viewed:
+def _view(vault: Vault, task: Task, budget: int, summarizer: str) -> Viewed:
     from vaultmem.services.sessions.edit_tasks import view_task
 
-    return _word(vault, view_task(vault, task, asked.budget or None), asked.summarizer)
+    return _word(vault, view_task(vault, task, budget or None), summarizer)
 
 
-def family(vault: Vault, asked: Family) -> Viewed:
+def family(
+    vault: Vault,
+    session: Annotated[
+        str,
+        Arg(
+            "A session of the lane; else all sessions.",
+            most=200,
+            takes=Takes.WORD,
+            metavar="[SESSION]",
+        ),
+    ] = "",
+    query: Annotated[str, Arg("What it is about.", most=1_000_000, metavar="TEXT")] = "",
+    from_: Annotated[
+        str,
+        Arg("Only sessions begun from then on.", most=40, flags=("--from",), metavar="DATE"),
+    ] = "",
+    to: Annotated[str, Arg("Only sessions begun up to then.", most=40, metavar="DATE")] = "",
+    budget: Budget = 0,
+    summarizer: Summarizer = "plain",
+) -> Viewed:
     """Print sessions that follow one another as one report.
 
     The report names its sources.
@@ -315,11 +280,9 @@ def family(vault: Vault, asked: Family) -> Viewed:
     from vaultmem.services.projects.scope import view_project
     from vaultmem.services.sessions.edit_tasks import view_family
 
-    if not asked.session:
-        vault = view_project(vault)
-    budget = asked.budget or None
-    found = view_family(vault, asked.session, asked.query, asked.from_, asked.to, budget)
-    return _word(vault, found, asked.summarizer)
+    seen = vault if session else view_project(vault)
+    found = view_family(seen, session, query, from_, to, budget or None)
+    return _word(seen, found, summarizer)
 
 
 def _word(vault: Vault, found: TaskHistory, summarizer: str) -> Viewed:
@@ -328,7 +291,12 @@ def _word(vault: Vault, found: TaskHistory, summarizer: str) -> Viewed:
     return Viewed(found, polish_summary(found, summarizer, vault.environment))
 
 
-def expand(vault: Vault, asked: Expand) -> Expanded:
+def expand(
+    vault: Vault,
+    artifact: Annotated[
+        str, Arg("The artifact of a view.", "", 1, 64, takes=Takes.WORD, metavar="DIGEST")
+    ],
+) -> Expanded:
     """Print the full view of an artifact's digest.
 
     Examples:
@@ -336,16 +304,14 @@ def expand(vault: Vault, asked: Expand) -> Expanded:
     """
     from vaultmem.services.sessions.edit_tasks import expand_artifact
 
-    return Expanded(asked.artifact, expand_artifact(vault, asked.artifact))
+    return Expanded(artifact, expand_artifact(vault, artifact))
 
 
-def tasks_data(tasks: list[Task]) -> dict[str, Any]:
-    """Return a list of tasks."""
+def _tasks_data(tasks: list[Task]) -> dict[str, Any]:
     return {"tasks": tasks}
 
 
-def viewed_data(done: Viewed) -> dict[str, Any]:
-    """Return a view, the summary that was worded for it, and what it rests on."""
+def _viewed_data(done: Viewed) -> dict[str, Any]:
     return {
         **pick(done.found, "rendered"),
         "summary": done.summary,
@@ -364,8 +330,7 @@ def _done_lines(word: str) -> Callable[[Task, Any], Iterator[Line]]:
     return make
 
 
-def tasks_lines(tasks: list[Task], _: Any) -> Iterator[Line]:
-    """Yield a line for each task."""
+def _tasks_lines(tasks: list[Task], _: Any) -> Iterator[Line]:
     width = min(max((len(task.id) for task in tasks), default=0), _LONGEST)
     for task in tasks:
         told = f"  next: {one_line(task.next_step)}" if task.next_step else ""
@@ -375,8 +340,7 @@ def tasks_lines(tasks: list[Task], _: Any) -> Iterator[Line]:
         yield Line("No task is open.")
 
 
-def task_lines(task: Task, _: Any) -> Iterator[Line]:
-    """Yield how a task stands, and its text."""
+def _task_lines(task: Task, _: Any) -> Iterator[Line]:
     yield Line(one_line(task.title), "bold")
     for word, value in (
         ("id", task.id),
@@ -391,8 +355,7 @@ def task_lines(task: Task, _: Any) -> Iterator[Line]:
         yield Line(task.text)
 
 
-def viewed_lines(done: Viewed, _: Any) -> Iterator[Line]:
-    """Yield a view of tasks or sessions, and how to print all of it."""
+def _viewed_lines(done: Viewed, _: Any) -> Iterator[Line]:
     yield Line(one_line(done.summary))
     yield Line("")
     yield Line(done.found.rendered.rstrip("\n"))
@@ -400,19 +363,18 @@ def viewed_lines(done: Viewed, _: Any) -> Iterator[Line]:
     yield Line("all of it", "dim", f"  vaultmem task expand {done.found.artifact[:12]}")
 
 
-def expanded_lines(done: Expanded, _: Any) -> Iterator[Line]:
-    """Yield a full view."""
+def _expanded_lines(done: Expanded, _: Any) -> Iterator[Line]:
     yield Line(done.text.rstrip("\n"))
 
 
 _TASK = record(id="string", path="string", title="string", status="string")
 
-_write = partial(Operation, moment=Moment.BRANCH, writes=True)
+_write = partial(declare, moment=Moment.BRANCH, writes=True, gives=_TASK)
 _render = partial(
-    Operation,
+    declare,
     moment=Moment.BRANCH,
-    data=viewed_data,
-    lines=viewed_lines,
+    data=_viewed_data,
+    lines=_viewed_lines,
     gives=record(
         rendered="string",
         summary="string",
@@ -421,61 +383,47 @@ _render = partial(
     ),
 )
 
-ADD = _write(
-    "add_task", "POST /tasks", run=add, request=Add, lines=_done_lines("added"), gives=_TASK
-)
+ADD = _write(add, "add_task", "POST /tasks", lines=_done_lines("added"))
 
-SET = _write(
-    "set_task", "PATCH /tasks/{task}", run=set_, request=Set, lines=_done_lines("set"), gives=_TASK
-)
+SET = _write(set_, "set_task", "PATCH /tasks/{task}", lines=_done_lines("set"))
 
-LIST = Operation(
+LIST = declare(
+    list_,
     "list_tasks",
     "GET /tasks",
-    run=list_,
-    request=ListTasks,
-    data=tasks_data,
-    lines=tasks_lines,
+    _tasks_data,
+    lines=_tasks_lines,
     gives=record(tasks=rows(id="string", path="string", title="string", status="string")),
     moment=Moment.SEEN,
 )
 
-SHOW = Operation(
+SHOW = declare(
+    show,
     "get_task",
     "GET /tasks/{task}",
-    run=show,
-    request=ShowTask,
-    lines=task_lines,
+    lines=_task_lines,
     gives=_TASK,
     moment=Moment.SEEN,
     excused={Front.MCP: "the tool shows all that is known of it"},
 )
 
-HISTORY = _render("view_task", "GET /tasks/{task}/history", run=history, request=TaskHistoryRequest)
+HISTORY = _render(history, "view_task", "GET /tasks/{task}/history")
 
-HAND_OFF = _render(
-    "hand_off_task",
-    "POST /tasks/{task}/handoff",
-    run=hand_off,
-    request=HandOff,
-    writes=True,
-)
+HAND_OFF = _render(hand_off, "hand_off_task", "POST /tasks/{task}/handoff", writes=True)
 
-EXPAND = Operation(
+EXPAND = declare(
+    expand,
     "expand_artifact",
     "GET /artifacts/{artifact}",
-    run=expand,
-    request=Expand,
-    lines=expanded_lines,
+    lines=_expanded_lines,
     gives=record(artifact="string", text="string"),
     excused={Front.MCP: "a larger budget shows more"},
 )
 
 FAMILY = _render(
+    family,
     "view_sessions",
     "GET /session-family",
-    run=family,
-    request=Family,
     excused={Front.MCP: "an agent restores a session, and what came before it"},
 )
 

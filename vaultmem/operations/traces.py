@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 from vaultmem.core.text.display import one_line, pluralize
 from vaultmem.core.text.json_values import pick
-from vaultmem.operations.declaration import Arg, Front, Line, Moment, Operation, Takes
+from vaultmem.operations.declaration import Front, Line, declare, word
 from vaultmem.operations.note_data import format_seconds
 from vaultmem.operations.schemas import STRINGS, record, rows
 
@@ -20,30 +20,17 @@ if TYPE_CHECKING:
     from vaultmem.vault import Vault
 
 
-class TraceRequest(NamedTuple):
-    """Which code is traced."""
-
-    place: Annotated[
-        str,
-        Arg(
-            "A file of this repository: FILE, FILE:LINE or FILE:SYMBOL.",
-            "",
-            1,
-            1_000,
-            takes=Takes.WORD,
-            metavar="FILE[:LINE]",
-        ),
-    ]
-
-
-def trace(vault: Vault, asked: TraceRequest) -> CodeTrace:
+def trace(
+    vault: Vault,
+    place: Annotated[str, word("A file of this repository: FILE, FILE:LINE or FILE:SYMBOL.", 1)],
+) -> CodeTrace:
     """List memories and decisions about a line of code.
 
     These are the notes that cite it, and the decisions of the sessions that made its commits.
     """
     from vaultmem.services.sessions.trace_code import trace_code
 
-    return trace_code(vault, asked.place)
+    return trace_code(vault, place)
 
 
 def trace_data(found: CodeTrace) -> dict[str, Any]:
@@ -114,12 +101,11 @@ def _list_commit(traced: TracedCommit) -> Iterator[Line]:
             yield Line(f"      decided: {one_line(decision.text)}")
 
 
-TRACE = Operation(
+TRACE = declare(
+    trace,
     "trace_code",
     "",
-    run=trace,
-    request=TraceRequest,
-    data=trace_data,
+    trace_data,
     lines=trace_lines,
     gives=record(
         place="string",
@@ -127,7 +113,6 @@ TRACE = Operation(
         notes=rows(path="string", title="string"),
         commits=rows(commit="string", day="string", author="string", subject="string"),
     ),
-    moment=Moment.NOW,
     excused={
         Front.HTTP: "the server does not work in the caller's repository",
         Front.MCP: "the tool history has it as an action",
@@ -138,13 +123,7 @@ TRACE = Operation(
 # Where a note, a session or a commit spread.
 
 
-class SpreadRequest(NamedTuple):
-    """What is followed."""
-
-    target: Annotated[str, Arg("A note, session or commit.", "", 1, 1_000, takes=Takes.WORD)]
-
-
-def spread(vault: Vault, asked: SpreadRequest) -> Spread:
+def spread(vault: Vault, target: Annotated[str, word("A note, session or commit.", 1)]) -> Spread:
     """List the sessions that were shown a memory, and what they wrote after that."""
     from vaultmem.errors import RefusedError
     from vaultmem.services.sessions.spread import find_spread
@@ -154,11 +133,10 @@ def spread(vault: Vault, asked: SpreadRequest) -> Spread:
         vaults, skipped = add_named(vault, [EVERY])
     except RefusedError:  # The caller may read no other vault.
         vaults, skipped = [vault], []
-    return find_spread(vaults, asked.target)._replace(skipped=tuple(skipped))
+    return find_spread(vaults, target)._replace(skipped=tuple(skipped))
 
 
-def spread_data(found: Spread) -> dict[str, Any]:
-    """Return who was shown a memory, and what each of them wrote after that."""
+def _spread_data(found: Spread) -> dict[str, Any]:
     return {
         **pick(found, "target sources"),
         "readers": [
@@ -178,8 +156,7 @@ def spread_data(found: Spread) -> dict[str, Any]:
     }
 
 
-def spread_lines(found: Spread, _: Any) -> Iterator[Line]:
-    """Yield each reader with what it wrote: what repeats or cites the memory, and how much else."""
+def _spread_lines(found: Spread, _: Any) -> Iterator[Line]:
     yield Line(f"{found.target}: shown to {pluralize(len(found.readers), 'session')}")
     for reader in found.readers:
         who = " ".join(filter(None, (reader.agent or "person", reader.session)))
@@ -209,13 +186,12 @@ def _describe_writing(writing: Writing) -> str:
     return one_line(f"{vault}{writing.path}  ({where}){source}")
 
 
-SPREAD = Operation(
+SPREAD = declare(
+    spread,
     "trace_spread",
     "",
-    run=spread,
-    request=SpreadRequest,
-    data=spread_data,
-    lines=spread_lines,
+    _spread_data,
+    lines=_spread_lines,
     warnings=lambda found: found.skipped,
     gives=record(target="string", sources=STRINGS, readers=rows(time="string", paths=STRINGS)),
     excused={

@@ -8,16 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from vaultmem.core.text.display import one_line, pluralize
 from vaultmem.core.text.json_values import pick
-from vaultmem.operations.declaration import (
-    Arg,
-    Front,
-    Line,
-    Moment,
-    NoArguments,
-    Operation,
-    Tag,
-    Takes,
-)
+from vaultmem.operations.declaration import Arg, Front, Line, Moment, Tag, at_most, declare, word
 from vaultmem.operations.note_data import format_seconds
 from vaultmem.operations.schemas import record, rows
 
@@ -33,48 +24,9 @@ _LISTED = 10
 _RARE = {Front.MCP: "an agent names a note, a session and a date by the tool's own arguments"}
 
 
-class StatsRequest(NamedTuple):
-    """Whose recalls and packs are counted."""
-
-    session: Annotated[str, Arg("Only this session.", most=200, metavar="ID")] = ""
-
-
-class RecentRequest(NamedTuple):
-    """Which recalls and packs are listed."""
-
-    note: Annotated[
-        str,
-        Arg(
-            "Only where this note was shown.",
-            most=1_000,
-            takes=Takes.WORD,
-            metavar="[NOTE]",
-            excused=_RARE,
-        ),
-    ] = ""
-    limit: Annotated[
-        int, Arg("Calls at most.", "", 1, 1_000, flags=("-n", "--limit"), metavar="N")
-    ] = 20
-    from_agent: Annotated[
-        str, Arg("Only what this agent was shown.", most=200, metavar="ID", excused=_RARE)
-    ] = ""
-    from_session: Annotated[
-        str, Arg("Only what this session was shown.", most=200, metavar="ID", excused=_RARE)
-    ] = ""
-    since: Annotated[str, Arg("Only then or later (2026-10-01).", most=40, metavar="WHEN")] = ""
-    says: Annotated[
-        str | None,
-        Arg(
-            "Only what showed a section with this text.",
-            most=1_000,
-            flags=("--contains",),
-            metavar="TEXT",
-            excused=_RARE,
-        ),
-    ] = None
-
-
-def stats(vault: Vault, asked: StatsRequest) -> Stats:
+def stats(
+    vault: Vault, session: Annotated[str, Arg("Only this session.", most=200, metavar="ID")] = ""
+) -> Stats:
     """Show how many tokens recalls and packs cost, and saved.
 
     They save against flat memory: the whole vault in the prompt, once for each pack. Of a
@@ -85,7 +37,7 @@ def stats(vault: Vault, asked: StatsRequest) -> Stats:
     """
     from vaultmem.services.health.economics import read_stats
 
-    return read_stats(vault, asked.session)
+    return read_stats(vault, session)
 
 
 def stats_data(found: Stats) -> dict[str, Any]:
@@ -118,7 +70,7 @@ def _sums_data(sums: Sums) -> dict[str, Any]:
     return pick(sums, "calls sent full_vault_tokens=flat saved empty")
 
 
-def stats_lines(found: Stats, asked: StatsRequest) -> Iterator[Line]:
+def stats_lines(found: Stats, asked: Any) -> Iterator[Line]:
     """Yield what packs and recalls cost, by session too, and what they found."""
     yield from _sum_lines(found)
     if not asked.session and len(found.sessions) > 1:
@@ -172,7 +124,30 @@ def _session_lines(found: Stats) -> Iterator[Line]:
         yield Line(f"  and {len(found.sessions) - _LISTED:,} more")
 
 
-def recent(vault: Vault, asked: RecentRequest) -> list[ShownSections]:
+def recent(
+    vault: Vault,
+    note: Annotated[
+        str, word("Only where this note was shown.", metavar="[NOTE]")._replace(excused=_RARE)
+    ] = "",
+    limit: Annotated[int, at_most("Calls at most.", 1_000)] = 20,
+    from_agent: Annotated[
+        str, Arg("Only what this agent was shown.", most=200, metavar="ID", excused=_RARE)
+    ] = "",
+    from_session: Annotated[
+        str, Arg("Only what this session was shown.", most=200, metavar="ID", excused=_RARE)
+    ] = "",
+    since: Annotated[str, Arg("Only then or later (2026-10-01).", most=40, metavar="WHEN")] = "",
+    says: Annotated[
+        str | None,
+        Arg(
+            "Only what showed a section with this text.",
+            most=1_000,
+            flags=("--contains",),
+            metavar="TEXT",
+            excused=_RARE,
+        ),
+    ] = None,
+) -> list[ShownSections]:
     """List the last recalls and packs: query, caller, notes.
 
     What is pinned in every pack is left out; a pack's receipt has it (`vaultmem receipt`). With
@@ -188,19 +163,17 @@ def recent(vault: Vault, asked: RecentRequest) -> list[ShownSections]:
     from vaultmem.services.packs.receipts import list_recent, list_saying
     from vaultmem.services.views.read_notes import resolve_address
 
-    says = asked.says
     look = partial(list_recent, vault) if says is None else partial(list_saying, vault, says)
     return look(
-        asked.limit,
-        agent=asked.from_agent,
-        session=asked.from_session,
-        path=str(resolve_address(vault, asked.note)[0]) if asked.note else "",
-        since=parse_timestamp(asked.since) if asked.since else 0.0,
+        limit,
+        agent=from_agent,
+        session=from_session,
+        path=str(resolve_address(vault, note)[0]) if note else "",
+        since=parse_timestamp(since) if since else 0.0,
     )
 
 
-def recent_data(shown: Sequence[ShownSections]) -> dict[str, Any]:
-    """Return what was shown, to whom and when."""
+def _recent_data(shown: Sequence[ShownSections]) -> dict[str, Any]:
     return {"calls": list(map(call_data, shown))}
 
 
@@ -219,8 +192,7 @@ def call_data(shown: ShownSections) -> dict[str, Any]:
     }
 
 
-def recent_lines(shown: Sequence[ShownSections], asked: RecentRequest) -> Iterator[Line]:
-    """Yield each recall and pack with what it showed."""
+def _recent_lines(shown: Sequence[ShownSections], asked: Any) -> Iterator[Line]:
     if not shown:
         told = (
             "Nothing was shown yet." if asked.says is None else "Nothing with that text was shown."
@@ -250,7 +222,7 @@ class PinnedNotes(NamedTuple):
     budget: int
 
 
-def list_pinned(vault: Vault, _: Any = None) -> PinnedNotes:
+def list_pinned(vault: Vault) -> PinnedNotes:
     """List what is pinned, and what it costs in each pack."""
     from vaultmem.services.health.economics import list_pinned
 
@@ -258,14 +230,12 @@ def list_pinned(vault: Vault, _: Any = None) -> PinnedNotes:
     return PinnedNotes(notes, sum(each.tokens for each in notes), vault.config.budget)
 
 
-def pinned_data(found: PinnedNotes) -> dict[str, Any]:
-    """Return what is pinned, what it costs in each pack, and what a pack may cost."""
+def _pinned_data(found: PinnedNotes) -> dict[str, Any]:
     names = "path=record.path title=record.title kind=record.kind sections tokens"
     return {"pinned": [pick(each, names) for each in found.notes], **pick(found, "tokens budget")}
 
 
-def pinned_lines(found: PinnedNotes, _: Any) -> Iterator[Line]:
-    """Yield each pinned note with its tokens, and what all cost."""
+def _pinned_lines(found: PinnedNotes, _: Any) -> Iterator[Line]:
     for cost, note in ((each.tokens, each.record) for each in found.notes):
         yield Line(f"{cost:>7,}  {one_line(note.path)}  {one_line(note.title)}")
     share = f"{found.tokens / found.budget:.0%} of the budget of {found.budget:,}"
@@ -280,33 +250,30 @@ def pinned_warnings(found: PinnedNotes) -> Iterator[str]:
         yield f"warning: {warning}"
 
 
-STATS = Operation(
+STATS = declare(
+    stats,
     "stats",
     "GET /stats",
-    run=stats,
-    request=StatsRequest,
-    data=stats_data,
+    stats_data,
     lines=stats_lines,
     gives=record(notes="integer", full_vault_tokens="integer", packs="object", recalls="object"),
 )
 
-RECENT = Operation(
+RECENT = declare(
+    recent,
     "recent",
     "GET /recent",
-    run=recent,
-    request=RecentRequest,
-    data=recent_data,
-    lines=recent_lines,
+    _recent_data,
+    lines=_recent_lines,
     gives=record(calls=rows(time="string", kind="string", query="string", shown=rows())),
 )
 
-PINNED = Operation(
+PINNED = declare(
+    list_pinned,
     "list_pinned",
     "GET /pinned",
-    run=list_pinned,
-    request=NoArguments,
-    data=pinned_data,
-    lines=pinned_lines,
+    _pinned_data,
+    lines=_pinned_lines,
     warnings=pinned_warnings,
     gives=record(pinned=rows(path="string"), tokens="integer", budget="integer"),
     moment=Moment.SEEN,

@@ -1,4 +1,4 @@
-"""Branches, syncs, checks, usage and other facts about a vault as JSON data."""
+"""What commands without a row in the table answer, as JSON data."""
 
 from __future__ import annotations
 
@@ -8,28 +8,184 @@ from typing import TYPE_CHECKING, Any
 
 from vaultmem.core.text.json_values import as_json_object, pick
 from vaultmem.operations.checks import problems_data
+from vaultmem.operations.note_data import commits_json
 
 if TYPE_CHECKING:
     from vaultmem.core.curation.proposal import Proposal, Report
     from vaultmem.core.merging.text import Conflict
+    from vaultmem.core.reference import PrimePlan
+    from vaultmem.core.search.evaluation import Figure
     from vaultmem.services.changes.commit import CommitReport
-    from vaultmem.services.clients.connect import Connection, SettingsChange, ShownConnection
+    from vaultmem.services.clients.connect import Connection, SettingsChange
     from vaultmem.services.curation.compact import CompactResult
-    from vaultmem.services.curation.decide import ApplyResult, DecisionResult
+    from vaultmem.services.curation.decide import ApplyResult
     from vaultmem.services.curation.dream import Dream
-    from vaultmem.services.curation.review import Item
+    from vaultmem.services.exchange.import_reference import RemovalPlan
     from vaultmem.services.exchange.run_import import ImportReport
     from vaultmem.services.fleet.clone import VaultStats
     from vaultmem.services.fleet.jobs import Differing, FleetComparison, JobResults, Mentions
     from vaultmem.services.hub.grants import Grant
-    from vaultmem.services.hub.hub_folder import AuditEntry, Hub
     from vaultmem.services.memory.create_vault import CreateResult, InitPlan
-    from vaultmem.services.vaults.companions import ListedVault
+    from vaultmem.services.memory.new_note import UnconfirmResult
+    from vaultmem.services.packs.evaluate import Evaluation
+    from vaultmem.services.packs.question_file import AddedQuestion
     from vaultmem.services.views.update_index import IndexReport
-    from vaultmem.services.watching.generated_context import RenderedContext
     from vaultmem.services.watching.lease import WatcherInfo
     from vaultmem.services.watching.watch import WatchEvent
     from vaultmem.vault import Vault
+
+
+def init_json(
+    plan: InitPlan, created: CreateResult | None = None, name: str = ""
+) -> dict[str, Any]:
+    """Return what `init` would do to a folder or, with what it did, the vault that it is now."""
+    report = created and created.report
+    return {
+        "vault": plan.root,
+        "is_vault": plan.is_vault or created is not None,
+        "repository": plan.repository,
+        "new_repository": created.new_repository if created else plan.repository is None,
+        "added": created.added if created else plan.added,
+        "files": len(plan.files),
+        "bytes": plan.size,
+        "private": plan.private,
+        "credentials": plan.credentials,
+        "kept_out": created.kept_out if created else plan.kept_out,
+        "released": created.released if created else (),
+        "listed_as": name or None,
+        "omitted": plan.left_out,
+        "excluded": created.excluded if created else (),
+        "configured": created.configured if created else (),
+        "commit": (report and report.commit) or None,
+        "person_problem": (created and created.person_problem) or None,
+        "notes": created.vault.view.totals()[0] if created else None,
+        "problems": problems_data(created.vault.manifest.problems() if created else ()),
+    }
+
+
+def evaluation_json(made: Evaluation) -> dict[str, Any]:
+    """Return what an evaluation measured, and how each question was answered."""
+    return {
+        **pick(made.asked, "depth budgets"),
+        "omitted": made.left_out or None,
+        "runs": [
+            {**pick(run, "at? commit? settings lacks?"), **_name_figures(run.figures)}
+            for run in made.runs
+        ],
+        "difference": _name_figures(made.difference) if made.difference else None,
+        "questions": [
+            {
+                **pick(question, "line question=text at? notes"),
+                "says": question.says,
+                "answers": [run.judged[number] for run in made.runs],
+            }
+            for number, question in enumerate(made.questions)
+        ],
+    }
+
+
+def _name_figures(figures: Sequence[Figure]) -> dict[str, Any]:
+    recall, ndcg, *packs = figures
+    return {"recall": recall, "ndcg": ndcg, "packs": packs}
+
+
+def granted_json(
+    made: Grant, token: str, others: Iterable[Grant] = (), replaced: Grant | None = None
+) -> dict[str, Any]:
+    """Return a new grant with its token; `others` of its name stay, the one `replaced` ends."""
+    return {
+        **_grant_json(made),
+        "token": token,
+        "others": [each.id for each in others],
+        "replaces": _grant_json(replaced) if replaced else None,
+    }
+
+
+def grants_json(found: Iterable[Grant], now: float) -> dict[str, Any]:
+    """Return who may do what; `counts` is whether the token still does."""
+    return {"grants": [{**_grant_json(each), "counts": each.is_alive(now)} for each in found]}
+
+
+def _grant_json(grant: Grant) -> dict[str, Any]:
+    return {
+        **pick(grant, "id name kind=kind.value emails agents created"),
+        **pick(grant, "used? expires? revoked? replaced_by?"),
+        "scopes": {scope.value: each for scope, each in grant.scopes.items()},
+    }
+
+
+def fleet_stats_json(found: Mapping[str, VaultStats], missing: Mapping[str, str]) -> dict[str, Any]:
+    """Return what each vault holds, and of which that is not known."""
+    vaults = [{"vault": name, **each._asdict()} for name, each in found.items()]
+    return {"vaults": vaults, "missing": missing}
+
+
+def fleet_judged_json(done: JobResults) -> dict[str, Any]:
+    """Return which vaults' packs are as expected, and why others are not."""
+    vaults = [
+        {"vault": name, "as_expected": not reasons, "reasons": reasons}
+        for name, reasons in done.items()
+    ]
+    is_good = all(each["as_expected"] for each in vaults)
+    return {"as_expected": is_good, "vaults": vaults, **_done_json(done)}
+
+
+def fleet_curated_json(done: JobResults) -> dict[str, Any]:
+    """Return what would be proposed in each vault."""
+    vaults = [{"vault": name, "proposals": proposals} for name, proposals in done.items()]
+    return {"vaults": vaults, **_done_json(done)}
+
+
+def fleet_compacted_json(done: JobResults) -> dict[str, Any]:
+    """Return what would be shortened in each vault, and what stays and why."""
+    names = ("path", "step", "idle_days", "tokens", "tokens_left")
+    vaults = []
+    for vault, plan in done.items():
+        steps = [
+            {**{name: each[name] for name in names}, "from": each["before"]}
+            for each in plan["steps"]
+        ]
+        vaults.append({"vault": vault, "steps": steps, "exempt": plan["exempt"]})
+    return {"vaults": vaults, **_done_json(done)}
+
+
+def _done_json(done: JobResults) -> dict[str, Any]:
+    return {"asked": done.asked, "missing": done.missing, "behind": done.behind}
+
+
+def mentions_json(found: Mentions) -> dict[str, Any]:
+    """Return which vaults state something, the first before the others."""
+    believers = [{"vault": name, **each._asdict()} for name, each in found.believers]
+    rest = {"others": found.others, "missing": found.missing, "behind": found.behind}
+    return {"believers": believers, **rest}
+
+
+def duplicates_json(found: FleetComparison) -> dict[str, Any]:
+    """Return what is stated in several vaults, and what is nearly the same."""
+    return {"same": found.same, "near": _pairs_json(found.near), **_compared_json(found)}
+
+
+def contradictions_json(found: FleetComparison) -> dict[str, Any]:
+    """Return in what notes of several vaults contradict each other."""
+    return {"contradictions": _pairs_json(found.contradicting), **_compared_json(found)}
+
+
+def _compared_json(found: FleetComparison) -> dict[str, Any]:
+    counts = {"vaults": found.vaults, "notes": found.notes, "asked": found.asked}
+    return {**counts, "missing": found.missing, "behind": found.behind}
+
+
+def _pairs_json(pairs: Sequence[Differing]) -> list[dict[str, Any]]:
+    return [
+        {
+            **each._asdict(),
+            "differences": [
+                {"kind": kind, "older": older or None, "newer": newer or None}
+                for kind, older, newer in each.differences
+            ],
+        }
+        for each in pairs
+    ]
 
 
 def connected_json(
@@ -42,11 +198,6 @@ def connected_json(
 def connections_json(found: Sequence[Connection], installed: Sequence[str]) -> dict[str, Any]:
     """Return which clients know a vault, where that is written, and which are there without one."""
     return {"connections": found, "installed": installed}
-
-
-def shown_json(shown: Sequence[ShownConnection]) -> dict[str, Any]:
-    """Return what goes into a client's settings, and where they are."""
-    return {"shown": shown}
 
 
 def skill_json(path: Path, action: str) -> dict[str, Any]:
@@ -75,124 +226,6 @@ def untaken_json(conflicts: Sequence[Conflict]) -> dict[str, Any]:
     return {"promoted": [], "commit": None, "conflicts": conflicts}
 
 
-# What many vaults return at once, as JSON.
-
-
-def fleet_stats_json(found: Mapping[str, VaultStats], missing: Mapping[str, str]) -> dict[str, Any]:
-    """Return what each vault holds, and of which that is not known."""
-    return {
-        "vaults": [_of(name, each._asdict()) for name, each in found.items()],
-        "missing": missing,
-    }
-
-
-def fleet_judged_json(judged: Mapping[str, Sequence[str]], done: JobResults) -> dict[str, Any]:
-    """Return which vaults' packs are as expected, and why others are not."""
-    vaults = [
-        _of(name, {"as_expected": not reasons, "reasons": reasons})
-        for name, reasons in judged.items()
-    ]
-    return {"as_expected": not any(judged.values()), "vaults": vaults, **_done_json(done)}
-
-
-def believers_json(found: Mentions) -> dict[str, Any]:
-    """Return who believes something, the first before the others."""
-    believers = [{"vault": name, **each._asdict()} for name, each in found.believers]
-    others = {"others": found.others, "missing": found.missing, "behind": found.behind}
-    return {"believers": believers, **others}
-
-
-def duplicates_json(found: FleetComparison) -> dict[str, Any]:
-    """Return what is stated in several vaults, and what is nearly the same."""
-    return {"same": found.same, "near": _differing_json(found.near), **_compared_json(found)}
-
-
-def contradictions_json(found: FleetComparison) -> dict[str, Any]:
-    """Return in what notes of several vaults contradict each other."""
-    pairs = _differing_json(found.contradicting)
-    return {"contradictions": pairs, **_compared_json(found)}
-
-
-def _differing_json(pairs: Sequence[Differing]) -> list[dict[str, Any]]:
-    return [
-        {
-            **each._asdict(),
-            "differences": [
-                {"kind": kind, "older": older or None, "newer": newer or None}
-                for kind, older, newer in each.differences
-            ],
-        }
-        for each in pairs
-    ]
-
-
-def _compared_json(found: FleetComparison) -> dict[str, Any]:
-    counts = {"vaults": found.vaults, "notes": found.notes, "asked": found.asked}
-    return {**counts, "missing": found.missing, "behind": found.behind}
-
-
-def fleet_curated_json(
-    found: Mapping[str, Sequence[Mapping[str, Any]]], done: JobResults
-) -> dict[str, Any]:
-    """Return what would be proposed in each vault."""
-    vaults = [_of(name, {"proposals": proposals}) for name, proposals in found.items()]
-    return {"vaults": vaults, **_done_json(done)}
-
-
-def fleet_compacted_json(
-    found: Mapping[str, Mapping[str, Any]], done: JobResults
-) -> dict[str, Any]:
-    """Return what would be shortened in each vault, and what stays and why."""
-    names = ("path", "step", "idle_days", "tokens", "tokens_left")
-    vaults = []
-    for vault, plan in found.items():
-        steps = [
-            {**{name: each[name] for name in names}, "from": each["before"]}
-            for each in plan["steps"]
-        ]
-        vaults.append(_of(vault, {"steps": steps, "exempt": plan["exempt"]}))
-    return {"vaults": vaults, **_done_json(done)}
-
-
-def _of(vault: str, data: Mapping[str, Any]) -> dict[str, Any]:
-    return {"vault": vault, **data}
-
-
-def _done_json(done: JobResults) -> dict[str, Any]:
-    return {"asked": done.asked, "missing": done.missing, "behind": done.behind}
-
-
-# The state of a vault as JSON: what was read, what is wrong, what git has, who watches it.
-
-
-def init_json(
-    plan: InitPlan, created: CreateResult | None = None, name: str = ""
-) -> dict[str, Any]:
-    """Return what `init` would do to a folder or, with what it did, the vault that it is now."""
-    report = created and created.report
-    return {
-        "vault": str(plan.root),
-        "is_vault": plan.is_vault or created is not None,
-        "repository": str(plan.repository) if plan.repository else None,
-        "new_repository": created.new_repository if created else plan.repository is None,
-        "added": created.added if created else plan.added,
-        "files": len(plan.files),
-        "bytes": plan.size,
-        "private": plan.private,
-        "credentials": plan.credentials,
-        "kept_out": created.kept_out if created else plan.kept_out,
-        "released": created.released if created else (),
-        "listed_as": name or None,
-        "omitted": plan.left_out,
-        "excluded": created.excluded if created else (),
-        "configured": created.configured if created else (),
-        "commit": (report and report.commit) or None,
-        "person_problem": (created and created.person_problem) or None,
-        "notes": created.vault.view.totals()[0] if created else None,
-        "problems": problems_data(created.vault.manifest.problems() if created else ()),
-    }
-
-
 def indexed_json(vault: Vault, report: IndexReport) -> dict[str, Any]:
     """Return what a vault holds, and what was new in it."""
     notes, tokens = vault.view.totals()
@@ -203,11 +236,6 @@ def indexed_json(vault: Vault, report: IndexReport) -> dict[str, Any]:
         "seconds": round(report.seconds, 3),
         "problems": problems_data(vault.manifest.problems()),
     }
-
-
-def contexts_json(rendered: Iterable[RenderedContext]) -> dict[str, Any]:
-    """Return the files that are rendered from a vault, and which of them changed."""
-    return {"contexts": [pick(each, "path changed problem?") for each in rendered]}
 
 
 def watcher_json(found: WatcherInfo | None) -> dict[str, Any]:
@@ -230,14 +258,6 @@ def trusted_json(paths: Sequence[str], signer: str, allowed: str) -> dict[str, A
     return {"trusted": list(paths), "signer": signer or None, "allowed": allowed or None}
 
 
-# What a hub's commands say, as JSON; no token is in it but the one that has just been made.
-
-
-def hub_json(hub: Hub) -> dict[str, Any]:
-    """Return a hub that was made."""
-    return {"folder": str(hub.folder)}
-
-
 def repository_json(name: str, folder: Path, branch: str = "", commits: int = 0) -> dict[str, Any]:
     """Return a vault that a hub has got, by its bare repository."""
     return {"name": name, "folder": str(folder), "branch": branch, "commits": commits}
@@ -248,82 +268,11 @@ def removed_json(name: str, kept: Path) -> dict[str, Any]:
     return {"name": name, "kept": str(kept)}
 
 
-def granted_json(
-    grant: Grant, token: str, others: Iterable[Grant] = (), replaced: Grant | None = None
-) -> dict[str, Any]:
-    """Return a grant that was made, with its token.
-
-    `others` of the same name count as before; the one that it `replaced` ends at its `expires`.
-    """
-    return {
-        **_describe(grant),
-        "token": token,
-        "others": [each.id for each in others],
-        "replaces": _describe(replaced) if replaced else None,
-    }
-
-
-def grants_json(grants: Iterable[Grant], now: float) -> dict[str, Any]:
-    """Return who may do what; `counts` is whether the token still does."""
-    return {"grants": [{**_describe(each), "counts": each.is_alive(now)} for each in grants]}
-
-
-def log_json(entries: Iterable[AuditEntry]) -> dict[str, Any]:
-    """Return what was done, asked and refused, newest first."""
-    return {"entries": [each._asdict() for each in entries]}
-
-
-def _describe(grant: Grant) -> dict[str, Any]:
-    return {
-        **pick(grant, "id name kind=kind.value emails agents created"),
-        **pick(grant, "used? expires? revoked? replaced_by?"),
-        "scopes": {scope.value: list(each) for scope, each in grant.scopes.items()},
-    }
-
-
-# What looks after a vault as JSON: curate, dream, compact, dedup.
-
-
 def curated_json(found: Report, done: ApplyResult | None) -> dict[str, Any]:
     """Return what is proposed, and what was done of it where that was asked for."""
     made = {"made": found.made, "proposals": found.proposals}
     counts = {"applied": len(done.done), "already": len(done.already)} if done else {}
     return {**made, **counts, "commit": (done.report.commit or None) if done else None}
-
-
-def queue_json(items: Iterable[Item], count: int) -> dict[str, Any]:
-    """Return what waits for a decision, with the notes of each; `count` is of all that wait."""
-    return {"waiting": count, "items": [_item_json(each) for each in items]}
-
-
-def _item_json(item: Item) -> dict[str, Any]:
-    from vaultmem.core.curation.proposal import CHOICES
-
-    proposal = item.proposal
-    choices = CHOICES[proposal.action]
-    return {
-        "id": item.id,
-        "action": proposal.action,
-        "question": choices.question,
-        "choices": {
-            name: text for name in ("accept", "other", "reject") if (text := getattr(choices, name))
-        },
-        "reason": proposal.reason,
-        "evidence": proposal.evidence,
-        "notes": [
-            pick(side, "path title state agent? session? written? commit? text changed")
-            for side in item.sides
-        ],
-    }
-
-
-def decided_json(decided: Iterable[DecisionResult]) -> dict[str, Any]:
-    """Return what was decided, and the commit of each decision."""
-    names = (
-        "id=proposal.id action=proposal.action path=proposal.path choice message=told "
-        "commit?=report.commit"
-    )
-    return {"decided": [pick(each, names) for each in decided]}
 
 
 def dream_json(done: Dream) -> dict[str, Any]:
@@ -350,14 +299,29 @@ def merged_json(merges: Sequence[Proposal], report: CommitReport | None) -> dict
     return {name: shown, "commit": (report.commit or None) if report else None}
 
 
-# The list of the user's vaults as JSON.
-
-
-def vaults_json(listed: Iterable[ListedVault]) -> dict[str, Any]:
-    """Return the vaults of the list, and how they are."""
-    return {"vaults": listed}
-
-
 def listed_json(name: str, path: str) -> dict[str, Any]:
     """Return what was put on the list, or taken off it."""
     return {"name": name, "path": path}
+
+
+def unconfirmed_json(done: UnconfirmResult) -> dict[str, Any]:
+    """Return who no longer counts as having said a note again, and in which words they did."""
+    told = pick(done, "path who=confirmation.who wording=confirmation.wording")
+    return {**told, "commits": commits_json(done.report.commits)}
+
+
+def primed_json(source: str, plan: PrimePlan, *, is_dry: bool) -> dict[str, Any]:
+    """Return what taking in reference material did or would do."""
+    told = {"source": source, "dry_run": is_dry, "unchanged": len(plan.unchanged)}
+    return {**told, **pick(plan, "added changed removed kept")}
+
+
+def unprimed_json(plan: RemovalPlan, *, is_dry: bool) -> dict[str, Any]:
+    """Return which notes of a source went or would go, and which stay."""
+    return {"would_remove" if is_dry else "removed": plan.removed, "kept": plan.kept}
+
+
+def added_question_json(done: AddedQuestion) -> dict[str, Any]:
+    """Return a question that was taken from a receipt, and whether it is new in its file."""
+    question = done.question
+    return {"question": question.text, "notes": question.notes, "added": done.is_new}

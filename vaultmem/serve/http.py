@@ -1,7 +1,4 @@
-"""The HTTP server of the resident process, its thread, and its idle timeout.
-
-the API, and MCP.
-"""
+"""The HTTP server of the resident process: pages, the API, and MCP."""
 
 from __future__ import annotations
 
@@ -10,14 +7,10 @@ import contextlib
 import json
 import re
 import socket
-import threading
-from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
-from functools import cached_property
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, NoReturn, TypeVar
+from typing import Any, ClassVar, NamedTuple, NoReturn
 
 import h11
 import uvicorn
@@ -27,62 +20,11 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from vaultmem.errors import RefusedError
 from vaultmem.mcp_server.run import McpApp
+from vaultmem.serve.mcp_socket import AsyncThread
 from vaultmem.web.background_jobs import Events
 from vaultmem.web.rendering import Site, choose_shared
 from vaultmem.web.web_app import create_app, load_all
 from vaultmem.workers import Caller, Workers
-
-# An event loop in a thread of its own, for whoever is asked by many at once.
-
-Result = TypeVar("Result")
-
-#: Seconds for which its end is waited for.
-_PATIENCE = 5.0
-
-
-class AsyncThread:
-    """Runs coroutines; it begins with the first of them, since asyncio takes 50 ms to import."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._thread: threading.Thread | None = None
-
-    def run(self, work: Coroutine[Any, Any, Result]) -> Future[Result]:
-        """Have a coroutine run, from any thread."""
-        import asyncio
-
-        with self._lock:
-            loop = self._loop
-        return asyncio.run_coroutine_threadsafe(work, loop)
-
-    def close(self) -> None:
-        """Let nothing run any more."""
-        if self._thread is not None:
-            with contextlib.suppress(TimeoutError):
-                self.run(_cancel_all()).result(_PATIENCE)
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join(_PATIENCE)
-            if not self._thread.is_alive():
-                self._loop.close()
-
-    @cached_property
-    def _loop(self) -> asyncio.AbstractEventLoop:
-        import asyncio
-
-        loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=loop.run_forever, name="talks", daemon=True)
-        self._thread.start()
-        return loop
-
-
-async def _cancel_all() -> None:
-    import asyncio
-
-    others = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in others:
-        task.cancel()
-    await asyncio.gather(*others, return_exceptions=True)
-
 
 ADDRESS = "127.0.0.1"
 
@@ -356,44 +298,3 @@ class BoundedProtocol(H11Protocol):
     def _give_up(self) -> None:
         self._end_wait()
         self.transport.abort()
-
-
-# When a process that was started for its clients ends: some time after the last has gone.
-
-
-class IdleTimer:
-    """Counts clients; calls `end` when there has been none for so many seconds (never for 0)."""
-
-    def __init__(self, seconds: float, end: Callable[[], None]) -> None:
-        self.clients = 0
-        self.ends = bool(seconds)
-        self._seconds = seconds
-        self._end = end
-        self._lock = threading.Lock()
-        self._timer: threading.Timer | None = None
-        self._wait()
-
-    @contextmanager
-    def client(self) -> Iterator[None]:
-        """Be a client for the time of a `with`."""
-        with self._lock:
-            self.clients += 1
-            self.stop()
-        try:
-            yield
-        finally:
-            with self._lock:
-                self.clients -= 1
-                if not self.clients:
-                    self._wait()
-
-    def stop(self) -> None:
-        """Wait for nothing any more."""
-        if self._timer is not None:
-            self._timer.cancel()
-
-    def _wait(self) -> None:
-        if self._seconds:
-            self._timer = threading.Timer(self._seconds, self._end)
-            self._timer.daemon = True
-            self._timer.start()

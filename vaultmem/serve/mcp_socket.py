@@ -14,22 +14,25 @@ import json
 import os
 import socket
 import threading
-from functools import partial
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from functools import cached_property, partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import vaultmem
 from vaultmem.config import read_config
 from vaultmem.environment import read_settings
 from vaultmem.errors import RefusedError, VaultError
-from vaultmem.mcp_server.run import load_server
-from vaultmem.serve.http import AsyncThread, IdleTimer
 from vaultmem.storage.lock import find_process
 from vaultmem.storage.watch_socket import GOODBYE, PLACES
 from vaultmem.workers import Caller, Workers
 
 if TYPE_CHECKING:
+    import asyncio
+
     from vaultmem.mcp_server.resources import Subscribers
     from vaultmem.mcp_server.tool_text import LineConnection
 
@@ -45,6 +48,56 @@ _MANY = 64
 
 #: Seconds that answers have to get on their way when the process ends.
 _GRACE = 0.1
+
+
+Result = TypeVar("Result")
+
+#: Seconds for which the end of its coroutines is waited for.
+_END = 5.0
+
+
+class AsyncThread:
+    """Runs coroutines; it begins with the first of them, since asyncio takes 50 ms to import."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    def run(self, work: Coroutine[Any, Any, Result]) -> Future[Result]:
+        """Have a coroutine run, from any thread."""
+        import asyncio
+
+        with self._lock:
+            loop = self._loop
+        return asyncio.run_coroutine_threadsafe(work, loop)
+
+    def close(self) -> None:
+        """Let nothing run any more."""
+        if self._thread is not None:
+            with contextlib.suppress(TimeoutError):
+                self.run(_cancel_all()).result(_END)
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join(_END)
+            if not self._thread.is_alive():
+                self._loop.close()
+
+    @cached_property
+    def _loop(self) -> asyncio.AbstractEventLoop:
+        import asyncio
+
+        loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=loop.run_forever, name="talks", daemon=True)
+        self._thread.start()
+        return loop
+
+
+async def _cancel_all() -> None:
+    import asyncio
+
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
 
 
 class AgentConnections:
@@ -67,6 +120,8 @@ class AgentConnections:
         """Return who wants to hear of changes, with the SDK imported."""
         with self._lock:
             if self._subscribers is None:
+                from vaultmem.mcp_server.run import load_server
+
                 load_server()
                 from vaultmem.mcp_server.resources import Subscribers
 
@@ -192,3 +247,44 @@ def _read_hello(connection: socket.socket) -> dict[str, Any]:
             raise RefusedError("that is not a client of this vault")
     found: dict[str, Any] = json.loads(data)
     return found
+
+
+# When a process that was started for its clients ends: some time after the last has gone.
+
+
+class IdleTimer:
+    """Counts clients; calls `end` when there has been none for so many seconds (never for 0)."""
+
+    def __init__(self, seconds: float, end: Callable[[], None]) -> None:
+        self.clients = 0
+        self.ends = bool(seconds)
+        self._seconds = seconds
+        self._end = end
+        self._lock = threading.Lock()
+        self._timer: threading.Timer | None = None
+        self._wait()
+
+    @contextmanager
+    def client(self) -> Iterator[None]:
+        """Be a client for the time of a `with`."""
+        with self._lock:
+            self.clients += 1
+            self.stop()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self.clients -= 1
+                if not self.clients:
+                    self._wait()
+
+    def stop(self) -> None:
+        """Wait for nothing any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _wait(self) -> None:
+        if self._seconds:
+            self._timer = threading.Timer(self._seconds, self._end)
+            self._timer.daemon = True
+            self._timer.start()

@@ -13,10 +13,9 @@ import socket
 import threading
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from vaultmem.serve.http import AsyncThread, IdleTimer
-from vaultmem.serve.mcp_socket import AgentConnections
+from vaultmem.serve.mcp_socket import AgentConnections, AsyncThread, IdleTimer
 from vaultmem.services.watching.lease import hold_watch, is_current
 from vaultmem.services.watching.watch import WatchEvent, WatchLoop
 from vaultmem.vault import Vault
@@ -30,15 +29,8 @@ if TYPE_CHECKING:
 _SOON = 3.0
 
 
-class SupportsClose(Protocol):
-    """What answers until it is closed."""
-
-    def close(self) -> None:
-        """Answer nobody any more."""
-
-
-#: Begins to answer commands at the socket, and admits the agents that come there.
-Answer = Callable[[Vault, WatchLoop, Callable[[socket.socket], None]], SupportsClose]
+#: Begins to answer commands at the socket, and admits the agents that come; returns what ends it.
+Answer = Callable[[Vault, WatchLoop, Callable[[socket.socket], None]], Callable[[], None]]
 
 
 def run_resident(
@@ -91,7 +83,7 @@ def run_resident(
             soon.start()
         ends.callback(agents.hold)
         try:
-            ends.callback(answer(vault, loop, agents.admit).close)
+            ends.callback(answer(vault, loop, agents.admit))
         except OSError as error:  # The rest works.
             tell(WatchEvent("problem", f"no answers to other commands and agents ({error})"))
         loop.run()

@@ -189,12 +189,12 @@ def _forget(vault: Vault, path: PurePosixPath, form: Form) -> ActResult:
 
 
 def _move(vault: Vault, path: PurePosixPath, form: Form) -> ActResult:
-    from vaultmem.operations.projects import MoveRequest, move
+    from vaultmem.operations.projects import move
 
     to = form.get("to", "")
     if not to:
         raise RefusedError(f"{path}: name the project, or global")
-    done = move(vault, MoveRequest((str(path),), to))
+    done = move(vault, (str(path),), to)
     where = f"in {done.project}" if done.project else "global"
     return f"{path}: now {where}.", done.report.commit
 

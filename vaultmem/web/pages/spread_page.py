@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from vaultmem.core.sessions.session import session_path
 from vaultmem.errors import ForbiddenError, RefusedError
-from vaultmem.operations.traces import SpreadRequest, list_own, spread
+from vaultmem.operations.traces import list_own, spread
 from vaultmem.vault import Vault
 from vaultmem.web.page_requests import answers, read, read_path
 from vaultmem.web.rendering import render_page
@@ -82,7 +82,7 @@ def collect_spread(target: str, vault: Vault) -> SpreadPage:
     Raises:
         NoteNotFoundError, RefusedError: as for `find_spread`.
     """
-    found = spread(vault, SpreadRequest(target))
+    found = spread(vault, target)
     notes = [str(session_path(each.session)) for each in found.readers if each.session]
     marks = ", ".join("?" * len(notes))
     here = {each.path for each in vault.view.records(f"d.path IN ({marks})", notes)}
