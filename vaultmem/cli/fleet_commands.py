@@ -33,7 +33,7 @@ _FleetArgument = Annotated[
 _AddressOption = Annotated[
     str,
     typer.Option(
-        "--address", metavar="ADDRESS", help="A cluster of Ray's: HOST:PORT, or auto for this one."
+        "--address", metavar="ADDRESS", help="Ray cluster: HOST:PORT, or auto for this one."
     ),
 ]
 _FolderOption = Annotated[
@@ -41,12 +41,12 @@ _FolderOption = Annotated[
     typer.Option(
         "--folder",
         metavar="DIR",
-        help="Where clones are kept, which can be deleted; else in the state folder.",
+        help="Folder for the clones.  [default: in the state folder]",
         show_default=False,
     ),
 ]
 _LimitOption = Annotated[
-    int, typer.Option("-n", "--limit", metavar="N", help="How many are printed; JSON has all.")
+    int, typer.Option("-n", "--limit", metavar="N", help="Results to print; JSON has all.")
 ]
 
 
@@ -67,14 +67,16 @@ _takes_job = give_options(
         "vault": Annotated[
             list[str],
             typer.Option(
-                "--vault", metavar="NAME", help="A vault of the fleet (repeatable); else all."
+                "--vault", metavar="NAME", help="Vault of the fleet (repeatable).  [default: all]"
             ),
         ],
         "seconds": Annotated[
-            float, typer.Option("--timeout", metavar="N", help="Seconds that a vault may take.")
+            float,
+            typer.Option("--timeout", metavar="N", help="Timeout for each vault, in seconds."),
         ],
         "again": Annotated[
-            bool, typer.Option("--restart", help="Begin anew, not with what was done before.")
+            bool,
+            typer.Option("--restart", help="Start again, without the results of the last run."),
         ],
         "as_json": JsonOption,
     },
@@ -84,9 +86,7 @@ _takes_job = give_options(
 _SAYING = {name: EXPECTING[name] for name in ("finds", "says", "budget")} | {
     "query": Annotated[
         list[str],
-        typer.Argument(
-            metavar="QUERY", help="What it is about: each vault's pack for this is read."
-        ),
+        typer.Argument(metavar="QUERY", help="Query: each vault's pack for it is read."),
     ]
 }
 
@@ -169,7 +169,7 @@ def serve(
         typer.Option(
             "--hub",
             metavar="DIR",
-            help="The folder of a hub (`vaultmem hub init`): who may come, and the record of that.",
+            help="Folder of a hub (`vaultmem hub init`), for access and the audit log.",
         ),
     ],
     folder: _FolderOption = "",

@@ -46,7 +46,7 @@ class SessionSearch(NamedTuple):
     limit: Annotated[
         int,
         Arg(
-            "Most sessions and most turns; else 10.",
+            "Sessions and turns at most.  [default: 10]",
             "",
             1,
             100,
@@ -64,11 +64,12 @@ class TurnsRequest(NamedTuple):
     session_: Looked = ""
     from_: Annotated[
         int,
-        Arg("Number of the first turn; else the last turns.", "", 1, 10_000_000, metavar="N"),
+        Arg("Number of the first turn.  [default: the last turns]", "", 1, 10_000_000, metavar="N"),
     ] = 0
     failed: Annotated[bool, Arg("Only results of calls that failed.")] = False
     limit: Annotated[
-        int, Arg("Most turns; else 20.", "", 1, 10_000, flags=("-n", "--limit"), metavar="N")
+        int,
+        Arg("Turns at most.  [default: 20]", "", 1, 10_000, flags=("-n", "--limit"), metavar="N"),
     ] = 0
 
 

@@ -55,7 +55,7 @@ _TERMINAL = {
     Front.MCP: "the server knows which session is open in it",
 }
 
-Looked = Annotated[str, name_session("The session; else this one, or the last.")]
+Looked = Annotated[str, name_session("The session.  [default: the current one, or the last]")]
 
 
 class ShowSession(NamedTuple):
@@ -69,7 +69,7 @@ class Chain(NamedTuple):
 
     session_: Looked = ""
     depth: Annotated[
-        int, Arg("How far back; else 10.", "", 1, 100, metavar="N", excused=BUDGETED)
+        int, Arg("Sessions back at most.  [default: 10]", "", 1, 100, metavar="N", excused=BUDGETED)
     ] = 0
 
 
@@ -77,7 +77,7 @@ class RestoreRequest(NamedTuple):
     """Which session is restored, and within how many tokens."""
 
     session_: Looked = ""
-    budget: Annotated[int, limit_restore("Tokens at most; else 2000.")] = 0
+    budget: Annotated[int, limit_restore("Tokens at most.  [default: 2000]")] = 0
 
 
 class ListSessions(NamedTuple):
@@ -86,7 +86,7 @@ class ListSessions(NamedTuple):
     status: Annotated[
         str,
         Arg(
-            "Only open, ok, error or canceled ones.",
+            "Only with this status: open, ok, error or canceled.",
             Agent(words=(*ENDS, "open")),
             most=20,
             metavar="STATUS",
@@ -98,7 +98,7 @@ class ListSessions(NamedTuple):
     limit: Annotated[
         int,
         Arg(
-            "At most; else 20.",
+            "Sessions at most.  [default: 20]",
             "",
             1,
             10_000,

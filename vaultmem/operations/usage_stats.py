@@ -77,8 +77,8 @@ class RecentRequest(NamedTuple):
 def stats(vault: Vault, asked: StatsRequest) -> Stats:
     """Show how many tokens recalls and packs cost, and saved.
 
-    They save against flat memory: the whole vault in the prompt, once for each pack. Of a
-    fleet, what each vault holds is shown, and at which commit it is.
+    The saving is against the whole vault in the prompt, once for each pack. For a fleet, the size
+    and the commit of each vault are shown.
 
     Examples:
       vaultmem stats
@@ -175,9 +175,8 @@ def _session_lines(found: Stats) -> Iterator[Line]:
 def recent(vault: Vault, asked: RecentRequest) -> list[ShownSections]:
     """List the last recalls and packs: query, caller, notes.
 
-    What is pinned in every pack is left out; a pack's receipt has it (`vaultmem receipt`). With
-    --contains, packs are read from their receipts, so notes count as they were then, pinned ones
-    too.
+    Pinned sections are left out; a pack's receipt has them (`vaultmem receipt`). With --contains,
+    packs are read from their receipts, so notes count as they were then, pinned ones too.
 
     Examples:
       vaultmem queries
