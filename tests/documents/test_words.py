@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from vaultmem.cli.app import build_commands
+from vaultmem.config import Config
 
 ROOT = Path(__file__).parents[2]
 
@@ -127,6 +128,20 @@ def test_no_help_has_a_banned_word() -> None:
 
     assert len(pages) > 100
     assert [(page[:40], words) for page in pages if (words := find_words(page))] == []
+
+
+def test_no_option_says_else_for_its_default() -> None:
+    pages = list(walk_commands(build_commands()))
+
+    assert [page[:40] for page in pages if "; else" in page] == []
+
+
+def test_the_topic_on_settings_names_settings_that_exist() -> None:
+    text = (PACKAGE / "cli/topics/settings.txt").read_text(encoding="utf-8")
+    named = re.findall(r"^  (\w+):", text, re.MULTILINE)
+
+    assert len(named) > 5
+    assert set(named) <= set(Config._fields)
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)

@@ -41,20 +41,24 @@ def connect(
     project: ProjectOption = False,
     user: UserOption = False,
     hooks: Annotated[
-        bool, typer.Option("--hooks", help="Also run at its events, where it has any.")
+        bool, typer.Option("--hooks", help="Also add vaultmem to the client's hooks.")
     ] = False,
     auto_memory: Annotated[
         bool,
         typer.Option("--auto-memory", help="Make a folder of the vault the client's own memory."),
     ] = False,
-    remove: Annotated[bool, typer.Option("--remove", help="Take the vault out again.")] = False,
+    remove: Annotated[
+        bool, typer.Option("--remove", help="Remove the vault from the settings.")
+    ] = False,
     status: Annotated[
-        bool, typer.Option("--status", help="Say which clients know a vault, and change nothing.")
+        bool, typer.Option("--status", help="List the clients, and which use a vault.")
     ] = False,
     print_: Annotated[
-        bool, typer.Option("--print", help="Print the entry, for you to put where it belongs.")
+        bool, typer.Option("--print", help="Print the entry, to add it by hand.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would change.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only show what would change.")
+    ] = False,
 ) -> None:
     """Let a client such as Claude Code use the vault.
 
@@ -122,13 +126,13 @@ def skill(
     project: ProjectOption = False,
     user: UserOption = False,
     replace: Annotated[
-        bool, typer.Option("--replace", help="Write over a skill of that name.")
+        bool, typer.Option("--replace", help="Replace a skill with the same name.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Install a skill: when to recall, remember and promote.
 
-    It does so by a skill in the agent's own folder.
+    The skill is a file in the agent's own folder.
 
     Examples:
       vaultmem skill install
@@ -207,11 +211,11 @@ def hook(
         typer.Option(
             "--format",
             metavar="FORM",
-            help="claude, copilot, cursor, text or json; else that of the client.",
+            help="claude, copilot, cursor, text or json.  [default: the client's]",
         ),
     ] = "",
     wait: Annotated[
-        bool, typer.Option("--wait", help="Do it here, not in a process of its own.")
+        bool, typer.Option("--wait", help="Run in this process, not in the background.")
     ] = False,
 ) -> None:
     """Answer an agent's event; agents run this themselves.
@@ -231,7 +235,7 @@ def hook(
 def mcp(
     here: CommandContext,
     alone: Annotated[
-        bool, typer.Option("--in-process", help="Serve by this process; ask and start no other.")
+        bool, typer.Option("--in-process", help="Serve in this process; use no resident process.")
     ] = False,
     read_only: Annotated[
         bool, typer.Option("--read-only", help="Offer no tool that writes.")
@@ -239,8 +243,8 @@ def mcp(
 ) -> None:
     """Serve the vault to an agent over MCP.
 
-    It needs the extra `mcp`. The vault's resident process answers, for all agents at once; it is
-    started where none is alive.
+    It needs the extra `mcp`. The vault's resident process answers for all agents; it is started if
+    none runs.
 
     Examples:
       vaultmem mcp --agent claude-code

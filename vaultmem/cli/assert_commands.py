@@ -36,7 +36,7 @@ Contains = Annotated[
     tuple[str, ...],
     Arg("The pack contains this text (repeatable).", flags=("--contains",), metavar="TEXT"),
 ]
-PackBudget = Annotated[int, Arg("Tokens of the pack; else 2000.", metavar="TOKENS")]
+PackBudget = Annotated[int, Arg("Tokens of the pack.  [default: 2000]", metavar="TOKENS")]
 
 
 class PackAssertion(NamedTuple):
@@ -61,7 +61,7 @@ def register(app: typer.Typer) -> None:
 def assert_(here: CommandContext, asked: PackAssertion, fleet: FleetOption = "") -> None:
     """Test what a pack contains, for `git bisect run`.
 
-    The exit code is 0 if the pack is as expected, 1 if not, 125 if that is unknown. Of a fleet,
+    The exit code is 0 if the pack is as expected, 1 if not, 125 if that is unknown. For a fleet,
     each vault's pack is tested.
 
     Examples:
@@ -178,7 +178,7 @@ def receipt(
         str,
         typer.Argument(
             metavar="[RECEIPT]",
-            help="Its id, the start of it, or its file; else receipts are listed.",
+            help="Id, its beginning, or a file; without it, receipts are listed.",
         ),
     ] = "",
     limit: Annotated[
@@ -187,9 +187,9 @@ def receipt(
 ) -> None:
     """List the packs that agents got, or print one again.
 
-    The list is of receipts, newest first: who asked what, and what it cost; --agent and --session
-    say whose. A pack is rendered from git. Where git has lost a note that was shown, the rest is
-    printed, what is gone is named, and the exit code is 4.
+    Receipts are listed newest first, with caller, query and tokens; --agent and --session filter
+    them. A pack is rendered from git. If git has lost a note that was shown, the rest is printed,
+    the missing notes are named, and the exit code is 4.
 
     Examples:
       vaultmem receipt

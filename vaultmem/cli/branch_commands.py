@@ -74,17 +74,17 @@ def merge(here: CommandContext, asked: Any) -> None:
 def resolve(
     here: CommandContext,
     path: Annotated[
-        str, typer.Argument(metavar="[PATH]", help="The note; else all are listed.")
+        str, typer.Argument(metavar="[PATH]", help="The note; without it, conflicts are listed.")
     ] = "",
     number: Annotated[
-        int, typer.Argument(metavar="N", help="Which of its conflicts; else all of them.")
+        int, typer.Argument(metavar="N", help="Number of the conflict.  [default: all]")
     ] = 0,
-    ours: Annotated[bool, typer.Option("--ours", help="Keep what is there.")] = False,
-    theirs: Annotated[bool, typer.Option("--theirs", help="Put theirs in its place.")] = False,
+    ours: Annotated[bool, typer.Option("--ours", help="Keep our text.")] = False,
+    theirs: Annotated[bool, typer.Option("--theirs", help="Use their text.")] = False,
     both: Annotated[bool, typer.Option("--both", help="Keep both, theirs below ours.")] = False,
-    edit: Annotated[bool, typer.Option("--edit", help="Write it in $VISUAL or $EDITOR.")] = False,
+    edit: Annotated[bool, typer.Option("--edit", help="Edit it in $VISUAL or $EDITOR.")] = False,
     everything: Annotated[
-        bool, typer.Option("--all", help="Settle what git has in conflict; commit a merge.")
+        bool, typer.Option("--all", help="Resolve the files git has in conflict; commit the merge.")
     ] = False,
 ) -> None:
     """List the conflicts of a merge, or decide one.

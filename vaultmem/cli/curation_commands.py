@@ -76,7 +76,7 @@ def review(
         bool, typer.Option("--reject-all", help="Deprecate all, with --only candidate.")
     ] = False,
     reason: Annotated[
-        str, typer.Option("--reason", metavar="TEXT", help="Why; the commit records it.")
+        str, typer.Option("--reason", metavar="TEXT", help="Reason; the commit records it.")
     ] = "",
 ) -> None:
     """Decide on contradictions, duplicates and candidates.
@@ -336,13 +336,13 @@ def curate(
 def dream(
     here: CommandContext,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what was weighed, change nothing.")
+        bool, typer.Option("--dry-run", help="Only show the notes and their scores.")
     ] = False,
 ) -> None:
     """Promote what was recalled often; DREAMS.md lists it.
 
-    The notes become active, and are named in MEMORY.md. It gives no trust: policies and skills
-    do not instruct before you promote them.
+    The notes become active, and MEMORY.md names them. They are not trusted: policies and skills
+    instruct only after you promote them.
 
     Examples:
       vaultmem dream --dry-run
@@ -360,15 +360,17 @@ def dream(
 @takes("vault", "ref", "agent", "as_json")
 def compact(
     here: CommandContext,
-    apply: Annotated[bool, typer.Option("--apply", help="Make the steps that are shown.")] = False,
+    apply: Annotated[
+        bool, typer.Option("--apply", help="Make the changes that are shown.")
+    ] = False,
     yes: YesOption = False,
     fleet: FleetOption = "",
 ) -> None:
     """Summarize unused notes; the full text stays in git.
 
-    First to a summary, then to keywords, then the note is archived. A recall starts a note's time
-    anew. Pinned notes, policies, skills and what a person wrote or edited stay. `restore NOTE --at
-    COMMIT` brings a full text back; the commits say which.
+    A note becomes a summary, later keywords, and then it is archived. A recall restarts a note's
+    time. Pinned notes, policies, skills and notes that a person wrote or edited stay as they are.
+    `restore NOTE --at COMMIT` brings a full text back; the commits say which.
 
     Examples:
       vaultmem compact

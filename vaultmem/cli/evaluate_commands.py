@@ -39,7 +39,9 @@ def eval_(
     ],
     notes: Annotated[
         list[str],
-        typer.Argument(metavar="NOTE", help="With --add, what answers; else all it showed."),
+        typer.Argument(
+            metavar="NOTE", help="With --add: notes that answer.  [default: all it showed]"
+        ),
     ] = [],  # noqa: B006
     against: Annotated[
         str,
@@ -57,13 +59,16 @@ def eval_(
     budget: Annotated[
         list[str],
         typer.Option(
-            "--budget", metavar="TOKENS", help="A pack's (repeatable); else 500, 1000 and 2000."
+            "--budget",
+            metavar="TOKENS",
+            help="Budget of a pack (repeatable).  [default: 500, 1000 and 2000]",
         ),
     ] = [],  # noqa: B006
 ) -> None:
     """Measure how well recall and packs answer your queries.
 
-    Nothing is counted or written. With --against or --set, all is asked twice, and compared.
+    Nothing is counted or written. With --against or --set, each query runs twice, and the results
+    are compared.
 
     Examples:
       vaultmem eval ../questions.md
@@ -232,7 +237,7 @@ def embed(
         typer.Option(
             "--model",
             metavar="NAME",
-            help="static, onnx or endpoint; else what vaultmem.yaml sets.",
+            help="static, onnx or endpoint.  [default: from vaultmem.yaml]",
             show_default=False,
         ),
     ] = "",

@@ -69,10 +69,9 @@ def export(
 ) -> None:
     """Write the vault as an archive, as JSON lines or as pages.
 
-    An archive has the notes as they are now, their history, and what lies outside of the vault:
-    receipts, what was asked, open sessions, and what you trust. It is not encrypted. Lines of JSON
-    can be narrowed down as `list` can, and have notes in every state. Pages leave out what is
-    quarantined, and ask for nothing from elsewhere.
+    An archive contains the notes, their history, receipts, the query log, open sessions and the
+    trust record. It is not encrypted. JSON lines take the filters of `list`, and contain notes in
+    every state. Pages leave out quarantined notes, and load nothing from other servers.
 
     Examples:
         vaultmem export --archive ~/memory.tar.gz
@@ -191,20 +190,20 @@ def import_(
         bool,
         typer.Option(
             "--trust",
-            help="Of an archive: it is yours, and what you trusted there counts here.",
+            help="For an archive of your own: also import what you trusted.",
         ),
     ] = False,
     again: Annotated[
         bool,
-        typer.Option("--again", help="Of transcripts: make sessions' turns anew from their logs."),
+        typer.Option("--again", help="For transcripts: rebuild the turns from the logs."),
     ] = False,
     dry_run: DryRunOption = False,
 ) -> None:
     """Import memories of other programs, or an archived vault.
 
     Memories become candidates and conversations become sessions, all in one commit; the same export
-    again adds nothing. `import archive FILE [FOLDER]` puts what `export --archive` wrote into a
-    folder that is empty or not there yet: all of it, or nothing.
+    again adds nothing. `import archive FILE [FOLDER]` unpacks an archive of `export --archive` into
+    a new or empty folder, whole or not at all.
 
     Examples:
         vaultmem import chatgpt ~/Downloads/chatgpt-export.zip --dry-run
@@ -308,24 +307,28 @@ def reference(
         str,
         typer.Argument(
             metavar="[FILE|FOLDER|-]",
-            help="A markdown document, a folder, or -; else sources or notes are listed.",
+            help="Markdown file, folder or -; without it, sources or notes are listed.",
         ),
     ] = "",
     source: Annotated[
-        str, typer.Option("--source", metavar="NAME", help="What it is: the folder below primed/.")
+        str,
+        typer.Option(
+            "--source", metavar="NAME", help="Name of the source: its folder below primed/."
+        ),
     ] = "",
     pin: Annotated[bool, typer.Option("--pin", help="Show its notes in every pack.")] = False,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Take the source's word over edits made here.")
+        bool, typer.Option("--overwrite", help="Replace edits made here by the source's version.")
     ] = False,
     dry_run: DryRunOption = False,
     remove: Annotated[
-        bool, typer.Option("--remove", help="Remove the notes of the source that is named.")
+        bool, typer.Option("--remove", help="Remove the notes of this source.")
     ] = False,
     everything: Annotated[
-        bool, typer.Option("--all", help="To --remove: notes edited or written here as well.")
+        bool,
+        typer.Option("--all", help="With --remove: also notes that were edited or added here."),
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do --remove.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
     """Import reference material, one note for each heading.
 

@@ -34,7 +34,7 @@ _FleetArgument = Annotated[str, typer.Argument(metavar="FLEET", help=work.FLEET_
 _AddressOption = Annotated[
     str,
     typer.Option(
-        "--address", metavar="ADDRESS", help="A cluster of Ray's: HOST:PORT, or auto for this one."
+        "--address", metavar="ADDRESS", help="Ray cluster: HOST:PORT, or auto for this one."
     ),
 ]
 _FolderOption = Annotated[
@@ -42,12 +42,12 @@ _FolderOption = Annotated[
     typer.Option(
         "--folder",
         metavar="DIR",
-        help="Where clones are kept, which can be deleted; else in the state folder.",
+        help="Folder for the clones.  [default: in the state folder]",
         show_default=False,
     ),
 ]
 _LimitOption = Annotated[
-    int, typer.Option("-n", "--limit", metavar="N", help="How many are printed; JSON has all.")
+    int, typer.Option("-n", "--limit", metavar="N", help="Results to print; JSON has all.")
 ]
 
 
@@ -58,7 +58,7 @@ class _Statement(NamedTuple):
     query: Annotated[
         str,
         Arg(
-            "What it is about: each vault's pack for this is read.",
+            "Query: each vault's pack for it is read.",
             takes=Takes.WORDS,
             metavar="QUERY",
         ),
@@ -146,7 +146,7 @@ def serve(
         typer.Option(
             "--hub",
             metavar="DIR",
-            help="The folder of a hub (`vaultmem hub init`): who may come, and the record of that.",
+            help="Folder of a hub (`vaultmem hub init`), for access and the audit log.",
         ),
     ],
     folder: _FolderOption = "",

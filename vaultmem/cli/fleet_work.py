@@ -50,13 +50,13 @@ class Job(NamedTuple):
 
     fleet: Annotated[str, Arg(FLEET_HELP, takes=Takes.WORD, metavar="FLEET")]
     vault: Annotated[
-        tuple[str, ...], Arg("A vault of the fleet (repeatable); else all.", metavar="NAME")
+        tuple[str, ...], Arg("Vault of the fleet (repeatable).  [default: all]", metavar="NAME")
     ] = ()
     seconds: Annotated[
-        float, Arg("Seconds that a vault may take.", flags=("--timeout",), metavar="N")
+        float, Arg("Timeout for each vault, in seconds.", flags=("--timeout",), metavar="N")
     ] = 120.0
     again: Annotated[
-        bool, Arg("Begin anew, not with what was done before.", flags=("--restart",))
+        bool, Arg("Start again, without the results of the last run.", flags=("--restart",))
     ] = False
 
 

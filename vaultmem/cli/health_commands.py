@@ -79,7 +79,7 @@ def doctor(
         typer.Option(
             "--keep-data",
             metavar="here|there",
-            help="Of a copied vault: which folder keeps counts and receipts.",
+            help="For a copied vault: folder that keeps counts and receipts.",
         ),
     ] = "",
 ) -> None:

@@ -42,7 +42,7 @@ def trace(
         list[str],
         typer.Argument(
             metavar="FILE[:LINE]|TEXT",
-            help="A file of this repository, perhaps with a line or a symbol; else a text.",
+            help="File of this repository, with a line or symbol if you want, or a text.",
         ),
     ],
     limit: Annotated[

@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 HubOption = Annotated[
     str,
     typer.Option(
-        "--hub", metavar="DIR", help="The hub's folder; else $VAULTMEM_HUB, or the one around here."
+        "--hub",
+        metavar="DIR",
+        help="Folder of the hub.  [default: $VAULTMEM_HUB, or around this folder]",
     ),
 ]
 
@@ -74,9 +76,11 @@ _GRACE = "7d"
 
 
 def grant(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Who gets the token.")],
-    person: Annotated[bool, typer.Option("--person", help="It is a person.")] = False,
-    agent: Annotated[bool, typer.Option("--agent", help="It is an agent of this name.")] = False,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="User of the token.")],
+    person: Annotated[bool, typer.Option("--person", help="The user is a person.")] = False,
+    agent: Annotated[
+        bool, typer.Option("--agent", help="The user is an agent with this name.")
+    ] = False,
     email: Annotated[
         _Vaults,
         typer.Option("--email", metavar="EMAIL", help='In their commits: a@b or "Name <a@b>".'),
@@ -86,11 +90,12 @@ def grant(
         typer.Option(
             "--push-as",
             metavar="AGENT",
-            help="An agent whose commits they may push; else each without a token here.",
+            help="Agent whose commits they may push.  [default: agents without a token]",
         ),
     ] = [],  # noqa: B006
     read: Annotated[
-        _Vaults, typer.Option("--read", metavar="VAULT", help="May clone and ask (all of it).")
+        _Vaults,
+        typer.Option("--read", metavar="VAULT", help="May clone and query the whole vault."),
     ] = [],  # noqa: B006
     propose: Annotated[
         _Vaults,
@@ -107,7 +112,7 @@ def grant(
         ),
     ] = [],  # noqa: B006
     expires: Annotated[
-        str, typer.Option("--expires", metavar="DAY", help="The last day on which it counts.")
+        str, typer.Option("--expires", metavar="DAY", help="Last day on which the token is valid.")
     ] = "",
     rotate: Annotated[
         bool,
@@ -217,9 +222,7 @@ def grants(hub: HubOption = "", as_json: JsonOption = False) -> None:
 
 
 def revoke(
-    named: Annotated[
-        str, typer.Argument(metavar="NAME", help="Whose tokens, or the id of one of them.")
-    ],
+    named: Annotated[str, typer.Argument(metavar="NAME", help="User, or the id of one token.")],
     hub: HubOption = "",
     as_json: JsonOption = False,
 ) -> None:
@@ -241,16 +244,20 @@ def revoke(
 
 
 def log(
-    who: Annotated[str, typer.Option("--user", metavar="NAME", help="What this name did.")] = "",
-    vault: Annotated[str, typer.Option("--vault", metavar="VAULT", help="In this vault.")] = "",
+    who: Annotated[
+        str, typer.Option("--user", metavar="NAME", help="Only requests of this user.")
+    ] = "",
+    vault: Annotated[
+        str, typer.Option("--vault", metavar="VAULT", help="Only of this vault.")
+    ] = "",
     what: Annotated[
-        str, typer.Option("--action", metavar="KIND", help="Of this kind: push, ask, ...")
+        str, typer.Option("--action", metavar="KIND", help="Only of this kind: push, ask ...")
     ] = "",
-    refused: Annotated[bool, typer.Option("--refused", help="Only what was refused.")] = False,
+    refused: Annotated[bool, typer.Option("--refused", help="Only rejections.")] = False,
     since: Annotated[
-        str, typer.Option("--since", metavar="WHEN", help="From a day or a time on.")
+        str, typer.Option("--since", metavar="WHEN", help="Only from this day or time on.")
     ] = "",
-    limit: Annotated[int, typer.Option("--limit", metavar="N", help="At most so many.")] = 50,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", help="Entries at most.")] = 50,
     hub: HubOption = "",
     as_json: JsonOption = False,
 ) -> None:
@@ -332,15 +339,15 @@ def _day(at: float) -> str:
 _EXAMPLE = "team"
 
 _FolderArgument = Annotated[
-    str, typer.Argument(metavar="[DIR]", help="The hub's folder; an empty one is made a hub.")
+    str, typer.Argument(metavar="[DIR]", help="Folder of the hub; an empty one becomes a hub.")
 ]
 _OwnerOption = Annotated[
-    str, typer.Option("--owner", metavar="NAME", help="Of a new hub: its owner's name.")
+    str, typer.Option("--owner", metavar="NAME", help="For a new hub: name of its owner.")
 ]
 _EmailOption = Annotated[
     str,
     typer.Option(
-        "--email", metavar="ADDRESS", help="Of a new hub: by whom its owner's commits are."
+        "--email", metavar="ADDRESS", help="For a new hub: author of the owner's commits."
     ),
 ]
 
@@ -427,8 +434,8 @@ def register(parent: typer.Typer) -> None:
 def _hub() -> None:
     """Share vaults in a team: a server with access control.
 
-    A hub is one folder of bare git repositories. Each push is checked at its door: whose commits it
-    brings, which folders they change, credentials, names, sizes; nothing is ever forced.
+    A hub is a folder of bare git repositories. It checks each push: authors, folders, credentials,
+    names and sizes. It rejects forced pushes.
 
     Examples:
       vaultmem hub serve ~/hub
@@ -436,7 +443,7 @@ def _hub() -> None:
 
 
 def init(
-    folder: Annotated[str, typer.Argument(metavar="DIR", help="The hub's folder; it is made.")],
+    folder: Annotated[str, typer.Argument(metavar="DIR", help="Folder of the new hub.")],
     as_json: JsonOption = False,
 ) -> None:
     """Make a hub of an empty folder.
@@ -461,7 +468,10 @@ def add(
         typer.Option("--from", metavar="VAULT", help="A vault's folder, or an address."),
     ] = "",
     branch: Annotated[
-        str, typer.Option("--branch", metavar="BRANCH", help="Its own branch; else that it is on.")
+        str,
+        typer.Option(
+            "--branch", metavar="BRANCH", help="Branch of the vault.  [default: checked-out branch]"
+        ),
     ] = "",
     hub: HubOption = "",
     as_json: JsonOption = False,

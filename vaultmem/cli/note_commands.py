@@ -76,11 +76,11 @@ def show(
     what: Annotated[
         str,
         typer.Argument(
-            metavar="NOTE|COMMIT", help="A note, NOTE#Heading, VAULT:NOTE; else a commit or date."
+            metavar="NOTE|COMMIT", help="Note, NOTE#Heading or VAULT:NOTE, or a commit or date."
         ),
     ] = "",
     full: Annotated[
-        bool, typer.Option("--full", help="The note as it was before compaction shortened it.")
+        bool, typer.Option("--full", help="The full text, from before compaction.")
     ] = False,
 ) -> None:
     """Print a note or a section of it, or what a commit changed.
@@ -188,14 +188,16 @@ def forget(
     asked: Any,
     confirmation: Annotated[
         bool,
-        typer.Option("--last-confirmation", help="Not the note: only its last confirmation."),
+        typer.Option("--last-confirmation", help="Remove only the note's last confirmation."),
     ] = False,
     purge: Annotated[
-        bool, typer.Option("--purge", help="Say how to remove it from git's history too.")
+        bool, typer.Option("--purge", help="Show how to remove it from git's history too.")
     ] = False,
     verify: Annotated[
         Path | None,
-        typer.Option("--verify", metavar="FILE", help="Say where git has a text of this file."),
+        typer.Option(
+            "--verify", metavar="FILE", help="Show where git contains a line of this file."
+        ),
     ] = None,
 ) -> None:
     """Print what was forgotten, or what is to be done for git to forget it."""

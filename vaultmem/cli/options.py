@@ -37,7 +37,7 @@ FleetOption = Annotated[
     typer.Option(
         "--fleet",
         metavar="FILE",
-        help="The vaults whose remotes a file names, or ray:ADDRESS, a cluster's; --vault picks.",
+        help="File that lists a fleet's remotes, or ray:ADDRESS; --vault selects.",
         show_default=False,
     ),
 ]
@@ -85,15 +85,13 @@ def split_names(names: str) -> tuple[str, ...]:
 
 
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-PortOption = Annotated[
-    int, typer.Option("--port", metavar="N", help="The port; 0 for any that is free.")
-]
+PortOption = Annotated[int, typer.Option("--port", metavar="N", help="Port; 0 for any free one.")]
 HostOption = Annotated[
     str,
     typer.Option(
         "--host",
         metavar="ADDRESS",
-        help="The address to listen at; where other machines reach it, --allowed-host is needed.",
+        help="Address to listen on; other machines also need --allowed-host.",
     ),
 ]
 

@@ -28,7 +28,9 @@ def list_all(
     infer: Annotated[
         bool, typer.Option("--infer", help="Propose projects for notes without one.")
     ] = False,
-    apply: Annotated[bool, typer.Option("--apply", help="With --infer: write them.")] = False,
+    apply: Annotated[
+        bool, typer.Option("--apply", help="With --infer: write the proposals.")
+    ] = False,
 ) -> None:
     """List the projects, each with its notes and sessions.
 

@@ -73,7 +73,7 @@ def push_check(
     """Check a push as git's pre-receive hook, by access.yaml.
 
     Run it in the hook `pre-receive` of a bare repository. It reads the updates that git names, and
-    rejects the push with reasons and exit code 1. FILE is found from the repository's folder.
+    rejects the push with reasons and exit code 1. FILE is relative to the repository's folder.
 
     Examples:
       vaultmem push-check --access /srv/git/access.yaml

@@ -167,7 +167,8 @@ def pack(
 def links(
     here: CommandContext,
     path: Annotated[
-        str, typer.Argument(metavar="[PATH]", help="The note; else the broken links of all notes.")
+        str,
+        typer.Argument(metavar="[PATH]", help="The note; without it, all broken links are listed."),
     ] = "",
     to: Annotated[bool, typer.Option("--to", help="The links of other notes to it.")] = False,
     orphans: Annotated[
@@ -181,8 +182,8 @@ def links(
 ) -> None:
     """List what a note links to, or what links to it.
 
-    What leads nowhere is marked. Pinned notes and primed reference material are no orphans.
-    --repair changes broken links whose file has another path now, in one commit.
+    Broken links are marked. Pinned notes and reference material are not orphans. --repair changes
+    broken links whose file has another path now, in one commit.
 
     Examples:
       vaultmem links refund-rules
@@ -217,7 +218,7 @@ def similar(
 ) -> None:
     """List the notes that state the same as a text, or nearly.
 
-    In place of a text, the path of a note can be given. What differs is shown.
+    The path of a note can be given in place of a text. Differences are shown.
 
     Examples:
       vaultmem similar "Half refunds are rounded up to the next cent."
@@ -245,9 +246,8 @@ def dedup(
 ) -> None:
     """List duplicate notes, or merge them.
 
-    --apply merges them, in one commit. The note that is merged stays where it is, deprecated, and
-    names the one that counts, so that links to it lead on. Pinned notes and those of a person are
-    kept.
+    --apply merges them, in one commit. The merged note stays in its place, deprecated, and names
+    the note that is kept, so links to it still work. Pinned notes and those of a person are kept.
 
     Examples:
       vaultmem dedup

@@ -46,11 +46,11 @@ def serve(
         typer.Option(
             "--allowed-host",
             metavar="HOST",
-            help="A name (HOST or HOST:PORT) by which browsers and programs may ask (repeatable).",
+            help="Host that requests may name: HOST or HOST:PORT (repeatable).",
         ),
     ] = [],  # noqa: B006
     write: Annotated[
-        bool, typer.Option("--write", help="Let browsers write, too, in your name.")
+        bool, typer.Option("--write", help="Allow browsers to write in your name.")
     ] = False,
     read_only: Annotated[
         bool, typer.Option("--read-only", help="Reject every write, of agents and programs too.")
@@ -64,18 +64,18 @@ def serve(
         typer.Option(
             "--token-file",
             metavar="FILE",
-            help="The file with programs' token; else one in the state folder, made if new.",
+            help="File with the token for programs.  [default: in the state folder]",
         ),
     ] = "",
-    daemon: Annotated[bool, typer.Option("--daemon", help="Go on in the background.")] = False,
-    status: Annotated[bool, typer.Option("--status", help="Only say who serves.")] = False,
-    stop: Annotated[bool, typer.Option("--stop", help="End the one who serves.")] = False,
+    daemon: Annotated[bool, typer.Option("--daemon", help="Run in the background.")] = False,
+    status: Annotated[bool, typer.Option("--status", help="Show which server runs.")] = False,
+    stop: Annotated[bool, typer.Option("--stop", help="Stop the server.")] = False,
 ) -> None:
     """Show the vault in a browser, and watch it meanwhile.
 
-    Programs and agents are answered too. It needs the extra `web`. Only this machine is served,
-    without --host: a browser comes in by a link with a one-time code, programs and agents (MCP at
-    /mcp) name a token.
+    It answers programs and agents too, and needs the extra `web`. Without --host, only this machine
+    is served. A browser opens a link with a one-time code; programs and agents (MCP at /mcp) send a
+    token.
 
     Examples:
       vaultmem serve --open
@@ -200,7 +200,7 @@ NamesOption = Annotated[
     typer.Option(
         "--allowed-host",
         metavar="HOST",
-        help="A name (HOST or HOST:PORT) by which people and agents ask (repeatable).",
+        help="Host that requests may name: HOST or HOST:PORT (repeatable).",
     ),
 ]
 ProxyOption = Annotated[

@@ -128,9 +128,9 @@ _MAX_LOG = 1024 * 1024
 @takes("vault", "as_json")
 def watch(
     here: CommandContext,
-    daemon: Annotated[bool, typer.Option("--daemon", help="Go on in the background.")] = False,
-    status: Annotated[bool, typer.Option("--status", help="Only say who watches.")] = False,
-    stop: Annotated[bool, typer.Option("--stop", help="End the one who watches.")] = False,
+    daemon: Annotated[bool, typer.Option("--daemon", help="Run in the background.")] = False,
+    status: Annotated[bool, typer.Option("--status", help="Show which watcher runs.")] = False,
+    stop: Annotated[bool, typer.Option("--stop", help="Stop the watcher.")] = False,
     unit: Annotated[
         bool,
         typer.Option("--print-service", help="Print a systemd unit, or on macOS a launchd plist."),
@@ -146,10 +146,10 @@ def watch(
 ) -> None:
     """Index notes as they are saved, and commit agents' changes.
 
-    Other commands are answered at once meanwhile. A note whose state a person changes from
-    candidate to active is promoted, a session note whose status is set is closed, and a file
-    `.checkpoint` with a note in it makes a checkpoint. With commit_edits_after_seconds in
-    vaultmem.yaml, your other edits are committed after so long without a save.
+    Meanwhile it answers other commands at once. A note whose state a person changes from candidate
+    to active is promoted, a session note whose status is set is closed, and a file `.checkpoint`
+    with a note in it makes a checkpoint. With commit_edits_after_seconds in vaultmem.yaml, your
+    other edits are committed after so long without a save.
 
     Examples:
       vaultmem watch

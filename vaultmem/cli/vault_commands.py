@@ -40,7 +40,7 @@ def init(
         typer.Argument(metavar="[DIR]", help="The folder, the current one if none is given."),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")
+        bool, typer.Option("--dry-run", help="Only show what would change.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     allow_secrets: Annotated[
@@ -268,7 +268,7 @@ def _format_added(paths: Sequence[str]) -> str:
 def index(here: CommandContext) -> None:
     """Update the index, and list notes with problems.
 
-    Other commands do the first by themselves.
+    Other commands update the index by themselves.
 
     Examples:
       vaultmem index
@@ -297,8 +297,8 @@ def trust(
         typer.Option(
             "--from",
             metavar="DIR",
-            help="Vouch only for what you vouched for there: the same repository, moved, or "
-            "another work tree of it.",
+            help="Trust only what you trusted there: the same repository, moved, or another "
+            "worktree.",
         ),
     ] = "",
     sign: Annotated[
@@ -310,7 +310,7 @@ def trust(
     key: Annotated[
         str,
         typer.Option(
-            "--key", metavar="FILE", help="The SSH key; else git's, or ~/.ssh/id_ed25519."
+            "--key", metavar="FILE", help="SSH key.  [default: git's, or ~/.ssh/id_ed25519]"
         ),
     ] = "",
     signer: Annotated[
@@ -433,17 +433,17 @@ _COMMANDS = (
 def demo(
     keep: Annotated[
         str,
-        typer.Option("--keep", metavar="DIR", help="Make the copy here, and leave it there."),
+        typer.Option("--keep", metavar="DIR", help="Folder for the copy; it is not removed."),
     ] = "",
     no_open: Annotated[
-        bool, typer.Option("--no-open", help="Show it here, and no page in a browser.")
+        bool, typer.Option("--no-open", help="Show the history in the terminal, not in a browser.")
     ] = False,
 ) -> None:
     """Show a sample vault, with a week of history, in a browser.
 
-    An agent believes something wrong in it: find out since when. Without a screen, the link is
-    printed; without the extra `web` or a terminal, you see the history here. The copy is removed
-    when you press Ctrl-C, with all that was kept of it.
+    In it, an agent believes something wrong: find the commit that taught it. Without a screen, the
+    link is printed; without the extra `web` or a terminal, you see the history here. The copy and
+    its state are removed when you press Ctrl-C.
 
     Examples:
       vaultmem demo

@@ -29,8 +29,8 @@ def register(parent: typer.Typer) -> None:
 def vault(context: typer.Context, as_json: JsonOption = False) -> None:
     """List your vaults, or add one to the list or remove it.
 
-    A name of the list is what `--vault` takes, unless there is a folder of that name. Without a
-    command, it lists the vaults.
+    `--vault` takes a name of the list, unless there is a folder of that name. Without a command, it
+    lists the vaults.
 
     Examples:
       vaultmem vault list
@@ -64,7 +64,8 @@ def list_(as_json: JsonOption = False) -> None:
 def add(
     path: Annotated[str, typer.Argument(metavar="DIR", help="The vault's folder.")],
     name: Annotated[
-        str, typer.Option("--name", metavar="NAME", help="Its name; else that of its folder.")
+        str,
+        typer.Option("--name", metavar="NAME", help="Name of the vault.  [default: the folder's]"),
     ] = "",
     as_json: JsonOption = False,
 ) -> None:
@@ -83,7 +84,7 @@ def add(
 
 
 def remove(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Its name, or its folder.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name or folder of the vault.")],
     as_json: JsonOption = False,
 ) -> None:
     """Take a vault off the list; its notes stay where they are.

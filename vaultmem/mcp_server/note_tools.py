@@ -194,7 +194,7 @@ READ_NOTE = Tool(
 
 UPDATE_NOTE = Tool(
     "update_note",
-    "NoteUpdate a note",
+    "Update a note",
     "Set one property of a note, or replace old_text, which is there exactly once, if blob is "
     "still its version. A new state (reason) is committed at once. Only a person moves or unpins "
     "what is pinned.",

@@ -45,7 +45,10 @@ def branch(
     branch: Annotated[
         str,
         _word(
-            "The branch; else all are listed.", Agent(name="ref"), metavar="[NAME]", excused=_CLONE
+            "The branch; without it, branches are listed.",
+            Agent(name="ref"),
+            metavar="[NAME]",
+            excused=_CLONE,
         ),
     ] = "",
     to: Annotated[
@@ -54,19 +57,24 @@ def branch(
     ] = "",
     from_: Annotated[
         str,
-        Arg("A ref or date; else what is checked out.", most=200, metavar="REF", excused=_CLONE),
+        Arg(
+            "Ref or date to start from.  [default: checked-out branch]",
+            most=200,
+            metavar="REF",
+            excused=_CLONE,
+        ),
     ] = "",
     delete: Annotated[bool, Arg("Remove the branch.", excused=_NO_ACTION)] = False,
     force: Annotated[
         bool, Arg("Remove it even if its commits are on no other branch.", excused=_NO_ACTION)
     ] = False,
     reset: Annotated[
-        bool, Arg("Move the branch to TO; where it was is kept as a ref.", excused=_NO_ACTION)
+        bool, Arg("Move the branch to TO; a ref keeps its old commit.", excused=_NO_ACTION)
     ] = False,
 ) -> list[ListedBranch] | BranchResult | ResetReport:
     """List the branches, or make, remove or move one.
 
-    Nothing is checked out. The list shows how far each is from what is checked out.
+    Nothing is checked out. The list compares each branch with the checked-out branch.
 
     Examples:
       vaultmem branch
@@ -138,12 +146,12 @@ def switch(
     vault: Vault,
     branch: Annotated[str, _word("The branch.", "", 1, metavar="NAME")],
     create: Annotated[
-        bool, Arg("Make the branch first, where you are.", flags=("--create", "-c"))
+        bool, Arg("Create the branch first, from HEAD.", flags=("--create", "-c"))
     ] = False,
 ) -> SwitchResult:
     """Check out a branch.
 
-    What is not committed, or saved meanwhile, is never overwritten.
+    Uncommitted changes are never overwritten.
 
     Examples:
       vaultmem switch --create winter
@@ -177,9 +185,9 @@ def merge(
 ) -> MergeReport:
     """Merge a branch into the one that is checked out.
 
-    All of it is merged, or nothing; --ref names another branch to merge into. Of words that both
-    sides changed ours stay, and theirs follow in the note as a callout: `vaultmem resolve` lists
-    them. Of a property the later value stays; the other is printed.
+    All of it is merged, or nothing; --ref names another branch to merge into. Where both sides
+    changed the same words, ours stay, and theirs follow in the note as a callout: `vaultmem
+    resolve` lists them. For a property, the later value stays and the other is printed.
 
     Examples:
       vaultmem merge winter --dry-run
@@ -317,17 +325,17 @@ def _unsettled_lines(each: Unsettled) -> Iterator[Line]:
 
 def resolve(
     vault: Vault,
-    path: Annotated[str, word("The note; else all are listed.", 1, metavar="[PATH]")],
+    path: Annotated[str, word("The note; without it, conflicts are listed.", 1, metavar="[PATH]")],
     choice: Annotated[
         str,
         Arg(
-            "Whose words stay.",
+            "Side to keep.",
             words=[each.value for each in ConflictChoice],
             excused={Front.SHELL: "each word is an option"},
         ),
     ],
     number: Annotated[
-        int, Arg("Which of its conflicts; else all of them.", "", 1, 1_000, takes=Takes.WORD)
+        int, Arg("Number of the conflict.  [default: all]", "", 1, 1_000, takes=Takes.WORD)
     ] = 0,
 ) -> ResolveResult:
     """Decide what two sides changed differently in a note, in one commit."""
@@ -373,7 +381,7 @@ def sync(
     ] = "",
     dry_run: Annotated[bool, Arg("Only show what would change.")] = False,
     allow_unrelated_histories: Annotated[
-        bool, Arg("Make one vault of two that were made apart.")
+        bool, Arg("Merge two vaults without a common commit.")
     ] = False,
     *,
     unasked: bool = False,
@@ -534,7 +542,7 @@ BRANCH = declare(
     "list_branches",
     "GET /branches",
     branch_data,
-    summary="List the branches, and how far each is from what is checked out.",
+    summary="List the branches, and how each differs from the checked-out branch.",
     lines=_branch_lines,
     gives=record(branches=rows(name="string", commit="string")),
     syncs=False,

@@ -48,7 +48,7 @@ BASE = "/api/v1"
 PARTS: Mapping[str, Schema] = {
     "path": text(f"{NOTE} A slash in it needs no escape.", 1_000),
     "commit": text("A commit, branch, tag or date such as 2026-10-01.", 200),
-    "id": text("The id of what waits, or its beginning.", 64),
+    "id": text("Id of the item, or its beginning.", 64),
     "receipt": text("A receipt's id, or its beginning.", 64),
     "session": text("A session's id, or its beginning.", 200),
     "task": text("A task's id, or its beginning.", 200),
@@ -299,8 +299,8 @@ class Tag(StrEnum):
 
 
 _AT = text("As it was at a commit, branch, tag or date (2026-10-01).", 200)
-_REF = text("A branch, tag or commit to look at; else what is checked out.", 200)
-_BRANCH = text("The branch to write on; else what is checked out.", 200)
+_REF = text("Branch, tag or commit to read.  [default: checked-out branch]", 200)
+_BRANCH = text("Branch to write.  [default: checked-out branch]", 200)
 
 
 def _as_it_is(answer: Any) -> Any:

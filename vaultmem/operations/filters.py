@@ -35,7 +35,7 @@ ProjectScope = Annotated[
 ListScope = Annotated[
     str,
     Arg(
-        "Project to list, with what is global; `all` for every one.  [default: the folder's]",
+        "Project to list, with global notes; `all` for every one.  [default: the folder's]",
         most=60,
         metavar="NAME",
         excused={Front.MCP: "an agent works in one project; recall searches others"},

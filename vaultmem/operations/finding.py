@@ -66,7 +66,7 @@ ExpandLinks = Annotated[
 Semantic = Annotated[
     bool | None,
     Arg(
-        "By meaning too, or by words alone; else what vaultmem.yaml sets.",
+        "Search by meaning too, or by words alone.  [default: from vaultmem.yaml]",
         flags=("--semantic/--no-semantic",),
         excused={Front.MCP: "the vault's owner decides in vaultmem.yaml"},
     ),
@@ -86,7 +86,7 @@ AsOf = Annotated[
 Recency = Annotated[
     str,
     Arg(
-        "How much newer notes come first: on, off or 0 to 1; else what vaultmem.yaml sets.",
+        "Weight of recency: on, off or 0 to 1.  [default: from vaultmem.yaml]",
         most=40,
         metavar="on|off|NUMBER",
         excused={Front.MCP: "the vault's owner decides in vaultmem.yaml"},
@@ -110,7 +110,7 @@ class Recall(NamedTuple):
     limit: Annotated[
         int,
         Arg(
-            "Notes at most; else 10.",
+            "Notes at most.  [default: 10]",
             Agent(most=50),
             1,
             1_000,
@@ -118,11 +118,11 @@ class Recall(NamedTuple):
             metavar="N",
         ),
     ] = 0
-    offset: Annotated[int, Arg("How many of the best to pass over.", "", 0, 1_000, metavar="N")] = 0
+    offset: Annotated[int, Arg("Hits to skip.", "", 0, 1_000, metavar="N")] = 0
     budget: Annotated[
         int,
         Arg(
-            "As many of the best as fit into so many tokens; else any number of tokens.",
+            "Tokens at most, for all hits together.",
             Agent(f"Tokens; else {BUDGET:,}.", LEAST, MOST),
             1,
             1_000_000,
@@ -176,7 +176,7 @@ class PackRequest(NamedTuple):
     budget: Annotated[
         int,
         Arg(
-            "Tokens at most; else 2000.",
+            "Tokens at most.  [default: 2000]",
             Agent("", LEAST, MOST),
             1,
             1_000_000,

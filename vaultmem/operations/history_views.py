@@ -106,7 +106,7 @@ def short_time(commit: Commit) -> str:
 
 def show(
     vault: Vault,
-    commit: Annotated[str, word("A commit, branch, tag or date; else HEAD.", most=200)] = "",
+    commit: Annotated[str, word("Commit, branch, tag or date.  [default: HEAD]", most=200)] = "",
 ) -> ShownCommit:
     """Show who made a commit, why, and what it changed.
 
@@ -199,10 +199,12 @@ def diff(
     vault: Vault,
     from_: Annotated[
         str,
-        word("A commit, branch, tag or date, A..B or A...B; else HEAD.", most=400, metavar="[A]"),
+        word(
+            "Commit, branch, tag or date, A..B or A...B.  [default: HEAD]", most=400, metavar="[A]"
+        ),
     ] = "",
     to: Annotated[
-        str, word("What to compare with; else the folder as it is.", most=200, metavar="[B]")
+        str, word("Commit to compare with.  [default: the folder]", most=200, metavar="[B]")
     ] = "",
     path: _Below = "",
     brief: Annotated[

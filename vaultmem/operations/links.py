@@ -34,7 +34,7 @@ _FOR_PEOPLE = {Front.MCP: "an agent follows links by read_note; a pack names wha
 
 
 LinkedNote = Annotated[
-    str, word("The note; else the broken links of all notes.", 1, metavar="PATH")
+    str, word("The note; without it, all broken links are listed.", 1, metavar="PATH")
 ]
 
 

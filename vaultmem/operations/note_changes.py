@@ -38,7 +38,7 @@ def promote(
     paths: Annotated[tuple[str, ...], words("The notes, or folders of candidates.", 1)],
     from_: Annotated[
         str,
-        Arg("Take these notes over from a branch first.", "A branch with them.", metavar="BRANCH"),
+        Arg("Take the notes from this branch first.", "A branch with them.", metavar="BRANCH"),
     ] = "",
 ) -> PromoteResult:
     """Make candidate notes active, and commit them.
@@ -96,9 +96,9 @@ def state_(
 ) -> TransitionResult:
     """Change the state of a note, and commit it.
 
-    Candidate, active, stale, archived: one step at a time, forth or back; a candidate becomes
-    active by `promote`. Quarantined is a note that cannot be trusted, with a --reason: it is out of
-    every recall and pack. Pinned notes and quarantined ones only a person moves.
+    The order is candidate, active, stale, archived: one step at a time, in either direction.
+    `promote` makes a candidate active. A quarantined note needs a --reason, and no recall or pack
+    shows it. Only a person changes the state of pinned and quarantined notes.
 
     Examples:
       vaultmem state search-load-test stale --reason "Measured on the old server."
@@ -126,13 +126,13 @@ def supersede(
     vault: Vault,
     path: Annotated[str, word("The note that no longer holds.", 1, metavar="OLD")],
     by: Annotated[str, word("The note that holds instead.", 1, metavar="NEW")],
-    partial: Annotated[bool, Arg("Only what both speak of: the old note stays.")] = False,
+    partial: Annotated[bool, Arg("Replace only what both state; the old note stays.")] = False,
     reason: Reason = "",
 ) -> SupersedeResult:
     """Replace a note by another; each names the other.
 
-    The old one is deprecated. With --partial it stays for its other text, and packs show the new
-    one before it.
+    The old note is deprecated. With --partial it keeps its state, and packs show the new note
+    before it.
 
     Examples:
       vaultmem supersede expired-sessions-linger session-tokens-opaque
@@ -152,7 +152,7 @@ def _supersede_lines(done: SupersedeResult, asked: Any) -> Iterator[Line]:
 
 
 WhyForget = Annotated[
-    str, Arg("Why; committed at once, so that blame shows it.", most=1_000, metavar="TEXT")
+    str, Arg("Reason; the removal is then committed at once.", most=1_000, metavar="TEXT")
 ]
 
 
@@ -172,19 +172,21 @@ class Forgotten(NamedTuple):
 def forget(
     vault: Vault,
     paths: Annotated[tuple[str, ...], words("The notes.", metavar="[PATH...]")] = (),
-    tag: Annotated[str, Arg("All notes with a tag.", metavar="TAG")] = "",
-    older_than: Annotated[str, Arg("All notes unchanged for 90d, 12w, 1y.", metavar="AGE")] = "",
-    from_session: Annotated[str, Arg("All notes that a session wrote.", metavar="ID")] = "",
-    query: Annotated[str, Arg("All notes that have all the words.", metavar="WORDS")] = "",
+    tag: Annotated[str, Arg("Notes with this tag.", metavar="TAG")] = "",
+    older_than: Annotated[
+        str, Arg("Notes unchanged for this long: 90d, 12w, 1y.", metavar="AGE")
+    ] = "",
+    from_session: Annotated[str, Arg("Notes that this session wrote.", metavar="ID")] = "",
+    query: Annotated[str, Arg("Notes that contain all these words.", metavar="WORDS")] = "",
     reason: WhyForget = "",
-    yes: Annotated[bool, Arg("Do it, also for several.", flags=("--yes", "-y"))] = False,
-    dry_run: Annotated[bool, Arg("Only show what would go.")] = False,
+    yes: Annotated[bool, Arg("Do not ask, also for several notes.", flags=("--yes", "-y"))] = False,
+    dry_run: Annotated[bool, Arg("Only show what would be removed.")] = False,
 ) -> Forgotten:
     """Remove notes; git keeps what was committed.
 
-    More than one is removed only with --yes. --purge removes nothing: it prints what has to be done
-    for git to forget as well. --verify looks for texts, one a line, in all that git keeps; it ends
-    with 1 where it finds one.
+    Several notes are removed only with --yes. --purge removes nothing: it prints how to remove the
+    text from git's history. --verify searches git's objects for the lines of a file, and exits with
+    1 if it finds one.
 
     Examples:
       vaultmem forget october-reflection --reason "October is over."
@@ -234,7 +236,7 @@ def restore(
     at: Annotated[
         str,
         Arg(
-            "A commit, branch, tag or date; else the versions are listed.",
+            "Commit, branch, tag or date; without it, versions are listed.",
             least=1,
             most=200,
             metavar="WHEN",
@@ -332,8 +334,8 @@ def undo(
 ) -> UndoResult | SessionUndo:
     """Revert a commit or a session, as a new commit.
 
-    Of a commit, nothing is taken back where a note of it was changed since. Of a session, what
-    others wrote or changed since stays. --apply makes the change.
+    A commit is not undone if one of its notes was changed since. For a session, what others wrote
+    or changed since stays. --apply makes the change.
 
     Examples:
       vaultmem undo HEAD

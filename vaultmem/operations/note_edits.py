@@ -60,8 +60,10 @@ def tag_(
 
 def pin(
     vault: Vault,
-    path: Annotated[str, word("The note; else what is pinned is listed.", metavar="[PATH]")] = "",
-    remove: Annotated[bool, Arg("Pin it no longer.")] = False,
+    path: Annotated[
+        str, word("The note; without it, pinned notes are listed.", metavar="[PATH]")
+    ] = "",
+    remove: Annotated[bool, Arg("Unpin the note.")] = False,
 ) -> EditedNote:
     """Show a note in every pack, or list the pinned notes.
 
@@ -120,7 +122,7 @@ def update(
     ] = "",
     new_text: Annotated[
         str | None,
-        Arg("What to put there.", Agent(most=200_000), most=1_000_000, excused=_EDITOR),
+        Arg("The new text.", Agent(most=200_000), most=1_000_000, excused=_EDITOR),
     ] = None,
     reason: Annotated[
         str,
@@ -138,7 +140,7 @@ def update(
 def rewrite(
     vault: Vault,
     path: NotePath,
-    text: Annotated[str, Arg("Its whole text in markdown, properties too.", most=1_000_000)],
+    text: Annotated[str, Arg("Whole markdown of the note, with its properties.", most=1_000_000)],
 ) -> EditedNote:
     """Give a note another text."""
     from vaultmem.services.memory.new_note import NoteUpdate

@@ -50,7 +50,7 @@ def get(
         ),
     ],
     full: Annotated[
-        bool, Arg("As it was before compaction shortened it.", "As before compaction.")
+        bool, Arg("The full text, from before compaction.", "As before compaction.")
     ] = False,
 ) -> FoundNote:
     """Print a note, or one section of it (NOTE#Heading).
@@ -110,7 +110,9 @@ class ListNotes(NamedTuple):
     only: Filters = Filters()
     limit: Annotated[
         int,
-        Arg("Most notes; else all.", "", 1, 1_000_000, flags=("-n", "--limit"), metavar="N"),
+        Arg(
+            "Notes at most.  [default: all]", "", 1, 1_000_000, flags=("-n", "--limit"), metavar="N"
+        ),
     ] = 0
     project: ListScope = ""
 
@@ -236,15 +238,15 @@ class Remember(NamedTuple):
     ]
     title: Annotated[
         str,
-        Arg("Its title; else its first line.", "", most=300, metavar="TEXT"),
+        Arg("Title.  [default: the first line of the text]", "", most=300, metavar="TEXT"),
     ] = ""
     context: Annotated[
-        str, Arg("What it is about: its folder.", "Folder.", most=200, metavar="NAME")
+        str, Arg("Context: the note's folder.", "Folder.", most=200, metavar="NAME")
     ] = ""
     kind: Annotated[
         str,
         Arg(
-            "What it records.  [default: semantic_fact]",
+            "Kind of the note.  [default: semantic_fact]",
             "Else semantic_fact.",
             words=_KINDS,
             metavar="KIND",
@@ -253,7 +255,7 @@ class Remember(NamedTuple):
     state: Annotated[
         str,
         Arg(
-            "The state it starts in.",
+            "State of the new note.",
             words=_STATES,
             metavar="STATE",
             excused={Front.MCP: "what an agent writes starts as its kind and vault have it"},
@@ -265,7 +267,7 @@ class Remember(NamedTuple):
     ] = ()
     pin: Annotated[bool, Arg("Show it in every pack.", "In every pack.")] = False
     confidence: Annotated[
-        float | None, Arg("How sure you are.", "0 to 1.", 0, 1, metavar="0..1")
+        float | None, Arg("Confidence of the author.", "0 to 1.", 0, 1, metavar="0..1")
     ] = None
     cites: Annotated[
         tuple[str, ...],
@@ -277,12 +279,12 @@ class Remember(NamedTuple):
         ),
     ] = ()
     valid_from: Annotated[
-        str, Arg("First day, commit or tag on which it holds.", "", most=100, metavar="DATE")
+        str, Arg("Start of validity: day, commit or tag.", "", most=100, metavar="DATE")
     ] = ""
     valid_until: Annotated[
         str,
         Arg(
-            "Day, commit or tag from which on it does not hold, or `until PATH changes`.",
+            "End of validity: day, commit or tag, or `until PATH changes`.",
             "Day, commit or tag of its end, or `until PATH changes`.",
             most=300,
             metavar="DATE",
@@ -316,9 +318,9 @@ class Remember(NamedTuple):
             metavar="NOTE",
         ),
     ] = ""
-    force: Annotated[bool, Arg("Make a new note, whatever is known already.", "Though known.")] = (
-        False
-    )
+    force: Annotated[
+        bool, Arg("Make a new note, even if a note states the same.", "Though known.")
+    ] = False
     also: Annotated[
         tuple[str, ...],
         Arg(

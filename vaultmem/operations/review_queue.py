@@ -35,7 +35,7 @@ class ReviewQueue(NamedTuple):
 def list_review(
     vault: Vault,
     only: Annotated[
-        str, Arg("Only these, such as contradiction.", words=_NAMES, metavar="KIND")
+        str, Arg("Only this kind, such as contradiction.", words=_NAMES, metavar="KIND")
     ] = "",
     all_: Annotated[bool, Arg("Compare all notes, also of a large vault.")] = False,
     limit: Annotated[int, at_most("Items at most.", 1_000)] = 0,
@@ -79,9 +79,9 @@ def _item_data(item: Item) -> dict[str, Any]:
 
 def decide_item(
     vault: Vault,
-    id_: Annotated[str, Arg("The id of what waits, or its beginning.", most=64, excused=_FLAGS)],
+    id_: Annotated[str, Arg("Id of the item, or its beginning.", most=64, excused=_FLAGS)],
     choice: Annotated[str, Arg("What to do.", words=list(ProposalChoice), excused=_FLAGS)],
-    reason: Annotated[str, Arg("Why; the commit records it.", most=1_000)] = "",
+    reason: Annotated[str, Arg("Reason; the commit records it.", most=1_000)] = "",
 ) -> list[DecisionResult]:
     """Decide what waits, as `GET /review` listed it; one decision is one commit."""
     from vaultmem.services.curation.decide import decide

@@ -50,7 +50,7 @@ def search(
         str, Arg("Only turns then or earlier.", _UNLISTED, most=40, metavar="WHEN")
     ] = "",
     limit: Annotated[
-        int, at_most("Most sessions and most turns; else 10.", 100)._replace(excused=BUDGETED)
+        int, at_most("Sessions and turns at most.  [default: 10]", 100)._replace(excused=BUDGETED)
     ] = 0,
     project: ListScope = "",
 ) -> FoundInSessions:
@@ -89,10 +89,10 @@ def turns(
     session_: Looked = "",
     from_: Annotated[
         int,
-        Arg("Number of the first turn; else the last turns.", "", 1, 10_000_000, metavar="N"),
+        Arg("Number of the first turn.  [default: the last turns]", "", 1, 10_000_000, metavar="N"),
     ] = 0,
     failed: Annotated[bool, Arg("Only results of calls that failed.")] = False,
-    limit: Annotated[int, at_most("Most turns; else 20.", 10_000)] = 0,
+    limit: Annotated[int, at_most("Turns at most.  [default: 20]", 10_000)] = 0,
 ) -> list[NumberedTurn]:
     """Print turns of a session, with tools and errors.
 

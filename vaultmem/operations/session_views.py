@@ -55,7 +55,7 @@ _TERMINAL = {
     Front.MCP: "the server knows which session is open in it",
 }
 
-Looked = Annotated[str, name_session("The session; else this one, or the last.")]
+Looked = Annotated[str, name_session("The session.  [default: the current one, or the last]")]
 
 
 class ShownSession(NamedTuple):
@@ -93,7 +93,7 @@ def list_(
     status: Annotated[
         str,
         Arg(
-            "Only open, ok, error or canceled ones.",
+            "Only with this status: open, ok, error or canceled.",
             Agent(words=(*ENDS, "open")),
             most=20,
             metavar="STATUS",
@@ -102,7 +102,9 @@ def list_(
     from_agent: Annotated[
         str, Arg("Only sessions of this agent.", most=200, metavar="AGENT", excused=RARE)
     ] = "",
-    limit: Annotated[int, at_most("At most; else 20.", 10_000)._replace(excused=BUDGETED)] = 0,
+    limit: Annotated[
+        int, at_most("Sessions at most.  [default: 20]", 10_000)._replace(excused=BUDGETED)
+    ] = 0,
     project: ListScope = "",
 ) -> ListedSessions:
     """List the sessions, the last started first.
@@ -123,7 +125,7 @@ def chain(
     vault: Vault,
     session_: Looked = "",
     depth: Annotated[
-        int, Arg("How far back; else 10.", "", 1, 100, metavar="N", excused=BUDGETED)
+        int, Arg("Sessions back at most.  [default: 10]", "", 1, 100, metavar="N", excused=BUDGETED)
     ] = 0,
 ) -> SessionChain:
     """Show the sessions before a session, and those after it.
@@ -151,7 +153,7 @@ def stats(vault: Vault) -> SessionStats:
 def restore(
     vault: Vault,
     session_: Looked = "",
-    budget: Annotated[int, limit_restore("Tokens at most; else 2000.")] = 0,
+    budget: Annotated[int, limit_restore("Tokens at most.  [default: 2000]")] = 0,
 ) -> Restore:
     """Print what the next context window needs of a session.
 

@@ -38,22 +38,22 @@ def limit_restore(told: str) -> Any:
     return Arg(told, Agent("", 300, MOST), 200, 1_000_000, metavar="TOKENS")
 
 
-Meant = Annotated[str, name_session("The session; else this one.")]
+Meant = Annotated[str, name_session("The session.  [default: the current one]")]
 Shared = Annotated[
     str, Arg("", Agent("Else the one open here.", most=200), takes=Takes.SHARED, metavar="ID")
 ]
 Text = Annotated[
     str, Arg("The text.", Agent(most=50_000), 1, 200_000, takes=Takes.INPUT, metavar="TEXT")
 ]
-Goal = Annotated[str, Arg("What it is to reach.", most=1_000, metavar="TEXT")]
+Goal = Annotated[str, Arg("Goal of the session.", most=1_000, metavar="TEXT")]
 Related = Annotated[
     tuple[str, ...],
-    Arg("A session that it has to do with (repeatable).", metavar="ID", excused=RARE),
+    Arg("Related session (repeatable).", metavar="ID", excused=RARE),
 ]
 Pid = Annotated[
     int,
     Arg(
-        "The process whose session it is; else the one that runs this command.",
+        "Process that runs the session.  [default: the caller]",
         metavar="N",
         excused={
             Front.HTTP: "it is the server's, and ends with it",
@@ -61,7 +61,7 @@ Pid = Annotated[
         },
     ),
 ]
-RestoreBudget = Annotated[int, limit_restore("Tokens of a restore; else 2000.")]
+RestoreBudget = Annotated[int, limit_restore("Tokens at most.  [default: 2000]")]
 
 
 class Opened(NamedTuple):
@@ -83,7 +83,7 @@ def start(
     session_: Annotated[
         str,
         Arg(
-            "Its id; else the agent's own, or a new one.",
+            "Id of the session.  [default: the agent's own, or a new one]",
             Agent("Else the one open here.", most=200),
             most=200,
             flags=("--id",),
@@ -91,9 +91,7 @@ def start(
         ),
     ] = "",
     goal: Goal = "",
-    continues: Annotated[
-        tuple[str, ...], Arg("A session that it goes on from.", metavar="ID")
-    ] = (),
+    continues: Annotated[tuple[str, ...], Arg("Session that it continues.", metavar="ID")] = (),
     related: Related = (),
     fresh: Annotated[
         bool, Arg("Do not pick up a session whose restore is pending.", excused=RARE)
@@ -121,7 +119,7 @@ def resume(
     session_: Annotated[
         str,
         Arg(
-            "The session; else the last.",
+            "The session.  [default: the last]",
             Agent("Else the one open here.", most=200),
             takes=Takes.WORD,
             metavar="[ID]",
@@ -146,11 +144,10 @@ def resume(
 
 def fork(
     vault: Vault,
-    session_: Annotated[
-        str, Arg("The session to go from.", most=200, takes=Takes.WORD, metavar="ID")
-    ],
+    session_: Annotated[str, Arg("Session to fork.", most=200, takes=Takes.WORD, metavar="ID")],
     id: Annotated[
-        str, Arg("The new session's id; else a new one.", most=200, metavar="ID", excused=RARE)
+        str,
+        Arg("Id of the new session.  [default: a new one]", most=200, metavar="ID", excused=RARE),
     ] = "",
     goal: Goal = "",
     related: Related = (),
@@ -197,14 +194,14 @@ def close(
     vault: Vault,
     session_: Meant = "",
     status: Annotated[
-        str, Arg("How it ended: ok, error, canceled.", words=ENDS, metavar="STATUS")
+        str, Arg("Result: ok, error or canceled.", words=ENDS, metavar="STATUS")
     ] = "ok",
     summary: Annotated[
         str, Arg("The state of the work at its end.", most=20_000, metavar="TEXT")
     ] = "",
     learned: Annotated[
         tuple[str, ...],
-        Arg("What MEMORY.md should know (repeatable).", flags=("--learn",), metavar="TEXT"),
+        Arg("Fact to add to MEMORY.md (repeatable).", flags=("--learn",), metavar="TEXT"),
     ] = (),
 ) -> CloseResult:
     """End a session, and commit what it wrote.
@@ -222,7 +219,7 @@ def note(
     vault: Vault,
     text: Text,
     question: Annotated[
-        bool, Arg("It is an open question.", excused={Front.MCP: "an action of its own"})
+        bool, Arg("Mark it as an open question.", excused={Front.MCP: "an action of its own"})
     ] = False,
     session: Shared = "",
 ) -> Session:
@@ -241,19 +238,26 @@ def note(
 def decide(
     vault: Vault,
     text: Text,
-    title: Annotated[str, Arg("Its title; else its first line.", most=300, metavar="TEXT")] = "",
-    context: Annotated[str, Arg("What it is about: its folder.", most=200, metavar="NAME")] = "",
+    title: Annotated[
+        str, Arg("Title.  [default: the first line of the text]", most=300, metavar="TEXT")
+    ] = "",
+    context: Annotated[str, Arg("Context: the note's folder.", most=200, metavar="NAME")] = "",
     tags: Annotated[
         tuple[str, ...],
         Arg("A tag of the decision (repeatable).", flags=("--tag",), metavar="TAG", excused=RARE),
     ] = (),
     pin: Annotated[bool, Arg("Show it in every pack and restore.", excused=RARE)] = False,
     confidence: Annotated[
-        float | None, Arg("How sure.", least=0, most=1, metavar="0-1", excused=RARE)
+        float | None, Arg("Confidence of the author.", least=0, most=1, metavar="0-1", excused=RARE)
     ] = None,
     cites: Annotated[
         tuple[str, ...],
-        Arg("What it is based on (repeatable).", flags=("--cite",), metavar="PATH", excused=RARE),
+        Arg(
+            "Source that it is based on (repeatable).",
+            flags=("--cite",),
+            metavar="PATH",
+            excused=RARE,
+        ),
     ] = (),
     session: Shared = "",
 ) -> RecordedDecision:

@@ -36,7 +36,7 @@ _LONGEST = 40
 Named = Annotated[
     str,
     Arg(
-        "The task's id or its start; else the last open.",
+        "Task id or its beginning.  [default: the last open task]",
         "Else the last open.",
         most=200,
         takes=Takes.WORD,
@@ -47,7 +47,7 @@ Next = Annotated[str, Arg("What is to be done next.", most=1_000, metavar="TEXT"
 Budget = Annotated[
     int,
     Arg(
-        "Tokens at most; else 2000.",
+        "Tokens at most.  [default: 2000]",
         Agent("", LEAST, MOST),
         200,
         1_000_000,
@@ -145,7 +145,7 @@ def list_(
     vault: Vault,
     all_: Annotated[
         bool,
-        Arg("Also those that are over.", excused={Front.MCP: "recall finds what is over"}),
+        Arg("Also finished tasks.", excused={Front.MCP: "recall finds what is over"}),
     ] = False,
     project: ListScope = "",
     workspace: Annotated[
@@ -254,7 +254,7 @@ def family(
     session: Annotated[
         str,
         Arg(
-            "A session of the lane; else all sessions.",
+            "A session; only those before and after it.  [default: all sessions]",
             most=200,
             takes=Takes.WORD,
             metavar="[SESSION]",

@@ -29,8 +29,8 @@ def stats(
 ) -> Stats:
     """Show how many tokens recalls and packs cost, and saved.
 
-    They save against flat memory: the whole vault in the prompt, once for each pack. Of a
-    fleet, what each vault holds is shown, and at which commit it is.
+    The saving is against the whole vault in the prompt, once for each pack. For a fleet, the size
+    and the commit of each vault are shown.
 
     Examples:
       vaultmem stats
@@ -150,9 +150,8 @@ def recent(
 ) -> list[ShownSections]:
     """List the last recalls and packs: query, caller, notes.
 
-    What is pinned in every pack is left out; a pack's receipt has it (`vaultmem receipt`). With
-    --contains, packs are read from their receipts, so notes count as they were then, pinned ones
-    too.
+    Pinned sections are left out; a pack's receipt has them (`vaultmem receipt`). With --contains,
+    packs are read from their receipts, so notes count as they were then, pinned ones too.
 
     Examples:
       vaultmem queries
