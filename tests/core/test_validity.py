@@ -6,7 +6,7 @@ from datetime import date
 
 import pytest
 
-from vaultmem.core.validity import Span, find_asked, find_start
+from vaultmem.core.validity import Span, find_asked, find_end, find_start
 
 TODAY = date(2026, 11, 23)
 
@@ -21,6 +21,8 @@ TODAY = date(2026, 11, 23)
         ("Who owned it in March 2026?", "2026-03-01", "2026-04-01"),
         ("Which version ran on 3 May?", "2026-05-03", "2026-05-04"),
         ("Who owned it in 2024?", "2024-01-01", "2025-01-01"),
+        ("Who owned it on 29 February 2024?", "2024-02-29", "2024-03-01"),
+        ("Which version ran on 29 February?", "2024-02-29", "2024-03-01"),
         ("Where did Maria live previously?", None, "2026-11-23"),
         ("Where did Maria live before?", None, "2026-11-23"),
         ("Wo wohnte Karin vor Juni?", None, "2026-06-01"),
@@ -60,6 +62,10 @@ def test_other_questions_ask_about_now(question: str) -> None:
 )
 def test_a_text_says_from_when_on_it_holds(text: str, day: str) -> None:
     assert find_start(text, TODAY) == date.fromisoformat(day)
+
+
+def test_a_text_ends_on_the_next_day_of_a_leap_year() -> None:
+    assert find_end("Holm is closed until 29 February.", date(2028, 3, 5)) == date(2032, 2, 29)
 
 
 def test_times_overlap_where_they_have_a_day_in_common() -> None:

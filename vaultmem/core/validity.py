@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+from collections.abc import Iterable, Iterator
 from datetime import date, datetime, timedelta
 from functools import cache
 from typing import NamedTuple
@@ -106,8 +108,10 @@ def _read_end(found: re.Match[str], written: date) -> date | None:
     if span is None or span.start is None:
         return None
     # A month or a day without a year is the next one, where others ask about the last.
-    is_next = found["month"] and not found["year"] and span.start <= written
-    return span.start.replace(year=span.start.year + 1) if is_next else span.start
+    if not found["month"] or found["year"] or span.start > written:
+        return span.start
+    years = range(span.start.year + 1, span.start.year + 9)
+    return min(_list_days(span.start.month, span.start.day, years), default=None)
 
 
 @cache
@@ -154,11 +158,19 @@ def _make_span(said: dict[str, str | None], today: date) -> Span:
         return _span_day(date(*parts)) if len(parts) == 3 else _span_month(*parts)
     number = int(read_pairs("months")[str(said["month"]).casefold()])
     of_day = said["day"] or said["day_behind"]
-    first = date(today.year, number, int(of_day or 1))
-    year_said = int(said["year"]) if said["year"] else first.year - (first > today)
-    if of_day:
-        return _span_day(first.replace(year=year_said))
-    return _span_month(year_said, number)
+    if said["year"]:
+        start = date(int(said["year"]), number, int(of_day or 1))
+    else:
+        days = _list_days(number, int(of_day or 1), range(today.year - 8, today.year + 1))
+        start = max(day for day in days if day <= today)
+    return _span_day(start) if of_day else _span_month(start.year, number)
+
+
+def _list_days(month: int, day: int, years: Iterable[int]) -> Iterator[date]:
+    """Yield the day of each year that has it: 29 February is not in each."""
+    for year in years:
+        with contextlib.suppress(ValueError):
+            yield date(year, month, day)
 
 
 def _span_day(day: date) -> Span:
