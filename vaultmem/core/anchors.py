@@ -64,7 +64,7 @@ class Anchor(NamedTuple):
 
     @property
     def is_pinned(self) -> bool:
-        """Tell whether the anchor names a version of the file."""
+        """Return whether the anchor names a version of the file."""
         return bool(self.commit or self.blob)
 
     def __str__(self) -> str:
@@ -130,14 +130,14 @@ class AnchorCheck(NamedTuple):
 
     @property
     def is_same(self) -> bool:
-        """Tell whether the anchored text is unchanged, also in another file."""
+        """Return whether the anchored text is unchanged, also in another file."""
         return self.status is AnchorStatus.HOLDS or (
             self.status is AnchorStatus.MOVED and not self.lines
         )
 
     @property
     def is_different(self) -> bool:
-        """Tell whether the anchored text changed or is gone."""
+        """Return whether the anchored text changed or is gone."""
         return self.status is not AnchorStatus.UNKNOWN and not self.is_same
 
     @property

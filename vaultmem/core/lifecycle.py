@@ -127,12 +127,12 @@ def parse_state(text: str, *, to_find: bool = False) -> NoteState:
 
 
 def is_proposal(kind: str, state: str) -> bool:
-    """Tell whether a note is a preference that waits for the owner's word."""
+    """Return whether a note is a preference that waits for the owner's word."""
     return kind == NoteKind.PREFERENCE and state == NoteState.CANDIDATE
 
 
 def is_more_restricted(state: NoteState, than: NoteState) -> bool:
-    """Tell whether a state lets a note do less than another."""
+    """Return whether a state lets a note do less than another."""
     return _BY_RESTRICTION.index(state) > _BY_RESTRICTION.index(than)
 
 

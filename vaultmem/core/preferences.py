@@ -41,7 +41,7 @@ def match_sort(*sorts: str) -> re.Pattern[str]:
 
 
 def has_sign(text: str) -> bool:
-    """Tell whether a text in lower case may hold a standing wish at all.
+    """Return whether a text in lower case may hold a standing wish at all.
 
     Most texts do not have the words of one: only for the others the phrases are looked for.
     """
@@ -212,7 +212,7 @@ def _is_standing(sentence: str, speaker: SpeakerRole, is_document: bool) -> bool
 
 
 def _is_wish(even: str) -> bool:
-    """Tell whether a sentence says what "I" prefer, and not about one case alone."""
+    """Return whether a sentence says what "I" prefer, and not about one case alone."""
     if match_sort("once").search(even):
         return False
     if match_sort("wish").match(even):
@@ -224,7 +224,7 @@ def _is_wish(even: str) -> bool:
 
 
 def _is_order(even: str, is_asked: bool) -> bool:
-    """Tell whether a sentence asks for something for good: each time, in one case, or unless."""
+    """Return whether a sentence asks for something for good: each time, in one case, or unless."""
     is_lasting, body = _drop_lasting(even)
     if is_lasting and match_sort("wish", "want", "please").match(body):
         return True
@@ -265,7 +265,7 @@ def _split(even: str) -> tuple[str, str]:
 
 
 def _drop_lasting(even: str) -> tuple[bool, str]:
-    """Tell whether a sentence says that it holds from now on, and return it without that."""
+    """Return whether a sentence says that it holds from now on, and return it without that."""
     lasting = match_sort("lasting").search(even)
     if not lasting:
         return False, even
@@ -285,7 +285,7 @@ def _drop_opening(even: str) -> str:
 
 
 def _is_imperative(even: str, is_verb_next: bool = True) -> bool:
-    """Tell whether words can be an order: they begin like no statement, with a verb in English."""
+    """Return whether words can be an order: they begin like no statement, with a verb in English."""
     words = _WORD.findall(even)
     if not words:
         return False

@@ -386,7 +386,7 @@ def merge_tables(base: str, ours: str, theirs: str) -> str:
 
 
 def _are_distinct(first: Project, second: Project) -> bool:
-    """Tell whether two entries describe two repositories."""
+    """Return whether two entries describe two repositories."""
     has_two_roots = bool(first.root and second.root and first.root != second.root)
     if first.remotes and second.remotes and set(first.remotes).isdisjoint(second.remotes):
         is_same_root = first.root and first.root == second.root

@@ -238,7 +238,7 @@ def primed_digest(note: Note) -> str:
 
 
 def is_edited(note: Note) -> bool:
-    """Tell whether somebody changed a primed note's title or text."""
+    """Return whether somebody changed a primed note's title or text."""
     return primed_digest(note) != digest_words(note.title, note.body)
 
 

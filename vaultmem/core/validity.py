@@ -18,7 +18,7 @@ class Span(NamedTuple):
     end: date | None
 
     def overlaps(self, other: Span) -> bool:
-        """Tell whether two times have a day in common."""
+        """Return whether two times have a day in common."""
         is_later = self.start is not None and other.end is not None and self.start >= other.end
         is_earlier = self.end is not None and other.start is not None and other.start >= self.end
         return not (is_later or is_earlier)
@@ -45,7 +45,7 @@ def describe_limits(start: date | None, end: date | None, on: Span) -> str:
 
 
 def is_invalid(label: str) -> bool:
-    """Tell whether the label of a hit says that it is not valid at the time that counts."""
+    """Return whether the label of a hit says that it is not valid at the time that counts."""
     return label.startswith((EXPIRED, EARLY))
 
 

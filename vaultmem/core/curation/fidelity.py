@@ -154,7 +154,7 @@ def read_fidelity(note: Note) -> Fidelity:
 
 
 def is_short(note: Note) -> bool:
-    """Tell whether a note's text is too short to be shortened: a fact without its words is none."""
+    """Return whether a note's text is too short to be shortened: a fact without its words is none."""
     return read_fidelity(note) is Fidelity.FULL and count_tokens(note.body) < _LEAST
 
 

@@ -47,7 +47,7 @@ class Room(NamedTuple):
     tokens: int
 
     def lacks(self, text: str) -> bool:
-        """Tell whether a text is over it."""
+        """Return whether a text is over it."""
         return text.count("\n") > self.lines or count_tokens(text) > self.tokens
 
 

@@ -89,7 +89,7 @@ class Proposal(NamedTuple):
 
     @property
     def is_change(self) -> bool:
-        """Tell whether `--apply` does it; the others are for a person to look at."""
+        """Return whether `--apply` does it; the others are for a person to look at."""
         return self.action in NEW_STATES
 
 

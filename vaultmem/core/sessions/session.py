@@ -51,7 +51,7 @@ def check_session_id(text: str) -> str:
 
 
 def is_safe_id(text: str) -> bool:
-    """Tell whether every system can hold a note of this name, and git a trailer of it."""
+    """Return whether every system can hold a note of this name, and git a trailer of it."""
     if not _SAFE.fullmatch(text) or text.lower().endswith(".md"):
         return False
     try:
@@ -182,12 +182,12 @@ class SessionFacts(NamedTuple):
 
     @property
     def has_work(self) -> bool:
-        """Tell whether something was done, decided or left open in it."""
+        """Return whether something was done, decided or left open in it."""
         return bool(self.touched or self.decisions or self.questions)
 
     @property
     def is_open(self) -> bool:
-        """Tell whether it has no end yet."""
+        """Return whether it has no end yet."""
         return self.status == SessionStatus.OPEN
 
 
@@ -198,7 +198,7 @@ class Workspace(NamedTuple):
     project: str = ""
 
     def has(self, facts: SessionFacts) -> bool:
-        """Tell whether a session worked here: in this project, or in a folder of this name."""
+        """Return whether a session worked here: in this project, or in a folder of this name."""
         return facts.project == self.project if facts.project else facts.workspace == self.name
 
 
@@ -231,7 +231,7 @@ class Session(NamedTuple):
 
     @property
     def is_shown(self) -> bool:
-        """Tell whether its text may be shown unasked."""
+        """Return whether its text may be shown unasked."""
         return self.facts.state in {NoteState.ACTIVE, NoteState.CANDIDATE, NoteState.STALE}
 
 

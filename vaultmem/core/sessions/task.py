@@ -79,7 +79,7 @@ class Task(NamedTuple):
 
     @property
     def is_over(self) -> bool:
-        """Tell whether nobody is to go on with it."""
+        """Return whether nobody is to go on with it."""
         return self.status in ENDS
 
 

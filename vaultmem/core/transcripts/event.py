@@ -213,7 +213,7 @@ def format_command(command: str) -> str:
 
 
 def is_worth_telling(command: str) -> bool:
-    """Tell whether a command does more than look around."""
+    """Return whether a command does more than look around."""
     parts = (_LEAD.sub("", part).split() for part in _PARTS.split(command.strip()))
     return any(
         words
@@ -325,7 +325,7 @@ def find_questions(text: str) -> list[str]:
 
 
 def is_answered(question: str, reply: str) -> bool:
-    """Tell whether a reply takes up a question: it is very short, or shares a word with it."""
+    """Return whether a reply takes up a question: it is very short, or shares a word with it."""
     if len(reply.split()) <= _YES:
         return True
     asked, told = (set(map(str.lower, _WORD.findall(each))) for each in (question, reply))

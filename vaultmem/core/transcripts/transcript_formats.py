@@ -36,7 +36,7 @@ _DEEDS = {
 
 
 def is_claude(whole: dict[str, Any]) -> bool:
-    """Tell whether a line has the form of Claude Code's."""
+    """Return whether a line has the form of Claude Code's."""
     known = {"user", "assistant", "summary", "file-history-snapshot"}
     return "sessionId" in whole or whole["type"] in known
 
@@ -279,7 +279,7 @@ _NOT_USERS = ("agent-", "skill-", "system")
 
 
 def is_copilot(whole: dict[str, Any]) -> bool:
-    """Tell whether a line has the form of Copilot CLI's."""
+    """Return whether a line has the form of Copilot CLI's."""
     return "parentId" in whole and isinstance(whole.get("data"), dict)
 
 
@@ -362,7 +362,7 @@ _GEMINI_DEEDS = {"write_file": Deed.WROTE, "replace": Deed.EDITED}
 
 
 def is_gemini(whole: dict[str, Any]) -> bool:
-    """Tell whether a line has the form of Gemini CLI's."""
+    """Return whether a line has the form of Gemini CLI's."""
     return "projectHash" in whole or "$set" in whole or whole.get("type") == "gemini"
 
 
