@@ -1,6 +1,6 @@
 """Obsidian's conventions: daily notes, excluded files and the settings of a vault.
 
-Source: moment.js's documentation of its format tokens, for the names of daily notes.
+Source: the documentation of moment.js, "Format", for the names of daily notes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class LinkFormat(StrEnum):
 
 
 class DailyNotes(NamedTuple):
-    """The folder and name format of daily notes; `format` is moment.js's, below `folder`."""
+    """The folder and name format (of moment.js) of daily notes; `format` applies below `folder`."""
 
     folder: str = ""
     format: str = "YYYY-MM-DD"
@@ -279,7 +279,7 @@ def _find_day(match: re.Match[str]) -> date | None:
     return None
 
 
-# Markdown files of a vault that are not notes because of Obsidian's settings, with the reason.
+# Markdown files that are not notes because of settings in Obsidian, with the reason.
 
 #: Reasons why a file is not a note, for people.
 TEMPLATE = "templates"
