@@ -1,1 +1,1 @@
-"""Values and rules without disk, clock, environment, process, git or index."""
+"""Pure values and rules: no access to files, clock, environment, processes, git or index."""

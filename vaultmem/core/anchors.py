@@ -162,7 +162,7 @@ class AnchorCheck(NamedTuple):
 
 
 def describe_checks(checks: Sequence[AnchorCheck]) -> str:
-    """Return the states of a note's anchors in one line, what changed first; "" for none."""
+    """Return the states of anchors in one line, changed ones first; "" without anchors."""
     order = [*AnchorStatus][::-1]
     ranked = sorted(checks, key=lambda each: (not each.is_different, order.index(each.status)))
     shown = [str(each) for each in ranked[:_MOST_SHOWN]]
@@ -170,5 +170,5 @@ def describe_checks(checks: Sequence[AnchorCheck]) -> str:
     return "; ".join([*shown, *([f"{more} more"] if more else [])])
 
 
-#: Anchors of a note that a label shows.
+#: Most anchors in a label.
 _MOST_SHOWN = 3

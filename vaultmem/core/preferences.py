@@ -137,7 +137,7 @@ def find_standing(text: str, speaker: SpeakerRole) -> tuple[PreferenceSentence, 
 
 
 def find_in_note(text: str, speaker: SpeakerRole) -> tuple[str, ...]:
-    """Return the lasting preferences in a note; () for a long one, so that indexing stays fast."""
+    """Return the lasting preferences in a note; () for a long one, to keep indexing fast."""
     return () if len(text) > _LONGEST_NOTE else tuple(w.text for w in find_standing(text, speaker))
 
 

@@ -24,13 +24,13 @@ SHAPES: Mapping[str, tuple[str, str]] = {
     "sync_every": (r"never|[1-9][0-9]{0,3}[mh]", "never, or minutes or hours, such as 5m or 1h"),
 }
 
-#: The minimum and maximum of whole numbers, if not 1 and unlimited.
+#: The range of whole numbers, if not from 1 to unlimited.
 _RANGES: Mapping[str, tuple[int, int]] = {
     "commit_edits_after_seconds": (0, 86_400),
     "attachments_max_mib": (1, 100),
 }
 
-#: Keys of which the first must not exceed the second, and the effect if it does.
+#: Pairs of keys: the first must not exceed the second; the effect if it does.
 _ORDER = (
     ("summary_after_days", "keywords_after_days", "no note would be left as a summary"),
     ("keywords_after_days", "archive_after_days", "no note would be left as keywords"),
@@ -53,7 +53,7 @@ def find_contradiction(values: Mapping[str, object]) -> str:
 
 
 def find_misfit(key: str, value: object) -> str:
-    """Return a description of a key's allowed values if `value` is invalid, else ""."""
+    """Return the allowed values of a key if `value` is not one, else ""."""
     if key in CHOICES and value not in CHOICES[key]:
         return ", ".join(CHOICES[key])
     if key in SHAPES and isinstance(value, str) and value:

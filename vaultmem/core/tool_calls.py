@@ -31,7 +31,7 @@ def split_commands(command: str) -> tuple[str, ...]:
 def list_phrases(command: str) -> tuple[str, ...]:
     """Return the phrases by which notes name a command: all of it, or its program and verb.
 
-    A program alone is a phrase only if it is the whole command; then a note has to quote it.
+    A program alone is a phrase only if it is the whole command; then a note must quote it.
     """
     words = command.casefold().split()
     while len(words) > 1 and (words[0] in _PREFIXES or "=" in words[0]):
@@ -80,7 +80,7 @@ def flatten(text: str) -> str:
 
 
 def _drop_folder(folder: str) -> str:
-    """Return "" for a folder of programs, so that `.venv/bin/pytest` becomes `pytest`."""
+    """Return "" for a folder of programs, so `.venv/bin/pytest` becomes `pytest`."""
     return "" if folder.endswith("bin/") else folder
 
 

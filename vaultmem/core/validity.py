@@ -32,7 +32,7 @@ _TIME = (
 )
 
 
-#: How the label of a note begins that is not valid in the relevant period.
+#: The start of a label for a note that is not valid in the relevant period.
 EXPIRED, EARLY = "expired since ", "not valid before "
 
 

@@ -117,7 +117,7 @@ KEYWORDS = 8
 #: Longer texts, in characters, are documents, not memories, and stay.
 _MOST = 40_000
 
-#: Fewest tokens of a text to compact, and largest share of it that a step may leave.
+#: Fewest tokens of a text to compact, and largest share of it that a step can leave.
 _LEAST = 48
 _WORTH = 0.7
 

@@ -1,1 +1,1 @@
-"""Read what other programs remember from their exports and folders."""
+"""Import the memories of other programs from their exports and folders."""

@@ -34,8 +34,8 @@ _MEANT = KNOWN_PROPERTIES | {
 class MemoryItem(NamedTuple):
     """A memory: `origin` is its stable id at its source.
 
-    `folders` are the names of its folders, outermost first; `name` is the file's name, needed if
-    links use it. `own` are further properties. `said_by` is "user" for the user's words, or "".
+    `folders` are the names of its folders, outermost first; `name` is the file's name, for
+    links. `own` are further properties. `said_by` is "user" for the user's words, or "".
     """
 
     origin: str

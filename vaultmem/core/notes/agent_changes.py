@@ -70,7 +70,7 @@ class Confirmation(NamedTuple):
 def has_room(note: Note, wording: str) -> bool:
     """Return whether a note can store another confirmation with this wording.
 
-    A note without properties gets none, so it cannot.
+    A note without properties cannot, because none are added.
     """
     kept = list_items(note, "also_said")
     return bool(note.matter.body) and (not wording or len(kept) < _MAX_WORDINGS)
@@ -208,7 +208,7 @@ def find_wrong_step(change: AgentChange, rights: Rights) -> str:
 def find_false_label(change: AgentChange, heirs: Sequence[Note], rights: Rights) -> str:
     """Return which property this agent must not set to its new value, or "".
 
-    `heirs` are notes that the same commit removes or deprecates; another note can keep their names.
+    `heirs` are notes that the same commit removes or deprecates; their names may move to this one.
     """
     after = change.after
     if after is None:
@@ -252,7 +252,7 @@ def _list_confirmations(note: Note) -> list[str]:
 
 
 def _inherit(heir: Note, note: Note) -> list[str]:
-    """Return the names that `note` may take from `heir`; the owner's only if the text is equal."""
+    """Return the names that `note` can take from `heir`; the owner's only if the text is equal."""
     names = [Attestation(heir.agent, heir.session, datetime.min).who, *_list_confirmations(heir)]
     if heir.visible_body.split() == note.visible_body.split():
         return names

@@ -49,7 +49,7 @@ class Speaker(NamedTuple):
     where: str = ""
 
 
-#: What a side of a merge did: wrote other text, removed text, or removed the note.
+#: The action of a side of a merge: other text, removed text, or a removed note.
 SAID, LEFT_OUT, REMOVED = "Also said", "Left out", "Removed"
 
 _HEAD = compile_later(

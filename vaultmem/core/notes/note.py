@@ -98,8 +98,8 @@ _QUARANTINED = NoteState.QUARANTINED.value
 
 _DAILY = DailyNotes()
 
-#: A tag after a blank or bracket, but not in a link's target. The look-behinds come second, so that
-#: the search is for `#`.
+#: A tag after a blank or bracket, but not in a link's target. The look-behinds come second, so the
+#: search is for `#`.
 INLINE_TAG = compile_later(r"#(?<![^\s(,;]#)(?<!\]\(#)([\w/-]*[^\W\d][\w/-]*)")
 #: Text that might be a tag, before code is removed.
 _NEARLY_TAG = compile_later(r"#(?<![^\s(,;`]#)[\w/-]*[^\W\d]")

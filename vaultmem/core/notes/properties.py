@@ -162,7 +162,7 @@ STATES = frozenset(state.value for state in NoteState)
 
 _HIDING = "|".join(sorted(HIDDEN_STATES))
 _HINT_LINE = r"[ \t]*[\"']?state[\"']?[ \t]*:[ \t]*[\"'\[]?(\w+)"
-#: A state line, as far as one line shows.
+#: A line that looks like a state property.
 _STATE_LINE = compile_later(rf"^{_HINT_LINE}", re.MULTILINE | re.IGNORECASE)
 #: Possible property lines, down to a state line: a block without its first line, or not at the
 #: note's start. Possessive, so that no long text takes quadratic time.

@@ -31,7 +31,7 @@ class DecisionNote(NamedTuple):
 
 
 class EarlierSession(NamedTuple):
-    """A session before the restored one; None as `session` means a missing note."""
+    """A session before the restored one; `session` can be None: its note is missing."""
 
     link: ChainLink
     session: Session | None

@@ -102,7 +102,7 @@ _BY_MARK = {mark: latin for latin, marks in _ALIKE.items() for mark in marks}
 _SMALL = {mark.lower(): latin for mark, latin in _BY_MARK.items() if len(mark.lower()) == 1}
 LATIN = str.maketrans(_SMALL | _BY_MARK)
 
-#: Characters that change how the previous one is drawn, or draw nothing.
+#: Characters that only modify the previous one, or are invisible.
 _INVISIBLE = frozenset(map(chr, (0x34F, 0x115F, 0x1160, 0x3164, *range(0xFE00, 0xFE10))))
 
 

@@ -46,7 +46,7 @@ GENERATED = frozenset({"CONTEXT.md"})
 _FORBIDDEN = compile_later(
     r'[\x00-\x1f\x7f-\x9f<>:"|?*\\\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]'
 )
-#: Device names, and short names (`VAULTM~1.YAM`) that NTFS may give to another file; no note's.
+#: Device names, and short names (`VAULTM~1.YAM`) that NTFS gives to other files; never a note.
 _RESERVED = compile_later(
     r"(?i)^((con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³]) *(\..*)?"
     r"|[^.~]{1,6}~\d{1,6}(\.(?!md$)[^.]{0,3})?)$"
@@ -62,7 +62,7 @@ _CONFLICT_COPY = compile_later(
 
 
 def parse_note_path(text: str) -> PurePosixPath:
-    """Return `text` as the vault-relative path of a note, which may exist already.
+    """Return `text` as the vault-relative path of a note, new or existing.
 
     Raises:
         RefusedError: empty, absolute, not UTF-8, leaves the vault, enters `.git`, or has a NUL.
@@ -212,7 +212,7 @@ MAX_PATH_BYTES = 400
 #: The longest path on Linux, in bytes; macOS allows a fourth of it.
 _LONGEST_PATH = 4_000
 
-#: A short name that NTFS may give to git's files.
+#: A short name that NTFS might give to a git file.
 _SHORT = compile_later(r"(?i)git.*~\d+")
 
 _DRIVE = compile_later(r"[A-Za-z]:")

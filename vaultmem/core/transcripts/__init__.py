@@ -1,1 +1,1 @@
-"""Read the transcripts of agent clients into one kind of event."""
+"""Convert the transcripts of agent clients into events of one type."""

@@ -489,7 +489,7 @@ def _add_result(record: TranscriptRecord, event: TranscriptEvent) -> None:
         for path, deed in call.files:
             _touch(record, path, event.deed or Deed(deed))
         for commit, subject in find_commits(call.command, event.text):
-            told = [each for each in record.commits if each[1] != subject]  # It was amended.
+            told = [each for each in record.commits if each[1] != subject]  # An amended commit.
             record.commits = [*told, (commit, _plain(subject, _LINE))][-_COMMITS:]
         for change in call.changes:
             add_edit(record.trials, *change)
