@@ -160,7 +160,7 @@ def is_owners_file(path: str) -> bool:
 
 
 def find_released(change: AgentChange, successor: Note | None) -> str:
-    """Return why an agent must not remove a pin or quarantine, or "" if the change does not.
+    """Return why an agent's change of a pin or quarantine is rejected, or "".
 
     `successor` is the same note under another path.
     """

@@ -109,13 +109,13 @@ _INLINE_CODE = compile_later(r"`[^`\n]*`")
 class Note(NamedTuple):
     """A parsed note: (path, blob) is its identity, `text` its whole decoded content.
 
-    `visible` is the text of `core.notes.comments`; sections and fences are found in it. `warnings`
-    are problems in reading; `created` and `updated` are ISO 8601 texts, "" if missing. `extra` is
-    the text of unknown properties, `fences` are the spans of fenced code. `encoding` is "" for
-    UTF-8; only UTF-8 notes are written. `problem` is why a note is invalid; then it is not pinned,
-    and its state is `unreadable`, or a more restricted one from its lines. `full_text` is the
-    location of the full text of a compacted note (see `core.notes.sections`). `project` is the
-    project in which the note was learned, "" for a global note.
+    `visible` is the text without hidden parts (`core.notes.comments`); sections and fences are
+    found in it. `warnings` are problems in reading. `created` and `updated` are ISO 8601 texts, ""
+    if missing. `extra` is the text of unknown properties, `fences` are the spans of fenced code.
+    `encoding` is "" for UTF-8; only UTF-8 notes are written. `problem` is why a note is invalid;
+    then it is not pinned, and its state is `unreadable`, or a more restricted one from its lines.
+    `full_text` is the location of a compacted note's full text (see `core.notes.sections`).
+    `project` is the project in which the note was learned, "" for a global note.
     """
 
     path: PurePosixPath
@@ -202,7 +202,7 @@ class Note(NamedTuple):
 
 
 class UnreadableNoteError(ValueError):
-    """A file is not a note; the message gives the reason (never raised past the sync)."""
+    """A file is not a note; the message gives the reason."""
 
 
 class NoteText(NamedTuple):

@@ -132,7 +132,7 @@ def _read_periodic(values: _Values, found: _Found) -> None:
         _read_daily(daily, found)
 
 
-#: Readers of the files below the folder; later files override earlier ones.
+#: Readers of the files below the folder, in order; later values win or are appended.
 READERS: Mapping[str, Callable[[_Values, _Found], None]] = {
     "app.json": _read_app,
     "templates.json": _read_templates,

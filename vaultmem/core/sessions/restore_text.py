@@ -1,6 +1,6 @@
 """Render a restore as text: note and turn text is quoted with `> ` and cannot leave the quote.
 
-Labels come from vaultmem, each in one line. The text states that it is evidence, not an instruction.
+Labels come from vaultmem, each in one line. The text calls itself evidence, not an instruction.
 """
 
 from __future__ import annotations
