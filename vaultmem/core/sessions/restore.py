@@ -31,7 +31,7 @@ class DecisionNote(NamedTuple):
 
 
 class EarlierSession(NamedTuple):
-    """A session before the restored one; `session` can be None: its note is missing."""
+    """A session before the restored one; `session` can be None (no note)."""
 
     link: ChainLink
     session: Session | None

@@ -174,7 +174,7 @@ class SessionFacts(NamedTuple):
 
     @property
     def standing(self) -> str:
-        """The status for display; for an open session on another machine, also its heartbeat."""
+        """The status for display; for an open session elsewhere, the machine and heartbeat."""
         if self.is_open and self.machine:
             return f"on {self.machine}, last seen {self.seen[:16].replace('T', ' ')}"
         return self.status

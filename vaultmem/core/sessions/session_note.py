@@ -223,7 +223,7 @@ def new_session_text(
 
 
 def name_session(text: str, session: str, goal: str) -> str:
-    """Return a session note's text with a missing goal, and a goal as heading if it was the id."""
+    """Return the text with `goal` added if missing; a heading that is the id becomes the goal."""
     if read_frontmatter(text).get("goal") is None:
         text = set_property(text, "goal", goal)
     return re.sub(
