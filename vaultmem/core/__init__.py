@@ -1,1 +1,1 @@
-"""Pure values and rules: no access to files, clock, environment, processes, git or index."""
+"""Values and rules without access to files, clock, environment, git or index."""

@@ -30,7 +30,7 @@ _RANGES: Mapping[str, tuple[int, int]] = {
     "attachments_max_mib": (1, 100),
 }
 
-#: Pairs of keys: the first must not exceed the second; the effect if it does.
+#: Two keys, of which the first must not exceed the second; the effect if so.
 _ORDER = (
     ("summary_after_days", "keywords_after_days", "no note would be left as a summary"),
     ("keywords_after_days", "archive_after_days", "no note would be left as keywords"),

@@ -1,1 +1,1 @@
-"""Import the memories of other programs from their exports and folders."""
+"""Read memories of other programs from exports and folders."""

@@ -1,1 +1,1 @@
-"""Convert the transcripts of agent clients into events of one type."""
+"""Convert transcripts of agent clients to events of one type."""
