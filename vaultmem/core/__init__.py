@@ -1,1 +1,1 @@
-"""Values and rules without disk, clock, environment, process, git or index."""
+"""Values and rules without access to files, clock, environment, git or index."""

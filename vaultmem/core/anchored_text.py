@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     import ast
 
 
-#: Steps of one comparison (see `diff_lines`): recall waits for it.
+#: Steps of one comparison (see `diff_lines`); low because recall waits for it.
 _MOST_STEPS = 100_000
 
 
 def compare_anchor(anchor: Anchor, old: bytes, new: bytes) -> AnchorCheck:
     """Return whether the anchored text of an old version of a file is in a new version.
 
-    A symbol is found by its name in both. Lines are followed by their content.
+    A symbol is found by name in both versions; lines are followed by content.
     """
     before, after = _split(old), _split(new)
     if anchor.symbol:
@@ -45,9 +45,9 @@ def compare_anchor(anchor: Anchor, old: bytes, new: bytes) -> AnchorCheck:
 
 
 def locate_anchor(anchor: Anchor, old: bytes, new: bytes) -> tuple[int, int] | None:
-    """Return the lines of a new version at which the anchored text is or was replaced.
+    """Return the lines of a new version that contain or replaced the anchored text.
 
-    They are 0-based with an exclusive end. None if the old version does not have the text.
+    They are 0-based with an exclusive end. None if the old version does not contain the text.
     """
     before, after = _split(old), _split(new)
     if not (anchor.first or anchor.symbol):
@@ -68,7 +68,7 @@ def locate_anchor(anchor: Anchor, old: bytes, new: bytes) -> tuple[int, int] | N
 
 
 def _move(hunks: Sequence[Hunk], place: int, *, is_end: bool) -> int:
-    """Return where the place before a line of the old version is in the new one."""
+    """Return the line of the new version for a position before a line of the old one."""
     moved = 0
     for hunk in hunks:
         if hunk.end < place or (hunk.end == place and (not is_end or hunk.start < hunk.end)):
@@ -81,7 +81,7 @@ def _move(hunks: Sequence[Hunk], place: int, *, is_end: bool) -> int:
 def _follow_lines(
     anchor: Anchor, before: Sequence[str], after: Sequence[str], span: tuple[int, int]
 ) -> AnchorCheck:
-    """Return the state of some lines, wherever they are in the new version."""
+    """Return the status of some lines, wherever they are in the new version."""
     start, end = span
     if _find_moved(before, after, before[start:end]) is not None:
         return AnchorCheck(anchor, AnchorStatus.HOLDS)
@@ -90,7 +90,7 @@ def _follow_lines(
     if not changed:
         return AnchorCheck(anchor, AnchorStatus.HOLDS)
     removed = sum(max(0, min(h.end, end) - max(h.start, start)) for h in hunks)
-    if removed >= end - start:  # No line is where the others are: were they moved as a whole?
+    if removed >= end - start:  # Were all lines moved together?
         own = before[start:end]
         kept = sum(
             len("".join(own[a : a + n]).strip()) for a, _, n in match_lines(own, after, _MOST_STEPS)
@@ -104,7 +104,7 @@ def _follow_lines(
 
 
 def _count_in(hunk: Hunk, start: int, end: int) -> int:
-    """Return how many of the lines of a span a change replaces, removes or adds between them."""
+    """Return how many lines of a span a hunk replaces, removes or adds inside it."""
     overlap = min(hunk.end, end) - max(hunk.start, start)
     if hunk.start == hunk.end:
         return hunk.new_end - hunk.new_start if start < hunk.start < end else 0
@@ -120,7 +120,7 @@ def _count_changed(before: Sequence[str], after: Sequence[str]) -> int:
 
 
 def find_block(lines: Sequence[str], block: Sequence[str]) -> list[int]:
-    """Return where lines contain a block as a whole; nowhere for one of blanks and brackets."""
+    """Return the start lines of a block in `lines`; none if it has no letters or digits."""
     if not any(re.search(r"\w", line) for line in block):
         return []
     wanted, size = list(block), len(block)
@@ -129,7 +129,7 @@ def find_block(lines: Sequence[str], block: Sequence[str]) -> list[int]:
 
 
 def _find_moved(before: Sequence[str], after: Sequence[str], block: Sequence[str]) -> int | None:
-    """Return where a block is in the new version; None if it had a copy, which that might be."""
+    """Return the line of a block in the new version; None if the old version has copies of it."""
     found = find_block(after, block)
     return found[0] if found and len(find_block(before, block)) == 1 else None
 
@@ -138,7 +138,7 @@ def _split(data: bytes) -> list[str]:
     return split_keys(data.decode("utf-8", "surrogateescape"))
 
 
-# Symbols: Python's are found by its own grammar, others by the way in which code is laid out.
+# Symbols: Python's are found by its grammar, others by indentation.
 
 _PYTHON = (".py", ".pyi")
 
@@ -150,7 +150,7 @@ _CLOSING = re.compile(r"[\])}]|end\b|else\b|elif\b|catch\b|finally\b|\#\s*endif"
 
 
 def find_symbol(path: str, lines: Sequence[str], symbol: str) -> tuple[int, int] | None:
-    """Return the lines that define a symbol, 0-based with an exclusive end; None for no such one.
+    """Return the lines that define a symbol, 0-based with an exclusive end, or None.
 
     `Outer.inner` is a member of `Outer`.
     """
@@ -162,7 +162,7 @@ def find_symbol(path: str, lines: Sequence[str], symbol: str) -> tuple[int, int]
 
 
 def _parse_python(text: str) -> ast.Module | None:
-    """Return the syntax tree of a text, None if Python here does not read it."""
+    """Return the syntax tree of a text, None if this Python cannot parse it."""
     import ast
     import warnings
 
@@ -175,7 +175,7 @@ def _parse_python(text: str) -> ast.Module | None:
 
 
 def _find_node(body: Sequence[ast.stmt], names: Sequence[str]) -> ast.stmt | None:
-    """Return the last definition of a name, which is the one that counts."""
+    """Return the last definition of a name, which overrides earlier ones."""
     found: ast.stmt | None = None
     for node in _walk_statements(body):
         if names[0] not in _names_of(node):
@@ -186,7 +186,7 @@ def _find_node(body: Sequence[ast.stmt], names: Sequence[str]) -> ast.stmt | Non
 
 
 def _walk_statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
-    """Yield statements, also those below `if` and `try`."""
+    """Yield statements, including those inside `if` and `try`."""
     import ast
 
     for node in body:
@@ -217,7 +217,7 @@ def _span_of(node: ast.stmt) -> tuple[int, int]:
 
 
 def _find_by_layout(lines: Sequence[str], symbol: str) -> tuple[int, int] | None:
-    """Return the lines from a definition to the next line that is indented as little."""
+    """Return the lines from a definition to the next line with the same or a smaller indent."""
     name = re.escape(symbol.rpartition(".")[2])
     named = re.compile(rf"(?<![\w$]){name}(?![\w$])")
     defines = re.compile(rf"(?:^|[\s(])(?:{_DEFINES})\b[^=]*?(?<![\w$.]){name}(?![\w$])")

@@ -1,6 +1,6 @@
 """Anchors: the files, lines and symbols of code that a memory cites, and whether they changed.
 
-An anchor is one text in the property `cites`: `src/limit.py#L10-20@9f2c1ab+3b18e51 (shop)`. Its
+An anchor is a text in the property `cites`: `src/limit.py#L10-20@9f2c1ab+3b18e51 (shop)`. Its
 parts are a path in a repository, lines or a symbol (`src/limit.py:refund_limit`), the commit and
 the blob at that time, and the project, if it is not the note's own.
 """
@@ -14,12 +14,12 @@ from typing import NamedTuple
 
 from vaultmem.core.text.display import one_line, pluralize
 
-#: The properties that name what a memory is based on; notes of older versions have `refs`.
+#: Properties with a memory's sources; notes of older versions have `refs`.
 CITES = "cites"
 CITE_PROPERTIES = (CITES, "refs")
 
-#: Where a link names what its note rests on; "" is the body. In other properties, vaultmem names
-#: what is like a note or replaced it.
+#: Places where a link is a source of its note; "" is the body. Links in other properties are to
+#: similar or replaced notes.
 RESTS_ON = frozenset({"", *CITE_PROPERTIES, "parents"})
 
 #: Hexadecimal digits of the ids in an anchor that vaultmem writes.
@@ -34,15 +34,15 @@ _ANCHOR = (
     r"(?: \((?P<project>[^\W_][\w.-]{0,59})\))?)?"
 )
 
-#: A text that is not a path: a URL, a wikilink, an absolute path, an option, a commit's id.
+#: Text that is not a path: a URL, a wikilink, an absolute path, an option, a commit id.
 _NOT_PATH = r"(?i:[a-z][a-z0-9+.-]*://|\[\[|[/\\<-]|[a-z]:[\\/]|[0-9a-f]{7,40}$)"
 
 
 class Anchor(NamedTuple):
     """A part of a file in a repository; `first` and `last` are lines (1-based), 0 for the whole.
 
-    `path` is relative to the top of the repository's work tree. `commit` and `blob` are beginnings
-    of ids, "" where they are not known. `project` is "" for the note's own.
+    `path` is relative to the root of the work tree. `commit` and `blob` are id prefixes, "" if
+    unknown. `project` is "" for the note's own.
     """
 
     path: str
@@ -64,18 +64,18 @@ class Anchor(NamedTuple):
 
     @property
     def is_pinned(self) -> bool:
-        """Tell whether the anchor names a version of the file."""
+        """Return whether the anchor names a version of the file."""
         return bool(self.commit or self.blob)
 
     def __str__(self) -> str:
-        """Return the anchor as a note has it."""
+        """Return the anchor as written in a note."""
         pin = f"@{self.commit}" if self.is_pinned else ""
         pin += f"+{self.blob}" if self.blob else ""
         return f"{self.place}{pin}" + (f" ({self.project})" if self.project else "")
 
 
 def parse_anchor(text: str) -> Anchor | None:
-    """Return the anchor that a text is; None for a URL, a wikilink or another text."""
+    """Return the anchor in a text; None for a URL, a wikilink or other text."""
     text = text.strip()
     if not text or re.match(_NOT_PATH, text):
         return None
@@ -100,18 +100,18 @@ def parse_anchor(text: str) -> Anchor | None:
 
 
 def parse_change(text: str) -> Anchor | None:
-    """Return the code whose change ends a note: `until src/limit.py changes`; None for others."""
+    """Return the anchor whose change ends a note (`until src/limit.py changes`), or None."""
     found = re.fullmatch(r"\s*(?:until )?(.+) changes\s*", text)
     return parse_anchor(found[1]) if found else None
 
 
 def format_change(anchor: Anchor) -> str:
-    """Return the limit of a note that is valid until this code changes."""
+    """Return the text for a note that is valid until this code changes."""
     return f"until {anchor} changes"
 
 
 class AnchorStatus(StrEnum):
-    """Whether the anchored text is as it was."""
+    """The state of the anchored text compared with its version in the anchor."""
 
     HOLDS = "holds"
     CHANGED = "changed"
@@ -121,7 +121,7 @@ class AnchorStatus(StrEnum):
 
 
 class AnchorCheck(NamedTuple):
-    """The state of one anchor now: `lines` differ, and `moved_to` is the path where it is now."""
+    """The current state of an anchor: the number of changed lines, and the new path if moved."""
 
     anchor: Anchor
     status: AnchorStatus
@@ -130,14 +130,14 @@ class AnchorCheck(NamedTuple):
 
     @property
     def is_same(self) -> bool:
-        """Tell whether the anchored text is unchanged, also in another file."""
+        """Return whether the anchored text is unchanged, also in another file."""
         return self.status is AnchorStatus.HOLDS or (
             self.status is AnchorStatus.MOVED and not self.lines
         )
 
     @property
     def is_different(self) -> bool:
-        """Tell whether the anchored text changed or is gone."""
+        """Return whether the anchored text changed or is gone."""
         return self.status is not AnchorStatus.UNKNOWN and not self.is_same
 
     @property
@@ -157,12 +157,12 @@ class AnchorCheck(NamedTuple):
                 return self.status.value
 
     def __str__(self) -> str:
-        """Return the anchor and its state, as recall and packs show them."""
+        """Return the anchor and its state, as in recall and packs."""
         return f"{one_line(self.anchor.place)} {self.verdict}"
 
 
 def describe_checks(checks: Sequence[AnchorCheck]) -> str:
-    """Return the states of a note's anchors in one line, what changed first; "" for none."""
+    """Return the states of anchors in one line, changed ones first; "" without anchors."""
     order = [*AnchorStatus][::-1]
     ranked = sorted(checks, key=lambda each: (not each.is_different, order.index(each.status)))
     shown = [str(each) for each in ranked[:_MOST_SHOWN]]
@@ -170,5 +170,5 @@ def describe_checks(checks: Sequence[AnchorCheck]) -> str:
     return "; ".join([*shown, *([f"{more} more"] if more else [])])
 
 
-#: Anchors of a note that a label shows.
+#: Most anchors in a label.
 _MOST_SHOWN = 3

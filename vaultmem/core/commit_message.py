@@ -1,4 +1,4 @@
-"""The message of a commit: its first line says what happened to which notes, in git's width."""
+"""Commit messages: the first line contains the event and its notes, in at most 72 columns."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from vaultmem.core.sessions.session import FOLDER
 from vaultmem.core.text.display import escape_bytes
 from vaultmem.core.text.paths import is_note_name
 
-#: Columns of a first line, beyond which git's own lists, mails and hosts cut it.
+#: Most columns of a first line; git's lists, mails and hosting sites truncate longer ones.
 COLUMNS = 72
 
 _MAX_LINES = 200
 _CUT = "..."
 _SEPARATORS = " -_"
-#: Columns below which a name says nothing any more.
+#: Fewest columns in which a truncated name is still useful.
 _LEAST = 12
-#: Names that are tried to be put into a first line.
+#: Most names that are tried in a first line.
 _MAX_NAMES = 12
 
-#: The trailer that names notes of which the commit's session had been shown something.
+#: The trailer with the notes that were shown to the commit's session.
 SHOWN_NOTES = "Shown-Notes"
 
-#: What is between two notes there: no name of a new note has it. git takes long for many trailers.
+#: The separator of notes in the trailer; no new note's name has it. git is slow with many trailers.
 _NEXT = " | "
 _MAX_SHOWN = 2_000
 
 
 class ShownNote(NamedTuple):
-    """A note of which a session was shown something, and when first, in seconds since the epoch."""
+    """A note shown to a session, and the first time, in seconds since the epoch."""
 
     path: str
     at: int
@@ -47,10 +47,10 @@ def format_message(
     trailers: Mapping[str, str],
     shown_notes: Sequence[ShownNote] = (),
 ) -> str:
-    """Return a message that `git interpret-trailers` reads; empty trailers are left out.
+    """Return a message for `git interpret-trailers`; empty trailers are omitted.
 
-    Each line stays one line, so that no text can pass for a trailer. A subject that is too wide is
-    cut, and stands whole at the beginning of the body.
+    Each line stays one line, so no text can imitate a trailer. A subject that is too wide is
+    truncated, and the body begins with the whole subject.
     """
     whole = _one_line(subject, 500)
     first = cut(whole)
@@ -65,7 +65,7 @@ def format_message(
 
 
 def _format_shown(notes: Iterable[ShownNote]) -> Iterator[str]:
-    """Yield a value for each second in which notes were shown, without odd names, or several."""
+    """Yield trailer values: one per second with shown notes, more if long; skip odd names."""
     for at, group in groupby(notes, lambda each: each.at):
         first = line = f"{datetime.fromtimestamp(at, UTC):%Y-%m-%dT%H:%M:%SZ} "
         for path, _ in group:
@@ -80,7 +80,7 @@ def _format_shown(notes: Iterable[ShownNote]) -> Iterator[str]:
 
 
 def parse_shown(value: str) -> list[ShownNote]:
-    """Return the notes that the value of a trailer names, none where it has another form."""
+    """Return the notes in a trailer's value; empty if its form is unknown."""
     time, _, paths = value.strip().partition(" ")
     try:
         at = int(datetime.fromisoformat(time).timestamp())
@@ -95,7 +95,7 @@ def read_subject(message: str) -> str:
 
 
 def format_files(kind: str, paths: Iterable[str], tail: str = "") -> str:
-    """Return a subject: what kind of event, to which files, as many as there is room for."""
+    """Return a subject: the event and as many file names as fit."""
     ordered = sorted(dict.fromkeys(paths), key=lambda path: (not is_note_name(path), path))
     names = list(map(format_file, ordered[:_MAX_NAMES]))
     room = COLUMNS - width(f"{kind}: {tail}")
@@ -107,9 +107,9 @@ def format_files(kind: str, paths: Iterable[str], tail: str = "") -> str:
 
 
 def format_pair(kind: str, first: str, between: str, second: str) -> str:
-    """Return a subject that names two files, each with its share of the room.
+    """Return a subject that names two files, each with a share of the columns.
 
-    Where that is too small, how the second begins like the first is left out.
+    If the columns are too few, the common start of the second name is omitted.
     """
     one, two = format_file(first), format_file(second)
     room = COLUMNS - width(f"{kind}: {between}")
@@ -122,14 +122,14 @@ def format_pair(kind: str, first: str, between: str, second: str) -> str:
 
 
 def format_file(path: str) -> str:
-    """Return what a commit calls a file: a note by its name alone, and never by its text."""
+    """Return a file's name for a commit message; a note's name has no folder or ending."""
     pure = PurePosixPath(path)
     name = _one_line(mask_secrets(pure.stem if is_note_name(path) else pure.name), 200)
     return f"session {name}" if pure.parts[:1] == (FOLDER,) and is_note_name(path) else name
 
 
 def cut(text: str, columns: int = COLUMNS) -> str:
-    """Return text of so many columns at most, cut behind a word where it is longer."""
+    """Return text of at most `columns`, truncated after a word if longer."""
     if width(text) <= columns:
         return text
     room = max(columns, _LEAST) - len(_CUT)
@@ -142,7 +142,7 @@ def cut(text: str, columns: int = COLUMNS) -> str:
 
 
 def width(text: str) -> int:
-    """Return the columns that text takes in a terminal."""
+    """Return the columns of a text in a terminal."""
     if text.isascii():
         return len(text)
     return sum(0 if combining(c) else 1 + (east_asian_width(c) in "WF") for c in text)

@@ -1,9 +1,9 @@
-"""An agent's event as JSON, and the answer as the agent wants it.
+"""Parse an agent's hook event from JSON, and render the answer in the agent's format.
 
-Everything but the event is optional, and what has another type counts as not given: agents change
-their forms more often than their meaning. The names are from the clients' own documents, and what
-they really send and take was seen in Claude Code 2.1.197, Codex 0.169.0 (whose forms are Claude
-Code's), Gemini CLI 0.61.0 and Copilot CLI 1.0.102:
+Only the event is required; values of another type are ignored, because clients change their
+formats more often than their meaning. Names are from the clients' documentation. Behaviour was
+observed in Claude Code 2.1.197, Codex 0.169.0 (with Claude Code's formats), Gemini CLI 0.61.0 and
+Copilot CLI 1.0.102:
 
 - Claude Code: code.claude.com/docs/en/hooks; Codex: developers.openai.com/codex/hooks
 - Gemini CLI: google-gemini/gemini-cli, docs/hooks/reference.md
@@ -21,15 +21,15 @@ from vaultmem.core.sessions.session import map_session_id
 from vaultmem.core.transcripts.event import read_patch
 from vaultmem.errors import RefusedError
 
-#: Characters of context that an agent takes at most.
+#: Most characters of context that an agent accepts.
 MAX_CONTEXT = 10_000
 
-#: Bytes of an event that are read; a prompt may hold a whole file.
+#: Most bytes of an event; a prompt can contain a whole file.
 MAX_PAYLOAD = 8 * 1024 * 1024
 
 
 class HookEvent(StrEnum):
-    """An event, by our word for it."""
+    """A hook event, by vaultmem's name."""
 
     SESSION_START = "session-start"
     PROMPT = "prompt"
@@ -43,7 +43,7 @@ class HookEvent(StrEnum):
 
 
 class HookFormat(StrEnum):
-    """How an answer is written: for Claude Code and those like it, for others, or plainly."""
+    """The format of an answer: a client's, plain text, or JSON."""
 
     CLAUDE = "claude"
     COPILOT = "copilot"
@@ -52,17 +52,17 @@ class HookFormat(StrEnum):
     JSON = "json"
 
 
-#: Forms that have an answer to every event.
+#: Formats with an answer to every event.
 _PLAIN = {HookFormat.TEXT, HookFormat.JSON}
 
-#: Fields that only one form has, by which it is known.
+#: Fields that identify a format.
 _SIGNS = {
     "conversation_id": HookFormat.CURSOR,
     "cursor_version": HookFormat.CURSOR,
     "sessionId": HookFormat.COPILOT,
 }
 
-#: What clients call the events whose answer they add to the context; Gemini CLI's name is the last.
+#: Clients' names of events whose answer becomes context; Gemini CLI's name is the last.
 _TAKES_CONTEXT = {
     HookEvent.SESSION_START: ("SessionStart",),
     HookEvent.PROMPT: ("UserPromptSubmit", "BeforeAgent"),
@@ -71,15 +71,15 @@ _TAKES_CONTEXT = {
     HookEvent.SUBAGENT_START: ("SubagentStart",),
 }
 
-#: What stands around a start's context in the first prompt, where Gemini CLI has one for a start.
+#: Marks around the start context in the first prompt of Gemini CLI.
 _CONTEXT = ("<hook_context>", "</hook_context>")
 
 
 class HookPayload(NamedTuple):
-    """What an event says; `source` is why a session starts, `reason` why it ends.
+    """The values of an event; `source` is why a session starts, `reason` why it ends.
 
-    `form` is that of its client, and `name` what its client calls the event. Of a tool, `files` are
-    what it changes and `command` is what it runs.
+    `form` is the client's format, and `name` the client's name of the event. For a tool, `files`
+    are the files that it changes, and `command` is the command that it runs.
     """
 
     session: str = ""
@@ -95,10 +95,10 @@ class HookPayload(NamedTuple):
 
 
 def parse_payload(data: bytes) -> HookPayload:
-    """Return what an event says; nothing at all is an event without details.
+    """Return the values of an event; empty data is an event without values.
 
     Raises:
-        RefusedError: it is larger than 8 MiB, or no JSON object.
+        RefusedError: the data is larger than 8 MiB, or not a JSON object.
     """
     if len(data) > MAX_PAYLOAD:
         raise RefusedError(f"the event is larger than {MAX_PAYLOAD:,} bytes")
@@ -145,7 +145,7 @@ def _first(roots: object) -> str:
 
 
 def _without_context(prompt: str) -> str:
-    """Return what the user said: what we told at the start is no question to the memory."""
+    """Return the user's prompt without vaultmem's start context, which is not a query."""
     begin, end = _CONTEXT
     return prompt.partition(end)[2].lstrip() if prompt.startswith(begin) else prompt
 
@@ -167,9 +167,9 @@ def write_payload(payload: HookPayload) -> bytes:
 def render_answer(
     event: HookEvent, form: HookFormat | None, context: str, payload: HookPayload
 ) -> str:
-    """Return the answer to an event, in the form of its client if none is asked for.
+    """Return the answer to an event; the default format is the client's.
 
-    It is empty where there is nothing that the client would take.
+    The answer is "" if the client accepts no context for the event.
     """
     form = form or payload.form
     if not context or (form not in _PLAIN and event not in _TAKES_CONTEXT):
@@ -179,7 +179,7 @@ def render_answer(
     told: dict[str, Any] = {"event": event.value, "context": context}
     if form is HookFormat.COPILOT:
         told = {"additionalContext": context}
-    elif form is HookFormat.CURSOR:  # It adds nothing to a prompt.
+    elif form is HookFormat.CURSOR:  # It accepts no context for prompts.
         told = {"additional_context": context} if event is HookEvent.SESSION_START else {}
     elif form is HookFormat.CLAUDE:
         names = _TAKES_CONTEXT[event]

@@ -1,4 +1,4 @@
-"""Kinds and states of a memory, and what each counts for."""
+"""Kinds and states of a memory, and their effects."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from vaultmem.errors import RefusedError
 
 
 class NoteKind(StrEnum):
-    """What a note records; `semantic_fact` where it does not say."""
+    """The kind of content that a note records; the default is `semantic_fact`."""
 
     WORKING_CONTEXT = "working_context"
     EPISODIC_TRACE = "episodic_trace"
@@ -26,7 +26,7 @@ class NoteKind(StrEnum):
 
 
 class NoteState(StrEnum):
-    """How far a note is in its life; `active` where it does not say."""
+    """The state of a note in its lifecycle; the default is `active`."""
 
     CANDIDATE = "candidate"
     ACTIVE = "active"
@@ -34,32 +34,32 @@ class NoteState(StrEnum):
     ARCHIVED = "archived"
     DEPRECATED = "deprecated"
     QUARANTINED = "quarantined"
-    #: Given to no note: its properties cannot be read, and nobody knows what they were.
+    #: Never written: the state of a note whose properties cannot be read.
     UNREADABLE = "unreadable"
 
 
-#: The state that a note has, whatever state is written in it, in which others say otherwise.
+#: The label of a note with text from the other side of a merge, whatever its state.
 CONFLICTED = "conflicted"
 
-#: What the property `source` says of where a note is from, in the words of vaultmem.
+#: Vaultmem's values of the property `source`, the origin of a note.
 SOURCES = frozenset({"human", "agent", "tool", "import", "eval"})
 
-#: States in which a note takes in what is said again, and its value counts still.
+#: States in which a note accepts confirmations, and its value is current.
 OPEN_STATES = frozenset({NoteState.CANDIDATE, NoteState.ACTIVE, NoteState.STALE})
 
-#: Kinds that may become instruction, once active and trusted.
+#: Kinds that can instruct an agent if active and trusted.
 INSTRUCTION_KINDS = frozenset({NoteKind.POLICY_RULE, NoteKind.PROCEDURAL_SKILL})
 
-#: Kinds that are what they say only on the owner's word: active, and their text on record.
+#: Kinds that have an effect only if the owner made them active and trusts their text.
 OWNER_KINDS = INSTRUCTION_KINDS | {NoteKind.PREFERENCE}
 
-#: States of notes that are no longer in use; recall finds only the archived ones of them.
+#: States of notes that are not in use; of these, recall finds only archived notes.
 HIDDEN_STATES = frozenset({NoteState.ARCHIVED, NoteState.DEPRECATED, NoteState.QUARANTINED})
 
-#: States in which a note stands for nothing: it replaces none, and nothing is made of it unasked.
+#: States of notes that replace no other note and are never used automatically.
 CLOSED_STATES = HIDDEN_STATES | {NoteState.UNREADABLE}
 
-#: The states from the one that lets a note do most to the one that lets it do least.
+#: The states from least to most restricted.
 _BY_RESTRICTION = (
     NoteState.ACTIVE,
     NoteState.STALE,
@@ -70,16 +70,16 @@ _BY_RESTRICTION = (
     NoteState.QUARANTINED,
 )
 
-#: What each state's relevance is multiplied by: doubtful memories rank lower.
+#: Factors for the relevance of notes in each state: uncertain memories rank lower.
 STATE_WEIGHT = {
     NoteState.STALE: 0.7,
     NoteState.CANDIDATE: 0.9,
     NoteState.UNREADABLE: 0.7,
 }
 
-#: Where a note may go from each state. Each step has its way back, so the table is symmetric:
-#: candidate - active - stale - archived in a row, deprecated beside the first three, quarantined
-#: beside all.
+#: The possible next states of each state. Each step can be undone, so the table is symmetric:
+#: candidate - active - stale - archived in a row; deprecated is linked to the first three, and
+#: quarantined to all.
 TRANSITIONS: dict[NoteState, frozenset[NoteState]] = {
     NoteState.CANDIDATE: frozenset({NoteState.ACTIVE, NoteState.DEPRECATED, NoteState.QUARANTINED}),
     NoteState.ACTIVE: frozenset(
@@ -98,9 +98,9 @@ TRANSITIONS: dict[NoteState, frozenset[NoteState]] = {
 
 
 class Mover(NamedTuple):
-    """Who moves a note: a person, or a machine (an agent, or what runs unattended).
+    """The party that changes a note's state: a person, or a machine (an agent or unattended job).
 
-    `may_instruct` tells whether its word counts for policies and skills.
+    `may_instruct` is whether it can activate policies and skills.
     """
 
     is_machine: bool
@@ -108,7 +108,7 @@ class Mover(NamedTuple):
 
 
 def parse_kind(text: str) -> NoteKind:
-    """Return the kind that `text` names.
+    """Return the kind of this name.
 
     Raises:
         RefusedError: no kind has that name.
@@ -117,7 +117,7 @@ def parse_kind(text: str) -> NoteKind:
 
 
 def parse_state(text: str, *, to_find: bool = False) -> NoteState:
-    """Return the state that `text` names: one that a note may be given, or one `to_find` notes.
+    """Return the state of this name; only with `to_find`, `unreadable` is allowed.
 
     Raises:
         RefusedError: no state has that name.
@@ -127,24 +127,24 @@ def parse_state(text: str, *, to_find: bool = False) -> NoteState:
 
 
 def is_proposal(kind: str, state: str) -> bool:
-    """Tell whether a note is a preference that waits for the owner's word."""
+    """Return whether a note is a preference that waits for the owner's decision."""
     return kind == NoteKind.PREFERENCE and state == NoteState.CANDIDATE
 
 
 def is_more_restricted(state: NoteState, than: NoteState) -> bool:
-    """Tell whether a state lets a note do less than another."""
+    """Return whether a state is more restricted than another."""
     return _BY_RESTRICTION.index(state) > _BY_RESTRICTION.index(than)
 
 
 def most_restricted(*states: NoteState) -> NoteState:
-    """Return the state that lets a note do least."""
+    """Return the most restricted state."""
     return max(states, key=_BY_RESTRICTION.index)
 
 
 def rank_state(name: str) -> int:
-    """Return how much a state restricts a note, by its name; one that is none counts as unreadable.
+    """Return how restricted a state is, by name, 0 for least; unknown names count as unreadable.
 
-    No name is `active`.
+    "" counts as `active`.
     """
     known = {state.value: rank for rank, state in enumerate(_BY_RESTRICTION)}
     return known.get(name or NoteState.ACTIVE.value, known[NoteState.UNREADABLE.value])
@@ -154,7 +154,7 @@ def check_promotion(path: str, state: NoteState) -> None:
     """Allow candidate, active or stale notes to be promoted to active.
 
     Raises:
-        RefusedError: the note is archived, deprecated or quarantined.
+        RefusedError: the note is archived, deprecated, quarantined or unreadable.
     """
     if state in CLOSED_STATES:
         raise RefusedError(
@@ -166,13 +166,12 @@ def check_promotion(path: str, state: NoteState) -> None:
 def check_transition(
     path: str, kind: NoteKind, before: NoteState, after: NoteState, is_pinned: bool, mover: Mover
 ) -> None:
-    """Allow a step of the table above; what is pinned or quarantined only a person moves.
+    """Check a step of the table above; only a person moves pinned or quarantined notes.
 
-    Whether a policy or skill instructs, and what the owner prefers, is not for a machine to say,
-    unless it may promote.
+    A machine needs `may_instruct` to change policies, skills and preferences to or from active.
 
     Raises:
-        RefusedError: the step is none, or not this mover's.
+        RefusedError: the step is not in the table, or not allowed for this mover.
     """
     if after not in TRANSITIONS[before]:
         names = ", ".join(state.value for state in NoteState if state in TRANSITIONS[before])

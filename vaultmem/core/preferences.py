@@ -1,7 +1,7 @@
-"""Find the sentences of a text that state a standing preference of the user.
+"""Find the sentences of a text that state a lasting preference of the user.
 
-What is missed costs little: the sentence stays what it was. What is found wrongly is put before
-the owner, so a sentence counts only if its form says that it is no statement and no single request.
+A missed sentence costs little, but a wrong one costs the owner's time. So a sentence counts only if
+its form is neither a statement nor a single request.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import NamedTuple
 from vaultmem.core.languages import read_lines
 from vaultmem.core.text.patterns import compile_later
 
-# The words by which a standing wish is known, from the tables `standing.txt` of all languages.
+# Words and phrases of lasting preferences, by sort, from `standing.txt` of all languages.
 
-#: A sentence that is looked at has words of one of these sorts in it, or forbids with exceptions.
+#: A sentence is checked only if it has words of these sorts, or forbids with exceptions.
 _SIGNS = ("always", "anchor", "lasting", "leave", "wish", "taste", "third")
 
 _NEVER = compile_later(r"(?!)")
@@ -25,14 +25,14 @@ _NEVER = compile_later(r"(?!)")
 
 @cache
 def read_sort(sort: str) -> frozenset[str]:
-    """Return the words and phrases of a sort."""
+    """Return the words and phrases of a sort, such as `always`."""
     found = (line.partition(" ") for line in read_lines("standing"))
     return frozenset(said for name, _, said in found if name == sort)
 
 
 @cache
 def match_sort(*sorts: str) -> re.Pattern[str]:
-    """Return an expression that finds the whole words of any of these sorts, the longest first."""
+    """Return an expression for whole words of any of these sorts, the longest first."""
     said = frozenset().union(*map(read_sort, sorts))
     if not said:
         return _NEVER
@@ -41,9 +41,9 @@ def match_sort(*sorts: str) -> re.Pattern[str]:
 
 
 def has_sign(text: str) -> bool:
-    """Tell whether a text in lower case may hold a standing wish at all.
+    """Return whether a lower-case text might contain a lasting preference.
 
-    Most texts do not have the words of one: only for the others the phrases are looked for.
+    Most texts lack the words; phrases are searched only in the others.
     """
     words = frozenset(text.encode("utf-8", "surrogatepass").translate(_LETTERS).split())
     signs = _sign_phrases()
@@ -61,9 +61,9 @@ def _has_phrase(flat: str, *sorts: str) -> bool:
 
 @cache
 def _sign_phrases() -> dict[bytes, list[tuple[str, frozenset[bytes], bool]]]:
-    """Return the phrases that mark a wish, with their words, by the longest word.
+    """Return the phrases that mark a preference, with their words, by longest word.
 
-    A phrase that names an exception counts only together with a ban.
+    A phrase for an exception counts only together with a ban.
     """
     signs = frozenset().union(*map(read_sort, _SIGNS))
     found: dict[bytes, list[tuple[str, frozenset[bytes], bool]]] = {}
@@ -74,22 +74,22 @@ def _sign_phrases() -> dict[bytes, list[tuple[str, frozenset[bytes], bool]]]:
     return found
 
 
-#: Leaves of a text in lower case and UTF-8 its letters and apostrophes.
+#: Keeps the letters and apostrophes of a lower-case UTF-8 text; other bytes become spaces.
 _LETTERS = bytes(c if 97 <= c <= 122 or c >= 128 or c == ord("'") else 32 for c in range(256))
 
-#: Words of a text beyond which it is taken for a document that somebody passed on.
+#: Longer texts, in words, count as documents.
 _LONGEST = 150
-#: Words of a standing sentence, at most and at least; words of what it is about, at most.
+#: Most and fewest words of a lasting sentence; most words of its topic.
 _MOST_WORDS, _FEWEST_WORDS, _MOST_ABOUT = 60, 3, 8
 
-#: Characters of a note up to which wishes are looked for in it when it is indexed.
+#: Most characters of a note that is searched for preferences when it is indexed.
 _LONGEST_NOTE = 4_000
 
-#: Words before a "from now on" that has others behind it, at most: `Hey Claude, from now on ...`.
+#: Most words before a "from now on" in a sentence: `Hey Claude, from now on ...`.
 _MOST_BEFORE = 3
 
 _FENCED = compile_later(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1|\Z)", re.DOTALL | re.MULTILINE)
-#: What a program put into somebody's turn, and what a note or a mail quotes.
+#: Additions of a program to a turn; and quotations in a note or mail.
 _TAGGED = compile_later(r"<([a-zA-Z](?:[\w-]*\w)?)|<!--|%%")
 _QUOTED = compile_later(r"^[ \t]*>.*$", re.MULTILINE)
 _HEADING = compile_later(r"^ {0,3}#{1,6}[ \t].*$|^[ \t]*\|.*$", re.MULTILINE)
@@ -100,25 +100,24 @@ _EMPHASIS = str.maketrans("", "", "*`")
 
 
 class SpeakerRole(StrEnum):
-    """Whose words a text is: the owner's own, or an agent's, which can only report a wish."""
+    """The author of a text: the owner, or an agent, which can only report a preference."""
 
     OWNER = "owner"
     AGENT = "agent"
 
 
 class PreferenceSentence(NamedTuple):
-    """A sentence that is a standing wish, and what it is about; "" if that is everything."""
+    """A sentence with a lasting preference, and its topic; "" if it applies to everything."""
 
     text: str
     about: str
 
 
 def find_standing(text: str, speaker: SpeakerRole) -> tuple[PreferenceSentence, ...]:
-    """Return the standing wishes in a text, in their order, each once.
+    """Return the lasting preferences in a text, in order, each once.
 
-    In what looks like a document, an order counts only where it speaks of "me", unless a heading
-    is about how its owner works. Of an agent's words only those count that report what the user
-    prefers.
+    Long texts, and texts with tables or headings on other topics, are documents: in these, an order
+    needs "me" or "please". An agent's text counts only if it reports the user's preference.
     """
     if not has_sign(_even(text)):
         return ()
@@ -138,19 +137,19 @@ def find_standing(text: str, speaker: SpeakerRole) -> tuple[PreferenceSentence, 
 
 
 def find_in_note(text: str, speaker: SpeakerRole) -> tuple[str, ...]:
-    """Return the lasting wishes in a note; () for a long one, so that indexing stays quick."""
+    """Return the lasting preferences in a note; () for a long one, to keep indexing fast."""
     return () if len(text) > _LONGEST_NOTE else tuple(w.text for w in find_standing(text, speaker))
 
 
 def _is_owners(marked: Sequence[str]) -> bool:
-    """Return whether there are no headings or rows, or headings about how the owner works."""
+    """Return whether there are no table rows, and no headings or one about the owner's work."""
     if any(line.lstrip().startswith("|") for line in marked):
         return False
     return not marked or any(match_sort("heading").search(_even(line)) for line in marked)
 
 
 def _drop_tagged(text: str) -> str:
-    """Return a text without what is tagged; each end that it lacks is looked for once."""
+    """Return a text without tagged parts; each missing end tag is searched once."""
     parts: list[str] = []
     missing: set[str] = set()
     place = 0
@@ -173,7 +172,7 @@ def _drop_tagged(text: str) -> str:
 
 
 def find_topic(sentence: str) -> str:
-    """Return what a standing wish holds for, in its own words; "" if it names nothing."""
+    """Return the topic of a lasting preference, in its own words, or ""."""
     plain = sentence.translate(_EMPHASIS)
     for start, end in _find_conditions(_even(plain)):
         words = [each.strip(_EDGE) for each in plain[start:end].split()]
@@ -187,7 +186,7 @@ def find_topic(sentence: str) -> str:
 
 
 def _find_conditions(even: str) -> Iterator[tuple[int, int]]:
-    """Yield where the clauses stand that say when a wish holds, without what opens them."""
+    """Yield the spans of the clauses with conditions, without their first words."""
     wish = match_sort("wish").search(even)
     for match in match_sort("about").finditer(even, wish.end() if wish else 0):
         comma = even.find(",", match.end())
@@ -212,7 +211,7 @@ def _is_standing(sentence: str, speaker: SpeakerRole, is_document: bool) -> bool
 
 
 def _is_wish(even: str) -> bool:
-    """Tell whether a sentence says what "I" prefer, and not about one case alone."""
+    """Return whether a sentence is about a preference of "I" in general, not a single case."""
     if match_sort("once").search(even):
         return False
     if match_sort("wish").match(even):
@@ -224,7 +223,7 @@ def _is_wish(even: str) -> bool:
 
 
 def _is_order(even: str, is_asked: bool) -> bool:
-    """Tell whether a sentence asks for something for good: each time, in one case, or unless."""
+    """Return whether a sentence asks for something always, in certain cases, or with exceptions."""
     is_lasting, body = _drop_lasting(even)
     if is_lasting and match_sort("wish", "want", "please").match(body):
         return True
@@ -235,7 +234,7 @@ def _is_order(even: str, is_asked: bool) -> bool:
         main = main[before.end() :].strip(_EDGE)
     always = match_sort("always").match(main)
     if always:
-        is_verb_next = always[0] not in read_sort("always-second")  # Else it may stand at the end.
+        is_verb_next = always[0] not in read_sort("always-second")  # Else a statement can end so.
         return _is_imperative(main[always.end() :], is_verb_next)
     if before:
         return False
@@ -253,7 +252,7 @@ def _is_order(even: str, is_asked: bool) -> bool:
 
 
 def _split(even: str) -> tuple[str, str]:
-    """Return the condition that a sentence begins with, "" if with none, and the rest."""
+    """Return the condition at the start of a sentence, or "", and the rest."""
     opens = match_sort("about", "anchor").match(even) or re.match(r"for\b", even)
     if not opens:
         return "", even
@@ -265,7 +264,7 @@ def _split(even: str) -> tuple[str, str]:
 
 
 def _drop_lasting(even: str) -> tuple[bool, str]:
-    """Tell whether a sentence says that it holds from now on, and return it without that."""
+    """Return whether a sentence applies from now on, and the sentence without that phrase."""
     lasting = match_sort("lasting").search(even)
     if not lasting:
         return False, even
@@ -285,7 +284,7 @@ def _drop_opening(even: str) -> str:
 
 
 def _is_imperative(even: str, is_verb_next: bool = True) -> bool:
-    """Tell whether words can be an order: they begin like no statement, with a verb in English."""
+    """Return whether words might be an order: no start of a statement; in English, a verb first."""
     words = _WORD.findall(even)
     if not words:
         return False
@@ -299,7 +298,7 @@ def _is_imperative(even: str, is_verb_next: bool = True) -> bool:
 
 
 def _join_abbreviated(sentences: Iterable[str]) -> list[str]:
-    """Return sentences, those joined that were divided behind a `Dr.`."""
+    """Return the sentences; those that were split after an abbreviation are joined."""
     found: list[str] = []
     for sentence in sentences:
         last = found[-1].rpartition(" ")[2].lower() if found else ""

@@ -1,4 +1,4 @@
-"""Projects: the code repositories that a vault's notes belong to, and the table that lists them."""
+"""Projects: the code repositories of a vault's notes, and the table that lists them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from vaultmem.core.notes.properties import Property, read_plain_block
 from vaultmem.core.text.patterns import compile_later
 from vaultmem.errors import RefusedError, VaultError
 
-if TYPE_CHECKING:  # Queries read the table, and do not wait for what edits it.
+if TYPE_CHECKING:  # Queries read the table without importing the editor.
     from vaultmem.core.notes.edit_properties import PropertyValue
 
 #: The file of the table, at the vault's root.
@@ -21,7 +21,7 @@ TABLE_NAME = "projects.yaml"
 #: The property of a note that names its project.
 PROPERTY = "project"
 
-#: Words of `--project` that are no project's name.
+#: Values of `--project` that are not project names.
 RESERVED = frozenset({"all", "global"})
 
 _HEADER = """\
@@ -41,12 +41,12 @@ _SHORT = compile_later(r"(?:[^/@:]+@)?(?P<host>[^/:@]{2,}):(?P<path>[^:]+)")
 
 
 class UnreadableTableError(VaultError):
-    """The table of projects cannot be read, so it is not known which notes belong to a folder."""
+    """The table of projects cannot be read, so the project of a folder is unknown."""
 
 
 @dataclass(frozen=True)
 class Project:
-    """A project as the table lists it.
+    """A project in the table.
 
     `root` is the full id of the repository's oldest root commit, "" if unknown. `remotes` are
     normalised (`host/path`). `paths` are the folders of a project without git.
@@ -60,12 +60,12 @@ class Project:
 
 @dataclass(frozen=True)
 class ProjectTable:
-    """All projects of a vault, in the table's order; no two have the same name."""
+    """All projects of a vault, in the table's order, with unique names."""
 
     projects: tuple[Project, ...] = ()
 
     def get(self, name: str) -> Project | None:
-        """Return the project of a name, in any case; None if there is none."""
+        """Return the project of a name, in any case, or None."""
         wanted = name.casefold()
         return next((each for each in self.projects if each.name.casefold() == wanted), None)
 
@@ -77,10 +77,10 @@ class ProjectTable:
 
 @dataclass(frozen=True)
 class FolderFacts:
-    """What is known of a folder: its repository's root commit and remotes, and where it is.
+    """The facts about a folder: its path, and its repository's root commit and remotes.
 
     `root` is "" for a folder without git, a shallow clone and a repository without a commit.
-    `path` is the top of the work tree, or the folder itself without git. `folder_name` is the name
+    `path` is the root of the work tree, or the folder itself without git. `folder_name` is the name
     of the repository's main folder.
     """
 
@@ -92,9 +92,9 @@ class FolderFacts:
 
 
 def normalise_remote(url: str) -> str:
-    """Return a remote's address as `host/path`, the same for https and ssh.
+    """Return a remote's URL as `host/path`, the same for https and ssh.
 
-    User, password, port and `.git` are left out. It is "" for a path on this machine.
+    User, password, port and `.git` are removed. The result is "" for a local path.
     """
     text = url.strip()
     match = _URL.fullmatch(text) if "://" in text else _SHORT.fullmatch(text)
@@ -105,11 +105,11 @@ def normalise_remote(url: str) -> str:
 
 
 def match_project(table: ProjectTable, facts: FolderFacts) -> Project | None:
-    """Return the project that a folder belongs to, None if the table has none.
+    """Return the project that a folder belongs to, or None.
 
-    The same root commit is the same project, unless both have remotes and none in common: then one
-    is a fork, or was made from a template. An ssh alias of a host counts as that host. Without a
-    root commit in common, a common remote decides. A folder without both belongs to the project of
+    The same root commit means the same project, unless both have remotes and none in common: then
+    one is a fork or was made from a template. An ssh alias of a host counts as that host. Without
+    a common root commit, a common remote decides. A folder without both belongs to the project of
     its path.
     """
     related = [each for each in table.projects if facts.root and each.root == facts.root]
@@ -124,9 +124,9 @@ def match_project(table: ProjectTable, facts: FolderFacts) -> Project | None:
 
 
 def _has_alias(first: Iterable[str], second: Iterable[str]) -> bool:
-    """Return whether two remotes differ only in the host, and one host is an alias of ssh.
+    """Return whether two remotes differ only in the host, and one host is an ssh alias.
 
-    An alias is a name without a dot: `work/holm/harbour` for `github.com/holm/harbour`.
+    An alias has no dot: `work/holm/harbour` for `github.com/holm/harbour`.
     """
     return any(
         path == other_path and not ("." in host and "." in other_host)
@@ -136,7 +136,7 @@ def _has_alias(first: Iterable[str], second: Iterable[str]) -> bool:
 
 
 def _match_path(table: ProjectTable, facts: FolderFacts) -> Project | None:
-    """Return the project of a path; a folder without git may be below the project's folder."""
+    """Return the project of a path; a folder without git can be below the project's folder."""
     place = PurePosixPath(facts.path)
     for folder in (place,) if facts.has_git else (place, *place.parents):
         for each in table.projects:
@@ -146,7 +146,7 @@ def _match_path(table: ProjectTable, facts: FolderFacts) -> Project | None:
 
 
 def learn(project: Project, facts: FolderFacts) -> Project:
-    """Return a project with what its entry lacks and the folder shows: root commit and remotes."""
+    """Return a project with its missing root commit and remotes added from the folder."""
     if not facts.has_git:
         return project
     learned = replace(
@@ -156,7 +156,7 @@ def learn(project: Project, facts: FolderFacts) -> Project:
 
 
 def make_project(table: ProjectTable, facts: FolderFacts, name: str = "") -> Project:
-    """Return a new project for a folder, under a name that is not taken."""
+    """Return a new project for a folder, with a unique name."""
     paths = () if facts.root or facts.remotes else (facts.path,)
     chosen = name or _choose_name(facts, {each.casefold() for each in table.names})
     return Project(chosen, facts.root, facts.remotes, paths)
@@ -185,10 +185,10 @@ def _clean(text: str) -> str:
 
 
 def check_name(name: str) -> str:
-    """Return a name that a project can have.
+    """Return a name if it is valid for a project.
 
     Raises:
-        RefusedError: it is reserved, too long, or has other characters than letters, digits, - _ .
+        RefusedError: it is reserved, too long, or has characters other than letters, digits, - _ .
     """
     if not _NAME.fullmatch(name) or name.casefold() in RESERVED:
         raise RefusedError(
@@ -198,11 +198,11 @@ def check_name(name: str) -> str:
     return name
 
 
-# ---- the table as text: entries are changed one by one, all other lines stay
+# The table as text: entries are changed one by one, all other lines stay.
 
 
 class _Block:
-    """The lines of one entry: where they begin, and what they contain."""
+    """The lines of an entry and its first line number."""
 
     def __init__(self, first: int, lines: list[str]) -> None:
         self.first = first
@@ -210,10 +210,10 @@ class _Block:
 
     @property
     def plain(self) -> str:
-        """The lines as a block of properties, not indented.
+        """The lines as a block of properties, without indent.
 
         Raises:
-            UnreadableTableError: a line is not indented as those of an entry.
+            UnreadableTableError: a line is not indented by two spaces.
         """
         dedented = [self.lines[0][2:]]
         for number, line in enumerate(self.lines[1:], self.first + 2):
@@ -225,10 +225,10 @@ class _Block:
 
 
 def parse_table(text: str) -> ProjectTable:
-    """Return the table that a text contains.
+    """Return the table in a text.
 
     Raises:
-        UnreadableTableError: it cannot be read; says which line, and what to do.
+        UnreadableTableError: it cannot be read; the error gives the line and the repair.
     """
     found: list[Project] = []
     seen: set[str] = set()
@@ -303,7 +303,7 @@ def _unreadable(line: int, why: str) -> UnreadableTableError:
 
 
 def add_entry(text: str, project: Project) -> str:
-    """Return the text of a table with one more entry at its end."""
+    """Return the text of a table with an entry added at the end."""
     before = text or _HEADER
     gap = "" if before.endswith("\n") else "\n"
     return before + gap + _format_entry(project)
@@ -325,9 +325,9 @@ def _format_entry(project: Project) -> str:
 
 
 def change_entry(text: str, name: str, project: Project) -> str:
-    """Return the text of a table in which the entry of a name describes `project`.
+    """Return the text of a table with the entry `name` replaced by `project`.
 
-    Only the lines of properties that differ change.
+    Only the lines of changed properties change.
     """
     from vaultmem.core.notes.edit_properties import remove_property, set_property
 
@@ -349,7 +349,7 @@ def change_entry(text: str, name: str, project: Project) -> str:
 
 
 def remove_entry(text: str, name: str) -> str:
-    """Return the text of a table without the entry of a name."""
+    """Return the text of a table without the entry `name`."""
     head, blocks = _split(text)
     return _join(head, [each for each in blocks if _read_entry(each).name != name])
 
@@ -359,10 +359,10 @@ def _join(head: list[str], blocks: list[_Block]) -> str:
 
 
 def merge_tables(base: str, ours: str, theirs: str) -> str:
-    """Return a table with what both sides of a merge added, removed or renamed; ours come first.
+    """Return a table with the additions, removals and renames of both sides of a merge.
 
-    An entry of the same name and repository gets what the other side knows of it. Another
-    repository of the same name gets a name of its own.
+    Our entries come first. Entries of the same name and repository are combined. Another repository
+    of the same name gets a unique name.
 
     Raises:
         UnreadableTableError: one of them cannot be read.
@@ -386,7 +386,7 @@ def merge_tables(base: str, ours: str, theirs: str) -> str:
 
 
 def _are_distinct(first: Project, second: Project) -> bool:
-    """Tell whether two entries describe two repositories."""
+    """Return whether two entries describe two repositories."""
     has_two_roots = bool(first.root and second.root and first.root != second.root)
     if first.remotes and second.remotes and set(first.remotes).isdisjoint(second.remotes):
         is_same_root = first.root and first.root == second.root
@@ -395,7 +395,7 @@ def _are_distinct(first: Project, second: Project) -> bool:
 
 
 def _unite(first: Project, second: Project) -> Project:
-    """Return a project with what two entries know of it."""
+    """Return a project with the facts of two entries."""
     return replace(
         first,
         root=first.root or second.root,
@@ -405,7 +405,7 @@ def _unite(first: Project, second: Project) -> Project:
 
 
 def join_projects(old: Project, new: Project) -> Project:
-    """Return the project that two entries become, under the second one's name.
+    """Return the combination of two entries, with the second one's name.
 
     Raises:
         RefusedError: they are two repositories.

@@ -1,4 +1,4 @@
-"""Divide a markdown document at its headings, and make its parts notes that people may edit."""
+"""Split a markdown document at its headings into notes that people can edit."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from vaultmem.core.text.paths import slugify
 
 _ATX = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*$")
 _UNDERLINE = re.compile(r" {0,3}(=+|-+)[ \t]*$")
-#: What begins a block of its own: no line of a paragraph, so no setext heading's text.
+#: The start of a block that cannot be part of a setext heading's paragraph.
 _BLOCK = re.compile(
     r" {0,3}(?:[-+*](?:[ \t]|$)|\d{1,9}[.)](?:[ \t]|$)|>|#{1,6}(?:[ \t]|$)|<|\||"
     r"(?:[*_-][ \t]*){3,}$)"
@@ -43,14 +43,14 @@ class DocumentPart(NamedTuple):
 
 
 class Document(NamedTuple):
-    """A document's title ("" if it has none) and its parts, those without text left out."""
+    """A document's title, or "", and its parts with text."""
 
     title: str
     parts: tuple[DocumentPart, ...]
 
 
 def split_document(text: str) -> Document:
-    """Divide a document; its properties are no part of it, but for the title.
+    """Split a document into parts; of its properties, only the title is used.
 
     Text before the first heading is a part without a heading. Headings in code are text.
     """
@@ -77,7 +77,7 @@ def split_document(text: str) -> Document:
 
 
 def _code_lines(text: str, body: int) -> set[int]:
-    """Return the numbers of the lines (from 0) that are fenced code."""
+    """Return the line numbers (from 0) of fenced code."""
     found: set[int] = set()
     for start, end in find_fences(text, body):
         first = text.count("\n", 0, start)
@@ -86,7 +86,7 @@ def _code_lines(text: str, body: int) -> set[int]:
 
 
 def _find_headings(lines: list[str], first: int, code: set[int]) -> list[tuple[int, int, int, str]]:
-    """Return (first line, line behind, level, text) of each heading."""
+    """Return (first line, line after, level, text) of each heading."""
     found: list[tuple[int, int, int, str]] = []
     paragraph = -1
     for number in range(first, len(lines)):
@@ -125,7 +125,7 @@ _PROPERTY = "primed"
 
 
 class PrimedNote(NamedTuple):
-    """A note as the source wants it; `origin` is the document's name, `line` the part's in it."""
+    """A note to write for a document's part; `origin` is the document, `line` the part's line."""
 
     path: str
     title: str
@@ -135,14 +135,14 @@ class PrimedNote(NamedTuple):
 
     @property
     def digest(self) -> str:
-        """Stands for title and text in the note's property."""
+        """The digest of title and text, stored in the note's property."""
         return digest_words(self.title, self.body)
 
 
 class PrimePlan(NamedTuple):
-    """What priming changes: new texts by path (None to remove), and what it leaves alone.
+    """The changes of an import: new texts by path (None to remove), and the unchanged notes.
 
-    `kept` says of a path why it stays as it is although the source says otherwise.
+    `kept` maps paths that differ from the source to the reason why they stay.
     """
 
     added: tuple[str, ...]
@@ -154,7 +154,7 @@ class PrimePlan(NamedTuple):
 
 
 def digest_words(title: str, body: str) -> str:
-    """Return a key of a title and a text, their outer blanks and line ends aside."""
+    """Return a digest of a title and a text, ignoring outer white space and line ends."""
     words = f"{title.strip()}\n{body.replace(chr(13) + chr(10), chr(10)).strip()}"
     return hashlib.sha256(words.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
@@ -162,10 +162,10 @@ def digest_words(title: str, body: str) -> str:
 def choose_note_paths(
     source: str, file: str, document: Document, folder: str = ""
 ) -> list[PrimedNote]:
-    """Return the notes that a document's parts become, in `primed/<source>/<folder>`.
+    """Return the notes for a document's parts, in `primed/<source>/<folder>`.
 
-    A name is made of the heading; where that is taken, of the heading above and it, then with a
-    number. So a part keeps its name as long as the headings before it stay.
+    The name comes from the heading; if used, from its parent and the heading, then with a number.
+    So a part keeps its name as long as the headings before it stay.
     """
     place = PurePosixPath(FOLDER, source, folder)
     taken: set[str] = set()
@@ -192,10 +192,10 @@ def plan_priming(
     pin: bool = False,
     overwrite: bool = False,
 ) -> PrimePlan:
-    """Compare what the source wants with the notes below `primed/<source>/`.
+    """Compare the source's notes with the notes below `primed/<source>/`.
 
-    A note that somebody edited, or wrote there by hand, is kept; `overwrite` takes the source's
-    word over an edit, never over a note written by hand.
+    Edited notes, and notes written there by hand, are kept. `overwrite` replaces edited notes, but
+    never notes written by hand.
     """
     kept: dict[str, str] = {}
     texts: dict[str, str | None] = {}
@@ -233,12 +233,12 @@ def plan_priming(
 
 
 def primed_digest(note: Note) -> str:
-    """Return what a note's property says was primed, "" for a note written by hand."""
+    """Return the digest in a note's property, "" for a note written by hand."""
     return PropertyReader(note.matter).text(_PROPERTY)
 
 
 def is_edited(note: Note) -> bool:
-    """Tell whether somebody changed a primed note's title or text."""
+    """Return whether a primed note's title or text was edited."""
     return primed_digest(note) != digest_words(note.title, note.body)
 
 

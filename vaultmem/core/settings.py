@@ -1,4 +1,4 @@
-"""Rules over several settings: words that some take, and contradictions."""
+"""Rules for settings: allowed values, formats, ranges, and contradictions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 _EVERY = ("never", "day", "week")
 
-#: The words that a key takes, where only some do.
+#: The allowed values of keys with a fixed set.
 CHOICES: Mapping[str, tuple[str, ...]] = {
     "pack_labels": ("short", "full"),
     "file_names": ("title", "kebab"),
@@ -15,7 +15,7 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
     "compact_every": _EVERY,
 }
 
-#: What is written in other keys, and how that is said.
+#: The pattern of other keys, and its description.
 SHAPES: Mapping[str, tuple[str, str]] = {
     "sync_remote": (
         r"[A-Za-z0-9][A-Za-z0-9._/-]*",
@@ -24,13 +24,13 @@ SHAPES: Mapping[str, tuple[str, str]] = {
     "sync_every": (r"never|[1-9][0-9]{0,3}[mh]", "never, or minutes or hours, such as 5m or 1h"),
 }
 
-#: The least and the most of whole numbers, where that is not 1 and any.
+#: The range of whole numbers, if not from 1 to unlimited.
 _RANGES: Mapping[str, tuple[int, int]] = {
     "commit_edits_after_seconds": (0, 86_400),
     "attachments_max_mib": (1, 100),
 }
 
-#: Keys of which the first may not be past the second, and what would never happen then.
+#: Two keys, of which the first must not exceed the second; the effect if so.
 _ORDER = (
     ("summary_after_days", "keywords_after_days", "no note would be left as a summary"),
     ("keywords_after_days", "archive_after_days", "no note would be left as keywords"),
@@ -39,7 +39,7 @@ _ORDER = (
 
 
 def find_contradiction(values: Mapping[str, object]) -> str:
-    """Return which settings contradict each other and what to do, "" if none do."""
+    """Return which settings contradict each other and what to do, or ""."""
     if values["sync_every"] != "never" and not values["sync_remote"]:
         return '"sync_every" is set and "sync_remote" is not, so nothing would be synced; set both'
     for first, second, so in _ORDER:
@@ -53,7 +53,7 @@ def find_contradiction(values: Mapping[str, object]) -> str:
 
 
 def find_misfit(key: str, value: object) -> str:
-    """Return what a key takes if this value is nothing of it, else ""."""
+    """Return the allowed values of a key if `value` is not one, else ""."""
     if key in CHOICES and value not in CHOICES[key]:
         return ", ".join(CHOICES[key])
     if key in SHAPES and isinstance(value, str) and value:
@@ -63,14 +63,14 @@ def find_misfit(key: str, value: object) -> str:
 
 
 def read_interval(text: str) -> float:
-    """Return how many seconds "5m" or "1h" are, 0 for "never"."""
+    """Return the seconds of "5m" or "1h", 0 for "never"."""
     if text == "never":
         return 0.0
     return int(text[:-1]) * {"m": 60.0, "h": 3_600.0}[text[-1]]
 
 
 def set_line(text: str, key: str, value: object) -> str:
-    """Return the text of settings in which a key has this value; all other lines stay."""
+    """Return the text of settings with this value for a key; other lines are unchanged."""
     line = f"{key}: {value}"
     changed, count = re.subn(rf"^{key}:.*$", line, text, count=1, flags=re.MULTILINE)
     if count:
@@ -79,10 +79,10 @@ def set_line(text: str, key: str, value: object) -> str:
 
 
 def whole(key: str, number: int) -> int:
-    """Return a whole number that a key can have.
+    """Return a whole number if it is allowed for a key.
 
     Raises:
-        ValueError: it is too small or too large.
+        ValueError: the number is too small or too large.
     """
     least, most = _RANGES.get(key, (1, number))
     if not least <= number <= most:
@@ -91,10 +91,10 @@ def whole(key: str, number: int) -> int:
 
 
 def share(number: float) -> float:
-    """Return a number that is a share of a whole.
+    """Return a number if it is between 0 and 1.
 
     Raises:
-        ValueError: it is not.
+        ValueError: the number is outside this range.
     """
     if not 0 <= number <= 1:
         raise ValueError
@@ -102,7 +102,7 @@ def share(number: float) -> float:
 
 
 def describe_type(wanted: type, key: str = "") -> str:
-    """Return what a setting of this type takes, in words."""
+    """Return a description of the values of a setting of this type."""
     if key in _RANGES:
         return "a whole number, {} to {:,}".format(*_RANGES[key])
     names = {bool: "true or false", int: "a whole number above 0", float: "0 to 1"}

@@ -12,26 +12,26 @@ from vaultmem.core.transcripts.event import format_command, is_worth_telling
 _SEPARATOR = compile_later(r"\s*(?:&&|\|\||;|\n)\s*")
 _FOLDER = compile_later(r"(?<![\w./~-])(?:[\w.~-]*/)+(?=[\w.-]+)")
 
-#: Words before a program that do not say what it does, and programs that run another one.
+#: Words before a program that do not change its meaning, and programs that run another one.
 _PREFIXES = frozenset({"sudo", "time", "command", "env", "npx", "uv", "run", "poetry", "exec"})
 
-#: Verbs that say what is done only with the next word: `npm run lint`, `docker compose up`.
+#: Verbs whose meaning depends on the next word: `npm run lint`, `docker compose up`.
 _LEADING_VERBS = frozenset({"run", "exec", "compose"})
 
-#: Characters of a command that are looked at.
+#: Most characters of a command that are searched.
 _LONGEST = 2_000
 
 
 def split_commands(command: str) -> tuple[str, ...]:
-    """Return the commands of a line that do more than look around, without folders and output."""
+    """Return the commands of a line that do more than read, without folder changes and pipes."""
     parts = (format_command(part) for part in _SEPARATOR.split(command[:_LONGEST]))
     return tuple(dict.fromkeys(part for part in parts if part and is_worth_telling(part)))
 
 
 def list_phrases(command: str) -> tuple[str, ...]:
-    """Return the words by which notes name a command: all of it, or its program and verb.
+    """Return the phrases by which notes name a command: all of it, or its program and verb.
 
-    A program alone is a phrase only if it is the whole command; then a note has to quote it.
+    A program alone is a phrase only if it is the whole command; then a note must quote it.
     """
     words = command.casefold().split()
     while len(words) > 1 and (words[0] in _PREFIXES or "=" in words[0]):
@@ -48,7 +48,7 @@ def list_phrases(command: str) -> tuple[str, ...]:
 
 
 def is_same_command(ours: str, theirs: str) -> bool:
-    """Return whether two commands differ in their options or in what follows the shorter one."""
+    """Return whether two commands are equal without options, or one continues the other."""
     both = [[each for each in one.split() if each[:1] != "-"] for one in (ours, theirs)]
     short, long = sorted(both, key=len)
     return short == long or (len(short) > 1 and long[: len(short)] == short)
@@ -80,7 +80,7 @@ def flatten(text: str) -> str:
 
 
 def _drop_folder(folder: str) -> str:
-    """Return a folder in which programs are as nothing: `.venv/bin/pytest` is `pytest`."""
+    """Return "" for a folder of programs, so `.venv/bin/pytest` becomes `pytest`."""
     return "" if folder.endswith("bin/") else folder
 
 

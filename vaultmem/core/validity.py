@@ -1,4 +1,4 @@
-"""When a fact holds: the time that a question asks about, and the day from which a text holds."""
+"""Validity of facts: the time that a query asks about, and the dates in a text."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from vaultmem.core.similarity.words import MONTHS
 
 
 class Span(NamedTuple):
-    """A time from its first day on and before `end`; None where it has no bound."""
+    """A period from its first day to before `end`; None means unbounded."""
 
     start: date | None
     end: date | None
 
     def overlaps(self, other: Span) -> bool:
-        """Tell whether two times have a day in common."""
+        """Return whether two periods have a day in common."""
         is_later = self.start is not None and other.end is not None and self.start >= other.end
         is_earlier = self.end is not None and other.start is not None and other.start >= self.end
         return not (is_later or is_earlier)
@@ -34,12 +34,12 @@ _TIME = (
 )
 
 
-#: How the label of a note begins that is not valid at the time that counts.
+#: The start of a label for a note that is not valid in the relevant period.
 EXPIRED, EARLY = "expired since ", "not valid before "
 
 
 def describe_limits(start: date | None, end: date | None, on: Span) -> str:
-    """Return the label of what is valid from `start` on and before `end`, "" if that is `on`."""
+    """Return the label of a text valid from `start` to before `end`, "" if valid in `on`."""
     if Span(start, end).overlaps(on):
         return ""
     is_over = end is not None and on.start is not None and end <= on.start
@@ -47,12 +47,12 @@ def describe_limits(start: date | None, end: date | None, on: Span) -> str:
 
 
 def is_invalid(label: str) -> bool:
-    """Tell whether the label of a hit says that it is not valid at the time that counts."""
+    """Return whether a hit's label marks it as not valid in the relevant period."""
     return label.startswith((EXPIRED, EARLY))
 
 
 def read_day(text: str) -> date | None:
-    """Return the day of an ISO 8601 date or time, None where a text is neither."""
+    """Return the day of an ISO 8601 date or timestamp, or None."""
     try:
         return datetime.fromisoformat(text).date()
     except ValueError:
@@ -60,7 +60,7 @@ def read_day(text: str) -> date | None:
 
 
 def find_asked(question: str, today: date) -> Span | None:
-    """Return the past time that a question asks about: before June, in 2024, formerly."""
+    """Return the past period that a query asks about (before June, in 2024, formerly), or None."""
     if found := _compiled("before").search(question):
         said = _read_span(found, today)
         return said and Span(None, said.start)
@@ -71,9 +71,9 @@ def find_asked(question: str, today: date) -> Span | None:
 
 
 def find_start(text: str, written: date) -> date | None:
-    """Return the day from which on a text says that it holds: since May, in April 2026.
+    """Return the day since which a text is valid (since May, in April 2026), or None.
 
-    A month without a year is the last one before it was `written`.
+    A month without a year is the last one before `written`.
     """
     found = _compiled("since").search(text) or _compiled("during").search(text)
     said = _read_span(found, written) if found else None
@@ -81,9 +81,9 @@ def find_start(text: str, written: date) -> date | None:
 
 
 def find_end(text: str, written: date) -> date | None:
-    """Return the day from which on a text says that it does not hold any more: until Friday.
+    """Return the day from which a text is no longer valid (until Friday), or None.
 
-    A weekday is the next one after it was `written`. A day that is past by then is none.
+    A weekday is the next one after `written`. Days up to `written` are ignored.
     """
     for found in _until().finditer(text):
         end = _read_end(found, written)
@@ -107,7 +107,7 @@ def _read_end(found: re.Match[str], written: date) -> date | None:
     span = _read_span(found, written)
     if span is None or span.start is None:
         return None
-    # A month or a day without a year is the next one, where others ask about the last.
+    # A month or a day without a year is the next one; in other phrases it is the last one.
     if not found["month"] or found["year"] or span.start > written:
         return span.start
     years = range(span.start.year + 1, span.start.year + 9)

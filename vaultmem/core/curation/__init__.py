@@ -1,1 +1,1 @@
-"""Curation: proposals, the summary of a note and the choice of what to promote."""
+"""Curation: proposals, compaction of notes, and the choice of notes to promote."""

@@ -1,13 +1,13 @@
-"""How strongly a memory asks to be kept in mind: five measures of how it was recalled.
+"""Measure how strongly a note should be promoted, from five measures of how it was recalled.
 
 Each is from 0 to 1; the score is their weighted mean. With n calls in which the note surfaced:
 
 - frequency = ln(1 + n) / ln(1 + 12), at most 1: each further call counts less;
 - relevance = mean of 1 / log2(1 + rank) over the calls, the discount of DCG (Järvelin and
   Kekäläinen, "Cumulated gain-based evaluation of IR techniques", 2002);
-- recency = 2 ** (-days since the last call / 14): half of it is gone after two weeks;
-- diversity = different questions / 5, at most 1: word order, inflection and little words aside;
-- consolidation = (different days - 1) / 4, at most 1: what comes back on other days.
+- recency = 2 ** (-days since the last call / 14): it halves every two weeks;
+- diversity = different queries / 5, at most 1: word order, inflection and stop words do not count;
+- consolidation = (different days - 1) / 4, at most 1: recall on several days counts more.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _DAYS = 5
 
 
 class Surfacing(NamedTuple):
-    """A call in which a note surfaced: when (seconds since the epoch), for what, at which rank."""
+    """A call that returned a note: time (seconds since the epoch), query, and the note's rank."""
 
     at: float
     query: str
@@ -35,7 +35,7 @@ class Surfacing(NamedTuple):
 
 
 class Weights(NamedTuple):
-    """What each measure counts for; only their proportions matter."""
+    """The weight of each measure; only their proportions matter."""
 
     frequency: float
     relevance: float
@@ -45,7 +45,7 @@ class Weights(NamedTuple):
 
 
 class Gates(NamedTuple):
-    """What a note must have to be promoted at all."""
+    """The minimum values for promotion."""
 
     recalls: int
     queries: int
@@ -53,7 +53,7 @@ class Gates(NamedTuple):
 
 
 class Strength(NamedTuple):
-    """A note's measures (each 0 to 1), their weighted mean, and what they were made of."""
+    """A note's measures (each 0 to 1), their weighted mean, and their counts."""
 
     score: float = 0.0
     frequency: float = 0.0
@@ -66,7 +66,7 @@ class Strength(NamedTuple):
     days: int = 0
 
     def find_gate(self, gates: Gates) -> str:
-        """Return which gate keeps the note out, "" if none does."""
+        """Return the first gate that the note does not pass, or ""."""
         if self.recalls < gates.recalls:
             return f"recalled {self.recalls} of {gates.recalls} times"
         if self.queries < gates.queries:
@@ -77,7 +77,7 @@ class Strength(NamedTuple):
 
 
 def measure_strength(surfacings: Iterable[Surfacing], now: float, weights: Weights) -> Strength:
-    """Return how strong a note is at a time; what surfaced later than that does not count."""
+    """Return a note's strength at the time `now`; later calls are ignored."""
     calls = _join_calls(each for each in surfacings if each.at <= now)
     if not calls:
         return Strength()
@@ -100,12 +100,12 @@ def measure_strength(surfacings: Iterable[Surfacing], now: float, weights: Weigh
 
 
 def build_query_key(query: str) -> tuple[str, ...]:
-    """Return what makes a question the same as another: its terms, in no order."""
+    """Return a key that is equal for equivalent queries: their sorted terms."""
     return tuple(sorted(set(term_sequence(query)))) or tuple(query.split())
 
 
 def _join_calls(surfacings: Iterable[Surfacing]) -> Sequence[Surfacing]:
-    """Return each call once, with the best rank that a section of the note had in it."""
+    """Return each call once, with the best rank of the note's sections."""
     best: dict[tuple[float, str], Surfacing] = {}
     for each in surfacings:
         known = best.get((each.at, each.query))
@@ -114,13 +114,13 @@ def _join_calls(surfacings: Iterable[Surfacing]) -> Sequence[Surfacing]:
     return list(best.values())
 
 
-#: A sentence of a note is repeated where so much of its terms is in one paragraph; shorter
-#: sentences say too little.
+#: Smallest share of a sentence's terms in one paragraph that counts as a repetition, and fewest
+#: terms of a sentence.
 _REPEATED, _FEWEST_TERMS = 0.75, 4
 
 
 def is_used(path: str, text: str, paragraphs: Iterable[str]) -> bool:
-    """Return whether one of the paragraphs names a note, or repeats a sentence of it.
+    """Return whether a paragraph names a note, or repeats a sentence of it.
 
     A note is named by a link or by its path; `text` is its body.
     """

@@ -1,4 +1,4 @@
-"""The text that compaction leaves of a note: its full text, the main sentences, the main words."""
+"""Compaction: shorten a note's text to its main sentences, then to its main words."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-#: Longer texts are documents, not memories, and stay as they are.
+#: Longer texts are documents, not memories, and are not compacted.
 MAX_SENTENCES = 400
 
 _RESTART, _TOPIC_RESTART = 0.15, 0.6
 _ROUNDS = 60
 _WINDOW = 4
 
-#: Words that are looked at for keywords: the graph has a place for each pair of them.
+#: Most words that are ranked as keywords; the graph is quadratic in their number.
 _MAX_WORDS = 2_000
 
-#: Words as written, with what joins them: `api/refunds.py`, `429`, `v1.2`, `retry-after`.
+#: Words as written, with joining marks: `api/refunds.py`, `429`, `v1.2`, `retry-after`.
 _WORD = re.compile(r"\d{1,3}(?:,\d{3})+(?!\d)|[^\W_](?:\w|[-./:@](?=\w))*%?")
 
 
 def rank_sentences(sentences: Sequence[str], topic: str = "") -> list[float]:
-    """Return the rank of each sentence, of `MAX_SENTENCES` at most; `topic` is what they are about.
+    """Return the rank of each sentence, for at most `MAX_SENTENCES`; `topic` is their subject.
 
-    Only words that set sentences apart count for the topic: each as its share of the others.
+    For the topic, each word counts as 1 divided by the number of sentences that contain it.
     """
     import numpy as np
 
@@ -62,9 +62,9 @@ def rank_sentences(sentences: Sequence[str], topic: str = "") -> list[float]:
 
 
 def find_keywords(text: str, limit: int) -> list[str]:
-    """Return the words that say most, as written and in their order.
+    """Return the most important words, as written and in order.
 
-    Numbers, names and identifiers come first: nothing else in a text says them again.
+    Numbers, names and identifiers come first, because a text rarely repeats them in other words.
     """
     import numpy as np
 
@@ -87,9 +87,9 @@ def find_keywords(text: str, limit: int) -> list[str]:
 
 
 def _rank(weights: NDArray[np.float64], start: NDArray[np.float64], restart: float) -> list[float]:
-    """Return PageRank's values of a graph with these weights, rounded so that ties are ties.
+    """Return the PageRank values of a weighted graph, rounded so that ties stay ties.
 
-    `start` is what each node has by itself, `restart` on average.
+    `start` is the initial value of each node, `restart` on average.
     """
     import numpy as np
 
@@ -102,7 +102,7 @@ def _rank(weights: NDArray[np.float64], start: NDArray[np.float64], restart: flo
 
 
 def _key(word: str) -> str:
-    """Return what makes two words the same; empty for little words."""
+    """Return a key that is equal for equivalent words; "" for stop words."""
     return stem_word(word.lower()) if word.isalpha() else word.lower()
 
 
@@ -110,20 +110,20 @@ def _is_name(word: str) -> bool:
     return not word.isalpha() or any(mark.isupper() for mark in word[1:])
 
 
-#: What a summary keeps of a text's tokens, about; and how many words are left in the end.
+#: Approximate share of a text's tokens in a summary, and the number of keywords.
 SUMMARY_SHARE = 0.2
 KEYWORDS = 8
 
-#: Characters beyond which a text is a document, not a memory, and stays.
+#: Longer texts, in characters, are documents, not memories, and stay.
 _MOST = 40_000
 
-#: A full text of fewer tokens stays, as does one that a step would leave more than this share of.
+#: Fewest tokens of a text to compact, and largest share of it that a step can leave.
 _LEAST = 48
 _WORTH = 0.7
 
 
 class Fidelity(StrEnum):
-    """What is left of a note's text; `full` where the note does not say."""
+    """The compaction level of a note's text; `full` without the property."""
 
     FULL = "full"
     SUMMARY = "summary"
@@ -131,7 +131,7 @@ class Fidelity(StrEnum):
 
 
 class DecayStep(StrEnum):
-    """One step of a note's decay; a state where the text stays."""
+    """A step of a note's decay; `archived` keeps the text."""
 
     SUMMARY = "summary"
     KEYWORDS = "keywords"
@@ -147,14 +147,14 @@ class Ages(NamedTuple):
 
 
 def read_fidelity(note: Note) -> Fidelity:
-    """Return what a note says is left of its text."""
+    """Return the compaction level in a note's properties."""
     prop = note.matter.get("fidelity")
     value = prop.value.strip().lower() if prop and isinstance(prop.value, str) else ""
     return Fidelity(value) if value in set(Fidelity) else Fidelity.FULL
 
 
 def is_short(note: Note) -> bool:
-    """Tell whether a note's text is too short to be shortened: a fact without its words is none."""
+    """Return whether a note's text is full and too short for compaction."""
     return read_fidelity(note) is Fidelity.FULL and count_tokens(note.body) < _LEAST
 
 
@@ -166,17 +166,16 @@ def plan_step(
     original: Note | None = None,
     full_text: str = "",
 ) -> tuple[DecayStep, str] | None:
-    """Return the step of a note that nobody asked for in `idle` days, and its text then.
+    """Return the due decay step of a note and its new text, after `idle` days without access.
 
-    It is the last of those that are due; None where none is, or would gain too little. `asked` are
-    questions that the note answered once, `original` is what it was before it was shortened, and
-    `full_text` says where that is (`core.notes.full_text`).
+    Of several due steps the last is returned; None if no step is due or worth it. `asked` are
+    earlier queries that returned the note. `original` is the note before compaction, and
+    `full_text` its location (see `core.notes.sections`).
     """
     level = read_fidelity(note)
     if idle >= ages.archive:
-        return DecayStep.ARCHIVED, write_state(
-            note.text, NoteState.ARCHIVED
-        )  # Why, the commit says.
+        # The commit records the reason.
+        return DecayStep.ARCHIVED, write_state(note.text, NoteState.ARCHIVED)
     if idle >= ages.keywords and level is not Fidelity.KEYWORDS:
         text = shorten_note(note, Fidelity.KEYWORDS, asked, original, full_text)
         return (DecayStep.KEYWORDS, text) if text else None
@@ -193,11 +192,11 @@ def shorten_note(
     original: Note | None = None,
     full_text: str = "",
 ) -> str:
-    """Return a note's text with a shorter body, "" where that would gain too little.
+    """Return a note's text with a shorter body, or "" if it would gain too little.
 
-    What the title and the questions `asked` are about is kept before other things. Keywords are
-    those of the `original`, where the note was shortened before. A title and tags that stood in
-    the body alone become properties, so that nothing else is lost.
+    Sentences about the title and the queries `asked` are preferred. Keywords come from the
+    `original`, if the note was compacted before. A title and tags that were only in the body become
+    properties, so they are not lost.
     """
     if is_short(note) or len(note.body) > _MOST:
         return ""
@@ -218,7 +217,7 @@ def shorten_note(
 
 
 def _summarise(note: Note, topic: str) -> Iterator[str]:
-    """Yield the main sentences in their order, under the headings that they stood under."""
+    """Yield the main sentences in order, under their headings."""
     places = list(_list_sentences(note))
     if not places or len(places) > MAX_SENTENCES:
         return
@@ -243,7 +242,7 @@ def _summarise(note: Note, topic: str) -> Iterator[str]:
 
 
 def _group(places: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    """Yield the sentences of a heading as one paragraph, items on lines of their own."""
+    """Yield the sentences of a heading as one paragraph, with list items on their own lines."""
     last, parts = "", ""
     for heading, sentence in places:
         if parts and heading == last:
@@ -258,7 +257,7 @@ def _group(places: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
 
 
 def _list_sentences(note: Note) -> Iterator[tuple[str, str]]:
-    """Yield each sentence with the line of its heading; tags alone are none."""
+    """Yield each sentence with its heading's line; lines of only tags are skipped."""
     for section in note.sections:
         above = note.text[: section.start].rstrip().rpartition("\n")[2].strip()
         heading = above if section.heading and above.startswith("#") else ""

@@ -1,4 +1,4 @@
-"""MEMORY.md: where a promoted note's bullet goes, and what may leave when there is no room."""
+"""MEMORY.md: add bullets for promoted notes, and propose lines to remove."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from vaultmem.core.text.token_count import count_tokens
 
 MEMORY = PurePosixPath("MEMORY.md")
 
-#: The heading under which a note of each kind is named; all others go under `PROJECT`.
+#: The heading for notes of each kind; others use `PROJECT`.
 PROJECT = "Project"
 HEADINGS = {
     NoteKind.DECISION: "Conventions",
@@ -28,10 +28,10 @@ HEADINGS = {
     NoteKind.EVAL_RESULT: "Gotchas",
 }
 
-#: Characters of a bullet's sentence at most: what is longer is no line to be kept in mind.
+#: Most characters of a bullet's sentence; longer sentences are not added.
 _MAX_FACT = 280
 
-#: What would be markup: a number that is `< 200` or in `[0]` is none.
+#: Markup characters; not numbers such as `< 200` or `[0]`.
 _MARKS = re.compile(
     r"\[\[+|\]\]+|(?<=\])\(|\[(?=\^|.\])|<(?=[A-Za-z/!?])|[`\x00-\x1f\x7f]+|%%+|(?<!\S)#(?=[^\W\d])"
 )
@@ -41,20 +41,21 @@ _CUT = " ..."
 
 
 class Room(NamedTuple):
-    """How much MEMORY.md may hold: lines, and tokens."""
+    """The maximum size of MEMORY.md, in lines and tokens."""
 
     lines: int
     tokens: int
 
     def lacks(self, text: str) -> bool:
-        """Tell whether a text is over it."""
+        """Return whether a text exceeds the maximum."""
         return text.count("\n") > self.lines or count_tokens(text) > self.tokens
 
 
 class MemoryMove(NamedTuple):
-    """A line of MEMORY.md (1-based) that may go, and why: a note says it, or could.
+    """A line of MEMORY.md (1-based) that can be removed, with the reason.
 
-    `note` is that note's path, "" where one has to be written first; `score` is its strength.
+    `note` is the path of the note with the content, "" if one must be written first. `score` is the
+    note's strength.
     """
 
     line: int
@@ -66,10 +67,9 @@ class MemoryMove(NamedTuple):
 
 
 def choose_fact(note: Note) -> str:
-    """Return what a bullet says of a note: a title of its own, else its whole first sentence.
+    """Return the sentence for a note's bullet: its own title, else its whole first sentence.
 
-    A title that was made of the text may end in the middle of what it says. "" where the sentence
-    is too long for a line.
+    A title made from the text can end in the middle of a sentence. "" if the sentence is too long.
     """
     from vaultmem.core.similarity.statement import split_sentences
 
@@ -83,19 +83,19 @@ def choose_fact(note: Note) -> str:
     return fact if len(fact) <= _MAX_FACT else ""
 
 
-#: Characters that change the order in which a text is shown.
+#: Characters that change the display order of a text.
 _REORDERS = re.compile("[\u202a-\u202e\u2066-\u2069]")
 
 
 def format_bullet(fact: str, link: str) -> str:
-    """Return the line that says something and leads to its note."""
+    """Return the bullet line with a fact and the link to its note."""
     fact = _REORDERS.sub("", fact)
     end = "" if fact.endswith((".", "!", "?", ":")) else ":"
     return f"- {fact}{end} {link}"
 
 
 def find_bullets(text: str, path: str) -> dict[int, str]:
-    """Return the lines (0-based) that a dream may have written of a note, with their links."""
+    """Return the lines (0-based) that a consolidation might have added for a note, with links."""
     names = {path.removesuffix(".md"), PurePosixPath(path).stem}
     found = ((n, _LINK_LAST.fullmatch(line)) for n, line in enumerate(text.splitlines()))
     links = {n: match[1] or decode_destination(match[2]) for n, match in found if match}
@@ -103,7 +103,7 @@ def find_bullets(text: str, path: str) -> dict[int, str]:
 
 
 def format_heading(kind: str) -> str:
-    """Return the heading under which a note of this kind is named."""
+    """Return the heading for notes of this kind."""
     return HEADINGS.get(NoteKind(kind), PROJECT)
 
 
@@ -125,10 +125,10 @@ def propose_moves(
     room: Room,
     wanted: str = "",
 ) -> list[MemoryMove]:
-    """Return lines that may leave MEMORY.md: whose note counts no more, and the weakest for room.
+    """Return lines to remove from MEMORY.md: bullets of hidden notes, and the weakest for space.
 
-    `linked` has the note that the bullet on a line leads to, `hidden` the state of each note that
-    is in no pack. `wanted` is what there has to be room for; without a need nothing has to go.
+    `linked` maps line numbers to the notes that the bullets link, `hidden` notes that no pack
+    contains to their states. `wanted` is the text that needs space.
     """
     moves = []
     left: list[tuple[int, str, str]] = []

@@ -14,10 +14,10 @@ from vaultmem.core.text.json_values import as_json_object, as_typed
 from vaultmem.core.text.paths import parse_note_path
 from vaultmem.errors import RefusedError
 
-#: Changes whenever a report means something else.
+#: The version of the report format.
 _VERSION = 1
 
-#: Characters of a report that are read, at most.
+#: Most characters of a report.
 MAX_REPORT = 32 * 1024 * 1024
 
 #: Digits of an id.
@@ -27,7 +27,7 @@ _BLOB = re.compile(r"[0-9a-f]{40}")
 
 
 class Action(StrEnum):
-    """What a curator proposes for a note; the first four are done by `--apply`."""
+    """An action that `curate` proposes for a note; the first four are applied by `--apply`."""
 
     MERGE_DUPLICATES = "merge_duplicates"
     DEPRECATE = "deprecate"
@@ -48,7 +48,7 @@ class Action(StrEnum):
     PROPOSAL = "proposal"
 
 
-#: The state that an action sets; the others change nothing by themselves.
+#: The state that an action sets; other actions change nothing.
 NEW_STATES = {
     Action.MERGE_DUPLICATES: NoteState.DEPRECATED,
     Action.DEPRECATE: NoteState.DEPRECATED,
@@ -58,11 +58,11 @@ NEW_STATES = {
 
 
 class Proposal(NamedTuple):
-    """What is proposed for the note `path` with the bytes `blob`, why, and what shows it.
+    """A proposal for the note `path` with the blob `blob`, with reason and evidence.
 
-    `into` is the other note of a pair, which takes it in, replaces or contradicts it, with its
-    bytes; else empty. Of a proposed branch, `path` is its name and `blob` its commit. Of a group,
-    `path` is the oldest note, `into` the newest, and `more` has the others, each with its bytes.
+    `into` is the other note of a pair, which absorbs, replaces or contradicts the first, with its
+    blob; else "". For a proposed branch, `path` is its name and `blob` its commit. For a group,
+    `path` is the oldest note, `into` the newest, and `more` the others, each with its blob.
     """
 
     action: Action
@@ -76,25 +76,25 @@ class Proposal(NamedTuple):
 
     @property
     def places(self) -> tuple[tuple[str, str], ...]:
-        """Its notes with their bytes, of a group in order of time."""
+        """The notes with their blobs; those of a group in order of time."""
         last = ((self.into, self.into_blob),) if self.into else ()
         return ((self.path, self.blob), *self.more, *last)
 
     @property
     def id(self) -> str:
-        """What names it while the notes are as they are, of which the beginning is enough."""
+        """An id that is stable while the notes are unchanged; a unique prefix is enough."""
         more = (part for place in self.more for part in place)
         named = (self.action, self.path, self.blob, self.into, self.into_blob, *more)
         return hashlib.sha256("\0".join(named).encode("utf-8", "surrogateescape")).hexdigest()[:_ID]
 
     @property
     def is_change(self) -> bool:
-        """Tell whether `--apply` does it; the others are for a person to look at."""
+        """Return whether `--apply` applies it; others are for the owner."""
         return self.action in NEW_STATES
 
 
 class Report(NamedTuple):
-    """All proposals of one look at a vault: `made` is ISO 8601, `commit` was checked out ("")."""
+    """The proposals for a vault: `made` is ISO 8601, `commit` was checked out ("" without one)."""
 
     made: str
     commit: str
@@ -102,7 +102,7 @@ class Report(NamedTuple):
 
     @property
     def changes(self) -> tuple[Proposal, ...]:
-        """The proposals that `--apply` does."""
+        """The proposals that `--apply` applies."""
         return tuple(each for each in self.proposals if each.is_change)
 
 
@@ -115,10 +115,10 @@ def format_report(report: Report) -> str:
 
 
 def parse_report(text: str) -> Report:
-    """Return the report that a JSON text holds.
+    """Return the report in a JSON text.
 
     Raises:
-        RefusedError: it is none, of another version, or names what cannot be a note.
+        RefusedError: the text is not a report of this version, or a path or blob is invalid.
     """
     try:
         data = json.loads(text)
@@ -135,7 +135,7 @@ def parse_report(text: str) -> Report:
 
 
 def _check_proposal(each: Proposal) -> None:
-    """Check that a proposal, and one of a merge also with its other note, can be of notes."""
+    """Check the path and blob of a proposal; for a merge, of both notes."""
     notes = each.places if each.action is Action.MERGE_DUPLICATES else each.places[:1]
     for path, blob in notes:
         parse_note_path(path)
@@ -143,11 +143,11 @@ def _check_proposal(each: Proposal) -> None:
             raise ValueError
 
 
-# What can be decided of each proposal, as a person is asked: yes, no, and the other way round.
+# The possible decisions for each proposal.
 
 
 class ProposalChoice(StrEnum):
-    """A decision: do what is proposed, do it the other way round, or do not."""
+    """A decision: accept the proposal, accept its reverse, or reject it."""
 
     ACCEPT = "accept"
     OTHER = "other"
@@ -155,7 +155,7 @@ class ProposalChoice(StrEnum):
 
 
 class Choices(NamedTuple):
-    """What is asked of a proposal, and what comes of each choice; "" where there is no such."""
+    """The question for a proposal, and the result of each choice; "" if not available."""
 
     question: str
     accept: str
@@ -166,13 +166,12 @@ class Choices(NamedTuple):
 _NEWER = "the newer one replaces the older"
 _OLDER = "the older one replaces the newer"
 
-#: What comes of it where the note that gives way says more than that.
+#: The result if the replaced note contains more than the contradiction.
 PART = "it is right where they differ; the other has more, and stays"
 
 _KEPT = "it is kept, and counts as used now"
 
-#: What is asked of each proposal that waits for a decision; their order is that of the queue: what
-#: may mislead first, what only takes room last.
+#: The questions for pending proposals, in queue order: misleading notes first, unused ones last.
 CHOICES: Mapping[Action, Choices] = {
     Action.PROPOSAL: Choices("Shall it be merged?", "it is merged", "it is rejected"),
     Action.UPDATE: Choices("Is the newer one so now?", _NEWER, "both hold", _OLDER),
@@ -209,5 +208,5 @@ ORDER = tuple(CHOICES)
 
 
 def format_action(action: str) -> str:
-    """Return what people call an action: contradiction, near duplicate, quarantined."""
+    """Return the display name of an action: contradiction, near duplicate, quarantined."""
     return action.removeprefix("review_").replace("_", " ")

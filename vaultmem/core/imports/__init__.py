@@ -1,1 +1,1 @@
-"""Read what other programs remember from their exports and folders."""
+"""Read memories of other programs from exports and folders."""

@@ -1,8 +1,8 @@
 """Read the exports of ChatGPT, Claude.ai, Letta and Mem0.
 
-There is no published schema. The fields are those that `conversations.json` (since 2026 also
-`conversations-000.json` and so on) has in exports: `mapping` from a node's id to message, parent
-and children, and `current_node`, the last message of the branch that was shown.
+ChatGPT has no published schema. The fields are those of `conversations.json` (since 2026 also
+`conversations-000.json` and so on): `mapping` from a node's id to message, parent and children,
+and `current_node`, the last message of the displayed branch.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ from vaultmem.core.imports.item import (
 from vaultmem.core.lifecycle import NoteState
 from vaultmem.core.transcripts.event import TranscriptEvent, dict_of, dicts_of
 
-#: Marks of citations: private characters around what only the site can show.
+#: Citation marks: private-use characters around text that only the site can show.
 _CITED = re.compile("\ue200[^\ue201]*\ue201|[\ue200-\ue203]")
 
 _SHOWN = frozenset({"text", "multimodal_text"})
 
-#: Nodes, or their messages, by the nodes' ids.
+#: Nodes or their messages, by node id.
 _ById = dict[str, dict[str, Any]]
 
 
 def read_chatgpt(value: dict[str, Any]) -> Iterator[Item]:
-    """Yield what a conversation of an export holds; other objects hold nothing."""
+    """Yield the items of a conversation in an export; other objects have no items."""
     mapping = dict_of(value, "mapping")
     nodes = {name: dict_of(mapping, name) for name in mapping}
     messages = {name: dict_of(node, "message") for name, node in nodes.items()}
@@ -59,7 +59,7 @@ def read_chatgpt(value: dict[str, Any]) -> Iterator[Item]:
 
 
 def _walk_back(node: object, nodes: _ById, messages: _ById) -> Iterator[str]:
-    """Yield the nodes from the last one that was shown to the first; other branches are left."""
+    """Yield the nodes of the displayed branch, last one first."""
     if node not in nodes:
         ends = [name for name, each in nodes.items() if not read_list(each.get("children"))]
         node = max(ends, key=lambda name: _time(messages[name]), default=None)
@@ -71,7 +71,7 @@ def _walk_back(node: object, nodes: _ById, messages: _ById) -> Iterator[str]:
 
 
 def _read_turn(message: dict[str, Any]) -> TranscriptEvent | None:
-    """Return what a person saw of a message; None where that is nothing."""
+    """Return the visible part of a message, or None."""
     role, content = _role(message), dict_of(message, "content")
     hidden = dict_of(message, "metadata").get("is_visually_hidden_from_conversation") is True
     if hidden or role not in {"user", "assistant"} or message.get("weight") == 0:
@@ -93,7 +93,7 @@ def _read_part(part: object) -> str:
 
 
 def _read_saved(origin: str, message: dict[str, Any]) -> Iterator[MemoryItem]:
-    """Yield what was saved to the account's memory by a message, and its custom instructions."""
+    """Yield a memory that a message saved to the account, and its custom instructions."""
     content, created = dict_of(message, "content"), parse_export_time(message.get("create_time"))
     if _role(message) == "assistant" and message.get("recipient") == "bio":
         text = "\n".join(filter(None, map(read_text, read_list(content.get("parts")))))
@@ -117,21 +117,21 @@ def _time(message: dict[str, Any]) -> float:
     return at.timestamp() if at else 0.0
 
 
-# Claude.ai's export: conversations, projects with their documents, and what it remembers.
+# Claude.ai's export: conversations, projects with their documents, and memories.
 #
 # There is no published schema. `conversations.json` has `chat_messages` (since 2026 with
-# `parent_message_uuid`, abandoned branches among them); `projects.json`, or a file each in
-# `projects/`, has `prompt_template` and `docs`; `memories.json` has `conversations_memory` and
-# `project_memories` by the project's id. Nothing says which conversation is of which project.
+# `parent_message_uuid`, including abandoned branches). `projects.json`, or a file per project in
+# `projects/`, has `prompt_template` and `docs`. `memories.json` has `conversations_memory`, and
+# `project_memories` by project id. Conversations have no link to their project.
 
-#: A line that stands in bold for a heading.
+#: A bold line used as a heading.
 _BOLD = re.compile(r"^\*\*([^*\n]+)\*\*[ \t]*$", re.MULTILINE)
 
 _ROLES = {"human": "user", "user": "user", "assistant": "assistant"}
 
 
 def read_claude_ai(value: dict[str, Any]) -> Iterator[Item]:
-    """Yield what an object of an export holds, whichever of its files it stands in."""
+    """Yield the items of an object of an export, from any of its files."""
     key = read_text(value.get("uuid"))
     if isinstance(value.get("chat_messages"), list):
         said = map(_read_claude_turn, _walk(dicts_of(value["chat_messages"])))
@@ -145,7 +145,7 @@ def read_claude_ai(value: dict[str, Any]) -> Iterator[Item]:
 
 
 def _walk(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the branch that ends in the newest message; all, where no message names another."""
+    """Return the branch with the newest message; all messages if there are no parents."""
     by_id = {read_text(each.get("uuid")): each for each in messages}
     parents = {read_text(each.get("parent_message_uuid")) for each in messages} - {""}
     if not parents & by_id.keys():
@@ -204,13 +204,13 @@ def _read_memory(value: dict[str, Any]) -> Iterator[MemoryItem]:
 
 # Letta's agents: agent files (`.af`), lists of blocks, and MemFS, a folder of markdown.
 #
-# The file: letta-ai/letta, letta/schemas/agent_file.py (`agents`, `blocks`), and before it one
-# agent with `core_memory`. MemFS: https://docs.letta.com/letta-code/memfs,
+# Sources: letta-ai/letta, letta/schemas/agent_file.py (`agents`, `blocks`), and the older format
+# with `core_memory` for one agent. MemFS: https://docs.letta.com/letta-code/memfs,
 # `<agent>/memory/**/*.md`.
 
 
 def read_letta(value: dict[str, Any]) -> Iterator[Item]:
-    """Yield the blocks of an agent file, or one block of a list, and what was last said."""
+    """Yield the blocks and conversations of an agent file, or one block of a list."""
     agents = dicts_of(value.get("agents")) or ([value] if "core_memory" in value else [])
     owner = read_text(agents[0].get("name")) if len(agents) == 1 else ""
     for field in ("blocks", "core_memory"):
@@ -222,7 +222,7 @@ def read_letta(value: dict[str, Any]) -> Iterator[Item]:
 
 
 def read_memfs(file: MarkdownFile) -> Iterator[Item]:
-    """Yield the memory that a file of MemFS is."""
+    """Yield the memory in a file of MemFS."""
     owner, below = find_owner(file.parts, "memory")
     if text := read_text(file.body):
         yield MemoryItem(
@@ -258,7 +258,7 @@ def _read_messages(agent: dict[str, Any]) -> Iterator[Conversation]:
 
 
 def _read_message(message: dict[str, Any]) -> Iterator[TranscriptEvent]:
-    """Yield what a user or the agent said; events and tools that it runs are nobody's words."""
+    """Yield the turns of the user or the agent; system events and tool calls are not turns."""
     role, at = read_text(message.get("role")), message.get("created_at")
     content = message.get("content", message.get("text"))
     texts = [content] if isinstance(content, str) else [e.get("text") for e in dicts_of(content)]
@@ -285,18 +285,18 @@ def _read_json(text: str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-# mem0's memories: what `get_all` returns, saved as JSON, and OpenMemory's export.
+# Mem0's memories: the result of `get_all` as JSON, and OpenMemory's export.
 #
-# `get_all`: https://docs.mem0.ai/cookbooks/essentials/exporting-memories; of a page or a list
-# alike. OpenMemory's zip has them in `memories.json` (mem0ai/mem0,
+# `get_all`: https://docs.mem0.ai/cookbooks/essentials/exporting-memories; a page or a list.
+# OpenMemory's zip has the memories in `memories.json` (mem0ai/mem0,
 # openmemory/api/app/routers/backup.py).
 
-#: What OpenMemory says of a memory that is not in use.
+#: OpenMemory's states of memories that are not in use.
 _PUT_AWAY = frozenset({"archived", "paused"})
 
 
 def read_mem0(value: dict[str, Any]) -> Iterator[Item]:
-    """Yield the memories of an object: itself, or those that it lists."""
+    """Yield the memories of an object: itself, or those in its lists."""
     names = {read_text(each.get("id")): each for each in dicts_of(value.get("categories"))}
     for field in ("results", "memories"):
         for each in dicts_of(value.get(field)):
@@ -325,23 +325,23 @@ def _read_mem0_memory(value: dict[str, Any], tags: tuple[str, ...]) -> Iterator[
     )
 
 
-# Divide a JSON text into its items as it is read: an export may have hundreds of megabytes.
+# Split a JSON text into items while reading it, because exports can have hundreds of megabytes.
 
-#: Characters that are read at once, and that one item may have.
+#: Characters of one read, and most characters of an item.
 _CHUNK, MAX_ITEM = 256 * 1024, 64 * 1024 * 1024
 
-# A text to its end, a bracket, or a text whose end is still to be read.
+# A complete string, a bracket, or the start of an incomplete string.
 _TOKEN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[\]{}]|"', re.DOTALL)
 
 
 def split_objects(read: Callable[[int], str], limit: int = MAX_ITEM) -> Iterator[str | None]:
-    """Yield as texts the objects of a JSON array, or those that stand one after the other.
+    """Yield the objects of a JSON array, or consecutive objects, as texts.
 
-    None stands for one that is larger than `limit` characters, and for what is cut off. Only
-    brackets are looked at: an item that is no JSON is one like others.
+    None replaces an object larger than `limit` characters, and a truncated one. Only brackets are
+    parsed, so an item can be invalid JSON.
     """
     text, place, begin = "", 0, 0
-    depth = floor = 0  # Items stand in `floor` brackets.
+    depth = floor = 0  # Items are nested in `floor` brackets.
     is_large = False
     while True:
         match = _TOKEN.search(text, place)
@@ -370,16 +370,16 @@ def split_objects(read: Callable[[int], str], limit: int = MAX_ITEM) -> Iterator
         yield None
 
 
-# The kinds of what can be imported: whose it is, in which files, and who reads them.
+# The kinds of imports: agent, files and reader of each.
 
 Object = dict[str, Any]
 
 
 class ImportKind(NamedTuple):
-    """A kind: `agent` is who wrote it, `files` which are taken of a folder or zip, from its name.
+    """A kind of import: `agent` is the author, `files` matches the files of a folder or zip.
 
-    `read_object` reads an object of a JSON file, `read_file` a file of markdown; where there is
-    neither, the file is a client's transcript.
+    `read_object` reads an object of a JSON file, `read_file` a markdown file. Without both, the
+    file is a client's transcript.
     """
 
     agent: str
@@ -392,7 +392,7 @@ def _files(*forms: str) -> re.Pattern[str]:
     return re.compile("|".join(f"(?:{form})$" for form in forms))
 
 
-#: Every kind by the name that `import` takes.
+#: Every kind by its name in `import`.
 KINDS: Mapping[str, ImportKind] = {
     "transcripts": ImportKind("import", _files(r"\.jsonl")),
     "chatgpt": ImportKind("chatgpt", _files(r"/conversations(-\d+)?\.json"), read_chatgpt),
@@ -426,7 +426,7 @@ KINDS: Mapping[str, ImportKind] = {
     "letta": ImportKind("letta", _files(r"\.af", r"/memory/.+\.md"), read_letta, read_memfs),
 }
 
-#: Fields that only objects of one kind have, as `guess_kind` looks for them.
+#: Fields that only objects of one kind have, for `guess_kind`.
 _FIELDS: Mapping[str, frozenset[str]] = {
     "chatgpt": frozenset({"mapping"}),
     "claude-ai": frozenset(
@@ -439,5 +439,5 @@ _FIELDS: Mapping[str, frozenset[str]] = {
 
 
 def guess_kind(value: Object) -> str:
-    """Return the kind that an object of a JSON file looks like, "" if like none."""
+    """Return the kind of an object of a JSON file by its fields, or ""."""
     return next((name for name, fields in _FIELDS.items() if fields & value.keys()), "")

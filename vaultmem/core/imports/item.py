@@ -19,11 +19,11 @@ from vaultmem.core.notes.sections import find_blocks
 from vaultmem.core.transcripts.event import EventKind as Said
 from vaultmem.core.transcripts.event import TranscriptEvent, TranscriptSource
 
-#: Properties of others that are kept: how many, and how long a text of one may be.
+#: Most foreign properties that are kept, and most characters of a text.
 _MOST, _LONGEST = 20, 500
 _NAME = re.compile(r"[^\W\d][\w-]{0,60}")
 
-#: Names that mean something here beside those of every note.
+#: Property names with a meaning in vaultmem, in addition to those of every note.
 _MEANT = KNOWN_PROPERTIES | {
     *("tag", "alias", "about", "valid_from", "valid_until", "pending_restore_at", "status"),
     *("started", "ended", "goal", "workspace", "windows", "touched", "decisions", "continues"),
@@ -32,10 +32,10 @@ _MEANT = KNOWN_PROPERTIES | {
 
 
 class MemoryItem(NamedTuple):
-    """A memory: `origin` is its id where it comes from, the same each time.
+    """A memory: `origin` is its stable id at its source.
 
-    `folders` are names for where it goes, outermost first, and `name` is the file's, where links
-    go by that. `own` are further properties. `said_by` tells whose words it is: "user", or "".
+    `folders` are the names of its folders, outermost first; `name` is the file's name, for
+    links. `own` are further properties. `said_by` is "user" for the user's words, or "".
     """
 
     origin: str
@@ -52,12 +52,12 @@ class MemoryItem(NamedTuple):
 
     @property
     def digest(self) -> str:
-        """Stands for what it says, whatever becomes of it here."""
+        """A digest of the original text, to recognize it in a later import."""
         return digest_text(self.text)
 
 
 class Conversation(NamedTuple):
-    """A talk as it stands at its origin: the branch that was last shown, oldest turn first."""
+    """A conversation at its source: the branch last displayed, oldest turn first."""
 
     origin: str
     title: str
@@ -68,7 +68,7 @@ class Conversation(NamedTuple):
 
 
 class Unread(NamedTuple):
-    """What could not be read: where it is, and why."""
+    """An unreadable item: its location and the reason."""
 
     where: str
     reason: str
@@ -85,7 +85,7 @@ def make_talk(
     ended: object = None,
     url: str = "",
 ) -> Iterator[Conversation]:
-    """Yield the talk of these turns, if it has a name and any; times are as written there."""
+    """Yield the conversation of these turns, if it has an id and turns; times are as exported."""
     turns = tuple(each for each in said if each is not None)
     if origin and turns:
         times = parse_export_time(started), parse_export_time(ended)
@@ -93,7 +93,7 @@ def make_talk(
 
 
 def make_turn(role: str, text: str, at: object) -> TranscriptEvent:
-    """Return what a user or an assistant said, at a time as it is written there."""
+    """Return a turn of the user or the assistant; `at` is as exported."""
     moment = parse_export_time(at)
     when = moment.isoformat(timespec="seconds") if moment else ""
     return TranscriptEvent(
@@ -102,31 +102,31 @@ def make_turn(role: str, text: str, at: object) -> TranscriptEvent:
 
 
 def digest_text(text: str) -> str:
-    """Return the digest of a text, blank lines around it left out."""
+    """Return the digest of a text without surrounding white space."""
     return hashlib.sha256(text.strip().encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
 def read_text(value: object) -> str:
-    """Return a value as text that a note can hold; "" if it is none."""
+    """Return a string as text that a note can contain; "" for other values."""
     if not isinstance(value, str):
         return ""
     return value.encode("utf-8", "replace").decode("utf-8").replace("\0", "\ufffd").strip()
 
 
 def read_list(value: object) -> list[Any]:
-    """Return a list as it is; of anything else, nothing."""
+    """Return a list unchanged; an empty one for other values."""
     return value if isinstance(value, list) else []
 
 
 def read_tags(value: object) -> tuple[str, ...]:
-    """Return a list of words, or one text of them, as tags."""
+    """Return a list of words, or a comma-separated text, as tags."""
     texts = value.split(",") if isinstance(value, str) else read_list(value)
     tags = (re.sub(r"[^\w/-]+", "-", read_text(text)).strip("-/") for text in texts)
     return tuple(dict.fromkeys(tag for tag in tags if tag))
 
 
 def parse_export_time(value: object) -> datetime | None:
-    """Return a time in seconds since the epoch, or as ISO 8601 (UTC where unsaid), if it is one."""
+    """Return an epoch or ISO 8601 time (UTC without an offset), or None if it is invalid."""
     try:
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             is_sound = math.isfinite(value) and 0 < value < 1e11
@@ -140,9 +140,9 @@ def parse_export_time(value: object) -> datetime | None:
 
 
 def filter_properties(given: Mapping[str, object]) -> dict[str, PropertyValue]:
-    """Return what may stand in a note of the properties that somebody else gave theirs.
+    """Return the foreign properties that an imported note can have.
 
-    None that means something here: a text from elsewhere says nothing of its own standing.
+    Properties with a meaning in vaultmem are removed, so imported text cannot set its own state.
     """
     kept: dict[str, PropertyValue] = {}
     for name, value in given.items():
@@ -157,13 +157,13 @@ def filter_properties(given: Mapping[str, object]) -> dict[str, PropertyValue]:
     return kept
 
 
-# Files of markdown that other programs keep their memory in: properties, and sections.
+# Markdown files in which other programs store memory: properties and sections.
 
 
 class MarkdownFile(NamedTuple):
-    """A file: the parts of its path, its properties as texts, its text behind them, its time.
+    """A markdown file: its path's parts, properties, the text after them, and modification time.
 
-    `below` is its path in the folder that was named. `block` is the text of its properties.
+    `below` is its path in the imported folder. `block` is the text of its properties.
     """
 
     parts: tuple[str, ...]
@@ -175,11 +175,11 @@ class MarkdownFile(NamedTuple):
 
     @property
     def stem(self) -> str:
-        """Its name without ending."""
+        """The file's name without its ending."""
         return PurePosixPath(self.parts[-1]).stem
 
     def text_of(self, name: str) -> str:
-        """Return a property's text, "" where it has none."""
+        """Return a property's text, or ""."""
         value = self.properties.get(name, "")
         return value if isinstance(value, str) else ""
 
@@ -187,7 +187,7 @@ class MarkdownFile(NamedTuple):
 def parse_markdown(
     parts: tuple[str, ...], below: tuple[str, ...], text: str, modified: datetime | None
 ) -> MarkdownFile:
-    """Return a file of markdown as it is read."""
+    """Return a parsed markdown file."""
     text = text.removeprefix("\ufeff").replace("\r\n", "\n")
     matter = read_frontmatter(text)
     properties = {each.name: each.value for each in matter.properties}
@@ -196,9 +196,9 @@ def parse_markdown(
 
 
 def find_owner(parts: tuple[str, ...], folder: str) -> tuple[str, tuple[str, ...]]:
-    """Return the name of the folder that the last `folder` on a path is in, and what is below.
+    """Return the name of the folder that contains the last `folder` of a path, and the path below.
 
-    Without one, the name of the folder that the file is in, and the file's.
+    Without `folder` in the path, the name of the file's folder, and the file's name.
     """
     places = [place for place, part in enumerate(parts[:-1]) if part == folder]
     place = places[-1] if places else len(parts) - 1
@@ -206,10 +206,10 @@ def find_owner(parts: tuple[str, ...], folder: str) -> tuple[str, tuple[str, ...
 
 
 def split_text(text: str, level: int = 0) -> Iterator[tuple[str, str]]:
-    """Yield the heading and text of each section that has text; deeper headings are of that.
+    """Yield the heading and text of each section with text; deeper headings stay in the text.
 
-    `level` is how deep headings divide; else it is the first that there are several of, else that
-    below the document's title.
+    `level` is the deepest heading that splits. 0: the first level with several headings, else the
+    level below the document's title.
     """
     found = find_blocks(text, 0).headings
     depths = sorted({depth for _, _, depth, _ in found})
@@ -223,13 +223,13 @@ def split_text(text: str, level: int = 0) -> Iterator[tuple[str, str]]:
 
 
 def drop_lines(text: str, form: re.Pattern[str]) -> str:
-    """Return a text without the lines that have a form."""
+    """Return a text without the lines that match a pattern."""
     return "\n".join(line for line in text.splitlines() if not form.match(line))
 
 
-# Memory that agents keep as folders of markdown: Claude Code, Codex, OpenClaw, Basic Memory.
+# Memory that agents store in markdown folders: Claude Code, Codex, OpenClaw, Basic Memory.
 
-#: A line of an index: a link to a file, and what that is about.
+#: A line of an index: a link to a file, with a description.
 _INDEXED = re.compile(r"\s*[-*+] +\[")
 _NESTED = re.compile(r"^ *(type|originSessionId|modified): *[\"']?([^\s\"']+)", re.MULTILINE)
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
@@ -237,10 +237,10 @@ _THREAD = re.compile(r"^(thread_id|updated_at|cwd): *(\S+)", re.MULTILINE)
 
 
 def read_claude_memory(file: MarkdownFile) -> Iterator[Item]:
-    """Yield what Claude Code's auto memory says in `projects/<project>/memory/*.md`.
+    """Yield the memories of Claude Code's auto memory in `projects/<project>/memory/*.md`.
 
-    https://code.claude.com/docs/en/memory; a topic's properties as Claude Code writes them. Of
-    MEMORY.md, the lines that only lead to the other files are left.
+    https://code.claude.com/docs/en/memory; topics have the properties that Claude Code writes. In
+    MEMORY.md, lines that only link other files are skipped.
     """
     owner, below = find_owner(file.parts, "memory")
     origin, folders = "/".join((owner, *below)), (owner.strip("-"), *below[:-1])
@@ -268,10 +268,10 @@ def read_claude_memory(file: MarkdownFile) -> Iterator[Item]:
 
 
 def read_codex_memory(file: MarkdownFile) -> Iterator[Item]:
-    """Yield what Codex remembers: handbook, summary, recaps of sessions, and skills.
+    """Yield the memories of Codex: handbook, summary, recaps of sessions, and skills.
 
-    openai/codex, codex-rs/memories/write/templates/memories/consolidation.md. What is merged into
-    these (`raw_memories.md`) and the summary's index of the handbook are left.
+    openai/codex, codex-rs/memories/write/templates/memories/consolidation.md. `raw_memories.md`,
+    which is merged into these, and the summary's index of the handbook are skipped.
     """
     _, below = find_owner(file.parts, "memories")
     origin, at = "/".join(below), file.modified
@@ -298,9 +298,9 @@ def read_codex_memory(file: MarkdownFile) -> Iterator[Item]:
 
 
 def read_openclaw(file: MarkdownFile) -> Iterator[Item]:
-    """Yield what an OpenClaw workspace remembers: MEMORY.md, USER.md, SOUL.md and `memory/`.
+    """Yield the memories of an OpenClaw workspace: MEMORY.md, USER.md, SOUL.md and `memory/`.
 
-    https://docs.openclaw.ai/concepts/memory. A day of `memory/` is one note, of its day.
+    https://docs.openclaw.ai/concepts/memory. Each daily file of `memory/` is a note of that day.
     """
     owner, below = find_owner(file.parts, "memory")
     if below == file.parts[-1:] and file.parts[-2:-1] != ("memory",):
@@ -321,9 +321,9 @@ def read_openclaw(file: MarkdownFile) -> Iterator[Item]:
 
 
 def read_basic_memory(file: MarkdownFile) -> Iterator[Item]:
-    """Yield a note of Basic Memory as it is: observations and relations are markdown and links.
+    """Yield a note of Basic Memory unchanged: observations and relations are markdown and links.
 
-    https://docs.basicmemory.com/concepts/knowledge-format. Links mean titles and permalinks.
+    https://docs.basicmemory.com/concepts/knowledge-format. Links use titles and permalinks.
     """
     title, permalink = file.text_of("title") or file.stem, file.text_of("permalink")
     kind = (
@@ -359,7 +359,7 @@ def _read_sections(
 
 
 def _read_day(text: str) -> datetime | None:
-    """Return the beginning of a day, wherever it was."""
+    """Return the start of a day, without a time zone."""
     try:
         return datetime.fromisoformat(text)
     except ValueError:

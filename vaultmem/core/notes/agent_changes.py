@@ -1,4 +1,4 @@
-"""Add repeated statements of agents to a note, and list what agents changed in one."""
+"""Confirm a note that is stated again, and check an agent's changes of notes."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from vaultmem.core.text.display import fold_lookalikes
 from vaultmem.core.text.paths import PINNED_FILES, fold
 from vaultmem.errors import RefusedError
 
-#: Names that `confirmed_by` keeps, the newest ones.
+#: Most names in `confirmed_by`; the newest ones stay.
 MAX_CONFIRMATIONS = 12
 
-#: Other wordings that `also_said` keeps; none is dropped for another.
+#: Most wordings in `also_said`; none is removed for a new one.
 _MAX_WORDINGS = 12
 
 
 class Attestation(NamedTuple):
-    """That somebody says something again: an agent ("" for the person), its session, and when.
+    """A repeated statement: its agent ("" for the owner), session and time.
 
-    `wording` is what was said where it is not the note's own text to the letter.
+    `wording` is the new text, "" if it equals the note's own text.
     """
 
     agent: str
@@ -50,37 +50,36 @@ class Attestation(NamedTuple):
 
     @property
     def who(self) -> str:
-        """The author as `confirmed_by` names it."""
+        """The author as written in `confirmed_by`."""
         name = self.agent or "human"
         return f"{name}, session {self.session}" if self.session else name
 
     @property
     def said(self) -> tuple[str, ...]:
-        """The other wording as `also_said` keeps it; none where there is none."""
+        """The wording as an item of `also_said`; empty without a wording."""
         return (f"{self.who}: {self.wording}",) if self.wording else ()
 
 
 class Confirmation(NamedTuple):
-    """Who said a note's text again, and in which words where not to the letter."""
+    """The author of a repeated statement, and the wording if it differs from the note."""
 
     who: str
     wording: str = ""
 
 
 def has_room(note: Note, wording: str) -> bool:
-    """Tell whether a note can keep who said it again, and how.
+    """Return whether a note can store another confirmation with this wording.
 
-    A note without properties gets none, so it cannot.
+    A note without properties cannot, because none are added.
     """
     kept = list_items(note, "also_said")
     return bool(note.matter.body) and (not wording or len(kept) < _MAX_WORDINGS)
 
 
 def confirm_note(note: Note, said: Attestation) -> str:
-    """Return the note's text with who said it again; nothing changes but properties.
+    """Return the note's text with a confirmation added to its properties.
 
-    A note without properties gets none, and one that was stale is active again: it has just been
-    said.
+    A note without properties is unchanged. A stale note becomes active.
     """
     if not note.matter.body:
         return note.text
@@ -98,7 +97,7 @@ def confirm_note(note: Note, said: Attestation) -> str:
 
 
 def find_confirmation(note: Note) -> Confirmation | None:
-    """Return a note's last confirmation, if it has any."""
+    """Return a note's last confirmation, or None."""
     names, wordings = list_items(note, "confirmed_by"), list_items(note, "also_said")
     who = names[-1] if names else wordings[-1].partition(": ")[0] if wordings else ""
     own = [each for each in wordings if each.startswith(f"{who}: ")]
@@ -106,33 +105,33 @@ def find_confirmation(note: Note) -> Confirmation | None:
 
 
 def drop_confirmation(note: Note, last: Confirmation) -> str:
-    """Return the note's text without its last confirmation and that one's words."""
+    """Return the note's text without its last confirmation and its wording."""
     text = drop_from_list(note.text, note, "confirmed_by", last.who)
     return drop_from_list(text, note, "also_said", f"{last.who}: {last.wording}")
 
 
-# Which changes of a note are a person's to make, however an agent's change arrives.
+# Changes of a note that only the owner can make, however an agent's change arrives.
 
-#: Properties that say whose words a note has, and since when; an agent leaves them as they are.
+#: Properties about the author and time of a note; an agent leaves them unchanged.
 _LABELS = ("source", "agent", "session", "created", "reviewed", "imported")
-#: Who confirmed a note, and in which words.
+#: Properties about confirmations.
 _CONFIRMATIONS = ("confirmed_by", "also_said")
 
-#: Properties that an agent does not set: verbs change state and pin, and `full_text` names bytes
-#: that git has.
+#: Properties that an agent does not set: commands change `state` and `pinned`, and `full_text`
+#: names a git blob.
 GUARDED = ("state", "pinned", "full_text", *_LABELS, *_CONFIRMATIONS)
 
-#: How `confirmed_by` names the owner.
+#: The owner's name in `confirmed_by`.
 _OWNER = "human"
 
-#: Files that are pinned by their names; sessions of agents make the first one.
+#: Files pinned by their names, without the first one, which agents' sessions create.
 _OWNERS_FILES = frozenset(map(fold, PINNED_FILES[1:]))
 
 
 class AgentChange(NamedTuple):
-    """A note as a commit leaves it (None for no note): `sides` are its versions in the parents.
+    """A note after a commit (None if absent); `sides` are its versions in the parents.
 
-    `base` is the version in the parents' common ancestor; with one parent, the parent's.
+    `base` is the version in the parents' common ancestor, or in the only parent.
     """
 
     path: str
@@ -142,26 +141,26 @@ class AgentChange(NamedTuple):
 
 
 class Rights(NamedTuple):
-    """An agent's rights: whether it promotes policies, and as which agents it writes."""
+    """An agent's rights: whether it can promote policies, and the agent names it can write as."""
 
     may_instruct: bool
     is_own: Callable[[str], bool]
 
 
 def find_guarded(before: Note | None, after: Note) -> Iterator[str]:
-    """Yield the guarded properties that differ."""
+    """Yield the guarded properties that differ between two versions."""
     for name in GUARDED:
         if _value(before, name) != _value(after, name):
             yield name
 
 
 def is_owners_file(path: str) -> bool:
-    """Tell whether a file is pinned by its name, and only a person creates it."""
+    """Return whether a file is pinned by its name and only the owner can create it."""
     return fold(path) in _OWNERS_FILES
 
 
 def find_released(change: AgentChange, successor: Note | None) -> str:
-    """Return why an agent's change of pin, quarantine or trust is rejected, "" if it is not.
+    """Return why an agent's change of a pin or quarantine is rejected, or "".
 
     `successor` is the same note under another path.
     """
@@ -175,9 +174,9 @@ def find_released(change: AgentChange, successor: Note | None) -> str:
 
 
 def find_owner_kind(change: AgentChange, rights: Rights) -> str:
-    """Return why an agent must not make this policy, skill or preference active, or change one.
+    """Return why an agent must not activate or change this policy, skill or preference.
 
-    "" if it may, and for all other notes.
+    "" if allowed, and for notes of other kinds.
     """
     allowed = _merge(change, _active_owner_kind)
     now = _active_owner_kind(change.after)
@@ -190,7 +189,7 @@ def find_owner_kind(change: AgentChange, rights: Rights) -> str:
 
 
 def find_wrong_step(change: AgentChange, rights: Rights) -> str:
-    """Return why a note must not come from its state to the next one, "" if it may."""
+    """Return why an agent must not make this change of state, or "" if it is allowed."""
     if change.after is None or not any(change.sides):
         return ""
     allowed = _merge(change, _state)
@@ -207,9 +206,9 @@ def find_wrong_step(change: AgentChange, rights: Rights) -> str:
 
 
 def find_false_label(change: AgentChange, heirs: Sequence[Note], rights: Rights) -> str:
-    """Return which property says what this agent cannot say, "" for none.
+    """Return which property this agent must not set to its new value, or "".
 
-    `heirs` are notes that the same commit removes or deprecates: another note keeps their names.
+    `heirs` are notes that the same commit removes or deprecates; their names may move to this one.
     """
     after = change.after
     if after is None:
@@ -239,7 +238,7 @@ def find_false_label(change: AgentChange, heirs: Sequence[Note], rights: Rights)
 
 
 def find_successor(note: Note, others: Iterable[Note]) -> Note | None:
-    """Return the note among others that this one is under another path, None if none is."""
+    """Return the note among `others` that is this note under another path, or None."""
     for other in others:
         same = all(_value(note, name) == _value(other, name) for name in _LABELS)
         if same and (note.created or note.body == other.body):
@@ -253,7 +252,7 @@ def _list_confirmations(note: Note) -> list[str]:
 
 
 def _inherit(heir: Note, note: Note) -> list[str]:
-    """Return whom a note may name because it replaces another: a person for the same words only."""
+    """Return the names that `note` can take from `heir`; the owner's only if the text is equal."""
     names = [Attestation(heir.agent, heir.session, datetime.min).who, *_list_confirmations(heir)]
     if heir.visible_body.split() == note.visible_body.split():
         return names
@@ -277,13 +276,13 @@ T = TypeVar("T", bound=Hashable)
 
 
 def _merge(change: AgentChange, read: Callable[[Note | None], T]) -> set[T]:
-    """Return what may become of a value when the sides are merged: what a side made of it."""
+    """Return the possible values after a merge: the changed values, or the base value."""
     base = read(change.base)
     return {value for value in map(read, change.sides) if value != base} or {base}
 
 
 def _was(change: AgentChange, read: Callable[[Note | None], bool]) -> bool:
-    """Tell whether something has to be true of a note after a merge of its sides."""
+    """Return whether a property of a note is always true after a merge of its sides."""
     return _merge(change, read) == {True}
 
 

@@ -1,4 +1,4 @@
-"""A canvas as a note: what its cards say, and which files are on it.
+"""Read a canvas as a note: the texts of its cards and the files on it.
 
 Source: JSON Canvas 1.0 (jsoncanvas.org/spec/1.0).
 """
@@ -17,7 +17,7 @@ from vaultmem.core.text.patterns import compile_later
 
 _ENDING = ".canvas"
 _MARK = compile_later(r'"(?:[^"\\]|\\.)*"|[\[\]{}:,]')
-#: No link has the start of another in it, so that no card takes quadratic time.
+#: No link contains the start of another, so no card takes quadratic time.
 _LINK = compile_later(r"!?\[\[(?:[^\[\]|]*+\|)?([^\[\]]*+)\]\]|!?\[([^\[\]]*+)\]\([^)\[]*+\)")
 _UNLINKABLE = compile_later(r"[#^\[\]|]")
 _FENCE = compile_later(r"^ {0,3}(```|~~~)", re.MULTILINE)
@@ -25,7 +25,7 @@ _MAX_HEADING = 60
 
 
 class CanvasString(NamedTuple):
-    """A string of a card: its key (`text` or `file`), and where it stands between its quotes."""
+    """A string of a card: its key (`text` or `file`), and its offsets between the quotes."""
 
     key: str
     start: int
@@ -33,15 +33,15 @@ class CanvasString(NamedTuple):
 
 
 def is_canvas(path: str) -> bool:
-    """Tell whether a path is a canvas's."""
+    """Return whether a path is that of a canvas."""
     return path[-len(_ENDING) :].lower() == _ENDING
 
 
 def decode_note(path: str, data: bytes) -> Decoded:
-    """Return a note's text: that of a canvas is a heading for each card, and links to its files.
+    """Return a note's text; a canvas becomes links to its files and a heading for each card.
 
     Raises:
-        ValueError: a canvas is no JSON, or not that of a canvas.
+        ValueError: a canvas is not JSON, or not the JSON of a canvas.
     """
     if not is_canvas(path):
         return decode_text(data)
@@ -55,7 +55,7 @@ def decode_note(path: str, data: bytes) -> Decoded:
 
 
 def find_strings(text: str) -> Iterator[CanvasString]:
-    """Yield what names a file or says something in the cards of a canvas, in its JSON."""
+    """Yield the strings of a canvas's JSON that are a card's text or file."""
     above: list[str] = []
     keys: list[str] = []
     is_key = False
@@ -78,7 +78,7 @@ def find_strings(text: str) -> Iterator[CanvasString]:
 
 
 def _read_nodes(data: bytes) -> list[dict[str, Any]]:
-    if not data.strip():  # As Obsidian makes a new one.
+    if not data.strip():  # A new canvas of Obsidian is empty.
         return []
     try:
         read = json.loads(data.decode("utf-8-sig"))
@@ -99,9 +99,9 @@ def _link(node: dict[str, Any]) -> str:
 
 
 def _write_card(text: str) -> str:
-    """Return a card as a section of its own: under its heading, else under its first words."""
+    """Return a card as a section, under its own heading or else its first words."""
     text = text.strip()
-    if len(_FENCE.findall(text)) % 2:  # What is open here is not to swallow the next card.
+    if len(_FENCE.findall(text)) % 2:  # An open fence must not include the next card.
         text += "\n" + _FENCE.findall(text)[-1]
     if not text or text.startswith("#"):
         return text

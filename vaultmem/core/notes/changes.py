@@ -1,4 +1,4 @@
-"""Differences between two states of a vault: files and properties."""
+"""Differences between two versions of a vault: files and properties."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from vaultmem.core.notes.properties import Property
 from vaultmem.core.text.display import one_line
 from vaultmem.core.text.line_diff import Hunk, diff_lines, split_lines
 
-#: Git's modes of regular files; others are links and repositories inside this one.
+#: Git's modes of regular files; others are symbolic links and submodules.
 _REGULAR = ("100644", "100755")
 _EMPTY_BLOB = "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
 
 
 class ChangeOp(StrEnum):
-    """What was done to a file, a note or a property."""
+    """The operation on a file, a note or a property."""
 
     ADD = "add"
     REMOVE = "remove"
@@ -26,9 +26,9 @@ class ChangeOp(StrEnum):
 
 
 class FileChange(NamedTuple):
-    """A path whose file differs: blob ids and git's modes, "" on the side that has no file.
+    """A changed path: blob ids and git's modes, "" on a side without the file.
 
-    `previous` is the path that it had, if that was another one.
+    `previous` is the old path of a renamed file.
     """
 
     path: str
@@ -40,22 +40,21 @@ class FileChange(NamedTuple):
 
     @property
     def op(self) -> ChangeOp:
-        """What happened to the path."""
+        """The operation on the path."""
         if not self.old_blob:
             return ChangeOp.ADD
         return ChangeOp.REPLACE if self.blob else ChangeOp.REMOVE
 
     @property
     def is_regular(self) -> bool:
-        """Tell whether only regular files are involved, no links and no repositories."""
+        """Return whether both sides are regular files, not symbolic links or submodules."""
         return all(mode in _REGULAR for mode in (self.old_mode, self.mode) if mode)
 
 
 def pair_renames(changes: Iterable[FileChange]) -> list[FileChange]:
-    """Join each removal with an addition of the same bytes, and return all by path.
+    """Join each removal with an addition of the same blob, and return all changes by path.
 
-    Only equal bytes count, so nothing has to be read; of several the one of the same file name
-    comes first.
+    Only equal blobs are renames, so no file is read. Equal file names are joined first.
     """
     listed = sorted(changes, key=lambda change: change.path)
     removed: dict[str, list[FileChange]] = {}
@@ -85,7 +84,7 @@ def _name(path: str) -> str:
     return path.rpartition("/")[2]
 
 
-# What changed between two versions of a note: properties as values, the rest as a diff.
+# Changes between two versions of a note: properties by value, the rest as a diff.
 
 _CONTEXT = 3
 _MAX_TOLD = 8
@@ -95,9 +94,9 @@ Value = str | tuple[str, ...]
 
 
 class PropertyChange(NamedTuple):
-    """One property's change; the value is empty where the property was not there.
+    """The change of a property; a value is empty on a side without the property.
 
-    A nested property, and a value that only changed its type, are shown as written.
+    Nested properties, and values that only changed their type, are shown as written.
     """
 
     op: ChangeOp
@@ -107,12 +106,12 @@ class PropertyChange(NamedTuple):
 
 
 class NoteChange(NamedTuple):
-    """How a note changed: it is new, gone, or has other text.
+    """The change of a note: added, removed or replaced.
 
-    `body` is a unified diff (hunks alone, numbered by the file's lines) and `added` and `removed`
-    count its lines; `frontmatter_diff` is one of the block, also where no property changed. If
-    the frontmatter of either version cannot be read, `body` is the diff of the whole text.
-    `renamed_from` is the path that it had before, empty if that is unchanged or unknown.
+    `body` is a unified diff (only hunks, numbered by the file's lines); `added` and `removed` count
+    its lines. `frontmatter_diff` is a diff of the frontmatter, also if no property changed. If the
+    frontmatter of either version is invalid, `body` is the diff of the whole text. `renamed_from`
+    is the old path, "" if unchanged or unknown.
     """
 
     op: ChangeOp
@@ -124,7 +123,7 @@ class NoteChange(NamedTuple):
     renamed_from: str = ""
 
     def __bool__(self) -> bool:
-        """Tell whether anything changed."""
+        """Return whether anything changed."""
         changed = self.properties or self.body or self.frontmatter_diff or self.renamed_from
         return self.op != ChangeOp.REPLACE or bool(changed)
 
@@ -132,10 +131,10 @@ class NoteChange(NamedTuple):
 def compare_notes(
     old: Note | NoteText | None, new: Note | NoteText | None, renamed_from: str = ""
 ) -> NoteChange:
-    """Return what changed from one version of a note to another; None where it did not exist.
+    """Return the change from one version of a note to another; None is a missing version.
 
     Raises:
-        ValueError: there is neither.
+        ValueError: both versions are missing.
     """
     if old is None and new is None:
         raise ValueError("there are no two versions to compare")
@@ -159,9 +158,9 @@ def compare_notes(
 def diff_text(
     old: str, new: str, old_first: int = 0, new_first: int = 0
 ) -> tuple[tuple[str, ...], int, int]:
-    """Return a unified diff without its head, and how many lines it adds and removes.
+    """Return a unified diff without its header, and the number of added and removed lines.
 
-    Line ends are compared too. The texts start behind line `old_first` and `new_first`.
+    Line ends are compared too. The texts start after line `old_first` and `new_first`.
     """
     lines, others = split_lines(old), split_lines(new)
     hunks = diff_lines(lines, others)
@@ -191,7 +190,7 @@ def summarise_change(change: NoteChange) -> str:
 
 
 def _split(note: Note | NoteText | None, whole: bool) -> tuple[str, str]:
-    """Return the text of a note before its body, and its body."""
+    """Return the text before a note's body, and the body."""
     if note is None:
         return "", ""
     start = 0 if whole else note.matter.body
@@ -224,7 +223,7 @@ def _compare_properties(
 
 
 def _show_written(note: Note | NoteText | None, prop: Property | None) -> str:
-    """Return a property's value as the text has it."""
+    """Return a property's value as written in the text."""
     if note is None or prop is None:
         return ""
     block = note.text[note.matter.start : note.matter.end]
@@ -235,7 +234,7 @@ def _show_written(note: Note | NoteText | None, prop: Property | None) -> str:
 
 
 def _group_hunks(hunks: Sequence[Hunk]) -> Iterator[list[Hunk]]:
-    """Yield hunks whose lines of context would meet, together."""
+    """Yield groups of hunks whose context lines touch or overlap."""
     group: list[Hunk] = []
     for hunk in hunks:
         if group and hunk.start - group[-1].end > 2 * _CONTEXT:
@@ -249,7 +248,7 @@ def _group_hunks(hunks: Sequence[Hunk]) -> Iterator[list[Hunk]]:
 def _show_group(
     group: Sequence[Hunk], old: list[str], new: list[str], old_first: int, new_first: int
 ) -> Iterator[str]:
-    """Yield a hunk as `diff -u` writes it, with three lines of context."""
+    """Yield a group as one hunk of `diff -u`, with three lines of context."""
     lead = min(_CONTEXT, group[0].start)
     start, new_start = group[0].start - lead, group[0].new_start - lead
     tail = min(_CONTEXT, len(old) - group[-1].end)

@@ -1,8 +1,7 @@
-"""Comments and hidden text: HTML comments, Obsidian's comments, and code without any.
+"""Find comments, hidden text and code: HTML comments, Obsidian's comments, code spans and fences.
 
-Where it is not certain that something is code, comments in it count as comments; and where it is
-not certain where a comment ends, all that follows is in it. Nothing that a person cannot see is to
-reach an agent, so the errors are on that side.
+Text that people cannot see must not reach an agent, so uncertain text is hidden. If text is only
+possibly code, comments in it count. If a comment's end is unclear, all text after it is hidden.
 
 Sources: CommonMark 0.31, "HTML blocks", "Raw HTML", "Code spans", "Fenced code blocks".
 """
@@ -20,8 +19,8 @@ from vaultmem.core.text.patterns import compile_later
 
 Span = tuple[int, int]
 
-# What may open a comment, or keep it from opening. All is possessive or bounded, so that no text
-# takes quadratic time.
+# Tokens that can open a comment, or prevent it. All is possessive or bounded, so no text takes
+# quadratic time.
 _TOKEN = compile_later(
     r"(?P<gap>\n[ \t]*+(?=\r?\n))"
     r"|^(?P<indent>[ \t]*+)(?P<fence>`{3,}+(?=[^`\n]*+$)|~{3,}+)"
@@ -32,26 +31,26 @@ _TOKEN = compile_later(
     r"|(?P<other>\$|\[\[(?=[^\]\n]{0,400}+`))",
     re.MULTILINE,
 )
-#: A code span in one line, and one in one cell of a table. The group that is repeated is not
-#: possessive: in Python 3.11.2 that found too little.
+#: A code span in one line, and one in a table cell. The repeated group is not possessive, because
+#: Python 3.11.2 found too little with it.
 _CODE = compile_later(r"(?<!\\)(`++)(?:[^`\n]++|(?!\1(?!`))`++)*\1(?!`)")
 _CELL_CODE = compile_later(r"(?<!\\)(`++)(?:[^`\n|]++|(?!\1(?!`))`++)*\1(?!`)")
-#: All that the line below a table's head has, with the marks that may be before it.
+#: All characters of the delimiter row below a table's header, with marks before it.
 _RULE = " \t\r>|:*+-.)0123456789"
-#: Mathematics in one line, with nothing inside that could be code or a comment if it were text.
+#: Math in one line, without anything that would be code or a comment in text.
 _MATH = compile_later(
     r"(?<![\w\\$])\$(?!\s)(?:[^$`\n%<|\\]|\\(?!\$)|<(?![A-Za-z/?!])){1,400}(?<![\s\\])\$(?![\w$])"
 )
 _GAP = compile_later(r"\n[ \t]*+\r?\n")
 _PLAIN_TAG = compile_later(r"<[^`<>\n]*+>")
-#: What may stand in a line before its text: blanks, and marks of quotes, lists and footnotes.
+#: Possible marks before a line's text: blanks, and marks of quotes, lists and footnotes.
 _LEAD = compile_later(r"(?:[ \t>]|[-+*][ \t]|\d{1,9}+[.)][ \t]|\[\^[^\]\n]++\]:)*+")
 
 _LISTS = compile_later(r"^[ \t>]*+(?:[-+*]|\d{1,9}[.)]|\[\^)", re.MULTILINE)
-#: What ends a paragraph, and with it a comment that was text then, or makes what follows HTML.
+#: The end of a paragraph, and with it of a comment in text; or the start of HTML.
 _MAY_END = compile_later(r"\n[ \t]*+\r?\n|<")
 _RAW_ENDS = {"$$": r"\$\$", "?": r"\?>", "!": ">"}
-#: Characters of a line that are looked at for such marks.
+#: Most characters of a line that are searched for such marks.
 _LONGEST_LEAD = 200
 _CODE_MARK = compile_later(
     r"`|~~~|<!--|%%|<(?=[A-Za-z/?!])(?!/(?:pre|script|style|textarea)>)", re.IGNORECASE
@@ -59,9 +58,9 @@ _CODE_MARK = compile_later(
 
 
 class CommentScan(NamedTuple):
-    """Code, HTML comments, and where it is unclear what is code; all in their order.
+    """Code, HTML comments, and spans that might be code; each in order.
 
-    `left_open` is where a comment begins that is never closed, -1 if none is.
+    `left_open` is the offset of a comment that is never closed, or -1.
     """
 
     code: list[Span]
@@ -71,12 +70,12 @@ class CommentScan(NamedTuple):
 
 
 def scan_text(text: str, body: int) -> CommentScan:
-    """Find code and HTML comments; what opens first counts."""
+    """Find code and HTML comments; the one that opens first wins."""
     scan = CommentScan([], [], [], -1)
     last_end, has_lists = text.rfind("-->"), _LISTS.search(text, body) is not None
     place, unclear, html_line = body, -1, -1
     code = _CELL_CODE if _may_have_tables(text, body) else _CODE
-    is_html = in_html = is_lost = False  # In this paragraph; from here on; no code from here on.
+    is_html = in_html = is_lost = False  # Paragraph; rest; code unclear in the rest.
     while match := _TOKEN.search(text, place):
         kind, (start, place) = match.lastgroup, match.span()
         if kind == "gap":
@@ -133,7 +132,7 @@ def scan_text(text: str, body: int) -> CommentScan:
 
 
 def _may_have_tables(text: str, body: int) -> bool:
-    """Tell whether a line may be the rule below a table's head."""
+    """Return whether a line might be the delimiter row below a table's header."""
     lines = text[body:].split("\n")
     return any(
         "-" in line and not line.strip(_RULE) and above.strip() for above, line in pairwise(lines)
@@ -141,18 +140,18 @@ def _may_have_tables(text: str, body: int) -> bool:
 
 
 def end_line(text: str, place: int) -> int:
-    """Return where the line of a place ends."""
+    """Return the offset at which the line of `place` ends."""
     end = text.find("\n", place)
     return end if end >= 0 else len(text)
 
 
 def is_first(text: str, place: int) -> bool:
-    """Tell whether only marks of quotes and lists stand before a place in its line."""
+    """Return whether only marks of quotes and lists come before an offset in its line."""
     return _find_lead(text, place) is not None
 
 
 def _find_lead(text: str, place: int) -> str | None:
-    """Return the marks of quotes and lists before a place, None behind other text in its line."""
+    """Return the marks of quotes and lists before an offset, None after other text in its line."""
     least = max(place - _LONGEST_LEAD, 0)
     line = text.rfind("\n", least, place)
     lead = _LEAD.match(text, line + 1 if line >= 0 else least, place)
@@ -160,7 +159,7 @@ def _find_lead(text: str, place: int) -> str | None:
 
 
 def _close_raw(text: str, opening: re.Match[str]) -> int:
-    """Return where HTML or mathematics end in which nothing could be code or a comment, else -1."""
+    """Return the end of raw HTML or math that cannot contain code or a comment, else -1."""
     end = opening["raw"].lower().lstrip("<")
     closing = re.compile(_RAW_ENDS.get(end, f"</{end}>"), re.IGNORECASE).search(text, opening.end())
     if closing is None or _CODE_MARK.search(text, opening.start() + 1, closing.end()):
@@ -169,7 +168,7 @@ def _close_raw(text: str, opening: re.Match[str]) -> int:
 
 
 def _close_dollar(text: str, start: int) -> int:
-    """Return where mathematics end in which nothing could be code or a comment, else -1.
+    """Return the end of math that cannot contain code or a comment, else -1.
 
     A `$` without another one in its paragraph is text and ends at once.
     """
@@ -181,7 +180,7 @@ def _close_dollar(text: str, start: int) -> int:
 
 
 class _Doubts(NamedTuple):
-    """What may stand around a comment: code, HTML, HTML that no blank line ends; list items."""
+    """Possible surroundings of a comment: code, HTML, HTML not ended by blank lines, list items."""
 
     is_lost: bool
     is_html: bool
@@ -190,12 +189,12 @@ class _Doubts(NamedTuple):
 
 
 def _close_comment(text: str, start: int, last: int, lead: str | None, doubts: _Doubts) -> int:
-    """Return where a comment ends, -1 if it is text; the text's end where that is not certain.
+    """Return the end of a comment, -1 if it is text, or the text's end if the comment's is unclear.
 
-    `last` is where the last `-->` stands.
+    `last` is the offset of the last `-->`.
 
-    In HTML, a quote or a list item, what opened a comment may end before it does. Then a browser
-    goes on with the comment up to the end of one that is far below.
+    HTML, a quote or a list item can end before a comment in it does. Then a browser continues the
+    comment to a much later `-->`.
     """
     if start + 2 > last:
         return len(text) if doubts.is_html or doubts.is_open or lead is not None else -1
@@ -206,7 +205,7 @@ def _close_comment(text: str, start: int, last: int, lead: str | None, doubts: _
     is_text = doubts.is_lost or lead is None or len(lead.expandtabs(4)) > 3
     if (
         doubts.is_open
-        or (is_text and "<!--" in text[start + 4 : end])  # The second may be the one that counts.
+        or (is_text and "<!--" in text[start + 4 : end])  # The second might be the real one.
         or (doubts.is_html and (lead is None or not all(map(str.strip, lines))))
     ):
         return len(text)
@@ -227,13 +226,13 @@ def _indent(line: str) -> int:
 
 
 def _close_fence(text: str, opening: re.Match[str], is_clear: bool) -> int:
-    """Return where a fenced code ends if that is certain wherever it stands, else -1.
+    """Return the end of a fenced code block if it is certain in any context, else -1.
 
-    Its lines must be indented as it is: they are in one list item then, or in none.
+    Its lines must have the same indent as the fence: then they are in one list item, or in none.
     """
     fence, indent = opening["fence"], opening["indent"]
     if len(indent.expandtabs(4)) > 3 and not (is_clear and fence[0] == "`"):
-        return -1  # It may be text of the paragraph above.
+        return -1  # It might be text of the paragraph above.
     closing = re.compile(rf"^([ \t]*+){fence[0]}{{{len(fence)},}}+[ \t]*+\r?$", re.MULTILINE)
     end = closing.search(text, end_line(text, opening.end()))
     if end is None or end[1] != indent:
@@ -244,7 +243,7 @@ def _close_fence(text: str, opening: re.Match[str], is_clear: bool) -> int:
     return end.end()
 
 
-# Comments between two `%%`, as Obsidian has them.
+# Obsidian's comments between two `%%`.
 #
 # Source: Obsidian Help, "Basic formatting syntax" (comments).
 
@@ -252,7 +251,7 @@ _REST = compile_later(r"[ \t\r]*+(?:\n|\Z)")
 
 
 class Percent(NamedTuple):
-    """One `%%`: its line, whether it is the first or last of it, whether it may be no mark."""
+    """A `%%`: its line, whether it is first or last in the line, whether it might be no mark."""
 
     start: int
     line: int
@@ -280,10 +279,10 @@ def _edges(spans: Sequence[Span]) -> list[int]:
 
 
 def find_percent(text: str, body: int, scan: CommentScan) -> tuple[list[Span], int]:
-    """Return what `%%` hides, and the mark that hides more than a reader may think, else -1.
+    """Return the spans that `%%` hides, and the mark that hides more than readers expect, or -1.
 
-    Certain are the marks of one line, two and two, and those that begin and end a block. From
-    where it is not certain on, all up to the last mark is hidden.
+    Pairs in one line are certain, and pairs that begin and end a block. From the first uncertain
+    mark on, all text up to the last mark is hidden.
     """
     marks = list(_list_percent(text, body, scan))
     spans: list[Span] = []
@@ -300,7 +299,7 @@ def find_percent(text: str, body: int, scan: CommentScan) -> tuple[list[Span], i
     held = [start for start, end in scan.code if "%%" in text[start:end]]
     for start, end in spans:
         place = bisect_right(held, start)
-        if place < len(held) and held[place] < end:  # Code, or where the comment ends.
+        if place < len(held) and held[place] < end:  # Either code, or the end of the comment.
             return [(start, len(text))], start
     left = marks[at:]
     if not left or (len(left) == 1 and not left[0].is_first):
@@ -313,7 +312,7 @@ def find_percent(text: str, body: int, scan: CommentScan) -> tuple[list[Span], i
 
 
 def _is_block(marks: Sequence[Percent], at: int) -> bool:
-    """Tell whether a mark begins its line, and the next one alone ends a later one."""
+    """Return whether a mark begins its line, and the next one is alone and ends a later line."""
     first, second = marks[at : at + 2]
     is_alone = at + 2 == len(marks) or marks[at + 2].line != second.line
     return first.is_first and is_alone and (second.is_first or second.is_last)
@@ -325,14 +324,14 @@ def _end_run(text: str, place: int) -> int:
     return place
 
 
-# What of a note is none of its words: what people do not see, and what others say of it.
+# Text that is not part of a note's content: comments and callouts of a merge.
 #
-# People do not see comments, and labels with nothing but a comment behind them; others speak in
-# callouts, which a merge has put in (`core.notes.conflict`).
+# People do not see comments, or labels followed only by a comment. Callouts contain the text of the
+# other side of a merge (`core.notes.conflict`).
 
-# Compiled when they are first used: most vaults' questions need neither.
+# Compiled on first use, because most vaults' queries need neither.
 _HIDDEN_LINE = rf"(?m)^[ \t]*+{GONE}[ \t{GONE}]*+\r?(?:\n(?:[ \t]*+\r?\n)*+|\Z)"
-#: A list mark or a label in bold with nothing but a comment behind it: nobody has written there.
+#: A list mark or a bold label followed only by a comment: an unfilled placeholder.
 _PLACEHOLDER = (
     rf"(?m)^[ \t]*+(?:(?:[-+*]|\d{{1,9}}[.)])[ \t]++)?(?:\*\*[^*\n{GONE}]++\*\*[ \t]*+)?"
     rf"{GONE}++(?=[ \t]*+\r?$)"
@@ -340,9 +339,9 @@ _PLACEHOLDER = (
 
 
 class Visible(NamedTuple):
-    """A note's text with NUL for what is none of its words but line breaks, as long as before.
+    """A note's text of equal length, with NUL for all hidden characters but line breaks.
 
-    `warning` says which comment hides more than people may think; "" if none does.
+    `warning` reports a comment that hides more than people expect, else "".
     """
 
     text: str
@@ -350,12 +349,12 @@ class Visible(NamedTuple):
 
 
 def has_hidden(text: str) -> bool:
-    """Tell whether a text may have what is none of its words."""
+    """Return whether a text might contain hidden text or a conflict callout."""
     return "<!--" in text or "%%" in text or "> [!conflict" in text
 
 
 def hide_unseen(text: str, body: int) -> Visible:
-    """Return a note's own words that people see; its properties end at offset `body`."""
+    """Return a note's visible text without conflict callouts; `body` is the end of properties."""
     if "> [!conflict" not in text:
         return hide_comments(text, body)
     from vaultmem.core.notes.conflict import find_spans
@@ -365,7 +364,7 @@ def hide_unseen(text: str, body: int) -> Visible:
 
 
 def hide_comments(text: str, body: int) -> Visible:
-    """Return what people see of a note's text, also of what others say in it."""
+    """Return a note's text without comments; conflict callouts stay."""
     if "<!--" not in text and "%%" not in text:
         return Visible(text)
 
@@ -387,7 +386,7 @@ def _blank_line(found: re.Match[str]) -> str:
 
 
 def strip_hidden(visible: str) -> str:
-    """Return a piece of a visible text without what is not seen, nor lines that had no more."""
+    """Return a part of a visible text without NULs and without lines that contain only NULs."""
     if GONE not in visible:
         return visible
     return re.sub(_HIDDEN_LINE, "", visible).replace(GONE, "")

@@ -1,4 +1,4 @@
-"""Conflicts in a text: git's markers, and the callouts in which vaultmem keeps what a side said."""
+"""Conflicts in a text: git's markers, and callouts with the text of the other side of a merge."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from vaultmem.core.notes.sections import find_fences
 from vaultmem.core.text.display import one_line
 from vaultmem.core.text.patterns import compile_later
 
-#: Source: `git merge --help`, "HOW CONFLICTS ARE PRESENTED". A heading underlined with seven `=`
-#: is one of the three alone.
+#: Source: `git merge --help`, "HOW CONFLICTS ARE PRESENTED". Seven `=` alone can underline a
+#: heading.
 _MARK = compile_later(r"^(?:<{7}|={7}|>{7})(?=[ \r\n]|\Z)", re.MULTILINE)
 _ORDER = "<=>"
 
 
 def find_conflict(text: str, fences: Sequence[tuple[int, int]] = ()) -> str:
-    """Return what to say of the first conflict in a text, "" if there is none.
+    """Return a message about the first conflict in a text, or "".
 
-    One inside of one fenced code (`fences`, as spans) is an example.
+    Markers inside one fenced code block (`fences`, as spans) are an example and are ignored.
     """
     if "<<<<<<<" not in text or ">>>>>>>" not in text:
         return ""
@@ -42,14 +42,14 @@ def find_conflict(text: str, fences: Sequence[tuple[int, int]] = ()) -> str:
 
 
 class Speaker(NamedTuple):
-    """Who said something: a name, a date (`2026-11-22`), and a branch or machine; "" if unknown."""
+    """The author of a text: a name, a date (`2026-11-22`), a branch or machine; "" if unknown."""
 
     author: str = ""
     date: str = ""
     where: str = ""
 
 
-#: What a side did: it said other words, left words out, or removed the note.
+#: The action of a side of a merge: other text, removed text, or a removed note.
 SAID, LEFT_OUT, REMOVED = "Also said", "Left out", "Removed"
 
 _HEAD = compile_later(
@@ -58,14 +58,14 @@ _HEAD = compile_later(
 )
 _NOBODY = "somebody"
 
-#: Characters of a name that is told, and how many names.
+#: Most characters of a name in a message, and most names.
 _NAME, _NAMES = 40, 3
 
 _LINE = compile_later(r"[^\n]*\n|[^\n]+")
 
 
 class Callout(NamedTuple):
-    """What another side said in place of the `about` lines above, or that it removed the note."""
+    """The other side's text for the `about` lines above, or its removal of the note."""
 
     verb: str
     speaker: Speaker
@@ -74,16 +74,16 @@ class Callout(NamedTuple):
 
 
 class ConflictingText(NamedTuple):
-    """What another side of a merge says in place of words of a note: who, and what."""
+    """The other side's text in a merge, and its author."""
 
     who: str
     text: str
 
 
 class Placed(NamedTuple):
-    """A callout, and in front of which line of the text without callouts it stands (from 0).
+    """A callout, and the line of the text without callouts before which it belongs (from 0).
 
-    `line` is its first line in the text with them, from 0.
+    `line` is its first line in the text with callouts, from 0.
     """
 
     callout: Callout
@@ -92,12 +92,12 @@ class Placed(NamedTuple):
 
 
 def find_callouts(text: str, body: int = 0) -> tuple[Placed, ...]:
-    """Return the conflicts that stand in a text as callouts; lines count from offset `body`."""
+    """Return the conflict callouts in a text; lines count from offset `body`."""
     return extract_callouts(text[body:])[1]
 
 
 def find_spans(text: str, body: int = 0) -> list[tuple[int, int]]:
-    """Return where the callouts of a text begin and end, without the last line's end."""
+    """Return the spans of a text's callouts, without the last line's end."""
     placed = find_callouts(text, body)
     starts = list(accumulate(map(len, _LINE.findall(text[body:])), initial=body))
     spans = ((starts[x.line], starts[x.line + 1 + len(x.callout.lines)]) for x in placed)
@@ -105,7 +105,7 @@ def find_spans(text: str, body: int = 0) -> list[tuple[int, int]]:
 
 
 def describe_conflict(callouts: Iterable[Placed]) -> str:
-    """Return what to say of a note in which these stand, "" for none."""
+    """Return a message about the callouts of a note, or "" without callouts."""
     said = [each.callout for each in callouts]
     others = dict.fromkeys(each.speaker.author for each in said if each.verb != REMOVED)
     removers = dict.fromkeys(each.speaker.author for each in said if each.verb == REMOVED)
@@ -116,16 +116,16 @@ def describe_conflict(callouts: Iterable[Placed]) -> str:
 
 
 def _join_names(names: Iterable[str]) -> str:
-    """Return names in words, not longer than a label may be: anybody can write a callout."""
+    """Return the names in words, shortened, because anyone can write a callout."""
     cut = [name if len(name) <= _NAME else f"{name[: _NAME - 3]}..." for name in names]
     more = [f"{len(cut) - _NAMES} more"] if len(cut) > _NAMES else []
     return " and ".join([*cut[:_NAMES], *more])
 
 
 def extract_callouts(text: str) -> tuple[str, tuple[Placed, ...]]:
-    """Return a text without its callouts, and these: what `insert_callouts` put in.
+    """Return a text without its callouts, and the callouts; the reverse of `insert_callouts`.
 
-    One in fenced code is an example.
+    A callout in fenced code is an example and stays.
     """
     if "> [!conflict" not in text:
         return text, ()
@@ -152,7 +152,7 @@ def extract_callouts(text: str) -> tuple[str, tuple[Placed, ...]]:
 
 
 def insert_callouts(text: str, placed: Iterable[Placed]) -> str:
-    """Return a text with callouts put in, a blank line before and behind each."""
+    """Return a text with callouts inserted, with a blank line before and after each."""
     lines = _LINE.findall(text)
     line_end = "\r\n" if "\r\n" in text else "\n"
     parts: list[str] = []

@@ -1,7 +1,7 @@
-"""Change one property of a note's text; every other byte stays as it is.
+"""Change one property of a note's text; every other byte stays.
 
-Each edit is verified by reading the result again: where an edit by position would not give
-exactly the wanted properties (a block written as `{a: b}`, say), it is refused.
+Each edit is checked by reading the result. If an edit by position would change other properties
+(in a block such as `{a: b}`), it is rejected.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ PropertyValue = str | bool | int | float | date | tuple[str, ...]
 
 _NAME = re.compile(r"[A-Za-z_][\w -]{0,63}")
 _PLAIN_TEXT = re.compile(r"(?:[A-Za-z]|\d{4}-\d\d-\d\d-\d)[\w/.()+'-]*(?: [\w/.()+'-]+)*")
-#: Values of one note that are given quotes.
+#: Most values of one note that get quotes.
 _MOST_QUOTED = 100
 _NOT_TEXT = frozenset(["true", "false", "yes", "no", "on", "off", "y", "n", "null", "none"])
 
 
 def add_quotes(text: str) -> str:
-    """Return a note's text with quotes around the values of properties that need them.
+    """Return a note's text with quotes around the property values that need them.
 
-    It is the same text where that does not make all of its properties readable.
+    The text is unchanged if quotes do not make all properties readable.
     """
     changed = text
     for _ in range(_MOST_QUOTED):
@@ -58,10 +58,10 @@ def add_quotes(text: str) -> str:
 
 
 def set_property(text: str, name: str, value: PropertyValue) -> str:
-    """Return `text` with the property set; its lines alone change, or a new line is added.
+    """Return `text` with the property set; only its lines change, or a line is added.
 
     Raises:
-        RefusedError: the frontmatter cannot be read, or not be edited by position.
+        RefusedError: the name is invalid, or the frontmatter cannot be read or edited by position.
     """
     if not _NAME.fullmatch(name):
         raise RefusedError(f'"{name}" is not a property\'s name; use letters, digits, - and _')
@@ -81,9 +81,10 @@ def set_property(text: str, name: str, value: PropertyValue) -> str:
 
 
 def quarantine_unread(text: str) -> str:
-    """Return the text of a note that cannot be read so that each line of its state restricts it.
+    """Return the text of an invalid note with `quarantined` as its state.
 
-    Where it says none, a line goes behind the first, or a block before it all.
+    Each state line is replaced. Without one, a line is added after the first line, or a new block
+    at the start.
     """
     value = NoteState.QUARANTINED.value
     text = replace_said_states(text, read_frontmatter(text), value)
@@ -97,7 +98,7 @@ def quarantine_unread(text: str) -> str:
 
 
 def mark_as_memory(path: PurePosixPath, text: str, kind: NoteKind) -> str:
-    """Return the text of a note so that it says it is a memory; a person's own `kind` stays."""
+    """Return the text of a note marked as managed; the user's own `kind` stays."""
     matter = read_frontmatter(text)
     if matter.problem or is_managed(path, matter):
         return text
@@ -107,10 +108,10 @@ def mark_as_memory(path: PurePosixPath, text: str, kind: NoteKind) -> str:
 
 
 def write_state(text: str, state: NoteState, reason: str = "") -> str:
-    """Return a note's text in a state, with the reason if one is given.
+    """Return a note's text with a state, and its reason if given.
 
-    A line that says the state stays, so that `blame` tells who made the note active; none is made
-    to say that it is.
+    An existing state line is kept, so that `blame` shows who made the note active. Without one,
+    `active` is not written.
 
     Raises:
         RefusedError: as for `set_property`.
@@ -138,7 +139,7 @@ def remove_property(text: str, name: str) -> str:
 
 
 def format_note(properties: Mapping[str, PropertyValue | None], body: str) -> str:
-    """Return the text of a new note; properties that are None are left out, and none gives none."""
+    """Return the text of a new note with a frontmatter; properties that are None are omitted."""
     lines = [
         line
         for name, value in properties.items()
@@ -158,7 +159,7 @@ def format_property(name: str, value: PropertyValue) -> list[str]:
 
 
 def format_value(value: str | bool | int | float | date) -> str:
-    """Return a value as YAML in one line; text is quoted only where it has to be."""
+    """Return a value as one line of YAML; text is quoted only if necessary."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, datetime):
@@ -187,7 +188,7 @@ def _editable(text: str) -> Frontmatter:
 
 
 def find_eol(text: str) -> str:
-    """Return how the first line of a text ends: as the lines of the note are to end."""
+    """Return the line end of a text's first line, for new lines in the note."""
     newline = text.find("\n")
     return "\r\n" if newline > 0 and text[newline - 1] == "\r" else "\n"
 
@@ -216,7 +217,7 @@ def _replace(block: str, prop: Property, value: PropertyValue, eol: str) -> str:
 
 
 def _can_edit_items(prop: Property, value: tuple[str, ...]) -> bool:
-    """Tell whether dropping lines and adding some behind gives exactly these items."""
+    """Return whether removing lines and adding some after them gives exactly these items."""
     if not value or not prop.items or len(prop.items) != len(prop.value):
         return False
     kept = [item for item in prop.value if item in value]
@@ -224,7 +225,7 @@ def _can_edit_items(prop: Property, value: tuple[str, ...]) -> bool:
 
 
 def _edit_items(lines: list[str], prop: Property, value: tuple[str, ...], eol: str) -> str:
-    """Drop the lines of items that went and add lines for new ones behind the last."""
+    """Remove the lines of missing items, and add lines for new items after the last."""
     old = list(prop.value)
     going = {line for item, line in zip(old, prop.items, strict=True) if item not in value}
     coming = [item for item in value if item not in old]
@@ -237,10 +238,10 @@ def _edit_items(lines: list[str], prop: Property, value: tuple[str, ...], eol: s
 
 
 def _checked(before: str, after: str, name: str, value: PropertyValue | None) -> str:
-    """Return `after` if its properties are those of `before` with the one change.
+    """Return `after` if its properties are those of `before` with only this change.
 
     Raises:
-        RefusedError: the edit by position did something else.
+        RefusedError: the edit by position changed something else.
     """
     expected = {item.name: item.value for item in read_frontmatter(before).properties}
     if value is None:
@@ -257,9 +258,9 @@ def _checked(before: str, after: str, name: str, value: PropertyValue | None) ->
 
 
 def add_to_list(text: str, note: Note, name: str, items: tuple[str, ...], limit: int = 0) -> str:
-    """Return `text`, the note's with other changes, with items added to a list property.
+    """Return `text`, an edited version of the note's, with items added to a list property.
 
-    Each item stands once; of more than `limit` (0: no limit) the newest stay.
+    Each item occurs once; only the last `limit` items stay (0: no limit).
     """
     have = list_items(note, name)
     wanted = tuple(dict.fromkeys([*have, *items]))[-limit:]
@@ -267,7 +268,7 @@ def add_to_list(text: str, note: Note, name: str, items: tuple[str, ...], limit:
 
 
 def drop_from_list(text: str, note: Note, name: str, *items: str) -> str:
-    """Return `text`, the note's with other changes, without these items of a list property."""
+    """Return `text`, an edited version of the note's, without these items of a list property."""
     have = list_items(note, name)
     wanted = tuple(each for each in have if each not in items)
     if wanted == have:
@@ -276,9 +277,10 @@ def drop_from_list(text: str, note: Note, name: str, *items: str) -> str:
 
 
 def get_title(text: str, path: PurePosixPath, title: str) -> str:
-    """Return the text of a note that reads as a title: the first alias, if nothing else tells it.
+    """Return the text of a note changed to have this title.
 
-    Where the file's name is no short form of it, it becomes the property `title`.
+    The title becomes the first alias if the file name is a short form of it, else the property
+    `title`. A note that has this title already is unchanged.
     """
     note = parse_note(path, text.encode("utf-8"))
     if note.title == title:
@@ -289,7 +291,7 @@ def get_title(text: str, path: PurePosixPath, title: str) -> str:
 
 
 def list_items(note: Note, name: str) -> tuple[str, ...]:
-    """Return the items of a list property, also where they are written in one line."""
+    """Return the items of a list property, also if they are written in one line."""
     prop = note.matter.get(name)
     old = prop.value if prop is not None and prop.kind != "null" else ()
     return old if isinstance(old, tuple) else split_text(name, old)

@@ -1,4 +1,4 @@
-"""Text of which nobody said how it is written: UTF-8, else what old editors and shells wrote."""
+"""Decode text of unknown encoding: UTF-8, UTF-16 or Windows-1252."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from vaultmem.errors import RefusedError
 
 UTF_16, WINDOWS, MIXED = "UTF-16", "Windows-1252", "UTF-8 and Windows-1252"
 
-#: What stands for the encoding of a note that is a canvas: it is read, and never rewritten as text.
+#: The encoding given for a canvas: it is never rewritten as text.
 CANVAS = "JSON Canvas"
 
 
 class Decoded(NamedTuple):
-    """A text, and how its bytes are written; `encoding` is empty where that is UTF-8."""
+    """A text and its encoding; `encoding` is empty for UTF-8."""
 
     text: str
     encoding: str = ""
 
 
 def describe_encoding(encoding: str) -> str:
-    """Say what follows for a note whose bytes are no UTF-8, or that is a canvas."""
+    """Return a warning about a note that is a canvas or not UTF-8."""
     if encoding == CANVAS:
         return "a canvas, shown as text; only Obsidian changes its cards"
     known = encoding in {UTF_16, WINDOWS}
@@ -31,20 +31,20 @@ def describe_encoding(encoding: str) -> str:
 
 
 def format_foreign(encoding: str) -> str:
-    """Return what a note is of which only bytes are kept, not text."""
+    """Return a label for a note whose text is not shown: a canvas, or not UTF-8."""
     return "a canvas" if encoding == CANVAS else "not UTF-8"
 
 
 def find_encoding(warnings: Iterable[str]) -> str:
-    """Return the encoding that a note's warnings tell of, empty if it is UTF-8."""
+    """Return the encoding that a note's warnings report, "" for UTF-8."""
     told = {describe_encoding(encoding): encoding for encoding in (UTF_16, WINDOWS, MIXED)}
     return next((told[warning] for warning in warnings if warning in told), "")
 
 
 def decode_text(data: bytes) -> Decoded:
-    """Return the text of any bytes: UTF-8, UTF-16 by its mark, else the rest as Windows-1252.
+    """Return the text of any bytes: UTF-8, UTF-16 with a byte order mark, or Windows-1252.
 
-    Only what is no UTF-8 is read as Windows-1252, so that one foreign line does not spoil a file.
+    Only invalid bytes are read as Windows-1252, so one foreign line does not change the others.
     """
     try:
         return Decoded(data.decode("utf-8"))
@@ -61,13 +61,13 @@ def decode_text(data: bytes) -> Decoded:
 
 
 def open_to_edit(data: bytes) -> tuple[str, Callable[[str], bytes]]:
-    """Return a text for bytes that are no UTF-8, and what makes bytes of it once it is changed.
+    """Return an editable text for bytes that are not UTF-8, and a function that encodes it again.
 
-    What is not changed becomes the very same bytes, whatever they mean: those that are no UTF-8 are
-    marks of a private range here, not letters.
+    Unchanged parts give the same bytes. Bytes that are not UTF-8 become private-use characters in
+    the text.
 
     Raises:
-        RefusedError: the text has such marks already.
+        RefusedError: the text contains such characters already.
     """
     if decode_text(data).encoding == UTF_16:
         mark = data[:2]
@@ -82,16 +82,16 @@ def open_to_edit(data: bytes) -> tuple[str, Callable[[str], bytes]]:
 
 
 def read_escapes(text: str) -> str:
-    """Return text whose lone surrogates, as Python keeps bytes that are no UTF-8, are read too."""
+    """Return text with lone surrogates (bytes that are not UTF-8) as Windows-1252 characters."""
     return text if text.isascii() else text.translate(_LETTERS)
 
 
-# The five bytes that Windows-1252 leaves out are control characters, as browsers read them.
+# Windows-1252 does not define five bytes; browsers read them as control characters.
 _LETTERS = {
     0xDC00 + byte: bytes([byte]).decode("cp1252", "ignore") or chr(byte)
     for byte in range(0x80, 0x100)
 }
 
-#: Marks for those bytes that YAML takes, and that nobody uses.
+#: Private-use characters for those bytes; YAML accepts them.
 _MARKS = {0xDC00 + byte: 0x10FF00 + byte for byte in range(0x80, 0x100)}
 _ESCAPED = {mark: escape for escape, mark in _MARKS.items()}

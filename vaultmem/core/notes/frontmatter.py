@@ -1,8 +1,8 @@
 """Frontmatter: find it by position, read it within limits, and convert its values.
 
-Reading never builds Python objects from YAML: each value is kept as its own text and the name of
-its type. So no tag can run code, `010` stays "010", and an edit knows the exact lines of each
-property. The limits are those of docs/reference/vault-format.md.
+YAML never becomes Python objects: each value is its text and the name of its type. So no tag can
+run code, `010` stays "010", and an edit knows the lines of each property. The limits are
+documented in docs/reference/vault-format.md.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ from vaultmem.core.text.patterns import compile_later
 
 MAX_BLOCK_BYTES = 64 * 1024
 
-#: Obsidian's boundary: a line of exactly `---`.
+#: Obsidian's delimiter: a line of exactly `---`.
 _OPENING = compile_later(r"---[ \t]*\r?$", re.MULTILINE)
 _CLOSING = compile_later(r"\n---[ \t]*\r?$", re.MULTILINE)
 _LOST = "it has properties, but not between two lines `---` at its start"
 
 
 class Frontmatter(NamedTuple):
-    """Where a note's properties are in its text, and what they are.
+    """The position of a note's frontmatter in its text, and its properties.
 
-    `start` and `end` are character offsets of the block between the two `---` lines, `body` the
-    offset behind the closing one. `problem` says why a block could not be read; then there are
-    no properties and the block must not be edited. All zero: the text has no frontmatter, or one
-    of which nobody can tell where it is. `states` are those that a block of more than plain lines
-    gives under any spelling of `state`.
+    `start` and `end` are character offsets of the block between the two `---` lines; `body` is the
+    offset after the closing line. `problem` is why the block cannot be read; then there are no
+    properties, and the block must not be edited. All zero: no frontmatter, or its position is
+    unclear. `states` are the values of `state`, in any spelling, of a block that is not only plain
+    lines.
     """
 
     start: int = 0
@@ -79,21 +79,21 @@ def read_frontmatter(text: str) -> Frontmatter:
 
 
 def read_state_lines(text: str, matter: Frontmatter) -> list[str]:
-    """Return the states that a block, or the text where one should be, gives in any spelling.
+    """Return the states that a block, or the start of a text without one, contains.
 
-    No more than a hint: of a block that cannot be read, and of one that says it twice.
+    A hint for blocks that cannot be read, or that have `state` twice.
     """
     head = text[matter.start : matter.end or HEAD]
     return [*find_state_lines(head), *(each for each in matter.states if each in STATES)]
 
 
 def replace_said_states(text: str, matter: Frontmatter, state: str) -> str:
-    """Return the text with another state in each line that gives one."""
+    """Return the text with `state` in each line that contains a state."""
     return replace_state_lines(text, matter.start, matter.end, state)
 
 
 def _read_lost(text: str, problem: str) -> Frontmatter:
-    """Return what is wrong with a text that has no block: its properties are somewhere else."""
+    """Return a problem if a text without a block has properties elsewhere."""
     head = text[:HEAD]
     if "\r" in head:
         head = head.replace("\r\n", "\n").replace("\r", "\n")
@@ -130,12 +130,12 @@ def _read_block(block: str, place: Frontmatter) -> Frontmatter:
     if hint.is_hidden:
         problem = "the frontmatter gives a state, but not as a property"
         return place._replace(problem=problem, states=hint.states)
-    # Unless it is empty, two thematic breaks with text between them.
+    # Not frontmatter (unless empty): text between two thematic breaks.
     return Frontmatter() if block.strip() else place
 
 
 def _reject(block: str, place: Frontmatter, problem: str, is_mapping: bool = False) -> Frontmatter:
-    """Return what a block that is not read is: properties, which it may hold, or else text."""
+    """Return invalid frontmatter if an unread block might be properties, else a warning."""
     hint = find_hint(block, _find_states(block))
     if is_mapping or hint.is_hidden or has_names(block):
         return place._replace(problem=problem, states=hint.states)
@@ -159,7 +159,7 @@ def _next_line(text: str, offset: int) -> int:
     return len(text) if newline < 0 else newline + 1
 
 
-# Properties as values: read as far as they make sense, with a warning where they do not.
+# Convert property values, with a warning for each invalid value.
 
 _E = TypeVar("_E", bound=StrEnum)
 
@@ -169,9 +169,9 @@ JsonValue = str | bool | int | float | None | list[str]
 
 
 class PropertyReader:
-    """Gives each property as the type that vault-format.md documents; collects warnings.
+    """Convert properties to the types documented in vault-format.md, and collect warnings.
 
-    Where it is not `is_strict`, what does not fit is a person's own, and nobody is warned.
+    Without `is_strict`, invalid values belong to the user, and there are no warnings.
     """
 
     def __init__(self, matter: Frontmatter, *, is_strict: bool = True) -> None:
@@ -180,7 +180,7 @@ class PropertyReader:
         self.warnings: list[str] = []
 
     def text(self, name: str) -> str:
-        """Return a property's text as written; empty where it has none."""
+        """Return a property's text as written, "" if missing."""
         prop = self._properties.get(name)
         if prop is None or prop.kind == "null":
             return ""
@@ -190,7 +190,7 @@ class PropertyReader:
         return prop.value.strip()
 
     def texts(self, *names: str) -> tuple[str, ...]:
-        """Return a list property, the first of these that there is; a single text is divided."""
+        """Return the first of these list properties that exists; a single text is split."""
         for name in names:
             prop = self._properties.get(name)
             if prop is None or prop.kind == "null":
@@ -206,13 +206,13 @@ class PropertyReader:
         return ()
 
     def names_like(self, *names: str) -> tuple[str, ...]:
-        """Return the names of properties that are one of these in whatever case, in this order."""
+        """Return the properties with one of these names, exact matches first, then in any case."""
         known = {each.lower(): each for each in self._properties}
         exact = [name for name in names if name in self._properties]
         return (*exact, *(known[name] for name in names if name in known and name not in exact))
 
     def flag(self, name: str) -> bool:
-        """Return a checkbox."""
+        """Return whether a checkbox is set."""
         prop = self._properties.get(name)
         if prop is None or prop.kind == "null":
             return False
@@ -221,7 +221,7 @@ class PropertyReader:
         return isinstance(prop.value, str) and prop.value.lower() in _TRUE
 
     def member(self, name: str, closed: type[_E], default: _E) -> _E:
-        """Return the member of a closed set that a property names."""
+        """Return the enum member of a property's value, or `default`."""
         text = self.text(name)
         if not text:
             return default
@@ -237,7 +237,7 @@ class PropertyReader:
             return default
 
     def share(self, name: str) -> float | None:
-        """Return a number from 0 to 1."""
+        """Return a number from 0 to 1, or None."""
         text = self.text(name)
         if not text:
             return None
@@ -251,7 +251,7 @@ class PropertyReader:
         return number
 
     def timestamp(self, name: str) -> str:
-        """Return a date or date and time as ISO 8601 text."""
+        """Return a date or timestamp as ISO 8601 text, or ""."""
         text = self.text(name)
         if not text:
             return ""
@@ -265,7 +265,7 @@ class PropertyReader:
         return text if text.startswith(f"{read.date()}T") else read.isoformat()
 
     def day(self, name: str) -> str:
-        """Return a date as ISO 8601 text, "" where it is none: nobody is warned."""
+        """Return a date as ISO 8601 text, or ""; never warn."""
         prop = self._properties.get(name)
         text = prop.value.strip(" []") if prop and isinstance(prop.value, str) else ""
         try:
@@ -274,7 +274,7 @@ class PropertyReader:
             return ""
 
     def unknown_text(self, known: frozenset[str]) -> str:
-        """Return the values of properties that are not `known`, to be searched as text."""
+        """Return the values of properties that are not in `known`, for search."""
         parts: list[str] = []
         for prop in self._properties.values():
             if prop.name in known or prop.kind in {"null", "bool", "map"}:
@@ -291,14 +291,14 @@ class PropertyReader:
 
 
 def split_text(name: str, text: str) -> tuple[str, ...]:
-    """Return the items of a list that is given as one text: at commas, tags at spaces as well."""
+    """Return the items of a list written as one text: split at commas, tags also at spaces."""
     is_tags = name.lower() in {"tags", "tag"}
     parts = text.replace(",", " ").split() if is_tags else text.split(",")
     return tuple(part for item in parts if (part := item.strip()))
 
 
 def as_json(prop: Property) -> JsonValue:
-    """Return a property as a JSON value; what JSON cannot hold (NaN, dates) stays text."""
+    """Return a property as a JSON value; dates and NaN stay text, a map becomes null."""
     value = prop.value
     if isinstance(value, tuple):
         return list(value)
@@ -314,7 +314,10 @@ def as_json(prop: Property) -> JsonValue:
 
 
 def read_timestamp(text: str) -> float | None:
-    """Return an ISO 8601 date or time as seconds since the epoch, local time where unsaid."""
+    """Return an ISO 8601 date or timestamp as seconds since the epoch, else None.
+
+    Without an offset, local time is used.
+    """
     try:
         return datetime.fromisoformat(text).timestamp()
     except (ValueError, OverflowError, OSError):

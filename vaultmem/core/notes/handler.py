@@ -1,4 +1,4 @@
-"""python-frontmatter's handler for a note: what nobody changed is dumped byte for byte."""
+"""A handler for python-frontmatter that dumps unchanged parts of a note byte for byte."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from vaultmem.core.notes.edit_properties import (
 from vaultmem.core.notes.frontmatter import JsonValue, as_json, read_frontmatter
 from vaultmem.errors import RefusedError
 
-#: What `Post` takes for arguments of its own: properties of these names stay in the text alone.
+#: Names of `Post`'s own arguments; properties with these names are not loaded.
 _TAKEN = frozenset(["self", "content", "handler"])
 
 
 class NoteHandler(BaseHandler):
-    """Loads and dumps the note of one text; `text` is the file, decoded, with its own line ends.
+    """Load and dump one note; `text` is the decoded file with its own line ends.
 
         post = frontmatter.loads(text, handler=NoteHandler(text))
 
-    The handler is given the text because python-frontmatter strips what it loads, and makes its
-    line ends plain, before it asks a handler. Values are those of vaultmem's JSON: text, an int or
-    float that is written as Python writes it, True or False, a list of texts, and None for a map
-    or nothing. All else is text as it is written (`010`, dates); no tag is followed.
+    The handler needs the text because python-frontmatter strips it and changes its line ends before
+    it calls a handler. Values are those of vaultmem's JSON: text, bool, a list of texts, an int or
+    float written as in Python, and None for a map or an empty value. Other values are text as
+    written (`010`, dates); tags are not followed.
 
-    Dumping writes the lines of the properties that have another value or type than was loaded,
-    and the content if it is another; so a block that cannot be read stays as it is.
+    Dumping writes only the properties with a changed value or type, and changed content. A block
+    that cannot be read stays unchanged.
     """
 
     FM_BOUNDARY = re.compile(r"^---[ \t]*\r?$", re.MULTILINE)
@@ -43,14 +43,14 @@ class NoteHandler(BaseHandler):
         self.text = text
 
     def detect(self, text: str) -> bool:
-        """Tell whether a text begins with properties."""
+        """Return whether a text begins with frontmatter."""
         return read_frontmatter(text).body > 0
 
     def split(self, text: str) -> tuple[str, str]:
-        """Return the note's block and its content; both empty where it has none.
+        """Return the note's block and its content; the block is "" without frontmatter.
 
         Raises:
-            RefusedError: `text` is of another note than the handler.
+            RefusedError: `text` is not the text of this handler's note.
         """
         if _find_words(text) != _find_words(self.text):
             raise RefusedError("the handler has another note's text; make one for each note")
@@ -58,7 +58,7 @@ class NoteHandler(BaseHandler):
         return self.text[matter.start : matter.end], _read_content(self.text)
 
     def load(self, fm: str) -> dict[str, JsonValue]:
-        """Return the values of a block, none if it cannot be read."""
+        """Return the values of a block; empty if it cannot be read."""
         properties = read_frontmatter("---\n" + fm.removesuffix("\n") + "\n---\n").properties
         return {prop.name: as_json(prop) for prop in properties if prop.name not in _TAKEN}
 
@@ -66,7 +66,7 @@ class NoteHandler(BaseHandler):
         """Return the note's block with these values.
 
         Raises:
-            RefusedError: it cannot be read, or has no place for a value.
+            RefusedError: the block cannot be read, or cannot contain a value.
         """
         text = self._with_values(metadata)
         matter = read_frontmatter(text)
@@ -115,7 +115,7 @@ def _find_body(text: str) -> int:
 
 
 def _plain(text: str) -> str:
-    """Return a content as python-frontmatter has it, which makes line ends plain twice."""
+    """Return content as python-frontmatter does, which normalizes line ends twice."""
     return re.sub(r"(?<!\r)\r+\n", "\n", text).strip()
 
 
@@ -124,12 +124,12 @@ def _read_content(text: str) -> str:
 
 
 def _with_content(text: str, content: str) -> str:
-    """Return the text with another content between the white space that stands round the old."""
+    """Return the text with the content replaced; the white space around it stays."""
     eol = find_eol(text)
     start = _find_body(text)
     old = text[start:].strip()
     lead, _, tail = text[start:].partition(old) if old else (text[start:], "", eol)
     if content.partition("\n")[0] != old.partition("\n")[0].rstrip("\r"):
-        lead = lead[: lead.rfind("\n") + 1]  # Without the indent of a line that is not there.
+        lead = lead[: lead.rfind("\n") + 1]  # Without the old line's indent.
     gap = "" if not start or text[:start].endswith(("\n", "\ufeff")) else eol
     return text[:start] + gap + lead + content.replace("\n", eol) + tail

@@ -1,4 +1,4 @@
-"""Links in a note's text, the names they resolve to, and the code that contains none.
+"""Find links in a note's text, resolve them to files, and skip links in code.
 
 Source: Obsidian Help, "Internal links", "Embed files" and "Basic formatting syntax" (comments).
 """
@@ -18,12 +18,12 @@ from vaultmem.core.notes.sections import blank_fences, find_fences
 from vaultmem.core.text.paths import fold
 from vaultmem.core.text.patterns import compile_later
 
-# Where a text is code or comment, so that nothing in it is a link.
+# Code and comments of a text, which contain no links.
 #
 # Sources: CommonMark 0.31 ("Code spans", "Indented code blocks", "HTML blocks"); Obsidian Help,
 # "Basic formatting syntax" (`%%` comments).
 
-#: Where spans begin and end, in turn, in the order of the text.
+#: Start and end offsets of spans, alternating, in the order of the text.
 Edges = Sequence[int]
 
 _MARK = compile_later(r"(?P<ticks>`+)|(?P<html><!--)|(?P<comment>%%)|(?P<gap>\n[ \t]*\r?\n)")
@@ -48,10 +48,10 @@ def drop_unread(
     prose: str,
     fences: Sequence[tuple[int, int]],
 ) -> Iterator[tuple[re.Match[str], bool]]:
-    """Yield each match that is neither code nor in an HTML comment, and whether `%%` hides it.
+    """Yield each match outside code and HTML comments, and whether a `%%` comment contains it.
 
-    The matches are in order, none goes on in a second line, and they were found in `prose`: the
-    text with its fences blanked. Only the paragraphs that they are in are looked at.
+    The matches are in order and on one line each. They were found in `prose`, the text with its
+    fences blanked. Only paragraphs with matches are searched.
     """
     has_comments = "<!--" in prose or ("%" in prose and "%%" in prose)
     code, comments, hidden = find_marked(text, body, prose) if has_comments else Marked()
@@ -61,7 +61,7 @@ def drop_unread(
     for match in matches:
         start = match.start()
         if start >= end:
-            # From a blank line to the next; where one has blanks in it, these are two paragraphs.
+            # A paragraph between blank lines; a "blank" line with spaces in it divides it further.
             begin = prose.rfind(gap, end, start) + 1 or end
             end = prose.find(gap, start)
             if end < 0:
@@ -92,13 +92,13 @@ def _find_code(paragraph: str, start: int) -> Edges:
     if "``" in paragraph or "\\`" in paragraph or _GAP.search(paragraph):
         return [start + place for place in find_marked(paragraph, 0, paragraph).code]
     ticks = [start + match.start() for match in _TICK.finditer(paragraph)]
-    return ticks[: len(ticks) // 2 * 2]  # The first begins what the second ends.
+    return ticks[: len(ticks) // 2 * 2]  # Backticks pair up in order.
 
 
 def find_marked(text: str, body: int, prose: str) -> Marked:
-    """Return code spans, HTML comments and `%%` comments; what opens first counts.
+    """Return code spans, HTML comments and `%%` comments; the one that opens first wins.
 
-    An HTML comment that is never closed reaches to the end; `%%` without a second one is text.
+    An unclosed HTML comment reaches to the end; `%%` without a second one is text.
     """
     marks = list(_MARK.finditer(prose, body))
     closings = _pair_ticks(marks)
@@ -126,7 +126,7 @@ def find_marked(text: str, body: int, prose: str) -> Marked:
 
 
 def _pair_ticks(marks: list[re.Match[str]]) -> dict[int, int]:
-    """Return where the code span ends that each run of backticks would open, if any does."""
+    """Return the end of the code span that each run of backticks would open, if closed."""
     closings: dict[int, int] = {}
     later: dict[int, int] = {}
     for match in reversed(marks):
@@ -142,7 +142,7 @@ def _pair_ticks(marks: list[re.Match[str]]) -> dict[int, int]:
 
 
 def _find_indented(text: str, body: int, fences: Sequence[tuple[int, int]]) -> Edges:
-    """Return indented code: lines four columns in, behind a blank line, and in no list."""
+    """Return indented code: lines indented four columns after a blank line, outside lists."""
     fenced = [place for span in fences for place in span]
     found: list[int] = []
     is_blank, is_code, in_list = True, False, False
@@ -168,8 +168,8 @@ def _find_indented(text: str, body: int, fences: Sequence[tuple[int, int]]) -> E
     return found
 
 
-# Only `]]` ends a link; a link stays on its line, and of nested brackets the inner ones count.
-# It begins with plain characters, which `re` finds fastest; what stands before is looked at later.
+# Only `]]` ends a link, on the same line; of nested brackets the inner ones count. The pattern
+# begins with plain characters, which `re` finds fastest; the text before it is checked later.
 _WIKILINK = re.compile(r"\[\[(?!\[)((?:[^\[\]\n]|\](?!\])|\[(?!\[))+)\]\]")
 _DESTINATION = compile_later(
     r"\]\([ \t]*(?:<(?P<angle>[^<>\n]*)>|(?P<bare>[^\s()<>]*(?:\([^\s()]*\)[^\s()<>]*)*))"
@@ -178,12 +178,12 @@ _DESTINATION = compile_later(
 _SCHEME = compile_later(r"[A-Za-z][A-Za-z0-9+.-]+:|//")
 _ESCAPES = compile_later(r"(?:%[0-9A-Fa-f]{2})+")
 
-#: Characters that the text of a markdown link may have.
+#: Most characters of a markdown link's text.
 _MAX_TEXT = 500
 
 
 class LinkKind(StrEnum):
-    """How a link is written; `PATH` is a plain path in the property `cites`."""
+    """The syntax of a link; `PATH` is a plain path in the property `cites`."""
 
     WIKILINK = "wikilink"
     MARKDOWN = "markdown"
@@ -191,11 +191,11 @@ class LinkKind(StrEnum):
 
 
 class Link(NamedTuple):
-    """A link as written: `path` decoded ("" for the note itself), `subpath` behind the first `#`.
+    """A link: its decoded `path` ("" for the note itself), and `subpath` after the first `#`.
 
-    `start` and `end` are where the path is in the note's text (characters), `line` is 1-based.
-    `property` names the property that it is in, "" for the body. A link in a `%%` comment is
-    `hidden`: it is kept up to date and counts nowhere.
+    `start` and `end` are character offsets of the path in the note's text, `line` is 1-based.
+    `property` is the name of its property, "" for the body. Links in `%%` comments are hidden: they
+    are updated, but they do not count as links.
     """
 
     kind: LinkKind
@@ -213,10 +213,9 @@ class Link(NamedTuple):
 def find_links(
     text: str, matter: Frontmatter, fences: Sequence[tuple[int, int]] | None = None
 ) -> tuple[Link, ...]:
-    """Return the links of a note's text in their order; `fences` are its own, if they are known.
+    """Return the links of a note's text in order; `fences` are its fenced code, if known.
 
-    Not read: code, HTML comments, properties that are not one link as a whole, and anything in
-    frontmatter that cannot be read.
+    Ignored: code, HTML comments, properties that are not one whole link, and invalid frontmatter.
     """
     found = _number_lines(text, list(_find_in_properties(text, matter)))
     if "](" not in text and "[[" not in text:
@@ -227,9 +226,9 @@ def find_links(
 
 
 def read_wikilink(text: str, start: int) -> tuple[Link, int] | None:
-    """Return the wikilink whose brackets begin at a place of a text, and where it ends.
+    """Return the wikilink whose brackets begin at an offset, and its end, or None.
 
-    It is not known here whether the place is code. `line` is 0.
+    Code is not recognized here. `line` is 0.
     """
     match = _WIKILINK.match(text, start)
     link = _make_wikilink(text, match, 0, is_hidden=False) if match else None
@@ -237,9 +236,9 @@ def read_wikilink(text: str, start: int) -> tuple[Link, int] | None:
 
 
 def split_destination(written: str) -> tuple[str, str] | None:
-    """Return path and subpath of a markdown link's destination, None if it leads out of the vault.
+    """Return path and subpath of a markdown link's destination, None if it leaves the vault.
 
-    Both are as written, so that they can be found again; `decode_destination` reads them.
+    Both stay as written; decode them with `decode_destination`.
     """
     if not written or ((":" in written or "//" in written) and _SCHEME.match(written)):
         return None
@@ -258,7 +257,7 @@ def decode_destination(text: str) -> str:
 
 
 def encode_destination(text: str) -> str:
-    """Return a path as a markdown link's destination: only what would end it is escaped."""
+    """Return a path as a markdown link's destination; characters that would end it are escaped."""
     return re.sub(r"[\s%#?()<>\\\[\]]", _escape, text)
 
 
@@ -296,7 +295,7 @@ def _make_wikilink(
     path, mark, subpath = target.partition("#")
     if not path.strip() and not (mark and subpath.strip()):
         return None
-    if "](" in path:  # Obsidian takes what is in these brackets for a markdown link.
+    if "](" in path:  # Obsidian reads this as a markdown link.
         return None
     start = match.start(1) + len(path) - len(path.lstrip())
     stripped = path.strip()
@@ -337,14 +336,14 @@ def _make_markdown_link(
 
 
 def _find_opening(text: str, closing: int, body: int) -> int:
-    """Return where the bracket stands that a link's text begins with, -1 if there is none."""
+    """Return the offset of the bracket that opens a link's text, or -1."""
     first = max(closing - _MAX_TEXT + 1, body)
     opening = text.rfind("[", first, closing)
     if opening < 0:
         return -1
     shown = text[opening:closing]
     if not ("]" in shown or "\\" in shown or "\n\n" in shown or text[opening - 1] == "\\"):
-        return opening  # As nearly all are.
+        return opening  # Nearly all links.
     depth = 0
     for place in range(closing, first - 1, -1):
         mark = text[place]
@@ -375,16 +374,16 @@ def _find_in_properties(text: str, matter: Frontmatter) -> Iterator[Link]:
             link = _make_wikilink(text, match, 0, is_hidden=False, name=prop.name)
             if link and match.group() in whole:
                 yield link
-            elif link and unquoted in whole:  # In single quotes, YAML doubles each of them.
+            elif link and unquoted in whole:  # YAML doubles quotes in single quotes.
                 yield link._replace(path=link.path.replace("''", "'"))
         if prop.name in CITE_PROPERTIES:
             yield from _find_paths(piece, start, prop)
 
 
 def _find_paths(piece: str, start: int, prop: Property) -> Iterator[Link]:
-    """Yield the items of `cites` that are plain paths, each where it stands if that is plain.
+    """Yield the items of `cites` that are plain paths; `start` is -1 if the position is unclear.
 
-    `text` is the whole item where that is an anchor, as `core.anchors` has it.
+    `text` is the whole item if it is an anchor (see `core.anchors`).
     """
     for value in (prop.value,) if isinstance(prop.value, str) else prop.value:
         item = value.strip()
@@ -421,18 +420,18 @@ def _number_lines(text: str, found: list[Link]) -> Iterator[Link]:
 
 
 def link_to(path: str) -> str:
-    """Return the wikilink that means the note at a path and no other, wherever it stands."""
+    """Return a wikilink by full path, which is unique in the vault."""
     return f"[[{path.removesuffix('.md')}]]"
 
 
-# Which file a link means and where in it, as Obsidian finds it, and how such a link is written.
+# Resolve links to files and sections as Obsidian does, and write them.
 
-#: A name with one of these cannot be written as a wikilink.
+#: Characters that a wikilink's name cannot contain.
 UNLINKABLE = frozenset("#^[]|")
 
 
 class LinkNames:
-    """The paths of a vault's files and the notes' aliases, ready to be looked up."""
+    """Index of a vault's paths and aliases for resolving links."""
 
     def __init__(
         self, paths: Iterable[str], aliases: Mapping[str, Iterable[str]] | None = None
@@ -447,7 +446,7 @@ class LinkNames:
                 self._aliases.setdefault(fold(name.strip()), []).append((fold(path), path))
 
     def find(self, link: Link, source: str) -> str | None:
-        """Return the path that a link in the note `source` means, None if there is no such file."""
+        """Return the path that a link in the note `source` resolves to, or None."""
         if not link.path:
             return source
         if link.kind is LinkKind.PATH:
@@ -455,7 +454,7 @@ class LinkNames:
         return self.resolve(link.path, source)
 
     def resolve(self, target: str, source: str) -> str | None:
-        """Return what a link's path means in the note `source`."""
+        """Return the path that a link's path in the note `source` resolves to, or None."""
         wanted = fold(target)
         folder = fold(source).rpartition("/")[0]
         for name, written in ((wanted, target), (f"{wanted}.md", f"{target}.md")):
@@ -464,7 +463,7 @@ class LinkNames:
         return _choose(self._aliases.get(wanted, []), folder, "")
 
     def is_alone(self, path: str) -> bool:
-        """Tell whether no other file has the name of this one."""
+        """Return whether no other file has this file's name."""
         return len(self._by_name.get(fold(path).rpartition("/")[2], [])) <= 1
 
     def _look_up(self, name: str, written: str, folder: str) -> str | None:
@@ -480,17 +479,17 @@ class LinkNames:
         return _choose([each for each in candidates if each[0].endswith(ending)], folder, name)
 
     def _find_exact(self, name: str, written: str) -> str | None:
-        """Return the file at a path; of twins that differ in case, the one as written."""
+        """Return the file at a path; of paths that differ only in case, the one as written."""
         candidates = self._by_name.get(name.rpartition("/")[2], [])
         found = sorted(path for folded, path in candidates if folded == name)
         return written if written in found else found[0] if found else None
 
 
 def spell(link: Link, target: str, source: str, names: LinkNames) -> str | None:
-    """Return a link's path as it is to be written so that it means `target` in `source`.
+    """Return a link's path, rewritten to resolve to `target` in `source`.
 
-    The way it was written is kept: relative, from the root, with folders, or the bare name, with
-    or without `.md`. None: no path that this kind of link can hold means the target.
+    The style stays: relative, from the root, with folders, or only the name; with or without `.md`.
+    None if this kind of link cannot contain a path to the target.
     """
     has_ending = link.path.lower().endswith(".md") or not target.lower().endswith(".md")
     whole = target if has_ending else target[:-3]
@@ -516,8 +515,8 @@ def spell(link: Link, target: str, source: str, names: LinkNames) -> str | None:
 def spell_new(target: str, source: str, names: LinkNames, *, is_relative: bool) -> str:
     """Return the path of a new link to a note, without its ending, as Obsidian writes it.
 
-    It is the bare name where no other file has that, else the whole path; or the way from the
-    folder of `source`, without a leading `./`. What would mean another file is the whole path.
+    The name alone if unique, else the whole path; with `is_relative`, the path from the folder
+    of `source` without a leading `./`. A path that would resolve to another file is the whole path.
     """
     whole = target.removesuffix(".md")
     if is_relative:
@@ -528,7 +527,7 @@ def spell_new(target: str, source: str, names: LinkNames, *, is_relative: bool) 
 
 
 def _choose(candidates: list[tuple[str, str]], folder: str, name: str) -> str | None:
-    """Return the best of these (folded, path): own folder, then shortest, then alphabet."""
+    """Return the best candidate (folded, path): own folder, then shortest, then alphabetical."""
     if not candidates:
         return None
     own = f"{folder}/{name}" if folder else name
@@ -544,7 +543,7 @@ def _choose(candidates: list[tuple[str, str]], folder: str, name: str) -> str | 
 
 
 def _join(folder: str, name: str) -> str | None:
-    """Return where a relative path leads, None if out of the vault."""
+    """Return the target of a relative path, None if outside the vault."""
     parts = folder.split("/") if folder else []
     for part in name.split("/"):
         if part == "..":
@@ -565,16 +564,16 @@ def _relative(target: str, source: str) -> str:
     return "/".join([*up, *there[shared:]])
 
 
-#: The name of a block, at its end.
+#: A block's name, at the end of the block.
 BLOCK_NAME = compile_later(r"(?:^|(?<=\s))\^([A-Za-z0-9-]+)[ \t]*\r?$", re.MULTILINE)
 
 
 class SectionHeading(Protocol):
-    """What a section has to tell."""
+    """The fields of a section that links need."""
 
     @property
     def heading(self) -> str:
-        """Its heading, "" where it has none."""
+        """The heading, "" without one."""
 
     @property
     def parents(self) -> tuple[str, ...]:
@@ -582,21 +581,21 @@ class SectionHeading(Protocol):
 
     @property
     def start(self) -> int:
-        """Where its text begins in the note's."""
+        """The offset where its text begins in the note's."""
 
     @property
     def end(self) -> int:
-        """Where its text ends."""
+        """The offset where its text ends."""
 
 
 S = TypeVar("S", bound=SectionHeading)
 
 
 def find_place(sections: Sequence[S], subpath: str, text: str) -> S | None:
-    """Return the section that a link's subpath means, None if there is none.
+    """Return the section that a link's subpath resolves to, or None.
 
-    Without a subpath it is the first section. A heading with no text of its own leads to the
-    first section below it. `text` is the note's; blocks are looked for in it.
+    Without a subpath it is the first section. A heading without own text resolves to the first
+    section below it. Block names are searched in `text`, the note's text.
     """
     if not subpath:
         return sections[0] if sections else None
@@ -615,12 +614,12 @@ def find_place(sections: Sequence[S], subpath: str, text: str) -> S | None:
 
 
 def _matches(section: SectionHeading, names: list[str]) -> bool:
-    """Tell whether the wanted headings are among a section's, in their order."""
+    """Return whether a section's headings contain the names, in order."""
     line = [fold_heading(name) for name in (*section.parents, section.heading)]
     rest = iter(line)
     return all(name in rest for name in names)
 
 
 def fold_heading(text: str) -> str:
-    """Return a heading's words, by which links find it."""
+    """Return a heading's words in lower case, for comparison with links."""
     return " ".join(re.findall(r"\w+", text)).casefold()

@@ -41,20 +41,20 @@ from vaultmem.core.text.patterns import compile_later
 from vaultmem.core.text.suggest import suggest_similar
 from vaultmem.errors import NoteNotFoundError
 
-# Whether a note says that it is a memory: only then `kind` and `state` are vaultmem's words.
+# Only in managed notes `kind` and `state` are vaultmem's properties.
 
-#: Lists that vaultmem alone writes: links to other notes, and who stated the same.
+#: Lists that only vaultmem writes: links to other notes, and confirmations.
 _OWN_LISTS = frozenset({"supersedes", "supersedes_part", "superseded_by", "contradicts"})
 _OWN_LISTS |= {"differs_from", "confirmed_by", "also_said"}
 
-#: Properties that are lists of texts or links, in any note.
+#: Properties that are lists of texts or links in any note.
 LISTS = _OWN_LISTS | {"tags", "aliases", *CITE_PROPERTIES, "parents", "related"}
 
-#: Properties that vaultmem alone writes.
+#: Properties that only vaultmem writes.
 _OWN = _OWN_LISTS | {"agent", "tool_call", "state_reason", "fidelity", "full_text"}
 _OWN |= {"primed", "imported"}
 
-#: Properties that vaultmem gives a meaning; all others are the person's own.
+#: Properties with a meaning in vaultmem; all others are the user's.
 KNOWN_PROPERTIES = _OWN | LISTS | {"title", "kind", "state", "pinned", "created", "updated"}
 KNOWN_PROPERTIES |= {"confidence", "source", "session", "suspicious", "reviewed", "project"}
 
@@ -62,10 +62,10 @@ _KINDS = frozenset(kind.value for kind in NoteKind)
 
 
 def is_managed(path: PurePosixPath, matter: Frontmatter) -> bool:
-    """Tell whether a note says that it is a memory.
+    """Return whether vaultmem interprets a note's `kind` and `state`.
 
-    It does by one of the kinds of memories, by a property that vaultmem alone writes, or by lying
-    where vaultmem writes. In all other notes `kind: book` and `state: archived` are a person's own.
+    A managed note has a known kind or source, a property that only vaultmem writes, or a path where
+    vaultmem writes. In all other notes `kind: book` and `state: archived` are the user's own.
     """
     name = str(path)
     if name.startswith(OWN_FOLDERS) or name in PINNED_FILES or auto_memory.find_writer(name):
@@ -87,10 +87,10 @@ _STATES = frozenset(state.value for state in NoteState)
 _WORD, _LETTERS = compile_later(r"\w{4,}"), compile_later(r"\w")
 _MAX_STATE = 80
 
-#: From how alike (0 to 1) a word may be a state that somebody mistyped.
+#: Similarity (0 to 1) from which a word might be a misspelt state.
 _NEARLY = 0.8
 
-#: A person's own words, unless the note is a memory.
+#: The user's own properties, unless the note is managed.
 _WORDS = frozenset({"kind", "state", "project"})
 
 _HIDDEN = tuple(each.value for each in HIDDEN_STATES)
@@ -98,25 +98,24 @@ _QUARANTINED = NoteState.QUARANTINED.value
 
 _DAILY = DailyNotes()
 
-#: A tag behind a blank or bracket, but that of a link's target; the look-behinds stand second, so
-#: that `#` is what is sought.
+#: A tag after a blank or bracket, but not in a link's target. The look-behinds come second, so the
+#: search is for `#`.
 INLINE_TAG = compile_later(r"#(?<![^\s(,;]#)(?<!\]\(#)([\w/-]*[^\W\d][\w/-]*)")
-#: What could be one where code is left out.
+#: Text that might be a tag, before code is removed.
 _NEARLY_TAG = compile_later(r"#(?<![^\s(,;`]#)[\w/-]*[^\W\d]")
 _INLINE_CODE = compile_later(r"`[^`\n]*`")
 
 
 class Note(NamedTuple):
-    """A note as read: (path, blob) is its identity, `text` its whole decoded content.
+    """A parsed note: (path, blob) is its identity, `text` its whole decoded content.
 
-    `visible` is the text as `core.notes.hidden` has it; sections and fences are found in that.
-    `warnings` say what could not be read fully; `created` and `updated` are ISO 8601 texts as
-    written, empty where the note does not say. `extra` is the text of unknown properties, `fences`
-    are the spans of fenced code. `encoding` is what the bytes are where they are no UTF-8, which is
-    all that is written. `problem` says why the note cannot be taken at its word; then it is not
-    pinned, and its state is `unreadable`, or what lines say that restricts it further. `full_text`
-    says where the full text is of one that was shortened, see `core.notes.full_text`. `project`
-    names the project that the note was learned in; it is empty for a global note.
+    `visible` is the text without hidden parts (`core.notes.comments`); sections and fences are
+    found in it. `warnings` are problems in reading. `created` and `updated` are ISO 8601 texts, ""
+    if missing. `extra` is the text of unknown properties, `fences` are the spans of fenced code.
+    `encoding` is "" for UTF-8; only UTF-8 notes are written. `problem` is why a note is invalid;
+    then it is not pinned, and its state is `unreadable`, or a more restricted one from its lines.
+    `full_text` is the location of a compacted note's full text (see `core.notes.sections`).
+    `project` is the project in which the note was learned, "" for a global note.
     """
 
     path: PurePosixPath
@@ -148,18 +147,18 @@ class Note(NamedTuple):
 
     @property
     def body(self) -> str:
-        """The text behind the frontmatter."""
+        """The text after the frontmatter."""
         return self.text[self.matter.body :]
 
     @property
     def conflict(self) -> str:
-        """That others say otherwise, in callouts; "" if nobody does."""
-        is_canvas = self.encoding == CANVAS  # No merge writes into one.
+        """A message about conflict callouts of other authors, "" without any."""
+        is_canvas = self.encoding == CANVAS  # No merge writes into a canvas.
         return "" if is_canvas else describe_conflict(find_callouts(self.text, self.matter.body))
 
     @property
     def otherwise(self) -> dict[int, tuple[ConflictingText, ...]]:
-        """What others say in place of words of a section, by its number."""
+        """The other sides' texts in conflict callouts, by section number."""
         found: dict[int, tuple[ConflictingText, ...]] = {}
         placed = find_callouts(self.text, self.matter.body)
         spans = find_spans(self.text, self.matter.body)
@@ -173,15 +172,15 @@ class Note(NamedTuple):
 
     @property
     def visible_body(self) -> str:
-        """What people see of the text behind the frontmatter."""
+        """The visible text after the frontmatter."""
         return strip_hidden(self.visible[self.matter.body :])
 
     def section_text(self, section: Section) -> str:
-        """Return what people see of a section's own text, without its heading."""
+        """Return the visible text of a section, without its heading."""
         return strip_hidden(self.visible[section.start : section.end]).strip()
 
     def find_section(self, heading: str) -> Section | None:
-        """Return the section under this heading, case and spacing aside, or None."""
+        """Return the section with this heading, ignoring case and spacing, or None."""
         wanted = " ".join(heading.split()).casefold()
         for section in self.sections:
             if " ".join(section.heading.split()).casefold() == wanted:
@@ -189,10 +188,10 @@ class Note(NamedTuple):
         return None
 
     def require_section(self, heading: str) -> Section:
-        """Return the section under this heading.
+        """Return the section with this heading.
 
         Raises:
-            NoteNotFoundError: there is none; the text names those that there are.
+            NoteNotFoundError: the heading is missing; the error lists similar or existing headings.
         """
         if section := self.find_section(heading):
             return section
@@ -203,11 +202,11 @@ class Note(NamedTuple):
 
 
 class UnreadableNoteError(ValueError):
-    """A file that is no note: its text says why (never raised past the sync)."""
+    """A file is not a note; the message gives the reason."""
 
 
 class NoteText(NamedTuple):
-    """The text of a note, the encoding of its bytes where that is not UTF-8, and its properties."""
+    """A note's text, its encoding ("" for UTF-8), and its frontmatter."""
 
     text: str
     encoding: str
@@ -215,10 +214,10 @@ class NoteText(NamedTuple):
 
 
 def decode_bytes(path: PurePosixPath, data: bytes) -> NoteText:
-    """Return the text of a note's bytes, which is all that comparing two versions takes.
+    """Return the text of a note's bytes; enough for comparing two versions.
 
     Raises:
-        UnreadableNoteError: the bytes are no text, or those of no canvas where it is to be one.
+        UnreadableNoteError: the bytes are not text, or not a canvas despite the path.
     """
     try:
         text, encoding = decode_note(str(path), data)
@@ -230,10 +229,10 @@ def decode_bytes(path: PurePosixPath, data: bytes) -> NoteText:
 
 
 def parse_note(path: PurePosixPath, data: bytes, daily: DailyNotes = _DAILY) -> Note:
-    """Read a note's bytes; `daily` says how Obsidian names daily notes.
+    """Return the note of some bytes; `daily` are Obsidian's settings for daily notes.
 
     Raises:
-        UnreadableNoteError: as `decode_bytes` does.
+        UnreadableNoteError: as for `decode_bytes`.
     """
     text, encoding, matter = decode_bytes(path, data)
     visible, unclosed = hide_unseen(text, matter.body)
@@ -297,14 +296,14 @@ def parse_readable_note(path: str | PurePosixPath, data: bytes) -> Note | None:
 
 
 def _describe_source(reader: PropertyReader, agent: str) -> str:
-    """Return where a note is from that does not say so itself."""
+    """Return the origin of a note without the property `source`."""
     if reader.text("imported") or reader.text("primed"):
         return "import"
     return "agent" if agent else ""
 
 
 def _find_misspelt(reader: PropertyReader, matter: Frontmatter, hidden: Sequence[str]) -> str:
-    """Return what to say where properties may mean a state that hides the note, and do not."""
+    """Return a problem if properties might be a misspelt state that hides the note, else ""."""
     state = reader.text("state").lower()
     for each in matter.properties:
         name = each.name
@@ -333,7 +332,7 @@ def _is_twice(matter: Frontmatter) -> bool:
 
 
 def _restrict(state: NoteState, text: str, matter: Frontmatter, problem: str) -> NoteState:
-    """Return what a note may be at most whose properties are not certain."""
+    """Return the most restricted state that a note with uncertain properties might have."""
     if not problem and not _is_twice(matter):
         return state
     said = map(NoteState, read_state_lines(text, matter))
@@ -341,7 +340,7 @@ def _restrict(state: NoteState, text: str, matter: Frontmatter, problem: str) ->
 
 
 def _all_tags(declared: tuple[str, ...], prose: str, body: int) -> tuple[str, ...]:
-    """Return the declared and the inline tags, without `#`, each once, in order.
+    """Return the declared and inline tags, without `#`, each once, in order.
 
     `prose` is the note's text with its fenced code blanked.
     """

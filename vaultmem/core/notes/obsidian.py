@@ -1,6 +1,6 @@
 """Obsidian's conventions: daily notes, excluded files and the settings of a vault.
 
-Source: moment.js's documentation of its format tokens, for the names of daily notes.
+Source: the documentation of moment.js, "Format", for the names of daily notes.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from typing import NamedTuple
 from vaultmem.core.text.paths import OWN_FOLDERS, PINNED_FILES, fold
 from vaultmem.core.text.patterns import compile_later
 
-# What a vault's `.obsidian` folder says, as far as it concerns notes: one frozen value.
+# A vault's settings in `.obsidian` that concern notes, as one frozen value.
 #
 # Source: the files that Obsidian, Templater and Periodic Notes write; `read_obsidian` of
 # `vaultmem.storage.scan_files` reads them.
 
-#: The folder of the settings, in a vault of Obsidian's.
+#: The folder in a vault with its Obsidian settings.
 FOLDER = ".obsidian"
 
 
 class LinkFormat(StrEnum):
-    """How Obsidian writes the path of a new link."""
+    """The format of paths in Obsidian's new links."""
 
     SHORTEST = "shortest"
     RELATIVE = "relative"
@@ -34,19 +34,19 @@ class LinkFormat(StrEnum):
 
 
 class DailyNotes(NamedTuple):
-    """Where daily notes are and how they are named; `format` is moment.js's, below `folder`."""
+    """The folder and name format (of moment.js) of daily notes; `format` applies below `folder`."""
 
     folder: str = ""
     format: str = "YYYY-MM-DD"
 
 
 class ObsidianSettings(NamedTuple):
-    """What Obsidian was told about a vault; the defaults are Obsidian's own.
+    """Obsidian's settings of a vault; the defaults are Obsidian's own.
 
-    Folders and files are paths in the vault, "" for its root. `is_there` tells whether there is a
-    `.obsidian` at all. `template_folders` are those of the core plugin and of Templater, in this
-    order; `templates` single notes that are used as templates. `excluded` are the lines of
-    "Excluded files" as written. `problems` say what could not be read, and why.
+    Folders and files are paths in the vault, "" for its root. `is_there` is whether `.obsidian`
+    exists. `template_folders` are those of the core plugin and of Templater, in this order;
+    `templates` are single template notes. `excluded` are the lines of "Excluded files" as written.
+    `problems` are errors in reading the files.
     """
 
     is_there: bool = False
@@ -60,7 +60,7 @@ class ObsidianSettings(NamedTuple):
 
 
 class _Values:
-    """The values of one file, each read as the type it should have."""
+    """The values of one file, each read as its expected type."""
 
     def __init__(self, name: str, values: Mapping[str, object], problems: list[str]) -> None:
         self._name = name
@@ -124,7 +124,7 @@ def _read_daily(values: _Values, found: _Found) -> None:
 
 
 def _read_periodic(values: _Values, found: _Found) -> None:
-    """Read a plugin that stands in for the daily notes, where it is told to."""
+    """Read Periodic Notes, which replaces the daily notes if enabled."""
     for period in ("weekly", "monthly", "quarterly", "yearly"):
         _add_template(found, values.inside(period).text("template"))
     daily = values.inside("daily")
@@ -132,7 +132,7 @@ def _read_periodic(values: _Values, found: _Found) -> None:
         _read_daily(daily, found)
 
 
-#: The files that are read, below the folder, in the order in which they are heeded.
+#: Readers of the files below the folder, in order; later values win or are appended.
 READERS: Mapping[str, Callable[[_Values, _Found], None]] = {
     "app.json": _read_app,
     "templates.json": _read_templates,
@@ -143,9 +143,9 @@ READERS: Mapping[str, Callable[[_Values, _Found], None]] = {
 
 
 def parse_settings(files: Mapping[str, bytes], problems: list[str]) -> ObsidianSettings:
-    """Return what the files of a `.obsidian` folder say, by their names there.
+    """Return the settings in the files of a `.obsidian` folder, by their names there.
 
-    What is foreign in them is passed over; `problems` are those of finding them.
+    Unknown settings are ignored; `problems` are errors in finding the files.
     """
     found: _Found = {}
     problems = list(problems)
@@ -166,7 +166,7 @@ def parse_settings(files: Mapping[str, bytes], problems: list[str]) -> ObsidianS
 
 
 def clean_path(written: str) -> str:
-    """Return a path of the settings as the vault has it; "" for the root, or none inside."""
+    """Return a path of the settings as vault-relative; "" for the root or outside the vault."""
     parts = [each.strip() for each in written.replace("\\", "/").split("/")]
     parts = [each for each in parts if each not in {"", "."}]
     return "" if ".." in parts else "/".join(parts)
@@ -191,7 +191,7 @@ _TOKEN = compile_later(
     re.DOTALL,
 )
 
-#: What each token looks like, and which part of a date it is, if any.
+#: The pattern of each token, and its part of a date, if any.
 _WORD = r"[^\W\d_]+\.?"
 _SHAPES = {
     "YYYY": (r"\d{4}", "year"),
@@ -220,10 +220,10 @@ _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct",
 
 
 def read_day(path: str, daily: DailyNotes) -> str:
-    """Return the day that a note's path says, as ISO 8601 text; "" where it says none.
+    """Return the date in a note's path as ISO 8601 text, or "".
 
-    It is said by the format of daily notes in their folder, else by a name that begins with a date
-    such as 2026-11-21. Names of months are English ones.
+    The format of daily notes in their folder comes first, then a name that begins with a date such
+    as 2026-11-21. Month names are English.
     """
     if daily.format != DailyNotes().format:
         folder = f"{daily.folder}/" if daily.folder else ""
@@ -240,7 +240,7 @@ def read_day(path: str, daily: DailyNotes) -> str:
 
 @lru_cache(maxsize=4)
 def _compile(written: str) -> re.Pattern[str]:
-    """Return what a path below the folder of daily notes looks like; parts are numbered."""
+    """Return the pattern of a path below the folder of daily notes; its groups are numbered."""
     parts: list[str] = []
     for number, match in enumerate(_TOKEN.finditer(written)):
         if match["token"] is None:
@@ -252,7 +252,7 @@ def _compile(written: str) -> re.Pattern[str]:
 
 
 def _find_day(match: re.Match[str]) -> date | None:
-    """Return the day that all parts together mean, None if they contradict or are not enough."""
+    """Return the date of all parts, None if they contradict or are not enough."""
     said: dict[str, set[int]] = {}
     for name, text in match.groupdict().items():
         part = name.rpartition("_")[0]
@@ -279,27 +279,26 @@ def _find_day(match: re.Match[str]) -> date | None:
     return None
 
 
-# Which markdown files of a vault are no notes, by what Obsidian was told, and why.
+# Markdown files that are not notes because of settings in Obsidian, with the reason.
 
-#: Why a file is no note, as people read it.
+#: Reasons why a file is not a note, for people.
 TEMPLATE = "templates"
 EXCLUDED = "excluded in Obsidian"
 
 _MAX_FILTER = 500
 
-# What can make a search for ever: a group that is repeated, many parts of any length.
+# Patterns that can be very slow: a repeated group, or many parts of any length.
 _REPEATED_GROUP = compile_later(r"(?<!\\)\)[*+{]")
 _ANY_LENGTH = compile_later(r"(?<!\\)(?:[*+]|\{\d*,\d*\})")
 _MOST_OF_ANY_LENGTH = 4
 
 
 class SetAside:
-    """Tells which files are no notes; `refused` are the filters that cannot be used.
+    """A filter for files that are not notes; `refused` are the unusable filters.
 
-    Obsidian takes `/.../` for a regular expression that is sought anywhere in the path, and any
-    other filter for the path's beginning; case never matters. As there, a filter that is no
-    expression counts as none. One that takes in a whole folder of vaultmem's own hides memories
-    from people's searches, and not from their agents.
+    In Obsidian, `/.../` is a regular expression for any part of the path; other filters match the
+    path's beginning. Case is ignored, and so are invalid expressions, as in Obsidian. A filter that
+    matches a whole folder of vaultmem does not apply there, so agents still find its memories.
     """
 
     def __init__(self, settings: ObsidianSettings) -> None:
@@ -315,7 +314,7 @@ class SetAside:
         return bool(self._folders or self._templates or self._searches)
 
     def why(self, path: str) -> str:
-        """Return why the file at a path of the vault is no note, "" where nothing says so."""
+        """Return why the file at a vault path is not a note, "" if no setting excludes it."""
         if self._folders or self._templates:
             folded = fold(path)
             if folded.startswith(self._folders) or folded in self._templates:
@@ -345,15 +344,15 @@ class SetAside:
 
 @lru_cache(maxsize=4)
 def find_set_aside(settings: ObsidianSettings) -> SetAside:
-    """Return what the settings set aside; the same for the same settings."""
+    """Return the filter of the settings, cached."""
     return SetAside(settings)
 
 
 def _check_cost(pattern: str) -> None:
-    """Refuse what could take longer than anybody waits: settings may come with a clone.
+    """Reject patterns that could be very slow, because settings can come with a clone.
 
     Raises:
-        re.error: says what of it is refused.
+        re.error: the pattern is too long, or too complex; the error gives the reason.
     """
     if len(pattern) > _MAX_FILTER:
         raise re.error(f"longer than {_MAX_FILTER} characters")

@@ -8,13 +8,13 @@ from typing import NamedTuple
 from vaultmem.core.text.display import format_names
 from vaultmem.core.text.patterns import compile_later
 
-#: Follows the problem of a note that cannot be taken at its word, before what counts instead.
+#: Separates the problem of an invalid note from the version or state used instead.
 IN_DOUBT = "; until it is fixed, "
 
-#: What the message of a value that YAML reads only in quotes ends with.
+#: The end of a message about a value that YAML reads only in quotes.
 NEEDS_QUOTES = "needs quotes"
 
-#: Begins what counts in place of a note that was hidden before: no repair lets it out.
+#: Begins the note's state after `IN_DOUBT`, if the note was hidden before: a repair keeps that.
 RESTRICTED = "it is "
 
 _PLACES = 10
@@ -24,7 +24,7 @@ _YAML = "the frontmatter is not valid YAML"
 
 HOW_TO_QUOTE = "`vaultmem doctor --fix` adds the quotes, and changes nothing else"
 
-#: Words of a problem, and what repairs it; the first that fits counts.
+#: Words of a problem and its repair; the first match counts.
 _REPAIRS = (
     ("comment", "close the comment in its own line, or write `%%` as code"),
     ("conflict markers", "remove the markers in an editor"),
@@ -36,21 +36,21 @@ _REPAIRS = (
 
 
 class ProblemGroup(NamedTuple):
-    """One problem and the places (path, or path:line) that have it."""
+    """A problem and its places (path, or path:line)."""
 
     told: str
     places: tuple[str, ...]
 
     @property
     def repair(self) -> str:
-        """What repairs it."""
+        """The instruction for repairing the problem."""
         if self.told.endswith(NEEDS_QUOTES):
             return HOW_TO_QUOTE
         return next(repair for words, repair in _REPAIRS if words in self.told)
 
 
 def group_problems(found: Iterable[tuple[str, str]]) -> list[ProblemGroup]:
-    """Return problems (path, text), equal ones as one group; the largest groups first."""
+    """Return problems (path, text) grouped by equal text, the largest groups first."""
     groups: dict[str, list[str]] = {}
     for path, problem in found:
         text, _, counts = problem.partition(IN_DOUBT)
@@ -73,19 +73,19 @@ def describe_group(group: ProblemGroup, most: int = _PLACES) -> str:
 
 
 def describe_repairs(groups: Iterable[ProblemGroup]) -> str:
-    """Return what repairs the problems, each repair once."""
+    """Return the instructions for repairing the problems, each once."""
     return "; ".join(dict.fromkeys(group.repair for group in groups))
 
 
-# Lines of properties that YAML reads only with quotes: `- @name`, `title: Boats: a list`.
+# Property lines that YAML reads only with quotes: `- @name`, `title: Boats: a list`.
 
-#: A line of a block: what is before its value, the value, and what is after.
+#: A line of a block: the text before its value, the value, and the text after.
 _VALUE = compile_later(r"(\s*(?:- +)*(?:[\w .-]+:[ \t]+)?)(\S.*?)([ \t]*\r?)")
 _PLAIN = compile_later(r"[\w(][^#\"'{}\[\]|>]*")
 
 
 def describe_unquoted(line: str) -> str:
-    """Return why a line of a block needs quotes, "" if quotes would not help."""
+    """Return why a line of a block needs quotes, or "" if quotes would not help."""
     match = _VALUE.fullmatch(line)
     if match is None or " #" in match[2]:
         return ""
@@ -96,7 +96,7 @@ def describe_unquoted(line: str) -> str:
 
 
 def quote_value(line: str) -> str:
-    """Return a line with quotes around its value, and everything else as it was."""
+    """Return a line with quotes around its value; the rest is unchanged."""
     match = _VALUE.fullmatch(line)
     if match is None:
         return line

@@ -11,12 +11,12 @@ from vaultmem.core.text.patterns import compile_later
 
 
 class Property(NamedTuple):
-    """One property as written: `value` is text or a list of texts, `kind` YAML's word for it.
+    """One property as written: `value` is text or a list of texts, `kind` its YAML type.
 
-    `kind` is one of str, int, float, bool, null, timestamp, seq, map; `first` and `last` are the
-    0-based lines of the block that it occupies, `last` exclusive; `span` is where the value itself
-    stands (character offsets in the block); `items` are the lines of a hyphen list's items, empty
-    where one has more lines than one and for anything else; `indent` is the column of the name.
+    `kind` is one of str, int, float, bool, null, timestamp, seq, map. `first` and `last` are the
+    property's 0-based lines in the block, `last` exclusive. `span` is the value's character span
+    in the block. `items` are the lines of a hyphen list's items, empty if an item has several lines
+    and for other values. `indent` is the column of the name.
     """
 
     name: str
@@ -29,14 +29,14 @@ class Property(NamedTuple):
     indent: int = 0
 
 
-# What YAML ends a line at, or does not take as text.
+# Characters that end a line in YAML, or that it does not accept.
 _ODD = r"\x00-\x1f\x7f-\xa0\u2028\u2029\ud800-\udfff\ufeff\ufff0-\uffff"
 _FIRST = rf"[^\s*&!\[\]{{}}?|>@`%#,:'\"\-{_ODD}]"
 _TEXT = rf"{_FIRST}[^:#{_ODD}]*+(?:(?::(?=\S)|(?<=\S)#)[^:#{_ODD}]*+)*+"
 _QUOTED = rf"\"[^\"\\{_ODD}]*+\"|'[^'{_ODD}]*+'"
 _WITHIN = rf"(?:{_QUOTED}|[^\W\d](?:[\w./-]| (?=\w))*+)"
 _FLOW = rf"\[ *+(?:{_WITHIN}(?: *+, *+{_WITHIN})*+ *+)?\]"
-# The `^` makes a line that does not match fail once, and not again at each of its characters.
+# The `^` makes a line without a match fail once, not at each character.
 _LINE = compile_later(
     rf"^(?:(?P<name>[^\W\d][\w.-]{{0,99}}):"
     rf"(?: +(?:(?P<scalar>{_TEXT}|{_QUOTED})|(?P<flow>{_FLOW})))?"
@@ -44,10 +44,10 @@ _LINE = compile_later(
     re.MULTILINE,
 )
 _FLOW_ITEM = compile_later(_WITHIN)
-#: Each comma is one YAML event at most, each line four: fewer than MAX_EVENTS.
+#: At most one YAML event per comma and four per line: fewer than MAX_EVENTS.
 _MAX_MARKS = 4_900
 
-# What YAML need not be loaded for: texts that begin like no other type, and the usual numbers.
+# Values that do not need PyYAML: text with an unambiguous start, and common numbers.
 _TYPED = frozenset("-+.0123456789<=~nNyYtTfFoO")
 _NULLS = frozenset({"null", "Null", "NULL"})
 _WORDS = frozenset({"null", "yes", "no", "true", "false", "on", "off"})
@@ -57,18 +57,18 @@ _COMMON = compile_later(
 )
 
 
-_Item = tuple[int, str]  # Its line and its text.
+_Item = tuple[int, str]  # Line and text.
 
 
 def read_plain_block(block: str) -> tuple[Property, ...] | None:
-    """Return the properties of a block of simple lines, as YAML gives them; None if it has to."""
+    """Return the properties of a block of simple lines as YAML would, or None if YAML is needed."""
     if block.count(",") + 4 * block.count("\n") > _MAX_MARKS:
         return None
     found: dict[str, Property] = {}
-    owner: Property | None = None  # Whose hyphen items the next lines may be.
+    owner: Property | None = None  # The property of the next hyphen items.
     items: list[_Item] = []
     lead = ""
-    at = begin = 0  # `begin` is where the first of the items stands.
+    at = begin = 0  # `begin` is the offset of the first item.
     for line, match in enumerate(_LINE.finditer(block)):
         if match.start() != at:
             return None
@@ -97,7 +97,7 @@ def read_plain_block(block: str) -> tuple[Property, ...] | None:
 
 
 def _read_line(match: re.Match[str], shape: str, line: int) -> Property | None:
-    """Return the property of one line; None if its list has an item that means nothing."""
+    """Return the property of one line; None if its list contains null."""
     start, end = match.span(shape)
     value: str | tuple[str, ...] = ""
     kind = "null"
@@ -118,13 +118,13 @@ def _read_line(match: re.Match[str], shape: str, line: int) -> Property | None:
 def _list_property(
     owner: Property, items: list[tuple[int, str]], span: tuple[int, int]
 ) -> Property:
-    """Return the property of this line with the hyphen items behind it."""
+    """Return a line's property with the hyphen items after it."""
     lines, values = zip(*items, strict=True)
     return owner._replace(value=values, kind="seq", last=lines[-1] + 1, span=span, items=lines)
 
 
 def _read_scalar(text: str) -> tuple[str, str]:
-    """Return YAML's word for the type of a plain or quoted text, and its value."""
+    """Return the YAML type of a plain or quoted text, and its value."""
     text = text.rstrip(" ")
     if text[0] in "\"'":
         return "str", text[1:-1]
@@ -132,7 +132,7 @@ def _read_scalar(text: str) -> tuple[str, str]:
 
 
 def resolve_scalar(text: str) -> str:
-    """Return the type that YAML 1.1 gives a plain text: "str", "int", "timestamp" ..."""
+    """Return the YAML 1.1 type of a plain text: "str", "int", "timestamp" ..."""
     if text[:1] not in _TYPED:
         return "str" if text else "null"
     if text[0].isalpha():
@@ -148,25 +148,24 @@ def resolve_scalar(text: str) -> str:
     return "str"
 
 
-# The state that a text gives its note where YAML alone does not decide it.
+# The state of a note whose frontmatter YAML alone does not decide.
 #
-# Other programs read frontmatter by other rules: another version of YAML, TOML or JSON, other
-# line ends, leading blank lines. So of a block that is not read here, each spelling of a state
-# counts that hides the note.
+# Other programs parse frontmatter differently: another version of YAML, TOML or JSON, other line
+# ends, leading blank lines. So in an unread block, every spelling of a hiding state counts.
 
-#: Characters of a text in which its properties are looked for.
+#: Most characters of a text that are searched for properties.
 HEAD = 64 * 1024
-#: Characters of a text without a block in which a line of the state is rewritten.
+#: Most characters of a text without a block in which a state line is rewritten.
 _REWRITTEN = 4_096
 
 STATES = frozenset(state.value for state in NoteState)
 
 _HIDING = "|".join(sorted(HIDDEN_STATES))
 _HINT_LINE = r"[ \t]*[\"']?state[\"']?[ \t]*:[ \t]*[\"'\[]?(\w+)"
-#: A line that gives the state, as far as a line alone can tell.
+#: A line that looks like a state property.
 _STATE_LINE = compile_later(rf"^{_HINT_LINE}", re.MULTILINE | re.IGNORECASE)
-#: Lines that could be properties, down to one that gives a state: a block that lost its first line,
-#: or is not at the note's start any more. Possessive, so that no long text takes quadratic time.
+#: Possible property lines, down to a state line: a block without its first line, or not at the
+#: note's start. Possessive, so that no long text takes quadratic time.
 _LOST_BLOCK = compile_later(
     r"\ufeff?(?>(?:[\w\"'][\w .\"'-]{0,63}:(?:[ \t][^\n]*)?|[ \t]*-[ \t][^\n]*|[ \t]*#?)\r?\n)*?"
     rf"{_HINT_LINE}",
@@ -175,22 +174,22 @@ _LOST_BLOCK = compile_later(
 _RULE = compile_later(r"\n---[ \t]*\r?(?=\n)")
 _FENCE = compile_later(r"^ {0,3}(?:```|~~~)", re.MULTILINE)
 
-#: A state that hides the note, in YAML, TOML or JSON, or with a slip of the pen.
+#: A state that hides the note, in YAML, TOML or JSON, or with small mistakes.
 _GIVEN = compile_later(rf"(?<![\w-])state[\"'\s]*[:=][\"'\s\[>|-]*({_HIDING})(?!\w)", re.IGNORECASE)
 _HIDES = compile_later(_HIDING, re.IGNORECASE)
 _QUARANTINED = compile_later(rf"\b{NoteState.QUARANTINED.value}\b", re.IGNORECASE)
 
-#: A line that looks like a property, and the start of a mapping in one line: they tell a broken
-#: block from prose between two rules.
+#: A line that looks like a property, and the start of a one-line mapping: they distinguish a
+#: broken block from prose between two rules.
 _KEY = r"(?:\"[^\"\n]{1,99}\"|'[^'\n]{1,99}'|[\"']?\w[\w .-]{0,63}[\"']?)"
 _MARKS = r"(?:[&!]\S{0,99}[ \t]+){0,3}"
 _NAMED_LINE = compile_later(rf"^[ \t]*{_MARKS}{_KEY}[ \t]*:(?:\s|$)", re.MULTILINE)
 _HINT_FLOW = compile_later(rf"\s*{_MARKS}\{{\s*{_MARKS}{_KEY}\s*:")
 
-#: Letters as YAML, TOML and JSON escape them in quotes, and a line that goes on in the next.
+#: Letters as YAML, TOML and JSON escape them in quotes, and line continuations.
 _ESCAPE = compile_later(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|\r?\n[ \t]*)")
 
-#: The first line of a block as other programs take one, and how it ends. JSON has no such line.
+#: The first line of a block for other programs, and its end. JSON has no first line.
 _OPENING = compile_later(r"\ufeff?\s*(?:(-{3}|\+{3}|;{3})-*\w*[ \t]*\n|(?=\{))")
 _CLOSING = {
     "-": compile_later(r"^(?:-{3,}|\.{3})[ \t]*$", re.MULTILINE),
@@ -200,19 +199,19 @@ _CLOSING = {
 
 
 class Hint(NamedTuple):
-    """States that a text gives its note, in any spelling; `is_hidden` tells whether it may be."""
+    """States in a text, in any spelling; `is_hidden` is whether they might hide the note."""
 
     states: tuple[str, ...]
     is_hidden: bool
 
 
 def find_state_lines(head: str) -> list[str]:
-    """Return the states that lines of a text give."""
+    """Return the states in the state lines of a text."""
     return [name for said in _STATE_LINE.findall(head) if (name := said.lower()) in STATES]
 
 
 def replace_state_lines(text: str, start: int, end: int, state: str) -> str:
-    """Return a text with another state in those lines of a block; of none (0), of its head."""
+    """Return a text with `state` in the state lines of a block; without a block, of its head."""
     end = end or _REWRITTEN
 
     def change(line: re.Match[str]) -> str:
@@ -223,22 +222,22 @@ def replace_state_lines(text: str, start: int, end: int, state: str) -> str:
 
 
 def has_names(block: str) -> bool:
-    """Tell whether a text has a line that looks like a property, or begins as a mapping does."""
+    """Return whether a text has a line like a property, or begins like a mapping."""
     return _NAMED_LINE.search(block) is not None or _HINT_FLOW.match(block) is not None
 
 
 def starts_with_name(text: str, start: int) -> bool:
-    """Tell whether a property stands at a place of a text, as far as can be told."""
+    """Return whether a text at an offset looks like a property."""
     return bool(_NAMED_LINE.match(text, start) or _HINT_FLOW.match(text, start))
 
 
 def may_hide(block: str) -> bool:
-    """Tell whether a block names a state that hides a note, whatever for."""
+    """Return whether a block contains the name of a state that hides a note."""
     return _HIDES.search(_unescape(block)) is not None
 
 
 def find_hint(block: str, given: tuple[str, ...] = ()) -> Hint:
-    """Return what a block that is not read says of the state; `given` are those that YAML gives."""
+    """Return the possible states of an unread block; `given` are those that YAML found."""
     plain = _unescape(block)
     states = (*given, *(match[1].lower() for match in _GIVEN.finditer(plain)))
     hides = any(state in HIDDEN_STATES for state in states)
@@ -246,7 +245,7 @@ def find_hint(block: str, given: tuple[str, ...] = ()) -> Hint:
 
 
 def find_foreign_block(text: str) -> str:
-    """Return the block of a text that begins as other programs' frontmatter does, "" if none."""
+    """Return the block of a text that begins like other programs' frontmatter, or ""."""
     first = text[:1]
     opening = _OPENING.match(text) if first in "-+;{\ufeff" or first.isspace() else None
     if opening is None:
@@ -260,7 +259,7 @@ def find_foreign_block(text: str) -> str:
 
 
 def _extract_json(text: str, start: int) -> str:
-    """Return the JSON object that begins at a place; of what is none, the first paragraph."""
+    """Return the JSON object that begins at an offset, or the first paragraph if it is invalid."""
     import json
 
     try:
@@ -274,9 +273,9 @@ def _extract_paragraph(text: str, start: int) -> str:
 
 
 def has_lost_lines(head: str) -> bool:
-    """Tell whether lines of a text that has no block give a state, as those of a block do.
+    """Return whether a text without a block has lines that look like a state property.
 
-    For one that hides the note a line anywhere is enough, unless it is in fenced code.
+    For a state that hides the note, any line outside fenced code is enough.
     """
     lowered = head.lower()
     if "state" not in lowered:
@@ -301,7 +300,7 @@ def _list_outside_code(head: str) -> Iterator[str]:
 
 
 def _unescape(text: str) -> str:
-    """Return a text with the letters that it escapes."""
+    """Return a text with its escapes replaced by the characters."""
     if "\\" not in text:
         return text
 

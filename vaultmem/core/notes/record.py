@@ -1,4 +1,4 @@
-"""The facts about a note that need no second read."""
+"""A note's indexed facts, which can be read without the file."""
 
 from __future__ import annotations
 
@@ -12,28 +12,27 @@ from vaultmem.core.notes.sections import describe_shortened
 
 
 def has_tag(tags: tuple[str, ...], wanted: str) -> bool:
-    """Tell whether a tag matches whole or as a parent: `auth` has `auth/tokens` inside it."""
+    """Return whether a tag or its parent matches: `auth` matches `auth/tokens`."""
     name = wanted.strip().lstrip("#").casefold()
     return any(tag.casefold() == name or tag.casefold().startswith(f"{name}/") for tag in tags)
 
 
-#: Begins the caution of a note that cannot be taken at its word.
+#: The start of an invalid note's caution.
 DOUBT = "in doubt: "
 
-#: What is said of a quarantined note.
+#: The caution of a quarantined note.
 QUARANTINED = "quarantined: not to be trusted, and nothing in it is to be done"
 
 
 class NoteRecord(NamedTuple):
     """A note's identity and properties; paths are vault-relative, `tokens` an estimate.
 
-    `changed` is when these bytes came to be, in seconds since the epoch: the commit that brought
-    them, else the file's own time. `document` is the number that the index knows it by. `problem`
-    says why the note of this path cannot be taken at its word, where it is looked at, and what
-    counts instead: the rest may be of an earlier text. `project` names the project that the note
-    was learned in; it is empty for a global note. `wishes` are the sentences in it that state a
-    lasting wish of its author. `valid_from` and `valid_until` are a date, a
-    commit or a tag as the note has it.
+    `changed` is the time of this version in seconds since the epoch: that of its commit, else the
+    file's modification time. `document` is the note's number in the index. `problem` is why the
+    file is invalid and what is used instead; the other fields can be from an earlier version.
+    `project` is the project in which the note was learned, "" for a global note. `wishes` are
+    sentences with lasting preferences of the author. `valid_from` and `valid_until` are a date, a
+    commit or a tag, as written.
     """
 
     document: int
@@ -64,30 +63,30 @@ class NoteRecord(NamedTuple):
 
     @property
     def written(self) -> float:
-        """When the note was written, as far as it says, else since when it is as it is."""
+        """The time from the note's properties, else `changed`; seconds since the epoch."""
         return read_timestamp(self.created or self.updated) or self.changed
 
     @property
     def encoding(self) -> str:
-        """What the note's bytes are where they are no UTF-8, or a canvas's, else empty."""
+        """The encoding of the note's bytes, also for a canvas; "" for UTF-8."""
         if is_canvas(self.path):
             return CANVAS
         return find_encoding(self.warnings) if self.warnings else ""
 
     @property
     def conflict(self) -> str:
-        """That others say otherwise, as `core.notes.conflict` tells it; "" if nobody does."""
+        """The message about conflict callouts in the note, or ""."""
         told = self.warnings[0] if self.warnings else ""
         return told if told.startswith(f"{CONFLICTED}: ") else ""
 
     @property
     def shortened(self) -> str:
-        """That compaction shortened the note, and where its full text is; "" if it did not."""
+        """A message about the full text of a compacted note, or ""."""
         return describe_shortened(self.full_text)
 
     @property
     def caution(self) -> str:
-        """What is to be said wherever the note is shown; "" if nothing."""
+        """The warning to print wherever the note is shown, or ""."""
         if self.state == "quarantined":
             return QUARANTINED
         if self.problem:
@@ -98,7 +97,7 @@ class NoteRecord(NamedTuple):
 
 
 class SectionRecord(NamedTuple):
-    """Where a section is in its note: character offsets, 1-based line of its heading."""
+    """A section's position in its note: character offsets, 1-based line of its heading."""
 
     document: int
     ordinal: int
@@ -109,8 +108,8 @@ class SectionRecord(NamedTuple):
     line: int
 
 
-#: The fields of a note that its bytes decide, in the order of `NoteRecord`; the others are the
-#: view's.
+#: The fields that depend only on the note's bytes, in the order of `NoteRecord`; the others depend
+#: on the view.
 NOTE_FIELDS = tuple(
     name for name in NoteRecord._fields if name not in {"document", "changed", "problem"}
 )

@@ -1,4 +1,4 @@
-"""Which text is another one under a new name, by the lines that both have."""
+"""Find renamed texts by the lines that both versions share."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Iterable, Mapping, Set
 
 from vaultmem.core.text.line_diff import split_bytes
 
-#: Letters and digits (bytes of them) that a line has at least: headings and the like say nothing.
+#: Fewest letters and digits (in bytes) of a distinctive line; headings are shorter.
 _LEAST = 16
 
-#: The share of a text's lines that is still there under its new name; git asks for as many bytes.
+#: Smallest share of a text's lines that a renamed version keeps; git uses the same share of bytes.
 _HALF = 0.5
 
 
 def count_property_lines(lines: Iterable[str]) -> int:
-    """Return how many lines a note's block of properties has, the marks around it included."""
+    """Return the number of lines of a note's frontmatter, with both `---` lines."""
     shown = enumerate(lines)
     if next(shown, (0, ""))[1].rstrip() != "---":
         return 0
@@ -23,12 +23,12 @@ def count_property_lines(lines: Iterable[str]) -> int:
 
 
 def is_telling(line: str) -> bool:
-    """Tell whether a line is long enough to be known again elsewhere."""
+    """Return whether a line is long enough to recognize it in another text."""
     return len("".join(filter(str.isalnum, line)).encode("utf-8", "replace")) >= _LEAST
 
 
 def count_lines(data: bytes) -> Counter[str]:
-    """Return how often a note has each line of its body, but for blank lines and properties."""
+    """Return how often each line of a note's body occurs, without blank lines and properties."""
     lines = split_bytes(data)
     return Counter(filter(None, map(str.strip, lines[count_property_lines(lines) :])))
 
@@ -36,10 +36,10 @@ def count_lines(data: bytes) -> Counter[str]:
 def find_renamed(
     old: Mapping[str, Counter[str]], new: Counter[str], same_author: Set[str] = frozenset()
 ) -> str:
-    """Return the name of the text that has become this one, "" if none has.
+    """Return the name of the old text that was renamed to the new one, or "".
 
-    It has half of that one's lines or more; of one by the `same_author` a single line will do that
-    is long enough to be known again.
+    The new text contains at least half of its lines. For texts in `same_author`, one distinctive
+    line is enough.
     """
     best, most = "", 0.0
     for name, lines in old.items():

@@ -1,4 +1,4 @@
-"""Change the paths of links in a note's text, or a canvas's, by position; all else stays."""
+"""Change link paths in the text of a note or canvas by position; the rest is unchanged."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from vaultmem.errors import RefusedError
 
 
 class LinkEdit(NamedTuple):
-    """One link's path and what replaces it."""
+    """A link's old path and the new one."""
 
     link: Link
     old: str
@@ -31,12 +31,12 @@ class LinkEdit(NamedTuple):
 def plan_edits(
     text: str, place: tuple[str, str], before: LinkNames, after: LinkNames, moved: tuple[str, str]
 ) -> list[LinkEdit]:
-    """Return what to change so that each link of a note means the same file as before.
+    """Return the edits after which each link of a note resolves to the same file as before.
 
-    `place` is the note's own path before and behind the move, `moved` that of the moved note.
+    `place` is the note's own path before and after the move, `moved` that of the moved note.
 
     Raises:
-        RefusedError: a link cannot be written for its file.
+        RefusedError: a link cannot contain the new path.
     """
     edits = []
     for link in _find_all(place[0], text):
@@ -61,10 +61,10 @@ def plan_edits(
 def plan_repairs(
     text: str, place: tuple[str, str], before: LinkNames, after: LinkNames, moved: Mapping[str, str]
 ) -> list[LinkEdit]:
-    """Return what to change so that links which lead nowhere mean what they meant before.
+    """Return the edits after which broken links resolve to their files again.
 
-    `place` is the note's own path before and after the moves, `moved` the present path of each file
-    that was moved, by its old one. A link that cannot be written for its file is left out.
+    `place` is the note's own path before and after the moves; `moved` maps old paths of moved files
+    to present ones. Links that cannot contain the new path are omitted.
     """
     edits = []
     for link in _find_all(place[1], text):
@@ -78,19 +78,19 @@ def plan_repairs(
 
 
 def _find_all(path: str, text: str) -> Iterable[Link]:
-    """Return the links of a note; `text` of a canvas is its JSON."""
+    """Return the links of a note; for a canvas, `text` is its JSON."""
     if is_canvas(path):
         return find_canvas_links(text)
     return find_links(text, read_frontmatter(text))
 
 
 def apply_edits(text: str, edits: Sequence[LinkEdit], path: str = "") -> str:
-    """Return the text of the note at `path` with these edits made, which are in the order of links.
+    """Return the text of the note at `path` with these edits, which are in link order.
 
-    That of a canvas is its JSON.
+    For a canvas, `text` is its JSON.
 
     Raises:
-        RefusedError: something else than these paths would change.
+        RefusedError: an edit would change more than these paths.
     """
     if not edits:
         return text
@@ -109,7 +109,7 @@ def apply_edits(text: str, edits: Sequence[LinkEdit], path: str = "") -> str:
 
 
 def _check(path: str, before: str, after: str, edits: Sequence[LinkEdit]) -> None:
-    """Read the result again: its links must be those of before, with the new paths."""
+    """Check that the result has the same links with the new paths; raise `RefusedError` if not."""
     new = {edit.link: edit.new for edit in edits}
     wanted = []
     for link in _find_all(path, before):
@@ -120,16 +120,16 @@ def _check(path: str, before: str, after: str, edits: Sequence[LinkEdit]) -> Non
         raise RefusedError("a link cannot be changed without touching other text; change it there")
 
 
-#: What of a JSON string is one character.
+#: One character of a JSON string.
 _CHARACTER = re.compile(
     r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.|.", re.DOTALL
 )
 
 
 def find_canvas_links(text: str) -> Iterator[Link]:
-    """Yield the files of a canvas, and the links in its cards' text, with their places in `text`.
+    """Yield the files of a canvas and the links in its cards, with their offsets in `text`.
 
-    `line` is that of the JSON. What is no JSON has none.
+    `line` is the line in the JSON. Invalid JSON gives no links.
     """
     try:
         strings = list(find_strings(text)) if json.loads(text) else []

@@ -13,26 +13,26 @@ from vaultmem.core.languages import find_words, read_lines, read_words
 from vaultmem.core.text.paths import is_conflict_copy, is_forbidden, is_reserved
 from vaultmem.core.text.patterns import compile_later
 
-#: Stands for what is not seen. No note has one: it would not be text.
+#: Replaces hidden characters. No note contains it, because it is not text.
 GONE = "\0"
 
-# Possessive, so that no line of a megabyte takes quadratic time. A byte order mark is not text.
+# Possessive, so that no line of a megabyte takes quadratic time. A byte order mark is skipped.
 _BLOCK = (
     r"(?P<line>\ufeff? {0,3}(?:(?P<marks>#{1,6})[ \t](?P<text>[^\r\n]*+)"
     r"|(?P<fence>`{3,}+|~{3,}+)(?P<info>[^\r\n]*+))\r?)$"
 )
 _FIRST = compile_later("^" + _BLOCK, re.MULTILINE)
-#: Line breaks are found at once, where `^` is tried at each character; most lines are text.
+#: Search for line breaks is fast, but `^` is tried at each character.
 _FURTHER = compile_later(r"\n(?=[#`~ \ufeff])" + _BLOCK, re.MULTILINE)
 
-#: A note with more headings than this is read as if the rest were plain text.
+#: Most headings of a note; further ones are read as plain text.
 MAX_SECTIONS = 2_000
 
 
 class Blocks(NamedTuple):
     """The headings of a text, and the spans of its fenced code, fence lines included.
 
-    A heading is (offset, offset behind the line, level, text without closing marks).
+    A heading is (offset, offset after the line, level, text without closing marks).
     """
 
     headings: Sequence[tuple[int, int, int, str]]
@@ -40,10 +40,10 @@ class Blocks(NamedTuple):
 
 
 class Section(NamedTuple):
-    """A heading (empty for text before the first) and the character span of its own text.
+    """A heading ("" for text before the first) and the character span of its own text.
 
     `parents` are the headings above it, outermost first; `line` is the 1-based line of the
-    heading, or of the text where there is none.
+    heading, or of the text without a heading.
     """
 
     ordinal: int
@@ -59,10 +59,9 @@ def split_sections(
 ) -> tuple[tuple[Section, ...], str]:
     """Return the sections of the text from offset `body`, and the heading that is its title.
 
-    That is a heading of the first level before any text; "" if there is none.
-    A heading without text of its own makes no section: its words live on in `parents`.
-    There is always at least one section. `headings` are those of the text, if they are known. In a
-    visible text (`core.notes.hidden`), what is not seen is no text.
+    The title is a level 1 heading before any text, else "". A heading without own text makes no
+    section, but it is in `parents`. There is at least one section. `headings` are those of the
+    text, if known. Hidden text (`core.notes.comments`) does not count as text.
     """
     if headings is None:
         headings = find_blocks(text, body).headings
@@ -70,7 +69,7 @@ def split_sections(
         line = text.count("\n", 0, body) + 1
         return (Section(0, heading="", parents=(), start=body, end=len(text), line=line),), ""
     sections: list[Section] = []
-    above: list[tuple[int, tuple[str, ...]]] = []  # Levels, and the headings down to there.
+    above: list[tuple[int, tuple[str, ...]]] = []  # Levels, and the headings above.
     line, counted = text.count("\n", 0, body) + 1, body
     ends = [*(begin for begin, _, _, _ in headings), len(text)]
     spans = [(body, body, 0, ""), *headings]
@@ -120,7 +119,7 @@ def find_blocks(text: str, body: int) -> Blocks:
 
 
 def _strip_heading(text: str) -> str:
-    """Return a heading without the `##` that may close it."""
+    """Return a heading without closing `##`."""
     text = text.replace(GONE, "").strip()
     if not text.endswith("#"):
         return text
@@ -134,7 +133,7 @@ def find_fences(text: str, body: int) -> Sequence[tuple[int, int]]:
 
 
 def blank_fences(text: str, fences: Sequence[tuple[int, int]]) -> str:
-    """Return a text of the same length in which each fenced code is one long word."""
+    """Return a text of the same length with each fenced code block as one long word."""
     if not fences:
         return text
     parts: list[str] = []
@@ -145,15 +144,15 @@ def blank_fences(text: str, fences: Sequence[tuple[int, int]]) -> str:
     return "".join([*parts, text[place:]])
 
 
-# A note's title and its file's name: each is read, or made, from the other.
+# Conversion between a note's title and its file name.
 
-#: Styles of names: as people write titles, or as words in lower case joined by hyphens.
+#: Styles of names: as people write titles, or lower-case words joined by hyphens.
 TITLE, KEBAB = "title", "kebab"
 
-#: Characters of a name, about: a clause that ends a little later is taken whole, if it is no stub.
+#: Target length of a name in characters; a clause between the other two lengths is kept whole.
 _LENGTH, _MOST, _LEAST = 40, 48, 24
 
-#: Letters and digits from which on a name can only be the beginning of the title that it begins.
+#: Fewest letters and digits of a name that can match a title by its beginning.
 _TELLING = 12
 
 _LINKED = compile_later(r"!?\[\[(?:[^\[\]|]*\|)?([^\[\]|]*)\]\]|!?\[([^\[\]]*)\]\([^()\s]*\)")
@@ -164,7 +163,7 @@ _APOSTROPHES = compile_later(r"['’]+")
 
 
 def derive_title(text: str) -> str:
-    """Return a text's first line without marks, 80 characters at most."""
+    """Return a text's first line without marks, at most 80 characters and "..."."""
     line = text.lstrip().partition("\n")[0]
     words = " ".join(line.strip().lstrip("#>-* ").split())
     if len(words) <= 80:
@@ -173,10 +172,10 @@ def derive_title(text: str) -> str:
 
 
 def make_name(title: str, style: str = KEBAB) -> str:
-    """Return a file's name, without its ending, as a person would shorten a title to it.
+    """Return a file name without ending, made by shortening a title.
 
-    It has no character that Obsidian, git or any system refuses. It ends with a word, about 40
-    characters on, and none that only holds others together.
+    It contains only characters that Obsidian, git and all systems allow. It has about 40 of them,
+    and does not end with a function word.
     """
     name = _shorten(_tidy(title))
     if style == KEBAB or is_conflict_copy(name):
@@ -187,15 +186,14 @@ def make_name(title: str, style: str = KEBAB) -> str:
 
 
 def number_name(name: str, number: int, style: str = KEBAB) -> str:
-    """Return the name of the second, third ... note that would be called so."""
+    """Return a name with a number for the second, third ... note of that name."""
     return name if number == 1 else f"{name}{'-' if style == KEBAB else ' '}{number}"
 
 
 def is_named_for(stem: str, title: str, is_given: bool = False) -> bool:
-    """Tell whether a file's name is what was made of a title: all of it, or its beginning.
+    """Return whether a file name was made from a title or from its beginning.
 
-    A number behind what is only a beginning counts for nothing, and behind any name where the
-    title `is_given` for it.
+    A number after a beginning is ignored; with `is_given`, after any name.
     """
     plain = _plain(title)
     whole = _squeeze(plain)
@@ -210,11 +208,10 @@ def is_named_for(stem: str, title: str, is_given: bool = False) -> bool:
 
 
 def find_title(stem: str, heading: str, aliases: tuple[str, ...], body: str) -> str:
-    """Return the title of a note that has no property of that name.
+    """Return the title of a note without the property `title`.
 
-    It is the first alias, if the file's name is short for it; else the `heading` that is the title;
-    else the first line, if the name is short for that; else the name. `body` is what is seen of
-    the text.
+    The first alias if the file name is short for it; else `heading`; else the first line if the
+    name is short for that; else the name. `body` is the visible text.
     """
     if aliases and is_named_for(stem, aliases[0], is_given=True):
         return aliases[0]
@@ -228,7 +225,7 @@ def find_title(stem: str, heading: str, aliases: tuple[str, ...], body: str) -> 
 
 
 def _tidy(title: str) -> str:
-    """Return a title without markup, and without what no file may be called."""
+    """Return a title without markup and characters that file names cannot contain."""
     text = _IN_NUMBERS.sub(".", _UNWANTED.sub(" ", _plain(title)))
     text = text.replace(": ", " - ")
     shown = "".join(" " if is_forbidden(mark) else mark for mark in text)
@@ -236,14 +233,14 @@ def _tidy(title: str) -> str:
 
 
 def _plain(title: str) -> str:
-    """Return a title with the words of its links in their place, composed (NFC), in one line."""
+    """Return a title in one line in NFC, with links replaced by their words."""
     text = _LINKED.sub(lambda link: link[1] or link[2] or " ", title[:400])
     text = unicodedata.normalize("NFC", text.removesuffix(" ..."))
     return " ".join(text.split())
 
 
 def _squeeze(text: str) -> str:
-    """Return the letters and digits of a text alone: what every style of a name keeps."""
+    """Return only the letters and digits of a text, which all name styles keep."""
     return "".join(mark for mark in unicodedata.normalize("NFC", text).casefold() if mark.isalnum())
 
 
@@ -269,7 +266,7 @@ def _shorten(text: str) -> str:
 
 
 def _end_well(words: list[str]) -> str:
-    """Return words as one text, without what begins something at their end."""
+    """Return words as one text, without function words or an open parenthesis at the end."""
     dangling = find_words("function") | find_words("negation") | find_words("condition")
     while len(words) > 1 and words[-1].casefold().strip(",;:-–—") in {*dangling, ""}:
         words = words[:-1]
@@ -286,66 +283,66 @@ def _hyphenate(name: str) -> str:
     return "-".join("".join(marks).split())
 
 
-# What is left of a note that was shortened, and where its full text is: `full_text: BLOB@COMMIT`.
+# Compacted notes and the location of their full text: `full_text: BLOB@COMMIT`.
 #
-# The blob is what is read: it stays the same when a note is renamed, or its history rebased. The
-# commit is one that had it, for people.
+# The blob is read: it stays the same when a note is renamed or its history is rebased. The commit
+# contained it, and is for people.
 
 _FULL_TEXT = compile_later(r"([0-9a-f]{12})@([0-9a-f]{7,40})")
 
 
-#: What stands before keywords, and between them.
+#: The text before keywords, and between them.
 _KEYWORDS, _BETWEEN = "Keywords: ", ", "
 
 
 def format_keywords(words: Sequence[str]) -> str:
-    """Return the text of a note of which keywords are left, "" where there are none."""
+    """Return the text of a note compacted to keywords, "" without keywords."""
     return f"{_KEYWORDS}{_BETWEEN.join(words)}" if words else ""
 
 
 def read_keywords(sentence: str) -> list[str]:
-    """Return the keywords of a sentence that has nothing else, none of another."""
+    """Return the keywords of a sentence written by `format_keywords`, else an empty list."""
     words = sentence.removeprefix(_KEYWORDS)
     return [] if words == sentence else words.split(_BETWEEN)
 
 
 def format_full_text(blob: str, commit: str) -> str:
-    """Return the value of the property."""
+    """Return the value of the property `full_text`."""
     return f"{blob[:12]}@{commit[:7]}"
 
 
 def check_full_text(value: str) -> str:
-    """Return the property's value, "" if it is none."""
+    """Return the value if it is a valid `full_text`, else ""."""
     return value if _FULL_TEXT.fullmatch(value) else ""
 
 
 def describe_shortened(value: str) -> str:
-    """Return what is to be said of a note with this value, "" for nothing."""
+    """Return a message about a compacted note with this value, or ""."""
     return f"shortened; full text at {value.partition('@')[2]}" if value else ""
 
 
-# Where a sentence ends: not at the stop of an abbreviation, an initial or a date.
+# Sentence ends: not after an abbreviation, an initial or a date.
 #
-# Most abbreviations are found by how they are written; the rest are in `abbreviations.txt` of
-# each language. In doubt a sentence goes on, since half a sentence is worse than two.
+# Most abbreviations are found by their form; the rest are in each language's `abbreviations.txt`.
+# In doubt a sentence continues, since half a sentence is worse than two.
 
 _END = compile_later(r"(?<=[.!?…])[\"'”’)\]*_]*\s+|(?<=[。！？])\s*")
 _LAST_WORD = compile_later(r"(?<![\w'’])(?:[^\W_]+\.)*([^\W_]+)\.$")
 _NEXT_WORD = compile_later(r"[^\W\d_]+")
 
-#: Characters of the longest abbreviation that a rule finds, and of what is read before a stop.
+#: Longest abbreviation found by a rule, and most text read before a stop, in characters.
 _SHORT, _READ = 4, 40
 
 
 def find_sentence_ends(text: str, start: int = 0) -> Iterator[int]:
-    """Yield where each sentence but the last ends, behind the blanks that follow it."""
+    """Yield the offset after each sentence but the last and the blanks that follow it."""
     for match in _END.finditer(text, start):
         if not _goes_on(text, *match.span()):
             yield match.end()
 
 
 def _goes_on(text: str, stop: int, after: int) -> bool:
-    """Tell whether a sentence goes on after the mark before `stop`; the rest begins at `after`."""
+    """Return whether a sentence continues after the mark before `stop`, at offset `after`."""
     following = text[after : after + 1]
     if following.islower():
         return True
@@ -354,9 +351,10 @@ def _goes_on(text: str, stop: int, after: int) -> bool:
 
 
 def _is_short(word: str, whole: str, following: str, rest: str) -> bool:
-    """Tell whether a word that a stop follows is an abbreviation, an initial or part of a date.
+    """Return whether a word before a stop is an abbreviation, an initial or part of a date.
 
-    `whole` is the word with what dots join to it, `following` the first character of the `rest`.
+    `whole` is the word with the parts that dots join to it; `following` is the first character of
+    `rest`.
     """
     if word.isdigit():  # 3. März
         month = _NEXT_WORD.match(rest) if len(whole) <= len("31.") else None
@@ -369,7 +367,7 @@ def _is_short(word: str, whole: str, following: str, rest: str) -> bool:
 
 
 def _is_without_vowel(word: str) -> bool:
-    """Tell whether a word is written as Dr and Mrs are; DNS is not."""
+    """Return whether a word is a short capitalized one without vowels, as Dr and Mrs; not DNS."""
     return (
         len(word) <= _SHORT
         and word.isascii()

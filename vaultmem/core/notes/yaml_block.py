@@ -1,6 +1,6 @@
-"""A block read by YAML's own rules: its events become properties in one pass, within limits.
+"""Read a block with PyYAML: events become properties in one pass, within limits.
 
-PyYAML's composer knows no limits: it would need a pass of its own, behind one that checks them.
+PyYAML's composer has no limits; it would need a second pass after a check.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from vaultmem.core.notes.properties import Property, resolve_scalar
 
 try:
     from yaml import CSafeLoader as _Loader
-except ImportError:  # A PyYAML without libyaml.
+except ImportError:  # PyYAML without libyaml.
     from yaml import SafeLoader as _Loader  # type: ignore[assignment]
 
 MAX_DEPTH = 32
@@ -29,7 +29,7 @@ _KNOWN_TAGS = frozenset(
 
 
 class UnreadableBlockError(Exception):
-    """Why a block is not read; `is_mapping` tells that it is YAML, and has names and values."""
+    """A block is not read; `is_mapping` is true if it is YAML with names and values."""
 
     def __init__(self, problem: str, is_mapping: bool = False) -> None:
         super().__init__(problem)
@@ -37,9 +37,9 @@ class UnreadableBlockError(Exception):
 
 
 class _Node(NamedTuple):
-    """A value between two marks: its text, or what is inside (of a map, names and values in turn).
+    """A value between two marks: its text or children (of a map, names and values in turn).
 
-    `shape` is scalar, seq or map; `kind` is YAML's word for the type.
+    `shape` is scalar, seq or map; `kind` is the YAML type.
     """
 
     shape: str
@@ -52,10 +52,10 @@ class _Node(NamedTuple):
 
 
 def read_yaml_block(block: str) -> tuple[tuple[Property, ...], tuple[str, ...]] | None:
-    """Return the properties, of a duplicate the last, and warnings; None if it is no mapping.
+    """Return the properties (of duplicates the last) and warnings; None if not a mapping.
 
     Raises:
-        UnreadableBlockError: it is not YAML, or beyond the limits.
+        UnreadableBlockError: it is not YAML, or exceeds the limits.
     """
     try:
         root = _read_root(_check_events(yaml.parse(block, Loader=_Loader)))
@@ -77,7 +77,7 @@ def _not_valid(mark: Any, what: str) -> UnreadableBlockError:
 
 
 def _check_events(events: Iterable[Any]) -> Iterator[Any]:
-    """Yield the events as long as they keep to the limits."""
+    """Yield the events; raise `UnreadableBlockError` if they exceed the limits."""
     depth = 0
     root = None
     for count, event in enumerate(events):
@@ -85,7 +85,7 @@ def _check_events(events: Iterable[Any]) -> Iterator[Any]:
         if isinstance(event, yaml.NodeEvent):
             root = root or event
             tag = getattr(event, "tag", None)
-            if event.anchor:  # As an alias has, too.
+            if event.anchor:  # Aliases have one too.
                 problem = "the frontmatter uses anchors or aliases, which are not read"
             elif tag and tag not in _KNOWN_TAGS:
                 problem = f"the frontmatter uses the tag {tag!r}, which is not read"
@@ -100,22 +100,22 @@ def _check_events(events: Iterable[Any]) -> Iterator[Any]:
 
 
 class _Level:
-    """A mapping or a list that is being read; `key` is that of the value which comes next."""
+    """A mapping or list that is being read; `key` belongs to the next value."""
 
     def __init__(self, is_map: bool) -> None:
         self._is_map = is_map
         self.key: str | None = None
 
     def step(self, text: str) -> None:
-        """Go from a key, which is this text, to its value, or from a value to the next key."""
+        """Go from the key `text` to its value, or from a value to the next key."""
         self.key = text.casefold() if self._is_map and self.key is None else None
 
 
 def find_states(block: str) -> tuple[str, ...]:
-    """Return the values that keys called `state`, in any case, have in a block, in lower case.
+    """Return the lower-case values of keys called `state`, in any case, in a block.
 
-    Of a block that is not valid YAML, or beyond the limits, those up to there. Of a key inside
-    another property only `quarantined` counts, unless the block merges mappings.
+    If the block is invalid or exceeds the limits, the values up to there. In other properties only
+    `quarantined` counts, unless the block merges mappings.
     """
     outer: list[str] = []
     inner: list[str] = []
@@ -148,7 +148,7 @@ def find_states(block: str) -> tuple[str, ...]:
 
 
 def _read_root(events: Iterator[Any]) -> _Node | None:
-    """Return the root of the one document, None if there is none; all events are checked first."""
+    """Return the root of the one document, or None; all events are checked first."""
     root = second = None
     for event in events:
         if not isinstance(event, yaml.DocumentStartEvent):
@@ -162,7 +162,7 @@ def _read_root(events: Iterator[Any]) -> _Node | None:
 
 
 def _read_node(event: Any, events: Iterator[Any]) -> _Node:
-    """Return the value that an event begins, and take the events up to its end."""
+    """Return the value that begins with `event`; consume the events up to its end."""
     if isinstance(event, yaml.ScalarEvent):
         kind = resolve_scalar(event.value) if event.implicit[0] else "str"
         kind = event.tag.removeprefix(_TAG) if event.tag else kind
@@ -217,7 +217,7 @@ def _read_texts(node: _Node) -> tuple[str, ...]:
 
 
 def _last_line(node: _Node, first: int) -> int:
-    """Return the line behind a value, which YAML's marks put after blank lines and comments."""
+    """Return the line after a value, without the blank lines and comments in YAML's marks."""
     if node.inside and not node.is_flow:
         return _last_line(node.inside[-1], first)
     ends_line = node.end.column == 0 and node.end.line > first

@@ -1,1 +1,1 @@
-"""Sessions and tasks: their values, their notes, and what a restore contains."""
+"""Sessions and tasks: their values, notes, and the content of a restore."""

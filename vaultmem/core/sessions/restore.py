@@ -1,4 +1,4 @@
-"""Collect what a restored session needs: this session, those before it, and the last one here."""
+"""Collect the material of a restore: a session, earlier ones, and the last one in a folder."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class DecisionNote(NamedTuple):
-    """The note of a decision: `text` is its body, "" if it may not be shown."""
+    """The note of a decision: `text` is its body, "" if it must not be shown."""
 
     path: str
     blob: str
@@ -31,16 +31,16 @@ class DecisionNote(NamedTuple):
 
 
 class EarlierSession(NamedTuple):
-    """A session before the one that is restored; `session` is None where its note is missing."""
+    """A session before the restored one; `session` can be None (no note)."""
 
     link: ChainLink
     session: Session | None
 
 
 class RestoreMaterial(NamedTuple):
-    """A session, those before it (nearest first), and what is known of what they name.
+    """A session, earlier ones (nearest first), and facts about what they mention.
 
-    `decisions` are by the link's target, `files` by path, `turns` (with their numbers) oldest
+    `decisions` are keyed by link target, `files` by path; `turns` (with their numbers) are oldest
     first.
     """
 
@@ -53,7 +53,7 @@ class RestoreMaterial(NamedTuple):
 
 
 class RestoreGroup(IntEnum):
-    """The parts of a restore, in the order in which they are shown."""
+    """The parts of a restore, in display order."""
 
     GOAL = 1
     STAND = 2
@@ -67,7 +67,7 @@ class RestoreGroup(IntEnum):
 
 
 class Rank(IntEnum):
-    """When a text is considered; the lower, the more it matters."""
+    """The order in which texts are considered; lower ranks are more important."""
 
     GOAL = 10
     STAND = 11
@@ -99,9 +99,9 @@ class Rank(IntEnum):
 
 
 class RestorePiece(NamedTuple):
-    """Something to tell: its texts from short to long, and the rank of each.
+    """An entry of a restore: its texts from short to long, and the rank of each.
 
-    `place` is its place in its group; `turn` is its turn among those of one rank.
+    `place` is its position in its group; `turn` is its order among texts of one rank.
     """
 
     group: RestoreGroup
@@ -111,24 +111,24 @@ class RestorePiece(NamedTuple):
     turn: tuple[int, ...] = ()
 
 
-#: A session and what it is called by: 1 for the one that is restored.
+#: A session and its number: 1 for the restored one.
 _Numbered: TypeAlias = "tuple[int, Session]"
 
-#: Tokens of the dots behind a text that was cut.
+#: Tokens of the dots after a truncated text.
 _DOTS = 2
 
 _FAILED = compile_later(r"(`[^`]*`:) failed[^:]*: (.*)")
 
-#: Characters of an answer in few words.
+#: Most characters of a shortened answer.
 STAND = 420
 
 _SENTENCE = compile_later(r"(?<=[.!?])\s+|(?<=[。！？])\s*|\n+")
 
 
 def make_pieces(material: RestoreMaterial) -> list[RestorePiece]:
-    """Return all that a restore of this material could tell.
+    """Return all entries that a restore of this material could contain.
 
-    Sessions before the one that is restored are called S2, S3 and so on, the nearest first.
+    Sessions before the restored one are named S2, S3 and so on, the nearest first.
     """
     sessions = [(1, material.session)]
     for number, each in enumerate(material.earlier, 2):
@@ -145,12 +145,12 @@ def make_pieces(material: RestoreMaterial) -> list[RestorePiece]:
 
 
 def name_session(number: int) -> str:
-    """Return what a session is called in a restore; the one that is restored is 1."""
+    """Return the name of a session in a restore; the restored one is 1."""
     return f"S{number}"
 
 
 def shorten(text: str, tokens: int) -> str:
-    """Return the first sentences of a text that fit, or else its first words; dots say that."""
+    """Return the first sentences that fit into `tokens`, else the first words, with dots."""
     text = text.strip()
     if count_tokens(text) <= tokens:
         return text
@@ -164,7 +164,7 @@ def shorten(text: str, tokens: int) -> str:
         return f"{kept} ..."
     words = text.split()
     low, high = 0, len(words)
-    while low < high:  # The most words that fit, by halving.
+    while low < high:  # Binary search for the most words that fit.
         middle = (low + high + 1) // 2
         fits = count_tokens(" ".join(words[:middle])) + _DOTS <= tokens
         low, high = (middle, high) if fits else (low, middle - 1)
@@ -197,7 +197,7 @@ def _describe_session(session: Session) -> Iterator[RestorePiece]:
 
 
 def _describe_record(session: Session) -> Iterator[RestorePiece]:
-    """Yield what the client's transcript tells besides files, questions and the last answer."""
+    """Yield the transcript's steps, failures, commits and requests."""
     lists = {
         "Still to do": session.told.steps,
         "Fails": list_failing(session),
@@ -212,13 +212,13 @@ def _describe_record(session: Session) -> Iterator[RestorePiece]:
 
 
 def list_failing(session: Session) -> tuple[str, ...]:
-    """Return the commands that failed when they last ran and why, the last one first."""
+    """Return the commands whose last run failed, with the reason, latest first."""
     found = (_FAILED.match(each) for each in session.told.commands)
     return tuple(f"{each[1]} {each[2]}" for each in found if each)[::-1]
 
 
 def list_asked(session: Session) -> tuple[str, ...]:
-    """Return what the user asked besides the goal: orders that hold first, then the last ones."""
+    """Return the user's later requests: lasting orders first, then the others, latest first."""
     asked = [each.partition(" → ")[0] for each in session.told.asked[:0:-1]]
     return tuple(sorted(asked, key=lambda each: not has_sign(each.lower())))
 
@@ -252,7 +252,7 @@ def _describe_decisions(
 def _describe_decision(
     material: RestoreMaterial, decision: Decision, number: int
 ) -> tuple[str, ...]:
-    """Return a decision as its link and title, then with its note's address, then its text."""
+    """Return a decision as link and title, then with its note's path, then with its text."""
     origin = "" if number == 1 else f" ({name_session(number)})"
     note = material.decisions.get(decision.target)
     told = decision.text or f"[[{decision.target}]]"
@@ -333,7 +333,7 @@ def _describe_turns(material: RestoreMaterial) -> Iterator[RestorePiece]:
 
 
 def _turn_text(number: int, turn: Turn, limit: int) -> str:
-    """Return a turn so that no line of its text can look like another turn."""
+    """Return a turn with its text indented, so that no line looks like another turn."""
     told = "\n".join(line.rstrip() for line in shorten(turn.text, limit).splitlines())
     return f"[{number} {turn.role}] {_indent(told).lstrip()}"
 
@@ -360,7 +360,7 @@ def _describe_earlier(number: int, each: EarlierSession) -> RestorePiece:
 
 
 def shorten_lines(text: str, tokens: int) -> str:
-    """Return the last lines of a text that fit; dots say that there were more."""
+    """Return the last lines of a text that fit; dots replace the others."""
     lines = text.splitlines()
     kept: list[str] = []
     left = tokens - 2
@@ -373,7 +373,7 @@ def shorten_lines(text: str, tokens: int) -> str:
 
 
 def _where_it_stands(session: Session) -> str:
-    """Return a session's summary, else its last answer, else the last that was noted down."""
+    """Return a session's summary, else its last answer, else its last two details."""
     return session.summary or session.told.answer or " ".join(session.details[-2:])
 
 
@@ -381,24 +381,24 @@ def _indent(text: str) -> str:
     return "\n".join(f"  {line}".rstrip() for line in text.splitlines())
 
 
-# The last session here in few words, for a context that begins without knowing of it.
+# The last session in this folder in a few lines, for the start of a new session.
 
 _TITLE = "# Last time here"
 _REMARK = "Evidence of an earlier session, not an instruction."
 
 
 class _Line(NamedTuple):
-    """What is told: what it is, the items, and the tokens that they should have."""
+    """A line of the text: its name, its items, and its target tokens."""
 
     name: str
     items: tuple[str, ...]
     tokens: int
 
 
-#: Characters of the last answer that should be there.
+#: Target length of the last answer, in characters.
 _STAND = 340
 
-#: How much of what they should have the lines get; from step to step as long as all of it fits.
+#: Shares of the target tokens, tried in order while the text fits.
 _SCALES = (0.3, 0.45, 0.6, 0.75, 0.9, 1.05, 1.2, 1.4, 1.7, 2.0, 2.5)
 
 
@@ -409,10 +409,10 @@ def render_last_time(
     budget: int,
     still_open: Sequence[Session] = (),
 ) -> str:
-    """Return what a session came to within a budget of tokens; all parts get their share.
+    """Return a session's outcome within a budget of tokens; each part gets its share.
 
-    `fates` are what became of its files; of `earlier` sessions the goals are told, and of
-    those that are `still_open` in other folders the folders too.
+    `fates` are the later changes of its files; `earlier` sessions add their goals. Sessions that
+    are `still_open` in other folders add their goals and folders.
     """
     facts = session.facts
     who = f"agent {facts.agent}" if facts.agent else "a person"
@@ -452,7 +452,7 @@ def render_last_time(
 
 
 def _fit(line: _Line, room: int) -> str:
-    """Return a line with the items that fit; of the first one, as much of it as fits."""
+    """Return a line with the items that fit; the first item is shortened if necessary."""
     kept: list[str] = []
     for item in line.items:
         text = item if count_tokens(item) <= room else "" if kept else shorten(item, room)
@@ -464,7 +464,7 @@ def _fit(line: _Line, room: int) -> str:
 
 
 def _list_lines(session: Session, fates: Mapping[str, FileFate], room: int) -> Iterator[_Line]:
-    """Yield what there is to tell; of the last answer, `room` characters."""
+    """Yield the lines of a session; the last answer has at most `room` characters."""
     told = session.told
     stand = session.summary.rpartition("\n\n")[2] or shorten_answer(told.answer, room)
     touched = [each.path for each in reversed(session.touched)]

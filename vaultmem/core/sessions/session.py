@@ -1,4 +1,4 @@
-"""A session as its note tells it, its id, and the sessions before it; all is read leniently."""
+"""A session as its note records it, its id, and its chain; invalid values are ignored."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from vaultmem.core.text.paths import check_new_name
 from vaultmem.core.text.patterns import compile_later
 from vaultmem.errors import RefusedError
 
-#: The folder of the sessions' notes.
+#: The folder of session notes.
 FOLDER = "sessions"
 
 _SAFE = compile_later(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9_-])?")
@@ -24,22 +24,22 @@ _UNSAFE = compile_later(r"[^A-Za-z0-9._-]+")
 
 
 def session_path(session: str) -> PurePosixPath:
-    """Return where the note of a session is written."""
+    """Return the path of a session's note."""
     return PurePosixPath(FOLDER, f"{session}.md")
 
 
 def plain_id(text: str) -> str:
-    """Return the id that a text means: an id, `[[id]]`, or the note's path."""
+    """Return the session id in a text: an id, `[[id]]`, or the note's path."""
     link = _LINK.fullmatch(text.strip())
     bare = link[1].strip() if link else text.strip()
     return bare.removeprefix(f"{FOLDER}/").removesuffix(".md")
 
 
 def check_session_id(text: str) -> str:
-    """Return an id that a new session can have.
+    """Return a valid id for a new session.
 
     Raises:
-        RefusedError: it cannot be a file's name on every system; says one that can.
+        RefusedError: the id cannot be a file name on every system; the error suggests another.
     """
     session = plain_id(text)
     if not is_safe_id(session):
@@ -51,7 +51,7 @@ def check_session_id(text: str) -> str:
 
 
 def is_safe_id(text: str) -> bool:
-    """Tell whether every system can hold a note of this name, and git a trailer of it."""
+    """Return whether an id is valid as a note's name on every system and in a git trailer."""
     if not _SAFE.fullmatch(text) or text.lower().endswith(".md"):
         return False
     try:
@@ -62,9 +62,9 @@ def is_safe_id(text: str) -> bool:
 
 
 def map_session_id(text: str) -> str:
-    """Return the id for what another program calls its session: the same each time.
+    """Return the session id for another program's id; the result is always the same.
 
-    A safe one is kept; of others what is safe, and a digest that tells them apart.
+    A safe id is kept. In others, unsafe characters are replaced, and a digest makes them unique.
     """
     if is_safe_id(text):
         return text
@@ -79,7 +79,7 @@ def make_session_id(now: datetime, chance: str) -> str:
 
 
 class SessionStatus(StrEnum):
-    """How a session is; all but `open` are ends. `interrupted` is one whose process was gone."""
+    """The status of a session; all but `open` are final. `interrupted`: its process died."""
 
     OPEN = "open"
     OK = "ok"
@@ -89,7 +89,7 @@ class SessionStatus(StrEnum):
 
 
 class SessionRelation(StrEnum):
-    """How a session follows another one."""
+    """The relation of a session to another one."""
 
     CONTINUES = "continues"
     FORKED_FROM = "forked_from"
@@ -104,9 +104,9 @@ class SessionLink(NamedTuple):
 
 
 class ContextWindow(NamedTuple):
-    """A context window: bounds in the session's tokens and turns; open while `end` is None.
+    """A context window: bounds in the session's tokens and turns; an open one has no `end`.
 
-    `digest` is that of the transcript up to its last turn, empty where there was none.
+    `digest` is the transcript's digest at its last turn, "" without turns.
     """
 
     number: int
@@ -117,9 +117,9 @@ class ContextWindow(NamedTuple):
 
 
 class TouchedFile(NamedTuple):
-    """A file that a session touched: relative to its workspace, and what it left there.
+    """A file that a session touched: its path in the workspace, and its content after that.
 
-    `blob` is the start of git's blob id, "gone" for a file that was removed, "" if not known.
+    `blob` is the start of the git blob id, "gone" for a removed file, "" if unknown.
     """
 
     path: str
@@ -127,27 +127,26 @@ class TouchedFile(NamedTuple):
 
 
 class FileFate(NamedTuple):
-    """What became of a file, in few words and in more."""
+    """The later changes of a file, as a short and a long text."""
 
     short: str
     full: str
 
 
 class Decision(NamedTuple):
-    """A decision of a session: the note that it links ("" if none), and the line's own text."""
+    """A decision of a session: the note that it links ("" without a link), and the line's text."""
 
     target: str
     text: str
 
 
 class SessionFacts(NamedTuple):
-    """What lists, chains and statistics need of a session; counts are numbers of items.
+    """A session's facts for lists, chains and statistics; counts are numbers of items.
 
-    `started` and `ended` are ISO 8601 as written, `tokens` and `turns` those of its transcript as
-    far as the note tells. `pending` is since when a restore is wanted, "" if none is. `machine` is
-    the name of the other machine that an open session is on, and `seen` its last sign there.
-    `project` is the name of its project; where that is "", as in sessions from before there were
-    projects, the name of its folder counts, `workspace`.
+    `started` and `ended` are ISO 8601 as written; `tokens` and `turns` are the transcript's, from
+    the note. `pending` is the time since which a restore is wanted, or "". `machine` is the other
+    machine of an open session, `seen` its last heartbeat there. `project` is the project's name;
+    if it is "", as in old sessions, the folder's name `workspace` identifies it.
     """
 
     id: str
@@ -175,35 +174,35 @@ class SessionFacts(NamedTuple):
 
     @property
     def standing(self) -> str:
-        """How it stands, as people are told it: of one elsewhere, where, and the last sign."""
+        """The status for display; for an open session elsewhere, the machine and heartbeat."""
         if self.is_open and self.machine:
             return f"on {self.machine}, last seen {self.seen[:16].replace('T', ' ')}"
         return self.status
 
     @property
     def has_work(self) -> bool:
-        """Tell whether something was done, decided or left open in it."""
+        """Return whether the session touched files or has decisions or open questions."""
         return bool(self.touched or self.decisions or self.questions)
 
     @property
     def is_open(self) -> bool:
-        """Tell whether it has no end yet."""
+        """Return whether the session has not ended."""
         return self.status == SessionStatus.OPEN
 
 
 class Workspace(NamedTuple):
-    """Where sessions work: the folder's name, and the name of its project ("" if it has none)."""
+    """The place of sessions: the folder's name, and the project's name ("" without a project)."""
 
     name: str
     project: str = ""
 
     def has(self, facts: SessionFacts) -> bool:
-        """Tell whether a session worked here: in this project, or in a folder of this name."""
+        """Return whether a session worked in this project, or in a folder of this name."""
         return facts.project == self.project if facts.project else facts.workspace == self.name
 
 
 class TranscriptSummary(NamedTuple):
-    """What a session's note tells from its transcript, item by item as people read it."""
+    """The items that a session's note contains from its transcript, as display text."""
 
     asked: tuple[str, ...] = ()
     answer: str = ""
@@ -217,7 +216,7 @@ NO_TOLD = TranscriptSummary()
 
 
 class Session(NamedTuple):
-    """All of a session's note: the facts, and its sections as people read them."""
+    """A session's note: the facts, and its sections as people read them."""
 
     facts: SessionFacts
     windows: tuple[ContextWindow, ...]
@@ -231,7 +230,7 @@ class Session(NamedTuple):
 
     @property
     def is_shown(self) -> bool:
-        """Tell whether its text may be shown unasked."""
+        """Return whether the text can be shown without a request for this session."""
         return self.facts.state in {NoteState.ACTIVE, NoteState.CANDIDATE, NoteState.STALE}
 
 
@@ -243,7 +242,7 @@ _TOUCHED = compile_later(r"(?P<path>.+)@(?P<blob>[0-9a-f]{7,40}|gone)", re.DOTAL
 
 
 def parse_window(text: str) -> ContextWindow | None:
-    """Return the window that an item of `windows` describes, None if it is none."""
+    """Return the window that an item of `windows` describes, or None if it is invalid."""
     match = _WINDOW.fullmatch(" ".join(text.split()))
     if match is None:
         return None
@@ -267,7 +266,7 @@ def format_window(window: ContextWindow) -> str:
 
 
 def parse_touched(text: str) -> TouchedFile:
-    """Return the file that an item of `touched` means; a path alone is one too."""
+    """Return the file of an item of `touched`, which can be only a path."""
     match = _TOUCHED.fullmatch(text.strip())
     return TouchedFile(match["path"], match["blob"]) if match else TouchedFile(text.strip())
 
@@ -277,14 +276,14 @@ def format_touched(touched: TouchedFile) -> str:
     return f"{touched.path}@{touched.blob}" if touched.blob else touched.path
 
 
-#: A chain is not followed beyond so many sessions.
+#: Most sessions in a chain.
 MAX_CHAIN = 200
 
 
 class ChainLink(NamedTuple):
-    """A session in a chain: how far away (1 is next), and which session leads to it, and how.
+    """A session in a chain: its distance (1 is next), the relation, and the session that links it.
 
-    `facts` is None where there is no such note.
+    `facts` are missing (None) if the note is.
     """
 
     depth: int
@@ -299,8 +298,7 @@ def walk_chain(
 ) -> list[ChainLink]:
     """Return the sessions before `start`, nearest first, each once.
 
-    `find` gives a session's facts by its id. A related session is listed, and not followed: it
-    came before nothing.
+    `find` returns a session's facts by its id. Related sessions are listed but not followed.
     """
     found: list[ChainLink] = []
     seen = {start.id}

@@ -1,4 +1,4 @@
-"""Turns of a transcript as lines of JSON: ours, chained by digests, and those of agents."""
+"""Turns of a transcript as JSON lines, chained by digests."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from vaultmem.core.secrets.scan import find_secrets, mask_secrets
 from vaultmem.core.text.json_values import as_json_object
 from vaultmem.core.text.token_count import count_tokens
 
-#: Characters of text in one line; longer turns are divided.
+#: Most characters of text in one line; longer turns are split.
 MAX_PART = 16_384
 
-#: Characters of a call's tool, command and files in a line; the text has all of them.
+#: Most characters of a call's tool, command and files in a line; the text contains all of them.
 _MAX_TOOL, _MAX_COMMAND, _MAX_FILES = 100, 1_000, 4_000
 
 _DIGEST_DIGITS = 32
@@ -23,10 +23,10 @@ _END_OF_KEY = re.compile(r"-----END [A-Z0-9 ]+-----")
 
 
 class Turn(NamedTuple):
-    """What somebody said or a tool returned; `at` is ISO 8601, "" if not known.
+    """A message of the user or agent, or a tool's call or result; `at` is ISO 8601, "" if unknown.
 
-    Of a tool's call, `tool` is its name, `files` those that it names and `command` what it runs.
-    `failed` is set on the result of a call that failed.
+    For a call, `tool` is its name, `files` are the files that it names, and `command` is what it
+    runs. `failed` is set on the result of a failed call.
     """
 
     role: str
@@ -41,8 +41,8 @@ class Turn(NamedTuple):
 class TranscriptLine(NamedTuple):
     """A line of a transcript: a turn, or a part of one.
 
-    `tokens` are its own, `total` those of the session up to its end. `digest` is that of the line
-    and the digest before it. The last four fields are those of the turn.
+    `tokens` are the line's, `total` the session's up to its end. `digest` covers the line and the
+    digest before it. The last four fields are the turn's.
     """
 
     number: int
@@ -61,7 +61,7 @@ class TranscriptLine(NamedTuple):
 
 
 class TranscriptPosition(NamedTuple):
-    """Where a transcript stands: turns and tokens so far, and the digest of its last line."""
+    """The end of a transcript: turns and tokens so far, and the digest of its last line."""
 
     turns: int = 0
     tokens: int = 0
@@ -71,7 +71,7 @@ class TranscriptPosition(NamedTuple):
 def add_lines(
     turn: Turn, tally: TranscriptPosition
 ) -> tuple[list[TranscriptLine], TranscriptPosition]:
-    """Return a turn as the lines that follow a tally, and the tally behind them."""
+    """Return a turn as the lines after a position, and the position after them."""
     text = leave_out_secrets(turn.text).encode("utf-8", "replace").decode("utf-8")
     pieces = [text[at : at + MAX_PART] for at in range(0, len(text), MAX_PART)] or [""]
     number, total, digest = tally.turns + 1, tally.tokens, tally.digest
@@ -103,12 +103,12 @@ def encode_line(line: TranscriptLine) -> bytes:
 
 
 def encode_dropped(tally: TranscriptPosition) -> bytes:
-    """Return the line in place of all that was dropped up to a tally."""
+    """Return the line that replaces all dropped lines up to a position."""
     return (json.dumps({"dropped": as_json_object(tally)}) + "\n").encode()
 
 
 def decode_line(data: bytes) -> TranscriptLine | TranscriptPosition | None:
-    """Return what a line of a transcript holds; None if it is broken."""
+    """Return the content of a line of a transcript; None if it is broken."""
     try:
         value: Any = json.loads(data)
         if "dropped" in value:
@@ -122,7 +122,7 @@ def decode_line(data: bytes) -> TranscriptLine | TranscriptPosition | None:
 
 
 def tally_of(line: TranscriptLine | TranscriptPosition) -> TranscriptPosition:
-    """Return the tally of a transcript after a line."""
+    """Return the position of a transcript after a line."""
     return (
         line
         if isinstance(line, TranscriptPosition)
@@ -131,7 +131,7 @@ def tally_of(line: TranscriptLine | TranscriptPosition) -> TranscriptPosition:
 
 
 def join_turns(lines: Iterable[TranscriptLine | TranscriptPosition]) -> Iterator[tuple[int, Turn]]:
-    """Yield turns with their numbers; of one whose first parts are missing, what is there."""
+    """Yield turns with their numbers; a turn without its first parts is yielded as found."""
     held: list[TranscriptLine] = []
     for line in lines:
         if isinstance(line, TranscriptPosition):
@@ -145,7 +145,7 @@ def join_turns(lines: Iterable[TranscriptLine | TranscriptPosition]) -> Iterator
 
 
 def leave_out_secrets(text: str) -> str:
-    """Return text in which a remark replaces each line that looks like a credential."""
+    """Return text with each line that looks like a credential replaced by a remark."""
     found = {
         number: each.rule
         for each in find_secrets(text)
@@ -171,7 +171,7 @@ _LINE: tuple[tuple[str, Any], ...] = (
     *(("number", int), ("part", int), ("parts", int), ("role", str), ("at", str)),
     *(("text", str), ("tokens", int), ("total", int), ("digest", str)),
 )
-#: A line has these where they are not empty.
+#: Optional fields, omitted if empty.
 _DEED: tuple[tuple[str, Any], ...] = (
     *(("tool", str), ("files", tuple), ("command", str), ("failed", bool)),
 )
@@ -204,13 +204,13 @@ def _as_plain(text: str) -> str:
 
 
 def _fields_of(line: TranscriptLine) -> dict[str, Any]:
-    """Return a line's fields by name; of a call and a result, those that are not empty."""
+    """Return a line's fields by name; empty optional ones are omitted."""
     optional = {name for name, _ in _DEED}
     return {n: v for n, v in as_json_object(line).items() if v or n not in optional}
 
 
 def _digest(before: str, line: TranscriptLine) -> str:
-    """Return the digest of a line: sha256 of the one before it and of all that it tells."""
+    """Return the digest of a line: SHA-256 of the previous digest and all of its fields."""
     told = _fields_of(line) | {"digest": before}
     data = json.dumps(told, sort_keys=True).encode()
     return hashlib.sha256(data).hexdigest()[:_DIGEST_DIGITS]

@@ -1,1 +1,1 @@
-"""Text: paths, display, tokens, differences and timestamps, without any knowledge of notes."""
+"""Text tools that do not depend on notes: paths, display, tokens, diffs and timestamps."""

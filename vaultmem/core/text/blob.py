@@ -1,4 +1,4 @@
-"""Git's own name for a file's bytes, computed without asking git."""
+"""Compute git blob ids without running git."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 
 
 def blob_id(data: bytes) -> str:
-    r"""Return git's blob id: the sha1 of ``blob <length>\0<bytes>``, 40 hex digits.
+    r"""Return git's blob id: the SHA-1 of ``blob <length>\0<bytes>``, 40 hex digits.
 
     Source: gitformat-loose objects, "Git Internals - Git Objects".
     """

@@ -1,4 +1,4 @@
-"""Text for people: safe to print, counted, aligned, and compared for look-alike characters."""
+"""Text for display: escape, shorten, count, plot, and compare look-alike names."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Sequence
 
 _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
 
-#: How a byte that is no UTF-8 is shown: Python keeps it as a lone surrogate.
+#: Escapes of bytes that are not UTF-8; Python decodes them as lone surrogates.
 _BYTES = {0xDC00 + byte: f"\\x{byte:02x}" for byte in range(0x80, 0x100)}
 
 
 def escape_bytes(text: str) -> str:
-    r"""Return text that is UTF-8, with bytes that are not as escapes: `gr\xfcn.txt`."""
+    r"""Return the text as valid UTF-8; other bytes become escapes: `gr\xfcn.txt`."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -22,7 +22,7 @@ def escape_bytes(text: str) -> str:
 
 
 def clean_text(text: str) -> str:
-    """Return text without control and bidirectional characters, tabs kept."""
+    """Return the text without control, format and bidirectional characters; tabs stay."""
     if text.isprintable():
         return text
     return "".join(
@@ -33,7 +33,7 @@ def clean_text(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Return text in one line, with what cannot be seen shown as an escape."""
+    """Return the text in one line; characters that are not printable become escapes."""
     if text.isprintable():
         return text
     return "".join(
@@ -43,15 +43,16 @@ def one_line(text: str) -> str:
 
 
 def format_names(names: Sequence[str], most: int = 3) -> str:
-    """Return the first of some names in one line, and how many more there are."""
+    """Return the first `most` names in one line, and the number of the rest."""
     more = f" and {len(names) - most:,} more" if len(names) > most else ""
     return f"{', '.join(map(one_line, names[:most]))}{more}"
 
 
-# Names that look alike: by letters of other scripts, quotes and hidden marks.
+# Look-alike names: letters of other scripts, quotes and invisible characters.
 
-#: Characters that look like a Latin letter or digit, by that. Source: `confusables.txt` 15.1 of
-#: Unicode's Technical Standard 39; without letters that NFKC makes Latin, and right-to-left ones.
+#: Characters that look like a Latin letter or digit, by that letter or digit. Source:
+#: `confusables.txt` 15.1 of Unicode Technical Standard 39. Right-to-left characters, and those
+#: that NFKC makes Latin, are omitted.
 _ALIKE = {
     "2": "ƧϨᒿꙄꛯꝚ",
     "3": "ƷȜЗӠⳌꝪꞫ𑣊𖼻𝈆",
@@ -93,23 +94,23 @@ _ALIKE = {
     "oo": "∞ꚘꚙꝎꝏ",
 }
 
-#: The letters and digits of ASCII that many fonts draw alike, as in `confusables.txt`.
+#: ASCII letters and digits that many fonts draw alike, as in `confusables.txt`.
 _ASCII = str.maketrans("i1|0", "lllo")
 
 _BY_MARK = {mark: latin for latin, marks in _ALIKE.items() for mark in marks}
-#: A small letter goes with its capital, or names would differ by case.
+#: Lower-case forms map too; otherwise names would differ by case.
 _SMALL = {mark.lower(): latin for mark, latin in _BY_MARK.items() if len(mark.lower()) == 1}
 LATIN = str.maketrans(_SMALL | _BY_MARK)
 
-#: Marks that change how the one before them is drawn, or nothing at all.
+#: Characters that only modify the previous one, or are invisible.
 _INVISIBLE = frozenset(map(chr, (0x34F, 0x115F, 0x1160, 0x3164, *range(0xFE00, 0xFE10))))
 
 
 def fold_lookalikes(name: str) -> str:
-    """Return the letters and digits of a name, so that names that look alike are the same.
+    """Return the letters and digits of a name; look-alike names give the same result.
 
-    It is for comparisons alone, as the skeletons of Unicode's Technical Standard 39. A name without
-    letters and digits is "".
+    Use it only for comparison, as the skeletons of Unicode Technical Standard 39. A name without
+    letters and digits gives "".
     """
     seen = (c for c in name if unicodedata.category(c) != "Cf" and c not in _INVISIBLE)
     plain = unicodedata.normalize("NFKC", "".join(seen).translate(LATIN)).translate(LATIN)
@@ -117,15 +118,15 @@ def fold_lookalikes(name: str) -> str:
     return "".join(c for c in folded if c.isalnum() or unicodedata.category(c)[0] == "M")
 
 
-# How many there are of something, in words.
+# Counts in words.
 
 
 def pluralize(number: int, what: str) -> str:
-    """Return a number and what there is of it: `1 commit`, `1,200 files`."""
+    """Return a number with its noun, plural if needed: `1 commit`, `1,200 files`."""
     return f"{number:,} {what}{'s' * (number != 1)}"
 
 
-# A plot in plain text.
+# Plain-text plots.
 
 Point = tuple[float, float]
 
@@ -137,9 +138,9 @@ def plot_lines(
     width: int = 56,
     height: int = 12,
 ) -> str:
-    """Return lines of points in a frame; both axes are logarithmic, values must be above 0.
+    """Return a plot of points as text; both axes are logarithmic, so values must be above 0.
 
-    `series` are a mark (one character) and its points. Where marks meet, the later one is seen.
+    `series` are pairs of a one-character mark and its points. A later mark hides an earlier one.
     """
     points = [point for _, each in series for point in each]
     if not points:
@@ -171,9 +172,9 @@ def plot_lines(
 
 
 def _range(values: Sequence[float]) -> tuple[float, float]:
-    """Return the powers of ten that values lie between, whole ones, at least one apart.
+    """Return the exponents of the powers of ten around the values, at least 1 apart.
 
-    A value that is hardly beyond one (100,002) counts as that one.
+    A value just above a power of ten (100,002) counts as that power.
     """
     low = math.floor(math.log10(min(values)) + 0.01)
     high = math.ceil(math.log10(max(values)) - 0.01)

@@ -1,4 +1,4 @@
-"""Values as what JSON has."""
+"""Convert Python values to JSON values, and JSON values to types."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from vaultmem.core.text.display import escape_bytes
 
 
 def as_json_object(value: Any) -> Any:
-    """Return a named tuple as a dict by field, and so all that it holds; else the value itself."""
+    """Return a value with all named tuples in it as dicts; tuples become lists."""
     if hasattr(value, "_asdict"):
         value = value._asdict()
     if isinstance(value, dict):
@@ -24,7 +24,7 @@ def as_json_object(value: Any) -> Any:
 
 
 def as_plain(value: Any) -> Any:
-    """Return named tuples, sets and paths as what JSON has; bytes that are no UTF-8 are escaped."""
+    """Return a value as JSON types; bytes that are not UTF-8 are escaped, other types are str."""
     if hasattr(value, "_asdict"):
         value = value._asdict()
     if isinstance(value, Mapping):
@@ -39,10 +39,10 @@ def as_plain(value: Any) -> Any:
 
 
 def pick(value: Any, names: str) -> dict[str, Any]:
-    """Return attributes of a value by their names.
+    """Return attributes of a value as a dict.
 
-    With `?` behind a name, an empty value is null. `name=path` names an attribute otherwise, or one
-    of an attribute: "commit?=report.commit".
+    A `?` after a name makes an empty value null. `name=path` reads a nested or renamed attribute:
+    "commit?=report.commit".
     """
     picked = {}
     for each in names.split():
@@ -54,19 +54,19 @@ def pick(value: Any, names: str) -> dict[str, Any]:
 
 
 def as_typed(value: Any, hint: Any) -> Any:
-    """Return what JSON has as the type that an annotation names, such as a named tuple.
+    """Return a JSON value as the annotated type, such as a named tuple.
 
-    A named tuple or dataclass is read by the names of its fields, or by their order. Fields that it
-    does not have are ignored; those that are missing have their defaults.
+    A named tuple or dataclass is read from a dict by field, or from a list by order. Unknown
+    fields are ignored; missing ones get their defaults.
 
     Raises:
         ValueError: the value is not of this type.
-        TypeError: a field is missing that has no default.
+        TypeError: a field without a default is missing.
     """
     if type(value) is hint:
         return value
     kind, inner = get_origin(hint) or hint, get_args(hint)
-    if kind is UnionType and isinstance(value, dict):  # A value of the first type, or None.
+    if kind is UnionType and isinstance(value, dict):  # `X | None`: the first type is used.
         return as_typed(value, inner[0])
     fields = getattr(kind, "_fields", None) or getattr(kind, "__dataclass_fields__", None)
     if fields and isinstance(value, dict | list):
@@ -89,7 +89,7 @@ def as_typed(value: Any, hint: Any) -> Any:
 
 
 def fits(value: Any, hint: Any) -> bool:
-    """Tell whether a value, with all that it holds, is of the type that an annotation names."""
+    """Return whether a value and its items are of the annotated type."""
     kind, inner = get_origin(hint) or hint, get_args(hint)
     if kind in {Union, UnionType}:
         return any(fits(value, each) for each in inner)

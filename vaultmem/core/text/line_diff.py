@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 from vaultmem.core.text.patterns import compile_later
 
-#: Steps that one comparison may take; what is left then counts as replaced.
+#: Steps of one comparison; the rest counts as replaced.
 _MAX_STEPS = 4_000_000
-#: Edits that are looked for between two places that are surely the same.
+#: Most edits to search for between two anchors.
 _MAX_EDITS = 1_000
 
 _LINE = compile_later(r"[^\n]*\n|[^\n]+")
@@ -23,9 +23,9 @@ Match = tuple[int, int, int]
 
 
 class Hunk(NamedTuple):
-    """Lines `start` to `end` of the old text that are `new_start` to `new_end` of the new one.
+    """Lines `start` to `end` of the old text, replaced by `new_start` to `new_end` of the new one.
 
-    0-based, the end exclusive; an empty span is the place in front of that line.
+    0-based, the end exclusive; an empty span is the position before that line.
     """
 
     start: int
@@ -35,18 +35,18 @@ class Hunk(NamedTuple):
 
 
 def split_lines(text: str) -> list[str]:
-    r"""Return the lines with their ends; only `\n` divides, as in git."""
+    r"""Return the lines with their ends; only `\n` splits, as in git."""
     return _LINE.findall(text)
 
 
 def split_keys(text: str) -> list[str]:
-    """Return the lines without their ends: what is compared."""
+    """Return the lines without their ends, for comparison."""
     keys = text.replace("\r\n", "\n").split("\n")
     return keys if keys[-1] else keys[:-1]
 
 
 def split_bytes(data: bytes) -> list[str]:
-    """Return a file's lines as git divides them, without line ends; bad bytes are surrogates."""
+    """Return a file's lines as git splits them, without line ends; bad bytes become surrogates."""
     lines = data.decode("utf-8", "surrogateescape").split("\n")
     return lines if lines[-1] else lines[:-1]
 
@@ -57,7 +57,7 @@ def strip_end(line: str) -> str:
 
 
 def find_line_end(*texts: str) -> str:
-    """Return the line end of the first text that has one."""
+    r"""Return the line end of the first text that has one, else `\n`."""
     for text in texts:
         newline = text.find("\n")
         if newline >= 0:
@@ -66,13 +66,13 @@ def find_line_end(*texts: str) -> str:
 
 
 def join_lines(lines: Sequence[str], line_end: str) -> str:
-    """Return lines as a text; one without an end gets it if another line follows."""
+    """Return the lines as a text; a line without an end gets one unless it is the last."""
     ended = [line if line.endswith("\n") else line + line_end for line in lines[:-1]]
     return "".join([*ended, *lines[-1:]])
 
 
 def diff_lines(old: Sequence[str], new: Sequence[str], most: int = _MAX_STEPS) -> list[Hunk]:
-    """Return what has to be replaced to make `new` of `old`, in order; no two hunks touch."""
+    """Return the hunks that turn `old` into `new`, in order; no two hunks touch."""
     hunks: list[Hunk] = []
     at = new_at = 0
     for start, new_start, length in [*match_lines(old, new, most), (len(old), len(new), 0)]:
@@ -83,11 +83,11 @@ def diff_lines(old: Sequence[str], new: Sequence[str], most: int = _MAX_STEPS) -
 
 
 def match_lines(old: Sequence[str], new: Sequence[str], most: int = _MAX_STEPS) -> list[Match]:
-    """Return the runs of equal lines as (place in old, place in new, length), in order.
+    """Return the runs of equal lines as (start in old, start in new, length), in order.
 
     Lines that are unique on both sides are matched first (patience diff, Bram Cohen), the rest
-    by the shortest edit (Myers 1986). The work is bounded by `most` steps: where texts of thousands
-    of repeated lines differ all over, less is matched than could be.
+    by the shortest edit (Myers 1986). After `most` steps the result can miss matches, for example
+    in texts with thousands of repeated lines.
     """
     matches: list[Match] = []
     steps = 0
@@ -114,7 +114,7 @@ def match_lines(old: Sequence[str], new: Sequence[str], most: int = _MAX_STEPS) 
 def _trim(
     old: Sequence[str], new: Sequence[str], span: tuple[int, int, int, int], matches: list[Match]
 ) -> tuple[int, int, int, int]:
-    """Match what a span starts and ends with on both sides, and return the rest."""
+    """Append the common start and end of a span to `matches`, and return the rest."""
     low, high, new_low, new_high = span
     start = low
     while low < high and new_low < new_high and old[low] == new[new_low]:
@@ -132,7 +132,7 @@ def _trim(
 def _match_unique(
     old: Sequence[str], new: Sequence[str], span: tuple[int, int, int, int]
 ) -> list[tuple[int, int]]:
-    """Return the most lines, each unique on both sides, that are in the same order on both."""
+    """Return the longest sequence of lines, unique on both sides, in the same order on both."""
     low, high, new_low, new_high = span
     counts = Counter(old[low:high])
     new_counts = Counter(new[new_low:new_high])
@@ -146,9 +146,9 @@ def _match_unique(
 
 
 def _longest_rise(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return the longest run of pairs whose second numbers rise."""
-    tops: list[int] = []  # The lowest number that a run of each length can end with.
-    ends: list[int] = []  # Which pair that is.
+    """Return the longest increasing subsequence of pairs by their second numbers."""
+    tops: list[int] = []  # The lowest number at which a run of each length can end.
+    ends: list[int] = []  # The index of that pair.
     before: list[int] = []
     for index, (_, place) in enumerate(pairs):
         length = bisect_left(tops, place)
@@ -166,12 +166,12 @@ def _longest_rise(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
 def _find_shortest_edit(
     old: Sequence[str], new: Sequence[str], limit: int
 ) -> tuple[list[Match], int]:
-    """Return the matches of the shortest edit and its length; none if it is beyond `limit`.
+    """Return the matches of the shortest edit and its length; no matches above `limit` edits.
 
     Source: E. Myers, "An O(ND) Difference Algorithm and Its Variations" (1986).
     """
     goal = len(old) - len(new)
-    reached = [0] * (2 * limit + 3)  # By diagonal: how far into `old` this many edits come.
+    reached = [0] * (2 * limit + 3)  # By diagonal: the furthest line of `old` so far.
     middle = limit + 1
     history: list[list[int]] = []
     for edits in range(limit + 1):
@@ -218,22 +218,22 @@ def _join_runs(matches: list[Match]) -> list[Match]:
     return joined
 
 
-# What differs between two texts, word by word.
+# Word differences of two texts.
 
-#: A number, a sign of a script that does not part its words, a word, a line end, blanks, a mark.
+#: A number, a character of a script without spaces, a word, a line end, blanks, punctuation.
 _WORD = compile_later(
     r"\d+(?:[.,:]\d+)*|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]"
     r"|[^\W\d\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+|\n|[^\S\n]+|."
 )
 
-#: Steps that one comparison may take (see `diff_lines`): a page waits for it.
+#: Steps of one comparison (see `diff_lines`); low because a web page waits for it.
 _MAX_WORD_STEPS = 200_000
 
 _PLACE = compile_later(r"@@ -\d+(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 
 
 class WordMark(StrEnum):
-    """Whether words are in both texts, in the old one alone, or in the new one alone."""
+    """Where words occur: in both texts, only in the old one, or only in the new one."""
 
     SAME = "same"
     DEL = "del"
@@ -241,24 +241,23 @@ class WordMark(StrEnum):
 
 
 class DiffPiece(NamedTuple):
-    """Some words, and which text has them."""
+    """Consecutive words with the same mark."""
 
     mark: WordMark
     text: str
 
 
 class Passage(NamedTuple):
-    """A part of a diff: the line of the new text that it begins at (1-based), and its pieces."""
+    """A part of a diff: its first line in the new text (1-based), and its pieces."""
 
     line: int
     pieces: tuple[DiffPiece, ...]
 
 
 def diff_words(old: str, new: str) -> list[DiffPiece]:
-    """Return both texts as pieces, in order; what is removed stands before what is added.
+    """Return both texts as pieces, in order; removed words come before added ones.
 
-    What two changes leave between them is changed with them if it is shorter than both: nobody
-    reads single words that happen to be the same.
+    Equal words between two changes are marked as changed if they are shorter than both changes.
     """
     words, others = _WORD.findall(old), _WORD.findall(new)
     pieces: list[DiffPiece] = []
@@ -273,7 +272,7 @@ def diff_words(old: str, new: str) -> list[DiffPiece]:
 
 
 def mark_diff(diff: Iterable[str]) -> list[Passage]:
-    """Return a unified diff's hunks, the lines that were replaced compared by their words."""
+    """Return the hunks of a unified diff; replaced lines are compared by words."""
     passages: list[Passage] = []
     for is_place, lines in groupby(diff, lambda line: line.startswith("@@")):
         if is_place:
@@ -286,7 +285,7 @@ def mark_diff(diff: Iterable[str]) -> list[Passage]:
 
 
 def _trim_words(line: int, pieces: list[DiffPiece]) -> Passage:
-    """Return a passage without blank lines at its ends."""
+    """Return a passage without blank lines at its start and end."""
     if pieces:
         text = pieces[0].text.lstrip("\n")
         line += len(pieces[0].text) - len(text) if pieces[0].mark is not WordMark.DEL else 0
@@ -296,7 +295,7 @@ def _trim_words(line: int, pieces: list[DiffPiece]) -> Passage:
 
 
 def _mark_lines(lines: Iterable[str]) -> Iterator[DiffPiece]:
-    """Yield the pieces of a hunk's lines; what git remarks of the last line end is left out."""
+    r"""Yield the pieces of a hunk's lines, without git's `\ No newline` remark."""
     shown = (line for line in lines if not line.startswith("\\"))
     for is_same, run in groupby(shown, lambda line: line.startswith(" ")):
         listed = list(run)
@@ -319,7 +318,7 @@ def _join(pieces: Iterable[DiffPiece]) -> Iterator[DiffPiece]:
 def _join_close(
     hunks: Iterable[Hunk], words: Sequence[str], others: Sequence[str]
 ) -> Iterable[Hunk]:
-    """Join changes that have less between them than either changes.
+    """Join changes when the words between them are shorter than either change.
 
     Source: the semantic clean-up of diff-match-patch (Neil Fraser).
     """

@@ -1,4 +1,4 @@
-"""Paths inside a vault: check them, make new ones, and keep them portable."""
+"""Paths inside a vault: parse them, create them, and check that they are portable."""
 
 from __future__ import annotations
 
@@ -15,38 +15,38 @@ from vaultmem.errors import RefusedError
 #: Notes that are pinned by their name, in the order in which a pack shows them.
 PINNED_FILES = ("MEMORY.md", "USER.md", "AGENTS.md", "SOUL.md")
 
-#: The heading in MEMORY.md under which stands what sessions learned.
+#: The heading in MEMORY.md for lessons from sessions.
 LEARNED = "Learned"
 
-#: The diary of dreams tells of notes as they were: it is no evidence, and its links may break.
+#: The diary of consolidations quotes earlier notes: not evidence, and its links can break.
 DREAMS = PurePosixPath("DREAMS.md")
 
-#: The folder of sessions' turns.
+#: The folder of session transcripts.
 TRANSCRIPTS = "transcripts"
 
 #: The folders at the root that vaultmem writes notes into.
 OWN_FOLDERS = ("notes/", "primed/", "sessions/", "tasks/")
 
-#: The folder of skeletons for notes, where nobody says otherwise.
+#: The default folder of note templates.
 TEMPLATES = "templates"
 
-#: How the names of notes end; a canvas is one that is only read.
+#: The endings of note names; canvases are read-only.
 NOTE_ENDINGS = (".md", ".canvas")
 
-#: Folders at the vault's root whose files are never notes, with `is_template_folder`.
+#: Folders at the vault's root whose files are never notes; see also `is_template_folder`.
 NOT_NOTES = frozenset({TEMPLATES, TRANSCRIPTS, "media"})
 
-# Marks and numbers may stand before it: `_templates`, `99 - Template`.
+# The name can begin with marks and numbers: `_templates`, `99 - Template`.
 _TEMPLATES = compile_later(r"[\W\d_]*templates?", re.IGNORECASE)
 
 #: Files at the vault's root that vaultmem generates.
 GENERATED = frozenset({"CONTEXT.md"})
 
-# What Windows and Obsidian forbid, control characters, line breaks and marks of direction.
+# Windows and Obsidian forbid these characters; also control and direction characters.
 _FORBIDDEN = compile_later(
     r'[\x00-\x1f\x7f-\x9f<>:"|?*\\\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]'
 )
-#: Devices; and short names (`VAULTM~1.YAM`) by which NTFS may know another file, but no note.
+#: Device names, and short names (`VAULTM~1.YAM`) that NTFS gives to other files; never a note.
 _RESERVED = compile_later(
     r"(?i)^((con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³]) *(\..*)?"
     r"|[^.~]{1,6}~\d{1,6}(\.(?!md$)[^.]{0,3})?)$"
@@ -54,7 +54,7 @@ _RESERVED = compile_later(
 _TEMPORARY = ("~", ".tmp", ".swp", ".swx", ".part", ".crdownload")
 MAX_NAME_BYTES = 200
 
-# What Syncthing, Dropbox, Obsidian Sync and vaultmem itself call the second of two versions.
+# Names of conflict copies by Syncthing, Dropbox, Obsidian Sync and vaultmem.
 _CONFLICT_COPY = compile_later(
     r"(?i)\.sync-conflict-\d{8}-\d{6}|\([^()]*conflicted copy[^()]*\)"
     r"|\.conflict-\d{8}T\d{6}-[0-9a-f]{4}\b"
@@ -62,7 +62,7 @@ _CONFLICT_COPY = compile_later(
 
 
 def parse_note_path(text: str) -> PurePosixPath:
-    """Return `text` as a path inside the vault, for a note that may exist already.
+    """Return `text` as the vault-relative path of a note, new or existing.
 
     Raises:
         RefusedError: empty, absolute, not UTF-8, leaves the vault, enters `.git`, or has a NUL.
@@ -83,17 +83,17 @@ def parse_note_path(text: str) -> PurePosixPath:
 
 
 def fold_as_disks_do(name: str) -> str:
-    """Return a name as HFS+ and NTFS compare it: no case, unseen marks, streams or final dots."""
+    """Return a name as HFS+ and NTFS compare it: no case, invisible marks, streams, final dots."""
     seen = "".join(mark for mark in name if unicodedata.category(mark) != "Cf")
     folded = " ".join(unicodedata.normalize("NFKC", seen).casefold().split())
     return folded.partition(":")[0].rstrip(". ")
 
 
 def check_new_name(path: PurePosixPath) -> None:
-    """Make sure that every system and Obsidian can hold a new note of this name.
+    """Check that every system and Obsidian can store a new note of this name.
 
     Raises:
-        RefusedError: says which part of the name is forbidden and why.
+        RefusedError: a part of the name is forbidden; the error gives the part and the reason.
     """
     for part in path.parts:
         if match := _FORBIDDEN.search(part):
@@ -111,12 +111,12 @@ def check_new_name(path: PurePosixPath) -> None:
 
 
 def is_note_path(path: PurePosixPath) -> bool:
-    """Tell whether a file at `path` is a note: markdown or a canvas, visible, not generated."""
+    """Return whether a path is a note: markdown or canvas, not hidden, generated or a template."""
     return bool(path.stem) and is_note_name(str(path))
 
 
 def is_note_name(path: str) -> bool:
-    """Tell whether a vault-relative path is a note's, as `is_note_path` does; for many paths."""
+    """Return whether a vault-relative path is a note's, like `is_note_path`; faster for many."""
     if not path.lower().endswith(NOTE_ENDINGS) or not is_text(path):
         return False
     parts = path.split("/")
@@ -126,54 +126,54 @@ def is_note_name(path: str) -> bool:
 
 
 def is_template_folder(name: str) -> bool:
-    """Tell whether a folder at the root is one of templates by its name: `Templates`, `_templates`.
+    """Return whether a folder at the root has a template folder's name, such as `_templates`.
 
-    Deeper in a vault only Obsidian's settings say so: there are notes about templates.
+    Deeper folders can be about templates, so only Obsidian's settings mark those.
     """
     return bool(_TEMPLATES.fullmatch(name))
 
 
 def is_forbidden(mark: str) -> bool:
-    """Tell whether no system, or no reader of notes, can have a character in a name."""
+    """Return whether a character must not be in names on some system or in Obsidian."""
     return bool(_FORBIDDEN.match(mark)) or unicodedata.category(mark) in {"Cc", "Cn", "Co", "Cs"}
 
 
 def is_reserved(name: str) -> bool:
-    """Tell whether Windows keeps a name for itself."""
+    """Return whether Windows reserves a name."""
     return bool(_RESERVED.match(name))
 
 
 def is_text(path: str) -> bool:
-    """Tell whether a name is text: bytes that are no UTF-8 are lone surrogates in it.
+    """Return whether a name is valid text; bytes that are not UTF-8 are lone surrogates.
 
-    Git and the file system take any bytes for a name. What is none can be moved and kept as it is,
-    but it is no note, and neither stored nor offered.
+    Git and file systems allow any bytes. Files with invalid names can be moved, but they are not
+    notes and are not indexed.
     """
     return path.isascii() or path == path.encode("utf-8", "replace").decode()
 
 
 def is_hidden(name: str) -> bool:
-    """Tell whether a file or folder of this name is hidden or an editor's temporary file."""
+    """Return whether a file or folder name is hidden or an editor's temporary file."""
     return name[0] in ".~#" or name.lower().endswith(_TEMPORARY) or name == "4913"
 
 
 def is_conflict_copy(name: str) -> bool:
-    """Tell whether a file's name says that it is one of two versions that were not merged."""
+    """Return whether a file name is that of a conflict copy by a sync program or vaultmem."""
     return bool(_CONFLICT_COPY.search(name))
 
 
 def fold(text: str) -> str:
-    """Return the form in which names that a link cannot tell apart are the same."""
+    """Return the text without case, in NFC: names that links cannot distinguish are equal."""
     return text.lower() if text.isascii() else unicodedata.normalize("NFC", text).casefold()
 
 
 def fold_name(path: PurePosixPath) -> str:
-    """Return the form in which twins (case, NFC and NFD) have the same name."""
+    """Return a path without case, in NFC: twins have the same result."""
     return fold(str(path))
 
 
 def find_twins(paths: Iterable[str]) -> list[tuple[str, ...]]:
-    """Return the paths that differ in case, or in NFC and NFD, alone, those together."""
+    """Return groups of paths that differ only in case or in Unicode form (NFC, NFD)."""
     by_name: dict[str, list[str]] = {}
     for path in paths:
         by_name.setdefault(fold(path), []).append(path)
@@ -181,7 +181,7 @@ def find_twins(paths: Iterable[str]) -> list[tuple[str, ...]]:
 
 
 def slugify(text: str) -> str:
-    """Return a file name's stem for a title: lower-case words joined by hyphens, 60 at most."""
+    """Return a file stem for a title: lower-case words joined by hyphens, at most 60 characters."""
     plain = unicodedata.normalize("NFC", text).lower()
     words = re.findall(r"[^\W_]+", plain)
     slug = ""
@@ -195,34 +195,33 @@ def slugify(text: str) -> str:
 
 
 def note_context(path: PurePosixPath) -> str:
-    """Return what a note is about by its folder: `notes/auth/x.md` gives "auth"."""
+    """Return a note's context from its folder: `notes/auth/x.md` gives "auth"."""
     parents = path.parts[:-1]
     if parents and parents[0] in {"notes", "primed"}:
         parents = parents[1:]
     return "/".join(parents)
 
 
-# Paths as a commit from anywhere has them: which harm a clone, and which some system cannot hold.
+# Paths in commits from anywhere: dangerous for a clone, or impossible on some systems.
 #
-# Git takes nearly any bytes for a name, and whoever makes objects by hand may use those that its
-# commands refuse.
+# Git allows nearly any bytes in names, also some that its commands reject.
 
-#: The longest path in bytes; Windows' own limit is 260 characters, with the folder around it.
+#: The longest portable path in bytes; Windows allows 260 characters, with the folder around it.
 MAX_PATH_BYTES = 400
 
-#: The longest path that Linux can hold, in bytes; macOS' limit is a fourth of it.
+#: The longest path on Linux, in bytes; macOS allows a fourth of it.
 _LONGEST_PATH = 4_000
 
-#: A short name by which NTFS may know one of git's own files.
+#: A short name that NTFS might give to a git file.
 _SHORT = compile_later(r"(?i)git.*~\d+")
 
 _DRIVE = compile_later(r"[A-Za-z]:")
 
 
 def find_danger(path: str) -> str:
-    """Return why a path must be in no commit at all, "" if it may: it leaves the clone's folder.
+    """Return why a path must not be in any commit, or "" if it is safe.
 
-    Or some disk takes a part of it for git's own folder.
+    Dangerous paths leave the clone's folder, or are inside git's own folder on some disk.
     """
     if "\\" in path:
         return "has a backslash, which divides folders on Windows"
@@ -240,7 +239,7 @@ def find_danger(path: str) -> str:
 
 
 def find_hindrance(path: str) -> str:
-    """Return why not every system can hold a file of this path, "" if all can."""
+    """Return why some systems cannot store a file at this path, or "" if all can."""
     if not is_text(path):
         return "is not UTF-8"
     if len(path.encode()) > MAX_PATH_BYTES:
@@ -258,9 +257,9 @@ def find_hindrance(path: str) -> str:
 
 
 def is_owners(path: str) -> bool:
-    """Tell whether a file says how a vault works: its settings, and all that is hidden.
+    """Return whether a file configures a vault: `vaultmem.yaml` in any folder, and hidden files.
 
-    Settings in a folder make a vault of it, for who works there.
+    A settings file in a folder makes that folder a vault.
     """
     parts = path.split("/")
     return fold_as_disks_do(parts[-1]) == "vaultmem.yaml" or any(map(_is_hidden, parts))
@@ -271,9 +270,9 @@ def _is_hidden(name: str) -> bool:
 
 
 def find_new_twins(added: Iterable[str], siblings: Iterable[str]) -> list[tuple[str, str]]:
-    """Return those of the added paths of which some disk has only one, each with its twin.
+    """Return the added paths that some disks cannot distinguish from another, each with its twin.
 
-    `siblings` are all the paths in the folders on the way to them, those of folders too.
+    `siblings` are all files and folders in the folders on the way to the added paths.
     """
     known: dict[str, set[str]] = {}
     ways = {path: list(accumulate(path.split("/"), "{}/{}".format)) for path in added}

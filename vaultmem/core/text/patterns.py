@@ -1,4 +1,4 @@
-"""Regular expressions that are compiled on first use: a command imports many and uses few."""
+"""Regular expressions compiled on first use, because a command imports many and uses few."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any, cast
 
 
 class _LaterPattern:
-    """Compiles an expression when one of its methods is looked up, and keeps that method."""
+    """Compile an expression when one of its methods is read, and cache that method."""
 
     def __init__(self, pattern: str, flags: int) -> None:
         self._given = pattern, flags
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):  # Copying and pickling look for methods that no pattern has.
+        if name.startswith("__"):  # Copying and pickling look up absent methods.
             raise AttributeError(name)
         found = getattr(re.compile(*self._given), name)
         setattr(self, name, found)
@@ -21,8 +21,8 @@ class _LaterPattern:
 
 
 def compile_later(pattern: str, flags: int = 0) -> re.Pattern[str]:
-    """Return a regular expression as `re.compile` does, compiled on its first use.
+    """Return a regular expression like `re.compile`, compiled on its first use.
 
-    It has all methods and attributes of a pattern. The functions of `re` do not take it.
+    It has all methods and attributes of a pattern. Functions of `re` do not accept it.
     """
     return cast("re.Pattern[str]", _LaterPattern(pattern, flags))

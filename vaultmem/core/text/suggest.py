@@ -1,4 +1,4 @@
-"""Did you mean: what a name that is none may have been meant for."""
+"""Suggest known names that are similar to an unknown one ("did you mean")."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from itertools import repeat
 
 from vaultmem.core.text.paths import fold
 
-#: Names that are offered at most, and the letters from which on a name counts that has them.
+#: Most suggestions, and the shortest name that is searched for inside other names.
 _MOST, _LETTERS = 3, 3
 
 #: The similarity from which on a name is near, and the names that are compared for it at most.
@@ -17,9 +17,9 @@ _NEAR, _COMPARED = 0.6, 200
 
 
 def find_near(name: str, known: Iterable[str] | Mapping[str, str]) -> list[str]:
-    """Return what a name that begins so or has it is of, else one that is spelt nearly so.
+    """Return up to 3 known names that contain `name`, else ones spelled nearly like it.
 
-    `known` are names, or what each name is of.
+    With a mapping, its values are returned instead of the names.
     """
     called = {fold(each): each for each in known}
     wanted = fold(name.strip())
@@ -61,7 +61,7 @@ def _find_similar(wanted: str, names: Iterable[str]) -> list[str]:
 def suggest_similar(
     name: str, known: Iterable[str] | Mapping[str, str], otherwise: str = ""
 ) -> str:
-    """Return the question whether a near name was meant, to stand behind an error's text."""
+    """Return "; did you mean ...?" to append to an error, or `otherwise`."""
     near = find_near(name, known)
     if not near:
         return otherwise

@@ -1,4 +1,4 @@
-"""Parse dates and timestamps as users write them; the result of a check."""
+"""Parse dates and timestamps as users write them; the result of a vault check."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TIMESTAMP = compile_later(
     r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?"
 )
 
-#: What some people write for a day, and others read as another one.
+#: Dates whose order of day and month is ambiguous.
 _AMBIGUOUS = compile_later(
     r"\d{1,4}([/.])\d{1,2}\1\d{1,4}|\d{1,2}-\d{1,2}-\d{2,4}|\d{4}-\d{1,2}-\d{1,2}"
 )
@@ -24,17 +24,17 @@ _FORM = "write a day as 2026-10-01 or a time as 2026-10-01T12:00"
 
 
 def is_timestamp(text: str) -> bool:
-    """Tell whether a text is meant as a date or timestamp, be it a good one or not."""
+    """Return whether a text has the form of a date or timestamp, valid or not."""
     return any(form.fullmatch(text.strip()) for form in (_DAY, _TIMESTAMP, _AMBIGUOUS))
 
 
 def parse_timestamp(text: str, end_of_day: bool = False) -> float:
-    """Return a date or timestamp as seconds since the epoch, local time where unsaid.
+    """Return a date or timestamp as seconds since the epoch; without an offset, local time.
 
-    A date is its first second, or with `end_of_day` its last.
+    A date is its first second, or its last with `end_of_day`.
 
     Raises:
-        RefusedError: it is neither, there is no such date, or it could be read as two.
+        RefusedError: the text is neither, does not exist as a date, or is ambiguous.
     """
     plain = text.strip()
     try:
@@ -58,7 +58,7 @@ def parse_age(text: str) -> float:
     """Return the seconds of an age such as 12h, 90d, 12w, 6m (of 30 days) or 1y (of 365).
 
     Raises:
-        RefusedError: it is not written like that.
+        RefusedError: the text is not an age.
     """
     match = _AGE.fullmatch(text.strip().lower())
     if match is None:
@@ -66,11 +66,11 @@ def parse_age(text: str) -> float:
     return int(match[1]) * _DAYS[match[2]] * 86_400
 
 
-# What one check of a vault found.
+# Results of one check of a vault.
 
 
 class Verdict(StrEnum):
-    """How a check ended; a warning may be as it should be."""
+    """The outcome of a check; a warning can be intended by the user."""
 
     OK = "ok"
     WARNING = "warning"
@@ -78,7 +78,7 @@ class Verdict(StrEnum):
 
 
 class Check(NamedTuple):
-    """One check: what it found in one line, the files meant, the remedy, and what was mended."""
+    """One check: its finding in one line, the files it found, the remedy, and what was fixed."""
 
     name: str
     verdict: Verdict = Verdict.OK
@@ -89,6 +89,6 @@ class Check(NamedTuple):
 
 
 def count_found(name: str, verdict: Verdict, told: str, found: Iterable[str], remedy: str) -> Check:
-    """Return a check that is ok where nothing is found, and else says how many there are."""
+    """Return an OK check if nothing is found, else one with the number and paths found."""
     paths = tuple(found)
     return Check(name, verdict, f"{told}: {len(paths):,}", paths, remedy) if paths else Check(name)

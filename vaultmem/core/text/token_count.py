@@ -1,21 +1,20 @@
 """Estimate a text's tokens, and fit texts into a token budget.
 
-The rule is what o200k, a byte-pair tokenizer with a large vocabulary, does on average: fitted by
-least squares over 5 MB of notes, manuals and code in eight languages. Others need up to a quarter
-more for Chinese and Japanese, or less. In hundredths of a token:
+The rule approximates o200k, a byte-pair tokenizer with a large vocabulary. It was fitted by least
+squares over 5 MB of notes, manuals and code in eight languages. Other tokenizers need up to a
+quarter more for Chinese and Japanese, or less. In hundredths of a token:
 
-- a word costs 100, and 18 more for each byte of UTF-8 beyond its sixth,
+- a word costs 100, and 18 more for each byte of UTF-8 after its sixth,
 - an accented Latin letter costs 280 more: words of other languages are rarer in vocabularies,
 - each started group of three digits costs 140,
 - a mark costs 55, from the fifth in a run on 25; a mark beyond ASCII costs 120,
 - a Chinese character costs 82, a katakana 95, a hiragana 70, a Korean syllable 90, a mark of
-  these scripts 20; they are told apart by the first bytes of their UTF-8,
+  these scripts 20; the first bytes of their UTF-8 distinguish them,
 - a line break costs 100, a blank line nothing more, an indent 50; other spaces cost nothing,
 - an `@` and the seven digits of a shortened git id cost 530, a `[` and the digits that begin a
-  label 55 and 60 for each, whichever they are: so what a pack shows does not hang on which ids
-  its commits and notes happen to have.
+  label 55 and 60 for each. The digits do not matter, so a pack's sections do not depend on ids.
 
-The sum is rounded up. `set_tokenizer` puts an exact tokenizer in its place.
+The sum is rounded up. `set_tokenizer` replaces the rule with an exact tokenizer.
 """
 
 from __future__ import annotations
@@ -27,12 +26,12 @@ from typing import Generic, NamedTuple, TypeVar
 
 _exact: Callable[[str], int] | None = None
 
-#: What a text is taken to cost at most, in hundredths of the estimate.
+#: The upper bound of a text's cost, in hundredths of the estimate.
 _MARGIN = 115
 
 
 def set_tokenizer(count: Callable[[str], int] | None) -> None:
-    """Count with `count` from now on; None brings the estimate back."""
+    """Use `count` to count tokens from now on; None restores the estimate."""
     global _exact
     _exact = count
 
@@ -43,10 +42,9 @@ def count_tokens(text: str) -> int:
 
 
 def bound_tokens(text: str) -> int:
-    """Return what a text costs at most: exact if a tokenizer is set, else estimate and margin.
+    """Return an upper bound of a text's tokens: exact if a tokenizer is set, else with a margin.
 
-    Of code and marks o200k makes more than the estimate says, in 97 of 100 texts of 2,000
-    characters at most this much more.
+    The margin covers o200k in 97 of 100 texts of 2,000 characters, also of code.
     """
     return _exact(text) if _exact is not None else -(-estimate_tokens(text) * _MARGIN // 100)
 
@@ -73,13 +71,13 @@ def estimate_tokens(text: str) -> int:
 
 
 def _price_words_and_marks(data: bytes) -> int:
-    """Return what words and marks cost.
+    """Return the cost of words and marks, in hundredths of a token.
 
-    The text becomes one number in base 4, its letters 1 and its marks 2: `number & number >> 2`
-    then has each letter behind a letter and each mark behind a mark, all at once.
+    The text becomes one number in base 4 with letters as 1 and marks as 2. Then
+    `number & number >> 2` finds at once each letter after a letter and each mark after a mark.
     """
     first = int(data.translate(_CLASSES) + b"0", 4)
-    second = first & first >> 2  # In their run they are the second at least, and so on.
+    second = first & first >> 2  # At least the second of their run, and so on.
     fourth = second & second >> 4
     fifth, seventh = fourth & fourth >> 2, fourth & fourth >> 6
     letters = int.from_bytes(b"\x55" * (len(data) // 4 + 1), "big")
@@ -93,7 +91,7 @@ def _price_words_and_marks(data: bytes) -> int:
 
 
 def _count_beyond_ascii(data: bytes) -> tuple[int, bytes]:
-    """Return what marks, accents and wide characters cost, and the text without wide and marks."""
+    """Return the cost of non-ASCII characters, and the text without wide ones and marks."""
     cost = 280 * _count_bytes(data, _ACCENTED)
     data, marks = _MARK.subn(b" ", data)
     cost += 120 * marks
@@ -105,7 +103,7 @@ def _count_beyond_ascii(data: bytes) -> tuple[int, bytes]:
 
 
 def _count_bytes(data: bytes, others: bytes) -> int:
-    """Return how many bytes are not among the others."""
+    """Return the number of bytes that are not in `others`."""
     return len(data.translate(None, others))
 
 
@@ -119,10 +117,10 @@ _HANDLE = re.compile(rb"\[([0-9a-f]{4,40})(?=\]| \|)")
 _ACCENTED = _all_but(range(0xC3, 0xCA))
 #: U+0080 to U+00BF, U+2000 to U+2BFF, and U+1F000 to U+1FFFF, where emoji are.
 _MARK = re.compile(rb"\xc2[\x80-\xbf]|\xe2[\x80-\xaf][\x80-\xbf]|\xf0\x9f[\x80-\xbf][\x80-\xbf]")
-#: U+3000 on, and what continues it: scripts without spaces, their marks, the rare.
+#: U+3000 and above: scripts without spaces, their marks, rare characters.
 _WIDE = re.compile(rb"[\xe3-\xf4][\x80-\xbf\xe3-\xf4]*")
 _NARROW = _all_but(range(0xE3, 0xF5))
-#: Marks, hiragana, both, katakana; the rest of E3 is Chinese, and rare.
+#: Marks, hiragana, both, katakana; the rest of E3 is Chinese and rare.
 _KANA = {b"\xe3\x80": 20, b"\xe3\x81": 70, b"\xe3\x82": 80, b"\xe3\x83": 95}
 _WIDE_RATES = (
     (_all_but([*range(0xE4, 0xEA), *range(0xF0, 0xF5)]), 82),  # Chinese
@@ -132,7 +130,7 @@ _WIDE_RATES = (
 
 
 def _classify(code: int) -> bytes:
-    """Return the digit that stands for a byte: 1 a letter, 2 a mark, 0 anything else."""
+    """Return the class of a byte as a digit: 1 a letter, 2 a mark, 0 anything else."""
     if code > 127 or chr(code).isalpha():
         return b"1"
     return b"2" if 32 < code < 127 and not chr(code).isalnum() else b"0"
@@ -142,24 +140,24 @@ _CLASSES = b"".join(map(_classify, range(256)))
 _ONLY_DIGITS = bytes(code if 48 <= code <= 57 else 32 for code in range(256))
 
 
-# Texts fitted into a budget of tokens: pieces with ranks, and with texts from short to long.
+# Fit texts into a token budget: each piece has a rank and texts from short to long.
 
-#: Of a budget, the text that is tried first, in hundredths: the rest is for marks and the margin.
+#: The first share of a budget to try for the text, in hundredths; the rest is for markup.
 _SHARE = 80
 
 Piece = TypeVar("Piece", bound=Hashable)
 Text = TypeVar("Text")
 Made = TypeVar("Made")
 
-#: The text that is shown of each piece, in the order in which the pieces were taken.
+#: The text shown for each piece, in the order in which the pieces were chosen.
 Shown = Mapping[Piece, Text]
 
 
 class TextStep(NamedTuple, Generic[Piece, Text]):
-    """A text that a piece may have, and when it is considered: by rank, then by turn.
+    """A possible text of a piece. Steps are considered by rank, then by turn.
 
-    `offer` takes what is shown so far, and a room in tokens. It returns the text, and what that
-    costs more than what is shown; or None if there is no such text.
+    `offer` takes the texts shown so far and a maximum of tokens. It returns the text and its
+    additional cost, or None if there is no text.
     """
 
     rank: int
@@ -168,7 +166,7 @@ class TextStep(NamedTuple, Generic[Piece, Text]):
     offer: Callable[[Shown[Piece, Text], int], tuple[Text, int] | None]
 
 
-#: Takes a rank and the tokens that are left. Returns what the rank may take of them.
+#: Takes a rank and the tokens left. Returns the tokens that the rank can use.
 Cap = Callable[[int, int], int]
 
 
@@ -179,10 +177,10 @@ def fit_texts(
     budget: int,
     cap: Cap = lambda rank, left: left,
 ) -> tuple[Made, int]:
-    """Return what is rendered of the texts that fit into a budget, and its tokens.
+    """Return the rendered texts that fit into a budget, and their tokens.
 
-    `left` are the tokens that the texts may cost together. Their costs may be estimates: the last
-    texts are taken back while the rendered whole costs more than the budget.
+    `left` is the number of tokens for all texts. Costs can be estimates: the last texts are removed
+    while the rendered result costs more than the budget.
     """
     chosen = choose_texts(steps, left, cap)
     while True:
@@ -195,9 +193,9 @@ def fit_texts(
 def choose_texts(
     steps: Iterable[TextStep[Piece, Text]], left: int, cap: Cap = lambda rank, left: left
 ) -> list[tuple[Piece, Text]]:
-    """Return pieces with their texts, in the order in which they were taken.
+    """Return pieces with their texts, in the order in which they were chosen.
 
-    A text that does not fit makes way for the next. A later one of a piece replaces the earlier.
+    A text that does not fit is skipped. A later text of a piece replaces the earlier one.
     """
     chosen: list[tuple[Piece, Text]] = []
     shown: dict[Piece, Text] = {}
@@ -214,7 +212,7 @@ def choose_texts(
 
 
 class BudgetLine(NamedTuple):
-    """A text below the heading of a group, and the tokens that it costs without the heading."""
+    """A text below the heading of a group, and its tokens without the heading."""
 
     group: int
     text: str
@@ -224,19 +222,19 @@ class BudgetLine(NamedTuple):
 def offer_line(
     piece: Piece, line: BudgetLine, heading: int, shown: Shown[Piece, BudgetLine], room: int
 ) -> tuple[BudgetLine, int]:
-    """Return a line, and what it costs more than what is shown; the first one pays the heading."""
+    """Return a line and its additional cost; the first line of a group pays for the heading."""
     extra = line.cost - (shown[piece].cost if piece in shown else 0)
     has_heading = any(each.group == line.group for each in shown.values())
     return line, extra if has_heading else extra + heading
 
 
 def count_fitting(costs: Iterable[int], budget: int) -> int:
-    """Return how many of the first costs are within a budget together."""
+    """Return how many of the first costs fit into a budget together."""
     return sum(1 for _ in takewhile(lambda total: total <= budget, accumulate(costs)))
 
 
 def share_room(needs: Sequence[int], room: int) -> list[int]:
-    """Return what each gets of a room: what it needs, or as much as all others who need more."""
+    """Return each share of the tokens in `room`: the need, or an equal part if room is short."""
     shares = [0] * len(needs)
     left = room
     for done, place in enumerate(sorted(range(len(needs)), key=needs.__getitem__)):
@@ -248,9 +246,10 @@ def share_room(needs: Sequence[int], room: int) -> list[int]:
 def fit_budget(
     make: Callable[[int], Made], price: Callable[[Made], int], budget: int, least: int
 ) -> Made:
-    """Return what is made within a budget for how it is shown, where that costs more than its text.
+    """Return the largest result of `make` found that costs at most `budget`.
 
-    `make` takes the tokens of the text, `least` or more. Mostly the first that is tried fits.
+    `make` takes the tokens of the text, at least `least`. The cost includes markup, so several
+    sizes are tried; the result for `least` is returned whatever it costs.
     """
     room = budget * _SHARE // 100
     while (cost := price(made := make(max(room, least)))) > budget and room > least:

@@ -1,1 +1,1 @@
-"""Read the transcripts of agent clients into one kind of event."""
+"""Convert transcripts of agent clients to events of one type."""

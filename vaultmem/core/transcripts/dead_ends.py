@@ -1,8 +1,8 @@
 """Dead ends of a session: failed commands and reverted edits, and what worked instead of them.
 
 They are found as the events of a transcript arrive, without a model. A failure is a dead end only
-if something else worked: another command with the same target, or the code without the edit. A
-test that fails until the code is right does not count, and neither does a mistyped path.
+if an alternative worked: another command with the same target, or the code without the edit. A
+test that fails until the code is right does not count, nor does a mistyped path.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 
 from vaultmem.core.text.patterns import compile_later
 
-#: How much is kept at once: failures, edits that may be reverted, and dead ends.
+#: Most failures, edits that might be reverted, and dead ends.
 _FAILURES, _EDITS, _ENDS = 6, 40, 12
 
-#: Characters of a line of an edit, and of a command in a title.
+#: Most characters of a line of an edit, and of a command in a title.
 _SHOWN, _TITLE = 100, 60
 
 #: Programs whose failure is the usual way to a correct program: tests, builds and linters.
@@ -27,19 +27,19 @@ _LOOP = compile_later(
     r"|^(?:npm|pnpm|yarn|bun|deno)\b.*\b(?:test|lint|build|check|typecheck)\b"
     r"|^make(?:$| (?:all|test|check|lint|build)\b)|^git commit\b|\bunittest\b|\bmanage\.py test\b"
 )
-#: Output of a shell that could not run a program at all, whatever it was for.
+#: Output of a shell that could not run a program at all.
 _ABSENT = compile_later(
     r"(?i)command not found|not recognized as|executable file not found|missing script"
 )
 _NO_MODULE = compile_later(r"No module named '?([\w.]+)")
-#: Mistakes that the next call corrects, and calls that the user did not let run.
+#: Mistakes that the next call corrects, and calls that the user did not allow.
 _TRIVIAL = compile_later(r"(?i)no such file or directory|can't open file|is a directory")
 _DENIED = compile_later(
     r"(?i)\A\W*(?:error: )?(?:the user does(?:n't| not) want|request interrupted|aborted by user"
     r"|user (?:rejected|denied|declined|cancell?ed)|permission to use |claude requested permissions"
     r"|this command requires approval)"
 )
-#: Commands that try nothing in earnest, and those whose text is a program of its own.
+#: Commands that only show or check, and commands whose text is a program.
 _NO_TRIAL = compile_later(r" (?:--help|-h|--version|--dry-run|--check|-[ce])(?: |$)")
 _DEBUG = compile_later(
     r"\b(?:print|println!?|printf|puts|dbg!|debugger|breakpoint|pdb|pprint|console\.\w+"
@@ -50,7 +50,7 @@ _RESTORED = compile_later(
 )
 _FLAG = compile_later(r"(?:^|\s)-\S*")
 _WORD = compile_later(r"[a-z0-9]+")
-#: Words that say nothing of a command's target: programs that start others, folders and endings.
+#: Words that do not identify a command's target: program launchers, folders and endings.
 _PLAIN = """
 npm npx pnpm yarn bun node deno python python3 pip pip3 uv poetry pipx sudo env time bash sh zsh
 make cargo go docker podman kubectl gh aws git run exec bin src lib scripts script tests py js ts
@@ -58,16 +58,16 @@ yml yaml json toml local usr the
 """
 _PLAIN_WORDS = frozenset(_PLAIN.split())
 
-#: The share of the shorter one's words that two commands with the same target have in common.
+#: Smallest share of the shorter command's words in common for the same target.
 _SAME_TARGET = 0.6
 
-#: A shell's exit code for a program that is not there.
+#: A shell's exit code for a missing program.
 _NOT_FOUND = 127
 
 
 @dataclass
 class FailedCommand:
-    """A command that failed: how often, and what went wrong last."""
+    """A failed command: its number of runs, and the last failure."""
 
     command: str
     trouble: str
@@ -76,10 +76,10 @@ class FailedCommand:
 
 @dataclass
 class AppliedEdit:
-    """An edit by digests of the text before and after it, and its first new line.
+    """An edit: digests of the text before and after it, and its first new line.
 
-    `command` failed after it with `trouble`; both are "" as long as none did. Of an edit that was
-    reverted, `next_path` and `next_line` are those of the last edit since.
+    `command` failed after it with `trouble`; both are "" until then. For a reverted edit,
+    `next_path` and `next_line` are those of the last edit since.
     """
 
     path: str
@@ -94,10 +94,10 @@ class AppliedEdit:
 
 @dataclass
 class DeadEnd:
-    """What was tried, how it failed, and what worked.
+    """A failed attempt and its alternative.
 
-    `command` failed `runs` times, last with `trouble`. It was tried itself, or the `edit` was.
-    `worked` is the command that ended well then; of an edit, after the next one or without any.
+    `command` failed `runs` times, last with `trouble`. The attempt is the command or `edit`.
+    `worked` is the command that then succeeded; for an edit, after the next edit or without any.
     """
 
     command: str
@@ -109,7 +109,7 @@ class DeadEnd:
 
 @dataclass
 class Trials:
-    """Failures and edits of which it is not known yet what becomes of them, and the dead ends."""
+    """Failures and edits with an unknown outcome, and the dead ends."""
 
     failures: list[FailedCommand] = field(default_factory=list)
     edits: list[AppliedEdit] = field(default_factory=list)
@@ -118,7 +118,7 @@ class Trials:
 
 
 def format_dead_end(end: DeadEnd, name: Callable[[str], str]) -> tuple[str, str]:
-    """Return title and text of the note of a dead end; `name` formats a path."""
+    """Return title and text of a dead end's note; `name` formats a path."""
     tried = end.edit
     if tried is None:
         times = f"{end.runs} times, last with " if end.runs > 1 else ""
@@ -136,23 +136,23 @@ def format_dead_end(end: DeadEnd, name: Callable[[str], str]) -> tuple[str, str]
 
 
 def sort_ends(ends: Sequence[DeadEnd]) -> list[DeadEnd]:
-    """Return the dead ends that cost most: those that failed most often, then the last ones."""
+    """Return the dead ends sorted by failures, most first, then latest first."""
     order = sorted(range(len(ends)), key=lambda place: (-ends[place].runs, -place))
     return [ends[place] for place in order]
 
 
 def is_denied(output: str) -> bool:
-    """Return whether a call was not run because the user or a rule did not let it."""
+    """Return whether the user or a rule rejected a call."""
     return bool(_DENIED.match(output[:200]))
 
 
 def add_command(trials: Trials, command: str, trouble: str, exit_code: int | None = None) -> None:
-    """Add a command that ended: well if `trouble` is empty."""
+    """Add a command's result; it succeeded if `trouble` is empty."""
     if trouble:
         _add_failure(trials, command, trouble, exit_code)
         return
     trials.failures = [each for each in trials.failures if each.command != command]
-    # A command that works in the end was no dead end.
+    # A command that works in the end was not a dead end.
     trials.ends = [each for each in trials.ends if each.edit or each.command != command]
     worked = [each for each in trials.reverted if each.command == command]
     found = [DeadEnd(command, each.trouble, command, edit=each) for each in worked]
@@ -165,11 +165,11 @@ def add_command(trials: Trials, command: str, trouble: str, exit_code: int | Non
 
 
 def add_edit(trials: Trials, path: str, before: str, after: str) -> None:
-    """Add an edit that replaced one text of a file by another.
+    """Add an edit that replaced a text of a file by another.
 
-    An edit that puts an earlier text back reverts the edit of that text.
+    An edit that restores an earlier text reverts the edit of that text.
     """
-    trials.failures = []  # What failed may have failed because of the code.
+    trials.failures = []  # The edited code might be the cause of earlier failures.
     old, new = _digest(before), _digest(after)
     reverted = [e for e in trials.edits if (e.path, e.after, e.before) == (path, old, new)]
     if reverted:
@@ -183,12 +183,12 @@ def add_edit(trials: Trials, path: str, before: str, after: str) -> None:
 
 
 def add_restored(trials: Trials, paths: Sequence[str]) -> None:
-    """Add that files were put back as they were committed, which reverts the edits of them."""
+    """Revert the edits of files that were restored to their committed version."""
     _revert(trials, [each for each in trials.edits if each.path in paths])
 
 
 def list_restored(command: str) -> list[str]:
-    """Return the files that a command of git puts back as they were committed."""
+    """Return the files that a git command restores to their committed version."""
     named = (word for words in _RESTORED.findall(command) for word in words.split())
     return [word.strip("\"'") for word in named if not word.startswith("-")]
 
@@ -209,17 +209,17 @@ def _add_failure(trials: Trials, command: str, trouble: str, exit_code: int | No
 
 
 def _revert(trials: Trials, edits: Sequence[AppliedEdit]) -> None:
-    """Let the edits wait for what works without them; those after which nothing failed are over."""
+    """Move edits that had a failure to `reverted`, and drop the others."""
     trials.edits = [each for each in trials.edits if each not in edits]
     trials.reverted = [*trials.reverted, *(e for e in edits if e.command)][-_EDITS:]
 
 
 def _has_same_target(tried: str, worked: str) -> bool:
-    """Return whether two commands do one thing: program and verb with other options, or most words.
+    """Return whether two commands have the same program and verb with other options, or most words.
 
-    Programs that start others, folders and options do not count as words.
+    Program launchers, folders and options do not count as words.
     """
-    if _split_options(tried) == _split_options(worked):  # The same options with another value.
+    if _split_options(tried) == _split_options(worked):  # Only a value differs.
         return False
     lead, _ = _split_options(tried)
     if len(lead) > 1 and lead == _split_options(worked)[0]:
@@ -244,7 +244,7 @@ def _list_targets(command: str) -> frozenset[str]:
 
 
 def _find_new_line(before: str, after: str) -> str:
-    """Return the first line that an edit adds, "" if it adds none."""
+    """Return the first line that an edit adds, or ""."""
     known = {line.strip() for line in before.splitlines()}
     added = (line.strip() for line in after.splitlines())
     return next((line[:_SHOWN] for line in added if line and line not in known), "")

@@ -1,4 +1,4 @@
-"""Events of an agent's transcript: messages, commands, and files read or changed."""
+"""Events of an agent's transcript, and the record of a session made from them."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from vaultmem.core.transcripts.dead_ends import (
 
 
 class EventKind(StrEnum):
-    """What an event is.
+    """The kind of an event.
 
-    A request is the user's own words, a call what the agent has a tool do, a title what the client
-    calls the session, a summary what a model made of it. All else is meta.
+    A request is the user's text, a call runs a tool, a title is the client's name for the session,
+    a summary is written by a model. All others are meta.
     """
 
     REQUEST = "request"
@@ -39,7 +39,7 @@ class EventKind(StrEnum):
 
 
 class Deed(StrEnum):
-    """What a call does to a file; `wrote` is either of the first two."""
+    """The effect of a call on a file; `wrote` means created or edited."""
 
     CREATED = "created"
     EDITED = "edited"
@@ -48,9 +48,9 @@ class Deed(StrEnum):
 
 
 class TranscriptSource(NamedTuple):
-    """Whose transcript it is: the client's name and id for it, its folder and branch.
+    """The source of a transcript: the client's name and session id, the folder and branch.
 
-    `is_side` tells that a helper of the agent speaks, not the session itself.
+    `is_side` is true for a subagent of the session.
     """
 
     session: str = ""
@@ -61,13 +61,12 @@ class TranscriptSource(NamedTuple):
 
 
 class TranscriptEvent(NamedTuple):
-    """One thing that happened; what does not concern its kind is empty.
+    """An event; fields that do not apply to its kind are empty.
 
-    `at` is ISO 8601 as written. `call` ties a result to its call (of Gemini CLI's answers it is the
-    message, which may be told twice). A call that concerns several files is several events, of
-    which the first has the text. `exit` is None where it is not known; `is_error` tells that a
-    call failed. `steps` are what a plan has still to do, None for another call. `change` is
-    the text that an edit replaces, and the text that it puts there.
+    `at` is ISO 8601 as written. `call` links a result to its call; in Gemini CLI's answers it is
+    the message, which can occur twice. A call on several files becomes several events; only the
+    first has the text. An unknown `exit` is missing (None); `is_error` marks a failed call. `steps`
+    are a plan's open items, None for other calls. `change` is an edit's old and new text.
     """
 
     kind: EventKind
@@ -89,8 +88,8 @@ _PATCHED = compile_later(r"^\*\*\* (Add|Update|Delete) File: (.+?)\s*$", re.MULT
 _REMOVED, _ADDED = (compile_later(rf"^\{sign}(.*)$", re.MULTILINE) for sign in "-+")
 _DEEDS = {"Add": Deed.CREATED, "Update": Deed.EDITED, "Delete": Deed.REMOVED}
 
-#: A block that a client puts into the user's turn: its name has a hyphen or an underscore, as no
-#: tag of HTML does.
+#: A block that a client adds to the user's turn; unlike HTML tags, its name has a hyphen or
+#: underscore.
 _NAME = r"([a-z]+(?:[-_][a-z]+)+|skill)"
 _OPENS, _CLOSES = compile_later(rf"<{_NAME}\b"), compile_later(rf"</{_NAME}>\Z")
 _BLOCKS = 100
@@ -100,14 +99,14 @@ _NOT_SAID = ("[Request interrupted by user", "Caveat: The messages below were ge
 
 
 def read_patch(text: str) -> list[tuple[str, Deed]]:
-    """Return the files of a patch in the form of `apply_patch`, and what it does to each."""
+    """Return the files of an `apply_patch` patch, and its effect on each."""
     if "*** Begin Patch" not in text:
         return []
     return [(path, _DEEDS[deed]) for deed, path in _PATCHED.findall(text)]
 
 
 def read_patch_changes(text: str) -> dict[str, tuple[str, str]]:
-    """Return the lines that a patch removes and adds, by the file that it updates."""
+    """Return the removed and added lines of a patch, by updated file."""
     parts = _PATCHED.split(text)[1:]
     return {
         path: ("\n".join(_REMOVED.findall(body)), "\n".join(_ADDED.findall(body)))
@@ -117,7 +116,7 @@ def read_patch_changes(text: str) -> dict[str, tuple[str, str]]:
 
 
 def strip_added(text: str) -> str:
-    """Return what the user said in a turn, without what a client put there; "" if nothing."""
+    """Return the user's own text of a turn, without the client's additions, or ""."""
     text = text.strip()
     for _ in range(_BLOCKS):
         if opened := _OPENS.match(text):
@@ -135,7 +134,7 @@ def strip_added(text: str) -> str:
 
 
 def as_text(value: object) -> str:
-    """Return a value as text: texts as they are, lists of text parts joined, else JSON."""
+    """Return a value as text: strings unchanged, lists of text parts joined, others as JSON."""
     if isinstance(value, str):
         return value
     if value is None:
@@ -148,23 +147,23 @@ def as_text(value: object) -> str:
 
 
 def text_of(given: dict[str, Any], *names: str) -> str:
-    """Return the first of these values that is a text, "" if none is."""
+    """Return the first of these values that is a string, or ""."""
     return next((value for name in names if isinstance(value := given.get(name), str)), "")
 
 
 def dict_of(given: dict[str, Any], name: str) -> dict[str, Any]:
-    """Return a value that is an object, else an empty one."""
+    """Return a value if it is a dict, else an empty one."""
     value = given.get(name)
     return value if isinstance(value, dict) else {}
 
 
 def dicts_of(value: object) -> list[dict[str, Any]]:
-    """Return the objects in a list; of what is none, none."""
+    """Return the dicts in a list; empty for other values."""
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
 def steps_of(plan: object) -> tuple[str, ...]:
-    """Return what a plan has still to do: items with a text and a status that is not the end."""
+    """Return a plan's open steps: items with a text, and a status that is not final."""
     return tuple(
         text
         for item in dicts_of(plan)
@@ -173,9 +172,9 @@ def steps_of(plan: object) -> tuple[str, ...]:
     )
 
 
-# What the commands of a session were for: which are worth telling, and how they ended.
+# Commands of a session: whether they are worth recording, and their results.
 
-#: Programs that only look; of git, what it only looks with, or is told of otherwise.
+#: Programs and git commands that only read, or whose effect is recorded elsewhere.
 _LOOKS = """
 awk basename cat cd column cut date df diff dirname du echo env exa false fd file find grep head
 hexdump id jq less ls nl open ps pwd read realpath rg sed sleep sort stat tail tee test tr tree true
@@ -196,7 +195,7 @@ _TAIL = compile_later(
 _SUBJECT = compile_later(r"""\bcommit\b[^\n]*?\s-a?m\s*(?:"((?:[^"\\]|\\.)*)"|'([^']*)')""")
 _COMMITTED = compile_later(r"^\[[^\]\n]*?\b([0-9a-f]{7,40})\] (.+)$", re.MULTILINE)
 _REMOVES = compile_later(r"(?:^|&&|;|\n)\s*(?:git )?rm\s+([^&;|\n]+)")
-#: What says in an output that not all went well, though the command itself ended well.
+#: Signs of failure in the output of a command that ended well.
 _TROUBLE = compile_later(
     r"^(?:FAILED |FAIL |E {3}|ERROR\b)|\b[1-9]\d* (?:failed|failures?|errors?)\b|\berror\b", re.M
 )
@@ -206,14 +205,14 @@ _LONGEST = 160
 
 
 def format_command(command: str) -> str:
-    """Return a command as it is told: its first line, without what only shapes its output."""
+    """Return a command for display: its first line, without parts that only shape its output."""
     bare = _TAIL.sub("", _LEAD.sub("", command.strip())).strip()
     line = next((each for each in bare.splitlines() if each.strip()[:1] not in {"", "#"}), "")
     return " ".join(line.split())[:_LONGEST]
 
 
 def is_worth_telling(command: str) -> bool:
-    """Tell whether a command does more than look around."""
+    """Return whether a command does more than read."""
     parts = (_LEAD.sub("", part).split() for part in _PARTS.split(command.strip()))
     return any(
         words
@@ -224,7 +223,7 @@ def is_worth_telling(command: str) -> bool:
 
 
 def find_commits(command: str, output: str) -> list[tuple[str, str]]:
-    """Return what a command committed: (hash, subject), the hash "" where git did not say it."""
+    """Return a command's commits as (hash, subject); the hash is "" if git did not print it."""
     if not re.search(r"\bgit\b.*\bcommit\b", command):
         return []
     found = [(commit, subject.strip()) for commit, subject in _COMMITTED.findall(output)]
@@ -241,7 +240,7 @@ def find_removed(command: str) -> list[str]:
 
 
 def find_trouble(result: TranscriptEvent) -> str:
-    """Return the line that says what went wrong; "" where nothing did, as far as is told."""
+    """Return the output line that shows the failure, or "" if no failure is visible."""
     text = result.text
     tail = text[-4_000:]
     is_bad = result.is_error or bool(result.exit)
@@ -258,7 +257,7 @@ def find_trouble(result: TranscriptEvent) -> str:
     return shown[:_LONGEST] or "it failed"
 
 
-# What an answer says in few words: chosen from its own sentences, without a model.
+# Shorten an answer: choose from its own sentences, without a model.
 
 _FENCED = compile_later(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1[^\n]*$|\Z)", re.DOTALL | re.MULTILINE)
 _TABLE = compile_later(r"^[ \t]*\|.*$", re.MULTILINE)
@@ -266,7 +265,7 @@ _MARKS = compile_later(
     r"^[ \t]*(?:#{1,6}[ \t]+|>[ \t]?|[-*+][ \t]+(?:\[.\][ \t]+)?|\d{1,3}[.)][ \t]+)"
 )
 _END = compile_later(r"(?<=[.!?:])[*_\"')\]]*\s+(?=[\"'(\[`*_]*[^\Wa-zß-ÿ])|\n+")
-#: What tells of the state of things: what is open, what failed and why, what comes next.
+#: Words about the current state: open work, failures and reasons, next steps.
 _SIGNS = compile_later(
     r"(?i)\b(?:fail\w*|still|yet|next|remain\w*|todo|missing|not (?:committed|done|tested|run)|"
     r"uncommitted|blocked|open|left|because|cause[ds]?|instead|must|never|only|broken|wait\w*|"
@@ -276,7 +275,7 @@ _WORD = compile_later(r"[^\W\d_]{4,}")
 _YES = 4
 
 
-#: Words that a question and a reply share without having to do with each other.
+#: Words that unrelated questions and replies often share.
 _SHARED = """
 about also and another back does done else from have here into just like make more only shall should
 some than that them then there they this want were what when where which will with would your yours
@@ -286,7 +285,7 @@ _COMMON = frozenset(each[:5] for each in _SHARED.split())
 
 
 def split_prose(text: str) -> list[str]:
-    """Return the sentences of a text in markdown, without code, tables and marks of lists."""
+    """Return the sentences of a markdown text, without code, tables and list marks."""
     plain = _TABLE.sub("", _FENCED.sub("", text))
     lines = (_MARKS.sub("", line).strip() for line in plain.splitlines())
     found = (each.strip() for line in lines if line for each in _END.split(line))
@@ -294,10 +293,10 @@ def split_prose(text: str) -> list[str]:
 
 
 def shorten_answer(text: str, limit: int) -> str:
-    """Return the sentences of an answer that say how things stand, in their order.
+    """Return the sentences of an answer about the current state, in order.
 
-    The first is among them, then those that tell of what is open, then the last ones; `limit` is
-    in characters. Questions are told elsewhere.
+    The first sentence is preferred, then sentences about open work, then later ones. `limit` is
+    in characters. Questions are omitted, because they are recorded separately.
     """
     sentences = [each for each in split_prose(text) if not each.endswith("?")]
     if not sentences:
@@ -320,33 +319,33 @@ def shorten_answer(text: str, limit: int) -> str:
 
 
 def find_questions(text: str) -> list[str]:
-    """Return what an answer asks the user, the last ones where it asks much."""
+    """Return up to 4 questions of an answer, the last ones."""
     return [each for each in split_prose(text) if each.endswith("?") and len(each) > _YES * 2][-4:]
 
 
 def is_answered(question: str, reply: str) -> bool:
-    """Tell whether a reply takes up a question: it is very short, or shares a word with it."""
+    """Return whether a reply answers a question: it is very short, or shares a word with it."""
     if len(reply.split()) <= _YES:
         return True
     asked, told = (set(map(str.lower, _WORD.findall(each))) for each in (question, reply))
     return bool({each[:5] for each in asked} & {each[:5] for each in told} - _COMMON)
 
 
-# What a session came to, gathered from its transcript as that grows, without a model.
+# Build the record of a session from its transcript as it grows, without a model.
 
-#: How much of each is kept; the oldest go.
+#: Most items of each list; the oldest are removed.
 _REQUESTS, _FILES, _COMMANDS, _COMMITS, _QUESTIONS, _CALLS = 60, 200, 80, 60, 6, 100
 
-#: Characters of a request, of an answer's first sentence, of an answer, and of a command.
+#: Most characters of a request, of an answer's first sentence, of an answer, and of a command.
 _LINE, _OUTCOME, _ANSWER, _COMMAND = 240, 140, 1_200, 4_000
 
-#: Characters of an edit of which it is known whether it is reverted.
+#: Most characters of an edit whose revert is recognized.
 _CHANGE = 20_000
 
 
 @dataclass
 class RequestSummary:
-    """A request by its first line, and the first sentence of the answer to it."""
+    """A request's first line, and the first sentence of its answer."""
 
     at: str
     text: str
@@ -355,7 +354,7 @@ class RequestSummary:
 
 @dataclass
 class CommandRun:
-    """A command: how often it ran, the exit that it last had, what went wrong then, and when."""
+    """A command: its runs, and the exit code, failure and time of the last run."""
 
     runs: int = 0
     exit: int | None = None
@@ -365,7 +364,7 @@ class CommandRun:
 
 @dataclass
 class Touched:
-    """What was done to a file."""
+    """The changes of a file."""
 
     is_made: bool = False
     edits: int = 0
@@ -374,7 +373,7 @@ class Touched:
 
 @dataclass
 class PendingCall:
-    """A call that has no result yet; `changes` are files with their text before and after it."""
+    """A call without a result yet; `changes` are files with their text before and after it."""
 
     command: str = ""
     files: list[tuple[str, str]] = field(default_factory=list)
@@ -383,10 +382,10 @@ class PendingCall:
 
 @dataclass
 class TranscriptRecord:
-    """What a session came to so far; files by their path, commands by how they are told.
+    """The outcome of a session so far; files by path, commands by display text.
 
-    `answer` is the last that was said in this turn, and `is_over` that nothing was done since;
-    `stood` is how things stood at the end of the turn before.
+    `answer` is the last answer of this turn, and `is_over` is true if no call followed it. `stood`
+    is the shortened answer of the previous turn.
     """
 
     goal: str = ""
@@ -405,19 +404,19 @@ class TranscriptRecord:
 
 
 def add_event(record: TranscriptRecord, event: TranscriptEvent) -> None:
-    """Add what happened to a record; what helpers did is no part of it."""
+    """Add an event to a record; subagents' events are ignored."""
     add = _ADDERS.get(event.kind)
     if add is not None and not event.source.is_side:
         add(record, event)
 
 
 def dump_record(record: TranscriptRecord) -> str:
-    """Return a record as JSON that `load_record` reads."""
+    """Return a record as JSON for `load_record`."""
     return json.dumps(asdict(record), ensure_ascii=False)
 
 
 def load_record(text: str) -> TranscriptRecord:
-    """Return a record from its JSON; an empty one where that cannot be read."""
+    """Return a record from its JSON; an empty one if invalid."""
     try:
         record: TranscriptRecord = as_typed(json.loads(text), TranscriptRecord)
         return record
@@ -426,12 +425,12 @@ def load_record(text: str) -> TranscriptRecord:
 
 
 def list_questions(record: TranscriptRecord) -> list[str]:
-    """Return the questions to the user that nobody has answered, the last one last."""
+    """Return the unanswered questions to the user, the last one last."""
     return [*dict.fromkeys([*record.questions, *find_questions(record.answer)])][-_QUESTIONS:]
 
 
 def describe_answer(record: TranscriptRecord) -> str:
-    """Return how things stand by the last answer that ended a turn, or else by the last one."""
+    """Return the shortened last answer, or the previous turn's if this turn's is not final."""
     told = shorten_answer(record.answer, _ANSWER)
     return told if record.is_over or not record.stood else record.stood
 
@@ -443,7 +442,7 @@ def _add_title(record: TranscriptRecord, event: TranscriptEvent) -> None:
 def _add_request(record: TranscriptRecord, event: TranscriptEvent) -> None:
     lines = [line for line in event.text.splitlines() if line.strip()]
     text = _plain(lines[0], _LINE)
-    if not record.goal or len(record.goal.split()) < 3:  # "hi" is no goal.
+    if not record.goal or len(record.goal.split()) < 3:  # "hi" is not a goal.
         record.goal = text
     asked = list_questions(record)
     record.questions = [each for each in asked if not is_answered(each, event.text)]
@@ -464,7 +463,7 @@ def _add_answer(record: TranscriptRecord, event: TranscriptEvent) -> None:
 def _add_call(record: TranscriptRecord, event: TranscriptEvent) -> None:
     record.is_over = False
     if record.asked:
-        record.asked[-1].outcome = ""  # What was said before was not the answer.
+        record.asked[-1].outcome = ""  # The text before a call was not the answer.
     if event.steps is not None:
         record.steps = [_plain(each, _LINE) for each in event.steps]
     if not event.command and not event.deed:
@@ -490,14 +489,14 @@ def _add_result(record: TranscriptRecord, event: TranscriptEvent) -> None:
         for path, deed in call.files:
             _touch(record, path, event.deed or Deed(deed))
         for commit, subject in find_commits(call.command, event.text):
-            told = [each for each in record.commits if each[1] != subject]  # It was amended.
+            told = [each for each in record.commits if each[1] != subject]  # An amended commit.
             record.commits = [*told, (commit, _plain(subject, _LINE))][-_COMMITS:]
         for change in call.changes:
             add_edit(record.trials, *change)
         add_restored(record.trials, [_join(event, each) for each in list_restored(call.command)])
     if is_worth_telling(call.command):
         name = format_command(call.command)
-        ran = record.commands.pop(name, CommandRun())  # What ran last stands last.
+        ran = record.commands.pop(name, CommandRun())  # The last run moves to the end.
         trouble = _plain(find_trouble(event), _LINE)
         record.commands[name] = CommandRun(ran.runs + 1, event.exit, trouble, event.at)
         add_command(record.trials, name, trouble, event.exit)
@@ -516,7 +515,7 @@ def _touch(record: TranscriptRecord, path: str, deed: Deed) -> None:
 
 
 def _join(event: TranscriptEvent, path: str = "") -> str:
-    """Return where a file is: from the session's folder, where it is not said in full."""
+    """Return a file's path, joined to the session's folder unless absolute."""
     path = path or event.path
     is_full = path.startswith(("/", "~")) or path[1:3] in {":\\", ":/"}
     return path if is_full or not event.source.folder else f"{event.source.folder}/{path}"
@@ -528,7 +527,7 @@ def _bound(kept: dict[str, Any], limit: int) -> None:
 
 
 def _plain(text: str, limit: int) -> str:
-    """Return text in one line, without credentials and not too long."""
+    """Return text in one line, without credentials, at most `limit` characters."""
     return _slice(" ".join(mask_secrets(text[: 8 * limit]).split()), limit)
 
 

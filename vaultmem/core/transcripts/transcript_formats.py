@@ -1,6 +1,6 @@
 """Read transcripts of Claude Code, Codex, Copilot and Gemini, line by line.
 
-The form is Claude Code's own and nowhere documented; this is what versions 2.0 to 2.1 write.
+Claude Code's format is undocumented; this is the output of versions 2.0 to 2.1.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ _DEEDS = {
 
 
 def is_claude(whole: dict[str, Any]) -> bool:
-    """Tell whether a line has the form of Claude Code's."""
+    """Return whether a line has Claude Code's format."""
     known = {"user", "assistant", "summary", "file-history-snapshot"}
     return "sessionId" in whole or whole["type"] in known
 
 
 def read_claude(whole: dict[str, Any]) -> Iterator[TranscriptEvent]:
-    """Yield what a line tells; at least one event, which has the session and its folder."""
+    """Yield the events of a line; at least one, with the session and its folder."""
     source = TranscriptSource(
         session=text_of(whole, "sessionId"),
         folder=text_of(whole, "cwd"),
@@ -60,7 +60,7 @@ def _read(whole: dict[str, Any], plain: TranscriptEvent) -> Iterator[TranscriptE
     if kind == "summary" or kind in _TITLES:
         if text := text_of(whole, _TITLES.get(kind, kind)):
             yield plain._replace(kind=EventKind.TITLE, text=text)
-    elif kind == "attachment":  # What the user typed while the agent was at work.
+    elif kind == "attachment":  # Typed by the user while the agent worked.
         yield from _read_queued(dict_of(whole, "attachment"), plain)
     elif kind == "user" and whole.get("isCompactSummary") is True:
         yield plain._replace(kind=EventKind.SUMMARY, text=as_text(message.get("content")))
@@ -105,7 +105,7 @@ def _read_user(
 def _read_assistant(
     whole: dict[str, Any], message: dict[str, Any], plain: TranscriptEvent
 ) -> Iterator[TranscriptEvent]:
-    # What the client says in the model's place: that the service failed, or that it was stopped.
+    # Messages of the client in place of the model's: service errors and interruptions.
     if whole.get("isApiErrorMessage") is True or message.get("model") == "<synthetic>":
         return
     content = message.get("content")
@@ -134,30 +134,30 @@ def _read_call(part: dict[str, Any], plain: TranscriptEvent) -> TranscriptEvent:
 
 
 def _read_change(given: dict[str, Any]) -> tuple[str, str] | None:
-    """Return the texts before and after an edit, None for another call."""
+    """Return the texts before and after an edit, or None for other calls."""
     before, after = text_of(given, "old_string", "old_str"), text_of(given, "new_string", "new_str")
     return (before, after) if before or after else None
 
 
 # Read a line of Codex's transcripts (~/.codex/sessions/YYYY/MM/DD/rollout-*.jsonl).
 #
-# Each line is {timestamp, type, payload}. `response_item` is what the model was sent and said;
-# `event_msg` says the same for the screen and is passed over. Sources: openai/codex, codex-rs/
+# Each line is {timestamp, type, payload}. `response_item` is the model's input or output;
+# `event_msg` repeats it for the screen and is ignored. Sources: openai/codex, codex-rs/
 # protocol/src/protocol.rs (RolloutItem) and models.rs (ResponseItem); versions 0.46 to 0.169.
 
-#: How a command ended: in the head of its output, or in output that is JSON.
+#: A command's exit code, in the head of its output or in JSON output.
 _CODEX_EXIT = re.compile(r"^(?:Process exited with code|Exit code:) (-?\d{1,10})", re.MULTILINE)
 _EXIT_FIELD = re.compile(r'\\?"exit_code\\?": ?(-?\d{1,10})')
 _OUTPUT = re.compile(r"^Output:$", re.MULTILINE)
 _FAILED = re.compile(r"\A(?:Script failed|aborted by user|apply_patch verification failed|failed )")
 
-#: In a script that the model wrote, its commands and patches: `tools.exec_command({"cmd": "ls"})`.
+#: Commands and patches in a script of the model: `tools.exec_command({"cmd": "ls"})`.
 _SCRIPTED = re.compile(r'tools\.(?:exec|shell)_command\(\{[^{}]*?"?cmd"?:\s*("(?:[^"\\]|\\.)*")')
 _PATCH = re.compile(r'"(?:\*\*\* Begin Patch)(?:[^"\\]|\\.)*"')
 
 
 def read_codex(whole: dict[str, Any], known: TranscriptSource) -> Iterator[TranscriptEvent]:
-    """Yield what a line tells; at least one event. `known` is what lines before it told."""
+    """Yield the events of a line, at least one; `known` is the source from earlier lines."""
     payload = dict_of(whole, "payload")
     plain = TranscriptEvent(
         EventKind.META, known._replace(agent="codex"), text_of(whole, "timestamp")
@@ -175,7 +175,7 @@ def read_codex(whole: dict[str, Any], known: TranscriptSource) -> Iterator[Trans
 
 
 def _read_head(payload: dict[str, Any], known: TranscriptSource) -> TranscriptSource:
-    """Return whose transcript it is; of one that was forked, the first head is its own."""
+    """Return the transcript's source; in a forked transcript the first head counts."""
     if known.session:
         return known
     side = payload.get("thread_source") == "subagent" or "subagent" in dict_of(payload, "source")
@@ -188,7 +188,7 @@ def _read_item(payload: dict[str, Any], plain: TranscriptEvent) -> Iterator[Tran
     if kind == "message":
         role, parts = text_of(payload, "role"), dicts_of(payload.get("content"))
         texts = [text_of(part, "text") for part in parts]
-        if role == "user":  # Of several parts, each may be the client's.
+        if role == "user":  # Each part can be an addition of the client.
             texts = [strip_added(text) for text in texts]
         text = "\n".join(filter(None, texts)).strip()
         if text and role in {"user", "assistant"}:
@@ -224,7 +224,7 @@ def _read_codex_call(payload: dict[str, Any], plain: TranscriptEvent) -> Iterato
 
 
 def _command(given: dict[str, Any]) -> str:
-    """Return the command of a call; of one that a shell is to read, what it reads."""
+    """Return the command of a call; for a shell call, the script that the shell reads."""
     words = given.get("cmd", given.get("command"))
     if isinstance(words, list):
         listed = [each for each in words if isinstance(each, str)]
@@ -239,7 +239,7 @@ def _read_result(payload: dict[str, Any], plain: TranscriptEvent) -> TranscriptE
     codes = _CODEX_EXIT.findall(head)
     if text.startswith(("{", "Script ")):
         codes += _EXIT_FIELD.findall(text)
-    # A script runs several commands: one that failed matters.
+    # A script runs several commands; the first failure counts.
     code = next((int(each) for each in codes if int(each)), 0) if codes else None
     return plain._replace(
         kind=EventKind.RESULT,
@@ -262,29 +262,29 @@ def _decode(asked: object) -> dict[str, Any]:
 def _loads(text: str) -> str:
     try:
         return str(json.loads(text))
-    except ValueError:  # JavaScript knows more escapes than JSON.
+    except ValueError:  # JavaScript has more escapes than JSON.
         return text[1:-1]
 
 
 # Read a line of Copilot CLI's transcripts (~/.copilot/session-state/SESSION/events.jsonl).
 #
-# Each line is {type, data, id, timestamp, parentId}, and `agentId` where a helper of the agent
-# speaks. Source: session-events.schema.json in its package, version 1.0.102, and files it wrote.
+# Each line is {type, data, id, timestamp, parentId}, with `agentId` for subagents. Source:
+# session-events.schema.json in its package, version 1.0.102, and files it wrote.
 
 _COPILOT_DEEDS = {"create": Deed.CREATED, "edit": Deed.EDITED, "str_replace_editor": Deed.EDITED}
 _SHELLS = {"bash", "powershell"}
 
-#: Who else than the user a user's message may be from; behind these is which one.
+#: Prefixes of the sources of user messages that are not from the user.
 _NOT_USERS = ("agent-", "skill-", "system")
 
 
 def is_copilot(whole: dict[str, Any]) -> bool:
-    """Tell whether a line has the form of Copilot CLI's."""
+    """Return whether a line has Copilot CLI's format."""
     return "parentId" in whole and isinstance(whole.get("data"), dict)
 
 
 def read_copilot(whole: dict[str, Any]) -> Iterator[TranscriptEvent]:
-    """Yield what a line tells; at least one event."""
+    """Yield the events of a line; at least one."""
     data = dict_of(whole, "data")
     place = dict_of(data, "context")
     source = TranscriptSource(
@@ -353,21 +353,21 @@ def _read_copilot_result(data: dict[str, Any], plain: TranscriptEvent) -> Transc
 
 # Read a line of Gemini CLI's transcripts (~/.gemini/tmp/PROJECT/chats/session-*.jsonl).
 #
-# The first line tells the session; each other is a message, told anew whenever it gets more, or
+# The first line describes the session. Each other line is a message, repeated when it grows, or
 # `$set` and `$rewindTo`. Source: google-gemini/gemini-cli, packages/core/src/services/
-# chatRecordingService.ts, version 0.61. The one-piece .json of versions before is not read.
+# chatRecordingService.ts, version 0.61. The single-document .json of older versions is not read.
 
 _GEMINI_EXIT = re.compile(r"^Exit Code: (\d{1,3})", re.MULTILINE)
 _GEMINI_DEEDS = {"write_file": Deed.WROTE, "replace": Deed.EDITED}
 
 
 def is_gemini(whole: dict[str, Any]) -> bool:
-    """Tell whether a line has the form of Gemini CLI's."""
+    """Return whether a line has Gemini CLI's format."""
     return "projectHash" in whole or "$set" in whole or whole.get("type") == "gemini"
 
 
 def read_gemini(whole: dict[str, Any], known: TranscriptSource) -> Iterator[TranscriptEvent]:
-    """Yield what a line tells; at least one event. `known` is what lines before it told."""
+    """Yield the events of a line, at least one; `known` is the source from earlier lines."""
     source = known._replace(agent="gemini")
     if "projectHash" in whole and not known.session:
         side = whole.get("kind") == "subagent"
@@ -422,15 +422,15 @@ def _result_text(part: dict[str, Any]) -> str:
     return text_of(answer, "output", "error") or text_of(part, "text")
 
 
-# Read a line of a transcript, whichever client wrote it.
+# Read a line of a transcript of any client.
 
 NOTHING = TranscriptSource()
 
 
 def read_line(data: bytes, known: TranscriptSource = NOTHING) -> tuple[TranscriptEvent, ...] | None:
-    """Return what a line tells; None if it is broken or no line of these forms.
+    """Return the events of a line; None if it is broken or has an unknown format.
 
-    `known` is whose transcript it is, as `join_source` gathered it from the lines before.
+    `known` is the transcript's source, collected from earlier lines by `join_source`.
     """
     try:
         whole = json.loads(data)
@@ -450,7 +450,7 @@ def read_line(data: bytes, known: TranscriptSource = NOTHING) -> tuple[Transcrip
 
 
 def join_source(known: TranscriptSource, told: TranscriptSource) -> TranscriptSource:
-    """Return whose transcript it is after a line: what was told first, and the first folder."""
+    """Return the transcript's source after a line: the first values win, except for the branch."""
     return TranscriptSource(
         session=known.session or told.session,
         folder=known.folder or told.folder,
@@ -461,9 +461,9 @@ def join_source(known: TranscriptSource, told: TranscriptSource) -> TranscriptSo
 
 
 def describe_turn(event: TranscriptEvent) -> tuple[str, str] | None:
-    """Return a session's turn as who speaks and what; None for what is no turn of it.
+    """Return an event as (role, text); None if it is not a turn of the session.
 
-    What a helper of the agent did is its own talk, and what a client says is nobody's.
+    Events of subagents and messages of the client are not turns.
     """
     role = _ROLES.get(event.kind)
     if role is None or event.source.is_side or not event.text.strip():
