@@ -361,7 +361,7 @@ class _Sections:
         return sum(count_tokens(f"{mark.text}\n\n") for mark in self._list_marks(items))
 
     def _is_said(self, hit: Hit, shown: _ShownSections, item: PackItem | None = None) -> bool:
-        """Return whether a shown section states the same and is no opponent; record which one.
+        """Return whether a shown section that does not contradict it states the same; record which.
 
         `item` is the section's item, if it may replace the shown one.
         """

@@ -150,7 +150,7 @@ def write_receipt(receipt: Receipt) -> str:
         json.dumps({"format": FORMAT, **as_json_object(receipt)}, indent=1, ensure_ascii=False)
         + "\n"
     )
-    return text.encode("utf-8", "backslashreplace").decode()  # So JSON writes lone surrogates.
+    return text.encode("utf-8", "backslashreplace").decode()  # Lone surrogates as in JSON.
 
 
 def parse_receipt(text: str) -> Receipt:
@@ -252,10 +252,10 @@ def _show(hit: Hit, shown: ShownSection) -> PackItem:
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """That the pack for `query` shows these notes and says these texts, or with `negated` none.
+    """The pack for `query` shows these notes and texts; with `negated`, none of them.
 
-    `finds` are paths or addresses (`path#Heading`); `says` are compared without regard to case
-    and line breaks. `budget` is in tokens, 0 for the vault's own.
+    `finds` are paths or addresses (`path#Heading`). `says` are compared without case and line
+    breaks. `budget` is in tokens, 0 for the vault's own.
     """
 
     query: str

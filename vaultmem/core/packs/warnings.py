@@ -119,7 +119,7 @@ def _says_so(clause: Sequence[str], has_code: bool) -> bool:
 def _find_near(
     clause: Sequence[str], wanted: Set[str], others: Set[str], before: int, behind: int
 ) -> bool:
-    """Tell whether one of the other words stands so many words before or behind a wanted one."""
+    """Return whether one of `others` is at most so many words before or after a wanted word."""
     if wanted.isdisjoint(clause) or others.isdisjoint(clause):
         return False
     return any(

@@ -63,7 +63,7 @@ class Use(NamedTuple):
         return max(self.written, self.recalled)
 
     def idle_days(self, now: float) -> float:
-        """Return the days since the last access."""
+        """Return the days since the last write or recall."""
         return max(0.0, now - self.last) / 86_400
 
 

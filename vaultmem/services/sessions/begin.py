@@ -55,7 +55,7 @@ from vaultmem.vault import Vault
 if TYPE_CHECKING:
     from vaultmem.core.notes.note import Note
     from vaultmem.services.sessions.close import RecoveryResult
-else:  # Much to import; who asks for hints while the program runs is told what it is made of.
+else:  # Slow import. Type hints that are evaluated at run time get a tuple.
     RecoveryResult = tuple
 
 

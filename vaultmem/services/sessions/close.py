@@ -1,4 +1,4 @@
-"""Close a session: write its end, commit its work, and close sessions of dead processes."""
+"""Close a session: write its end, commit its work, and recover sessions without a process."""
 
 from __future__ import annotations
 

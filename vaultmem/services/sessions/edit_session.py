@@ -343,7 +343,7 @@ def propose_preferences(writer: Vault, facts: SessionFacts) -> tuple[PreferenceP
     if wishes:
         try:
             proposed = _put(writer, wishes, facts.path)
-        except RefusedError:  # A session ends whatever becomes of its proposals.
+        except RefusedError:  # A session ends even if its proposals fail.
             return ()
     writer.state.put(key, str(tally.turns))
     return proposed

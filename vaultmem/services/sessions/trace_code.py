@@ -1,4 +1,4 @@
-"""Trace a line of code: the memories that cite it, and the sessions that wrote its commits."""
+"""Trace a line of code: the notes that cite it, and the sessions that wrote its commits."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class CodeTrace(NamedTuple):
 
 
 def names_code(vault: Vault, text: str) -> bool:
-    """Return whether a text names a file of the caller's repository, perhaps with a line."""
+    """Return whether a text names a file of the caller's repository, optionally with a line."""
     anchor = parse_anchor(text)
     with contextlib.suppress(NoteNotFoundError, RefusedError):
         return anchor is not None and bool(find_file(vault, anchor.path))
