@@ -1,8 +1,11 @@
 """Convert a note to the texts and terms that the index stores.
 
-A mark is a term that cannot be a word. Examples: `maren:` for a section spoken by Maren, `[]` for a
-section with hardly more than links to notes, `?` for one that ends with a question, `1a2b3c4d=` for
-the first section of a note with a certain name.
+A mark is a term that cannot be a word:
+
+- `maren:` for a section spoken by Maren
+- `[]` for a section with hardly more than links to notes
+- `?` for a section that ends with a question
+- `1a2b3c4d=` for the first section of a note with a certain name
 """
 
 from __future__ import annotations

@@ -134,8 +134,8 @@ def find_marked(joined: bytes) -> list[int]:
 Numbers = NDArray[np.uint32]
 Whole = NDArray[np.unsignedinteger[Any]]
 
-#: A packed count has the title's count in bits 16 to 19, the tags' in 12 to 15 and the body's in 0
-#: to 11, each limited by `MOST`.
+#: The bits of a packed count: title 16 to 19, tags 12 to 15, body 0 to 11. Each count is limited by
+#: `MOST`.
 SHIFTS = (16, 12, 0)
 MOST = (15, 15, 4095)
 
@@ -415,8 +415,8 @@ def _smallest(many: int) -> type[np.unsignedinteger[Any]]:
 
 def _count(term: Whole, field: Numbers) -> tuple[Whole, Numbers, Numbers]:
     """Return terms, sections and packed counts, sorted by term, then section."""
-    # Two stable sorts: the fields are two sorted runs, and 16-bit terms use a radix sort, which is
-    # ten times as fast as one sort by both keys.
+    # Two stable sorts, because the fields are two sorted runs and 16-bit terms use a radix sort.
+    # This is ten times as fast as one sort by both keys.
     order = field.argsort(kind="stable")
     order = order[term[order].argsort(kind="stable")]
     term, field = term[order], field[order]

@@ -49,8 +49,8 @@ from vaultmem.errors import RefusedError
 
 MIN_BUDGET = 100
 
-#: Maximum share of the budget for a shortened section, so that another one fits; and the tokens up
-#: to which the best section, and each other one, is first shown whole.
+#: Maximum share of the budget for a shortened section, so that another one fits. Then the tokens up
+#: to which a section is first shown whole: the best one, and each other one.
 _SHORTENED_SHARE, _WHOLE_BEST, _WHOLE = 0.5, 800, 600
 
 #: Maximum share of the budget for sentences about contradictions.
@@ -141,8 +141,8 @@ def build_pack(
 def order_by_worth(hits: Sequence[Hit]) -> list[Hit]:
     """Return the hits by score relative to tokens; equal hits keep their order.
 
-    A section of 300 tokens must have 1.4 times the score of one of 20 tokens to come first, because
-    other sections could use its tokens. A note's further sections count less than its best one.
+    To come first, a section of 300 tokens must have 1.4 times the score of one of 20 tokens. Other
+    sections could use its tokens. A note's further sections count less than its best one.
     """
 
     def worth(hit: Hit) -> float:

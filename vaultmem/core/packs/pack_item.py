@@ -112,8 +112,8 @@ class PackItem(NamedTuple):
 class OmissionReason(StrEnum):
     """Why a considered section is not shown.
 
-    It does not fit in the rest of the budget; or it is pinned or a preference and does not fit in
-    their share; or another section states the same.
+    ROOM: it does not fit in the rest of the budget. SHARE: it is pinned or a preference, and does
+    not fit in their share. ALIKE: another section states the same.
     """
 
     ROOM = "room"

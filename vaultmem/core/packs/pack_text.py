@@ -511,8 +511,8 @@ def _format_others(source: PackSource) -> str:
 
 
 def _describe_account(account: PackUsage) -> str:
-    # Whole numbers for large ratios: the line must not get shorter as `sent` grows, else no `sent`
-    # might count its own line correctly.
+    # Whole numbers for large ratios: the line must not get shorter as `sent` grows. Otherwise no
+    # `sent` might count its own line correctly.
     digits = 1 if account.ratio < 1000 else 0
     return (
         f"{account.pinned} pinned + {account.relevant} relevant, "

@@ -1,8 +1,8 @@
 """Choose the passages of a section that match a query best, and shorten the rest.
 
 A passage consists of units that are meaningful alone: sentences, list items, turns, rows, lines of
-code. A unit can need others: a table row needs the head, a code line its fences, a sentence of a
-long turn the speaker's name.
+code. A unit can need others. A table row needs the head, a code line its fences, and a sentence of
+a long turn the speaker's name.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class Unit(NamedTuple):
     needs: tuple[Span, ...] = ()
 
 
-#: Share of a unit's score that its neighbours get, and share for the next unit after a question: an
-#: answer rarely repeats the question's words.
+#: Share of a unit's score that its neighbours get, and the share for the next unit after a
+#: question. An answer rarely repeats the question's words.
 _BESIDE, _ANSWER = 0.25, 0.75
 
 #: Tokens of the line with a passage's line number, and of the mark before a quoted line.

@@ -1,8 +1,8 @@
 """Warn of notes to check before use: old claims about things that can change.
 
-"The tests cannot run here" was true on one machine on one day, and "the API does not support tool
-calls" for one version. A claim is a note of kind `working_context` or with the tag `environment`,
-or a fact, trace, reflection or skill with a sentence that `find_claim` finds.
+"The tests cannot run here" was true on one machine on one day. "The API does not support tool
+calls" was true for one version. Notes of kind `working_context` or with the tag `environment` are
+claims. So are facts, traces, reflections and skills with a sentence that `find_claim` finds.
 """
 
 from __future__ import annotations

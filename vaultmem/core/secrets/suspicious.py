@@ -1,7 +1,8 @@
 """Find text that tries to instruct an agent, by rules stored as data.
 
-A text is checked as written, without hidden characters and look-alike letters, and decoded: base64,
-hexadecimal, percent and other escapes, ROT13, reversed, spaced out, and digits as letters.
+A text is checked as written, and without hidden characters and look-alike letters. It is also
+decoded: base64, hexadecimal, percent and other escapes, ROT13, reversed, spaced out, and digits as
+letters.
 """
 
 from __future__ import annotations

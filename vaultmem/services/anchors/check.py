@@ -123,9 +123,9 @@ def check_anchors(
 ) -> list[AnchorCheck | None]:
     """Return the current state of each anchor, in the same order.
 
-    Uncommitted edits in the work tree count. The state is None for an anchor without a version that
-    names no file of a local repository, because it is possibly not a path. If `limit` stops the
-    search, the state is unknown, and `check_waiting` checks again.
+    Uncommitted edits in the work tree count. The state is None if an anchor has no version and
+    names no file of a local repository: it is possibly not a path. If `limit` stops the search, the
+    state is unknown, and `check_waiting` checks again.
     """
     limit = limit or SearchLimit()
     checkouts = Checkouts(vault)

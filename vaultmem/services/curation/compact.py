@@ -63,9 +63,13 @@ class CompactResult(NamedTuple):
 def plan_compaction(vault: Vault) -> CompactResult:
     """Return the steps that are due, at most one for each note. The index must be up to date.
 
-    These notes are kept: pinned notes, policies, skills, and notes that a person wrote or edited;
-    notes that others link to, and notes with a preference; short notes with a number that no other
-    note has; uncommitted notes, because git could not restore their full text.
+    These notes are kept:
+
+    - pinned notes, policies, skills and preferences, and notes that a person wrote or edited
+    - sessions, tasks, reference material, and notes in another encoding
+    - notes that others link to, or that contain a preference
+    - short notes with a number that no other note has
+    - uncommitted notes, because git could not restore their full text
 
     Raises:
         RefusedError: the ref is a branch that is not checked out, or the vault has no git.

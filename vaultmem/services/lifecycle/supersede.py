@@ -172,9 +172,9 @@ _ALL = 0.95
 def replace_repeated(vault: Vault, author: Author) -> tuple[str, ...]:
     """Deprecate a session's notes whose content is also in its client's own memory files.
 
-    The client's file is not changed. These notes are kept, and review lists them as duplicates:
-    notes of another project than the file's, pinned notes, preferences and rules. (A file in the
-    shared memory has no project.) Return the deprecated notes. The index must be up to date.
+    The client's file is not changed. Notes of another project than the file's are kept. (A file in
+    the shared memory has no project.) Pinned notes, preferences and rules are kept too. The review
+    lists kept notes as duplicates. Return the deprecated notes. The index must be up to date.
     """
     mover, links = acting_party(vault, True), NewLinks(vault)
     changes: dict[PurePosixPath, Edit] = {}

@@ -45,9 +45,9 @@ class PromoteResult(NamedTuple):
 def promote_notes(vault: Vault, addresses: Sequence[str]) -> PromoteResult:
     """Set the notes' state to active, and commit only that, as `promote`.
 
-    A folder as address means its candidates. A promotion by a person, or by an agent in
-    `promoting_agents`, also trusts policies, skills and preferences until their text changes. For
-    an active note only trust is recorded; edits in it wait for the next commit.
+    A folder as address means its candidates. If the caller is a person, or an agent in
+    `promoting_agents`, promoted policies, skills and preferences are trusted until their text
+    changes. For an active note only trust is recorded; edits in it wait for the next commit.
 
     Raises:
         NoteNotFoundError, RefusedError: a note is missing or cannot be promoted; none was.

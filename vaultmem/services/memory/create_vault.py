@@ -49,8 +49,8 @@ from vaultmem.vault import Vault, VaultSettings, open_vault
 
 # Plan what `init` adds, commits and leaves out, without changing anything.
 
-#: The package's folder with the files of a new vault, also the name of its subfolder of note
-#: templates; and its subfolder for Obsidian vaults.
+#: The package's folder with the files of a new vault, and in it the folder for Obsidian vaults. The
+#: first name is also that of the folder of note templates in it.
 _TEMPLATES, _OBSIDIAN = "templates", "obsidian"
 
 #: Folders at the root that are local to this machine.
@@ -84,7 +84,7 @@ class InitPlan(NamedTuple):
     `repository` is the existing work tree. If it is None, a repository will be created, with
     `files` (`size` bytes in total) in its first commit. `private` are those files that have a
     private-looking name or are excluded in Obsidian. `credentials` are the places (path:line: rule)
-    that look like a credential, and `kept_out` the files with them, which are not committed unless
+    that look like a credential. `kept_out` are the files with them, which are not committed unless
     allowed. `left_out` counts other files that are not committed, by reason. `suggests_edits` is
     true for an Obsidian vault, where a person's edits should be committed.
     """
@@ -328,8 +328,8 @@ def create_vault(
 
     `settings` are those of `open_vault`. Existing files are not changed, except for settings that
     `options` set. A commit is made only in a repository that this call created. Promotions count in
-    a new vault of the owner. For a vault that an agent creates, they count only if the folder was
-    empty. An interrupted call is completed by the next one.
+    the new vault if the folder was empty, or if a person created it with its repository. An
+    interrupted call is completed by the next one.
 
     Raises:
         VaultError: the folder cannot be created or written.

@@ -210,9 +210,9 @@ class RememberResult(NamedTuple):
     `proposed` are preferences that wait for the owner's approval. `project` is "" for a global
     note. `cited` is what the note cites, with paths as anchors. `offered` are files of the caller's
     repository that the text names but does not cite. `superseded` is the path of the replaced note,
-    `unsaid` its content that the new note lacks, and `commit` the commit of both; they are empty if
-    nothing was replaced. `ends` is an end date found in the text, if the caller gave none. `also`
-    are the results of the call's other texts.
+    `unsaid` its content that the new note lacks, and `commit` the commit of both. These three are
+    empty if nothing was replaced. `ends` is an end date found in the text, if the caller gave none.
+    `also` are the results of the call's other texts.
     """
 
     path: str

@@ -354,7 +354,7 @@ def _list_pinned(
 ) -> tuple[list[Hit], dict[str, list[NoteRecord]]]:
     """Return the pinned sections, and the trusted notes by vault.
 
-    Of many vaults, only the first and those with the best hits are used: all of them would leave no
+    Of many vaults, only the first and those with the best hits are used. All of them would leave no
     tokens for an answer.
     """
     names = [*dict.fromkeys([vaults.names[0], *(hit.vault for hit in relevant)])]

@@ -43,7 +43,7 @@ class JudgedCommit(NamedTuple):
 class FirstBad(NamedTuple):
     """The first bad commit, or all possible ones if some could not be judged.
 
-    `untested` counts the commits in between that do not descend from the good one: merges added
+    `untested` counts the commits in between that do not descend from the good one. Merges added
     them, and they never had the missing content.
     """
 
@@ -68,8 +68,9 @@ OnStep = Callable[[JudgedCommit, int], None]
 def judge_vault(vault: Vault, expected: Expectation) -> list[str]:
     """Return the reasons why the vault's pack is not as expected.
 
-    On the checked-out branch, record the expected notes in the pack: as successes, or as failures
-    if they were expected to be absent. For equal expectations, only the last result counts.
+    On the checked-out branch, record the expected notes in the pack as successes. If they were
+    expected to be absent, record them as failures. For equal expectations, only the last result
+    counts.
     """
     pack = make_unseen(vault, expected.query, expected.budget or None)
     has_branch = vault.view.is_work_tree and vault.head() is not None
@@ -244,7 +245,7 @@ class Evaluation(NamedTuple):
     """The questions with the addresses of their notes, and the results.
 
     `difference` is that of the second and the first run, empty without a second. `left_out` is the
-    path of the question file if it is a note of the vault, which would be retrieved itself.
+    path of the question file if it is a note of the vault: it would be retrieved itself.
     """
 
     questions: list[Question]

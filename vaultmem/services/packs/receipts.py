@@ -209,8 +209,8 @@ def list_recent(
 ) -> list[ShownSections]:
     """Return the last logged recalls and packs, newest first, with optional filters.
 
-    In a view of one project, entries with notes of other projects or without notes are omitted,
-    unless the caller's own session made the query.
+    A view of one project omits entries with notes of other projects, or without notes. Queries of
+    the caller's own session are always included.
     """
     store = SignalStore(vault.state, vault.state_folder)
     with contextlib.suppress(LockTimeoutError):  # The newest entries are then missing.
@@ -260,8 +260,8 @@ def list_saying(
     """Return the recalls and packs that showed a section with a text, newest first.
 
     Only the matching sections of each are returned. Case and line breaks are ignored. A pack's text
-    comes from its receipt. The text of a recall, or of a pack without a receipt, comes from the
-    last commit of its notes before it, else the first one after it.
+    comes from its receipt. Without a receipt, as for a recall, the text comes from git: the last
+    commit of the note before the query, else the first one after it.
 
     Raises:
         RefusedError: the text is empty.

@@ -86,9 +86,9 @@ class EmbedResult(NamedTuple):
 def embed_pending(vault: Vault, seconds: float) -> EmbedResult | None:
     """Embed missing sections for about `seconds`, if the vault's settings name a model.
 
-    This is for idle time, such as a watcher's, and never retries. Returns None if no model is
-    named, or if it cannot be used; a failed model is then not used for a minute. The index must be
-    up to date.
+    This is for idle time, such as a watcher's, and never retries. Returns None if no model is named
+    or it cannot be used. A failed model is then not used for a minute. The index must be up to
+    date.
     """
     if vault.config.semantic == "off":
         return None
@@ -223,8 +223,8 @@ _LONGEST = 10.0
 class DenseScorer:
     """Scores sections by embedding similarity to a query.
 
-    `weight` is the weight of the lexical score. After a query, `problem` is the reason if only the
-    lexical score could be used, and `embedded` is how many of the eligible `sections` have vectors.
+    `weight` is the weight of the lexical score. After a query, `problem` is why only the lexical
+    score could be used, or "". `embedded` is how many of the eligible `sections` have vectors.
     """
 
     vault: Vault

@@ -138,8 +138,8 @@ def resume_session(
 ) -> StartResult:
     """Reopen a session in a new context window.
 
-    Without a name, use the current session, else the one with a pending restore, else the last one
-    of this agent and workspace. The index must be up to date.
+    Without a name, use the current session. If there is none, use the one with a pending restore,
+    else the last one of this agent and workspace. The index must be up to date.
 
     Raises:
         NoteNotFoundError: there is no such session.

@@ -278,9 +278,9 @@ def memory_budget(vault: Vault) -> int:
 def learn(vault: Vault, session: Session, text: str) -> LearnResult:
     """Add a line to MEMORY.md under "Learned", with a link to the session.
 
-    The text is remembered as a note instead in four cases: MEMORY.md would exceed its budget, its
-    properties are invalid, a quarantined note is similar, or the session belongs to a project.
-    (Every project is shown MEMORY.md.) An existing line is not added again.
+    Text of a project's session is remembered as a note instead, because every project is shown
+    MEMORY.md. So is text similar to a quarantined note, or if MEMORY.md is invalid or would exceed
+    its budget. An existing line is not added again.
 
     Raises:
         RefusedError: as for `remember`.

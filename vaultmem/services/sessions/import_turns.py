@@ -101,7 +101,7 @@ def import_turns(vault: Vault, session: str, file: Path) -> Imported:
 
 
 def import_again(vault: Vault, session: str, file: Path) -> Imported:
-    """Replace a session's turns by those of an agent's transcript, all or none.
+    """Replace a session's turns by those of an agent's transcript.
 
     This adds turns that an earlier version could not read, without duplicates.
 
@@ -311,8 +311,8 @@ def touch_files(
 ) -> Session:
     """Record which files a session touched, with their current content.
 
-    Files are relative to the current folder, and recorded relative to the workspace: the session's
-    start folder, by default the current folder's. A missing file counts as removed.
+    `files` are relative to the current folder; a missing file counts as removed. The note lists
+    them relative to the workspace: the session's start folder, by default the current folder's.
 
     Raises:
         RefusedError: there are too many files, or as for `edit_session`.

@@ -65,7 +65,7 @@ def append_turns(vault: Vault, session: str, turns: Iterable[Turn]) -> Transcrip
 
 
 def replace_turns(vault: Vault, session: str, turns: Iterable[Turn]) -> None:
-    """Replace all turns of a session's transcript, or none."""
+    """Replace all turns of a session's transcript; if this fails, the old turns are kept."""
 
     def make_lines() -> Iterator[TranscriptLine]:
         tally = TranscriptPosition()
