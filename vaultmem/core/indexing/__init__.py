@@ -1,1 +1,1 @@
-"""Convert a note to the rows, terms and arrays that the database and the index store."""
+"""Convert a note to the rows, terms and arrays for the database and the index."""

@@ -1,4 +1,4 @@
-"""The facts that the index keeps of a note for each of its sections, besides their terms."""
+"""The facts of a note that the index stores for each of its sections, other than terms."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from zlib import crc32
 
 from vaultmem.core.lifecycle import NoteState
 
-#: The states in the order of their numbers in the index.
+#: The states, in the order of their numbers in the index.
 STATES = tuple(NoteState)
 
 
 class NoteFacts(NamedTuple):
-    """What ranks all sections of a note.
+    """The facts for ranking that all sections of a note share.
 
-    `state` is the number of its state, `created` and `updated` are in seconds since the epoch, 0
-    where the note does not say; `labels` are numbers of the note's session (odd) and tags (even),
-    as 32 bit machine numbers.
+    `state` is the number of its state. `created` and `updated` are in seconds since the epoch, 0 if
+    unknown. `labels` are numbers of the note's session (odd) and tags (even), as 32-bit integers in
+    machine order.
     """
 
     state: int
@@ -32,7 +32,7 @@ class NoteFacts(NamedTuple):
 def describe_note(
     state: NoteState, created: str, updated: str, session: str, tags: Iterable[str]
 ) -> NoteFacts:
-    """Return what ranks all sections of a note."""
+    """Return a note's facts for ranking."""
     return NoteFacts(
         state=STATES.index(state),
         created=date_note(created),
@@ -42,9 +42,9 @@ def describe_note(
 
 
 def date_note(text: str) -> int:
-    """Return a date or timestamp in whole seconds since the epoch; 0 where it is none.
+    """Return a date or timestamp in whole seconds since the epoch, or 0 if it is neither.
 
-    Without an offset it is read as UTC, so that it is the same number on every machine.
+    Without an offset it is read as UTC, so the number is the same on every machine.
     """
     if not text:
         return 0
@@ -57,7 +57,7 @@ def date_note(text: str) -> int:
 
 
 def label_note(session: str, tags: Iterable[str]) -> bytes:
-    """Return the numbers of a note's session and tags: what it may share with its neighbours."""
+    """Return the numbers of a note's session and tags, which neighbours can share."""
     labels = {crc32(tag.casefold().encode()) & ~1 for tag in tags}
     if session:
         labels.add(crc32(session.encode()) | 1)

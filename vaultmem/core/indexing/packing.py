@@ -1,8 +1,8 @@
-"""Whole numbers in few bytes, packed and unpacked by calls on whole arrays.
+"""Pack integers into few bytes and unpack them, with array operations.
 
-Seven bits a byte, the lowest first; a set eighth bit says that more follow. Source: "variable byte"
-coding, C. Manning, P. Raghavan, H. Schütze, "Introduction to Information Retrieval", 5.3.1 (2008),
-there with the highest first.
+Each byte has seven bits, lowest first; the eighth bit means that more bytes follow. Source:
+"variable byte" coding, C. Manning, P. Raghavan, H. Schütze, "Introduction to Information
+Retrieval", 5.3.1 (2008), but there with the highest bits first.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _MOST_BYTES = 5
 
 
 def pack_numbers(numbers: NDArray[np.uint32]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Return the bytes of numbers, and where each begins and the last ends (shape: numbers + 1)."""
+    """Return the packed bytes, and the start of each number and the end (shape: numbers + 1)."""
     sizes = np.ones(len(numbers), np.int64)
     for more in range(1, _MOST_BYTES):
         sizes += numbers >= np.uint64(1 << 7 * more)
@@ -32,10 +32,10 @@ def pack_numbers(numbers: NDArray[np.uint32]) -> tuple[NDArray[np.uint8], NDArra
 
 
 def unpack_numbers(packed: NDArray[np.uint8]) -> NDArray[np.uint32]:
-    """Return the numbers of `pack_numbers`."""
+    """Return the numbers packed by `pack_numbers`."""
     ends = (packed < 0x80).nonzero()[0]
     numbers = packed.take(ends).astype(np.uint32)
-    sizes = ends.copy()  # Of what stands before the last byte.
+    sizes = ends.copy()  # Number of bytes before the last byte.
     sizes[1:] -= ends[:-1] + 1
     for back in range(1, _MOST_BYTES):
         longer = (sizes >= back).nonzero()[0]
@@ -47,7 +47,7 @@ def unpack_numbers(packed: NDArray[np.uint8]) -> NDArray[np.uint32]:
 
 
 def spread(starts: NDArray[Any], sizes: NDArray[Any]) -> NDArray[np.int64]:
-    """Return the places of several runs, one after another, given where each begins."""
+    """Return the positions of several runs, concatenated, from their starts and sizes."""
     before = sizes.cumsum(dtype=np.int64) - sizes
     places: NDArray[np.int64] = np.repeat(starts - before, sizes)
     return places + np.arange(len(places))

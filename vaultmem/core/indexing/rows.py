@@ -1,4 +1,4 @@
-"""A note as the plain values that the state database and the index store of it."""
+"""Convert a note to the plain values that the state database and the index store."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 class NoteRows(NamedTuple):
-    """Rows without the number of the document that the note becomes.
+    """Rows of a note, without its document number.
 
-    `values` are those of the record's `NOTE_FIELDS`, lists as JSON; `ordinals` has the section of
-    each text that is indexed, `sections` is what `encode_sections` gives, `links` what
-    `encode_links` gives of the links in its text. `properties` are the links in properties, each
-    with its number and the fields of `Link`; they come first. `facts` are `NoteFacts`.
+    `values` are the record's `NOTE_FIELDS`, lists as JSON. `ordinals` has the section of each
+    indexed text. `sections` is from `encode_sections`, `links` from `encode_links` of the links in
+    the text. `properties` are the links in properties, each with its number and the fields of
+    `Link`; they come first. `facts` are `NoteFacts`.
     """
 
     path: str
@@ -61,7 +61,7 @@ def _as_stored(value: object) -> object:
 
 
 def encode_links(links: Sequence[Link]) -> str:
-    """Return links of a note's text as JSON, empty if there are none.
+    """Return links of a note's text as JSON, "" if there are none.
 
     Each has the number of its kind and flags, path, subpath, text, start, end and line.
     """
@@ -73,7 +73,7 @@ def encode_links(links: Sequence[Link]) -> str:
 
 
 def decode_links(encoded: str) -> list[Link]:
-    """Return the links of `encode_links`."""
+    """Return the links from `encode_links`."""
     from vaultmem.core.notes.link_syntax import Link, LinkKind
 
     kinds = tuple(LinkKind)
@@ -85,10 +85,10 @@ def decode_links(encoded: str) -> list[Link]:
 
 
 def encode_sections(sections: Sequence[Section]) -> str:
-    """Return sections as lines: how many headings, these, and then a line for each section.
+    """Return sections as lines: the number of headings, the headings, then a line for each section.
 
-    That has the numbers of its heading, of the headings above it, and start, end and line: one
-    section is read without looking at the others.
+    A section's line has the numbers of its heading and parent headings, and start, end and line. So
+    one section can be read without the others.
     """
     names: dict[str, int] = {}
     rows = []
@@ -101,7 +101,7 @@ def encode_sections(sections: Sequence[Section]) -> str:
 def decode_sections(
     text: str, document: int, ordinals: Iterable[int] | None = None
 ) -> list[SectionRecord]:
-    """Return those of the sections of `encode_sections` that are asked for, by default all."""
+    """Return the sections from `encode_sections` with these ordinals, by default all."""
     lines = text.split("\n")
     first = int(lines[0]) + 1
     found = []

@@ -1,8 +1,11 @@
 """Convert a note to the texts and terms that the index stores.
 
-A mark is a term that no word can be: `maren:` of a section that Maren said, `[]` of one that is
-hardly more than links to other notes, `?` of one that ends with a question, `1a2b3c4d=` of the
-first section of a note of a certain name.
+A mark is a term that cannot be a word:
+
+- `maren:` for a section spoken by Maren
+- `[]` for a section with hardly more than links to notes
+- `?` for a section that ends with a question
+- `1a2b3c4d=` for the first section of a note with a certain name
 """
 
 from __future__ import annotations
@@ -41,7 +44,7 @@ if TYPE_CHECKING:
 
 
 _WORD = r"[^\W\d_][\w.'’-]{0,30}"
-#: A word, or up to three that begin with a capital: `The tide turns:` says who nobody is.
+#: A word, or up to three capitalized words. `The tide turns:` is not a speaker.
 _CAPITAL = rf"(?=[^\W\d_a-zß-öø-ÿ]){_WORD}"
 _NAME = rf"(?:{_CAPITAL}(?: {_CAPITAL}){{1,2}}|{_WORD})"
 
@@ -57,12 +60,12 @@ _LINK = (
     r"!?\[\[[^\[\]\n]*\]\]"
     r"|!?\[[^\[\]\n]*\]\((?![A-Za-z][A-Za-z0-9+.-]+:|//)[^()\n]*(?:\([^()\n]*\)[^()\n]*)*\)"
 )
-#: Characters of a link, its part of the words included, at most.
+#: Maximum characters for each link, including other words.
 _LONGEST = 200
 
 
 class SectionTexts(NamedTuple):
-    """A section's names, which are its title together, its tags, its body, and its marks."""
+    """A section's names (together its title), its tags, its body, and its marks."""
 
     title: Sequence[str]
     tags: str
@@ -71,24 +74,24 @@ class SectionTexts(NamedTuple):
 
 
 def list_texts(note: Note, context: str) -> list[SectionTexts]:
-    """List the texts of a note's sections.
+    """Return the texts of a note's sections.
 
-    The title holds the note's title and the headings down to the section; the first section
-    also answers for aliases, references and properties that are the person's own.
+    The title contains the note's title and the headings down to the section. The first section also
+    contains aliases, references and the user's own properties.
     """
     bodies = [note.section_text(section) for section in note.sections]
     return _list_texts(note, note.sections, bodies, context)
 
 
-#: Characters of a date, commit, tag or path that says until when a note is valid.
+#: Maximum characters of a date, commit, tag or path that limits a note's validity.
 _LONGEST_LIMIT = 400
 
 
 def list_full_texts(note: Note, whole: Note, context: str) -> tuple[list[SectionTexts], list[int]]:
-    """List the texts of a note that was shortened, and which of its sections shows each of them.
+    """Return the texts of a compacted note, and the ordinal of the section that shows each.
 
-    They are those of the `whole` note, as if nothing had happened to it, and behind them what was
-    added since: a word of what is left counts once.
+    They are the texts of the `whole` note, followed by text added since. Words that are in both
+    count once.
     """
     from vaultmem.core.similarity.statement import list_added
 
@@ -102,7 +105,7 @@ def list_full_texts(note: Note, whole: Note, context: str) -> tuple[list[Section
     ]
     sections = [*whole.sections, *(section for section, _ in more)]
     bodies = [*map(whole.section_text, whole.sections), *(body for _, body in more)]
-    # By the heading alone: those above it may have gone.
+    # By heading only: its parent headings are possibly removed.
     left = {section.heading: section.ordinal for section in reversed(note.sections)}
     ordinals = [left.get(section.heading, 0) for section in whole.sections]
     ordinals += [section.ordinal for section, _ in more]
@@ -129,7 +132,7 @@ def _list_texts(
 
 
 def _list_missing(name: str, title: Sequence[str]) -> str:
-    """Return the words of a file's name whose terms its titles lack, without numbers."""
+    """Return the words of a file name whose terms are not in the titles, without numbers."""
     known = {*term_sequence("\n".join(title))}
     words = (word for word in split_words(name) if not any(map(str.isdigit, word)))
     return " ".join(word for word in words if stem_word(word) not in known)
@@ -146,7 +149,7 @@ def _list_marks(body: str, source: str) -> Iterator[str]:
 
 
 def find_speaker(body: str) -> str:
-    """Return who says all that a text has, by the labels of its turns; empty if nobody does."""
+    """Return the only speaker of a text, by the labels of its turns, or ""."""
     first = re.match(_TURN, body)
     if first is None:
         return ""
@@ -155,7 +158,7 @@ def find_speaker(body: str) -> str:
 
 
 def is_links_alone(body: str) -> bool:
-    """Tell whether a text has fewer words of its own than links to other notes."""
+    """Return whether a text has fewer other words than links to notes."""
     links = body.count("](") + body.count("[[")
     if not links or len(body) > _LONGEST * links:
         return False
@@ -163,17 +166,17 @@ def is_links_alone(body: str) -> bool:
     return len(re.findall(r"\w+", own)) < links
 
 
-# Everything that manifest and index keep of a note, computed from its bytes.
+# Compute everything that manifest and index store of a note from its bytes.
 
 _DAILY = DailyNotes()
 
 
 class AnalysedNote(NamedTuple):
-    """A note: its record, of no document yet, and title, tags and body of each section's terms.
+    """A note: its record without document number, and the texts of its sections.
 
-    `ordinals` are the sections that show these texts: several have one where a note was shortened.
-    It is `in_doubt` where it has a problem, or what may be one: conflict markers in a code block.
-    `otherwise` is what others say in place of words of a section, by its number.
+    `ordinals` are the sections that show these texts; a compacted note can repeat one. `in_doubt`
+    is true if the note is invalid, or possibly invalid: conflict markers in a code block.
+    `otherwise` is the conflicting text of other merge sides, by section number.
     """
 
     record: NoteRecord
@@ -189,7 +192,7 @@ class AnalysedNote(NamedTuple):
 
 
 def read_limit(note: Note, name: str) -> str:
-    """Return from or until when a note is valid as it says, "" where it does not."""
+    """Return a validity limit of a note, as written in its property, or ""."""
     prop = note.matter.get(name)
     value = prop.value if prop else None
     return "" if value is None or isinstance(value, tuple) else str(value)[:_LONGEST_LIMIT]
@@ -198,12 +201,12 @@ def read_limit(note: Note, name: str) -> str:
 def analyse_note(
     path: PurePosixPath, data: bytes, full: bytes = b"", daily: DailyNotes = _DAILY
 ) -> AnalysedNote:
-    """Parse a note; one that was shortened is found by its `full` text as well.
+    """Parse a note. For a compacted note, its `full` text is indexed too.
 
-    `daily` says how Obsidian names daily notes.
+    `daily` defines the names of daily notes in Obsidian.
 
     Raises:
-        UnreadableNoteError: the bytes are no text.
+        UnreadableNoteError: the bytes are not text.
     """
     note = parse_note(path, data, daily)
     record = NoteRecord(
@@ -253,7 +256,7 @@ def analyse_note(
 
 
 def _find_wishes(note: Note) -> tuple[str, ...]:
-    """Return the sentences that state a lasting wish, () of a preference, policy or skill."""
+    """Return the sentences that state a preference, () for preferences, policies and skills."""
     if note.kind in OWNER_KINDS or note.state not in OPEN_STATES:
         return ()
     speaker = SpeakerRole.AGENT if note.agent else SpeakerRole.OWNER
@@ -261,12 +264,12 @@ def _find_wishes(note: Note) -> tuple[str, ...]:
 
 
 def digest_body(note: Note) -> str:
-    """Return the sha256 of a note's text without its properties: what a promotion vouches for."""
+    """Return the sha256 of a note's text without its properties, which the trust record stores."""
     return hashlib.sha256(note.body.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _read_full(path: PurePosixPath, full: bytes) -> Note | None:
-    """Return what a note was before it was shortened, None where that may not be found."""
+    """Return the note before it was compacted, or None if it must not be indexed."""
     if not full:
         return None
     try:

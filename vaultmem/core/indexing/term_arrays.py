@@ -1,7 +1,7 @@
-"""Terms and positions of many sections as arrays, analysed together.
+"""Analyse terms and positions of many sections together, as arrays.
 
-What is written in one piece is found by comparing arrays of bytes: single marks that join two
-letters, and a capital behind a small letter.
+Compounds are found by comparing byte arrays: single marks that join two letters, and a capital
+after a small letter.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from vaultmem.core.search.terms import (
     split_words,
 )
 
-#: Stands behind each field of the joined texts, and is a word of its own.
+#: Ends each field of the joined texts, and is a separate word.
 END = "\0"
 
 _BLANK, _UPPER, _LOWER, _DIGIT, _FOREIGN_LETTER, _JOINT, _COMMA = 0, 1, 2, 4, 8, 16, 32
@@ -41,7 +41,7 @@ _SMALL, _LETTER = _LOWER | _DIGIT, _UPPER | _LOWER | _DIGIT | _FOREIGN_LETTER
 def _classify(code: int) -> int:
     mark = chr(code)
     if code > 127:
-        return _FOREIGN_LETTER  # All else beyond ASCII was taken out.
+        return _FOREIGN_LETTER  # Other non-ASCII characters were removed.
     if mark.isalpha():
         return _UPPER if mark.isupper() else _LOWER
     if mark.isdigit():
@@ -57,7 +57,7 @@ _SPACED = bytes(
 
 
 def join_texts(fields: Sequence[str]) -> bytes:
-    """Return the fields, each with an end of its own behind it."""
+    """Return the fields joined, each followed by an end mark."""
     separator = f" {END} "
     joined = separator.join(["", *fields, ""])
     if joined.count(END) != len(fields) + 1:
@@ -66,22 +66,22 @@ def join_texts(fields: Sequence[str]) -> bytes:
 
 
 def split_joined(joined: bytes) -> list[bytes]:
-    """Return the words of joined texts and their ends, in their order and in lower case."""
+    """Return the lowercase words and end marks of joined texts, in order."""
     return joined.translate(_SPACED).split()
 
 
 def find_ends(joined: bytes) -> NDArray[np.int64]:
-    """Return where each of the joined texts ends."""
+    """Return the end position of each joined text."""
     return np.flatnonzero(np.frombuffer(joined, np.uint8) == 0)[1:]
 
 
 def find_kinds(joined: bytes) -> NDArray[np.uint8]:
-    """Return of each byte what kind of character it belongs to."""
+    """Return the kind of character for each byte."""
     return np.frombuffer(joined.translate(_KINDS), np.uint8)
 
 
 def find_pieces(joined: bytes, kinds: NDArray[np.uint8]) -> tuple[list[bytes], NDArray[np.int64]]:
-    """Return what joined texts write in one piece, and where each piece begins."""
+    """Return the compounds in joined texts, and the start of each."""
     is_letter = (kinds & _LETTER) != 0
     edges = np.flatnonzero(is_letter[1:] != is_letter[:-1]) + 1
     starts, ends = edges[::2], edges[1::2]
@@ -99,7 +99,7 @@ def find_pieces(joined: bytes, kinds: NDArray[np.uint8]) -> tuple[list[bytes], N
 def _chain_words(
     kinds: NDArray[np.uint8], is_letter: NDArray[np.bool_], ends: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the first and the last word of each chain that single marks join."""
+    """Return the first and last word of each chain joined by single marks."""
     joints = np.flatnonzero(kinds == _JOINT)
     joints = joints[is_letter[joints - 1] & is_letter[joints + 1]]
     before = ends.searchsorted(joints)
@@ -113,44 +113,42 @@ def _slice(text: bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> l
 
 
 def find_figures(kinds: NDArray[np.uint8]) -> NDArray[np.int64]:
-    """Return where a comma stands between two digits."""
+    """Return the positions of commas between two digits."""
     commas = np.flatnonzero(kinds == _COMMA)
     found: NDArray[np.int64] = commas[(kinds[commas - 1] == _DIGIT) & (kinds[commas + 1] == _DIGIT)]
     return found
 
 
 def find_marked(joined: bytes) -> list[int]:
-    """Return where joined texts have what can be one of `NAMES`."""
+    """Return the positions where joined texts possibly contain one of `NAMES`."""
     lowered = joined.translate(_LOWERED)
     names = (re.escape(name.encode()) for name in NAMES)
     return [found.start() for name in names for found in re.finditer(name, lowered)]
 
 
-# The terms of many sections as flat arrays, found by calls that run in C from end to end.
-#
-# The texts of all sections are joined, put into lower case and split at once; each different word
-# is looked at once, and from then on it is a number in a dictionary. The terms are those that
-# `core.finding.terms` gives text by text.
+# Compute the terms of many sections as flat arrays, with calls that run entirely in C. The texts of
+# all sections are joined, lowercased and split at once. Each different word is analysed once, and
+# is then a number in a dictionary. The terms are the same as those that `core.search.terms`
+# returns for single texts.
 
 Numbers = NDArray[np.uint32]
 Whole = NDArray[np.unsignedinteger[Any]]
 
-#: A packed count has that of the title in bits 16 to 19, of the tags in 12 to 15, of the body in 0
-#: to 11, and `MOST` of each at most.
+#: The bits of a packed count: title 16 to 19, tags 12 to 15, body 0 to 11. Each count is limited by
+#: `MOST`.
 SHIFTS = (16, 12, 0)
 MOST = (15, 15, 4095)
 
-#: Characters that are split into words at once.
+#: Characters to split into words at once.
 _BLOCK = 300_000
 
 
 class TermArrays(NamedTuple):
-    """The terms of some sections; a term's number is its place in `terms` (UTF-8).
+    """The terms of some sections. A term's number is its index in `terms` (UTF-8).
 
-    `term`, `section` and `packed` have an entry for each term of each section, its counts packed.
-    `sequence` has the numbers of all sections' terms in their order, title, tags and body one
-    after another, without stop words and what is written in one piece; `lengths` (shape: sections,
-    3) says how many each field has there.
+    `term`, `section` and `packed` have an entry for each term of each section, with packed counts.
+    `sequence` has the term numbers of all sections in order (title, tags, body), without stop words
+    and compounds. `lengths` (shape: sections, 3) is the number of terms in each field there.
     """
 
     terms: list[bytes]
@@ -162,10 +160,10 @@ class TermArrays(NamedTuple):
 
 
 class TermCounter:
-    """Counts terms, and keeps what it learned of words for the next texts."""
+    """Counts terms, and caches analysed words for the next texts."""
 
     def __init__(self, most: int = 300_000) -> None:
-        """Take how many different words are remembered at most."""
+        """Set the maximum number of cached words."""
         self._most = most
         self._forget()
 
@@ -205,7 +203,7 @@ class TermCounter:
         )
 
     def _renumber(self, terms: Numbers) -> tuple[Whole, NDArray[np.int64]]:
-        """Return the number of each term among those that are used, and these."""
+        """Return the new number of each term among the used ones, and the used terms."""
         is_used = np.zeros(len(self._terms.names), np.bool_)
         is_used[terms] = True
         used = np.flatnonzero(is_used)
@@ -216,10 +214,10 @@ class TermCounter:
     def _number(
         self, fields: Sequence[str], pieces: Mapping[int, list[str]], first: int, last: int
     ) -> tuple[Numbers, Numbers, Numbers, Numbers]:
-        """Return the terms of some strings in their order, and how many each string has.
+        """Return the terms of some strings in order, and their number for each string.
 
-        Behind these, their stop words and the terms of what they write in one piece, and the string
-        of each; `pieces` has such pieces that were found already.
+        Also return their stop words and compound terms, and the string of each. `pieces` has
+        compounds found before.
         """
         joined = join_texts(fields[first:last])
         words = split_joined(joined)
@@ -255,10 +253,10 @@ class TermCounter:
 
 
 class _Terms(dict[str, int]):
-    """The number of each term; `names` are their UTF-8."""
+    """Maps each term to its number; `names` are the terms in UTF-8."""
 
     def __init__(self) -> None:
-        self.names: list[bytes] = [b"", b""]  # Of `_DROPPED` and `_ENDING`.
+        self.names: list[bytes] = [b"", b""]  # For `_DROPPED` and `_ENDING`.
 
     def __missing__(self, term: str) -> int:
         number = self[term] = len(self.names)
@@ -267,12 +265,12 @@ class _Terms(dict[str, int]):
 
 
 class _Pairs(NamedTuple):
-    """The number of the term of two words as one, by their own; 0 for all other pairs."""
+    """Maps pairs of word numbers to the number of their joint term; 0 for other pairs."""
 
     joined: Numbers
 
     def find(self, numbers: Numbers) -> tuple[NDArray[np.int64], Numbers]:
-        """Return where the second words of pairs are, and the terms of the pairs."""
+        """Return the positions of the second words of pairs, and the terms of the pairs."""
         is_member = numbers < len(self.joined)
         seconds = (is_member[1:] & is_member[:-1]).nonzero()[0] + 1
         found = self.joined[numbers[seconds - 1], numbers[seconds]]
@@ -280,7 +278,7 @@ class _Pairs(NamedTuple):
 
 
 def _number_pairs(terms: _Terms) -> _Pairs:
-    """Give the words of pairs the first numbers."""
+    """Return the pairs, after giving their words the first numbers."""
     pairs = list_joined()
     members = [(terms[one], terms[two]) for one, two in pairs]
     joined = np.zeros((len(terms.names),) * 2, np.uint32)
@@ -297,7 +295,7 @@ _STOP = np.uint32(1 << 31)
 
 
 class _Words(dict[bytes, int]):
-    """The number of the term of each word."""
+    """Maps each word to the number of its term."""
 
     def __init__(self, terms: _Terms) -> None:
         self[END.encode()] = _ENDING
@@ -315,7 +313,7 @@ class _Words(dict[bytes, int]):
 
 
 class _Pieces(dict[bytes, int]):
-    """The number of a group of terms for each piece of text that has several words."""
+    """Maps each compound to the number of a group of terms."""
 
     def __init__(self, terms: _Terms) -> None:
         self._terms = terms
@@ -331,7 +329,7 @@ class _Pieces(dict[bytes, int]):
         return number
 
     def expand(self, groups: NDArray[np.int64], fields: Numbers) -> tuple[Numbers, Numbers]:
-        """Return the terms of groups one after another, and the field of each."""
+        """Return the terms of groups, concatenated, and the field of each."""
         firsts = np.array(self._firsts, np.int64)
         members = np.array(self._members, np.uint32)
         many = firsts[groups + 1] - firsts[groups]
@@ -339,10 +337,10 @@ class _Pieces(dict[bytes, int]):
 
 
 class _Members(NamedTuple):
-    """Which strings the fields of all sections are made of.
+    """The strings that make up the fields of all sections.
 
-    `strings` has those of all fields one after another, `field_parts` how many each field has;
-    `marks` are those of bodies, each with the string's number.
+    `strings` has the string numbers of all fields in order, `field_parts` the number of strings of
+    each field. `marks` are those of bodies, each with the string's number.
     """
 
     strings: NDArray[np.int64]
@@ -351,9 +349,9 @@ class _Members(NamedTuple):
 
 
 def _list_strings(texts: Iterable[SectionTexts]) -> tuple[list[str], _Members]:
-    """Return the different strings of some sections, and which each field has.
+    """Return the distinct strings of some sections, and those of each field.
 
-    Titles and tags are the same in many sections of a note, and are looked at once.
+    Titles and tags repeat in many sections of a note, and are analysed once.
     """
     strings: list[str] = []
     known: dict[str, int] = {}
@@ -376,7 +374,7 @@ def _list_strings(texts: Iterable[SectionTexts]) -> tuple[list[str], _Members]:
 def _expand(
     terms: Numbers, lengths: NDArray[np.integer[Any]], members: _Members
 ) -> tuple[Numbers, Numbers]:
-    """Return the terms of all fields, given those of each string, and the field of each term."""
+    """Return the terms of all fields, from those of each string, and the field of each term."""
     ends = lengths.cumsum(dtype=np.int64)
     many = lengths[members.strings].astype(np.int64)
     field = np.repeat(np.arange(len(members.field_parts), dtype=np.uint32), members.field_parts)
@@ -384,9 +382,9 @@ def _expand(
 
 
 def _make_plain(strings: list[str]) -> dict[int, list[str]]:
-    """Make strings plain text in place, and return what some of them write in one piece.
+    """Make strings plain text in place, and return the compounds of some of them.
 
-    These are the ones that are cut into pairs of characters.
+    These are the strings that are split into pairs of characters.
     """
     pieces: dict[int, list[str]] = {}
     for number, text in enumerate(strings):
@@ -398,7 +396,7 @@ def _make_plain(strings: list[str]) -> dict[int, list[str]]:
 
 
 def _split(fields: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Yield the first field and the last, exclusive, of each block of about the same size.
+    """Yield the range of fields (end exclusive) for blocks of similar size.
 
     A word takes forty bytes until it is a number.
     """
@@ -411,14 +409,14 @@ def _split(fields: Sequence[str]) -> Iterator[tuple[int, int]]:
 
 
 def _smallest(many: int) -> type[np.unsignedinteger[Any]]:
-    """Return the smallest kind of number that tells so many things from each other."""
+    """Return the smallest unsigned type for so many numbers."""
     return np.uint16 if many <= 1 << 16 else np.uint32
 
 
 def _count(term: Whole, field: Numbers) -> tuple[Whole, Numbers, Numbers]:
-    """Return terms, sections and packed counts in the order of terms, then of sections."""
-    # Two stable sorts: the fields are in order but for two runs, and terms of 16 bits take a radix
-    # sort, which is ten times as fast as sorting by both at once.
+    """Return terms, sections and packed counts, sorted by term, then section."""
+    # Two stable sorts, because the fields are two sorted runs and 16-bit terms use a radix sort.
+    # This is ten times as fast as one sort by both keys.
     order = field.argsort(kind="stable")
     order = order[term[order].argsort(kind="stable")]
     term, field = term[order], field[order]
@@ -435,7 +433,7 @@ def _count(term: Whole, field: Numbers) -> tuple[Whole, Numbers, Numbers]:
 
 
 def _find_firsts(term: Whole, other: Numbers) -> NDArray[np.int64]:
-    """Return where a term or the other number differs from the one before."""
+    """Return the positions where the term or the other number changes."""
     is_new = np.ones(len(term), np.bool_)
     is_new[1:] = (term[1:] != term[:-1]) | (other[1:] != other[:-1])
     return np.flatnonzero(is_new)

@@ -1,6 +1,6 @@
 """Word tables: a folder for each language, a file for each table, a line for each word.
 
-docs/reference/languages.md says what each table holds, and how to add a language.
+docs/reference/languages.md explains the tables and how to add a language.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def list_languages() -> tuple[str, ...]:
 
 @cache
 def read_lines(table: str, language: str = "") -> tuple[str, ...]:
-    """Return the lines of a language's table, without comments; of all languages if none is named.
+    """Return the lines of a language's table, without comments; by default of all languages.
 
     A language without that table has no lines.
     """
@@ -36,25 +36,25 @@ def read_lines(table: str, language: str = "") -> tuple[str, ...]:
 
 @cache
 def read_words(table: str) -> frozenset[str]:
-    """Return the words of a table that has one in each line."""
+    """Return the words of a table with one word on each line."""
     return frozenset(read_lines(table))
 
 
 @cache
 def read_pairs(table: str, language: str = "") -> dict[str, str]:
-    """Return what a table says of the first word of each line; the first line about one counts."""
+    """Return a table as a mapping from each line's first word to the rest; the first line wins."""
     lines = (line.partition(" ") for line in reversed(read_lines(table, language)))
     return {word: said for word, _, said in lines}
 
 
 @cache
 def find_words(trait: str, language: str = "") -> frozenset[str]:
-    """Return the words that have a trait, in one language or in any."""
+    """Return the words with a trait, in one language or in all."""
     return _read_traits(language).get(trait, frozenset())
 
 
 def guess_code(text: str) -> str:
-    """Guess a text's language by its marks, then by letters that no other has; return its code."""
+    """Return the code of a text's likely language, by marker words, then by unique letters."""
     lower = text.lower()
     names = re.findall(r"[^\W\d_]+", lower)
 

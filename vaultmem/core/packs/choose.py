@@ -1,4 +1,4 @@
-"""Choose what goes into a context pack: pinned first, then what is relevant, within a budget."""
+"""Choose the sections of a context pack within a budget: pinned first, then relevant."""
 
 from __future__ import annotations
 
@@ -49,26 +49,26 @@ from vaultmem.errors import RefusedError
 
 MIN_BUDGET = 100
 
-#: What a section that does not fit takes of the budget at most, so that another one fits; and the
-#: tokens of the best section and of each other one up to which they are whole at first.
+#: Maximum share of the budget for a shortened section, so that another one fits. Then the tokens up
+#: to which a section is first shown whole: the best one, and each other one.
 _SHORTENED_SHARE, _WHOLE_BEST, _WHOLE = 0.5, 800, 600
 
-#: What sentences about contradictions take of the budget at most.
+#: Maximum share of the budget for sentences about contradictions.
 _MARKS_SHARE = 0.15
 
-#: Tokens that a section's label is taken to cost, and the power of a section's tokens that its
-#: score is divided by.
+#: Assumed tokens of a section's label, and the exponent of the tokens that divide a section's
+#: score.
 _LABEL, _COST = 20, 0.15
 
-#: What counts of the score of a note's second section, and so on with each further one.
+#: Factor for the score of a note's second section, applied again for each further one.
 _FURTHER = 0.85
 
-#: Tokens of the text at least for which a section is shortened, and at least for which another
-#: section is looked at.
+#: Minimum tokens of a shortened section's text, and minimum free tokens to consider another
+#: section.
 _MIN_SHORTENED, _MIN_LEFT = 40, 30
 
-#: Sections that share fewer of their distinct terms do not say one thing: in a short one `3` may
-#: stand for `three`.
+#: Minimum share of common distinct terms of sections that state the same. It is low because in a
+#: short section `3` can replace `three`.
 _SHARED_TERMS = 0.5
 
 
@@ -87,10 +87,10 @@ def build_pack(
 ) -> Pack:
     """Build a pack of at most `budget` tokens.
 
-    Pinned sections may take `pinned_share` of it; the others are named by link, then counted. A
-    relevant section that does not fit is shown by the passages that answer best, or left for a
-    shorter one. Sections that contradict each other stand together, what counts more first.
-    `trusted` are the notes whose promotion is on record; `flat_tokens` is the whole vault.
+    Pinned sections use up to `pinned_share` of it; the others are listed as links, then counted. A
+    relevant section that does not fit is shown by its best passages, or skipped for a shorter one.
+    Contradicting sections are adjacent, the stronger one first. `trusted` are the notes in the
+    trust record. `flat_tokens` is the size of the whole vault.
 
     Raises:
         RefusedError: a budget under 100 tokens.
@@ -131,7 +131,7 @@ def build_pack(
     shares = share_room(needs, for_pinned)
 
     def cap(rank: int, left: int) -> int:
-        if rank < len(groups):  # What this vault's and those before it may take together.
+        if rank < len(groups):  # The maximum for this vault and those before it.
             return left - (budget - frame - for_pinned) - sum(shares[rank + 1 :])
         return int(budget * wishes.share) if rank == len(groups) else left
 
@@ -139,10 +139,10 @@ def build_pack(
 
 
 def order_by_worth(hits: Sequence[Hit]) -> list[Hit]:
-    """Return the hits in the order of score for tokens, equals as they were.
+    """Return the hits by score relative to tokens; equal hits keep their order.
 
-    A section of 300 tokens needs a score 1.4 times that of one of 20 to stand before it: in its
-    room there would be others. A further section of a note counts less than its best one.
+    To come first, a section of 300 tokens must have 1.4 times the score of one of 20 tokens. Other
+    sections could use its tokens. A note's further sections count less than its best one.
     """
 
     def worth(hit: Hit) -> float:
@@ -156,14 +156,14 @@ def order_by_worth(hits: Sequence[Hit]) -> list[Hit]:
     return [hit for _, hit in sorted(ranked, key=itemgetter(0), reverse=True)]
 
 
-#: A section, or with True the link to one: what has no room as pinned may be shown as relevant.
+#: A section, or its link with True. A pinned section without room can still be shown as relevant.
 _Key = tuple[NoteKey, int]
 _Place = tuple[_Key, bool]
 _ShownSections = Shown[_Place, "PackItem | Hit"]
 
 
 class _Sections:
-    """The sections that are considered for a pack: what each costs, and which say one thing."""
+    """The sections considered for a pack, with their costs and duplicates."""
 
     def __init__(
         self,
@@ -192,9 +192,9 @@ class _Sections:
         self._costs: dict[Hashable, int] = {}
 
     def list_steps(self) -> Iterator[TextStep[_Place, PackItem | Hit]]:
-        """Yield how each section may be shown: whole, else by its link or by passages.
+        """Yield the ways to show each section: whole, else as a link or by passages.
 
-        The pinned sections of each vault have a rank, then the wishes, then what is relevant.
+        Each vault's pinned sections have one rank, then preferences, then relevant sections.
         """
         for rank, group in enumerate(self._pinned):
             for turn, hit in enumerate(group):
@@ -212,9 +212,9 @@ class _Sections:
             yield TextStep(rank + 1, (1, turn), place, partial(self._offer_more, hit, place))
 
     def list_items(self, shown: _ShownSections) -> list[PackItem]:
-        """Return what is shown of sections; of those that say one thing, the one that counts most.
+        """Return the shown items; of duplicates, only the one with the highest authority.
 
-        What is pinned or contradicted stays.
+        Pinned and contradicted items are always kept.
         """
         items = []
         for (key, _), item in shown.items():
@@ -228,7 +228,7 @@ class _Sections:
         return items
 
     def list_left_out(self, items: Iterable[PackItem]) -> Iterator[OmittedItem]:
-        """Yield what is not among the items, each section once, and why."""
+        """Yield the sections that are not shown, each once, with the reason."""
         shown = {item.hit.key: item.hit for item in items}
         by_text = {self._said_by.get(key, key): hit for key, hit in shown.items()}
         considered = [
@@ -245,11 +245,11 @@ class _Sections:
                 yield each
 
     def count_pinned(self) -> int:
-        """Return how many pinned sections there are that no other one says."""
+        """Return the number of pinned sections without duplicates."""
         return sum(hit.key not in self._said_by for group in self._pinned for hit in group)
 
     def arrange(self, items: Sequence[PackItem]) -> list[PackItem]:
-        """Return sections in the order of the pack: what belongs together stands side by side."""
+        """Return the items in the order of the pack, with related items adjacent."""
         items = _put_answers_behind(items)
         arranged = arrange_items(items, self._list_marks(items))
         if self._form.labels is PackLabels.FULL:
@@ -259,35 +259,35 @@ class _Sections:
     def _offer_own(
         self, hit: Hit, pinned: bool, shown: _ShownSections, room: int
     ) -> tuple[PackItem, int] | None:
-        """Return a pinned section or a wish whole, and what it costs."""
+        """Return a whole pinned section or preference, and its cost."""
         if (hit.key, False) in shown or self._is_said(hit, shown):
             return None
         return self._offer_item(self._make_item(hit, pinned), shown, room)
 
     def _offer_link(self, hit: Hit, shown: _ShownSections, room: int) -> tuple[Hit, int] | None:
-        """Return a pinned section to be named by its link, and what that costs."""
+        """Return a pinned section to show as a link, and its cost."""
         is_shown = (hit.key, False) in shown or hit.key in self._said_by
         return None if is_shown else (hit, count_tokens(render_link(hit)) + 1)
 
     def _offer_relevant(
         self, hit: Hit, place: _Place, most: int, shown: _ShownSections, room: int
     ) -> tuple[PackItem, int] | None:
-        """Return a relevant section whole or else its best passages, and what that costs."""
+        """Return a relevant section, whole or by its best passages, and its cost."""
         if room < _MIN_LEFT or place in shown:
             return None
         is_long = count_tokens(hit.text) > most
         found = None if is_long else self._offer_item(self._make_item(hit, False), shown, room)
         found = found or self._offer_passages(hit, most, shown, room)
-        # Last, whether it is said already: that takes longest.
+        # Check for duplicates last, because it takes longest.
         return None if found is None or self._is_said(hit, shown, found[0]) else found
 
     def _offer_passages(
         self, hit: Hit, most: int, shown: _ShownSections, room: int
     ) -> tuple[PackItem, int] | None:
-        """Return the passages that answer best and what they cost, if they earn their label."""
+        """Return the best passages of a section and their cost, if they are worth their label."""
         most = min(most, room, int(self._budget * _SHORTENED_SHARE))
         left = most - self._price(self._make_item(hit, False, ()), shown)
-        for _ in range(3):  # The label and the text may cost more together.
+        for _ in range(3):  # The label and the text can cost more together.
             if left < _MIN_SHORTENED:
                 break
             parts = choose_passages(hit.text, hit.matches, left)
@@ -301,7 +301,7 @@ class _Sections:
     def _offer_more(
         self, hit: Hit, place: _Place, shown: _ShownSections, room: int
     ) -> tuple[PackItem, int] | None:
-        """Return the whole of a section that is shortened, or more passages, and what they cost."""
+        """Return a shortened section whole or with more passages, and the extra cost."""
         item = shown.get(place)
         if not isinstance(item, PackItem) or not item.shortened or room < _MIN_SHORTENED:
             return None
@@ -316,10 +316,10 @@ class _Sections:
     def _offer_item(
         self, item: PackItem, shown: _ShownSections, room: int
     ) -> tuple[PackItem, int] | None:
-        """Return a section and what it costs, if that fits."""
+        """Return an item and its cost, if it fits."""
         cost = self._price(item, shown)
         if item.otherwise and cost > room:
-            item = item._replace(otherwise=())  # That there is more, the caution says.
+            item = item._replace(otherwise=())  # The warning already reports a conflict.
             cost = self._price(item, shown)
         self.pinned_tokens += cost if item.pinned else 0
         if cost > room:
@@ -328,7 +328,7 @@ class _Sections:
         return (item, cost) if marks <= int(self._budget * _MARKS_SHARE) else None
 
     def _make_item(self, hit: Hit, pinned: bool, parts: tuple[Span, ...] | None = None) -> PackItem:
-        """Return a section as it would be shown, with what is to be said of it."""
+        """Return a section as an item, with its warning."""
         trusted = hit.note in self._trusted
         shown = hit.text if parts is None else render_passages(hit.text, parts)
         handle = self._remarks.handles.get(hit.note, "")
@@ -337,7 +337,7 @@ class _Sections:
         return item._replace(otherwise=hit.otherwise)
 
     def _price(self, item: PackItem, shown: _ShownSections) -> int:
-        """Return what the pack costs more with a section: it may share a label or a heading."""
+        """Return the extra tokens for an item, which can share a label or heading."""
         items = self.list_items(shown)
         key = group_of(item, self._opposed)
         group = [each for each in items if group_of(each, self._opposed) == key]
@@ -345,7 +345,7 @@ class _Sections:
         return self._count_group([*group, item]) - self._count_group(group) + marks
 
     def _count_group(self, items: Sequence[PackItem]) -> int:
-        """Return what sections cost together; most are priced again with the next one."""
+        """Return the tokens of adjacent items, cached because most are counted again."""
         key = tuple((*each.hit.key, *each[1:]) for each in items)
         if key not in self._costs:
             self._costs[key] = count_group(items, self._form)
@@ -355,15 +355,15 @@ class _Sections:
         return list_marks(items, self._remarks, self._trusted, self._name, self._known)
 
     def _count_marks(self, items: Sequence[PackItem]) -> int:
-        """Return the tokens of all marks, with the blank line behind each."""
+        """Return the tokens of all conflict marks, each with its blank line."""
         if not self._opposed or not any(item.hit.note in self._opposed for item in items):
             return 0
         return sum(count_tokens(f"{mark.text}\n\n") for mark in self._list_marks(items))
 
     def _is_said(self, hit: Hit, shown: _ShownSections, item: PackItem | None = None) -> bool:
-        """Tell whether a section shown says the same and is no opponent; keep in mind which.
+        """Return whether a shown section that does not contradict it states the same; record which.
 
-        `item` is what would be shown of it, if it may take that one's place.
+        `item` is the section's item, if it may replace the shown one.
         """
         opposed = list_opponents(self._remarks.relations, hit.note)
         for other in (each.hit for each in shown.values() if isinstance(each, PackItem)):
@@ -376,19 +376,19 @@ class _Sections:
 
 
 def _worth(item: PackItem) -> tuple[bool, int, float]:
-    """Return what sorts sections that say one thing: whole, by authority, the newest first."""
+    """Return a sort key for duplicates: whole ones, then by authority, then newest first."""
     return item.shortened, rank_authority(item.hit, item.trusted), -written_at(item.hit)
 
 
 def _states_same(hit: Hit, other: Hit) -> bool:
-    """Tell whether both state the same, or one with a phrase moved to the other end.
+    """Return whether two sections state the same, possibly with a phrase moved to the other end.
 
-    Nothing else is left out of a pack: one word more or less may be another fact.
+    Only such sections are omitted from a pack: one word more or less can be another fact.
     """
     ours, theirs = _find_terms(hit.text), _find_terms(other.text)
     if not ours or len(ours & theirs) < _SHARED_TERMS * len(ours | theirs):
         return False
-    from vaultmem.core.similarity.canonical import states_same  # Its tables take time to read.
+    from vaultmem.core.similarity.canonical import states_same  # Loading its tables is slow.
 
     names = (f"{each.record.title} {each.section.heading}" for each in (hit, other))
     return states_same(hit.text, other.text, *names, may_turn=True)
@@ -400,7 +400,7 @@ def _find_terms(text: str) -> frozenset[str]:
 
 
 def _put_answers_behind(items: Sequence[PackItem]) -> list[PackItem]:
-    """Return the items, each that may answer a note directly behind that note."""
+    """Return the items, each possible answer directly after the note that it can answer."""
     answers = [item for item in items if item.hit.beside]
     ordered = [item for item in items if not item.hit.beside]
     for answer in reversed(answers):

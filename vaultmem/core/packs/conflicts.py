@@ -1,4 +1,4 @@
-"""Notes that contradict each other: which are known to, which counts more, and where both stand."""
+"""Find notes that contradict each other, rank them, and place them side by side."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from vaultmem.core.search.terms import count_terms
 
 
 class Authority(IntEnum):
-    """The ranks of what a vault can hold, highest first.
+    """Ranks of a vault's content, highest first.
 
-    Between the first and the second stand the person's current instruction and the repository as
-    it is now: both are outside of any memory, and count more than all that follows.
+    The user's current instruction and the current repository rank between 1 and 2. They are not in
+    the vault, and outrank everything below.
     """
 
     PINNED_POLICY = 1
@@ -53,12 +53,12 @@ _BY_KIND = {
     NoteKind.REFLECTION: Authority.REFLECTION,
 }
 
-#: Sources of an eval result that mean a run, and not somebody's word.
+#: Sources of an eval result that was measured by a run.
 _RUNTIMES = frozenset({"eval", "tool"})
 
 
 def rank_authority(hit: Hit, trusted: bool) -> Authority:
-    """Return what a section counts for; `trusted`: its note's promotion is on record."""
+    """Return the rank of a section. `trusted` means that its note is in the trust record."""
     record = hit.record
     if record.state != NoteState.ACTIVE or record.source == "import" or _is_primed(record.path):
         return Authority.OUTSIDE
@@ -81,24 +81,24 @@ def _is_primed(path: str) -> bool:
     return path.startswith("primed/")
 
 
-#: Properties whose links say that two notes do not agree.
+#: Properties with links to notes that disagree.
 CONFLICT_PROPERTIES = ("contradicts", "supersedes", "superseded_by", "supersedes_part")
 
-#: Why one of two counts more, whatever their days, as it is told.
+#: Reasons, as text, for which a note outranks another one, independent of their dates.
 ORDERED = {
     "supersedes": "it supersedes the other",
     "supersedes_part": "it supersedes a part of the other",
 }
 
-#: Opponents that are brought to one section's side.
+#: Maximum opponents to add for one section.
 MAX_RIVALS = 2
 
 _SAME_TITLE = "same title and folder"
 
-#: The share of words in common from which two texts of one hand and day say nearly the same.
+#: Minimum share of common words for two texts of one author and day to be similar.
 _ALIKE = 0.5
 
-#: Kinds of which one note a day or a session is usual: equal titles say nothing there.
+#: Kinds with typically one note for each day or session, where equal titles mean nothing.
 _SERIAL = frozenset(
     {
         NoteKind.EPISODIC_TRACE,
@@ -110,10 +110,10 @@ _SERIAL = frozenset(
 
 
 class Contradiction(NamedTuple):
-    """Two notes that do not agree, and how that is known; `why` is a property's name or words.
+    """Two notes that disagree. `why` is a property's name, or text.
 
-    Where `why` is "supersedes" or "supersedes_part", the first is the newer word. `told_by` is the
-    note whose property says so.
+    If `why` is "supersedes" or "supersedes_part", `first` is the newer note. `told_by` is the note
+    with the property.
     """
 
     first: NoteKey
@@ -123,10 +123,10 @@ class Contradiction(NamedTuple):
 
 
 class Remarks(NamedTuple):
-    """What is known besides the notes' own words.
+    """Information about notes that is not in their text.
 
-    `relations` are pairs of notes that contradict each other, `handles` what short labels
-    call a note, and `told` are lines that say how little the answer is worth.
+    `relations` are pairs of contradicting notes. `handles` are the notes' ids in short labels.
+    `told` are lines about how weak the match is.
     """
 
     relations: Sequence[Contradiction] = ()
@@ -135,10 +135,10 @@ class Remarks(NamedTuple):
 
 
 def find_same_titles(hits: Sequence[Hit]) -> list[Contradiction]:
-    """Return the pairs of notes that say different things under one title in one folder.
+    """Return pairs of notes with different text under the same title in the same folder.
 
-    A title that three notes or more share is that of a series, and they go on from one another;
-    so do two that one hand wrote on one day, unless they say nearly the same.
+    Titles shared by three or more notes are ignored: they name a series. Two notes of the same
+    author and day are ignored too, unless they are similar.
     """
     groups: dict[tuple[str, str, str], list[Hit]] = {}
     for hit in hits:
@@ -157,9 +157,9 @@ def find_same_titles(hits: Sequence[Hit]) -> list[Contradiction]:
 
 
 def _are_rivals(one: Hit, other: Hit) -> bool:
-    """Tell whether two texts under one title may be two answers to one question.
+    """Return whether two texts under one title can be two answers to one question.
 
-    What is pinned in two vaults is what each of them has under that name.
+    Pinned notes of different vaults are not rivals: each vault has its own note of that name.
     """
     if one.vault != other.vault and (one.record.pinned or other.record.pinned):
         return False
@@ -173,13 +173,13 @@ def _are_rivals(one: Hit, other: Hit) -> bool:
 
 
 def _hand_of(hit: Hit) -> tuple[str, ...]:
-    """Return who wrote a note as what, and on which day."""
+    """Return a note's kind, author and date."""
     record = hit.record
     return (record.kind, record.agent, record.source, record.session, changed_day(hit))
 
 
 def is_first_stronger(first: Hit, second: Hit, why: str, trusted: frozenset[NoteKey]) -> bool:
-    """Tell which of two counts more: by authority, else what supersedes, else the later word."""
+    """Return whether the first note outranks the second: by authority, supersession, then date."""
 
     def key(hit: Hit) -> tuple[int, bool, float, str]:
         rank = rank_authority(hit, hit.note in trusted)
@@ -195,11 +195,11 @@ def group_opponents(
     partners: Mapping[NoteKey, Hit],
     trusted: frozenset[NoteKey],
 ) -> list[Hit]:
-    """Return the hits in their order, each one's opponents directly behind it.
+    """Return the hits in order, each followed directly by its opponents.
 
-    `partners` are sections of notes that are in a relation and among no hits. One comes in
-    only if it counts no less than the hit, or if the hit names it: no note brings itself into a
-    pack by contradicting a better one.
+    `partners` are sections of opponents that are not hits. A partner is added only if it ranks at
+    least as high as the hit, or if the hit names it. So a note cannot get into a pack by
+    contradicting a better one.
     """
     related: dict[NoteKey, list[Contradiction]] = {}
     for each in relations:
@@ -229,9 +229,9 @@ def _may_join(hit: Hit, rival: Hit, relation: Contradiction, trusted: frozenset[
 
 
 class ConflictMark(NamedTuple):
-    """A short sentence before the sections of `documents`, which stand side by side in that order.
+    """A short sentence before the adjacent sections of `documents`, in that order.
 
-    Of one document, it says that its opponent is not shown.
+    For one document, it reports that its opponent is not shown.
     """
 
     documents: tuple[NoteKey, ...]
@@ -245,10 +245,10 @@ def list_marks(
     name: Callable[[Hit], str],
     known: Mapping[NoteKey, Hit],
 ) -> list[ConflictMark]:
-    """Return one mark for all sections that contradict each other, and for each that is alone.
+    """Return one mark for each group of contradicting sections, and for each without its opponent.
 
-    `name` is what a note is called: only those that are shown are. `known` are the first sections
-    of all documents that were considered. What is pinned, instructs or is preferred says so itself.
+    `name` formats a shown note. `known` are the first sections of all considered documents. Pinned,
+    instructing and preferred sections do not need a mark for a missing opponent.
     """
     shown: dict[NoteKey, PackItem] = {}
     for item in items:
@@ -272,7 +272,7 @@ def _is_weighed(item: PackItem) -> bool:
 
 
 def _join(relations: Iterable[Contradiction]) -> list[frozenset[NoteKey]]:
-    """Return the documents that are connected."""
+    """Return the connected groups of documents."""
     groups: list[frozenset[NoteKey]] = []
     for each in relations:
         pair = frozenset((each.first, each.second))
@@ -287,9 +287,9 @@ def _mark_group(
     trusted: frozenset[NoteKey],
     name: Callable[[Hit], str],
 ) -> ConflictMark:
-    """Return the mark of sections that contradict each other, what counts more first.
+    """Return the mark of contradicting sections, the strongest first.
 
-    Where only time says which one holds, they are shown as they were written, the oldest first.
+    If only time decides, the sections are ordered by time, oldest first.
     """
     replaced = {_find_replaced(each) for each in relations}
 
@@ -333,7 +333,7 @@ def _mark_alone(hit: Hit, other: Hit, why: str, trusted: frozenset[NoteKey]) -> 
 
 
 def list_opponents(relations: Iterable[Contradiction], note: NoteKey) -> set[NoteKey]:
-    """Return the notes that contradict one."""
+    """Return the notes that contradict a note."""
     return {
         each.second if each.first == note else each.first
         for each in relations
@@ -342,10 +342,10 @@ def list_opponents(relations: Iterable[Contradiction], note: NoteKey) -> set[Not
 
 
 def arrange_items(items: Sequence[PackItem], marks: Iterable[ConflictMark]) -> list[PackItem]:
-    """Return the items with those of a mark side by side in its order, behind its sentence.
+    """Return the items with those of a mark side by side, after its sentence.
 
-    What is pinned keeps its place, and so does what stands in another part; the sentence is before
-    the first that is neither.
+    Pinned items and items of other parts keep their place. The sentence is before the first other
+    item.
     """
     arranged = list(items)
     for mark in marks:

@@ -1,4 +1,4 @@
-"""Generated packs: what vaultmem.yaml says of them, and the block in a file that vaultmem keeps."""
+"""Generated packs: their lines in vaultmem.yaml, and the managed block in a file."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _BOM = b"\xef\xbb\xbf"
 
 
 def replace_block(data: bytes, text: str) -> bytes:
-    """Return a file's bytes with `text` between the two marker lines; all else stays as it is.
+    """Return a file's bytes with `text` between the two marker lines; all else is unchanged.
 
-    The text gets the line ends of the first marker's line.
+    The text gets the line ending of the first marker's line.
 
     Raises:
-        RefusedError: it is not UTF-8; the markers do not stand there once each in their order; or
-            the text itself holds such a line.
+        RefusedError: the file is not UTF-8, it does not have each marker line once and in order, or
+            the text contains a marker line.
     """
     try:
         data.decode("utf-8")
@@ -52,7 +52,7 @@ def replace_block(data: bytes, text: str) -> bytes:
 
 
 def _find_lines(lines: list[bytes], mark: str) -> list[int]:
-    """Return the numbers of the lines that are a marker and nothing else but white space."""
+    """Return the numbers of the lines that contain only the marker."""
     wanted = mark.encode()
     found = [number for number, line in enumerate(lines) if line.rstrip() == wanted]
     if lines[0].removeprefix(_BOM).rstrip() == wanted and 0 not in found:
@@ -60,20 +60,20 @@ def _find_lines(lines: list[bytes], mark: str) -> list[int]:
     return found
 
 
-#: Lines of a generated pack that are others each time: what it was made of, and what it cost.
+#: Lines of a generated pack that differ each time: its source and its token usage.
 _ACCOUNT = re.compile(rb"(?m)^(?:# Context  \(vault |<!-- vaultmem: ).*\n?")
 _QUOTE = re.compile(r"> ?")
 
 
 def says_the_same(old: bytes, new: bytes) -> bool:
-    """Tell whether two files say the same, whatever the accounts of the packs in them."""
+    """Return whether two files are equal, ignoring the source and usage lines of packs."""
     return _ACCOUNT.sub(b"", old) == _ACCOUNT.sub(b"", new)
 
 
 def write_plainly(pack: str) -> str:
-    """Return a pack whose links are plain text, so that its file links and embeds nothing.
+    """Return a pack with links as plain text, so that its file links and embeds nothing.
 
-    Code stays as it is: what looks like a link there is none.
+    Code is unchanged, because it contains no links.
     """
     lines = pack.split("\n")
     quotes = [match[0] if (match := _QUOTE.match(line)) else "" for line in lines]
@@ -97,7 +97,7 @@ _EXAMPLE = '"agents/DEPLOY.md: --budget 800 how do we deploy"'
 
 
 class ContextLine(NamedTuple):
-    """A generated pack: its file in the vault, its budget (None: the vault's), its question."""
+    """A generated pack: its file in the vault, its budget (None: the vault's), and its query."""
 
     path: str
     budget: int | None
@@ -105,7 +105,7 @@ class ContextLine(NamedTuple):
 
 
 def parse_contexts(texts: tuple[str, ...]) -> tuple[ContextLine, ...]:
-    """Return the packs that the items of `extra_packs` describe.
+    """Return the packs that the items of `extra_packs` define.
 
     Raises:
         RefusedError: an item is not `PATH: [--budget N] QUERY`, or two have one path.
@@ -121,7 +121,7 @@ def parse_contexts(texts: tuple[str, ...]) -> tuple[ContextLine, ...]:
 
 
 def parse_context(text: str) -> ContextLine:
-    """Return the pack that one item of `extra_packs` describes.
+    """Return the pack that one item of `extra_packs` defines.
 
     Raises:
         RefusedError: it is not `PATH: [--budget N] QUERY`.
@@ -142,7 +142,7 @@ def parse_context(text: str) -> ContextLine:
 
 
 def check_context_file(name: str) -> None:
-    """Make sure that `context_file` names a markdown file of the vault; its folder may be hidden.
+    """Check that `context_file` names a markdown file of the vault; its folder can be hidden.
 
     Raises:
         RefusedError: it does not.
@@ -155,10 +155,10 @@ def check_context_file(name: str) -> None:
 
 
 def check_keep_in(names: tuple[str, ...]) -> None:
-    """Make sure that the items of `inject_context_into` can be names of files.
+    """Check that the items of `inject_context_into` are valid file names.
 
     Raises:
-        RefusedError: one is empty, or holds a control character.
+        RefusedError: one is empty, or contains a control character.
     """
     for name in names:
         if not name.strip() or not name.isprintable():

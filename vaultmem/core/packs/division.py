@@ -1,4 +1,4 @@
-"""A pack over several vaults: what each gets of the pinned half, and which part of it is whose."""
+"""A pack over several vaults, and its division into one part for each vault."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from vaultmem.core.packs.pack_text import Pack, PackUsage, choose_form, render_s
 from vaultmem.core.search.query import Hit
 from vaultmem.core.text.display import format_names
 
-#: Of many vaults, how many others a pack names, and of how many it has what is pinned.
+#: Maximum other vaults that a pack names, and vaults whose pinned sections it includes.
 MANY = 12
 
 
 def label_vaults(names: Sequence[str]) -> str:
-    """Return the names of vaults as a pack has them, of many the first."""
+    """Return the names of vaults for a pack; of many, only the first."""
     return format_names([plain_label(name) for name in names], MANY)
 
 
 def describe_missing(missing: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the lines that say which vaults have no part in a pack, those of each reason in one.
+    """Return the lines that list the vaults missing in a pack, one for each reason.
 
-    `missing` has the reason by a vault's name.
+    `missing` maps a vault's name to the reason.
     """
     names: dict[str, list[str]] = {}
     for name, why in missing.items():
@@ -32,7 +32,7 @@ def describe_missing(missing: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def group_by_vault(hits: Iterable[Hit]) -> dict[str, list[Hit]]:
-    """Return hits by the name of their vault, in the order in which they come."""
+    """Return hits by vault name, in their order."""
     groups: dict[str, list[Hit]] = {}
     for hit in hits:
         groups.setdefault(hit.vault, []).append(hit)
@@ -40,9 +40,9 @@ def group_by_vault(hits: Iterable[Hit]) -> dict[str, list[Hit]]:
 
 
 def split_pack(pack: Pack, names: Sequence[str]) -> dict[str, Pack]:
-    """Return what a pack over some vaults shows of each, of the first in any case.
+    """Return the part of a pack for each vault with sections, always for the first.
 
-    A part has no text before `build_vault_part`.
+    A part has no text until `build_vault_part`.
     """
     if len(names) == 1:
         return {names[0]: pack}
@@ -61,9 +61,9 @@ def _extract_part(pack: Pack, name: str) -> Pack:
 
 
 def build_vault_part(part: Pack, many: int, source: PackSource, flat: int) -> Pack:
-    """Return what a pack over `many` vaults shows of one, as a pack of that alone.
+    """Return one vault's part of a pack over `many` vaults, as a pack of its own.
 
-    `source` is where that vault is, `flat` the tokens of all its notes.
+    `source` is that vault's source, `flat` the tokens of all its notes.
     """
     if many == 1:
         return part

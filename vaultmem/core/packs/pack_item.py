@@ -1,7 +1,7 @@
 """One item of a pack: a section, its source and its quoted text.
 
-Note text is shown as a block quote, each line of it behind `> `. Whatever a note contains, it
-cannot begin a line of the pack, so it can neither close its quote nor open a group.
+Note text is shown as a block quote, each line after `> `. So a note's text cannot begin a line of
+the pack: it can neither end its quote nor start a group.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from vaultmem.errors import RefusedError
 
 
 class PackSource(NamedTuple):
-    """Where a pack comes from: branch, commit ("" before the first) and its time in seconds.
+    """The source of a pack: branch, commit ("" before the first) and its time in seconds.
 
-    Without a commit, the time is that of the newest note that was considered, 0 if there is none.
-    `others` are refs that were looked at together with it, each a name and a commit.
+    Without a commit, the time is that of the newest considered note, 0 if there is none. `others`
+    are the other refs in the view, each a name and a commit.
     """
 
     branch: str
@@ -36,14 +36,14 @@ class PackSource(NamedTuple):
 
 
 class PackStyle(StrEnum):
-    """How a pack is written: as markdown, or as the plain text that hooks inject."""
+    """The format of a pack: markdown, or the plain text that hooks inject."""
 
     MARKDOWN = "markdown"
     TEXT = "text"
 
 
 class PackPart(StrEnum):
-    """A part of a pack, in their order: what instructs, what its owner prefers, and the rest."""
+    """The parts of a pack, in their order: instructions, preferences, and evidence."""
 
     INSTRUCTIONS = "instructions"
     PREFERENCES = "preferences"
@@ -51,14 +51,14 @@ class PackPart(StrEnum):
 
 
 class PackLabels(StrEnum):
-    """What stands above a section: what an agent acts on, or all that is known of it."""
+    """The labels of sections: what an agent needs, or everything that is known."""
 
     SHORT = "short"
     FULL = "full"
 
 
 def parse_labels(text: str) -> PackLabels:
-    """Return the labels of that name.
+    """Return the labels with a name.
 
     Raises:
         RefusedError: there are none.
@@ -70,7 +70,7 @@ def parse_labels(text: str) -> PackLabels:
 
 
 class PackForm(NamedTuple):
-    """The form of a pack; `year` is that of its head, which short labels leave out."""
+    """The format of a pack. `year` is the year in its head, which short labels omit."""
 
     style: PackStyle = PackStyle.MARKDOWN
     labels: PackLabels = PackLabels.SHORT
@@ -78,13 +78,12 @@ class PackForm(NamedTuple):
 
 
 class PackItem(NamedTuple):
-    """A section in a pack; `text` is what is shown of it, `shortened` that it is not all.
+    """A section in a pack. `text` is the shown text; `shortened` means that it is not all.
 
-    `caution` says why it must be checked before use, `conflict` is the sentence before it about a
-    section that contradicts it; both may be empty. `handle` is the beginning of the note's blob id
-    that names it, "" for its first digits; `parts` are the passages of the section that a shortened
-    one shows. `alike` are the sections that say the same, of which this one is shown; `otherwise`
-    is what is shown of what another side of a merge says in place of it.
+    `caution` is why it must be checked before use. `conflict` is the sentence before it about a
+    contradicting section. `handle` is the prefix of the note's blob id, "" for the default length.
+    `parts` are the passages shown of a shortened section. `alike` counts the duplicates, including
+    this one. `otherwise` is the shown text of another side of a merge.
     """
 
     hit: Hit
@@ -101,7 +100,7 @@ class PackItem(NamedTuple):
 
     @property
     def part(self) -> PackPart:
-        """Where it stands: what its owner did not put on record, or is not active, is evidence."""
+        """The item's part. Untrusted and inactive notes are evidence."""
         record = self.hit.record
         if not self.trusted or record.state != NoteState.ACTIVE:
             return PackPart.EVIDENCE
@@ -111,10 +110,10 @@ class PackItem(NamedTuple):
 
 
 class OmissionReason(StrEnum):
-    """Why a section that was considered is not shown.
+    """Why a considered section is not shown.
 
-    It does not fit into what is left of the budget; or it is pinned, or a preference, and these
-    take no more than a share of it; or another section says the same.
+    ROOM: it does not fit in the rest of the budget. SHARE: it is pinned or a preference, and does
+    not fit in their share. ALIKE: another section states the same.
     """
 
     ROOM = "room"
@@ -123,9 +122,9 @@ class OmissionReason(StrEnum):
 
 
 class OmittedItem(NamedTuple):
-    """A section that was considered and is not shown, and why.
+    """A considered section that is not shown, and the reason.
 
-    `instead` is the section that says the same. A pinned one may still be named by link.
+    `instead` is the section that states the same. A pinned section can still be listed as a link.
     """
 
     hit: Hit
@@ -135,7 +134,7 @@ class OmittedItem(NamedTuple):
 
 
 def quote(text: str) -> str:
-    """Return text as a block quote, control characters and blank outer lines left out."""
+    """Return text as a block quote, without control characters and outer blank lines."""
     lines = [line.rstrip() for line in text.strip().splitlines()]
     if not "".join(lines).isprintable():
         lines = [clean_text(line).rstrip() for line in lines]
@@ -144,12 +143,12 @@ def quote(text: str) -> str:
 
 @lru_cache(maxsize=4096)  # A section is rendered several times until it fits.
 def plain_label(text: str) -> str:
-    """Return text in one line that cannot be taken for the marks of a label."""
+    """Return text on one line, without the characters that mark labels."""
     return re.sub(r"\s+", " ", one_line(text).translate(_LABEL_MARKS)).strip().lstrip("#> ")
 
 
 def format_related(hit: Hit) -> str:
-    """Name the further sections of a hit's note by heading and line; "" if there are none."""
+    """Return heading and line of the related sections of a hit's note, or ""."""
     return ", ".join(
         f"#{_truncate_heading(each.heading)} (line {each.line})"
         if each.heading
@@ -163,7 +162,7 @@ def _truncate_heading(heading: str) -> str:
     return plain if len(plain) <= _HEADING else f"{plain[: _HEADING - 3].rstrip()}..."
 
 
-#: Characters of a heading that are shown where it is only named.
+#: Maximum characters of a heading in a reference.
 _HEADING = 60
 
 
@@ -171,29 +170,29 @@ _LABEL_MARKS = str.maketrans({"[": "(", "]": ")", "|": "/"})
 
 
 def changed_day(hit: Hit) -> str:
-    """Return the day (UTC) that the note's own date names, else git's or the file's."""
+    """Return the day (UTC) of the note's own date, else of git or the file."""
     written = hit.record.updated or hit.record.created
     if written:
         return written[:10]
     return datetime.fromtimestamp(hit.record.changed, UTC).date().isoformat()
 
 
-# What of a section a session has had: its sentences, list items and lines, by a digest each.
+# The text units that a session was already shown, as digests of sentences, list items and lines.
 
-#: Bytes of a digest: one of a session's few thousand units is not taken for another.
+#: Bytes of a digest: enough for the few thousand units of a session.
 _BYTES = 8
 
 
 def digest_shown(item: PackItem) -> list[str]:
-    """Return the digests of what is shown of a section.
+    """Return the digests of the shown units of a section.
 
-    They are of this version of it: a section that was changed anywhere is new throughout.
+    The digests depend on the whole section, so after any change all its units are new.
     """
     return [name for name, _ in _list_units(item)]
 
 
 def leave_out_had(item: PackItem, had: Collection[str]) -> PackItem | None:
-    """Return what is shown of a section without what a session has had, None if that is all."""
+    """Return an item without the units that a session was shown, or None if nothing is left."""
     units = list(_list_units(item))
     new = [unit for name, unit in units if name not in had]
     if len(new) == len(units):

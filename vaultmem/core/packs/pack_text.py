@@ -1,6 +1,6 @@
 """Format a pack as text: head, instructions, evidence, labels and token counts.
 
-A note's text never begins a line of it (`pack_item.quote`), nor does what a label takes from one.
+A note's text never begins a line of the pack (`pack_item.quote`), nor does a label's text.
 """
 
 from __future__ import annotations
@@ -29,16 +29,15 @@ from vaultmem.core.search.query import Hit, MatchStrength, NoteKey
 from vaultmem.core.text.display import one_line, pluralize
 from vaultmem.core.text.token_count import count_tokens
 
-# What stands above the sections of a pack: labels that notes cannot forge.
-#
-# Short labels hold what an agent acts on and begin with a handle, the first digits of the note's
-# blob id; the note's own title and heading stand in the quote, where they say what it does not.
-# Adjacent sections of one note share a label, adjacent notes of one session a heading, and a
-# title that several notes of a folder have is said before the first of them.
+# Format the labels above sections, which notes cannot forge. Short labels contain what an agent
+# needs, and begin with a handle: the first digits of the note's blob id. The note's title and
+# heading are in the quote, if the text does not repeat them. Adjacent sections of one note share a
+# label, and adjacent notes of one session a heading. A title shared by several notes of a folder is
+# written before the first of them.
 
 
 def render_items(items: Iterable[PackItem], form: PackForm) -> list[str]:
-    """Return sections as blocks: what they are in conflict with, their label, their quotes."""
+    """Return sections as blocks: their conflicts, labels and quotes."""
     if form.labels is PackLabels.FULL:
         return [_render_fully(item, form.style) for item in items]
     notes = _join_notes(items)
@@ -55,24 +54,24 @@ def render_items(items: Iterable[PackItem], form: PackForm) -> list[str]:
 
 
 def render_item(item: PackItem, form: PackForm) -> str:
-    """Return a section that stands alone."""
+    """Return a single section as text."""
     return "\n\n".join(render_items([item], form))
 
 
 def count_items(items: Iterable[PackItem], form: PackForm) -> int:
-    """Return the tokens of sections as they are rendered, with the blank lines around them."""
+    """Return the tokens of the rendered sections, including blank lines around them."""
     return count_tokens("\n\n".join([*render_items(items, form), ""]))
 
 
 def count_group(items: Iterable[PackItem], form: PackForm) -> int:
-    """Return the tokens of sections that share a label or a heading, side by side."""
+    """Return the tokens of adjacent sections that share a label or a heading."""
     return count_items(collect_items(items, ()), form)
 
 
 def collect_items(items: Iterable[PackItem], apart: Collection[NoteKey]) -> list[PackItem]:
-    """Return sections of one note in its order, notes of one session or one title side by side.
+    """Return the items with sections of one note, session or title side by side.
 
-    They stand where their first one stood; those of the notes in `apart` stay where they are.
+    A group is at the place of its first section. Items of the notes in `apart` are not moved.
     """
     groups: dict[object, dict[object, list[PackItem]]] = {}
     for item in items:
@@ -86,9 +85,9 @@ def collect_items(items: Iterable[PackItem], apart: Collection[NoteKey]) -> list
 
 
 def group_of(item: PackItem, apart: Collection[NoteKey]) -> object:
-    """Return what is the same for sections that may share a label, a heading or a title.
+    """Return the key of sections that can share a label, heading or title.
 
-    Those of the notes in `apart` share none.
+    Sections of the notes in `apart` have their own key.
     """
     if item.hit.note in apart:
         return item.hit.key
@@ -96,7 +95,7 @@ def group_of(item: PackItem, apart: Collection[NoteKey]) -> object:
 
 
 class _Session(NamedTuple):
-    """A session's id, its agent, and the day on which something of it was written."""
+    """A session's id, its agent, and the day of one of its notes."""
 
     id: str
     agent: str
@@ -104,7 +103,7 @@ class _Session(NamedTuple):
 
 
 def _session_of(note: Sequence[PackItem]) -> _Session | None:
-    """Return the session whose heading a note may stand under."""
+    """Return the session for a note's heading, or None."""
     record = note[0].hit.record
     if not record.session or note[0].conflict:
         return None
@@ -118,7 +117,7 @@ def _note_of(item: PackItem) -> object:
 
 
 def _title_of(item: PackItem) -> tuple[str, str]:
-    """Return the folder and the title by which notes go on from one another."""
+    """Return folder and title, which the notes of a series share."""
     return item.hit.record.context, item.hit.record.title.casefold()
 
 
@@ -136,7 +135,7 @@ def _join_notes(items: Iterable[PackItem]) -> list[list[PackItem]]:
 def _render_notes(
     notes: Iterable[Sequence[PackItem]], form: PackForm, in_session: bool = False
 ) -> list[str]:
-    """Return each note below its label, without a title that the one above it stands under."""
+    """Return each note below its label, without the title if the note above has it."""
     rendered = []
     said: tuple[str, str] | None = None
     for note in notes:
@@ -171,36 +170,36 @@ def _render_note(
 
 
 def _quote_others(item: PackItem, name: str) -> Iterator[str]:
-    """Yield what others say in place of words of a section: theirs, and none of the note's own."""
+    """Yield the quotes of conflicting texts from other sides of a merge."""
     for each in item.otherwise:
         yield f"{_write_label([f'in place of {name}, {each.who[:40]} says'])}\n{quote(each.text)}"
 
 
 def build_handle(hit: Hit, known: str = "") -> str:
-    """Return the beginning of the blob id by which a note is named: what is known to be enough.
+    """Return a note's handle: the prefix of its blob id, `known` if given.
 
-    Before it stands the name of its vault, where that is not the only one.
+    In a pack over several vaults, the vault's name is before it.
     """
     handle = known or hit.record.blob[:MIN_HANDLE]
     return f"{hit.vault}:{handle}" if hit.vault else handle
 
 
 def name_note(handles: Mapping[NoteKey, str], labels: PackLabels, hit: Hit) -> str:
-    """Return what a sentence of a pack calls a note; the handles are by note."""
+    """Return the name of a note in a pack's sentence. `handles` are by note."""
     if labels is PackLabels.FULL:
         return f"{hit.vault}:{hit.record.path}" if hit.vault else hit.record.path
     return f"[{build_handle(hit, handles.get(hit.note, ''))}]"
 
 
-#: Where the notes of sessions are.
+#: The folder of session notes.
 _SESSIONS = "sessions/"
 
-#: Digits of a handle at least, and characters of a file's name that are shown.
+#: Minimum digits of a handle, and minimum and maximum characters of a file name.
 MIN_HANDLE, _LEAST_STEM, _MAX_STEM = 4, 4, 24
 
 
 def label_hit(hit: Hit) -> str:
-    """Return kind and state of a note where they are not the default, its refs, author and day."""
+    """Return a label with kind and state unless default, refs, author and day."""
     facts = _list_kind(hit.record)
     if hit.refs:
         facts.append(f"on {', '.join(hit.refs)}")
@@ -208,7 +207,7 @@ def label_hit(hit: Hit) -> str:
 
 
 def _list_kind(record: NoteRecord) -> list[str]:
-    """Return kind and state where they are not the default; a session's own kind is `session`."""
+    """Return kind and state unless default. A session note's kind is `session`."""
     is_session = record.path.startswith(_SESSIONS) and record.kind == NoteKind.EPISODIC_TRACE
     kind = "session" if is_session else record.kind
     facts = [] if kind == NoteKind.SEMANTIC_FACT else [kind]
@@ -216,7 +215,7 @@ def _list_kind(record: NoteRecord) -> list[str]:
 
 
 def _list_facts(item: PackItem) -> list[str]:
-    """Return the handle, the note's name if its quote has another, and what most facts are not."""
+    """Return the handle, the file name if needed, and the facts that are not default."""
     known = build_handle(item.hit, item.handle)
     facts = [known, *_list_name(item), *_list_kind(item.hit.record)]
     facts.extend(_list_standing(item))
@@ -226,9 +225,9 @@ def _list_facts(item: PackItem) -> list[str]:
 
 
 def _list_name(item: PackItem) -> Iterator[str]:
-    """Yield the name of a note's file, where neither its title nor its text says the same.
+    """Yield the name of a note's file, unless its title or text contains the same words.
 
-    A fact is without it: its handle opens the file too, and names would cost the room of others.
+    Short facts get no name, to save tokens: the handle is enough to open the file.
     """
     stem = item.hit.record.path.rpartition("/")[2].rpartition(".")[0]
     is_name = len(stem) >= _LEAST_STEM and (item.shortened or not _is_fact(item))
@@ -238,7 +237,7 @@ def _list_name(item: PackItem) -> Iterator[str]:
 
 
 def _list_standing(item: PackItem) -> Iterator[str]:
-    """Yield whether a section is pinned and trusted, how sure its note is, and why it is there."""
+    """Yield whether a section is pinned or trusted, its confidence, and why it is included."""
     record = item.hit.record
     if item.pinned:
         yield "pinned"
@@ -252,16 +251,16 @@ def _list_standing(item: PackItem) -> Iterator[str]:
         yield f"{item.alike} alike"
 
 
-#: What a note's source may say without its standing in the label: a person wrote it.
+#: Sources that mean a person; they are not shown.
 _BY_PERSON = frozenset({"", "human"})
 
 _MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 
 
 def _list_origin(hit: Hit, year: str = "") -> list[str]:
-    """Return who wrote a section, marked so that no name is taken for another fact, and when.
+    """Return author and date of a section. The author is marked, for example with `@`.
 
-    A day of that year is without it.
+    The date is without the year if it is `year`.
     """
     record = hit.record
     who = f"@{record.agent}" if record.agent else f"from {record.source}"
@@ -275,18 +274,18 @@ def _write_label(facts: Iterable[str]) -> str:
     return f"[{' | '.join(map(plain_label, facts))}]"
 
 
-#: Characters of a name at most; and where it stands before a fact that is twice as long or more:
-#: of a text that is hardly longer, the name may be the gist.
+#: Maximum characters of a name; and of a name before a fact of at least twice its length. For a
+#: shorter fact, the name can be the main content.
 _MAX_NAME, _MAX_NAME_OF_FACT = 120, 32
 
-#: Characters up to which a text is a fact, and from its beginning that may say its name.
+#: Maximum characters of a fact, and of its beginning that can contain its name.
 _FACT, _BEGINNING = 300, 200
 
 _WORD = re.compile(r"\w+")
 
 
 def _add_name(item: PackItem, with_title: bool) -> str:
-    """Return a section's text below a line of what its title and heading say and it does not."""
+    """Return a section's text after a line with the words of title and heading that it lacks."""
     record, heading, text = item.hit.record, item.hit.section.heading, item.text.strip()
     parts = [record.title] if with_title else []
     if heading.casefold() not in record.title.casefold():
@@ -298,27 +297,27 @@ def _add_name(item: PackItem, with_title: bool) -> str:
 
 
 def _is_fact(item: PackItem) -> bool:
-    """Return whether a section is a short text that does not instruct."""
+    """Return whether a section is a short text of the evidence part."""
     return len(item.text.strip()) <= _FACT and item.part is PackPart.EVIDENCE
 
 
 def _says(text: str, name: str) -> bool:
-    """Tell whether a text has all words of a name at its beginning."""
+    """Return whether the beginning of a text contains all words of a name."""
     beginning, folded = text[:_BEGINNING].casefold(), name.casefold().strip()
-    if not folded.isascii() and folded in beginning:  # Not every script parts its words.
+    if not folded.isascii() and folded in beginning:  # Some scripts do not separate words.
         return True
     return set(_WORD.findall(folded)) <= set(_WORD.findall(beginning))
 
 
 def _slice(name: str, limit: int) -> str:
-    """Return a name cut at a word."""
+    """Return a name truncated at a word."""
     if len(name) <= limit:
         return name
     return f"{name[: limit - 3].rpartition(' ')[0] or name[: limit - 3]}..."
 
 
 def _render_fully(item: PackItem, style: PackStyle) -> str:
-    """Return a section below a label of all that is known of it."""
+    """Return a section below a label with everything that is known."""
     record = item.hit.record
     facts: list[str] = [record.kind, record.state, *_list_standing(item)]
     if who := _describe_author(item):
@@ -347,7 +346,10 @@ def _describe_author(item: PackItem) -> str:
 
 
 class PackUsage(NamedTuple):
-    """What a pack cost: sections by reason, tokens sent, the budget, and the whole vault."""
+    """The usage of a pack:
+
+    sections by reason, tokens sent, budget, and tokens of the whole vault.
+    """
 
     pinned: int
     relevant: int
@@ -357,17 +359,17 @@ class PackUsage(NamedTuple):
 
     @property
     def ratio(self) -> float:
-        """How many times larger the whole vault is."""
+        """The size of the whole vault relative to the pack."""
         return self.flat / self.sent if self.sent else 0.0
 
 
 class Pack(NamedTuple):
-    """A pack as text, with what it shows and what it cost in tokens.
+    """A pack as text, with its items and its token usage.
 
-    `unshown` are the pinned sections named by link; `unnamed` counts those that are not even that.
-    `pinned_tokens` is what all pinned sections would cost, shown or not; `replaced` are words that
-    the vault does not have, each with what was searched instead; `told` are the lines that say how
-    little the answer is worth; `left_out` is what was considered and is not shown.
+    `unshown` are pinned sections listed as links, and `unnamed` counts those not listed.
+    `pinned_tokens` is the cost of all pinned sections, shown or not. `replaced` are unknown words,
+    each with the word searched instead. `told` are lines about how weak the match is. `left_out`
+    are the considered sections that are not shown.
     """
 
     text: str
@@ -395,10 +397,10 @@ def render_pack(
     labels: PackLabels = PackLabels.SHORT,
     told: Sequence[str] = (),
 ) -> str:
-    """Return the pack as text, with its account in the last line.
+    """Return the pack as text, with its usage in the last line.
 
-    `unshown` are pinned sections that are named by link, `unnamed` how many more there are; `told`
-    are lines that say how little the answer is worth.
+    `unshown` are pinned sections listed as links, `unnamed` the number of others. `told` are lines
+    about how weak the match is.
     """
     marks, form = _MARKS[style], choose_form(source, style, labels)
     blocks = [marks.head.format(_describe_source(source)), *told]
@@ -420,24 +422,24 @@ def render_pack(
 
 
 def choose_form(source: PackSource, style: PackStyle, labels: PackLabels) -> PackForm:
-    """Return the form of a pack whose labels leave out the year that its head names."""
+    """Return the form of a pack whose labels omit the year of its head."""
     is_dated = source.commit or source.at
     year = str(datetime.fromtimestamp(source.at, UTC).year) if is_dated else ""
     return PackForm(style, labels, year)
 
 
 def render_foot(account: PackUsage, style: PackStyle) -> str:
-    """Return the last line of a pack: what it cost."""
+    """Return the last line of a pack: its usage."""
     return _MARKS[style].foot.format(_describe_account(account)) + "\n"
 
 
 def drop_foot(pack: Pack) -> str:
-    """Return a pack's text without the line that says what it cost."""
+    """Return a pack's text without the usage line."""
     return pack.text.removesuffix(render_foot(pack.account, pack.style)).rstrip()
 
 
 def set_budget(pack: Pack, budget: int) -> Pack:
-    """Return a pack whose account names another budget: that of the pack as it is shown."""
+    """Return a pack whose usage line shows another budget."""
     account = pack.account._replace(budget=budget)
     foot = render_foot(account, pack.style)
     body = pack.text.removesuffix(render_foot(pack.account, pack.style))
@@ -445,7 +447,7 @@ def set_budget(pack: Pack, budget: int) -> Pack:
 
 
 class _Marks(NamedTuple):
-    """What a style writes around the facts, which replace `{}`."""
+    """The fixed texts of a style; `{}` is replaced by facts."""
 
     head: str
     instructions: str
@@ -476,13 +478,13 @@ _MARKS = {
 
 
 def render_link(hit: Hit) -> str:
-    """Return the line for a section that is not shown."""
+    """Return the line for a section that is listed as a link."""
     return f"- {plain_label(hit.name)[:120]}: {plain_label(hit.address)}"
 
 
 _MAX_BRANCH = 24
 
-#: Tokens of all names of refs at most, as the smallest budget has room for.
+#: Maximum tokens of all ref names, which fit in the smallest budget.
 _MAX_NAMES = 32
 
 
@@ -498,7 +500,7 @@ def _describe_source(source: PackSource) -> str:
 
 
 def _format_others(source: PackSource) -> str:
-    """Return the refs beside the own one: as many as fit into any budget by name, then a count."""
+    """Return the other refs: as many as fit in any budget by name, then a count."""
     text = ""
     for number, (name, commit) in enumerate(source.others):
         more = f"{text}, {plain_label(name)[:_MAX_BRANCH]}@{commit[:7]}"
@@ -509,8 +511,8 @@ def _format_others(source: PackSource) -> str:
 
 
 def _describe_account(account: PackUsage) -> str:
-    # Whole numbers for large ratios: the line must not grow shorter as `sent` grows, or there
-    # might be no `sent` that counts its own line right.
+    # Whole numbers for large ratios: the line must not get shorter as `sent` grows. Otherwise no
+    # `sent` might count its own line correctly.
     digits = 1 if account.ratio < 1000 else 0
     return (
         f"{account.pinned} pinned + {account.relevant} relevant, "
@@ -528,7 +530,7 @@ def render_stable_account(
     form: PackForm,
     told: Sequence[str] = (),
 ) -> tuple[str, PackUsage]:
-    """Render until the account in the text is the text's own."""
+    """Render a pack until the usage in the text matches the text."""
     foot = render_foot(account, form.style)
     body = render_pack(items, unshown, unnamed, source, account, form.style, form.labels, told)
     body = body.removesuffix(foot)
@@ -542,12 +544,12 @@ def render_stable_account(
 
 
 def price_pack(pack: Pack) -> list[int]:
-    """Return what each section of a pack adds to its tokens, in its order."""
+    """Return the tokens that each section adds to a pack, in its order."""
     return price_items(pack.items, choose_form(pack.source, pack.style, pack.labels))
 
 
 def price_items(items: Iterable[PackItem], form: PackForm) -> list[int]:
-    """Return what each section adds to the tokens: one may stand under the label of another."""
+    """Return the tokens that each section adds; a section can share another one's label."""
     costs: list[int] = []
     run: list[PackItem] = []
     before = 0
@@ -562,7 +564,7 @@ def price_items(items: Iterable[PackItem], form: PackForm) -> list[int]:
 
 
 def warn_of_pinned(tokens: int, budget: int) -> str:
-    """Return a warning if pinned sections cost more than half of the vault's default budget."""
+    """Return a warning if pinned sections cost more than half of the default budget, else ""."""
     if tokens <= budget // 2:
         return ""
     return (

@@ -1,8 +1,8 @@
-"""Choose the passages of a section that answer a query best, and shorten the rest.
+"""Choose the passages of a section that match a query best, and shorten the rest.
 
-A passage is made of units: sentences, list items, turns, rows, lines of code, which mean something
-alone. A unit may need others to be read: a row the head of its table, a line of code its fences, a
-sentence of a long turn the speaker's name.
+A passage consists of units that are meaningful alone: sentences, list items, turns, rows, lines of
+code. A unit can need others. A table row needs the head, a code line its fences, and a sentence of
+a long turn the speaker's name.
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ from vaultmem.core.search.terms import count_terms, list_compounds, term_sequenc
 from vaultmem.core.text.patterns import compile_later
 from vaultmem.core.text.token_count import count_tokens
 
-#: A part of a text: where it begins and ends (characters).
+#: A part of a text: start and end (characters).
 Span = tuple[int, int]
 
 
 class Unit(NamedTuple):
-    """What is shown whole or not at all, and what is shown with it."""
+    """A span that is shown whole or not at all, and the spans shown with it."""
 
     span: Span
     needs: tuple[Span, ...] = ()
 
 
-#: What a unit gives of its score to the one before and the one after, and to the one after it
-#: where it asks: who answers seldom repeats the words of the question.
+#: Share of a unit's score that its neighbours get, and the share for the next unit after a
+#: question. An answer rarely repeats the question's words.
 _BESIDE, _ANSWER = 0.25, 0.75
 
-#: Tokens of the line that says where a passage stands, and of the mark before a quoted line.
+#: Tokens of the line with a passage's line number, and of the mark before a quoted line.
 _GAP, _MARK = 8, 2
 
 
 def choose_passages(text: str, matches: Sequence[Match], room: int) -> tuple[Span, ...]:
-    """Return the spans of the best units that cost about `room` tokens together, in order.
+    """Return the spans of the best units that together cost about `room` tokens, in order.
 
-    Without a match the first are the best; with one, what has none and is beside none stays out.
-    Nothing is returned where not even the best one fits.
+    Without any match, the first units are best. With matches, units that neither match nor adjoin a
+    match are excluded. Returns () if the best unit does not fit.
     """
     units, best = _order_units(text, tuple(matches))
     chosen: set[int] = set()
@@ -51,10 +51,10 @@ def choose_passages(text: str, matches: Sequence[Match], room: int) -> tuple[Spa
     for place in best:
         unit = units[place]
         cost = sum(_price(text, span) for span in (unit.span, *unit.needs) if span not in spans)
-        # A passage of its own costs a gap; one between two passages spares theirs.
+        # A separate passage costs a gap; a unit that joins two passages saves one.
         gap = _GAP if _begins_line(text, unit.span) else _MARK
         cost += gap * ((place > 0 and place - 1 not in chosen) - (place + 1 in chosen))
-        if cost > room and not chosen:  # What is weaker is not shown in place of the best.
+        if cost > room and not chosen:  # Do not show a weaker unit instead of the best.
             break
         if cost <= room:
             room -= cost
@@ -64,9 +64,9 @@ def choose_passages(text: str, matches: Sequence[Match], room: int) -> tuple[Spa
 
 
 def render_passages(text: str, parts: Iterable[Span]) -> str:
-    """Return parts of a text in order, with dots for what is left out between them.
+    """Return parts of a text in order, with dots for omitted text.
 
-    Where whole lines are, the line is named that it goes on with, the first time of how many.
+    After omitted lines, the next line's number is given, the first time with the total number.
     """
     shown, last = "", 0
     lines = text.count("\n") + 1
@@ -87,9 +87,9 @@ def render_passages(text: str, parts: Iterable[Span]) -> str:
     return shown.rstrip()
 
 
-@lru_cache(maxsize=64)  # A section is cut several times until it fits.
+@lru_cache(maxsize=64)  # A section is shortened several times until it fits.
 def _order_units(text: str, matches: tuple[Match, ...]) -> tuple[list[Unit], list[int]]:
-    """Return the units of a text, and the places of those that may be shown, best first."""
+    """Return the units of a text, and the indexes of those that can be shown, best first."""
     units = split_text(text)
     scores = _score_units(text, units, matches)
     is_head = not any(scores)
@@ -98,10 +98,10 @@ def _order_units(text: str, matches: tuple[Match, ...]) -> tuple[list[Unit], lis
 
 
 def _score_units(text: str, units: Sequence[Unit], matches: Sequence[Match]) -> list[float]:
-    """Return what the terms in each unit and beside it are worth.
+    """Return the score of each unit, from its terms and those of its neighbours.
 
-    A term's share of the section's score grows with how often it is there; its root takes about
-    that out again.
+    A term's share of the section's score grows with its frequency. Dividing by the root of the
+    frequency compensates for this.
     """
     wanted = {match.term for match in matches}
     joined = wanted.intersection(list_compounds(text))
@@ -118,7 +118,7 @@ def _score_units(text: str, units: Sequence[Unit], matches: Sequence[Match]) -> 
 
 
 def _find_terms(piece: str, wanted: set[str], joined: set[str]) -> set[str]:
-    """Return which terms a piece has; `joined` are those that the text writes in one piece."""
+    """Return the wanted terms in a piece; `joined` are compound terms of the whole text."""
     found = wanted.intersection(term_sequence(piece))
     return found.union(joined.intersection(list_compounds(piece))) if joined else found
 
@@ -133,7 +133,7 @@ def _begins_line(text: str, span: Span) -> bool:
 
 
 def _merge(text: str, spans: Iterable[Span]) -> tuple[Span, ...]:
-    """Return spans in order, those with nothing but blanks between them as one."""
+    """Return spans in order, merged if only white space is between them."""
     merged: list[Span] = []
     for start, end in sorted(spans):
         if merged and not text[merged[-1][1] : start].strip():
@@ -153,8 +153,8 @@ class _Line(NamedTuple):
         return self.start, self.end
 
 
-#: Characters of a list item or a turn that is not divided into sentences, and of a sentence that
-#: is not divided into lines.
+#: Maximum characters of a list item or turn that is not split into sentences, and of a sentence
+#: that is not split into lines.
 _WHOLE = 400
 
 _FENCE = compile_later(r"\s*(`{3,}|~{3,})")
@@ -167,7 +167,7 @@ _LEAD = compile_later(
 
 
 def split_text(text: str, whole: int = _WHOLE) -> list[Unit]:
-    """Return the units of a text in order; blank lines are in none.
+    """Return the units of a text in order, without blank lines.
 
     List items and turns of up to `whole` characters are one unit.
     """
@@ -191,7 +191,7 @@ def split_text(text: str, whole: int = _WHOLE) -> list[Unit]:
 
 
 def _end_fence(lines: Sequence[_Line], at: int) -> int:
-    """Return the line that closes a fence, the last one where none does."""
+    """Return the line that closes a fence, or the last line."""
     opened = _FENCE.match(lines[at].text)
     mark = opened[1] if opened else ""
     after = range(at + 1, len(lines))
@@ -213,7 +213,7 @@ def _end_block(lines: Sequence[_Line], at: int) -> int:
 
 
 def _begins(lines: Sequence[_Line], at: int) -> bool:
-    """Tell whether a line goes on with nothing of the one before."""
+    """Return whether a line does not continue the line before."""
     text = lines[at].text
     return (
         not text.strip()
@@ -224,13 +224,13 @@ def _begins(lines: Sequence[_Line], at: int) -> bool:
 
 
 def _end_lead(text: str) -> int:
-    """Return where the mark, time and name end that a line begins with, 0 without any."""
+    """Return the end of a line's leading mark, time and name, or 0."""
     lead = _LEAD.match(text)
     return lead.end() if lead and lead[0].strip() else 0
 
 
 def _split_framed(lines: Sequence[_Line], frame: Sequence[_Line]) -> Iterator[Unit]:
-    """Yield the lines that a frame is round, or the frame where there are none."""
+    """Yield the lines inside a frame, or the whole frame if it is empty."""
     needs = tuple(dict.fromkeys(line.span for line in frame))
     inside = [line for line in lines if line.span not in needs and line.text.strip()]
     if not inside:
@@ -240,7 +240,7 @@ def _split_framed(lines: Sequence[_Line], frame: Sequence[_Line]) -> Iterator[Un
 
 
 def _split_block(text: str, start: int, end: int, whole: int) -> Iterator[Unit]:
-    """Yield a short list item or turn whole, else its sentences, each with what it begins with."""
+    """Yield a short list item or turn whole, else its sentences, each with the leading part."""
     block = text[start:end]
     lead = _end_lead(block)
     if lead and len(block) <= whole:
@@ -255,7 +255,7 @@ def _split_block(text: str, start: int, end: int, whole: int) -> Iterator[Unit]:
 
 
 def _split_sentence(block: str, first: int, last: int) -> Iterator[Span]:
-    """Yield a sentence, or the lines of a long one: not everybody ends a sentence with a mark."""
+    """Yield a sentence, or the lines of a long one, which possibly lacks punctuation."""
     if last - first <= _WHOLE:
         yield first, last
         return
@@ -263,18 +263,18 @@ def _split_sentence(block: str, first: int, last: int) -> Iterator[Span]:
         yield first + match.start(), first + match.end()
 
 
-# The one line that shows a section: the sentence with most of the words that were asked.
+# Choose one line to show for a section: the sentence with most of the query's words.
 
-#: Sentences of a section that are looked at, and characters.
+#: Maximum sentences of a section to check, and maximum characters.
 _MOST, _READ = 400, 100_000
 
-#: Words of a sentence at least, and characters of a line at least that is wrapped.
+#: Minimum words of a sentence, and minimum characters of a wrapped line.
 _FEW, _WRAPPED = 3, 50
 
-#: Characters before the first word that was asked, where a sentence is cut at both ends.
+#: Characters before the first query word, if a sentence is cut at both ends.
 _CONTEXT = 24
 
-#: Characters of a sentence in which a cut is looked for, and words at which it may begin.
+#: Maximum characters of a sentence to shorten, and maximum words to try as its start.
 _LONGEST, _BEGINNINGS = 4_000, 50
 
 _CODE_FENCE = compile_later(r"[ \t>]*(?:`{3}|~{3})")
@@ -283,7 +283,7 @@ _FRAME = compile_later(r"\s*(?:`{3}|~{3})|.*\|")
 _HEADING = compile_later(r"[ \t]*(?:#{1,6}(?:[ \t].*)?|\[![\w-]{1,40}\][-+]?[ \t]*)")
 _BOLD = compile_later(r"[ \t]*(?:\*\*[^*]+\*\*|__[^_]+__):?[ \t]*")
 
-# All is bounded, so that no line takes quadratic time.
+# All repetitions are bounded, so that no line takes quadratic time.
 _PICTURE = r"!\[\[[^\]]{0,400}\]\]|!\[[^\]]{0,400}\](?:\([^()]{0,1000}\))?"
 _HTML = r"<[!/A-Za-z][^<>]{0,2000}>"
 _DECORATION = compile_later(rf"\[(?:{_PICTURE})\]\([^()]{{0,1000}}\)|{_PICTURE}|{_HTML}")
@@ -291,19 +291,19 @@ _TAG = compile_later(r"(?<!\S)#[^\W\d_][\w/-]*")
 _TAGGED_LINE = compile_later(rf"\s*{_HTML}.*{_HTML}\s*")
 _LABEL = compile_later(r"\W*+(?:\w++[*_]*+:)?+\W*+")
 _LINK = compile_later(r"(?<!!)\[([^\[\]]{1,400})\]\([^()\s]{1,1000}\)")
-#: What breaks a line whatever its length.
+#: A hard line break.
 _BREAK = compile_later(r"(?:\\|[ ]{2}|<br ?/?>)$")
 _WORD = compile_later(r"[^\W_]+")
 _STOP = compile_later(r"[.!?。！？][*_\s]*$")
 
 
 def choose_line(hit: Hit) -> str:
-    """Return the sentence that shows why a note was found."""
+    """Return the sentence that shows why a note matches."""
     return hit.shown_line or choose_sentence(hit.text, _list_terms(hit))
 
 
 def show_line(hit: Hit, width: int = 100) -> str:
-    """Return the sentence that shows why a note was found, cut to `width` characters."""
+    """Return the sentence that shows why a note matches, cut to `width` characters."""
     return shorten_sentence(choose_line(hit), _list_terms(hit), width)
 
 
@@ -319,8 +319,8 @@ def choose_excerpt(text: str, terms: Collection[str], width: int = 100) -> str:
 def choose_sentence(text: str, terms: Collection[str]) -> str:
     """Return the sentence, list item, row or line of code with most of the terms, on one line.
 
-    Of equals, prose goes before rows and code, then the first. Pictures, HTML without words, lines
-    of tags and headings are returned only where a section has nothing else.
+    Prose is preferred to rows and code, then the first one wins. Pictures, HTML without words, tag
+    lines and headings are returned only if there is nothing else.
     """
     wanted = frozenset(terms)
     text = text[:_READ]
@@ -339,14 +339,14 @@ def choose_sentence(text: str, terms: Collection[str]) -> str:
 
 
 def has_sentence(text: str) -> bool:
-    """Tell whether a section has more than pictures, tags, headings and HTML without words."""
+    """Return whether a section has more than pictures, tags, headings and HTML without words."""
     return not text or bool(_drop_decoration(text).strip())
 
 
 def shorten_sentence(line: str, terms: Collection[str], width: int) -> str:
-    """Return a line cut to `width` characters where most of the terms are, the first of equals.
+    """Return a line cut to `width` characters around most of the terms.
 
-    The targets of links are dropped before any word is.
+    Link targets are dropped before words are.
     """
     if len(line) <= width:
         return line
@@ -362,7 +362,7 @@ def shorten_sentence(line: str, terms: Collection[str], width: int) -> str:
 
 
 def _slice(line: str, begin: int, width: int) -> str:
-    """Return what of a line from a word on fits, with dots for the rest."""
+    """Return the part of a line from `begin` on that fits, with dots for the rest."""
     shown = line[begin:]
     if len(shown) > width:
         shown = shown[:width].rsplit(" ", 1)[0] + " ..."
@@ -370,7 +370,7 @@ def _slice(line: str, begin: int, width: int) -> str:
 
 
 def _split_lines(part: str) -> Iterator[str]:
-    """Yield the sentence or sentences of a unit: a short line that is not wrapped is one."""
+    """Yield the sentences of a unit: a short line that is not wrapped is one sentence."""
     piece = last = ""
     for line in part.split("\n"):
         text = line.lstrip()
@@ -382,7 +382,7 @@ def _split_lines(part: str) -> Iterator[str]:
 
 
 def _drop_decoration(text: str) -> str:
-    """Return a text without marks of quotes, and with nothing in lines that only decorate."""
+    """Return a text without quote marks, and with decorative lines empty."""
     return re.sub(r"\n{2,}", "\n\n", "\n".join(_list_lines(text.split("\n"))))
 
 
@@ -402,9 +402,9 @@ def _list_lines(lines: Sequence[str]) -> Iterator[str]:
 
 
 def _is_decoration(line: str) -> bool:
-    """Tell whether a line outside code is a badge, picture, HTML footer, heading or only tags."""
+    """Return whether a line outside code is a badge, picture, HTML footer, heading or only tags."""
     if line.lstrip().startswith("|"):
-        return False  # It may frame a table.
+        return False  # It can frame a table.
     if _HEADING.fullmatch(line) or (_BOLD.fullmatch(line) and not _STOP.search(line)):
         return True
     plain = _TAG.sub(" ", _DECORATION.sub(" ", line))

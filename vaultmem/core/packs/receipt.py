@@ -1,4 +1,4 @@
-"""Receipts of packs, from which a pack can be replayed, and expectations about packs."""
+"""Receipts, from which a pack can be replayed, and expectations about packs."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from vaultmem.core.text.json_values import as_json_object
 from vaultmem.core.text.paths import parse_note_path
 from vaultmem.errors import RefusedError, VaultError
 
-#: Receipts of format 1 are of packs whose labels were full.
+#: Receipts of format 1 have packs with full labels.
 FORMAT = 2
 
 
 class ShownSection(NamedTuple):
     """A section of a pack: the note's path and blob, the section's number and heading.
 
-    `changed` is the date that its label shows where the note names none (seconds since the
-    epoch), `parts` where in its text the passages begin and end that were shown, None for all;
-    `otherwise` tells that what another side of a merge says was shown, too.
+    `changed` is the date in its label if the note has none (seconds since the epoch). `parts` are
+    the shown spans of its text, None for all. `otherwise` means that conflicting text of a merge
+    was shown too.
     """
 
     path: str
@@ -51,11 +51,10 @@ class ShownSection(NamedTuple):
 
 
 class Receipt(NamedTuple):
-    """What was asked, by whom and where; what was shown of which bytes; and what it cost.
+    """The record of a pack: query, author, source, shown sections with their blobs, and usage.
 
-    `vault` is the folder that it was made of, `digest` the sha256 of the pack's UTF-8 text;
-    `texts` holds, by blob id, the notes that no commit had at that time, bytes that are no UTF-8
-    as lone surrogates.
+    `vault` is the vault's folder. `digest` is the sha256 of the pack's UTF-8 text. `texts` contains
+    the notes that were uncommitted, by blob id; bytes that are not UTF-8 are lone surrogates.
     """
 
     id: str
@@ -99,7 +98,7 @@ def list_shown(pack: Pack) -> tuple[ShownSection, ...]:
 
 
 def list_unshown(pack: Pack) -> tuple[ShownSection, ...]:
-    """Return the pinned sections that a pack names by link only."""
+    """Return the pinned sections that a pack lists as links."""
     return tuple(_describe(hit) for hit in pack.unshown)
 
 
@@ -113,10 +112,10 @@ def leave_out(receipt: Receipt, blobs: Set[str]) -> Receipt:
 def rebuild_items(
     receipt: Receipt, read_blob: Callable[[str], bytes]
 ) -> tuple[list[PackItem], list[Hit]]:
-    """Return the sections that a pack showed, and those that it named by link, read by blob id.
+    """Return a pack's shown items and its links, read by blob id.
 
     Raises:
-        VaultError: a section is not in the note any more, as this version reads notes.
+        VaultError: a section is not in the note, as this version parses notes.
     """
     notes: dict[tuple[str, str], AnalysedNote] = {}
 
@@ -132,7 +131,7 @@ def rebuild_items(
 
 
 def render_receipt(receipt: Receipt, items: Sequence[PackItem], unshown: Sequence[Hit]) -> str:
-    """Return the pack's text again, of its sections."""
+    """Return the pack's text, rendered again from its sections."""
     return render_pack(
         items,
         unshown,
@@ -151,14 +150,14 @@ def write_receipt(receipt: Receipt) -> str:
         json.dumps({"format": FORMAT, **as_json_object(receipt)}, indent=1, ensure_ascii=False)
         + "\n"
     )
-    return text.encode("utf-8", "backslashreplace").decode()  # So JSON writes lone surrogates.
+    return text.encode("utf-8", "backslashreplace").decode()  # Lone surrogates as in JSON.
 
 
 def parse_receipt(text: str) -> Receipt:
-    """Return the receipt that a JSON text holds.
+    """Return the receipt in a JSON text.
 
     Raises:
-        VaultError: it is none, or of a newer format.
+        VaultError: it is not a receipt, or has a newer format.
     """
     try:
         content: dict[str, Any] = json.loads(text)
@@ -195,7 +194,7 @@ def _describe(hit: Hit, pinned: bool = False, trusted: bool = False) -> ShownSec
 
 def _parse_shown(entry: dict[str, Any]) -> ShownSection:
     parts = entry.pop("parts", None)
-    head = entry.pop("characters", -1)  # Once, sections were shortened at their head alone.
+    head = entry.pop("characters", -1)  # Older receipts shortened sections only at the end.
     spans = ((0, head),) if head >= 0 else parts and tuple(map(tuple, parts))
     return ShownSection(**{**entry, "refs": tuple(entry["refs"]), "parts": spans})
 
@@ -248,15 +247,15 @@ def _show(hit: Hit, shown: ShownSection) -> PackItem:
     )
 
 
-# What a pack is expected to show, and whether it does.
+# Expectations about a pack, and their check.
 
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """That the pack for `query` shows these notes and says these texts, or with `negated` none.
+    """The pack for `query` shows these notes and texts; with `negated`, none of them.
 
-    `finds` are paths or addresses (`path#Heading`); `says` are compared without regard to case
-    and line breaks. `budget` is in tokens, 0 for the vault's own.
+    `finds` are paths or addresses (`path#Heading`). `says` are compared without case and line
+    breaks. `budget` is in tokens, 0 for the vault's own.
     """
 
     query: str
@@ -266,7 +265,7 @@ class Expectation:
     budget: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse an expectation that every pack fulfils."""
+        """Reject an expectation that every pack fulfils."""
         if not any(map(str.strip, (*self.finds, *self.says))):
             raise RefusedError("nothing is expected; add --contains-note PATH or --contains TEXT")
 
@@ -274,10 +273,10 @@ class Expectation:
 def expect(
     query: str, finds: Sequence[str], says: Sequence[str], negated: bool, budget: int
 ) -> Expectation:
-    """Return an expectation as somebody words it.
+    """Return an expectation, after checking its paths.
 
     Raises:
-        RefusedError: nothing is expected, or to find what is no path in a vault.
+        RefusedError: nothing is expected, or a path is not valid in a vault.
     """
     for address in finds:
         parse_note_path(address.partition("#")[0])
@@ -285,7 +284,7 @@ def expect(
 
 
 def judge_pack(pack: Pack, expected: Expectation) -> list[str]:
-    """Return why a pack is not as expected, in sentences; none if it is."""
+    """Return the reasons why a pack is not as expected, as sentences; [] if it is."""
     shown = {item.hit.record.path for item in pack.items}
     shown |= {item.hit.address for item in pack.items}
     text = read_plain("\n".join(f"{item.hit.name}\n{item.text}" for item in pack.items))
@@ -297,7 +296,7 @@ def judge_pack(pack: Pack, expected: Expectation) -> list[str]:
 
 
 def find_expected(pack: Pack, expected: Expectation) -> set[str]:
-    """Return the paths of the notes by which a pack shows or contains something expected."""
+    """Return the paths of the notes in a pack that show or contain something expected."""
     texts = [read_plain(words) for words in expected.says]
     return {
         item.hit.record.path
@@ -308,5 +307,5 @@ def find_expected(pack: Pack, expected: Expectation) -> set[str]:
 
 
 def read_plain(text: str) -> str:
-    """Return a text as expectations compare it: without regard to case and line breaks."""
+    """Return a text for comparison, without case and line breaks."""
     return " ".join(unicodedata.normalize("NFC", text).casefold().split())

@@ -1,8 +1,8 @@
-"""Warn of memories to check before use: old claims about things that can change.
+"""Warn of notes to check before use: old claims about things that can change.
 
-"The tests cannot run here" was true on one machine on one day, and "the API does not support tool
-calls" of one version. Such a claim is one of kind `working_context`, one with the tag
-`environment`, or a fact, trace, reflection or skill with a sentence that `core.claims` finds.
+"The tests cannot run here" was true on one machine on one day. "The API does not support tool
+calls" was true for one version. Notes of kind `working_context` or with the tag `environment` are
+claims. So are facts, traces, reflections and skills with a sentence that `find_claim` finds.
 """
 
 from __future__ import annotations
@@ -22,43 +22,41 @@ from vaultmem.core.similarity.words import CLAUSAL, CONDITIONS, NEGATIONS, ONLY
 from vaultmem.core.text.display import pluralize
 from vaultmem.core.text.patterns import compile_later
 
-# Which sentences say that something does not work, exist or support something: it may by now.
-#
-# Such a sentence negates what its subject can do, or that it is there. The words are in the
-# tables `claims.txt` of all languages; docs/reference/languages.md says what each sort of them
-# means.
+# Find sentences that claim that something does not work, exist or support something: it can have
+# changed. Such a sentence negates an ability or the existence of its subject. The words are in the
+# tables `claims.txt` of all languages; docs/reference/languages.md explains the categories.
 
-#: Leaves of a text in UTF-8 its letters, also those that are not ASCII.
+#: Keeps only the letters of a UTF-8 text, including non-ASCII ones.
 _LETTERS = bytes(code if 97 <= code <= 122 or code >= 128 else 32 for code in range(256))
 
 _SENTENCE = compile_later(r"(?<=[.!?])\s+|\n+")
 _NOT = compile_later(r"(?<=ca)n['’]t\b|(?<=[a-z])n['’]t\b|(?<=can)not\b")
 _PART = compile_later(r"(?:[^\W_]+-)*([^\W_]+)|([,;:(])")
 
-#: How code is written: `name`, some_name, --flag, name(), /some/path.
+#: Forms of code: `name`, some_name, --flag, name(), /some/path.
 _CODE = compile_later(r"`|\w_\w|(?<!\S)--\w|\(\)|(?<!\S)/\w")
 
-#: Words between a negation and what it negates, at most; and behind a copula.
+#: Maximum distance in words between a negation and the negated word; and after a copula.
 _REACH, _NEAR = 4, 2
 
 
 @lru_cache(maxsize=1024)
 def find_claim(text: str) -> str:
-    """Return the first sentence of a text that says so, "" where there is none."""
+    """Return the first sentence of a text that is such a claim, or ""."""
     if not _may_claim(text):
         return ""
     return next((each for each in _SENTENCE.split(text) if _is_claim(each)), "")
 
 
 def _may_claim(text: str) -> bool:
-    """Tell by its words alone whether a text may say so; most do not."""
+    """Return whether the words of a text allow a claim. Most texts are excluded by this."""
     words = text.lower().encode("utf-8", "surrogatepass").translate(_LETTERS).split()
     return not any(signs.isdisjoint(words) for signs in _signs())
 
 
 @cache
 def _signs() -> tuple[frozenset[bytes], frozenset[bytes]]:
-    """Return words of which each claim has one, as `_may_claim` reads them: two sets."""
+    """Return two sets of words, encoded for `_may_claim`; a claim has a word of each."""
 
     def encode(*sorts: frozenset[str]) -> frozenset[bytes]:
         words = frozenset().union(*sorts)
@@ -70,7 +68,7 @@ def _signs() -> tuple[frozenset[bytes], frozenset[bytes]]:
 
 
 def _is_claim(sentence: str) -> bool:
-    """Tell whether a clause of a sentence says so; a question asks."""
+    """Return whether a clause of a sentence is a claim. Questions are not."""
     if sentence.endswith("?") or not _may_claim(sentence):
         return False
     has_code = bool(_CODE.search(sentence))
@@ -78,7 +76,7 @@ def _is_claim(sentence: str) -> bool:
 
 
 def _split_clauses(sentence: str) -> Iterator[tuple[str, ...]]:
-    """Yield the words of each clause, in lower case, `can't` as two."""
+    """Yield the words of each clause, in lower case, with `can't` as two words."""
     clause: list[str] = []
     for word, mark in _PART.findall(_NOT.sub(" not", sentence.lower())):
         if clause and (mark or word in _CLAUSE):
@@ -91,11 +89,10 @@ def _split_clauses(sentence: str) -> Iterator[tuple[str, ...]]:
 
 
 def _says_so(clause: Sequence[str], has_code: bool) -> bool:
-    """Tell whether a clause lacks something of a machine, or says so of no person in strong words.
+    """Return whether a clause claims that a machine lacks something, or strongly negates a thing.
 
-    What a machine is or does "currently" may be over by now, too; and without a subject ("cannot
-    read images") a clause is about what the note is about.
-    Orders ("do not ...") and conditions ("if it does not ...") say nothing of what is.
+    Also true: what a machine is or does "currently", and an inability without a subject ("cannot
+    read images"). Orders ("do not ...") and conditions ("if it does not ...") are not claims.
     """
     words = frozenset(clause)
     if clause[0] in CONDITIONS or {clause[0], " ".join(clause[:2])} & _read("order"):
@@ -122,7 +119,7 @@ def _says_so(clause: Sequence[str], has_code: bool) -> bool:
 def _find_near(
     clause: Sequence[str], wanted: Set[str], others: Set[str], before: int, behind: int
 ) -> bool:
-    """Tell whether one of the other words stands so many words before or behind a wanted one."""
+    """Return whether one of `others` is at most so many words before or after a wanted word."""
     if wanted.isdisjoint(clause) or others.isdisjoint(clause):
         return False
     return any(
@@ -134,7 +131,7 @@ def _find_near(
 
 @cache
 def _read(sort: str) -> frozenset[str]:
-    """Return the words of a sort, nouns in both numbers."""
+    """Return the words of a category, nouns in singular and plural."""
     found = (line.partition(" ") for line in read_lines("claims"))
     words = frozenset(said for name, _, said in found if name == sort)
     is_noun = sort in {"machine", "host"}
@@ -143,11 +140,12 @@ def _read(sort: str) -> frozenset[str]:
 
 _CLAUSE = CLAUSAL | find_words("conjunction") - find_words("addition") - find_words("alternative")
 
-#: What rules an ability out or limits it; who does it "without" something does it.
+#: Words that negate or limit an ability. "Without" is excluded: doing it "without" something is
+#: still doing it.
 _NEGATIONS = (NEGATIONS | ONLY) - {"without", "ohne", "non"}
 
 
-#: Days after which such a claim is old.
+#: Days after which a claim is old.
 OLD_DAYS = 60
 
 _KINDS = frozenset(
@@ -159,12 +157,12 @@ _KINDS = frozenset(
     }
 )
 
-#: Reference material has a version of its own, and is no memory.
+#: The folder of reference material, which has its own version and is not managed.
 REFERENCE = "primed/"
 
 
 def quote_claim(hit: Hit) -> str:
-    """Return the sentence of a section that may not be so any more, "" where there is none."""
+    """Return the sentence of a section that is possibly outdated, or ""."""
     record = hit.record
     if record.path.startswith(REFERENCE):
         return ""
@@ -178,18 +176,18 @@ def quote_claim(hit: Hit) -> str:
 
 
 def shorten_caution(hit: Hit) -> str:
-    """Return a section's caution as a pack has it: why a note is in doubt, its file can tell."""
+    """Return a section's warning for a pack. The reason of an invalid note is only in its file."""
     is_doubtful = hit.caution.startswith(DOUBT)
     return join_anchors(hit, DOUBT.rstrip(": ") if is_doubtful else hit.caution)
 
 
 def join_anchors(hit: Hit, caution: str) -> str:
-    """Return the states of the code that a note cites, and a caution, as one label."""
+    """Return a label with the states of cited code and the warning."""
     return "; ".join(filter(None, (describe_anchors(hit), caution)))
 
 
 def describe_anchors(hit: Hit) -> str:
-    """Return the states of the code that a note cites in one line, "" where it cites none."""
+    """Return the states of the code that a note cites in one line, or ""."""
     if not hit.anchors:
         return ""
     from vaultmem.core.anchors import describe_checks
@@ -198,10 +196,10 @@ def describe_anchors(hit: Hit) -> str:
 
 
 def find_caution(hit: Hit, at: float, changed_refs: Sequence[str]) -> str:
-    """Return what is to be said wherever a section is shown, "" for nothing.
+    """Return the warning to show with a section, or "".
 
-    `at` is what counts as now in seconds since the epoch, `changed_refs` what the note rests on
-    and what changed after it was written. What the search said of its validity stays.
+    `at` is the current time in seconds since the epoch. `changed_refs` are sources that changed
+    after the note was written. A warning of the search about validity is kept.
     """
     record = hit.record
     if record.caution != record.conflict:
@@ -211,9 +209,9 @@ def find_caution(hit: Hit, at: float, changed_refs: Sequence[str]) -> str:
 
 
 def _check_claim(hit: Hit, at: float, changed_refs: Sequence[str]) -> str:
-    """Return why a claim has to be checked before use, "" if it has not.
+    """Return why a claim must be checked before use, or "".
 
-    The code that it cites decides, and its age only where that is not known.
+    The state of the cited code decides; the age counts only if that is unknown.
     """
     changed_refs = [
         *(each.anchor.place for each in hit.anchors if each.is_different),
@@ -235,21 +233,21 @@ def written_at(hit: Hit) -> float:
     return hit.record.changed if at is None else at
 
 
-# Which preferences a question concerns: those about its words, and those about everything.
+# Choose the preferences for a query: those about its words, and those about everything.
 
-#: Of the sections that a question finds, the first ones concern it.
+#: Preferences among so many first hits are relevant.
 _FOUND = 10
 
 
 class Preference(NamedTuple):
-    """A section of what the owner prefers, and what that is about; "" if it is everything."""
+    """A section with a preference of the owner, and its topic; "" means everything."""
 
     hit: Hit
     about: str
 
 
 class PackPreferences(NamedTuple):
-    """What the owner prefers, first what concerns the question most, and its share of a pack."""
+    """The owner's preferences, most relevant first, and their share of a pack."""
 
     hits: Sequence[Hit] = ()
     share: float = 0.0
@@ -258,9 +256,9 @@ class PackPreferences(NamedTuple):
 def choose_preferences(
     known: Sequence[Preference], question: str, found: Sequence[Hit]
 ) -> list[Hit]:
-    """Return the preferences that concern a question, those first that concern it most.
+    """Return the preferences that are relevant for a query, most relevant first.
 
-    `found` is what recall finds, best first. Without a question, all concern it.
+    `found` are the hits, best first. Without a query, all preferences are relevant.
     """
     if not question.strip():
         return [each.hit for each in sorted(known, key=lambda each: each.about != "")]
@@ -275,6 +273,6 @@ def choose_preferences(
 
 
 def _share_topic(about: str, asked: frozenset[str]) -> float:
-    """Return how much of what a preference is about a question names, 0 to 1."""
+    """Return the share of a preference's topic that a query names, 0 to 1."""
     terms = frozenset(count_terms(about)) - weak_terms()
     return len(terms & asked) / len(terms) if terms else 0.0

@@ -1,1 +1,1 @@
-"""Recognize credentials: rules as data, and the scan that uses them."""
+"""Recognize credentials, by rules stored as data."""

@@ -1,4 +1,4 @@
-"""Rules for credentials as values: ours, from `rules.toml`, and those of a `.gitleaks.toml`."""
+"""Rules for credentials: built-in ones from `rules.toml`, and those of a `.gitleaks.toml`."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from vaultmem.core.text.patterns import compile_later
 
 SETTINGS_NAME, IGNORE_NAME = ".gitleaks.toml", ".gitleaksignore"
 
-#: A key and its value in a line, which is how `rules.toml` is written.
+#: A key and its value in a line of `rules.toml`.
 _LINE = compile_later(r"^(\w+) = (.+)$", re.MULTILINE)
-#: Keys that no scan needs.
+#: Keys for readers of the file, which a scan does not need.
 _FOR_READERS = frozenset({"description", "example", "counter"})
 
 _LITERAL = compile_later(r"'''(.*?)'''")
@@ -24,10 +24,10 @@ _POSIX_CLASS = compile_later(r"\[:\^?[a-z]+:\]")
 
 
 class Allowlist(NamedTuple):
-    """What is no credential after all: by path, by a part of the text, or by a word in it.
+    """Exceptions from rules, by path, by regex on the text, or by stop word in the secret.
 
-    `target` is what `regexes` are searched in: the secret, the match or the line. `rules` are those
-    that it is for, all if empty. With `needs_all`, each kind that is given must apply.
+    `target` is what `regexes` are searched in: the secret, the match or the line. `rules` are the
+    rules it applies to, all if empty. With `needs_all`, each given kind of exception must match.
     """
 
     paths: tuple[str, ...] = ()
@@ -39,10 +39,12 @@ class Allowlist(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """A credential's form; `entropy` is what the secret must exceed, in bits a character.
+    """The format of a credential.
 
-    `group` is the regex's group that is the secret, 0 the first that matched, else all. A rule
-    without a regex is for files whose `path` it matches.
+    The secret's entropy must exceed `entropy`, in bits per character.
+
+    `group` is the regex group with the secret; 0 means the first group that matched, else the whole
+    match. A rule without a regex reports each file whose `path` matches.
     """
 
     id: str
@@ -55,9 +57,9 @@ class Rule(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """Rules and what they pass over; `ignored` are places, path:rule:line.
+    """Rules and their exceptions. `ignored` are places, path:rule:line.
 
-    `mark` on a line says that what is there is no credential, or may be there.
+    A line that contains `mark` is not reported.
     """
 
     rules: tuple[Rule, ...]
@@ -67,7 +69,7 @@ class Rules(NamedTuple):
 
 
 class SecretSettings(NamedTuple):
-    """What a vault adds to the rules and takes from them."""
+    """A vault's additional rules and exceptions, and the rules that it disables."""
 
     rules: tuple[Rule, ...] = ()
     allowlists: tuple[Allowlist, ...] = ()
@@ -75,18 +77,18 @@ class SecretSettings(NamedTuple):
 
     @property
     def has_regexes(self) -> bool:
-        """Tell whether there is any, for a foreign regex may take for ever."""
+        """Whether there are any regexes. A regex from a vault can take forever."""
         return bool(self.rules or any(each.regexes or each.paths for each in self.allowlists))
 
 
 @cache
 def read_rules() -> Rules:
-    """Return our own rules for credentials."""
+    """Return the built-in rules for credentials."""
     return read_rules_file(Path(__file__).with_name("rules.toml"))
 
 
 def read_rules_file(path: Path) -> Rules:
-    """Return the rules of a file. A parser of TOML would take longer than the scan of a note."""
+    """Return the rules of a file. A TOML parser would take longer than the scan of a note."""
     text = path.read_text(encoding="utf-8")
     rules, _, allowlists = text.partition("[[allowlists]]")
     return Rules(
@@ -96,9 +98,9 @@ def read_rules_file(path: Path) -> Rules:
 
 
 def extend_rules(settings: SecretSettings, ignored: Iterable[str], mark: str) -> Rules:
-    """Return our own rules with what a vault adds to them and takes from them.
+    """Return the built-in rules, changed by a vault's settings.
 
-    One with the id of ours is ours, but for what it says itself.
+    A vault's rule with a built-in id overrides only the fields that it sets.
     """
     ours = {rule.id: rule for rule in read_rules().rules if rule.id not in settings.disabled}
     theirs = {rule.id: _join(ours.get(rule.id), rule) for rule in settings.rules}
@@ -111,10 +113,12 @@ def extend_rules(settings: SecretSettings, ignored: Iterable[str], mark: str) ->
 
 
 def parse_settings(text: str) -> SecretSettings:
-    """Read the text of a `.gitleaks.toml`; our rules hold whether it wants the defaults or not.
+    """Parse the text of a `.gitleaks.toml`.
+
+    The built-in rules apply even if it does not extend them.
 
     Raises:
-        ValueError: it is no TOML, or not what gitleaks reads.
+        ValueError: it is not TOML, or not in gitleaks' format.
     """
     import tomllib
 
@@ -132,10 +136,10 @@ def parse_settings(text: str) -> SecretSettings:
 
 
 def check_settings(settings: SecretSettings) -> None:
-    """Make sure that a vault's rules can be used.
+    """Check that a vault's rules can be used.
 
     Raises:
-        ValueError: one cannot; the text names it.
+        ValueError: a rule cannot be used; the text names it.
     """
     ours = {rule.id for rule in read_rules().rules}
     named = [("the allowlist", allowlist) for allowlist in settings.allowlists]
@@ -161,10 +165,10 @@ def _check(name: str, regex: str) -> int:
 
 @cache
 def compile_regex(regex: str) -> re.Pattern[str]:
-    """Return a regex of RE2, which gitleaks uses, as Python's; most are the same.
+    """Return an RE2 regex, as gitleaks uses it, compiled for Python.
 
     Raises:
-        ValueError: Python's has nothing like it.
+        ValueError: Python has no equivalent.
     """
     if _POSIX_CLASS.search(regex):
         raise ValueError("Python has no [:class:]; write its characters out")
@@ -178,7 +182,7 @@ def compile_regex(regex: str) -> re.Pattern[str]:
 
 
 def _read_lines(chunk: str) -> dict[str, Any]:
-    """Return the keys of a table of `rules.toml`; texts are in ''' or as in JSON."""
+    """Return the keys of a table of `rules.toml`. Strings are in ''' or in JSON syntax."""
     found = {}
     for name, value in _LINE.findall(chunk):
         if name in _FOR_READERS:
@@ -215,7 +219,7 @@ def _list_allowlists(given: Mapping[str, Any]) -> Iterable[Allowlist]:
 
 
 def _make_allowlist(given: Mapping[str, Any]) -> Allowlist:
-    """Return an allowlist. Its commits are left out: what is in one is not looked at again."""
+    """Return an allowlist without its commits, because committed text is not scanned again."""
     return Allowlist(
         _texts(given, "paths"),
         _texts(given, "regexes"),

@@ -1,4 +1,4 @@
-"""Look for credentials in a text. A finding names line and rule, never the value."""
+"""Find credentials in a text. A finding has line and rule, never the value."""
 
 from __future__ import annotations
 
@@ -13,17 +13,16 @@ from typing import NamedTuple
 from vaultmem.core.secrets.rules import Allowlist, Rule, Rules, compile_regex, read_rules
 from vaultmem.core.text.patterns import compile_later
 
-#: On a line, it says that what is there is no credential, or may be there.
+#: A line with this mark is not reported.
 ALLOW_MARK = "gitleaks:allow"
 
 
-#: Characters that are looked through at once, and how many around them are looked at, too: the
-#: longest keys have about 20,000.
+#: Characters to scan at once, and characters of context on both sides. The longest keys have about
+#: 20,000 characters.
 _WINDOW, _MARGIN = 1_000_000, 64_000
 
-#: What can be inside a credential and is not part of it: a backslash by which Markdown escapes, and
-#: marks that are not shown. Source: `Default_Ignorable_Code_Point` in Unicode's
-#: DerivedCoreProperties.txt.
+#: Characters that can split a credential: the backslash of a Markdown escape, and invisible
+#: characters. Source: `Default_Ignorable_Code_Point` in Unicode's DerivedCoreProperties.txt.
 _HIDDEN = compile_later(
     r"\\(?=[!-/:-@\[-`{-~])"
     "|[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
@@ -31,11 +30,11 @@ _HIDDEN = compile_later(
 )
 
 
-#: The rule that goes by the name `pwd` and the like alone, and so takes a meeting's for a password.
+#: The rule that matches names such as `pwd` only, so it also matches a meeting's password.
 _BY_NAME = "generic-password"
 
-#: What lets a guest into a meeting, in its link: no credential, for whoever has the link has it.
-#: The host has to be the link's own, and no other link may be around it.
+#: The password in a meeting's link. It is not a credential, because everyone with the link has it.
+#: The host must be that of the link itself, and the link must not be inside another one.
 _MEETING = compile_later(
     r"(?<![^\s\[(<\"'`|*])https://(?:[a-z0-9-]{1,63}\.){0,4}"
     r"(?:zoom\.us|zoom\.com|zoomgov\.com|teams\.microsoft\.com|teams\.live\.com"
@@ -46,7 +45,7 @@ _MEETING = compile_later(
 
 
 class SecretFinding(NamedTuple):
-    """A place that looks like a credential: 1-based line, the rule's id, and where in the text."""
+    """A text that looks like a credential: 1-based line, rule id, and character span."""
 
     line: int
     rule: str
@@ -60,10 +59,10 @@ def find_secrets(
     rules: Rules | None = None,
     tell: Callable[[str], object] = lambda _: None,
 ) -> list[SecretFinding]:
-    """Return what looks like a credential in `text`, in the order of lines.
+    """Return the texts that look like a credential, in order of lines.
 
-    `path` is the file's, for rules and allowances that ask for it; without `rules` ours are used.
-    `tell` gets the name of each rule before it is used.
+    `path` is the file's path, for rules and exceptions that use it. `rules` defaults to the
+    built-in rules. `tell` is called with the name of each rule before it is used.
     """
     rules = rules or read_rules()
     found: list[SecretFinding] = []
@@ -72,14 +71,14 @@ def find_secrets(
         lines, counted = lines + text.count("\n", counted, first), first
         for each in _find_in_window(window, path, rules, tell, lines):
             start, end = each.start + first, each.end + first
-            # What begins in another window is found there.
+            # A match that begins in another window is found there.
             if place <= start < place + _WINDOW:
                 found.append(each._replace(start=start, end=end))
     return sorted(found)
 
 
 def _split(text: str) -> Iterator[tuple[int, int, str]]:
-    """Yield parts of a text: the place of each, and where it begins with its margin."""
+    """Yield windows of a text: start of the window, start with margin, and text with margins."""
     for place in range(0, max(len(text), 1), _WINDOW):
         first = max(0, place - _MARGIN)
         yield place, first, text[first : place + _WINDOW + _MARGIN]
@@ -88,7 +87,7 @@ def _split(text: str) -> Iterator[tuple[int, int, str]]:
 def _find_in_window(
     text: str, path: str, rules: Rules, tell: Callable[[str], object], lines: int
 ) -> list[SecretFinding]:
-    """Do as `find_secrets` for a part of a text, with so many lines before it."""
+    """Return the findings of `find_secrets` in a window that has `lines` lines before it."""
     found: list[SecretFinding] = []
     covered = bytearray(len(text))
     shown, places = drop_hidden(text)
@@ -98,7 +97,7 @@ def _find_in_window(
             for each in apply_rule(rule, each_text, path, rules, lines):
                 start = each.start + bisect_right(removed, each.start)
                 end = each.end + bisect_left(removed, each.end)
-                # Rules that know a form come before those that go by a name.
+                # Rules for a format come before rules for a name.
                 if 1 not in covered[start:end] and (rule.regex or not removed):
                     covered[start:end] = b"\1" * (end - start)
                     found.append(each._replace(start=start, end=end))
@@ -106,9 +105,9 @@ def _find_in_window(
 
 
 def drop_hidden(text: str) -> tuple[str, list[int]]:
-    """Return a text without what can hide a credential, and the places of that, less their count.
+    """Return a text without hidden characters, and their places in the new text.
 
-    So the places are those in the new text. Bytes that are no text have such marks by chance.
+    Binary data (with NUL) is not changed, because such characters occur in it by chance.
     """
     hidden = [] if "\0" in text else [match.start() for match in _HIDDEN.finditer(text)]
     if not hidden:
@@ -117,7 +116,7 @@ def drop_hidden(text: str) -> tuple[str, list[int]]:
 
 
 def has_candidates(text: str, rules: Rules) -> bool:
-    """Tell whether a text, as it is or without hidden marks, holds a keyword of a rule."""
+    """Return whether a text, with or without its hidden characters, contains a rule's keyword."""
     return any(
         next(find_candidates(part, rules), None)
         for _, _, window in _split(text)
@@ -126,7 +125,7 @@ def has_candidates(text: str, rules: Rules) -> bool:
 
 
 def find_candidates(text: str, rules: Rules) -> Iterator[Rule]:
-    """Yield the rules of which `text` holds a keyword, and those that have none."""
+    """Yield the rules with a keyword in `text`, and those without keywords."""
     lower = text.lower()
     for rule in rules.rules:
         if not rule.keywords or any(word in lower for word in rule.keywords):
@@ -136,7 +135,10 @@ def find_candidates(text: str, rules: Rules) -> Iterator[Rule]:
 def apply_rule(
     rule: Rule, text: str, path: str, rules: Rules, lines: int = 0
 ) -> Iterator[SecretFinding]:
-    """Yield what one rule finds and nothing allows; the text has so many lines before it."""
+    """Yield the findings of a rule that no exception allows.
+
+    `lines` is the number of lines before.
+    """
     if rule.path and not compile_regex(rule.path).search(path):
         return
     if not rule.regex:
@@ -164,16 +166,16 @@ def apply_rule(
 
 
 def mask_secrets(text: str) -> str:
-    """Return a short text, as a file's name, with each credential left out."""
+    """Return a short text, such as a file name, with each credential replaced by `***`."""
     for found in reversed(find_secrets(text)):
         text = f"{text[: found.start]}***{text[found.end :]}"
     return text
 
 
 def _blank_password(meeting: Match[str]) -> str:
-    """Return a meeting's link, as long as before, with a form feed for each mark of its password.
+    """Return a meeting's link with each character of its password replaced by a form feed.
 
-    No rule takes that for a part of a value, so what else is in the link is looked at as ever.
+    The length is unchanged. No rule matches a form feed, but the rest of the link is still scanned.
     """
     start, end = (place - meeting.start() for place in meeting.span(1))
     return f"{meeting[0][:start]}{chr(12) * (end - start)}{meeting[0][end:]}"
@@ -186,7 +188,7 @@ def _secret_of(rule: Rule, match: Match[str]) -> str:
 
 
 def _lines_of(match: Match[str]) -> str:
-    """Return the whole lines in which a match stands."""
+    """Return the whole lines that contain a match."""
     text = match.string
     end = text.find("\n", match.end())
     return text[text.rfind("\n", 0, match.start()) + 1 : end if end >= 0 else len(text)]
@@ -205,6 +207,6 @@ def _allows(allowlist: Allowlist, path: str, texts: dict[str, str]) -> bool:
 
 
 def _entropy(text: str) -> float:
-    """Return the bits a character of a text has by how often each character is in it (Shannon)."""
+    """Return the Shannon entropy of a text's characters, in bits per character."""
     counts: Iterable[int] = Counter(text).values()
     return -sum(count / len(text) * math.log2(count / len(text)) for count in counts)

@@ -1,7 +1,8 @@
-"""Find text that tries to instruct an agent: rules as data, and the views of a text they see.
+"""Find text that tries to instruct an agent, by rules stored as data.
 
-A text is looked at as it is, without hidden marks and look-alike letters, and decoded: base64,
-hexadecimal, percent and other escapes, ROT13, reversed, spaced out, and digits for letters.
+A text is checked as written, and without hidden characters and look-alike letters. It is also
+decoded: base64, hexadecimal, percent and other escapes, ROT13, reversed, spaced out, and digits as
+letters.
 """
 
 from __future__ import annotations
@@ -20,16 +21,16 @@ from vaultmem.core.secrets.rules import Rule, Rules, compile_regex, read_rules_f
 from vaultmem.core.secrets.scan import drop_hidden, find_candidates
 from vaultmem.core.text.display import LATIN
 
-#: The property with the names of the rules that put a note into quarantine.
+#: The property with the names of the rules that caused a quarantine.
 PROPERTY = "suspicious"
 
-#: Decoded texts that are looked at, their characters in all, and how deep they are in another.
+#: Maximum decoded texts to check, their total characters, and the depth of nested encodings.
 _MOST, _MOST_CHARACTERS, _DEEPEST = 200, 1_000_000, 3
 
-#: What is encoded is no shorter.
+#: Minimum length of an encoded text.
 _SHORTEST = 20
 
-#: Encoded texts: base64, hexadecimal, and escapes of characters, one behind the other.
+#: Encoded texts: base64, hexadecimal, and sequences of character escapes.
 _BASE64 = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{20,20000}={0,2}")
 _HEX = re.compile(r"(?<![0-9A-Za-z])(?:[0-9a-fA-F]{2}){10,10000}(?![0-9A-Za-z])")
 _ESCAPES = re.compile(
@@ -45,12 +46,12 @@ _ROT13 = str.maketrans("abcdefghijklmnopqrstuvwxyz", "nopqrstuvwxyzabcdefghijklm
 _LEET = str.maketrans("0134579@$", "oieastgas")
 
 
-#: Words of which a disguised order has one.
+#: A disguised instruction contains one of these words.
 _WORDS = ("instruction", "anweisung", "prompt", "curl ")
 
 
 class SuspiciousFinding(NamedTuple):
-    """A place that tries to instruct an agent: its 1-based line and the rule's id."""
+    """A text that tries to instruct an agent: its 1-based line and the rule's id."""
 
     line: int
     rule: str
@@ -58,13 +59,13 @@ class SuspiciousFinding(NamedTuple):
 
 @cache
 def read_suspicious_rules() -> Rules:
-    """Return the rules of `suspicious.toml`, their regexes written out."""
+    """Return the rules of `suspicious.toml`, with their shorthands expanded."""
     rules = read_rules_file(Path(__file__).with_name("suspicious.toml"))
     return Rules(tuple(_write_out(rule) for rule in rules.rules))
 
 
 def find_suspicious(text: str) -> list[SuspiciousFinding]:
-    """Return where a text tries to instruct an agent, each rule once, in the order of lines."""
+    """Return the places where a text tries to instruct an agent, once for each rule, by line."""
     found: dict[str, int] = {}
     for line, view in _list_views(text):
         for rule in find_candidates(view, _rules(is_raw=False)):
@@ -76,13 +77,13 @@ def find_suspicious(text: str) -> list[SuspiciousFinding]:
 
 
 def _add(found: dict[str, int], rule: Rule, view: str, line: int) -> None:
-    """Keep the first place of a rule; `line` is that of the whole view, 0 if it has its own."""
+    """Record a rule's first match. `line` is the line of the whole view, 0 to count it."""
     if rule.id not in found and (match := compile_regex(rule.regex).search(view)):
         found[rule.id] = line or view.count("\n", 0, match.start()) + 1
 
 
 def _list_views(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the texts that are looked at in small letters, with the line of what was decoded."""
+    """Yield the lowercase texts to check, with the line of decoded text or 0."""
     plain = _fold(text)
     yield 0, plain
     yield from ((0, view) for view in _list_disguised(plain) if _says_more(view, plain))
@@ -98,7 +99,7 @@ def _list_views(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _list_disguised(plain: str) -> Iterator[str]:
-    """Yield a text with letters for digits, joined where it is spaced out, and as ROT13."""
+    """Yield a text with letters for digits, with spaced letters joined, and as ROT13."""
     yield plain.translate(_ROT13)
     yield plain.translate(_LEET)
     if _SPACED.search(plain):
@@ -106,12 +107,12 @@ def _list_disguised(plain: str) -> Iterator[str]:
 
 
 def _says_more(view: str, plain: str) -> bool:
-    """Tell whether a view has words of an order that the text itself has not."""
+    """Return whether a view has suspicious words that the text itself has not."""
     return any(view.count(word) > plain.count(word) for word in _WORDS)
 
 
 def _fold(text: str) -> str:
-    """Return a text in small letters, with Latin letters for those that look like them."""
+    """Return a text in lower case, with look-alike letters replaced by Latin ones."""
     if text.isascii():
         return drop_hidden(text)[0].lower()
     shown = drop_hidden(text)[0]
@@ -120,12 +121,12 @@ def _fold(text: str) -> str:
 
 @cache
 def _letters() -> dict[int, str]:
-    """Return the letters to replace, without those of other Latin alphabets."""
+    """Return the look-alike letters to replace, without letters of Latin alphabets."""
     return {code: latin for code, latin in LATIN.items() if code > 0x250}
 
 
 def _decode(text: str, depth: int) -> Iterator[tuple[int, str]]:
-    """Yield what is encoded in the long words of a text, and in that, each with its line."""
+    """Yield the text encoded in long words of a text, also nested, with its line."""
     for line, words in enumerate(map(str.split, text.split("\n")), 1):
         for word in words:
             for decoded in _find_encoded(word) if len(word) >= _SHORTEST else ():
@@ -136,7 +137,7 @@ def _decode(text: str, depth: int) -> Iterator[tuple[int, str]]:
 
 
 def _find_encoded(word: str) -> Iterator[str]:
-    """Yield what is encoded in a word."""
+    """Yield the texts encoded in a word."""
     for match in _BASE64.finditer(word):
         yield from _decode_base64(match[0])
     for match in _HEX.finditer(word):
@@ -148,7 +149,7 @@ def _find_encoded(word: str) -> Iterator[str]:
 
 
 def _decode_base64(text: str) -> Iterator[str]:
-    """Yield the text that base64 holds, if it is text."""
+    """Yield the text encoded as base64, if it is text."""
     if text.isalpha() and (text.islower() or text.isupper()):
         return
     whole = text.rstrip("=").replace("-", "+").replace("_", "/")
@@ -161,7 +162,7 @@ def _decode_base64(text: str) -> Iterator[str]:
 
 
 def _as_text(data: bytes) -> str:
-    """Return bytes as a text, "" if they are not UTF-8 that can be printed."""
+    """Return bytes as text, or "" if they are not printable UTF-8."""
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
@@ -170,19 +171,19 @@ def _as_text(data: bytes) -> str:
 
 
 def _unescape(text: str) -> str:
-    """Return the characters that escapes of hexadecimal numbers name."""
+    """Return the characters of hexadecimal escapes."""
     return "".join(chr(int(code, 16)) for code in re.findall(r"[xu]([0-9a-fA-F]{2,4})", text))
 
 
 @cache
 def _rules(*, is_raw: bool) -> Rules:
-    """Return the rules for the characters as they are, or those for words."""
+    """Return the rules for raw characters, or those for words."""
     rules = read_suspicious_rules().rules
     return Rules(tuple(each for each in rules if (not each.keywords) is is_raw))
 
 
 def _write_out(rule: Rule) -> Rule:
-    """Return a rule with its spaces and "~4 " as regular expressions."""
+    """Return a rule with its spaces and "~4 " expanded to regular expressions."""
     if not rule.keywords:
         return rule
     words = re.sub(r"~(\d) ", r"(?:[^\\W_]{1,30}[\\W_]{1,6}){0,\1}?", rule.regex)

@@ -1,1 +1,1 @@
-"""Anchors: code that memories cite, and whether it changed since."""
+"""Anchors: code that notes cite, and whether it has changed."""

@@ -1,4 +1,4 @@
-"""Check anchors: is the code that notes cite as it was, on this machine and now?"""
+"""Check whether code that notes cite has changed, on this machine and now."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ if TYPE_CHECKING:
 
 
 class CitedAnchor(NamedTuple):
-    """An anchor as a note cites it: the note's project, and when the note was written.
+    """An anchor cited by a note, with the note's project and write time.
 
-    `written` is in seconds since the epoch. It dates an anchor that names no version.
+    `written` is in seconds since the epoch. It dates an anchor without a version.
     """
 
     anchor: Anchor
@@ -63,9 +63,9 @@ def check_documents(
     cited: Mapping[int, Sequence[Link]],
     limit: SearchLimit | None = None,
 ) -> dict[int, tuple[AnchorCheck, ...]]:
-    """Return the states of the code that documents cite, by document; those without are left out.
+    """Return the states of cited code by document; documents without any are left out.
 
-    `cited` are the links in `cites` of each document, `limit` is that of `check_anchors`.
+    `cited` are the links in `cites` of each document. `limit` is as for `check_anchors`.
     """
     numbers: list[int] = []
     anchors: list[CitedAnchor] = []
@@ -73,7 +73,7 @@ def check_documents(
         record = records.get(document)
         if record is None:
             continue
-        is_reference = record.path.startswith(REFERENCE)  # Its paths are of where it comes from.
+        is_reference = record.path.startswith(REFERENCE)  # Its paths belong to its source.
         for anchor in _read_links(links):
             if is_reference and not anchor.is_pinned:
                 continue
@@ -87,13 +87,13 @@ def check_documents(
 
 
 def cited_by(record: NoteRecord, anchor: Anchor) -> CitedAnchor:
-    """Return an anchor as cited by a note."""
+    """Return an anchor with the data of the note that cites it."""
     written = read_timestamp(record.updated or record.created) or record.changed
     return CitedAnchor(anchor, record.project, written)
 
 
 def _read_links(links: Sequence[Link]) -> Iterator[Anchor]:
-    """Yield the anchors among links that are not notes; the last one of each place counts."""
+    """Yield the anchors among links that are not notes; the last one for each place counts."""
     by_place: dict[str, Anchor] = {}
     for link in links:
         subpath = f"#{link.subpath}" if link.subpath else ""
@@ -104,15 +104,15 @@ def _read_links(links: Sequence[Link]) -> Iterator[Anchor]:
 
 
 def limit_query() -> SearchLimit:
-    """Return for how long git searches while a query waits; the watcher completes the rest.
+    """Return the time limit for git during a query; the watcher completes the rest.
 
-    Where more processes run than there are cores, git gets a part of a core and longer for it.
+    The limit is longer if more processes run than there are cores.
     """
     load = os.getloadavg()[0] / (os.cpu_count() or 1) if hasattr(os, "getloadavg") else 0.0
     return SearchLimit(QUERY_SECONDS * min(max(1.0, load), _MOST_LOAD))
 
 
-#: For how long git searches while a query waits, and while the watcher has nothing else to do.
+#: Seconds for git during a query, factor for a busy machine, and seconds in the idle watcher.
 QUERY_SECONDS = 0.1
 _MOST_LOAD = 10.0
 _IDLE_SECONDS = 5.0
@@ -121,11 +121,11 @@ _IDLE_SECONDS = 5.0
 def check_anchors(
     vault: Vault, cited: Sequence[CitedAnchor], limit: SearchLimit | None = None
 ) -> list[AnchorCheck | None]:
-    """Return the state of each anchor now, in the same order.
+    """Return the current state of each anchor, in the same order.
 
-    The file in the work tree counts, with edits that are not committed. None for a text without a
-    version that names no file of a repository here: it might not be a path at all. An anchor whose
-    search a `limit` ended is unknown, and checked again by `check_waiting`.
+    Uncommitted edits in the work tree count. The state is None if an anchor has no version and
+    names no file of a local repository: it is possibly not a path. If `limit` stops the search, the
+    state is unknown, and `check_waiting` checks again.
     """
     limit = limit or SearchLimit()
     checkouts = Checkouts(vault)
@@ -148,7 +148,7 @@ def check_anchors(
 def find_versions(
     vault: Vault, anchor: Anchor, project: str
 ) -> tuple[CodeRepository, bytes] | None:
-    """Return the repository of a pinned anchor and the version that it names, None if unknown."""
+    """Return the repository of a pinned anchor and its version's bytes, or None."""
     cited = CitedAnchor(anchor, project)
     for repository, path in Checkouts(vault).find_places(cited.anchor, cited.project):
         git = repository.open()
@@ -159,9 +159,9 @@ def find_versions(
 
 
 class AnchorSince(NamedTuple):
-    """An anchor compared with a commit of its repository; file and line are where it is now.
+    """An anchor compared with a commit; `path` and `line` are where it is now.
 
-    `was_same` is whether the commit had the text that the anchor names.
+    `was_same` means that the commit contained the anchor's text.
     """
 
     was_same: bool
@@ -172,10 +172,10 @@ class AnchorSince(NamedTuple):
 def compare_since(
     vault: Vault, cited: CitedAnchor, moved_to: str, repository: CodeRepository, commit: str
 ) -> AnchorSince:
-    """Return whether a commit of a repository had what an anchor names, and where it is now.
+    """Return whether a commit contained an anchor's text, and where the text is now.
 
-    `moved_to` is the file in which it is now, if that is another. An anchor of another repository
-    was not the same.
+    `moved_to` is the file that contains the text now, if it moved. For an anchor of another
+    repository, `was_same` is False.
     """
     anchor = cited.anchor
     places = Checkouts(vault).find_places(cited.anchor, cited.project)
@@ -218,10 +218,10 @@ def _read_old(vault: Vault, git: GitRunner, place: _Place) -> bytes | None:
 def find_change(
     vault: Vault, cited: CitedAnchor, limit: SearchLimit | None = None
 ) -> FileCommit | None:
-    """Return the first commit that changed cited code; None if that edit has no commit yet.
+    """Return the first commit that changed cited code, or None if it is not committed.
 
     Raises:
-        PendingError: the `limit` ended the search; `check_waiting` repeats it.
+        PendingError: `limit` stopped the search; `check_waiting` repeats it.
     """
     limit = limit or SearchLimit()
     for repository, path in Checkouts(vault).find_places(cited.anchor, cited.project):
@@ -254,7 +254,7 @@ def _find_first_change(vault: Vault, git: GitRunner, place: _Place) -> FileCommi
 
 
 def _list_later(git: GitRunner, place: _Place) -> list[FileCommit]:
-    """Return the commits that changed a file after its anchor was made, oldest first."""
+    """Return the commits that changed a file after its anchor, oldest first."""
     commit, since = place.anchor.commit, place.cited.written
     if commit and has_commit(git, commit):
         return list_commits_after(git, commit, place.path)
@@ -263,7 +263,7 @@ def _list_later(git: GitRunner, place: _Place) -> list[FileCommit]:
 
 
 class _Place(NamedTuple):
-    """Where an anchor might be in a repository; `number` is its place in the request."""
+    """A possible location of an anchor in a repository; `number` is its index in the request."""
 
     number: int
     cited: CitedAnchor
@@ -275,7 +275,7 @@ class _Place(NamedTuple):
 
     @property
     def key(self) -> str:
-        """The anchor as the cache knows it."""
+        """The anchor's key in the cache."""
         dated = "" if self.anchor.is_pinned else f" {int(self.cited.written)}"
         return f"{self.anchor._replace(path=self.path, project='')}{dated}"
 
@@ -283,7 +283,7 @@ class _Place(NamedTuple):
 def _check_places(
     vault: Vault, repository: CodeRepository, places: Sequence[_Place], limit: SearchLimit
 ) -> Iterator[tuple[int, AnchorCheck]]:
-    """Yield the state of anchors in one repository; those without a known file are left out."""
+    """Yield the state of anchors in one repository, without those whose file is unknown."""
     contents: dict[str, bytes | None] = {}
     blobs: dict[str, str] = {}
     open_ones: list[_Place] = []
@@ -306,7 +306,7 @@ def _check_places(
     git = repository.open() if left else None
     if git is not None:
         compared = [*_compare(vault, repository, git, left, contents, limit)]
-        # Where a path can be in two places, the file was in one of them: that it moved decides.
+        # If a path can be in two places, a known move decides.
         found = dict(sorted(compared, key=lambda each: each[1].status is AnchorStatus.MOVED))
         if limit.is_over and not limit.is_final:
             _add_waiting(vault, [each.cited for each in left if each.number not in found])
@@ -353,11 +353,11 @@ def _compare(
 
 
 def _format_versions(place: _Place, bases: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
-    """Return git's names for the version of the file that an anchor is from, best first."""
+    """Return git's names for the version of the file that an anchor cites, best first."""
     anchor = place.anchor
     if not anchor.is_pinned:
         return bases.get(place.path, ())
-    if anchor.blob:  # Lines of an edit that was never committed are in no other version.
+    if anchor.blob:  # Lines of an uncommitted edit are in no other version.
         is_part = anchor.first or anchor.symbol
         return (anchor.blob,) if is_part or not anchor.commit else (anchor.blob, _at(place))
     return (_at(place),)
@@ -374,7 +374,7 @@ def _find_moved(
     gone: Sequence[tuple[_Place, bytes]],
     contents: Mapping[str, bytes | None],
 ) -> Iterator[tuple[int, AnchorCheck]]:
-    """Yield the state of anchors whose file or lines are not where they were."""
+    """Yield the state of anchors whose file or lines are no longer in place."""
     by_commit: dict[str, list[str]] = {}
     for each, _ in gone:
         if contents[each.path] is None:
@@ -399,7 +399,7 @@ def _find_moved(
 def _find_new_paths(
     vault: Vault, repository: CodeRepository, git: GitRunner, commit: str, paths: Sequence[str]
 ) -> dict[str, str]:
-    """Return the new names of renamed files, as kept for HEAD; "" for those that git finds none."""
+    """Return the new names of renamed files, cached for HEAD; "" if git finds none."""
     key, head = f"renamed {repository.git_folder} {commit}", repository.read_head()
     kept, known = json.loads(vault.state.get(key) or '["", {}]')
     renamed: dict[str, str] = known if kept == head else {}
@@ -420,7 +420,7 @@ def _truncate_block(place: _Place, lines: list[str]) -> list[str]:
 def _find_elsewhere(
     repository: CodeRepository, git: GitRunner, gone: Sequence[tuple[_Place, list[str]]]
 ) -> Iterator[tuple[int, AnchorCheck]]:
-    """Yield where anchored lines are in another file as a whole, else that they are gone."""
+    """Yield the new file of anchored lines if it contains the whole block, else GONE."""
     longest = (max((line.strip() for line in block), key=len, default="") for _, block in gone)
     paths = find_text(git, [line for line in longest if len(line) >= _DISTINCT])
     texts = {path: _split(read_present(repository, path) or b"") for path in paths}
@@ -442,7 +442,7 @@ def _find_elsewhere(
         yield each.number, AnchorCheck(each.anchor, status, 0, moved_to)
 
 
-#: Characters of a line from which on it is searched in other files.
+#: Minimum characters of a line to search in other files.
 _DISTINCT = 12
 
 
@@ -451,18 +451,18 @@ def _split(data: bytes) -> list[str]:
 
 
 def read_present(repository: CodeRepository, path: str) -> bytes | None:
-    """Return the bytes of a file in the work tree, None if it cannot be read."""
+    """Return the bytes of a file in the work tree, or None if it cannot be read."""
     try:
         return repository.read_present(path)
     except UnsafeFileError:
         return None
 
 
-# The vault's state keeps the last state of each anchor, and cited bytes that no commit has yet.
+# The vault's state database stores each anchor's last state, and cited uncommitted bytes.
 
 
 class _Cache:
-    """The last state of the anchors in one repository, as of HEAD and the `blobs` of the files."""
+    """The last states of the anchors in one repository, for HEAD and the files' `blobs`."""
 
     def __init__(self, vault: Vault, repository: CodeRepository, blobs: Mapping[str, str]) -> None:
         self._state = vault.state
@@ -472,7 +472,7 @@ class _Cache:
         self._blobs = blobs
 
     def read(self, places: Sequence[_Place]) -> dict[int, AnchorCheck]:
-        """Return the states of those places of which nothing changed since they were checked."""
+        """Return the states of places that have not changed since the check."""
         marks = ", ".join("?" * len(places))
         rows = self._state.query(
             "SELECT anchor, stamp, status, lines, moved_to FROM anchor_checks"
@@ -491,7 +491,7 @@ class _Cache:
         return found
 
     def write(self, places: Sequence[_Place], checks: Mapping[int, AnchorCheck]) -> None:
-        """Keep the states of places, also that one is unknown."""
+        """Store the states of places, including unknown ones."""
         rows = []
         for each in places:
             check = checks.get(each.number) or AnchorCheck(each.anchor, AnchorStatus.UNKNOWN)
@@ -502,7 +502,7 @@ class _Cache:
             )
 
     def _make_stamp(self, place: _Place, check: AnchorCheck) -> str:
-        """Return what decided a state: the cited file, and where it is now, else HEAD."""
+        """Return the data that decided a state: the cited file, and its new file or HEAD."""
         blob = self._blobs[place.path]
         if place.anchor.is_pinned and check.status is AnchorStatus.MOVED:
             return f"{blob} {blob_id(read_present(self._repository, check.moved_to) or b'')}"
@@ -510,7 +510,7 @@ class _Cache:
         return blob if is_sure and place.anchor.is_pinned and blob else f"{blob} {self._head}"
 
 
-# Anchors whose search a query ended wait in the vault's state for the watcher.
+# Anchors whose search was stopped by a query wait in the state database for the watcher.
 
 _WAITING = "anchors_waiting"
 _MOST_WAITING = 200
@@ -533,9 +533,9 @@ def _read_waiting(vault: Vault) -> list[list[Any]]:
 
 
 def check_waiting(vault: Vault) -> None:
-    """Check the anchors whose search a query ended, so that the next query knows their states.
+    """Check the anchors whose search a query stopped, for the next query.
 
-    One that takes some seconds even now stays unknown until another commit is checked out.
+    An anchor that needs more than some seconds stays unknown until another commit is checked out.
     """
     waiting = _read_waiting(vault)
     if not waiting:
@@ -551,7 +551,7 @@ def check_waiting(vault: Vault) -> None:
 
 
 def store_cited_blob(vault: Vault, blob: str, data: bytes) -> None:
-    """Keep the bytes of a cited file that no commit has yet, to compare it later."""
+    """Store the bytes of an uncommitted cited file, to compare it later."""
     with contextlib.suppress(VaultError):
         vault.state.execute(
             "INSERT OR REPLACE INTO cited_blobs VALUES (?, ?)", (blob, zlib.compress(data))

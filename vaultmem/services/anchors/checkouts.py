@@ -1,4 +1,4 @@
-"""The code repositories of this machine in which the code that notes cite might be."""
+"""Find the code repositories on this machine that can contain cited code."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Checkouts:
-    """The repositories of this machine that a vault knows, each found when it is needed."""
+    """The repositories on this machine that a vault knows, opened on demand."""
 
     def __init__(self, vault: Vault) -> None:
         self._vault = vault
@@ -28,9 +28,9 @@ class Checkouts:
         self._own: list[tuple[CodeRepository, tuple[str, ...]]] | None = None
 
     def find_places(self, anchor: Anchor, project: str) -> list[tuple[CodeRepository, str]]:
-        """Return the repositories in which an anchor's file might be, with its path in each.
+        """Return the repositories that can contain an anchor's file, with its path in each.
 
-        `project` is that of the note, "" for a global one.
+        `project` is the note's project, "" for a global note.
         """
         if project := anchor.project or project:
             repository = self._find_checkout(project)
@@ -51,7 +51,7 @@ class Checkouts:
         return self._by_project[project]
 
     def _list_own(self) -> list[tuple[CodeRepository, tuple[str, ...]]]:
-        """Return the vault's own repository and the one that its configuration names."""
+        """Return the vault's own repository and the one in its configuration."""
         if self._own is None:
             vault = self._vault
             folders = [vault.root.resolve()]
@@ -67,10 +67,7 @@ class Checkouts:
 
 
 def find_checkout(vault: Vault, project: str) -> CodeRepository | None:
-    """Return the repository of a project on this machine: the caller's if that is it.
-
-    None if no repository of the project is known.
-    """
+    """Return a project's repository on this machine, preferably the caller's, or None."""
     name, table = project.casefold(), read_projects(vault)
     facts = read_facts(vault, vault.here) if vault.here else None
     here = match_project(table, facts) if facts else None
@@ -86,7 +83,7 @@ def find_checkout(vault: Vault, project: str) -> CodeRepository | None:
 
 
 def _list_known(vault: Vault) -> Iterator[tuple[Path, FolderFacts]]:
-    """Yield the git folders of this machine that the vault knows, and what is known of them."""
+    """Yield the known git folders on this machine, with their stored facts."""
     rows = vault.state.query(f"SELECT key, value FROM meta WHERE key LIKE '{FACTS_KEY} %'")
     for key, value in rows:
         with contextlib.suppress(ValueError, KeyError):

@@ -1,4 +1,4 @@
-"""Cite code: turn paths that a caller names into anchors with the commit and blob of now."""
+"""Cite code: turn paths into anchors with the current commit and blob."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ if TYPE_CHECKING:
     from vaultmem.core.notes.note import Note
     from vaultmem.vault import Vault
 
-#: What might be a path in a text: words with a slash or an ending, perhaps with a line.
+#: Possible paths in a text: words with a slash or an extension, optionally with a line.
 _PATH_IN_TEXT = re.compile(r"(?<![\w/.@:-])(?:[\w.-]+/)*[\w-][\w.-]*\.[A-Za-z]\w{0,9}(?![\w/])")
 
-#: Paths of a text that are looked up, and that are offered.
+#: Maximum paths of a text to look up, and to offer.
 _MOST_CANDIDATES, _MOST_OFFERED = 50, 3
 
 
 class _Workplace(NamedTuple):
-    """The repository that a caller works in, the folder in it ("" at the top), and its project."""
+    """The caller's repository, the folder in it ("" at the top), and whether it has a project."""
 
     repository: CodeRepository
     folder: str
@@ -56,10 +56,10 @@ class _Workplace(NamedTuple):
 
 
 def pin_cites(vault: Vault, texts: Sequence[str], project: str | None) -> tuple[str, ...]:
-    """Return what a memory cites, paths of the caller's repository as anchors of now.
+    """Return a memory's sources, with paths of the caller's repository as current anchors.
 
-    URLs, notes and paths that are not there stay as they are. `project` is the memory's, "" for a
-    global one, None for that of the caller's folder.
+    URLs, notes and missing paths are not changed. `project` is the memory's, "" for a global one,
+    None for the project of the caller's folder.
 
     Raises:
         RefusedError: a file has no such symbol or lines.
@@ -81,7 +81,7 @@ def pin_cites(vault: Vault, texts: Sequence[str], project: str | None) -> tuple[
 
 
 def pin_limit(vault: Vault, limit: str, project: str | None) -> str:
-    """Return `until PATH changes` with an anchor to the code of now; other limits as they are.
+    """Return `until PATH changes` with an anchor to the current code; other limits unchanged.
 
     Raises:
         RefusedError: the caller's repository has no such file, symbol or lines.
@@ -99,9 +99,9 @@ def pin_limit(vault: Vault, limit: str, project: str | None) -> str:
 
 
 def renew_cites(vault: Vault, note: Note) -> dict[str, tuple[str, ...]]:
-    """Return the lists of a note's sources, by property, with anchors to the code of now.
+    """Return the lists of a note's sources, by property, with anchors to the current code.
 
-    Only anchors whose text changed or moved differ; what is gone or unknown stays as it is.
+    Only anchors whose text changed or moved differ. Missing or unknown code is not changed.
     """
     renewed: dict[str, tuple[str, ...]] = {}
     for name in CITE_PROPERTIES:
@@ -113,7 +113,7 @@ def renew_cites(vault: Vault, note: Note) -> dict[str, tuple[str, ...]]:
 
 
 def renew_limit(vault: Vault, limit: str, project: str) -> str:
-    """Return the end of a note that still holds: the next change of its code, "" without code."""
+    """Return the new end of a confirmed note: the next change of its code, or ""."""
     anchor = parse_change(limit)
     renewed = parse_anchor(_renew(vault, str(anchor), project)) if anchor else None
     is_new = renewed is not None and renewed != anchor
@@ -143,7 +143,7 @@ def _renew(vault: Vault, text: str, project: str) -> str:
 
 
 def offer_cites(vault: Vault, text: str, cited: Sequence[str]) -> tuple[str, ...]:
-    """Return paths in a text that are files of the caller's repository and not cited yet."""
+    """Return paths in a text that are files of the caller's repository and not cited."""
     names = dict.fromkeys(_PATH_IN_TEXT.findall(text))
     place = _find_workplace(vault, None) if names else None
     if place is None:
@@ -158,7 +158,7 @@ def offer_cites(vault: Vault, text: str, cited: Sequence[str]) -> tuple[str, ...
 
 
 class CodeFile(NamedTuple):
-    """A file of the caller's repository: its path from the top, its bytes, and its project."""
+    """A file of the caller's repository: its path from the top, bytes, and project."""
 
     repository: CodeRepository
     path: str
@@ -167,7 +167,7 @@ class CodeFile(NamedTuple):
 
 
 def find_file(vault: Vault, path: str) -> CodeFile:
-    """Return a file of the repository that the caller works in.
+    """Return a file of the caller's repository.
 
     Raises:
         NoteNotFoundError: the repository has no such file.
@@ -183,7 +183,7 @@ def find_file(vault: Vault, path: str) -> CodeFile:
 
 
 def _find_workplace(vault: Vault, project: str | None) -> _Workplace | None:
-    """Return where the paths of a caller are: its folder, else the project that it names."""
+    """Return the base of the caller's paths: its folder, else the checkout of the given project."""
     folder = vault.here
     repository = find_repository(folder) if folder else None
     if folder and repository:
@@ -197,7 +197,7 @@ def _find_workplace(vault: Vault, project: str | None) -> _Workplace | None:
 
 
 def _choose_project_name(vault: Vault, project: str | None) -> str:
-    """Return the project that an anchor names, "" where it is that of its note."""
+    """Return the project for an anchor, or "" if it is the note's project."""
     if project is None:
         return ""
     own = ensure_project(vault, vault.here)
@@ -205,9 +205,9 @@ def _choose_project_name(vault: Vault, project: str | None) -> str:
 
 
 def _read_place(vault: Vault, place: _Workplace, path: str) -> tuple[str, bytes] | None:
-    """Return the path from the top of the repository, and the bytes, of a file that is not a note.
+    """Return path (from the repository's top) and bytes of a file that is not a note.
 
-    The path is relative to the caller's folder, else to the top.
+    The given path is relative to the caller's folder, else to the top.
     """
     top = place.repository.top
     for base in dict.fromkeys((top / place.folder, top)):
@@ -222,13 +222,13 @@ def _read_place(vault: Vault, place: _Workplace, path: str) -> tuple[str, bytes]
 
 
 def _is_note(vault: Vault, file: Path) -> bool:
-    """Tell whether a file is a note of the vault, which is cited by a link."""
+    """Return whether a file is a note of the vault; notes are cited by links."""
     is_own = file.is_relative_to(vault.root)
     return is_own and is_note_name(file.relative_to(vault.root).as_posix())
 
 
 def _pin(vault: Vault, repository: CodeRepository, anchor: Anchor, data: bytes) -> Anchor:
-    """Return an anchor with commit and blob; bytes that no commit has are kept in the state."""
+    """Return an anchor with commit and blob. Uncommitted bytes are stored in the state database."""
     lines = _split(data)
     if anchor.symbol and find_symbol(anchor.path, lines, anchor.symbol) is None:
         raise RefusedError(

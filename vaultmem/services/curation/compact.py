@@ -1,4 +1,4 @@
-"""Compact: leave a summary of what nobody asks for, then keywords, then archive it."""
+"""Compact unused notes: first to a summary, then to keywords, then archive them."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ from vaultmem.services.views.update_index import sync_vault
 from vaultmem.storage.query_log import SignalStore
 from vaultmem.vault import Vault
 
-#: Questions that a summary looks at: the newest ones that brought the note up.
+#: Maximum queries to use for a summary: the newest ones that returned the note.
 _MAX_ASKED = 20
 
-#: The name under which the last compaction's time is kept.
+#: State key for the time of the last compaction.
 _WORK = "compacted"
 
 _STATES = frozenset({NoteState.ACTIVE, NoteState.STALE})
 
 
 class Compaction(NamedTuple):
-    """One step of one note: what was left of it before, its new text, and the tokens of both."""
+    """One step for a note: its level before, its new text, and its tokens before and after."""
 
     path: str
     blob: str
@@ -53,7 +53,7 @@ class Compaction(NamedTuple):
 
 
 class CompactResult(NamedTuple):
-    """What is due, by step; `exempt` counts what is old enough and stays, by reason; commits."""
+    """The steps that are due. `exempt` counts old notes that are kept, by reason."""
 
     steps: tuple[Compaction, ...]
     exempt: Mapping[str, int]
@@ -61,14 +61,18 @@ class CompactResult(NamedTuple):
 
 
 def plan_compaction(vault: Vault) -> CompactResult:
-    """Return the steps that are due, at most one a note; the vault must be in sync.
+    """Return the steps that are due, at most one for each note. The index must be up to date.
 
-    Pinned notes, policies, skills, and what a person wrote or edited stay. So do notes that others
-    link to, that hold a standing wish, or as a short fact a number that no other has; and what no
-    commit has yet: its full text could not be brought back.
+    These notes are kept:
+
+    - pinned notes, policies, skills and preferences, and notes that a person wrote or edited
+    - sessions, tasks, reference material, and notes in another encoding
+    - notes that others link to, or that contain a preference
+    - short notes with a number that no other note has
+    - uncommitted notes, because git could not restore their full text
 
     Raises:
-        RefusedError: the vault's ref is a branch that is not checked out, or it is in no git.
+        RefusedError: the ref is a branch that is not checked out, or the vault has no git.
     """
     check_branch(vault)
     if vault.head() is None:
@@ -100,7 +104,7 @@ def plan_compaction(vault: Vault) -> CompactResult:
 
 
 def compact(vault: Vault) -> CompactResult:
-    """Make the steps that are due, those of a kind in one commit.
+    """Apply the steps that are due, in one commit for each kind of step.
 
     Raises:
         RefusedError: as for `plan_compaction`.
@@ -120,7 +124,7 @@ def compact(vault: Vault) -> CompactResult:
 
 
 def compact_if_due(vault: Vault) -> CompactResult | None:
-    """Compact if vaultmem.yaml wants it and a night has come since the last time; None if not.
+    """Compact if vaultmem.yaml enables it and a night has passed since; else return None.
 
     Raises:
         RefusedError, PendingError: as for `compact`.
@@ -129,7 +133,7 @@ def compact_if_due(vault: Vault) -> CompactResult | None:
 
 
 def _find_exemption(vault: Vault, record: NoteRecord, use: Use) -> str:
-    """Return why a note stays as it is, "" if it need not."""
+    """Return why a note must not be compacted, or ""."""
     if record.pinned:
         return "pinned"
     if NoteKind(record.kind) in OWNER_KINDS:
@@ -147,7 +151,7 @@ def _find_exemption(vault: Vault, record: NoteRecord, use: Use) -> str:
 
 
 def _read(vault: Vault, record: NoteRecord) -> Note | None:
-    """Return a note as it was counted, None where it is no longer."""
+    """Return a note, or None if its content has changed."""
     note = find_note(vault, record.path)
     return note if note is not None and note.blob == record.blob else None
 
@@ -160,7 +164,7 @@ def _plan_note(
         is_shortened = idle < ages.archive
         original, full_text = _find_original(vault, note) if is_shortened else (None, "")
         planned = plan_step(note, idle, ages, asked[:_MAX_ASKED], original, full_text)
-    except (NoteNotFoundError, RefusedError):  # No full text, or no property that can be set.
+    except (NoteNotFoundError, RefusedError):  # No full text, or a property cannot be set.
         return
     if planned is not None:
         step, text = planned
@@ -171,11 +175,11 @@ def _plan_note(
 
 
 def _find_original(vault: Vault, note: Note) -> tuple[Note | None, str]:
-    """Return what a shortened note was, and where the full text of a note is.
+    """Return the full note of a summary (else None), and the address of the full text.
 
     Raises:
-        NoteNotFoundError: git does not have it.
-        RefusedError: somebody added to the note since, which is to stay.
+        NoteNotFoundError: git does not have the full text.
+        RefusedError: text was added to the note since, and must be kept.
     """
     head = vault.head()
     commit = head.commit if head is not None else ""
@@ -196,7 +200,7 @@ def _as_changes(
 
 
 def _replace(step: Compaction) -> Edit:
-    """Return the change that a step makes; a note that somebody saves meanwhile is theirs."""
+    """Return the edit of a step. It does nothing if the note has changed meanwhile."""
     return lambda note: step.text if note.blob == step.blob else note.text
 
 

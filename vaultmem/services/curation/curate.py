@@ -1,4 +1,4 @@
-"""Curate: propose merges, archiving and checks, each with its reasons."""
+"""Propose merges, archiving and checks of notes, each with its reasons."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ from vaultmem.storage.link_table import LinkStore
 from vaultmem.storage.query_log import SignalStore
 from vaultmem.vault import Vault
 
-# When each note was last of use on any machine, and whether a person's hand was in it.
+# Read when each note was last used on any machine, and whether a person edited it.
 
-#: Events that change a note's state or length: they are no use of it.
+#: Events that change a note's state or length. They do not count as use.
 _UPKEEP = frozenset({"curate", "compact", "dedup", "state", "supersede", "review"})
 
-#: Events by which a person changes no words of a note: properties, or what others wrote.
+#: Events that contain no text of the person who made the commit.
 _NO_HAND = _UPKEEP | {"promote", "merge", "take"}
 
 
 class Use(NamedTuple):
-    """When a note was last written or recalled, and how often it was recalled; 0 for never.
+    """When a note was last written and recalled, and how often it was recalled; 0 for never.
 
-    Times are in seconds since the epoch. `by_person` tells that a person wrote or edited it.
+    Times are in seconds since the epoch. `by_person` means that a person wrote or edited it.
     """
 
     written: float
@@ -59,18 +59,18 @@ class Use(NamedTuple):
 
     @property
     def last(self) -> float:
-        """The last access."""
+        """The time of the last write or recall."""
         return max(self.written, self.recalled)
 
     def idle_days(self, now: float) -> float:
-        """Return the days since the last access."""
+        """Return the days since the last write or recall."""
         return max(0.0, now - self.last) / 86_400
 
 
 def read_uses(vault: Vault, records: Iterable[NoteRecord]) -> dict[str, Use]:
-    """Return the use of each of these notes by path; the vault must be in sync.
+    """Return the use of each of these notes, by path. The index must be up to date.
 
-    What an upkeep of vaultmem's own did to a note (curate, compact, ...) does not count.
+    Changes by curation (curate, compact, ...) do not count.
     """
     SignalStore(vault.state, vault.state_folder).fold(vault.view.totals()[1])
     surfaced = read_usage(vault)
@@ -91,7 +91,7 @@ def read_uses(vault: Vault, records: Iterable[NoteRecord]) -> dict[str, Use]:
 
 
 def _read_history(vault: Vault) -> tuple[dict[str, float], set[str]]:
-    """Return when a commit of use last changed each path, and the paths that a person changed."""
+    """Return the last use of each path by a commit, and the paths that a person changed."""
     head = vault.head()
     changed: dict[str, float] = {}
     by_person: set[str] = set()
@@ -107,21 +107,21 @@ def _read_history(vault: Vault) -> tuple[dict[str, float], set[str]]:
     return changed, by_person
 
 
-# Find memories that should be checked: claims about an environment, code that changed, doubts.
+# Find notes to check: old claims, changed code, and low confidence.
 
-#: Changed anchors of a note that a proposal lists.
+#: Maximum changed anchors in a proposal.
 _MAX_TOLD = 3
 
 
 def find_anchors(vault: Vault, records: Sequence[NoteRecord]) -> dict[str, tuple[AnchorCheck, ...]]:
-    """Return the states of the code that notes cite, by note."""
+    """Return the states of the code that notes cite, by path."""
     cited = LinkStore(vault.state).links_in(CITE_PROPERTIES)
     by_document = {record.document: record for record in records}
     checks = check_documents(vault, by_document, cited)
     return {by_document[document].path: found for document, found in checks.items()}
 
 
-#: A memory of less confidence has to be confirmed within so many days.
+#: Notes below this confidence must be confirmed within so many days.
 LOW_CONFIDENCE = 0.5
 UNCONFIRMED_DAYS = 30
 
@@ -129,7 +129,7 @@ UNCONFIRMED_DAYS = 30
 def find_doubtful(
     vault: Vault, records: Sequence[NoteRecord], uses: Mapping[str, Use]
 ) -> Iterator[Proposal]:
-    """Yield a proposal for each note that somebody should check, with the reasons joined."""
+    """Yield a proposal for each note that should be checked, with all reasons in one text."""
     now = vault.now()
     anchors = find_anchors(vault, records)
     for record in records:
@@ -155,7 +155,7 @@ def find_doubtful(
 
 
 def _find_claim(record: NoteRecord, note: Note) -> str:
-    """Return the first sentence of a note that may not be so any more, "" for none."""
+    """Return the first sentence of a note that is possibly outdated, or ""."""
     for section in note.sections:
         span = (section.start, section.end, section.line)
         place = SectionRecord(0, section.ordinal, section.heading, section.parents, *span)
@@ -170,36 +170,35 @@ def _check_age(uses: Mapping[str, Use], record: NoteRecord, days: float) -> str:
     return f"written {day}, {pluralize(int(days), 'day')} ago"
 
 
-# Several values of one thing are one decision: of three notes or more, the newest one against
-# all.
-#
-# Pairs of notes are found one by one. Eight values of one thing are up to 28 pairs, and one
-# question.
+# Several values of one thing are one decision: of three notes or more, compare the newest with all.
+# Pairs of notes are found one by one. Eight values of one thing are up to 28 pairs, but one
+# decision.
 
-#: Why a note that is pinned is only listed.
+#: Reason to list a pinned note without a change.
 _PINNED = "pinned: only a person moves it"
 
-#: Notes from which on they are a group.
+#: Minimum notes of a group.
 _LEAST = 3
 
-#: What two notes, or more, have to say another value for.
+#: Actions on notes with different values for one thing.
 _VALUES = frozenset({Action.UPDATE, Action.CONTRADICTION, Action.VALUE_GROUP})
 
-#: A note and its bytes.
+#: A note's path and blob id.
 _GroupMember = tuple[str, str]
 
 
 class _Group(NamedTuple):
-    """The notes of proposals that share some, and what of the evidence says where they are from."""
+    """The notes of connected proposals, and the evidence that names their origin."""
 
     places: dict[_GroupMember, None]
     evidence: dict[str, None]
 
 
 def group_values(vault: Vault, proposals: Sequence[Proposal]) -> tuple[Proposal, ...]:
-    """Return proposals, those about several values of one thing as one, where its first was.
+    """Return the proposals, with those about several values of one thing replaced by one.
 
-    Each older note says another value than the newest; what does not stays a pair.
+    The group is at the place of its first proposal. Each older note in it has another value than
+    the newest; other pairs stay.
     """
     grouped: dict[_GroupMember, Proposal] = {}
     for group in _join(each for each in proposals if each.action in _VALUES):
@@ -214,7 +213,7 @@ def group_values(vault: Vault, proposals: Sequence[Proposal]) -> tuple[Proposal,
 
 
 def _join(proposals: Iterable[Proposal]) -> Iterable[_Group]:
-    """Return the notes that proposals connect."""
+    """Return groups of the notes that proposals connect."""
     groups: dict[_GroupMember, _Group] = {}
     for each in proposals:
         merged = _Group({}, {})
@@ -228,7 +227,7 @@ def _join(proposals: Iterable[Proposal]) -> Iterable[_Group]:
 
 
 def _make(vault: Vault, group: _Group) -> Proposal | None:
-    """Return one proposal for the notes that say another value than the newest of them."""
+    """Return one proposal for the notes that contradict the newest of the group, or None."""
     marks = ", ".join("?" * len(group.places))
     records = vault.view.records(f"d.path IN ({marks})", [path for path, _ in group.places])
     dated = sorted((each.written, each.path) for each in records)
@@ -236,7 +235,7 @@ def _make(vault: Vault, group: _Group) -> Proposal | None:
     notes = [note for note in notes if (str(note.path), note.blob) in group.places]
     others = [note for note in notes[:-1] if _says_otherwise(note, notes[-1])]
     values = {canonical_form(note.visible_body) for note in others}
-    if len(values) + 1 < _LEAST:  # Two that state the same are one value.
+    if len(values) + 1 < _LEAST:  # Notes with the same text count as one value.
         return None
     first, *more, last = ((str(note.path), note.blob) for note in (*others, notes[-1]))
     reason = f"{len(values) + 1} values of one thing, the last one in {last[0]}"
@@ -254,12 +253,12 @@ def _says_otherwise(old: Note, new: Note) -> bool:
     return found.is_contradiction or find_update(*facts) is not None
 
 
-#: Sessions and tasks have an order of their own; reference material is not a memory.
+#: Folders to skip: sessions and tasks have their own lifecycle; reference material is not managed.
 KEPT_APART = ("sessions/", "tasks/", "handoffs/", "primed/")
 
 _MAX_EVIDENCE = 5
 
-#: When each note was written, and its path: of two the older one stands first.
+#: Time of writing and path of each note. Pairs are sorted by it, older note first.
 Dates = Mapping[str, tuple[float, str]]
 
 
@@ -269,9 +268,9 @@ def curate(
     *,
     is_machine: bool = True,
 ) -> Report:
-    """Return what should change in a vault; nothing is changed. The vault must be in sync.
+    """Return the proposed changes of a vault, without changing it. The index must be up to date.
 
-    A machine merges no note of a person, so no such merge is proposed to one.
+    If `is_machine`, merges of a person's notes are not proposed.
 
     Raises:
         RefusedError: the vault's ref is a branch that is not checked out.
@@ -301,13 +300,13 @@ def curate(
 
 
 def propose_pairs(pairs: Pairs, dates: Dates) -> Iterator[Proposal]:
-    """Yield what is to be decided of notes that contradict each other, or are nearly the same."""
+    """Yield proposals for contradictions and near duplicates."""
     yield from _find_contradictions(pairs, dates)
     yield from _find_near(pairs, dates)
 
 
 def describe_use(use: Use) -> tuple[str, ...]:
-    """Return the evidence of a note's use: when it was written, when and how often recalled."""
+    """Return the evidence of a note's use: write date, number of recalls and the last one."""
     written = f"written {datetime.fromtimestamp(use.written).date()}"
     if not use.times:
         return (written, "never recalled")
@@ -316,14 +315,14 @@ def describe_use(use: Use) -> tuple[str, ...]:
 
 
 def is_open(record: NoteRecord) -> bool:
-    """Return whether a note is a memory that counts: not closed, not of a session, readable."""
+    """Return whether a note is an open managed note: not closed, and readable."""
     apart = record.path in PINNED_FILES or record.path.startswith(KEPT_APART)
     is_whole = not record.problem and not record.encoding
     return record.state not in CLOSED_STATES and is_whole and not apart
 
 
 def _drop_repeated(proposals: Iterable[Proposal]) -> Iterator[Proposal]:
-    """Leave out a second change of the same note, and any of a note that takes another in."""
+    """Yield proposals, without further changes of a changed note or of a merge target."""
     changed: set[str] = set()
     for each in proposals:
         if each.is_change:
@@ -336,7 +335,7 @@ def _drop_repeated(proposals: Iterable[Proposal]) -> Iterator[Proposal]:
 
 
 def _find_pinned_copies(pairs: Pairs) -> Iterator[Proposal]:
-    """Yield the pinned notes that are duplicates of a pinned one, the first of each pair."""
+    """Yield proposals for pinned notes that duplicate another pinned note, one for each pair."""
     pinned = {each.names: each for each in pairs.same if each.ours.pinned and each.theirs.pinned}
     for names, pair in pinned.items():
         drop, keep = sorted(names)
@@ -345,7 +344,7 @@ def _find_pinned_copies(pairs: Pairs) -> Iterator[Proposal]:
 
 
 def _find_superseded(vault: Vault, records: Sequence[NoteRecord]) -> Iterator[Proposal]:
-    """Yield the notes that another one says it replaces, or that say so themselves."""
+    """Yield proposals for notes that a `supersedes` or `superseded_by` link marks as replaced."""
     graph = LinkGraph(vault)
     by_path = {record.path: record for record in records}
     apart = read_apart(vault)
@@ -376,7 +375,7 @@ def _find_superseded(vault: Vault, records: Sequence[NoteRecord]) -> Iterator[Pr
 
 
 def _find_expired(vault: Vault, records: Sequence[NoteRecord]) -> Iterator[Proposal]:
-    """Yield the notes that are not valid any more by their own words."""
+    """Yield proposals for notes whose `valid_until` has passed."""
     today = span_of(vault.now())
     for record in records:
         label = describe_validity(vault, record, today) if record.valid_until else ""
@@ -388,7 +387,7 @@ def _find_expired(vault: Vault, records: Sequence[NoteRecord]) -> Iterator[Propo
 def _find_idle(
     vault: Vault, records: Sequence[NoteRecord], uses: Mapping[str, Use]
 ) -> Iterator[Proposal]:
-    """Yield the notes that nobody asked for in long; policies and skills hold unasked."""
+    """Yield proposals for notes not used for long. Active policies and skills are excluded."""
     config, now = vault.config, vault.now()
     steps = {
         NoteState.ACTIVE: (Action.DEMOTE_STALE, config.stale_after_days),
@@ -411,7 +410,7 @@ def _find_idle(
 
 
 def _find_contradictions(pairs: Pairs, dates: Dates) -> Iterator[Proposal]:
-    """Yield the pairs that say another value of the same thing, the older note first."""
+    """Yield proposals for pairs with different values for one thing, older note first."""
     for pair in pairs.contradicting:
         ours, theirs = sorted((pair.ours, pair.theirs), key=lambda note: dates[str(note.path)])
         evidence = tuple(
@@ -437,7 +436,7 @@ def _pair(
 
 
 def _find_near(pairs: Pairs, dates: Dates) -> Iterator[Proposal]:
-    """Yield the pairs that perhaps say the same, the shorter note first: the other may say all."""
+    """Yield proposals for possible duplicates, shorter note first."""
     for pair in pairs.near:
         ours, theirs = sorted(
             (pair.ours, pair.theirs),
@@ -449,7 +448,7 @@ def _find_near(pairs: Pairs, dates: Dates) -> Iterator[Proposal]:
 
 
 def find_quarantined(vault: Vault, records: Iterable[NoteRecord]) -> Iterator[Proposal]:
-    """Yield the quarantined notes, each with the reason."""
+    """Yield a proposal for each quarantined note, with the reason."""
     for record in records:
         if record.state == NoteState.QUARANTINED:
             evidence = (_read_reason(vault, record.path), f"by {record.agent or 'a person'}")

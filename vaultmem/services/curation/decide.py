@@ -69,10 +69,10 @@ from vaultmem.services.views.read_notes import find_note, read_note
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault
 
-#: The property that names until when a note is valid.
+#: The property with the end of a note's validity.
 _END = "valid_until"
 
-#: The states that accepting sets, and rejecting.
+#: New states after accepting and after rejecting.
 _ACCEPTED = {
     **{action: state for action, state in NEW_STATES.items() if action in CHOICES},
     Action.REVIEW_QUARANTINED: NoteState.ACTIVE,
@@ -84,13 +84,13 @@ _REJECTED = {
     Action.SUSPICIOUS: NoteState.QUARANTINED,
 }
 
-#: Pairs of which one says another value than the other.
+#: Actions on pairs with different values.
 _VALUES = frozenset({Action.UPDATE, Action.CONTRADICTION})
 _PAIRS = _VALUES | {Action.NEAR_DUPLICATE}
 
 
 class DecisionResult(NamedTuple):
-    """What was decided, what came of it, and the commits."""
+    """A decided proposal, its effect as text, and the commits."""
 
     proposal: Proposal
     choice: ProposalChoice
@@ -101,13 +101,14 @@ class DecisionResult(NamedTuple):
 def decide(
     vault: Vault, proposal: Proposal, choice: ProposalChoice, reason: str = ""
 ) -> DecisionResult:
-    """Do what is proposed, the other way round, or see to it that it is not proposed again.
+    """Accept a proposal, accept it the other way round, or reject it so that it does not return.
 
-    An agent decides what it may do by the commands for it; it turns down nothing of a person's.
+    An agent can only decide what its other commands allow. It cannot reject proposals about a
+    person's notes.
 
     Raises:
-        ConflictError: the notes are not as they were when it was proposed; nothing was done.
-        RefusedError: there is no such choice, or it is not this mover's.
+        ConflictError: the notes changed after the proposal; nothing was done.
+        RefusedError: the choice does not exist, or the caller may not make it.
         PendingError: the notes are changed; their commit has to wait.
         MergeConflictError: a proposed branch cannot be merged; nothing was done.
     """
@@ -131,12 +132,12 @@ def decide(
 def decide_candidates(
     vault: Vault, choice: ProposalChoice, reason: str = "", only: Collection[str] = ()
 ) -> list[DecisionResult]:
-    """Promote all candidates, or deprecate them, in one commit; the vault must be in sync.
+    """Promote or deprecate all candidates in one commit. The index must be up to date.
 
-    `only` has the ids of those that are meant; all are without it.
+    `only` limits this to the candidates with these ids.
 
     Raises:
-        RefusedError: an agent asks, or one of them cannot be moved; nothing was done.
+        RefusedError: the caller is an agent, or a candidate cannot be moved; nothing was done.
         PendingError: the notes are changed; their commit has to wait.
     """
     check_branch(vault)
@@ -160,12 +161,12 @@ def decide_candidates(
 def _decide_branch(
     vault: Vault, proposal: Proposal, choice: ProposalChoice, reason: str
 ) -> CommitReport:
-    """Merge a proposed branch, or commit that a person rejects it; the next sync removes it."""
+    """Merge a proposed branch, or commit its rejection; then the next sync removes it."""
     ref, why = find_proposed(vault, proposal), check_reason(reason)
     if choice is ProposalChoice.REJECT:
         vault.require_person(f"{proposal.path}: only a person rejects a proposal")
         return reject_branch(vault, proposal.path, proposal.blob, why)
-    # What is uncommitted would keep the branch from being merged.
+    # Uncommitted changes would block the merge.
     made = [*commit_all(vault).commits]
     merged = merge_branch(vault, ref)
     if merged.commit:
@@ -202,12 +203,12 @@ def _accept(
 
 
 def _order(notes: list[Note], choice: ProposalChoice) -> list[Note]:
-    """Return the two notes of a pair, the one that is replaced first."""
+    """Return the two notes of a pair, the replaced one first."""
     return notes[::-1] if choice is ProposalChoice.OTHER else notes
 
 
 def _is_part(proposal: Proposal, notes: list[Note], choice: ProposalChoice) -> bool:
-    """Tell whether the note that gives way says more than what the other says otherwise."""
+    """Return whether the replaced note has more content than the contradicted part."""
     if proposal.action not in _VALUES or choice is ProposalChoice.REJECT:
         return False
     old, new = _order(notes, choice)
@@ -240,10 +241,10 @@ def _reject(
 
 
 def _decide_wishes(vault: Vault, note: Note, state: NoteState, reason: str) -> CommitReport:
-    """Write a note's wishes as preferences in a state, which remembers the decision; one commit.
+    """Write a note's preferences with the decided state, in one commit.
 
     Raises:
-        RefusedError: an agent asks.
+        RefusedError: the caller is an agent.
     """
     vault.require_person(f"{note.path}: only a person decides what is wanted each time")
     why = check_reason(reason)
@@ -260,16 +261,16 @@ def _decide_wishes(vault: Vault, note: Note, state: NoteState, reason: str) -> C
 
     try:
         return write(vault, plan).report
-    finally:  # Also where the commit has to wait: a preference that is not written is not found.
+    finally:  # Also if the commit has to wait. Preferences that were not written are not found.
         if state is NoteState.ACTIVE:
             record_trust(vault, [each for path in made if (each := find_note(vault, path))])
 
 
 def _reject_agent(vault: Vault, note: Note) -> None:
-    """Leave to people what is theirs: their own words, what is pinned or quarantined, policies.
+    """Reject agents for notes of people, pinned and quarantined notes, policies and skills.
 
     Raises:
-        RefusedError: it is.
+        RefusedError: the caller is an agent, and this is such a note.
     """
     is_owned = not note.agent or note.pinned or note.kind in OWNER_KINDS
     if is_owned or note.state is NoteState.QUARANTINED:
@@ -283,10 +284,7 @@ def _change(vault: Vault, edits: Mapping[str, Edit], subject: str, reason: str) 
 
 
 def _confirm(vault: Vault) -> Edit:
-    """Return the change by which a note counts as said again now, whatever state it was in.
-
-    Its anchors are to the code of now.
-    """
+    """Return the edit that confirms a note now, in any state, and renews its anchors."""
     at = vault.local_time().replace(microsecond=0)
     said = Attestation(vault.author.agent, vault.author.session, at)
 
@@ -301,9 +299,9 @@ def _confirm(vault: Vault) -> Edit:
 
 
 def _prolong(vault: Vault) -> Edit:
-    """Return the change by which an expired note counts again: confirmed, without its end.
+    """Return the edit that confirms an expired note and removes its end.
 
-    A note that was valid until code changed is valid until the next change.
+    A note that was valid until code changed becomes valid until the next change.
     """
     confirm = _confirm(vault)
 
@@ -316,7 +314,7 @@ def _prolong(vault: Vault) -> Edit:
 
 
 def _set_all_apart(links: NewLinks, notes: Sequence[Note]) -> dict[str, Edit]:
-    """Return the changes by which each note says that it differs from all older ones."""
+    """Return the edits that mark each note as different from all older ones."""
     edits: dict[str, list[Edit]] = {}
     for old, new in combinations(notes, 2):
         for path, edit in _set_apart(links, old, new).items():
@@ -325,7 +323,7 @@ def _set_all_apart(links: NewLinks, notes: Sequence[Note]) -> dict[str, Edit]:
 
 
 def _set_apart(links: NewLinks, old: Note, new: Note) -> dict[str, Edit]:
-    """Return the changes by which the second note says that it is about something else."""
+    """Return the edits that mark the second note as different from the first."""
     named = links.in_property(str(old.path), str(new.path))
 
     def drop(other: Note) -> Edit:
@@ -349,11 +347,11 @@ def _set_reviewed(vault: Vault) -> Edit:
     return lambda note: set_property(note.text, "reviewed", day)
 
 
-# Do what a reviewed report proposes: exactly that, in one commit, or nothing.
+# Apply a reviewed report: exactly its changes, in one commit, or nothing.
 
 
 class ApplyResult(NamedTuple):
-    """What was done of a report, what somebody had done already, and the commits."""
+    """The proposals that were applied, those that were done already, and the commits."""
 
     done: tuple[Proposal, ...]
     already: tuple[Proposal, ...]
@@ -361,13 +359,13 @@ class ApplyResult(NamedTuple):
 
 
 def apply_report(vault: Vault, report: Report) -> ApplyResult:
-    """Make the changes of a report in one commit; a machine's rights suffice for all of them.
+    """Apply a report's changes in one commit, with the permissions of an agent.
 
-    What has been done meanwhile, by another curator for example, is left as it is.
+    Changes that are done already, for example by another curator, are skipped.
 
     Raises:
-        ConflictError: notes are not as they were when the report was made; nothing was changed.
-        RefusedError: a change is none that a machine may make; nothing was changed.
+        ConflictError: notes changed since the report was made; nothing was changed.
+        RefusedError: an agent may not make one of the changes; nothing was changed.
         PendingError: the notes are changed; their commit has to wait.
     """
     check_branch(vault)
@@ -425,12 +423,12 @@ def _make_event(vault: Vault, proposals: Sequence[Proposal]) -> Event:
 
 
 def _is_done(note: Note, proposal: Proposal) -> bool:
-    """Tell whether a note is in the state already that a proposal wants."""
+    """Return whether a note already has the proposed state."""
     return note.blob != proposal.blob and note.state is NEW_STATES[proposal.action]
 
 
 def _has_moved(vault: Vault, proposal: Proposal) -> bool:
-    """Tell whether the note that takes another in is not as it was."""
+    """Return whether the target note of a merge has changed."""
     if proposal.action is not Action.MERGE_DUPLICATES:
         return False
     into = _read(vault, proposal.into)

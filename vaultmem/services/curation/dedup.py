@@ -1,4 +1,4 @@
-"""Merge notes that say the same: one goes on, the others are deprecated and lead to it."""
+"""Merge duplicates: one note is kept, and the others are deprecated with a link to it."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def plan_merges(
     is_machine: bool = False,
     pairs: Sequence[Pair] | None = None,
 ) -> list[Proposal]:
-    """Return the merges of notes that state the same as another, by the path that is merged.
+    """Return the merges of duplicates, sorted by the merged path.
 
-    Pinned notes stay; a machine merges no note of a person. `pairs` are those of `compare_vault`
-    where it was asked already. The vault must be in sync.
+    Pinned notes are kept. An agent cannot merge a person's notes. `pairs` is the result of an
+    earlier `compare_vault`. The index must be up to date.
     """
     mover = acting_party(vault, is_machine)
     same = compare_vault(vault, progress).same if pairs is None else pairs
@@ -59,11 +59,11 @@ def plan_merges(
 
 
 def apply_merges(vault: Vault, merges: Sequence[Proposal]) -> CommitReport:
-    """Make exactly these merges, in one commit.
+    """Apply exactly these merges, in one commit.
 
     Raises:
-        ConflictError: a note is not as it was when the merge was planned; nothing was changed.
-        RefusedError: a note may not be merged by this mover.
+        ConflictError: a note changed after the merge was planned; nothing was changed.
+        RefusedError: the caller may not merge a note.
         PendingError: the notes are changed; their commit has to wait.
     """
     with vault.lock():
@@ -79,7 +79,7 @@ def apply_merges(vault: Vault, merges: Sequence[Proposal]) -> CommitReport:
 def change_merged(
     vault: Vault, merges: Sequence[Proposal], mover: Mover
 ) -> dict[PurePosixPath, Edit]:
-    """Return, by path, what these merges change.
+    """Return the edits of these merges, by path.
 
     Raises:
         ConflictError, RefusedError: as for `apply_merges`.
@@ -101,7 +101,7 @@ def change_merged(
 
 
 def _rank(pair: Pair) -> tuple[bool, bool, int, float, str, str]:
-    """Order the pairs so that the best note to keep comes first."""
+    """Return a sort key for pairs: the best note to keep comes first."""
     keep, drop = pair.theirs, pair.ours
     created = read_timestamp(keep.created) or float("inf")
     return (
@@ -134,7 +134,7 @@ def _may_merge(vault: Vault, pair: Pair, mover: Mover) -> bool:
 
 
 def _confirm(drop: Note, at: datetime) -> Edit:
-    """Return the change by which a note keeps who said the same; the other note keeps its words."""
+    """Return the edit that adds the dropped note's author as a confirmation."""
 
     def change(note: Note) -> str:
         if note.body == drop.body:

@@ -1,4 +1,4 @@
-"""Dream: promote the candidates that were recalled often and well."""
+"""Consolidate: promote the candidates that were recalled often and well."""
 
 from __future__ import annotations
 
@@ -42,16 +42,16 @@ from vaultmem.services.views.update_index import sync_vault
 from vaultmem.storage.query_log import TOOL, SignalStore
 from vaultmem.vault import Vault
 
-# Whether a night has come for what the watcher does by night: once after three in the morning.
+# Decide whether nightly work of the watcher is due: once after 3:00.
 
-#: Days between two nights, by the setting's value.
+#: Days between two runs, by the setting's value.
 _DAYS = {"never": 0, "day": 1, "week": 7}
 
 
 def is_night(vault: Vault, every: str, work: str) -> bool:
-    """Tell whether a night has come since the work was done last; `every` is the setting's value.
+    """Return whether work is due: a night (3:00) has passed since it was last done.
 
-    `work` is the name under which `note_night` keeps when that was.
+    `every` is the setting's value. `work` is the state key that `note_night` writes.
     """
     days = _DAYS[every]
     if not days:
@@ -65,24 +65,24 @@ def is_night(vault: Vault, every: str, work: str) -> bool:
 
 
 def note_night(vault: Vault, work: str) -> None:
-    """Keep that the work was done now; a cache, without which it is done once more."""
+    """Record that the work was done now. Without this record, the work is repeated."""
     vault.state.put(work, str(vault.now()))
 
 
-# Weigh what was recalled: how strong each note is, whether it is promoted, and if not, why.
+# Score recalled notes, and decide which to promote.
 
-#: Why a note waits that only `dream_limit` holds back.
+#: Reason to hold a note back that exceeds `dream_limit`.
 NEXT_NIGHT = "left for the next night by dream_limit"
 
-#: How MEMORY.md begins where there is none.
+#: Text of a new MEMORY.md.
 NEW_MEMORY = "# Memory\n"
 
 
 class Candidate(NamedTuple):
-    """A note that was recalled: how strong it is, and why it is not promoted ("" if it is).
+    """A recalled note: its strength, and why it is not promoted ("" if it is).
 
-    `bullet` is the line that names it in MEMORY.md, "" where it was not come to that. A note of a
-    project is promoted without it: every project is shown MEMORY.md.
+    `bullet` is its line for MEMORY.md, or "". A project's note is promoted without a line, because
+    every project is shown MEMORY.md.
     """
 
     path: str
@@ -96,12 +96,12 @@ class Candidate(NamedTuple):
 
     @property
     def line(self) -> str:
-        """What MEMORY.md gets with the promotion, "" for nothing."""
+        """The line that the promotion adds to MEMORY.md, or ""."""
         return "" if self.held or self.project else f"{self.bullet}\n"
 
 
 class Dream(NamedTuple):
-    """All that was weighed, strongest first; what may leave MEMORY.md; the commits."""
+    """All scored notes, strongest first, the proposed removals from MEMORY.md, and the commits."""
 
     candidates: tuple[Candidate, ...]
     moves: tuple[MemoryMove, ...]
@@ -109,19 +109,19 @@ class Dream(NamedTuple):
 
     @property
     def promoted(self) -> tuple[Candidate, ...]:
-        """The notes that are promoted, strongest first."""
+        """The promoted notes, strongest first."""
         return tuple(each for each in self.candidates if not each.held)
 
     @property
     def left(self) -> tuple[Candidate, ...]:
-        """The notes that only `dream_limit` holds back until the next night."""
+        """The notes that only `dream_limit` holds back."""
         return tuple(each for each in self.candidates if each.held == NEXT_NIGHT)
 
 
 def score_recalled(vault: Vault) -> Dream:
-    """Return how strong each note is that was recalled; nothing is changed.
+    """Return the strength of each recalled note, without changing anything.
 
-    The vault must be in sync.
+    The index must be up to date.
     """
     config = vault.config
     gates = Gates(config.dream_recalls, config.dream_queries, config.dream_score)
@@ -153,7 +153,7 @@ def score_recalled(vault: Vault) -> Dream:
 
 
 def _measure(vault: Vault) -> dict[str, tuple[NoteRecord, Strength]]:
-    """Return the strength of each note that ever surfaced and may count."""
+    """Return the strength of each recalled note that can be promoted."""
     store = SignalStore(vault.state, vault.state_folder)
     store.fold(vault.view.totals()[1])
     surfaced = store.surfaced()
@@ -176,7 +176,7 @@ def _measure(vault: Vault) -> dict[str, tuple[NoteRecord, Strength]]:
 
 
 def _find_hidden(vault: Vault) -> dict[str, str]:
-    """Return the state of each note that is in no pack."""
+    """Return the state of each note that is hidden from packs, by path."""
     records = vault.view.records()
     return {r.path: r.state for r in records if NoteState(r.state) in HIDDEN_STATES}
 
@@ -187,14 +187,14 @@ def _may_count(record: NoteRecord) -> bool:
 
 
 def _make_bullet(vault: Vault, graph: LinkGraph, record: NoteRecord) -> str:
-    """Return the line that says what a note says and leads to it, "" where none can."""
+    """Return the line with a note's main fact and a link to it, or ""."""
     note = find_note(vault, PurePosixPath(record.path))
     fact = choose_fact(note) if note is not None else ""
     return format_bullet(fact, graph.link_shortly(record.path)) if fact else ""
 
 
 def _find_obstacle(record: NoteRecord, bullet: str) -> str:
-    """Return why a machine cannot promote a note, "" if it can."""
+    """Return why an agent cannot promote a note, or ""."""
     if NoteKind(record.kind) in OWNER_KINDS and record.state != NoteState.ACTIVE:
         return f"a {record.kind}: only its owner promotes it"
     if record.encoding:
@@ -207,7 +207,7 @@ def _find_obstacle(record: NoteRecord, bullet: str) -> str:
 
 
 def _count_promoted(vault: Vault) -> int:
-    """Return how many notes were promoted today already, as the diary has it."""
+    """Return how many notes were promoted today, according to DREAMS.md."""
     diary = find_note(vault, DREAMS)
     today = f"- {vault.local_time().date()}:"
     lines = diary.text.splitlines() if diary is not None else []
@@ -215,7 +215,7 @@ def _count_promoted(vault: Vault) -> int:
 
 
 def _find_linked(graph: LinkGraph, path: str, every: bool = False) -> dict[int, str]:
-    """Return the notes that a note links to, by line: the first of each line, or all numbered."""
+    """Return the notes that a note links to: the first by line, or all of them by position."""
     number = graph.documents.get(path)
     linked: dict[int, str] = {}
     for count, found in enumerate(graph.links_of(number) if number is not None else ()):
@@ -227,7 +227,7 @@ def _find_linked(graph: LinkGraph, path: str, every: bool = False) -> dict[int, 
 def _fit(
     text: str, candidates: Sequence[Candidate], room: Room, limit: int
 ) -> tuple[list[Candidate], list[Candidate]]:
-    """Return the candidates, those held back that have no room, and of these the ones that wait."""
+    """Return the candidates with their reasons, and those with no room in MEMORY.md."""
     chosen: list[Candidate] = []
     waiting: list[Candidate] = []
     count = 0
@@ -247,10 +247,10 @@ def _fit(
     return chosen, waiting[:limit]
 
 
-#: The name under which the last dream's time is kept.
+#: State key for the time of the last consolidation.
 _WORK = "dreamt"
 
-#: How a diary begins. Recall leaves this one archived note out unless a filter asks for it.
+#: Text of a new DREAMS.md. It is archived, so recall skips it unless a filter includes it.
 _DIARY = """---
 kind: reflection
 state: archived
@@ -263,11 +263,11 @@ What `vaultmem dream` promoted, with the score of each.
 
 
 def dream(vault: Vault, is_dry: bool = False) -> Dream:
-    """Promote the strongest notes that were never promoted, in one commit; `is_dry` only looks.
+    """Promote the strongest notes in one commit; with `is_dry`, only score them.
 
-    Each becomes active and, if it is global, is named in MEMORY.md as far as that has room;
-    DREAMS.md lists all.
-    Nobody's trust follows from it: policies and skills still wait for their owner's promotion.
+    Each note becomes active. Global notes are listed in MEMORY.md while it has room. DREAMS.md
+    lists all of them. No text becomes trusted: policies and skills still need their owner's
+    promotion.
 
     Raises:
         RefusedError: the vault's ref is a branch that is not checked out.
@@ -287,7 +287,7 @@ def dream(vault: Vault, is_dry: bool = False) -> Dream:
 
 
 def dream_if_due(vault: Vault) -> Dream | None:
-    """Dream if vaultmem.yaml wants it and a night has come since the last time; None if not.
+    """Consolidate if vaultmem.yaml enables it and a night has passed since; else return None.
 
     Raises:
         VaultError: as for `dream`.
@@ -296,7 +296,7 @@ def dream_if_due(vault: Vault) -> Dream | None:
 
 
 def _promote(machine: Vault, promoted: Sequence[Candidate]) -> CommitReport:
-    """Set the states, name the notes, write the diary, and commit that and nothing else."""
+    """Set the states, update MEMORY.md and DREAMS.md, and commit only that."""
     bullets = [(format_heading(each.kind), each.bullet) for each in promoted if each.line]
     line = _make_diary_line(machine, promoted)
 
@@ -312,7 +312,7 @@ def _promote(machine: Vault, promoted: Sequence[Candidate]) -> CommitReport:
 
 
 def _add(change: Change, path: PurePosixPath, start: str, edit: Callable[[str], str]) -> None:
-    """Change a note's text, or make the note where there is none."""
+    """Change a note's text, or create the note with the text `start`."""
     try:
         note = change.read(path)
     except NoteNotFoundError:
@@ -325,7 +325,7 @@ def _add(change: Change, path: PurePosixPath, start: str, edit: Callable[[str], 
 
 def _activate(note: Note) -> str:
     if note.state is NoteState.ACTIVE or note.state in CLOSED_STATES:
-        return note.text  # It may have been taken out of sight meanwhile.
+        return note.text  # The note was archived or deprecated meanwhile, or is active.
     return write_state(note.text, NoteState.ACTIVE)
 
 

@@ -1,6 +1,7 @@
-"""Compare what came by a merge or a pull with what is known here, as `remember` does a new text.
+"""Compare notes that arrived by a merge or pull with the known ones, as `remember` does.
 
-Text that tries to instruct an agent is quarantined there, and reported in the owner's own edits.
+Arrived notes with text that tries to instruct an agent are quarantined. In the owner's own edits,
+such text is only reported.
 """
 
 from __future__ import annotations
@@ -39,29 +40,29 @@ from vaultmem.storage.git.log import walk_log
 from vaultmem.storage.git.trees import find_entry
 from vaultmem.vault import Vault
 
-#: Notes that are compared before the clock is looked at.
+#: Notes to compare between two checks of the time.
 _BATCH = 4
 
-#: What is kept to be decided; then no more is compared.
+#: Maximum stored proposals; above it, comparing stops.
 _MOST = 500
 
 _FROM = " arrived from "
 
-#: The name by which blobs of checked edits are found in memory.
+#: Memory key for the blobs of checked edits.
 _CHECKED = "checked_edits"
 
-#: Commits of a note in which the owner's own word for its text is looked for.
+#: Maximum commits of a note in which to search for the owner's approval.
 _COMMITS = 50
 
-#: Seconds for which a command compares that does something else, and one that is about it.
+#: Seconds for comparing, in a command with another purpose and in a command for review.
 BESIDE, WHOLE = 1.0, 20.0
 
 
 def compare_incoming(vault: Vault, seconds: float) -> tuple[Proposal, ...]:
-    """Compare notes that have come, for so long; return what is to be decided of all that came.
+    """Compare arrived notes for up to `seconds`; return all open proposals about arrived notes.
 
-    The vault must be in sync. What is not done within that time waits for the next call. A note of
-    which something was found, and that has changed since, is compared anew.
+    The rest waits for the next call. Notes of a proposal that have changed are compared again. The
+    index must be up to date.
     """
     end = time.monotonic() + seconds
     waiting = _find_changed(vault) | read_waiting(vault.state)
@@ -79,9 +80,9 @@ def compare_incoming(vault: Vault, seconds: float) -> tuple[Proposal, ...]:
 
 
 def contain_arrivals(vault: Vault, paths: Iterable[str]) -> None:
-    """Quarantine the notes that came with text which tries to instruct an agent, in one commit.
+    """Quarantine arrived notes with text that tries to instruct an agent, in one commit.
 
-    A note that the owner committed with this text, on any machine, stays as it is.
+    A note is left alone if the owner committed it with this text, on any machine.
     """
     machine = as_agent(vault)
     suspicious = [path for path in paths if _is_suspicious(vault, path)]
@@ -110,10 +111,10 @@ def _contain(change: Change, path: PurePosixPath) -> None:
 def check_edits(
     vault: Vault, pending: PendingFiles, seconds: float
 ) -> tuple[tuple[Proposal, ...], bool]:
-    """Check, for so long, the owner's uncommitted notes for text that tries to instruct an agent.
+    """Check the owner's uncommitted notes, for up to `seconds`, for text that instructs agents.
 
-    Return what is new, and whether all were checked. `review` has it from then on. The notes stay
-    as they are.
+    Return the new proposals, and whether all notes were checked. The proposals are stored for
+    `review`. The notes are not changed.
     """
     end = time.monotonic() + seconds
     checked: set[str] = vault.state.kept.setdefault(_CHECKED, ("", set()))[1]
@@ -135,7 +136,7 @@ def check_edits(
 
 
 def _report(vault: Vault, before: str, path: str, data: bytes) -> Iterator[Proposal]:
-    """Yield what is to be decided of a note with suspicious text that no commit of it has."""
+    """Yield a proposal if a note has suspicious text that its committed version does not have."""
     if not find_new(data, None):
         return
     entry = HeadTree(vault.state).entries([before]).get(before)
@@ -151,7 +152,7 @@ def _is_suspicious(vault: Vault, path: str) -> bool:
 
 
 def _is_vouched_for(vault: Vault, path: str) -> bool:
-    """Tell whether the owner committed a note with all that is suspicious in it by now."""
+    """Return whether the owner committed the note with all its suspicious text."""
     head, note = vault.head(), find_note(vault, path)
     if head is None or note is None:
         return False
@@ -170,11 +171,11 @@ def _is_vouched_for(vault: Vault, path: str) -> bool:
 
 
 def _compare(vault: Vault, paths: Sequence[str], senders: Mapping[str, str]) -> list[Proposal]:
-    """Return what is to be decided of these notes and others, with who sent them."""
+    """Return the proposals for these notes and similar ones, with their senders as evidence."""
     pairs = compare_some(vault, paths)
     merges = plan_merges(vault, pairs=pairs.same)
     merged = {frozenset((each.path, each.into)) for each in merges}
-    left = [each for each in pairs.same if each.names not in merged]  # Not for this mover to merge.
+    left = [each for each in pairs.same if each.names not in merged]  # Not mergeable by the caller.
     known = {each.names for each in pairs.contradicting} | merged
     near = {each.names: each for each in (*left, *pairs.near) if each.names not in known}
     pairs = Pairs((), pairs.contradicting, tuple(near.values()))
@@ -189,20 +190,20 @@ def _describe(proposal: Proposal, senders: Mapping[str, str]) -> list[str]:
 
 
 def _join(vault: Vault, fresh: Sequence[Proposal], known: Sequence[Proposal]) -> list[Proposal]:
-    """Return what is known and holds still, and what is new."""
+    """Return the new proposals and the stored ones that are still valid."""
     blobs = _read_blobs(vault, known) if known else {}
     kept = {each.id: each for each in known if _holds(each, blobs)}
     return list(({each.id: each for each in fresh} | kept).values())
 
 
 def filter_current(vault: Vault, found: Sequence[Proposal]) -> list[Proposal]:
-    """Return the proposals whose notes are as they were when they were made."""
+    """Return the proposals whose notes have not changed since."""
     blobs = _read_blobs(vault, found) if found else {}
     return [each for each in found if _holds(each, blobs)]
 
 
 def list_arrived(vault: Vault) -> tuple[Proposal, ...]:
-    """Return what was found of notes that came, and is to be decided still."""
+    """Return the open proposals about arrived notes."""
     held = filter_current(vault, read_found(vault.state))
     return tuple(sorted(held, key=lambda each: (ORDER.index(each.action), each.path, each.into)))
 
@@ -217,7 +218,7 @@ def _read_blobs(vault: Vault, found: Sequence[Proposal]) -> dict[str, str]:
 
 
 def _find_changed(vault: Vault) -> dict[str, str]:
-    """Return the notes of what does not hold as it was found: by path, who sent them."""
+    """Return the notes of outdated proposals: sender by path."""
     found = read_found(vault.state)
     blobs = _read_blobs(vault, found) if found else {}
     changed: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""Propose projects for notes from before there were projects, by the sessions that wrote them."""
+"""Propose projects for notes without one, by the sessions that wrote them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from vaultmem.services.changes.commit import CommitReport
     from vaultmem.vault import Vault
 
-#: Kinds that stay global.
+#: Kinds that stay global, without a project.
 _GLOBAL = frozenset({NoteKind.POLICY_RULE, NoteKind.PREFERENCE})
 
 
@@ -38,7 +38,7 @@ class ProjectProposal(NamedTuple):
 
 
 class Inference(NamedTuple):
-    """Proposals by path, the names of projects that are new, and the commit (None: a dry run)."""
+    """Proposals by path, the names of new projects, and the commit (None for a dry run)."""
 
     proposals: tuple[ProjectProposal, ...]
     new_projects: tuple[str, ...]
@@ -46,10 +46,10 @@ class Inference(NamedTuple):
 
 
 def infer_projects(vault: Vault, apply: bool = False) -> Inference:
-    """Propose a project for each note whose session's project is known; `apply` writes them.
+    """Propose a project for each note whose session has a known project; `apply` writes them.
 
-    A session knows its project by its note, by the folder that it was begun in, or by that of its
-    transcript on this machine. The name of a folder alone is not enough. The vault must be in sync.
+    A session's project comes from its note, from its start folder, or from its transcript on this
+    machine. A folder name is not enough. The index must be up to date.
     """
     if not apply:
         return _propose(Change(vault))
@@ -66,7 +66,7 @@ def infer_projects(vault: Vault, apply: bool = False) -> Inference:
 
 
 def _propose(change: Change) -> Inference:
-    """Return what is proposed; new projects are added to the table within the write."""
+    """Return the proposals; within a write, new projects are added to the table."""
     vault = change.seen
     text = before = read_table(change)
     projects: dict[str, str] = {}
@@ -96,7 +96,7 @@ def _propose(change: Change) -> Inference:
 
 
 def _list_written(vault: Vault) -> Iterator[tuple[str, str]]:
-    """Yield path and session of the notes and tasks that have no project."""
+    """Yield path and session of notes and tasks without a project."""
     where = "d.project = '' AND d.session <> '' AND d.path NOT GLOB 'sessions/*'"
     for record in vault.view.records(where):
         if record.kind not in _GLOBAL and record.path not in PINNED_FILES:
@@ -108,7 +108,7 @@ def _list_written(vault: Vault) -> Iterator[tuple[str, str]]:
 
 
 def _find_folder(vault: Vault, facts: SessionFacts) -> Path | None:
-    """Return the folder of a session that is still there; None if it is not known here."""
+    """Return a session's folder if it is known and exists on this machine, else None."""
     record = ActiveSessions(vault.state_folder).find(facts.id)
     if record is not None and Path(record.workspace).is_dir():
         return Path(record.workspace)

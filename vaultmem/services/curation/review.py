@@ -1,4 +1,4 @@
-"""The review queue: everything that waits for a decision, with the notes concerned."""
+"""The review queue: everything that waits for a decision, with its notes."""
 
 from __future__ import annotations
 
@@ -57,27 +57,27 @@ from vaultmem.storage.git.log import Commit, walk_changes
 from vaultmem.storage.views import UNMERGED
 from vaultmem.vault import Vault
 
-#: Notes up to which a server compares all of them while somebody waits: more take minutes.
+#: Maximum notes that a server compares while a user waits. More would take minutes.
 COMPARED_AT_ONCE = 500
 
-#: Proposed branches that are shown at once: git is asked about each.
+#: Maximum proposed branches to list, because each needs a call of git.
 _BRANCHES = 100
 
-#: Files of a proposed branch that are named, and notes of it whose text is shown.
+#: Maximum files of a proposed branch to name, and notes to show with text.
 _NAMED, _SHOWN = 20, 4
 
-#: What was last shown to be decided; a cache, which another look makes again.
+#: Cache file of the last shown queue.
 _FILE = "review.json"
 
-#: The name by which what waits is found in memory.
+#: Memory key for the waiting proposals.
 _WAITING = "waiting"
 
 
 class ReviewSide(NamedTuple):
-    """A note that a decision is about: what it says, who said it and when, and in which commit.
+    """A note of a proposal: its text, author, date and commit.
 
-    `written` is an ISO 8601 day, `commit` what last changed the note; both "" if not known.
-    `changed` is a unified diff (hunks alone) where a proposed branch changes the note.
+    `written` is an ISO 8601 date, `commit` the last commit of the note; both "" if unknown.
+    `changed` is a unified diff (hunks only) if a proposed branch changes the note.
     """
 
     path: str
@@ -92,7 +92,7 @@ class ReviewSide(NamedTuple):
 
 
 class Item(NamedTuple):
-    """What waits for a decision, and the notes of it as the proposal names them."""
+    """A proposal and its notes, in the proposal's order."""
 
     id: str
     proposal: Proposal
@@ -100,7 +100,7 @@ class Item(NamedTuple):
 
 
 def list_queue(vault: Vault, progress: Callable[[int, int], None] | None = None) -> Report:
-    """Return what waits for a decision, and keep it for `find_item`; the vault must be in sync.
+    """Return all waiting proposals and store them for `find_item`. The index must be up to date.
 
     Raises:
         RefusedError: the vault's ref is a branch that is not checked out.
@@ -123,7 +123,7 @@ def list_queue(vault: Vault, progress: Callable[[int, int], None] | None = None)
 
 
 def list_shown(vault: Vault) -> tuple[Proposal, ...]:
-    """Return what was last shown to be decided, nothing if that is not known any more."""
+    """Return the last shown proposals, or () if they are not known."""
     try:
         return parse_report(_file(vault).read_text(encoding="utf-8")).proposals
     except (OSError, RefusedError, UnicodeDecodeError):
@@ -131,18 +131,17 @@ def list_shown(vault: Vault) -> tuple[Proposal, ...]:
 
 
 def list_known(vault: Vault) -> tuple[Proposal, ...]:
-    """Return what was found already: of notes that came, and of all when somebody last looked."""
+    """Return the known proposals: about arrived notes, branches, and the last shown queue."""
     found = _add((*list_branches(vault), *list_arrived(vault)), list_shown(vault))
     return group_values(vault, found)
 
 
 def list_waiting(vault: Vault) -> tuple[Proposal, ...]:
-    """Return what waits for a decision as far as that is known.
+    """Return the waiting proposals that are known without a full comparison.
 
-    Only notes that were found to have other values of one thing are compared, to make groups.
-
-    It has what was found of notes that came and in the last `list_queue`, without what was decided
-    or changed since, and each candidate, unreadable and quarantined note. The vault is in sync.
+    They are the current ones of arrived notes, branches and the last `list_queue`, and each
+    candidate, unreadable and quarantined note. Only notes with several values of one thing are
+    compared, to group them. The index must be up to date.
     """
     waiting = [*filter_current(vault, list_shown(vault)), *_find_unasked(vault)]
     ordered = sorted(_add(list_arrived(vault), waiting), key=_order)
@@ -150,9 +149,9 @@ def list_waiting(vault: Vault) -> tuple[Proposal, ...]:
 
 
 class WaitingCounts(NamedTuple):
-    """How many decisions wait, by action in the queue's order, and how many notes have conflicts.
+    """The number of waiting decisions by action, in queue order, and of notes with conflicts.
 
-    An action that nothing waits for is left out.
+    Actions without a decision are left out.
     """
 
     decisions: Mapping[Action, int]
@@ -160,14 +159,14 @@ class WaitingCounts(NamedTuple):
 
     @property
     def total(self) -> int:
-        """All that waits."""
+        """All waiting decisions and conflicts."""
         return sum(self.decisions.values()) + self.conflicts
 
 
 def count_waiting(vault: Vault) -> WaitingCounts:
     """Return the counts of `list_waiting`.
 
-    A branch that is not checked out, and a vault whose git history cannot be read, has none.
+    The counts are empty for a branch that is not checked out, and for an unreadable git history.
     """
     try:
         return WaitingCounts({}) if find_branch(vault) else _remember(vault)[1]
@@ -176,7 +175,7 @@ def count_waiting(vault: Vault) -> WaitingCounts:
 
 
 def remember_waiting(vault: Vault) -> tuple[Proposal, ...]:
-    """Return what `list_waiting` does, from memory while the files that decide it are same."""
+    """Return `list_waiting`, from a cache while its files are unchanged."""
     return _remember(vault)[0]
 
 
@@ -194,7 +193,7 @@ def _find_waiting(vault: Vault) -> tuple[tuple[Proposal, ...], WaitingCounts]:
 
 
 def _stamp(vault: Vault, has_commit: bool) -> tuple[int, ...]:
-    """Return when the files changed that have what `review` found and the proposed branches."""
+    """Return the modification times of the stored queue and the proposed branches."""
     files = [_file(vault)]
     if has_commit:
         folder = vault.history.git_folder
@@ -209,19 +208,19 @@ def _changed_at(file: Path) -> int:
 
 
 def drop_foreign(vault: Vault, proposals: Iterable[Proposal]) -> tuple[Proposal, ...]:
-    """Return proposals without those about notes of other projects than the caller's."""
+    """Return the proposals without those about other projects than the caller's."""
     foreign = view_project(vault).view.foreign()
     return tuple(each for each in proposals if foreign.isdisjoint(path for path, _ in each.places))
 
 
 def list_candidates(vault: Vault) -> tuple[Proposal, ...]:
-    """Return the candidates that wait to be promoted; the vault must be in sync."""
+    """Return a proposal for each candidate. The index must be up to date."""
     records = vault.view.records("d.state = ?", [NoteState.CANDIDATE])
     return tuple(_find_candidates(records))
 
 
 def _find_unasked(vault: Vault) -> Iterator[Proposal]:
-    """Yield what waits and takes no comparison to be found."""
+    """Yield the proposals that need no comparison."""
     states = [NoteState.CANDIDATE, NoteState.QUARANTINED, NoteState.UNREADABLE]
     listed = vault.view.records("d.state IN (?, ?, ?) OR v.problem <> ''", states)
     yield from _find_candidates(listed)
@@ -248,7 +247,7 @@ def list_branches(vault: Vault) -> tuple[Proposal, ...]:
 
 
 def _add(first: Iterable[Proposal], others: Iterable[Proposal]) -> tuple[Proposal, ...]:
-    """Return proposals and others, of two for the same notes the first."""
+    """Return both lists joined, with the first proposal for the same notes."""
     found: dict[tuple[str, ...], Proposal] = {}
     for each in (*first, *others):
         alone = () if each.into else (each.action,)
@@ -263,12 +262,13 @@ def find_item(
     *,
     looks: bool = True,
 ) -> Proposal:
-    """Return what an id, or the beginning of one, names: what was shown, else what is there now.
+    """Return the proposal with an id or a unique prefix of it.
 
-    Who does not look (`looks`) knows only what was shown: to compare all notes may take minutes.
+    Known proposals are searched first. If none matches and `looks`, all notes are compared, which
+    can take minutes.
 
     Raises:
-        NoteNotFoundError: there is none, or several begin like that.
+        NoteNotFoundError: there is no such proposal, or the prefix is not unique.
     """
     found = [each for each in list_known(vault) if each.id.startswith(name.lower())]
     if not found and looks:
@@ -284,7 +284,7 @@ def find_item(
 
 
 def describe_items(vault: Vault, proposals: Sequence[Proposal]) -> Iterator[Item]:
-    """Yield proposals with the notes that they are about; those that are gone are left out."""
+    """Yield proposals with their notes. Proposals with changed notes are skipped."""
     paths = {path for each in proposals for path, _ in each.places}
     commits = _read_commits(vault, paths)
     for each in proposals:
@@ -301,7 +301,7 @@ def find_proposed(vault: Vault, proposal: Proposal) -> str:
     """Return the ref of a proposed branch.
 
     Raises:
-        ConflictError: the branch is gone, or has other commits than when it was shown.
+        ConflictError: the branch is deleted, or has other commits than when it was shown.
     """
     for each in list_proposed(vault):
         if (each.name, each.commit) == (proposal.path, proposal.blob):
@@ -310,10 +310,10 @@ def find_proposed(vault: Vault, proposal: Proposal) -> str:
 
 
 def read_current(vault: Vault, proposal: Proposal) -> list[Note]:
-    """Return the notes of a proposal, of a group in order of time.
+    """Return the notes of a proposal, those of a group in order of time.
 
     Raises:
-        ConflictError: one of them is not as it was when that was proposed.
+        ConflictError: a note changed after the proposal.
     """
     notes = []
     for path, blob in proposal.places:
@@ -325,7 +325,7 @@ def read_current(vault: Vault, proposal: Proposal) -> list[Note]:
 
 
 def _describe_branch(vault: Vault, proposal: Proposal) -> Iterator[ReviewSide]:
-    """Yield the first notes that a proposed branch changes, as it has them."""
+    """Yield the first notes that a proposed branch changes, with the branch's text."""
     find_proposed(vault, proposal)
     changes = list_changes(vault, proposal.blob)
     written = [each for each in changes if each.blob and is_note_name(each.path)]
@@ -353,7 +353,7 @@ def _file(vault: Vault) -> Path:
 
 
 def _waits(vault: Vault, proposal: Proposal) -> bool:
-    """Tell whether nobody decided yet that a quarantined note stays where it is."""
+    """Return whether a proposal waits: a quarantined note is not marked as reviewed."""
     if proposal.action is not Action.REVIEW_QUARANTINED:
         return True
     with suppress(NoteNotFoundError, RefusedError):
@@ -371,7 +371,7 @@ def _find_candidates(records: Iterable[NoteRecord]) -> Iterator[Proposal]:
 
 
 def _find_wishes(vault: Vault) -> Iterator[Proposal]:
-    """Yield the notes with lasting wishes that no preference has."""
+    """Yield the notes with preferences that no preference note contains."""
     stating = filter(is_open, vault.view.records("d.wishes <> '[]'"))
     records = {each.document: each for each in stating if each.state != NoteState.CANDIDATE}
     for document, wishes in list_open_wishes(vault, records.values()).items():
@@ -389,7 +389,7 @@ def _find_unreadable(records: Iterable[NoteRecord]) -> Iterator[Proposal]:
 
 
 def _read_commits(vault: Vault, paths: set[str]) -> dict[str, Commit]:
-    """Return by path the commit that last changed each note."""
+    """Return the last commit of each note, by path."""
     head = vault.head()
     found: dict[str, Commit] = {}
     if head is None or not head.commit:
@@ -411,17 +411,17 @@ def _describe_note(note: Note, commits: Mapping[str, Commit]) -> ReviewSide:
     return ReviewSide(path, note.title, note.state.value, text, *who)
 
 
-# Why a note stays that is old enough to be shortened: others lean on it, or it alone knows.
+# Find reasons to keep old notes: links from other notes, or unique content.
 
-#: Notes of what was done name all that was touched.
+#: Session notes link every file that was touched, so their links do not count.
 _TOLD_OF = "sessions/"
 
 
 def find_reasons(vault: Vault, records: Sequence[NoteRecord]) -> Callable[[int, Note], str]:
-    """Return what tells why a document and its note stay, "" if nothing keeps them.
+    """Return a function that returns why a document's note must be kept, or "".
 
-    `records` are the notes that count. Of long notes, which tell of many things, keywords keep the
-    numbers, and the index has the rest. The vault must be in sync.
+    `records` are the active and stale notes. Numbers in long notes do not count, because keywords
+    keep them. The index must be up to date.
     """
     linked = _find_linked(vault)
     snapshot = vault.index.snapshot()
@@ -448,7 +448,7 @@ def find_reasons(vault: Vault, records: Sequence[NoteRecord]) -> Callable[[int, 
 
 
 def _find_linked(vault: Vault) -> set[str]:
-    """Return the notes that another one in play links to; what a dream wrote is no link."""
+    """Return the notes that visible notes link to, without links that `dream` wrote."""
     records = vault.view.records()
     hidden = {record.path for record in records if record.state in HIDDEN_STATES}
     dreamt = _find_dreamt_lines(vault)
@@ -465,7 +465,7 @@ def _find_linked(vault: Vault) -> set[str]:
 
 
 def _find_dreamt_lines(vault: Vault) -> set[int]:
-    """Return the lines of MEMORY.md, from 1, that dreams wrote."""
+    """Return the lines of MEMORY.md, from 1, that `dream` wrote."""
     head = vault.head()
     try:
         lines = read_note(vault, MEMORY).text.splitlines()

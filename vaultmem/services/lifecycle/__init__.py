@@ -1,1 +1,1 @@
-"""Change the state of memories: promote, supersede and other transitions."""
+"""Change the state of notes: promote, supersede and other transitions."""

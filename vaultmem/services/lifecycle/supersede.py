@@ -1,4 +1,4 @@
-"""Replace one note by another: the old one is deprecated, each names the other and its time."""
+"""Replace a note by another: deprecate the old one, and record links and dates in both."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ from vaultmem.services.views.read_notes import find_note, read_note, resolve_add
 from vaultmem.storage.journal import Author
 from vaultmem.vault import Vault
 
-#: The property of a note that names those that replace it.
+#: The property with links to the notes that replace a note.
 SUPERSEDED_BY = "superseded_by"
 
-#: Columns of the name of the note that replaces several, in a subject.
+#: Maximum columns of the new note's name in a subject.
 _NAME = 24
 
 
 class SupersedeResult(NamedTuple):
-    """The note that was replaced, or a part of it, the one that counts now, and the commits.
+    """The replaced note, the note that replaces it (or a part of it), and the commits.
 
-    `unsaid` is what the old one says besides.
+    `unsaid` is the old note's content that the new one lacks.
     """
 
     old: str
@@ -64,12 +64,11 @@ def supersede_note(
 ) -> SupersedeResult:
     """Deprecate `old` in favour of `new`, with links both ways, in one commit.
 
-    Where `new` replaces a `part` of it, both stay, and the new one names the old.
+    If `new` replaces only a `part`, both are kept and the new one links the old.
 
     Raises:
-        NoteNotFoundError: one of them is missing.
-        RefusedError: they are the same, the new one does not count itself, or the old one may
-            not be moved.
+        NoteNotFoundError: a note is missing.
+        RefusedError: both are the same, the new one is closed, or the old one may not be moved.
         PendingError: the notes are changed; their commit has to wait.
     """
     old_path, new_path = (resolve_address(vault, each)[0] for each in (old, new))
@@ -89,9 +88,9 @@ def add_supersession(
     *,
     part: bool = False,
 ) -> SupersedeResult:
-    """Add to a change, and its commit, that `new` replaces `old`, or a `part` of it.
+    """Add the replacement of `old` by `new`, or of a `part`, to a change and its commit.
 
-    The change can contain the new note already.
+    The change can already contain the new note.
 
     Raises:
         NoteNotFoundError, RefusedError: as for `supersede_note`.
@@ -121,20 +120,21 @@ def add_supersession(
 
 
 def _read_counting(change: Change, path: PurePosixPath) -> Note:
-    """Return a note as the change leaves it, else the note that counts."""
+    """Return a note as the change leaves it, else its current version."""
     return change.read(path) if str(path) in change.steps else read_note(change.seen, path)
 
 
 def supersede_several(
     vault: Vault, olds: Sequence[str], new: str, reason: str = ""
 ) -> CommitReport:
-    """Deprecate several notes, in order of time, in favour of the newest, in one commit.
+    """Deprecate notes, in order of time, in favour of the newest, in one commit.
 
-    Each held until the next one did. One that says more than the newest stays, and that names it.
+    Each note was valid until the next one. A note with more content than the newest is kept, and
+    linked from it as partly replaced.
 
     Raises:
-        NoteNotFoundError: one of them is missing.
-        RefusedError: the new one does not count itself, or an old one may not be moved.
+        NoteNotFoundError: a note is missing.
+        RefusedError: the new note is closed, or an old one may not be moved.
         PendingError: the notes are changed; their commit has to wait.
     """
     reason = check_reason(reason)
@@ -158,24 +158,23 @@ def supersede_several(
             names.append(_inherit_origin(old, named, "", holds))
             changes[old.path] = _deprecate(links.in_property(new, str(old.path)), reason, holds)
             body.append(f"{old.path}: {old.state} to deprecated")
-        changes[by.path] = chain_edits(names[::-1])  # The new one holds since the last one ended.
+        changes[by.path] = chain_edits(names[::-1])  # The last old note sets `valid_from`.
         subject = format_files("supersede", olds, f" by {cut(format_file(new), _NAME)}")
         body.extend([f"by {new}", *([reason] if reason else [])])
         event = Event("supersede", subject, vault.author, tuple(body), "refine")
         return write_event(vault, changes, event)
 
 
-#: How much of a note another one has to state, 0 to 1, to take its place.
+#: Minimum similarity, 0 to 1, for another note to replace a note.
 _ALL = 0.95
 
 
 def replace_repeated(vault: Vault, author: Author) -> tuple[str, ...]:
-    """Deprecate what a session wrote by vaultmem and its client's own memory states too.
+    """Deprecate a session's notes whose content is also in its client's own memory files.
 
-    The client's file stays as it is. Notes of another project than the file's stay (one in the
-    memory that projects share has none), and so do pinned ones, preferences and rules; the review
-    lists them as duplicates. Return the deprecated
-    notes. The vault must be in sync.
+    The client's file is not changed. Notes of another project than the file's are kept. (A file in
+    the shared memory has no project.) Pinned notes, preferences and rules are kept too. The review
+    lists kept notes as duplicates. Return the deprecated notes. The index must be up to date.
     """
     mover, links = acting_party(vault, True), NewLinks(vault)
     changes: dict[PurePosixPath, Edit] = {}
@@ -204,7 +203,7 @@ def replace_repeated(vault: Vault, author: Author) -> tuple[str, ...]:
 
 
 def _may_be_replaced(note: Note, mover: Mover) -> bool:
-    """Tell whether a note of an agent may give way to a file of its client's own memory."""
+    """Return whether an agent's note can be replaced by a file of its client's memory."""
     if note.state not in OPEN_STATES or note.kind in OWNER_KINDS or note.encoding or note.problem:
         return False
     if str(note.path).startswith(("sessions/", "tasks/")) or note.pinned:
@@ -216,7 +215,7 @@ def _may_be_replaced(note: Note, mover: Mover) -> bool:
 
 
 def _is_stated(note: Note, file: Note, is_same: bool) -> bool:
-    """Tell whether a file is in the memory of the note's agent, and states all of the note."""
+    """Return whether a file in the memory of the note's agent states all of the note."""
     path = str(file.path)
     if find_writer(path) != note.agent or file.path.name == INDEX_NAME:
         return False
@@ -228,7 +227,7 @@ def _is_stated(note: Note, file: Note, is_same: bool) -> bool:
 
 
 def chain_edits(edits: Sequence[Edit]) -> Edit:
-    """Return the change of a note by several, one after the other."""
+    """Return one edit that applies several edits in order."""
 
     def change(note: Note) -> str:
         text = note.text
@@ -240,10 +239,10 @@ def chain_edits(edits: Sequence[Edit]) -> Edit:
 
 
 def build_validity(old: Note, new: Note, today: date) -> Span:
-    """Return when an old note held: up to the day of the new one.
+    """Return the dates when an old note was valid, ending on the start date of the new one.
 
-    A note's day is that of its property, that which it says, or the one when it was written. One of
-    the old note's that is after the other's is none.
+    A note's start is its `valid_from`, else a date in its text, else its creation date. The old
+    note's start is dropped if it is later than the end.
     """
     since = _read_start(new, today) or today
     start = _read_start(old, today)
@@ -266,9 +265,9 @@ def plan_supersession(
     holds: Span | None = None,
     alias: str = "",
 ) -> dict[PurePosixPath, Edit]:
-    """Return the changes of both notes; an alias lets links by the old name find the new note.
+    """Return the edits of both notes. An alias keeps links to the old name working.
 
-    `holds` are the days that are written into them, where the new one is another value.
+    `holds` are the dates to write into both, if the new note has a different value.
     """
     check_supersession(old, mover)
     return {
@@ -278,10 +277,10 @@ def plan_supersession(
 
 
 def check_supersession(old: Note, mover: Mover) -> None:
-    """Allow a note to be replaced.
+    """Check that a note may be replaced.
 
     Raises:
-        RefusedError: it is not this mover's to replace.
+        RefusedError: the caller may not replace it.
     """
     if old.state is not NoteState.DEPRECATED:
         check_move(old, NoteState.DEPRECATED, mover)
@@ -301,7 +300,7 @@ def _deprecate(link: str, reason: str, holds: Span | None) -> Edit:
 
 
 def _set_day(text: str, note: Note, name: str, day: date | None) -> str:
-    """Write a day where the note says none itself."""
+    """Set a date property, unless the note already has it."""
     return text if day is None or note.matter.get(name) else set_property(text, name, day)
 
 

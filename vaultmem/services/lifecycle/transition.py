@@ -29,10 +29,10 @@ from vaultmem.vault import HOW_TO_SAY, Vault
 
 
 class PromoteResult(NamedTuple):
-    """What a promote did: (path, state before) of each note, which may instruct now, commits.
+    """The result of a promotion: (path, old state) of each note, newly trusted notes, and commits.
 
-    `active` were that already, with nothing to be said of them. `unsaid` are policies, skills and
-    preferences that count for nothing yet, because no person has promoted them.
+    `active` were active and needed no change. `unsaid` are policies, skills and preferences without
+    effect until a person promotes them.
     """
 
     notes: tuple[tuple[str, str], ...]
@@ -43,13 +43,11 @@ class PromoteResult(NamedTuple):
 
 
 def promote_notes(vault: Vault, addresses: Sequence[str]) -> PromoteResult:
-    """Set the notes' state to active and commit them, and nothing else, as `promote`.
+    """Set the notes' state to active, and commit only that, as `promote`.
 
-    An address may be a folder, which means its candidates.
-
-    A promotion by the person, or by an agent listed under `promoting_agents`, also lets a policy or
-    skill instruct, and a preference count as the owner's, until its text changes. Of a note that is
-    active that is all there is to do; what somebody changed in it waits for the next commit.
+    A folder as address means its candidates. If the caller is a person, or an agent in
+    `promoting_agents`, promoted policies, skills and preferences are trusted until their text
+    changes. For an active note only trust is recorded; edits in it wait for the next commit.
 
     Raises:
         NoteNotFoundError, RefusedError: a note is missing or cannot be promoted; none was.
@@ -78,7 +76,7 @@ def promote_notes(vault: Vault, addresses: Sequence[str]) -> PromoteResult:
         try:
             before, report = write(vault, plan)
         except PendingError:
-            if not find_branch(vault):  # Where nothing was written, nothing is to be trusted.
+            if not find_branch(vault):  # Nothing was written, so nothing is trusted.
                 record_trust(vault, promoted)
             raise
         trusted = record_trust(vault, promoted)
@@ -88,10 +86,10 @@ def promote_notes(vault: Vault, addresses: Sequence[str]) -> PromoteResult:
 
 
 def _find_named(vault: Vault, address: str) -> list[PurePosixPath]:
-    """Return the note that an address means, or the candidates of a folder.
+    """Return the note at an address, or the candidates in a folder.
 
     Raises:
-        NoteNotFoundError: there is neither.
+        NoteNotFoundError: there is no such note and no candidate.
     """
     try:
         return [resolve_address(vault, address)[0]]
@@ -105,7 +103,7 @@ def _find_named(vault: Vault, address: str) -> list[PurePosixPath]:
 
 
 def _activate(change: Change, note: Note) -> Note:
-    """Set a note's state, and return it as it is then."""
+    """Set a note's state to active, and return the new note."""
     if note.state == NoteState.ACTIVE:
         return note
     data = replace_text(change, note, lambda each: write_state(each.text, NoteState.ACTIVE))
@@ -113,10 +111,10 @@ def _activate(change: Change, note: Note) -> Note:
 
 
 def check_note(vault: Vault, note: Note) -> None:
-    """Allow a note to be promoted.
+    """Check that a note may be promoted.
 
     Raises:
-        RefusedError: its state or a pin does not allow it, or it looks like a credential.
+        RefusedError: its state or pin does not allow it, or it looks like a credential.
     """
     if note.problem:
         raise RefusedError(f"{note.path}: {note.problem}; fix it in an editor first")
@@ -133,10 +131,10 @@ def check_note(vault: Vault, note: Note) -> None:
 
 
 def check_activation(vault: Vault, note: Note) -> None:
-    """Allow a note to become active.
+    """Check that a note may become active.
 
     Raises:
-        RefusedError: its text was trusted once, and an agent asks that may not promote.
+        RefusedError: its text was trusted before, and the caller is an agent that may not promote.
     """
     if note.kind not in OWNER_KINDS or vault.may_activate(vault.author.agent):
         return
@@ -147,14 +145,14 @@ def check_activation(vault: Vault, note: Note) -> None:
 def make_event(
     vault: Vault, before: Sequence[tuple[PurePosixPath, NoteState]], origin: str = ""
 ) -> Event:
-    """Return the event of promoting notes (path, state before); `origin` stands behind each."""
+    """Return the event for promoted notes (path, old state); `origin` is appended to each line."""
     lines = tuple(f"{path}: {state} to active{origin}" for path, state in before)
     only = tuple(str(path) for path, _ in before)
     return Event("promote", format_files("promote", only), vault.author, lines, "refine", only=only)
 
 
 def record_trust(vault: Vault, notes: Sequence[Note]) -> tuple[str, ...]:
-    """Put policies, skills and preferences on record, if whoever promotes may; return which."""
+    """Record trust in policies, skills and preferences, if the caller may; return their paths."""
     if not _may_say(vault):
         return ()
     digests = {str(n.path): digest_body(n) for n in notes if n.kind in OWNER_KINDS}
@@ -167,17 +165,17 @@ def record_trust(vault: Vault, notes: Sequence[Note]) -> tuple[str, ...]:
 
 
 def _may_say(vault: Vault) -> bool:
-    """Tell whether whoever promotes may say what instructs."""
+    """Return whether the caller may decide which notes instruct agents."""
     return vault.may_activate(vault.author.agent) and vault.trust.is_trusted()
 
 
 def _is_new(vault: Vault, note: Note) -> bool:
-    """Tell whether a note's very text is to be put on record, and is not on it yet."""
+    """Return whether a note's current text should be trusted and is not trusted yet."""
     return _may_say(vault) and _is_unsaid(vault, note)
 
 
 def list_untrusted(vault: Vault, notes: Sequence[Note]) -> tuple[str, ...]:
-    """Return the policies, skills and preferences of which an agent cannot say that they count."""
+    """Return the untrusted policies, skills and preferences; () for a person."""
     if vault.is_person:
         return ()
     return tuple(str(note.path) for note in notes if _is_unsaid(vault, note))
@@ -189,17 +187,17 @@ def _is_unsaid(vault: Vault, note: Note) -> bool:
 
 
 def describe_untrusted(done: PromoteResult) -> str:
-    """Say who lets what was promoted count, where that is not done; "" elsewhere."""
+    """Return how to trust the promoted notes that are not trusted, or ""."""
     if not done.unsaid:
         return ""
     return f"does not instruct before a person promotes it: {', '.join(done.unsaid)}: {HOW_TO_SAY}"
 
 
-# Move notes from state to state, each step on record: why, by whom, in one commit.
+# Change notes' states, each step with reason and author, in one commit.
 
 
 class Move(NamedTuple):
-    """A note that went from one state to another."""
+    """A note that changed from one state to another."""
 
     path: str
     before: NoteState
@@ -207,7 +205,7 @@ class Move(NamedTuple):
 
 
 class TransitionResult(NamedTuple):
-    """What a transition did: the moves, and the commits."""
+    """The state changes of a transition, and the commits."""
 
     moves: tuple[Move, ...]
     report: CommitReport
@@ -221,10 +219,10 @@ def change_state(
     *,
     is_machine: bool = False,
 ) -> TransitionResult:
-    """Set the notes' state and `state_reason`, and commit that and nothing else.
+    """Set the notes' state and `state_reason`, and commit only that.
 
-    A machine is an agent, or what runs unattended under a person's name (`is_machine`). From
-    candidate to active goes `promote_notes` alone, which puts policies and skills on record.
+    `is_machine` is for a job that runs unattended under a person's name. Only `promote_notes` makes
+    candidates active, because it records trust.
 
     Raises:
         NoteNotFoundError: a note is missing.
@@ -248,7 +246,7 @@ def change_state(
 
 
 def set_state(state: NoteState, reason: str, mover: Mover) -> Edit:
-    """Return the change that sets a note's state and says why."""
+    """Return the edit that sets a note's state and reason."""
 
     def change(note: Note) -> str:
         if note.state == state:
@@ -263,10 +261,10 @@ def set_state(state: NoteState, reason: str, mover: Mover) -> Edit:
 
 
 def check_move(note: Note, state: NoteState, mover: Mover) -> None:
-    """Allow a step.
+    """Check that the caller may change a note's state.
 
     Raises:
-        RefusedError: it is none that this mover may make.
+        RefusedError: the caller may not.
     """
     if (note.state, state) == (NoteState.CANDIDATE, NoteState.ACTIVE):
         raise RefusedError(
@@ -276,12 +274,12 @@ def check_move(note: Note, state: NoteState, mover: Mover) -> None:
 
 
 def acting_party(vault: Vault, is_machine: bool = False) -> Mover:
-    """Return who moves notes: the person, or an agent."""
+    """Return who changes states: the person or an agent, and its right to promote."""
     return Mover(is_machine or not vault.is_person, vault.may_activate(vault.author.agent))
 
 
 def check_reason(reason: str) -> str:
-    """Return a reason in one line.
+    """Return a reason as one line.
 
     Raises:
         RefusedError: it looks like a credential.
@@ -299,14 +297,14 @@ def _make_event(vault: Vault, moves: Sequence[Move], reason: str) -> Event:
     return Event("state", subject, vault.author, body, "refine")
 
 
-#: Who git names where no agent gave the command.
+#: Author in git if no agent gave the command.
 MACHINE = "vaultmem"
 
 
 def as_agent(vault: Vault) -> Vault:
-    """Return the same vault, its storage shared, for writing as the agent, else as vaultmem.
+    """Return the vault with the agent as author, else "vaultmem", sharing storage.
 
-    A person's timer says no more of who asks than that nobody is named.
+    A command of a person's timer has no agent, so vaultmem is the author.
     """
     if vault.author.agent not in {"", UNNAMED}:
         return vault
@@ -314,7 +312,7 @@ def as_agent(vault: Vault) -> Vault:
 
 
 def check_branch(vault: Vault) -> None:
-    """Look after what is checked out, and nothing else.
+    """Check that the vault's ref is checked out.
 
     Raises:
         RefusedError: the vault's ref is another branch.

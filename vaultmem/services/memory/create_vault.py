@@ -1,4 +1,4 @@
-"""Create a vault in a folder: add missing files, change no existing one."""
+"""Create a vault in a folder: add missing files without changing existing ones."""
 
 from __future__ import annotations
 
@@ -46,16 +46,16 @@ from vaultmem.storage.scan_files import (
 from vaultmem.storage.user_files import find_package_folder
 from vaultmem.vault import Vault, VaultSettings, open_vault
 
-# What `init` would do to a folder: what it adds, commits and leaves out; nothing is touched.
+# Plan what `init` adds, commits and leaves out, without changing anything.
 
-#: The package's folder of what `init` lays down; in it, that of notes' templates, and what is for
-#: Obsidian's vaults.
+#: The package's folder with the files of a new vault, and in it the folder for Obsidian vaults. The
+#: first name is also that of the folder of note templates in it.
 _TEMPLATES, _OBSIDIAN = "templates", "obsidian"
 
-#: Folders at the root that stay on this machine.
+#: Folders at the root that are local to this machine.
 _LOCAL = ("media", "transcripts")
 
-#: Files by which a folder is known as a project of code.
+#: Files that identify a folder as a code project.
 _PROJECT_FILES = (
     *("pyproject.toml", "setup.py", "manage.py", "package.json", "Cargo.toml", "go.mod"),
     *("pom.xml", "build.gradle", "CMakeLists.txt", "Makefile", "Gemfile", "composer.json"),
@@ -73,19 +73,19 @@ _KINDS = {
 }
 
 
-#: Characters of a line that are shown.
+#: Maximum characters of a line to show.
 _LINE = 100
 
 
 class InitPlan(NamedTuple):
-    """What `init` would do to the folder `root`; paths are relative to it.
+    """The changes that `init` would make in the folder `root`; paths are relative to it.
 
-    `repository` is the work tree that it belongs to, None where a repository is to be made: then
-    `files`, of `size` bytes in all, are what is there and gets into its first commit, of which the
-    names of `private` look so, or are excluded in Obsidian. `credentials` are the places
-    (path:line: rule) of what looks like a credential, and `kept_out` the files with them, which git
-    does not get unless that is allowed. `left_out` counts what else does not get in.
-    `suggests_edits` is set for a vault of Obsidian's: a person's edits are to be committed there.
+    `repository` is the existing work tree. If it is None, a repository will be created, with
+    `files` (`size` bytes in total) in its first commit. `private` are those files that have a
+    private-looking name or are excluded in Obsidian. `credentials` are the places (path:line: rule)
+    that look like a credential. `kept_out` are the files with them, which are not committed unless
+    allowed. `left_out` counts other files that are not committed, by reason. `suggests_edits` is
+    true for an Obsidian vault, where a person's edits should be committed.
     """
 
     root: Path
@@ -102,10 +102,10 @@ class InitPlan(NamedTuple):
 
 
 def plan_vault(folder: str | Path) -> InitPlan:
-    """Return what `create_vault` would do to a folder, which need not be there.
+    """Return what `create_vault` would do to a folder, which might not exist.
 
     Raises:
-        VaultError: its settings cannot be read, or git cannot be asked what it ignores.
+        VaultError: its settings cannot be read, or git cannot list ignored files.
     """
     root = Path(folder).resolve()
     found = find_git_folder(root)
@@ -121,16 +121,16 @@ def plan_vault(folder: str | Path) -> InitPlan:
 
 
 def allow_leaks(plan: InitPlan) -> InitPlan:
-    """Return the plan in which git gets the files that would be kept out of it."""
+    """Return the plan with the files that contain credentials in the commit."""
     files = plan.files if plan.repository else tuple(sorted((*plan.files, *plan.kept_out)))
     size = plan.size + sum(_measure(plan.root / path) for path in set(files) - set(plan.files))
     return plan._replace(files=files, size=size, credentials=(), kept_out=())
 
 
 def show_leaks(root: Path, places: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield each place (path:line: rule) with its line, in which the credential is left out.
+    """Yield each place (path:line: rule) with its line, in which the credential is masked.
 
-    A line that shows it only together with others is the empty text.
+    The line is "" if nothing in the line alone looks like a credential.
     """
     for place in places:
         path, _, number = place.rpartition(": ")[0].rpartition(":")
@@ -142,16 +142,16 @@ def show_leaks(root: Path, places: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 def find_project_file(root: Path) -> str:
-    """Return the file by which a folder is a project of code in git, "" where it is none."""
+    """Return the file that identifies a folder as a code project in git, or ""."""
     if find_git_folder(root) is None:
         return ""
     return next((name for name in _PROJECT_FILES if (root / name).is_file()), "")
 
 
 def list_missing(root: Path) -> Iterator[tuple[PurePosixPath, bytes]]:
-    """Yield each file that a vault lacks; a twin in other case counts as there.
+    """Yield each file that the vault lacks. A name that differs only in case counts as existing.
 
-    Who has a folder of templates has their own, and a project of code has none for notes.
+    Note templates are skipped if the templates folder has files, or in a code project.
     """
     settings = read_obsidian(root)
     own = find_template_folder(root, settings)
@@ -174,12 +174,12 @@ def list_missing(root: Path) -> Iterator[tuple[PurePosixPath, bytes]]:
 
 
 def _has_files(folder: Path) -> bool:
-    """Tell whether anything is in a folder but what a killed command left there."""
+    """Return whether a folder has files other than leftovers of a killed command."""
     return folder.is_dir() and not all(is_leftover(each.name) for each in folder.iterdir())
 
 
 def _exists(root: Path, path: PurePosixPath) -> bool:
-    """Tell whether the file is there, or a part of its path in other case (`Templates`)."""
+    """Return whether the file, or a part of its path in other case (`Templates`), exists."""
     folder = root
     for part in path.parts:
         try:
@@ -195,7 +195,7 @@ def _exists(root: Path, path: PurePosixPath) -> bool:
 
 
 def _plan_commit(plan: InitPlan) -> InitPlan:
-    """Say what of the files that are there the first commit would take."""
+    """Add the contents of the first commit to the plan."""
     config = read_config(plan.root)
     ignored = config.ignores if config.ignore else None
     scan = scan_vault(plan.root, (ignored, None))
@@ -221,7 +221,7 @@ def _plan_commit(plan: InitPlan) -> InitPlan:
 
 
 def _plan_kept_out(plan: InitPlan, found: tuple[Path, Path]) -> InitPlan:
-    """Name what is kept out of git, as far as it still looks like a credential."""
+    """Add the files kept out of git that still look like they contain a credential."""
     work_tree, git_folder = found
     inside = plan.root.relative_to(work_tree).as_posix()
     kept = read_kept_out(git_folder, "" if inside == "." else f"{inside}/")
@@ -234,7 +234,7 @@ def _plan_kept_out(plan: InitPlan, found: tuple[Path, Path]) -> InitPlan:
 def read_all(
     root: Path, paths: Iterable[str], limits: Mapping[str, int] = MappingProxyType({})
 ) -> Iterator[tuple[str, bytes]]:
-    """Yield the files that can be read, with their bytes."""
+    """Yield the readable files with their bytes."""
     for path in paths:
         with contextlib.suppress(NoteNotFoundError, UnsafeFileError):
             yield path, read_file(root, PurePosixPath(path), limits.get(path, MAX_FILE_BYTES))
@@ -258,7 +258,7 @@ def _count_left_out(
 
 
 def _measure(file: Path) -> int:
-    """Return how many bytes a regular file has, -1 where there is none."""
+    """Return the size of a regular file in bytes, or -1 if there is none."""
     return file.stat().st_size if file.is_file() and not file.is_symlink() else -1
 
 
@@ -268,7 +268,7 @@ def _format_kind(path: str) -> str:
 
 
 def _find_ignored(root: Path, paths: list[str]) -> set[str]:
-    """Return what git would ignore if there were a repository; one elsewhere is asked for that."""
+    """Return the paths that git would ignore in a new repository, using a temporary one."""
     if not any(name == ".gitignore" for _, _, names in os.walk(root) for name in names):
         return set()
     with tempfile.TemporaryDirectory() as place:
@@ -280,19 +280,19 @@ def _find_ignored(root: Path, paths: list[str]) -> set[str]:
     return {path.removeprefix("./") for path in out.split("\0") if path}
 
 
-#: Is there while a repository is ours and has no commit yet.
+#: Marker file of a new repository without a commit.
 _BEGUN = "new-repository"
 
-#: Seconds without a save after which edits are committed, where the owner wants that.
+#: Seconds after the last save before edits are committed, if the owner enables it.
 EDITS_AFTER_SECONDS = 600
 
 
 class CreateResult(NamedTuple):
-    """What `init` did: files added, lines added to git's exclude file and configuration, commit.
+    """The result of `init`: added files, lines added to git's exclude file and config, commit.
 
-    `kept_out` are the files that git does not get because of what looks like a credential,
-    `released` those that the next checkpoint commits after all. `person_problem` says under whose
-    name a person's changes are committed if git knows none.
+    `kept_out` are files that are not committed because they look like they contain a credential.
+    `released` are those that the next checkpoint will commit. `person_problem` reports the name
+    used for a person's commits if git has no identity.
     """
 
     vault: Vault
@@ -307,10 +307,10 @@ class CreateResult(NamedTuple):
 
 
 class CreateOptions(NamedTuple):
-    """What the owner answers when a folder becomes a vault.
+    """The owner's choices for a new vault.
 
-    With `allow_secrets`, git gets files with what looks like a credential. `commit_edits` is
-    whether `watch` commits a person's edits, None for what vaultmem.yaml has.
+    `allow_secrets` commits files that look like they contain a credential. `commit_edits` sets
+    whether `watch` commits a person's edits; None keeps the setting in vaultmem.yaml.
     """
 
     allow_secrets: bool = False
@@ -322,17 +322,15 @@ def create_vault(
     options: CreateOptions = CreateOptions(),  # noqa: B008
     **settings: Unpack[VaultSettings],
 ) -> CreateResult:
-    """Make `folder` a vault: empty, inside a git repository, or an Obsidian vault.
+    """Make `folder` a vault: a new folder, one inside a git repository, or an Obsidian vault.
 
-    `settings` are those of `open_vault`. Existing files are never changed, but for settings that
-    the `options` ask for. Only a repository that this call made gets a commit. A vault that is made
-    here is its owner's, so its promotions count; of one that an agent made only where nothing was
-    there before.
-
-    One that was interrupted is made to its end by the next call.
+    `settings` are those of `open_vault`. Existing files are not changed, except for settings that
+    `options` set. A commit is made only in a repository that this call created. Promotions count in
+    the new vault if the folder was empty, or if a person created it with its repository. An
+    interrupted call is completed by the next one.
 
     Raises:
-        VaultError: the folder cannot be made or written.
+        VaultError: the folder cannot be created or written.
     """
     folder = Path(folder)
     try:
@@ -379,9 +377,9 @@ def create_vault(
 
 
 def add_missing(vault: Vault, commit_edits: bool | None = None) -> tuple[str, ...]:
-    """Create each file that a vault lacks; return their paths.
+    """Create each file that the vault lacks; return their paths.
 
-    `commit_edits` is as `CreateOptions` has it; a vaultmem.yaml that is there gets that one line.
+    `commit_edits` is as in `CreateOptions`; it sets one line of an existing vaultmem.yaml.
     """
     seconds = None if commit_edits is None else EDITS_AFTER_SECONDS * commit_edits
 
@@ -400,7 +398,7 @@ def add_missing(vault: Vault, commit_edits: bool | None = None) -> tuple[str, ..
 
 
 def _set_edits(data: bytes, seconds: int | None) -> bytes:
-    """Return a vaultmem.yaml that says after how many seconds edits are committed."""
+    """Return a vaultmem.yaml with the seconds after which edits are committed."""
     if not seconds and b"commit_edits_after_seconds" not in data:
         return data
     text = set_line(data.decode("utf-8"), "commit_edits_after_seconds", seconds)
@@ -409,7 +407,7 @@ def _set_edits(data: bytes, seconds: int | None) -> bytes:
 
 
 def _allow_leaks(vault: Vault, new_repository: bool) -> None:
-    """Allow each place that keeps a file out of git, by a line of .gitleaksignore."""
+    """Allow each place that keeps a file out of git, by a line in .gitleaksignore."""
     files = dict(read_all(vault.root, _read_kept_out(vault)))
     if new_repository:
         pending = find_pending(vault)
@@ -432,7 +430,7 @@ def _allow_leaks(vault: Vault, new_repository: bool) -> None:
 
 
 def _release(vault: Vault) -> tuple[str, ...]:
-    """Keep out of git no more what looks like no credential any more, or is allowed; return it."""
+    """Release files that no longer contain a credential, or are allowed; return them."""
     kept = _read_kept_out(vault)
     if not kept:
         return ()
@@ -444,7 +442,7 @@ def _release(vault: Vault) -> tuple[str, ...]:
 
 
 def _ignore_secrets(vault: Vault, skipped: Mapping[str, str]) -> None:
-    """Keep out of git what the first commit left out because it looks like a credential."""
+    """Keep files out of git that the first commit skipped because of credentials."""
     paths = [path for path, why in skipped.items() if why.startswith(LEAK)]
     if paths:
         change_kept_out(vault.history.git_folder, paths, ())
@@ -455,7 +453,7 @@ def _read_kept_out(vault: Vault) -> list[str]:
 
 
 def _add_excludes(vault: Vault) -> Iterator[str]:
-    """Add the lines that the vault's .gitignore lacks to the repository's own exclude file."""
+    """Add the lines missing in the vault's .gitignore to the repository's exclude file."""
     from vaultmem.storage.git.setup import add_lines
 
     prefix = vault.history.prefix

@@ -1,4 +1,4 @@
-"""Remove notes: those named, or those that a tag, an age, a session or a question chooses."""
+"""Remove notes by name, or by tag, age, session or query."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from vaultmem.services.views.open_view import find_branch
 from vaultmem.services.views.read_notes import resolve_address
 from vaultmem.vault import Vault
 
-#: Sections that a question may choose.
+#: Maximum sections that a query can select.
 _MOST = 1_000
 
 
 class Selection(NamedTuple):
-    """Notes that are to be forgotten, and pinned ones that a tag or age chose but stay."""
+    """Notes to remove, and pinned notes that matched but are kept."""
 
     notes: tuple[NoteRecord, ...]
     kept: tuple[str, ...]
 
 
 class ForgetSelection(NamedTuple):
-    """Which notes are to be forgotten, besides those named: all that is given must hold.
+    """Filters for the notes to remove; all given filters must match.
 
-    `older_than` is in seconds; `session` is the one that wrote them; each word of `query` must
-    stand in them.
+    `older_than` is in seconds. `session` is the session that wrote the note. Each word of `query`
+    must be in the note.
     """
 
     tag: str = ""
@@ -50,7 +50,7 @@ class ForgetSelection(NamedTuple):
 
 
 class ForgetResult(NamedTuple):
-    """What was forgotten, and the commit that says why, if a reason was given."""
+    """The removed notes, and the commit with the reason, if one was given."""
 
     paths: tuple[str, ...]
     report: CommitReport
@@ -59,13 +59,13 @@ class ForgetResult(NamedTuple):
 def select_notes(
     vault: Vault, addresses: Sequence[str], wanted: ForgetSelection | None = None
 ) -> Selection:
-    """Return the notes at these addresses, and those that are wanted for what they are.
+    """Return the notes at these addresses, and those that match the filters.
 
-    The vault must be in sync. Pinned notes are chosen only by their address.
+    Pinned notes are selected only by address. The index must be up to date.
 
     Raises:
         NoteNotFoundError: an address names no note.
-        RefusedError: nothing says which notes, or an address names a section.
+        RefusedError: there is no address and no filter, or an address names a section.
     """
     wanted = wanted or ForgetSelection()
     if not addresses and not wanted:
@@ -110,7 +110,7 @@ def _find_wanted(
 
 
 def _find_asked(vault: Vault, query: str) -> set[str]:
-    """Return the notes with a section that has every word of the question."""
+    """Return the notes with a section that contains every word of the query."""
     asked = parse_query(query, _MOST, NoteFilter(any_state=True))
     if not asked.terms:
         raise RefusedError(f'"{query}" has no word that can be looked for')
@@ -120,10 +120,10 @@ def _find_asked(vault: Vault, query: str) -> set[str]:
 
 
 def _reject_protected(vault: Vault, records: Sequence[NoteRecord]) -> None:
-    """Leave to a person what is pinned or quarantined.
+    """Reject agents for pinned and quarantined notes.
 
     Raises:
-        RefusedError: it is, and an agent wants it removed.
+        RefusedError: the caller is an agent, and there is such a note.
     """
     for record in records:
         for word in ("pinned" if record.pinned else "", record.state):
@@ -132,15 +132,15 @@ def _reject_protected(vault: Vault, records: Sequence[NoteRecord]) -> None:
 
 
 def forget_notes(vault: Vault, records: Sequence[NoteRecord], reason: str = "") -> ForgetResult:
-    """Remove these notes; a reason is committed with them at once, else the next event commits.
+    """Remove notes. With a reason, commit the removal now; else the next event commits it.
 
-    What no commit has yet is committed before, so that git still has it.
+    Uncommitted changes are committed first, so that git keeps them.
 
     Raises:
-        ConflictError: a note has changed since it was selected; it stays.
-        RefusedError: the reason looks like a credential, there is no git to keep it, or an agent
-            wants to remove what is pinned or quarantined.
-        PendingError: the notes are gone; the commit that says why has to wait.
+        ConflictError: a note has changed since it was selected; it is kept.
+        RefusedError: the reason looks like a credential or there is no git to keep it, or an agent
+            tries to remove a pinned or quarantined note.
+        PendingError: the notes are removed; the commit with the reason has to wait.
     """
     _reject_protected(vault, records)
     reason = " ".join(reason.split())

@@ -1,4 +1,4 @@
-"""Plan the note of a memory: its title, its name and its text; update an existing one."""
+"""Compose the note of a memory (title, name and text), and update existing notes."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ from vaultmem.services.views.resolve_names import choose_style, find_free_name
 from vaultmem.storage.files import MAX_FILE_BYTES
 from vaultmem.vault import Vault
 
-#: The name of a commit or tag, from or until which a note is valid.
+#: A commit or tag, as a limit of a note's validity.
 _REFERENCE = re.compile(r"[\w][\w./+-]{0,99}")
 
-#: List properties with wikilinks, by name.
+#: Wikilinks for list properties, by property name.
 Links = Mapping[str, tuple[str, ...]]
 
 
 def choose_title(memory: Memory) -> str:
-    """Return a memory's title, else its first line without marks, 80 characters at most."""
+    """Return a memory's title, else its first line without markup, 80 characters at most."""
     if memory.title.strip():
         return " ".join(memory.title.split())
     return derive_title(memory.text)
@@ -65,9 +65,9 @@ def name_note(
     title: str,
     besides: frozenset[str] = frozenset(),
 ) -> PurePosixPath:
-    """Return where a memory's note is written: under its name, else one made of its title.
+    """Return a free path for a memory's note, from its name or its title.
 
-    Raises as `find_free_name` does, and `besides` are its.
+    `besides` are names to avoid. Raises as `find_free_name` does.
     """
     name = memory.name or make_name(title, choose_style(vault))
     return find_free_name(vault, folder, name, besides, is_given=bool(memory.name))
@@ -81,9 +81,9 @@ def compose_note(
     state: NoteState,
     links: Links | None = None,
 ) -> str:
-    """Return the text of a new note; `links` are list properties that name other notes.
+    """Return the text of a new note; `links` are list properties that link other notes.
 
-    What is the default stands nowhere, nor what the file's name or the text says of the title.
+    Default values are omitted. So is a title that equals the file name or is in the text.
     """
     author = vault.author
     properties: dict[str, PropertyValue | None] = {
@@ -108,7 +108,7 @@ def compose_note(
 
 
 def check_characters(memory: Memory) -> None:
-    """Refuse what is no text: nothing, NUL, or bytes that were no UTF-8 (lone surrogates here)."""
+    """Reject text that is empty, contains NUL, or is not UTF-8 (lone surrogates)."""
     if not memory.text.strip():
         raise RefusedError("nothing to remember: the text is empty")
     if "\0" in memory.text:
@@ -123,10 +123,11 @@ def check_characters(memory: Memory) -> None:
 
 
 def check_memory(memory: Memory, data: bytes, vault: Vault, folder: str) -> None:
-    """Refuse what cannot be a note, or must not be one.
+    """Reject a memory that cannot become a note.
 
     Raises:
-        RefusedError: too large, no tag, or it looks like a credential.
+        RefusedError: it is too large, looks like a credential, or has an invalid tag, date or
+            confidence.
     """
     if len(data) > MAX_FILE_BYTES:
         raise RefusedError(f"a note holds {MAX_FILE_BYTES:,} bytes at most; divide the text")
@@ -160,16 +161,16 @@ def _is_limit(text: str, name: str) -> bool:
     return is_change or bool(_REFERENCE.fullmatch(text))
 
 
-# Change a note as whoever asks may: its properties, one place of its text, or all of it.
+# Change a note with the caller's permissions: its properties, one passage, or all text.
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class NoteUpdate(NamedTuple):
-    """What a note is to become: `properties` as JSON has them, each by name, None to remove one.
+    """An update of a note: `properties` are JSON values by name, None to remove one.
 
-    `text` replaces all of it, and `new_text` the one place of its body where `old_text` stands.
-    `superseded_by` names the notes that replace it, with a `reason`.
+    `text` replaces all text. `new_text` replaces `old_text`, which must be in the body once.
+    `superseded_by` names notes that replace this one, for a `reason`.
     """
 
     properties: Mapping[str, Any] = _NOTHING
@@ -180,14 +181,14 @@ class NoteUpdate(NamedTuple):
 
 
 def update_note(vault: Vault, path: PurePosixPath, update: NoteUpdate) -> str:
-    """Change a note, every other byte as somebody wrote it; return its new blob id.
+    """Change a note and keep all other bytes; return its new blob id.
 
-    A note that is `superseded_by` another is deprecated in one commit, and each names the other.
+    A `superseded_by` property deprecates the note in one commit, with links both ways.
 
     Raises:
-        ChangedError: it is not the version that the vault expects.
-        NoteNotFoundError: there is no such note, or the text to replace is not in it.
-        RefusedError: that is not to be changed so, or not by an agent.
+        ChangedError: the note is not the version that the vault expects.
+        NoteNotFoundError: there is no such note, or `old_text` is not in it.
+        RefusedError: the change is not allowed, or not for an agent.
         PendingError: the note is superseded; the commit has to wait.
     """
     return _write_update(vault, path, update, "").value
@@ -196,7 +197,7 @@ def update_note(vault: Vault, path: PurePosixPath, update: NoteUpdate) -> str:
 def commit_update(vault: Vault, path: PurePosixPath, update: NoteUpdate, verb: str) -> CommitReport:
     """Change a note as `update_note` does, in one commit; `verb` begins its subject.
 
-    A person's text for a whole note may repair one that is invalid.
+    A person can replace the whole text of an invalid note.
 
     Raises:
         PendingError: the note is changed; the commit has to wait.
@@ -207,7 +208,7 @@ def commit_update(vault: Vault, path: PurePosixPath, update: NoteUpdate, verb: s
 def _write_update(
     vault: Vault, path: PurePosixPath, update: NoteUpdate, verb: str
 ) -> WriteResult[str]:
-    """Change a note; without a verb, the next event commits it."""
+    """Change a note. Without a verb, the next event commits it."""
     properties = dict(update.properties)
     names = properties.pop(SUPERSEDED_BY) if properties.get(SUPERSEDED_BY) else []
     names = [names] if isinstance(names, str) else names
@@ -245,7 +246,7 @@ def _rewrite(vault: Vault, note: Note, text: str) -> str:
 
 
 def _replace(note: Note, old: str, new: str) -> str:
-    """Return a note's text with one place of its body replaced."""
+    """Return a note's text with one passage of its body replaced."""
     head, body = note.text[: note.matter.end], note.text[note.matter.end :]
     count = body.count(old) if old else 0
     if count == 0:
@@ -256,7 +257,7 @@ def _replace(note: Note, old: str, new: str) -> str:
 
 
 def _set(vault: Vault, path: PurePosixPath, text: str, name: str, value: Any) -> str:
-    """Return a text with a property set or removed that is whoever asks's to set."""
+    """Return a text with a property set or removed, if the caller may set it."""
     if name == "state":
         raise RefusedError(f"{path}: a state is changed with its reason, not as a property")
     if name in GUARDED and (name, value) != ("pinned", True):
@@ -271,7 +272,7 @@ def _set(vault: Vault, path: PurePosixPath, text: str, name: str, value: Any) ->
 
 
 def _read_share(path: PurePosixPath, value: Any) -> float:
-    """Return a confidence, which some clients write as a text."""
+    """Return a confidence, also from text, which some clients send."""
     try:
         share = float(value) if not isinstance(value, bool) else -1.0
     except (TypeError, ValueError):
@@ -281,11 +282,11 @@ def _read_share(path: PurePosixPath, value: Any) -> float:
     return share
 
 
-# Take back that a note was said again: who said it goes, and the words stay in git's history.
+# Remove a confirmation of a note; its wording stays in git.
 
 
 class UnconfirmResult(NamedTuple):
-    """A note, the confirmation that was taken back, and the commit that tells it."""
+    """A note, the removed confirmation, and the commit."""
 
     path: str
     confirmation: Confirmation
@@ -293,11 +294,11 @@ class UnconfirmResult(NamedTuple):
 
 
 def forget_confirmation(vault: Vault, address: str, reason: str = "") -> UnconfirmResult:
-    """Take back a note's last confirmation, in a commit that has its words.
+    """Remove a note's last confirmation, in a commit that contains its wording.
 
     Raises:
         NoteNotFoundError: there is no such note.
-        RefusedError: nobody confirmed it, or an agent would change another's pinned note.
+        RefusedError: it has no confirmation, or an agent may not change it because it is pinned.
         PendingError: the note is changed; the commit has to wait.
     """
     path, _ = resolve_address(vault, address)

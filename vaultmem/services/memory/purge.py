@@ -1,4 +1,4 @@
-"""List the steps that remove a note from git's history; no step is executed here."""
+"""List the steps that remove a note from git's history, without executing them."""
 
 from __future__ import annotations
 
@@ -19,34 +19,32 @@ from vaultmem.storage.git.machine_refs import find_own
 from vaultmem.storage.git.trees import FoundText, find_texts
 from vaultmem.vault import Vault
 
-# Find every path that ever had a note: by renames, and by blobs that went from path to path.
-#
-# A move may be two commits: one adds the note under its new name, a later one removes the old. So
-# a removal and an addition of the same or nearly the same text count as a move where few commits
-# are between. A copy does not, nor does a template that many notes began as: its file is still
-# there.
+# Find every path that a note ever had, by renames and by equal blobs. A move can be two commits:
+# one adds the note under its new name, a later one removes the old name. So a removal and an
+# addition of similar text count as a move if few commits are between them. A copy does not count,
+# because the original file still exists, nor does a template that many notes started from.
 
-#: Commits that may be between the two halves of a move.
+#: Maximum commits between the two halves of a move.
 _NEAR = 20
-#: The share of lines that a note keeps where it was changed as it was moved.
+#: Minimum share of lines that a moved note keeps.
 _ALIKE = 0.8
-#: Additions that are compared with one removal.
+#: Maximum additions to compare with one removal.
 _MOST = 200
 _EMPTY_BLOB = "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
 
 
 class PurgeStep(NamedTuple):
-    """One thing to do: why, and the commands for it, if it can be done by commands."""
+    """One step: its reason, and its commands, if commands can do it."""
 
     why: str
     commands: tuple[str, ...] = ()
 
 
 class Purge(NamedTuple):
-    """What has to be done, in order; `paths` are all names that the notes ever had.
+    """The steps in order; `paths` are all names that the notes ever had.
 
-    `commits` is how many commits hold them now. `others` are paths of other notes with the very
-    bytes of a version; the steps leave them.
+    `commits` is the number of commits that contain them now. `others` are paths of other notes with
+    the same bytes as a version; the steps keep them.
     """
 
     paths: tuple[str, ...]
@@ -56,17 +54,17 @@ class Purge(NamedTuple):
 
 
 class _Event(NamedTuple):
-    """What the commit of a number (the newest is 0) did to a file."""
+    """The change of a file in a commit; the newest commit has number 0."""
 
     number: int
     change: FileChange
 
 
 def find_scope(vault: Vault, addresses: Iterable[str]) -> Purge:
-    """Return what the history of all branches and tags has of these notes, present or removed.
+    """Return the paths and commits of these notes in all branches and tags, also of removed notes.
 
     Raises:
-        NoteNotFoundError: no note is or was called that.
+        NoteNotFoundError: no note has or had this name.
     """
     paths: dict[str, None] = {}
     commits: set[str] = set()
@@ -99,7 +97,7 @@ def find_scope(vault: Vault, addresses: Iterable[str]) -> Purge:
 
 
 class _Moves:
-    """From which path to which one notes went."""
+    """The moves of notes between paths."""
 
     def __init__(self, vault: Vault, events: dict[str, list[_Event]]) -> None:
         self._vault, self._events = vault, events
@@ -111,7 +109,7 @@ class _Moves:
                 kind[number].append(change)
 
     def find(self, path: str) -> Iterator[str]:
-        """Yield the paths to which a file went, and those from which it came."""
+        """Yield the paths that a file moved to, and those it came from."""
         for each in self._events[path]:
             if each.change.op is ChangeOp.REMOVE:
                 yield from filter(None, [self._find_heir(each.number, each.change)])
@@ -122,7 +120,7 @@ class _Moves:
                             yield removed.path
 
     def _find_heir(self, number: int, removed: FileChange) -> str:
-        """Return the path to which a note went that a commit removed, "" if to none."""
+        """Return the path that a removed note moved to, or ""."""
         if not removed.is_regular or removed.old_blob == _EMPTY_BLOB:
             return ""
         around = [
@@ -138,7 +136,7 @@ class _Moves:
         return ""
 
     def _is_there(self, path: str, added: int, number: int) -> bool:
-        """Tell whether a file that a commit added is there after another, or is added later."""
+        """Return whether a file added by commit `added` exists after commit `number`, or later."""
         return not any(
             each.change.op is ChangeOp.REMOVE and number <= each.number < added
             for each in self._events[path]
@@ -155,7 +153,7 @@ class _Moves:
 
 
 def _near(number: int) -> list[int]:
-    """Return the numbers of the commits around one, the nearest first."""
+    """Return the numbers of the commits around one, nearest first."""
     return sorted(range(number - _NEAR, number + _NEAR + 1), key=lambda at: abs(at - number))
 
 
@@ -165,24 +163,24 @@ def _share(old: Counter[str], new: Counter[str]) -> float:
 
 
 def plan_purge(vault: Vault, paths: Sequence[str]) -> Purge:
-    """Return the steps that remove every version of these notes, present or removed, from git.
+    """Return the steps that remove every version of these notes from git.
 
-    The vault must be in sync and in a repository.
+    The vault must be in a git repository, and the index up to date.
 
     Raises:
-        NoteNotFoundError: no note is or was called that.
+        NoteNotFoundError: no note has or had this name.
     """
     scope = find_scope(vault, paths)
     return scope._replace(steps=tuple(_list_steps(vault, scope)))
 
 
 def find_remains(vault: Vault, words: str) -> list[FoundText]:
-    """Return where git still has one of the texts that were to go, by their lines.
+    """Return the places in git that still contain one of these texts.
 
-    `words` is a file of `git filter-repo`: a text a line, and what replaces it after `==>`.
+    `words` is a file for `git filter-repo`: one text on each line, and its replacement after `==>`.
 
     Raises:
-        RefusedError: there is no text in it, or one that is no literal text.
+        RefusedError: it contains no text, or a pattern instead of literal text.
     """
     texts: dict[int, str] = {}
     for number, line in enumerate(words.splitlines(), 1):
@@ -277,7 +275,7 @@ def _list_remotes(vault: Vault) -> Iterator[PurgeStep]:
 
 
 def _list_own(vault: Vault, paths: tuple[str, ...]) -> Iterator[PurgeStep]:
-    """Yield what vaultmem itself keeps outside of the repository."""
+    """Yield the steps for data that vaultmem stores outside the repository."""
     shown = [
         receipt.id
         for receipt in list_receipts(vault)
@@ -296,7 +294,7 @@ def _list_own(vault: Vault, paths: tuple[str, ...]) -> Iterator[PurgeStep]:
 
 
 def _list_evidence(vault: Vault) -> Iterator[PurgeStep]:
-    """Yield what becomes of evidence of use, which names notes."""
+    """Yield the step for usage data, which names notes."""
     own = find_own(vault.history, vault.state)
     if own.commit:
         remotes = vault.history.git.run("remote", check=False).splitlines()

@@ -58,17 +58,17 @@ if TYPE_CHECKING:
     from vaultmem.services.similarity.similar import SimilarNote
 
 
-# Propose standing wishes as preferences: candidates that wait for the owner's word.
+# Propose preferences as candidates that wait for the owner's approval.
 
-#: Where proposals are kept.
+#: The folder of proposals.
 FOLDER = parse_note_path("notes/preferences")
 
-#: Proposals from one memory or one session, at most.
+#: Maximum proposals from one memory or session.
 _MOST = 20
 
 
 class PreferenceProposal(NamedTuple):
-    """A standing wish that was proposed: its note, its words, and what it is about."""
+    """A proposed preference: its note, text and topic."""
 
     path: str
     text: str
@@ -76,9 +76,9 @@ class PreferenceProposal(NamedTuple):
 
 
 def propose_wishes(change: Change, text: str, source: str) -> tuple[PreferenceProposal, ...]:
-    """Propose the standing wishes in a memory of the note `source`.
+    """Propose the preferences in a memory of the note `source`.
 
-    Of what an agent wrote, only those that report what the user prefers.
+    In an agent's text, only sentences that report a preference of the user count.
     """
     speaker = SpeakerRole.OWNER if change.seen.is_person else SpeakerRole.AGENT
     return propose_standing_preferences(change, find_standing(text, speaker), source)
@@ -90,7 +90,7 @@ def propose_standing_preferences(
     source: str,
     state: NoteState = NoteState.CANDIDATE,
 ) -> tuple[PreferenceProposal, ...]:
-    """Add a preference for each wish that no preference of any state has yet."""
+    """Add a preference note for each preference that no note of any state contains."""
     wishes = list(wishes)[:_MOST]
     if not wishes:
         return ()
@@ -123,7 +123,7 @@ def _make_preference(
 
 
 def _read_proposed(change: Change) -> Iterator[KnownText]:
-    """Yield the texts of the candidates that a change adds already."""
+    """Yield the texts of the candidates that a change already adds."""
     from vaultmem.core.similarity.compare import KnownText
 
     for path, step in change.steps.items():
@@ -145,16 +145,16 @@ def _is_barred(vault: Vault, text: str, known: Iterable[KnownText]) -> bool:
     )
 
 
-# Propose dead ends of a session: candidates, until a person has read them.
+# Propose a session's dead ends as candidates.
 
 _DEAD_ENDS = parse_note_path("notes/dead-ends")
 
-#: Dead ends of one session, at most, those that its agent wrote itself included.
+#: Maximum dead ends of one session, including those that its agent wrote.
 _MOST_DEAD_ENDS = 3
 
 
 class DeadEndProposal(NamedTuple):
-    """A dead end that was proposed: its note, and its text."""
+    """A proposed dead end: its note and text."""
 
     path: str
     text: str
@@ -163,9 +163,9 @@ class DeadEndProposal(NamedTuple):
 def propose_dead_ends(
     change: Change, found: Iterable[tuple[str, str]], source: str, project: str
 ) -> tuple[DeadEndProposal, ...]:
-    """Add a candidate for each dead end, by title and text, that no note records yet.
+    """Add a candidate for each dead end (title and text) that no note records.
 
-    `source` is the note of its session. A dead end that was refused is not proposed again.
+    `source` is the session's note. A rejected dead end is not proposed again.
     """
     seen, taken, proposed = change.seen, set[str](), list[DeadEndProposal]()
     records = seen.view.records(f"d.kind = '{NoteKind.DEAD_END.value}'")
@@ -191,28 +191,28 @@ __all__ = ["Memory", "RememberOutcome", "RememberResult", "SimilarText", "rememb
 
 
 class RememberOutcome(StrEnum):
-    """What became of a memory: a note of its own, or another note that states the same."""
+    """Whether a memory got its own note, or a note with the same statement existed."""
 
     CREATED = "created"
     KNOWN = "known"
 
 
-#: Kinds that count in every project, unless a project is named.
+#: Kinds that are global unless a project is given.
 _GLOBAL = frozenset({NoteKind.POLICY_RULE, NoteKind.PREFERENCE})
 
-#: What is said of a memory that a quarantined note nearly says.
+#: Message for a memory that is similar to a quarantined note.
 HELD = "It is quarantined until a person has read it: a quarantined note states nearly the same."
 
 
 class RememberResult(NamedTuple):
-    """The note that holds the memory, and the notes that are like it.
+    """The note that contains the memory, and similar notes.
 
-    `proposed` are the standing wishes in it that wait for the owner's word. `project` is the note's
-    project, "" if it is global. `cited` is what it cites, paths as anchors; `offered` are files of
-    the caller's repository that its text names and it does not cite. `superseded` is the path of
-    the replaced note, `unsaid` what that note has besides, and `commit` the commit of both; they
-    are empty if nothing was replaced. `ends` is the day that the text names as its end, if the
-    caller named none. `also` are the results of the other texts of the call.
+    `proposed` are preferences that wait for the owner's approval. `project` is "" for a global
+    note. `cited` is what the note cites, with paths as anchors. `offered` are files of the caller's
+    repository that the text names but does not cite. `superseded` is the path of the replaced note,
+    `unsaid` its content that the new note lacks, and `commit` the commit of both. These three are
+    empty if nothing was replaced. `ends` is an end date found in the text, if the caller gave none.
+    `also` are the results of the call's other texts.
     """
 
     path: str
@@ -233,16 +233,16 @@ class RememberResult(NamedTuple):
 
 
 def find_replaced(vault: Vault, address: str) -> Note:
-    """Return the note that a memory is to replace.
+    """Return the note that a memory will replace.
 
     Raises:
-        NoteNotFoundError: it is missing.
+        NoteNotFoundError: there is no such note.
         RefusedError: the address names a section.
     """
     try:
         path, heading = resolve_address(vault, address)
     except NoteNotFoundError:
-        sync_vault(vault)  # A memory is written without waiting for the index.
+        sync_vault(vault)  # Writing a memory does not update the index first.
         path, heading = resolve_address(vault, address)
     if heading:
         raise RefusedError(f"{address}: a section cannot be replaced; name the note")
@@ -257,27 +257,26 @@ def remember(
     supersedes: str = "",
     also: Sequence[str] = (),
 ) -> RememberResult:
-    """Write down a memory; when this returns it is durable on disk and indexed, not yet committed.
+    """Write a memory as a note. On return it is durable and indexed, but not committed.
 
-    A note that states the same keeps who said it, and how; one that is near is linked; `force`
-    always makes a new note. What a quarantined note nearly says is quarantined too, whatever is
-    asked for. On a branch that is not checked out, the write is a commit there.
+    A note with the same statement gets a confirmation instead; similar notes are linked. `force`
+    always creates a note. A memory that is similar to a quarantined note is always quarantined. On
+    a branch that is not checked out, the write is a commit.
 
-    Policies, skills and preferences that an agent writes start as candidates: they count for
-    nobody before they were promoted. A preference that the person writes counts at once. Standing
-    wishes in another memory are proposed as preferences.
+    Policies, skills and preferences written by an agent start as candidates, which have no effect
+    until they are promoted. A person's preference is active at once. Preferences in other memories
+    are proposed.
 
-    The note that it `supersedes` is replaced in the same write, which is one commit then. Only the
-    owner and agents that may promote replace an active policy, skill or preference; the new one
-    counts.
+    The note that it `supersedes` is replaced in the same write, as one commit. Only the owner and
+    promoting agents can replace an active policy, skill or preference; the new note is active.
 
-    The texts in `also` are further memories with the same properties but the title. All of them are
-    written, in one commit, or none. They are not compared with each other.
+    Each text in `also` becomes another memory with the same properties, except the title. All are
+    written, as one write, or none. They are not compared with each other.
 
     Raises:
-        RefusedError: empty, too large, looks like a credential, or an unsafe name; or a quarantined
-            note says the same; or the note may not be replaced.
-        PendingError: the notes are written and name each other; their commit has to wait.
+        RefusedError: the memory is empty, too large, looks like a credential or has an unsafe
+            name; a quarantined note is the same; or the note may not be replaced.
+        PendingError: the notes are written and linked; their commit has to wait.
     """
     replaced = find_replaced(vault, supersedes) if supersedes else None
     texts = dict.fromkeys(text for text in also if text.strip() != memory.text.strip())
@@ -294,7 +293,7 @@ def remember(
 
 
 class _Draft(NamedTuple):
-    """A memory as it is to be written, and as it is compared with what is known."""
+    """A memory to write, and its form for comparison with known notes."""
 
     memory: Memory
     title: str
@@ -328,7 +327,7 @@ def _draft(vault: Vault, memory: Memory, replaced: Note | None) -> _Draft:
 
 
 def _write(change: Change, draft: _Draft, force: bool) -> RememberResult:
-    """Have a note hold a memory: one that is known, or a new one."""
+    """Write a memory to a known note or a new one."""
     memory, title, state, new, replaced = draft
     known = find_known(change.seen, new, state)
     if held := reject_quarantined(change.seen, ask_memory(new), known.held):
@@ -338,7 +337,7 @@ def _write(change: Change, draft: _Draft, force: bool) -> RememberResult:
             )
         return put_new(change, memory, title, NoteState.QUARANTINED, (held,))
     is_held = change.is_foreign and bool(find_suspicious(memory.text))
-    if force or is_held:  # No other note keeps words that try to instruct an agent.
+    if force or is_held:  # No other note gets text that tries to instruct an agent.
         known = Known(None, (), ())
     known = _without(known, replaced) if replaced else known
     done = _absorb(change, known, new, state)
@@ -349,11 +348,11 @@ def _write(change: Change, draft: _Draft, force: bool) -> RememberResult:
 
 
 def _finish(vault: Vault, draft: _Draft, done: RememberResult) -> RememberResult:
-    """Vouch for what was written if its author may, and return it with what is left to say."""
+    """Record trust in the new note if its author may, and return the complete result."""
     memory = draft.memory
     is_vouched = memory.kind in OWNER_KINDS and _is_in_force(draft.replaced)
     if (is_vouched or memory.kind is NoteKind.PREFERENCE) and (done.outcome, done.state) == (
-        RememberOutcome.CREATED,  # What another note says besides, nobody has vouched for.
+        RememberOutcome.CREATED,  # Other text of a known note is not trusted.
         NoteState.ACTIVE,
     ):
         _vouch(vault, done)
@@ -362,7 +361,7 @@ def _finish(vault: Vault, draft: _Draft, done: RememberResult) -> RememberResult
 
 
 def _choose_topic(memory: Memory, replaced: Note | None) -> str:
-    """Return what a preference holds for, by its words, else by those of the note it replaces."""
+    """Return a preference's topic, from its text or the note that it replaces."""
     from vaultmem.core.preferences import find_topic
 
     known = replaced and replaced.matter.get("about")
@@ -370,27 +369,27 @@ def _choose_topic(memory: Memory, replaced: Note | None) -> str:
 
 
 def _without(known: Known, replaced: Note) -> Known:
-    """Return what is known besides the replaced note, which is neither near nor the target."""
+    """Return the known notes without the replaced one."""
     near = tuple(each for each in known.near if each.path != str(replaced.path))
     is_other = known.target is not None and known.target.path != str(replaced.path)
     return Known(known.target if is_other else None, near, known.held)
 
 
 def _supersede(change: Change, replaced: Note, done: RememberResult) -> RememberResult:
-    """Supersede a note by the one that holds the memory now."""
+    """Supersede a note by the one that contains the memory."""
     made = add_supersession(change, replaced.path, PurePosixPath(done.path))
     blob = change.read(PurePosixPath(done.path)).blob
     return done._replace(blob=blob, superseded=made.old, unsaid=made.unsaid)
 
 
 def _find_end(vault: Vault, memory: Memory) -> str:
-    """Return the day from which on a memory says that it does not hold, "" if it is known."""
+    """Return the end date in a memory's text, or "" if there is none or it is given."""
     end = None if memory.valid_until else find_end(memory.text, vault.local_time().date())
     return end.isoformat() if end else ""
 
 
 def _vouch(vault: Vault, done: RememberResult) -> None:
-    """Put a preference on record, if whoever wrote it may say so."""
+    """Record trust in a note, if its author may."""
     from vaultmem.services.lifecycle.transition import record_trust
 
     if not find_branch(vault):
@@ -400,7 +399,7 @@ def _vouch(vault: Vault, done: RememberResult) -> None:
 def put_new(
     change: Change, memory: Memory, title: str, state: NoteState, near: tuple[SimilarNote, ...]
 ) -> RememberResult:
-    """Make a note of its own under the first free name, linked to what is near."""
+    """Create a note under the first free name, linked to similar notes."""
     seen = change.seen
     folder = parse_note_path(f"notes/{memory.context or seen.config.default_context}")
     path = name_note(seen, folder, memory, title, _list_taken(change, folder))
@@ -417,13 +416,13 @@ def put_new(
 
 
 def _list_taken(change: Change, folder: PurePosixPath) -> frozenset[str]:
-    """Return the names of a folder that a change writes, as they are compared."""
+    """Return the folded file names that a change writes in a folder."""
     paths = map(PurePosixPath, change.steps)
     return frozenset(fold(path.name) for path in paths if path.parent == folder)
 
 
 def _find_project_name(vault: Vault, memory: Memory) -> str:
-    """Return the project that a memory will have, "" if it is global or its project is new."""
+    """Return a memory's project, or "" if it is global or new."""
     if memory.project is not None:
         return memory.project
     found = find_project(vault, vault.here)
@@ -431,7 +430,7 @@ def _find_project_name(vault: Vault, memory: Memory) -> str:
 
 
 def _absorb(change: Change, known: Known, new: Memory, state: NoteState) -> RememberResult | None:
-    """Let a note keep that it was said again; None if none may, or it says another thing by now."""
+    """Add a confirmation to the known note; None if there is none or it has changed."""
     target = known.target
     if target is None:
         return None
@@ -472,27 +471,27 @@ def _link(vault: Vault, near: tuple[SimilarNote, ...], source: str) -> Links:
 
 
 def _first_state(vault: Vault, kind: NoteKind, replaced: Note | None) -> NoteState:
-    """Return the state of a new note; one that replaces what is in force is in force itself."""
+    """Return the state of a new note. A note that replaces an active one is active if allowed."""
     may_activate = vault.may_activate(vault.author.agent) and _is_in_force(replaced)
     is_candidate = not vault.is_person and kind in OWNER_KINDS and not may_activate
     return NoteState.CANDIDATE if is_candidate else NoteState.ACTIVE
 
 
 def _is_in_force(note: Note | None) -> bool:
-    """Tell whether a note is an active policy, skill or preference."""
+    """Return whether a note is an active policy, skill or preference."""
     return note is not None and note.kind in OWNER_KINDS and note.state is NoteState.ACTIVE
 
 
-# Add the quotes that properties of notes need to be read, in one commit.
+# Add quotes to properties of notes that are invalid without them, in one commit.
 
 
 def quote_properties(vault: Vault) -> tuple[str, ...]:
-    """Add quotes to the values that need them, nothing else, and return the notes that changed.
+    """Add quotes to property values that need them, and return the changed notes.
 
-    A note that has other problems as well stays as it is, and so does one that was hidden before.
+    Notes with other problems, and notes that were hidden before, are not changed.
 
     Raises:
-        RefusedError: an agent asks: the note counts again as it says, and a person vouches for it.
+        RefusedError: the caller is an agent; only a person can make an invalid note valid.
         ConflictError, PendingError: as for `write`.
     """
 

@@ -1,7 +1,7 @@
-"""Rename or move a note, and repair every link to it and from it.
+"""Rename or move a note, and update every link to it and from it.
 
-It is one transaction. The note first exists under both names, then each linking note is changed,
-and the old name goes last: at no moment does a link lead nowhere.
+This is one transaction. The note first exists under both names, then each linking note is changed,
+and the old name is removed last. So every link always has a target.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from vaultmem.vault import Vault
 
 
 class Rename(NamedTuple):
-    """A note's two paths, the link edits by note (its path before), and what loses its trust."""
+    """A note's two paths, the link edits by note (old path), and notes that lose their trust."""
 
     old: str
     new: str
@@ -50,11 +50,11 @@ class Rename(NamedTuple):
 
 
 def plan_rename(vault: Vault, address: str, new: str) -> Rename:
-    """Return what a rename would change; the vault must be in sync.
+    """Return the changes of a rename. The index must be up to date.
 
     Raises:
         NoteNotFoundError: there is no such note.
-        RefusedError: the new name is unsafe, or a link could not hold it.
+        RefusedError: the new name is unsafe, or a link cannot contain it.
         ConflictError: a note of that name exists.
     """
     old = resolve_whole(vault, address)
@@ -69,14 +69,14 @@ def plan_rename(vault: Vault, address: str, new: str) -> Rename:
 
 
 def rename_note(vault: Vault, address: str, new: str) -> Rename:
-    """Rename a note and change the links of all notes; nothing is committed in the folder.
+    """Rename a note and update the links of all notes. In the folder, nothing is committed.
 
-    On a branch that is not checked out, it is one commit there.
+    On a branch that is not checked out, the rename is one commit.
 
     Raises:
         NoteNotFoundError, RefusedError, ConflictError: as for `plan_rename`.
-        ConflictError: a note kept being changed at the same time; nothing was changed.
-        RefusedError: it is pinned or quarantined, and an agent renames it.
+        ConflictError: a note kept changing meanwhile; nothing was changed.
+        RefusedError: it is pinned or quarantined, and the caller is an agent.
     """
 
     def plan(change: Change) -> Rename:
@@ -100,7 +100,7 @@ def rename_note(vault: Vault, address: str, new: str) -> Rename:
 def _find_edits(
     vault: Vault, graph: LinkGraph, moved: tuple[str, str]
 ) -> dict[str, list[LinkEdit]]:
-    """Return, by note, the edits after which each link means what it meant before the move."""
+    """Return, by note, the edits after which each link has the same target as before the move."""
     before, after = _names(graph, *moved)
     edits = {}
     for document, links in graph.all_links():
@@ -114,7 +114,7 @@ def _find_edits(
 
 
 def _build_changes(change: Change, rename: Rename) -> None:
-    """Move the note and change the links of all that link to it."""
+    """Move the note and change all links to it."""
     old, new = PurePosixPath(rename.old), PurePosixPath(rename.new)
     note = change.read(old)
     if note.pinned:
@@ -124,7 +124,7 @@ def _build_changes(change: Change, rename: Rename) -> None:
         change.seen.require_person(f"{old}: quarantined, so only a person moves it")
     edits = rename.edits.get(rename.old, [])
     data = read_bytes(change.seen, old)
-    if edits or blob_id(data) != note.blob:  # Saved since it was read, which `remove` notices.
+    if edits or blob_id(data) != note.blob:  # Saved since it was read; `remove` checks this.
         text = read_text(change.seen, note)
         data = apply_edits(text, edits, rename.old).encode()
     if note.state is not NoteState.ACTIVE and not (note.problem or note.encoding):
@@ -135,17 +135,17 @@ def _build_changes(change: Change, rename: Rename) -> None:
         text = read_text(change.seen, linking)
         planned = rename.edits[str(path)]
         written = [text[edit.link.start : edit.link.end] for edit in planned]
-        if written != [edit.old for edit in planned]:  # Saved since it was looked at.
+        if written != [edit.old for edit in planned]:  # Saved since the plan was made.
             planned = _plan_again(change.seen, path, text, rename)
         change.replace(path, apply_edits(text, planned, str(path)).encode(), linking.blob)
 
 
 def read_text(vault: Vault, note: Note) -> str:
-    """Return the text in which a note's links are to change: of a canvas its JSON.
+    """Return the text with a note's links; for a canvas, its JSON.
 
     Raises:
         RefusedError: it is not UTF-8.
-        ConflictError: somebody saved it since it was read.
+        ConflictError: another process saved it since it was read.
     """
     if note.encoding != CANVAS:
         check_encoding(note)
@@ -162,7 +162,7 @@ def _plan_again(vault: Vault, path: PurePosixPath, text: str, rename: Rename) ->
 
 
 def _names(graph: LinkGraph, old: str, new: str) -> tuple[LinkNames, LinkNames]:
-    """Return what links can find before the move and behind it, wherever it stands now."""
+    """Return the link names before and after the move, independent of its progress."""
     return graph.names_with(old, without=new), graph.names_with(new, without=old)
 
 
@@ -175,11 +175,11 @@ def _means_other(
 
 
 def _read_target(vault: Vault, old: PurePosixPath, text: str, is_named: bool) -> PurePosixPath:
-    """Return the path that a note is to have; by a name alone, `is_named` too, it stays in place.
+    """Return the new path of a note. If both names have no folder, the note stays in its folder.
 
     Raises:
-        RefusedError: it is unsafe.
-        ConflictError: it is taken.
+        RefusedError: the path is unsafe.
+        ConflictError: the path is taken.
     """
     path = parse_note_path(text)
     is_folder = text.endswith("/") or (vault.view.is_work_tree and (vault.root / path).is_dir())
@@ -195,14 +195,14 @@ def _read_target(vault: Vault, old: PurePosixPath, text: str, is_named: bool) ->
     return path
 
 
-# Repair the links that lead nowhere since files were renamed or moved in the folder.
+# Repair links that are broken because files were renamed or moved in the folder.
 
-#: What repairs the links; status and doctor name it.
+#: Hint that status and doctor print.
 HOW_TO_REPAIR = "`vaultmem links --repair` repairs them"
 
 
 class Repair(NamedTuple):
-    """The link edits by note, the notes that lose their trust by it, and the commits."""
+    """The link edits by note, the notes that lose their trust, and the commits."""
 
     edits: Mapping[str, list[LinkEdit]] = MappingProxyType({})
     untrusted: tuple[str, ...] = ()
@@ -215,9 +215,9 @@ class Repair(NamedTuple):
 
 
 def plan_repair(vault: Vault, pending: PendingFiles | None = None) -> Repair:
-    """Return which links would be changed: they lead nowhere, and led to a file that was moved.
+    """Return the edits for broken links whose target was moved.
 
-    Renames of all commits and of the folder (`pending`) are known. The vault must be in sync.
+    Renames in all commits and in the folder (`pending`) are known. The index must be up to date.
 
     Raises:
         RefusedError: the vault's ref is a branch that is not checked out.
@@ -233,7 +233,7 @@ def plan_repair(vault: Vault, pending: PendingFiles | None = None) -> Repair:
 
 
 def repair_links(vault: Vault) -> Repair:
-    """Change these links, in one commit; nothing else of the notes is changed.
+    """Repair broken links in one commit, without other changes.
 
     Raises:
         ConflictError, RefusedError, PendingError: as for `write`.

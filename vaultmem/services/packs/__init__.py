@@ -1,1 +1,1 @@
-"""Context packs: build, replay and evaluate them, and keep their receipts."""
+"""Context packs: build, replay and evaluate them, and store their receipts."""

@@ -66,21 +66,21 @@ from vaultmem.services.views.texts import read_section, read_text
 from vaultmem.services.views.update_index import retries_after_rebuild, sync_once
 from vaultmem.vault import Vault
 
-# Find what a pack has besides its hits: pinned, recent and neighbouring notes, preferences.
+# Find the parts of a pack other than hits: pinned, recent and next notes, and preferences.
 
-#: How many sections are considered for a pack.
+#: Maximum sections to consider for a pack.
 CANDIDATES = 50
 
 
 def list_own(vault: Vault, pins: bool) -> tuple[list[NoteRecord], list[Hit]]:
-    """Return the trusted notes, and if it `pins`, the pinned sections."""
+    """Return the trusted notes, and if `pins`, the pinned sections."""
     trusted = trusted_documents(vault)
     records = [*vault.view.records_of(trusted).values()] if trusted else []
     return records, pinned_sections(vault, trusted) if pins else []
 
 
 def pack_source(vault: Vault) -> PackSource:
-    """Return branch, commit and commit time that a pack names."""
+    """Return branch, commit and commit time for a pack's head."""
     if vault.view.sources:
         source, *others = vault.view.sources
         named = tuple((each.name, each.commit) for each in others)
@@ -94,9 +94,9 @@ def pack_source(vault: Vault) -> PackSource:
 
 
 def pinned_sections(vault: Vault, trusted: frozenset[int]) -> list[Hit]:
-    """Return all pinned sections: policies that may instruct first, then by name.
+    """Return all pinned sections: trusted policies first, then by name.
 
-    What agents wrote comes last: what they pin or learn has the room that the owner's leaves.
+    Agents' sections come last, so they only get the tokens that the owner's sections leave.
     """
     records = [*filter(NoteFilter().admits, vault.view.pinned())]
     records.sort(key=lambda r: (r.document not in trusted, _pin_rank(r.path), r.path))
@@ -104,7 +104,7 @@ def pinned_sections(vault: Vault, trusted: frozenset[int]) -> list[Hit]:
 
 
 def _stands_behind(trusted: Container[int], hit: Hit) -> bool:
-    """Tell whether an agent wrote a section that is not trusted: its note, or what was learned."""
+    """Return whether a section is untrusted and by an agent: its note, or learned lines."""
     is_learned = hit.record.path == PINNED_FILES[0] and hit.section.heading == LEARNED
     is_agents = is_learned or hit.record.source == "agent"
     return is_agents and hit.record.document not in trusted
@@ -115,7 +115,7 @@ def _pin_rank(path: str) -> int:
 
 
 def list_recent(vault: Vault, has_sessions: bool) -> list[NoteRecord]:
-    """Return the notes that were written last, newest first, with those of sessions if wanted."""
+    """Return the last written notes, newest first, with session notes if wanted."""
     return [
         record
         for record in filter(NoteFilter().admits, vault.view.recent(CANDIDATES * 4))
@@ -123,17 +123,16 @@ def list_recent(vault: Vault, has_sessions: bool) -> list[NoteRecord]:
     ][:CANDIDATES]
 
 
-#: Of the hits, best first, how many are looked at, and what of its score one gives to the note
-#: that was written next.
+#: Number of first hits whose next note is added, and its share of the hit's score.
 _FIRST, _SHARE = 5, 0.7
 
 
 def add_next(vault: Vault, hits: Sequence[Hit], note_filter: NoteFilter) -> list[Hit]:
-    """Return the hits, behind each of the first the note next to it, as beside it.
+    """Return the hits, each of the first ones followed by the note written next to it.
 
-    Who is next to whom is what the ranking knows: short notes of a session, or with a tag in
-    common. Such a note is brought without a word of the question of its own, for a share of the
-    score: where one asks, the next may answer. What was found itself stays as it was found.
+    Neighbours are as in ranking: short notes of one session, or with a common tag. The next note
+    needs no match, because it can answer a question in the hit. It gets a share of the hit's score.
+    Notes that are hits themselves are not moved.
     """
     known = {hit.local_key for hit in hits}
     nexts = _find_next(vault, note_filter, hits[:_FIRST])
@@ -150,7 +149,7 @@ def add_next(vault: Vault, hits: Sequence[Hit], note_filter: NoteFilter) -> list
 def _find_next(
     vault: Vault, note_filter: NoteFilter, hits: Sequence[Hit]
 ) -> dict[tuple[int, int], Hit]:
-    """Return by document and section the section written next, of those that have one."""
+    """Return the section written next, by document and section, for hits that have one."""
     scope = choose_scope(vault, note_filter)
     if scope is None or scope.eligible.neighbours is None:
         return {}
@@ -173,9 +172,9 @@ def _find_next(
 def find_wishes(
     vault: Vault, question: str, relevant: Sequence[Hit], trusted: Sequence[NoteRecord]
 ) -> list[Hit]:
-    """Return the active preferences on record that concern a question, the newest first of equals.
+    """Return the active trusted preferences that are relevant for a query, newest first if equal.
 
-    `relevant` is what recall found for it, `trusted` the notes whose promotion is on record.
+    `relevant` are the query's hits, `trusted` the notes in the trust record.
     """
     records = [
         record
@@ -194,7 +193,7 @@ def find_wishes(
 
 
 def _read_topic(text: str) -> str:
-    """Return what a preference is about by its property; "" if that is everything."""
+    """Return a preference's `about` property; "" means everything."""
     from vaultmem.core.notes.frontmatter import read_frontmatter
 
     prop = read_frontmatter(text).get("about")
@@ -203,18 +202,18 @@ def _read_topic(text: str) -> str:
     return prop.value if isinstance(prop.value, str) else " ".join(prop.value)
 
 
-#: How many sections are shown where probably nothing answers: as many as recall lists.
+#: Maximum sections of a pack if probably nothing answers: as many as recall lists.
 _NEAREST = 10
 
 
 class AskPack(NamedTuple):
-    """What a pack is for, and how it is made; what is left out is as vaultmem.yaml has it.
+    """Options of a pack; those not given are as in vaultmem.yaml.
 
-    Without a question: what is pinned and most recent. `budget` is in tokens. `receipt` says
-    whether one is kept, None for those of agents. `has_sessions` is as in `make_pack`; `price` is
-    what a pack costs as it is shown, which the budget then holds for. `told` are lines that it says
-    of what was asked; `names_tool` is as in `describe_other_project`. Notes not valid `as_of`
-    a day come last. The others are as in `Ask`.
+    Without a question, the pack has pinned and recent notes. `budget` is in tokens. `receipt` sets
+    whether a receipt is stored, None for agents only. `has_sessions` is as in `make_pack`. `price`
+    returns the tokens of a pack as it is shown; the budget then applies to them. `told` are
+    additional lines. `names_tool` is as in `describe_other_project`. Notes not valid on the day
+    `as_of` come last. The other fields are as in `Query`.
     """
 
     question: str = ""
@@ -249,16 +248,15 @@ def make_pack(
     looks_elsewhere: bool = False,
     has_sessions: bool = True,
 ) -> Pack:
-    """Return the pack for a question; for an empty one, pinned and most recent notes.
+    """Return the pack for a question; without one, pinned and most recent notes.
 
-    With `expand_links`, what the best sections link to is found as well; with `dense`, what means
-    the same; `reranker` puts the best in its order. With `looks_elsewhere`, an answer that is not
-    sure names who has one. Without `has_sessions`, sessions are not among the recent notes. What
-    is on disk is taken in first, once for each `open_vault`. The same notes, commit, question and
-    budget give the same bytes.
+    `expand_links` adds notes that the best sections link to. `dense` adds semantic matches.
+    `reranker` reorders the best hits. With `looks_elsewhere`, a weak match names another source.
+    Without `has_sessions`, sessions are not among the recent notes. The index is updated first,
+    once for each `open_vault`. The same notes, commit, question and budget give the same bytes.
 
     Raises:
-        RefusedError: the budget is under 100 tokens, or the question too long.
+        RefusedError: the budget is under 100 tokens, or the question is too long.
     """
     asked = AskPack(
         text,
@@ -279,9 +277,9 @@ def prepare_pack(
     dense: Scorer | None = None,
     reranker: Reranker | None = None,
 ) -> Callable[[int], Pack]:
-    """Return what makes the pack over some vaults for a budget in tokens; they must be in sync.
+    """Return a function that builds the pack over some vaults for a budget in tokens.
 
-    Other branches are looked at if it waits.
+    Other branches are searched too if `asked.waits`. The indexes must be up to date.
 
     Raises:
         RefusedError: the question is too long.
@@ -304,7 +302,7 @@ def prepare_pack(
         told += _describe_other_project(vaults, query, sureness, asked) if asked.waits else ()
     if sureness is MatchStrength.NONE:
         relevant = relevant[:_NEAREST]
-    if is_asked:  # What is merely recent has no answer that stands next to it.
+    if is_asked:  # Recent notes are no matches, so none can answer them.
         relevant = vaults.change(relevant, add_next, query.filter)
     relevant = order_by_worth(relevant)
     pinned, trusted = _list_pinned(vaults, relevant)
@@ -354,10 +352,10 @@ def _describe_other_project(
 def _list_pinned(
     vaults: VaultSet, relevant: Sequence[Hit]
 ) -> tuple[list[Hit], dict[str, list[NoteRecord]]]:
-    """Return the pinned sections, and the trusted notes that count for a pack by vault.
+    """Return the pinned sections, and the trusted notes by vault.
 
-    Of many vaults they are those of the first, and of the vaults that answer best: in all they
-    would leave no room for an answer.
+    Of many vaults, only the first and those with the best hits are used. All of them would leave no
+    tokens for an answer.
     """
     names = [*dict.fromkeys([vaults.names[0], *(hit.vault for hit in relevant)])]
     if len(vaults.names) > MANY:
@@ -375,7 +373,7 @@ def _find_wishes(
     relevant: Sequence[Hit],
     trusted: Mapping[str, Sequence[NoteRecord]],
 ) -> list[Hit]:
-    """Return the preferences of each vault's owner that concern a text."""
+    """Return the preferences of each vault's owner that are relevant for a text."""
     own = group_by_vault(relevant)
     given = {name: (text, own.get(name, []), records) for name, records in trusted.items()}
     found = vaults.run(find_wishes, given)
@@ -389,14 +387,14 @@ def _describe_others(vaults: VaultSet) -> tuple[str, ...]:
 
 
 def _date(source: PackSource, hits: Sequence[Hit]) -> PackSource:
-    """Return the source with the time of the newest note where there is no commit."""
+    """Return the source, with the time of the newest note if there is no commit."""
     if source.commit:
         return source
     return source._replace(at=int(max(map(written_at, hits), default=0)))
 
 
 def _choose_recent(vaults: VaultSet, has_sessions: bool) -> list[Hit]:
-    """Return the most recent sections of all vaults; each note has one at least."""
+    """Return the most recent sections of all vaults, by note."""
     own = vaults.run(list_recent, dict.fromkeys(vaults.names, (has_sessions,)))
     notes = [(name, record) for name, records in own.items() for record in records]
     if len(own) > 1:
@@ -419,9 +417,9 @@ def _written(record: NoteRecord) -> str:
 
 
 class PackAnswer(NamedTuple):
-    """A pack, and the id of its receipt, "" if it has none; what scored is as in `Answer`.
+    """A pack, and the id of its receipt, "" if it has none; scoring fields are as in `QueryResult`.
 
-    `warning` is what the vault's owner should know of what is pinned.
+    `warning` is a message to the vault's owner about pinned notes or the receipt.
     """
 
     question: str
@@ -436,11 +434,11 @@ class PackAnswer(NamedTuple):
 def ask_pack(
     vaults: Vault | Iterable[Vault] | VaultSet, asked: AskPack, progress: TellProgress | None = None
 ) -> PackAnswer:
-    """Return the pack for a question, as it is shown; it is counted, and has a receipt, in each.
+    """Return the pack for a question as shown; log it, and store a receipt in each vault.
 
     Raises:
         NoteNotFoundError: a ref does not exist.
-        RefusedError: the budget is under 100 tokens, the question too long, or a ref's name unsafe.
+        RefusedError: the budget is under 100 tokens, the question is too long, or a ref is unsafe.
     """
     opened = open_set(vaults)
     seen, models, fit = opened.read_with_rebuild(lambda: _find(opened, asked, progress))
@@ -469,7 +467,7 @@ def ask_pack(
 def _find(
     vaults: VaultSet, asked: AskPack, progress: TellProgress | None
 ) -> tuple[VaultSet, ScoringModels, Callable[[int], Pack]]:
-    """Return what was looked at, what scored besides the words, and what makes the pack."""
+    """Return the view, the scoring models, and the function that builds the pack."""
     seen = vaults.view(asked.at, asked.refs, progress)
     models = ScoringModels()
     if asked.question.strip():
@@ -478,13 +476,13 @@ def _find(
 
 
 def _may_keep(vault: Vault, wanted: bool | None) -> tuple[bool, str]:
-    """Return whether a vault's pack is to have a receipt, and why it cannot."""
+    """Return whether a vault's pack should have a receipt, and why it cannot, or ""."""
     wanted = vault.keeps_receipts if wanted is None else wanted
     return wanted, vault.store.state_place.lack if wanted else ""
 
 
 def _record(vault: Vault, part: Pack, many: int, question: str, counts: bool, receipt: str) -> None:
-    """Count what a pack has of a vault, and keep its receipt: that may go where its vault goes."""
+    """Log a vault's part of a pack, and store its receipt in that vault."""
     part = build_vault_part(part, many, pack_source(vault), count_all_tokens(vault))
     if counts:
         count_pack(vault, question, part)
@@ -495,6 +493,6 @@ def _record(vault: Vault, part: Pack, many: int, question: str, counts: bool, re
 def make_unseen(
     vault: Vault, question: str = "", budget: int | None = None, *, waits: bool = True
 ) -> Pack:
-    """Return a pack that nobody is shown now: it is not counted, and has no receipt."""
+    """Return a pack that is not logged and has no receipt."""
     asked = AskPack(question, budget, waits=waits, receipt=False, counts=False)
     return ask_pack(vault, asked).pack

@@ -33,7 +33,7 @@ from vaultmem.vault import Vault
 
 
 class JudgedCommit(NamedTuple):
-    """A commit that was judged: "good", "bad" or "skip", and why it is not good."""
+    """A judged commit: "good", "bad" or "skip", and the reasons why it is not good."""
 
     commit: str
     verdict: str
@@ -41,10 +41,10 @@ class JudgedCommit(NamedTuple):
 
 
 class FirstBad(NamedTuple):
-    """The first bad commit, or where some could not be judged all that it can be.
+    """The first bad commit, or all possible ones if some could not be judged.
 
-    `untested` counts the commits between that do not descend from the good one: merges brought
-    them, and what they lack they never had.
+    `untested` counts the commits in between that do not descend from the good one. Merges added
+    them, and they never had the missing content.
     """
 
     commits: tuple[str, ...]
@@ -52,7 +52,7 @@ class FirstBad(NamedTuple):
 
 
 class Bisected(NamedTuple):
-    """What a search found (see `FirstBad`), and its steps."""
+    """The result of a search (see `FirstBad`), and its steps."""
 
     first_bad: tuple[str, ...]
     steps: tuple[JudgedCommit, ...]
@@ -61,20 +61,20 @@ class Bisected(NamedTuple):
 
 _NOTHING: Mapping[str, JudgedCommit] = MappingProxyType({})
 
-#: Called with a step when it is done, and about how many are left.
+#: Called with each finished step and the approximate number of steps left.
 OnStep = Callable[[JudgedCommit, int], None]
 
 
 def judge_vault(vault: Vault, expected: Expectation) -> list[str]:
-    """Return why the vault's pack is not as expected.
+    """Return the reasons why the vault's pack is not as expected.
 
-    Of the checked-out branch, it is counted which notes were expected and shown: as held, or as
-    failed where they were expected to be absent. The same expectation counts once, by its last
-    result.
+    On the checked-out branch, record the expected notes in the pack as successes. If they were
+    expected to be absent, record them as failures. For equal expectations, only the last result
+    counts.
     """
     pack = make_unseen(vault, expected.query, expected.budget or None)
     has_branch = vault.view.is_work_tree and vault.head() is not None
-    if has_branch and not vault.history.obstacle():  # It may be one step of a bisect.
+    if has_branch and not vault.history.obstacle():  # It could be a step of a bisect.
         asked = f"{expected.query}\0{expected.finds}\0{expected.says}\0{expected.negated}"
         name = f"{ASSERTED}{digest_text(asked)[:16]}"
         with vault.leaving_to_next():
@@ -86,15 +86,15 @@ def judge_vault(vault: Vault, expected: Expectation) -> list[str]:
 def bisect_history(
     vault: Vault, good: str, bad: str, expected: Expectation, on_step: OnStep | None = None
 ) -> Bisected:
-    """Find the first commit at which the pack is not as expected; nothing is checked out.
+    """Find the first commit at which the pack is not as expected, without a checkout.
 
     Raises:
         NoteNotFoundError: no such commit.
         RefusedError: the good commit is not good, the bad one not bad, or not its descendant.
-        BusyError: a commit was never looked at, and others write.
+        LockTimeoutError: a commit is not indexed yet, and other processes write.
     """
     steps: list[JudgedCommit] = []
-    held: list[tuple[JudgedCommit, int]] = []  # The two ends, until both are as they should be.
+    held: list[tuple[JudgedCommit, int]] = []  # The two ends, until both are judged.
     search = search_history(vault, good, bad, expected)
 
     def report() -> None:
@@ -120,9 +120,9 @@ def search_history(
     expected: Expectation,
     known: Mapping[str, JudgedCommit] = _NOTHING,
 ) -> Generator[tuple[JudgedCommit, int], None, FirstBad]:
-    """Yield the steps of `bisect_history`, each with about how many are left; return where it ends.
+    """Yield the steps of `bisect_history` with the approximate number left; return the result.
 
-    It may be left at any time, and begun again with what is `known` by then, by commit.
+    The search can be stopped at any time. To continue, pass the judged commits as `known`.
     """
     refs = vault.history.refs
     first, last = refs.resolve(good).commit, refs.resolve(bad).commit
@@ -161,7 +161,7 @@ def _judge_commit(vault: Vault, commit: str, expected: Expectation) -> JudgedCom
         if not seen.view.totals()[0]:
             return JudgedCommit(commit, "skip", ("there are no notes yet",))
         reasons = judge_vault(seen, expected)
-    except LockTimeoutError:  # That says nothing of the commit.
+    except LockTimeoutError:  # This is not a result for the commit.
         raise
     except VaultError as error:
         return JudgedCommit(commit, "skip", (str(error),))
@@ -180,25 +180,24 @@ def _describe_surprise(name: str, verdict: str, wanted: str, step: JudgedCommit)
     return f"{name}: not bad: the pack is as expected there; name a later commit"
 
 
-# Evaluate how well a vault answers questions of one's own, now and beside another commit.
-#
-# Questions are asked as anybody asks them, but nothing is counted and no receipt is kept.
+# Evaluate how well a vault answers a file of questions, now and compared to another commit. The
+# questions are ordinary queries, but they are not logged and have no receipts.
 
-#: The settings that an answer depends on; budgets and results are an evaluation's own.
+#: The settings that change an answer. Budgets and limits are options of an evaluation.
 SETTINGS = (
     *("recency_weight", "semantic", "rerank", "rerank_timeout_seconds"),
     *("pinned_share", "preference_share", "pack_labels"),
 )
 
-#: Those that name a model.
+#: The settings that name a model.
 _MODELS = ("semantic", "rerank")
 
 
 class AskEvaluation(NamedTuple):
-    """What is measured: the first `depth` notes, and packs of these budgets (tokens).
+    """Options of an evaluation: the first `depth` notes, and packs of these budgets (tokens).
 
-    `against` is a branch, tag, commit or date, and `settings` are as `override` takes them: with
-    either, everything is asked once more there.
+    `against` is a branch, tag, commit or date, and `settings` are as in `override`. With either,
+    all questions are asked a second time with them.
     """
 
     depth: int = 10
@@ -208,10 +207,10 @@ class AskEvaluation(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """How a question was answered: the notes found, best first, and the shares of its evidence.
+    """The result for one question: the retrieved notes, best first, and the shares of its evidence.
 
-    `places` are where its notes stand among them, 0 for nowhere; `states` are theirs, "" where a
-    note is not there. `match_strength` is what recall said of its answer.
+    `places` are the ranks of its expected notes, 0 if not retrieved. `states` are their states, ""
+    if a note is missing. `match_strength` is that of the answer.
     """
 
     found: tuple[str, ...]
@@ -224,14 +223,14 @@ class Judged(NamedTuple):
 
     @property
     def values(self) -> tuple[float, ...]:
-        """All that is measured: recall, nDCG, and a share for each budget."""
+        """All measurements: recall, nDCG, and a share for each budget."""
         return (self.recall, self.ndcg, *self.packs)
 
 
 class Run(NamedTuple):
-    """All questions asked in one way: at a commit, or "", with settings; figures as `values`.
+    """All questions asked with one ref and settings; `figures` are as `values`.
 
-    `lacks` says how many answers came without a model that was to decide, and why, "" if none.
+    `lacks` is the number of answers without a requested model, with the reason, or "".
     """
 
     at: str
@@ -243,10 +242,10 @@ class Run(NamedTuple):
 
 
 class Evaluation(NamedTuple):
-    """The questions with the addresses of their notes, what came of them, and what differs.
+    """The questions with the addresses of their notes, and the results.
 
-    `difference` is that of the second run and the first, empty without a second. `left_out` is the
-    path of the file of questions where it is a note of the vault, and so would be found itself.
+    `difference` is that of the second and the first run, empty without a second. `left_out` is the
+    path of the question file if it is a note of the vault: it would be retrieved itself.
     """
 
     questions: list[Question]
@@ -259,12 +258,12 @@ class Evaluation(NamedTuple):
 def evaluate(
     vault: Vault, file: Path, asked: AskEvaluation, progress: TellProgress | None = None
 ) -> Evaluation:
-    """Ask all questions of a file, and judge the answers by the notes that they name.
+    """Ask all questions of a file, and judge the answers by the expected notes.
 
     Raises:
         NoteNotFoundError: there is no such file, ref or note.
-        RefusedError: the file, a setting or a budget is not as it has to be.
-        VaultError: the settings ask for a model that cannot be had.
+        RefusedError: the file, a setting or a budget is invalid.
+        VaultError: the settings name a model that is not available.
     """
     import numpy as np
 
@@ -272,7 +271,7 @@ def evaluate(
     _check(vault, asked)
     own = _find_inside(vault, file)
     views = _Views(vault, own, progress)
-    for at in ("", asked.against):  # What is not there is told before anything is asked.
+    for at in ("", asked.against):  # Report a missing ref before the questions are asked.
         views.see(at)
     questions = _resolve(views, given, file.name)
     many = len(questions) * (2 if asked.against or asked.settings else 1)
@@ -288,7 +287,7 @@ def evaluate(
 
 
 class _Views:
-    """The vault as it is looked at for each ref or date, without the file of questions."""
+    """The vault's views for each ref or date, without the question file."""
 
     def __init__(self, vault: Vault, without: str, progress: TellProgress | None) -> None:
         self._vault, self._without, self._progress = vault, without, progress
@@ -296,7 +295,7 @@ class _Views:
         self._notes: dict[str, WantedNotes] = {}
 
     def see(self, at: str) -> Vault:
-        """Return the vault at a ref or date, "" for where it is."""
+        """Return the vault at a ref or date, "" for its current view."""
         if at not in self._seen:
             seen = look(self._vault, at, (), self._progress)
             view = View(seen.state, seen.view.sources, self._without)
@@ -304,7 +303,7 @@ class _Views:
         return self._seen[at]
 
     def notes(self, at: str) -> WantedNotes:
-        """Return the notes there."""
+        """Return the notes of that view."""
         if at not in self._notes:
             self._notes[at] = WantedNotes(self.see(at), self.notes("") if at else None)
         return self._notes[at]
@@ -335,7 +334,7 @@ def _run(
     before: int,
     many: int,
 ) -> Run:
-    """Ask all questions in one way; `before` of `many` were asked already."""
+    """Ask all questions with one ref and settings; `before` of `many` were asked already."""
     judged: list[Judged] = []
     lacking: list[str] = []
     for number, question in enumerate(questions, before + 1):
@@ -393,13 +392,13 @@ def _judge(
 
 
 def _expect(question: Question) -> Expectation:
-    """Return what is evidence: the words that it has to say, else that its notes are shown."""
+    """Return the expectation: the texts that must be shown, else the notes."""
     finds = () if question.says else question.notes
     return Expectation(question.text, finds=finds, says=question.says)
 
 
 def _describe_lack(answer: QueryResult | PackAnswer) -> str:
-    """Return why a model that was to decide did not, or not on all sections."""
+    """Return why a requested model did not score all sections, or ""."""
     meaning, reranked = answer.meaning, answer.reranked
     if meaning is not None and 0 < meaning.embedded < meaning.sections:
         lacking = meaning.sections - meaning.embedded
@@ -413,7 +412,7 @@ def _names_model(setting: str) -> bool:
 
 
 def _check(vault: Vault, asked: AskEvaluation) -> None:
-    """Refuse what vaultmem.yaml cannot have, and what changes no answer."""
+    """Reject settings that vaultmem.yaml cannot have, and those that change no answer."""
     override(vault.config, asked.settings)
     if asked.depth < 1:
         raise RefusedError(f"{asked.depth} results cannot be judged; take 1 or more")
@@ -424,7 +423,7 @@ def _check(vault: Vault, asked: AskEvaluation) -> None:
 
 
 def _find_inside(vault: Vault, file: Path) -> str:
-    """Return the path that a file has in the vault if it can be a note there, else ""."""
+    """Return a file's path in the vault if it can be a note, else ""."""
     resolved, root = file.resolve(), vault.root.resolve()
     path = resolved.relative_to(root).as_posix() if resolved.is_relative_to(root) else ""
     return path if is_note_name(path) else ""

@@ -1,4 +1,4 @@
-"""Read a file of questions, find the notes that they name, and add a receipt's question to it."""
+"""Read a question file, resolve the notes in it, and add a receipt's question to it."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 
 class AddedQuestion(NamedTuple):
-    """A question with the addresses of its notes, and whether it is new in its file."""
+    """A question with the addresses of its notes; `is_new` is true if it was not in the file."""
 
     question: Question
     is_new: bool
 
 
 def read_file(file: Path) -> str:
-    """Return the text of a file of questions.
+    """Return the text of a question file.
 
     Raises:
         NoteNotFoundError: there is no such file.
@@ -47,16 +47,16 @@ def read_file(file: Path) -> str:
 def add_from_receipt(
     vault: Vault, file: Path, receipt: str, names: Sequence[str] = ()
 ) -> AddedQuestion:
-    """Add a receipt's question to a file, which is made if it is not there.
+    """Add a receipt's question to a file, which is created if needed.
 
-    What answers it are the notes of these names, else those that its pack showed and that are not
-    pinned.
+    The expected notes are those with these names, by default the unpinned notes that its pack
+    showed.
 
     Raises:
         NoteNotFoundError: there is no such receipt or note.
-        RefusedError: the pack had no question, showed nothing, or what looks like a credential was
-            asked.
-        ConflictError: somebody saved the file at the same moment.
+        RefusedError: the pack had no question, it showed nothing, or the question looks like a
+            credential.
+        ConflictError: another process saved the file meanwhile.
     """
     kept = find_receipt(vault, receipt, in_files=True)
     asked = " ".join(kept.query.split())
@@ -84,9 +84,9 @@ def add_from_receipt(
 
 
 class WantedNotes:
-    """The notes of what is looked at, by path, name, alias or title; `now` is those of today.
+    """The notes of a view, by path, name, alias or title. `now` are the current notes.
 
-    A note is followed when it was renamed since, or is to be in a commit.
+    Renamed notes are found by their older or newer name too.
     """
 
     def __init__(self, seen: Vault, now: WantedNotes | None = None) -> None:
@@ -97,12 +97,12 @@ class WantedNotes:
         """Return the addresses (path or path#Heading) of the notes that a question names.
 
         Raises:
-            NoteNotFoundError: there is no such note or heading, or several have that title.
+            NoteNotFoundError: there is no such note or heading, or several notes have that title.
         """
         found: dict[str, None] = {}
         for cell in question.notes:
             try:
-                found[self._find(cell)] = None  # A title may have a comma in it.
+                found[self._find(cell)] = None  # A title can contain a comma.
             except NoteNotFoundError:
                 names = split_notes(cell)
                 if len(names) < 2:
@@ -111,7 +111,7 @@ class WantedNotes:
         return tuple(found)
 
     def follow(self, address: str) -> str:
-        """Return the address that a note of today has here, "" if it is not there."""
+        """Return the address of a current note in this view, or "" if it is missing."""
         path, mark, heading = address.partition("#")
         if path in self._graph.documents:
             return address
@@ -120,12 +120,12 @@ class WantedNotes:
         return f"{path}{mark}{heading}" if path in self._graph.documents else ""
 
     def state_of(self, address: str) -> str:
-        """Return the state of a note that is there."""
+        """Return the state of a note, or "" if it is missing."""
         record = self._records.get(address.partition("#")[0])
         return record.state if record else ""
 
     def _find(self, name: str) -> str:
-        """Return the address that a name means."""
+        """Return the address for a name."""
         written = name.removeprefix("[[").removesuffix("]]").partition("|")[0].strip()
         if path := self._find_path(written):
             return path
@@ -149,7 +149,7 @@ class WantedNotes:
         return titled[0] if titled else self._find_renamed(name)
 
     def _find_renamed(self, name: str) -> str:
-        """Return where a note is now that had this name before, or here what it is called now."""
+        """Return the path in this view of a note that was renamed, or ""."""
         if self._now is not None:
             try:
                 return self.follow(self._now._find(name))
@@ -171,7 +171,7 @@ class WantedNotes:
 
     @cached_property
     def _moves(self) -> Sequence[tuple[str, str]]:
-        """The renames from here to now, or of all history up to now, newest first."""
+        """The renames from this view to now, or in all history, newest first."""
         from vaultmem.storage.git.log import walk_renames
 
         now = self._now._seen if self._now is not None else self._seen
@@ -184,7 +184,7 @@ class WantedNotes:
 
 
 def _find_commit(vault: Vault) -> str:
-    """Return the commit that is looked at, or that the folder is based on; "" if there is none."""
+    """Return the commit of the view, else HEAD's, or ""."""
     if vault.view.sources:
         return vault.view.sources[0].commit
     head = vault.head()
@@ -192,7 +192,7 @@ def _find_commit(vault: Vault) -> str:
 
 
 def _list_uncommitted(vault: Vault, commit: str) -> list[tuple[str, str]]:
-    """Return old and new path of the notes that were renamed in the folder, their text kept."""
+    """Return old and new path of notes that were renamed in the folder with unchanged text."""
     if not vault.view.is_work_tree:
         return []
     tree, here = vault.history.tree(commit), vault.view.blobs()

@@ -1,4 +1,4 @@
-"""Store receipts of packs, replay them, and list what was shown to whom."""
+"""Store receipts of packs, replay them, and list which sections were shown to which caller."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ if TYPE_CHECKING:
 
 
 def choose_receipt_id(now: float) -> str:
-    """Return a name that no other receipt has; `now` is in seconds since the epoch."""
+    """Return a unique receipt id; `now` is in seconds since the epoch."""
     return f"{datetime.fromtimestamp(now, UTC):%Y%m%dT%H%M%S}-{os.urandom(4).hex()}"
 
 
 def store_receipt(vault: Vault, pack: Pack, query: str, name: str = "") -> Receipt:
-    """Record a pack that was just made of this vault; durable when this returns.
+    """Store the receipt of a new pack of this vault. It is durable on return.
 
-    It gets a name of its own, unless one is given.
+    `name` is its id, by default a new one.
     """
     now = datetime.fromtimestamp(vault.now(), UTC)
     shown, unshown = list_shown(pack), list_unshown(pack)
@@ -89,7 +89,7 @@ def store_receipt(vault: Vault, pack: Pack, query: str, name: str = "") -> Recei
 
 
 def list_receipts(vault: Vault, agent: str = "", session: str = "") -> Iterator[Receipt]:
-    """Yield the vault's receipts, newest first, of one agent or session if these are named."""
+    """Yield the vault's receipts, newest first, optionally of one agent or session."""
     for file in vault.store.receipts.files():
         receipt = parse_receipt(vault.store.receipts.read(str(file)))
         if agent in {"", receipt.agent} and session in {"", receipt.session}:
@@ -97,7 +97,7 @@ def list_receipts(vault: Vault, agent: str = "", session: str = "") -> Iterator[
 
 
 class Replay(NamedTuple):
-    """A receipt and its pack, text and sections; without those in `gone`, which git has lost."""
+    """A receipt with its pack as text and items, without the sections in `gone` that git lost."""
 
     receipt: Receipt
     text: str
@@ -110,16 +110,16 @@ def replay_receipt(vault: Vault, name: str) -> Replay:
 
     Raises:
         NoteNotFoundError: there is no such receipt, or git has lost all that it shows.
-        ConflictError: this version of vaultmem renders it otherwise.
+        ConflictError: this version of vaultmem renders it differently.
     """
     return render_again(vault, find_receipt(vault, name, in_files=True))
 
 
 def find_receipt(vault: Vault, name: str, *, in_files: bool = False) -> Receipt:
-    """Return a receipt by its id, or the beginning of one, or `in_files` by its file's path.
+    """Return the receipt with an id or a unique prefix of it, or with `in_files` a file's path.
 
     Raises:
-        NoteNotFoundError: there is none, or several begin like that.
+        NoteNotFoundError: there is no such receipt, or the prefix is not unique.
     """
     return _show(vault, parse_receipt(vault.store.receipts.read(name, in_files=in_files)))
 
@@ -149,7 +149,7 @@ def render_again(vault: Vault, receipt: Receipt) -> Replay:
 
 
 def open_blobs(vault: Vault, receipt: Receipt) -> Callable[[str], bytes]:
-    """Return what reads a note of a receipt by its blob id, from the receipt or from git."""
+    """Return a function that reads a receipt's notes by blob id, from the receipt or git."""
 
     @cache
     def read_blob(blob: str) -> bytes:
@@ -172,7 +172,7 @@ def _is_lost(read_blob: Callable[[str], bytes], blob: str) -> bool:
 
 
 def _uncommitted(vault: Vault, notes: set[tuple[str, str]]) -> dict[str, str]:
-    """Return by blob id the texts that only the folder has: git may never come to hold them."""
+    """Return the uncommitted texts by blob id. Git possibly never stores them."""
     texts: dict[str, str] = {}
     for path, blob in sorted(notes):
         if vault.view.has_work_tree and not vault.manifest.is_committed(path, blob):
@@ -186,14 +186,14 @@ def _uncommitted(vault: Vault, notes: set[tuple[str, str]]) -> dict[str, str]:
     return texts
 
 
-# What recalls and packs showed, to whom and when; and which of them showed a text.
+# List what recalls and packs showed, to which caller and when, and which showed a text.
 
-#: Characters of an id that say in which second a receipt was made.
+#: Length of the part of a receipt id that contains its time in seconds.
 _SECOND = 15
 
 
 class ShownSections(NamedTuple):
-    """What a recall or pack showed of what was found, to whom and when; a pack's receipt or ""."""
+    """The sections that a recall or pack showed, with caller and time; a pack's receipt or ""."""
 
     showing: LoggedHits
     receipt: str
@@ -208,13 +208,13 @@ def list_recent(
     path: str = "",
     since: float = 0.0,
 ) -> list[ShownSections]:
-    """Return what was shown last, newest first, of an agent, session or note if these are named.
+    """Return the last logged recalls and packs, newest first, with optional filters.
 
-    In a view of one project, what showed notes of other projects, or no note, is left out, unless
-    the caller's own session asked for it.
+    A view of one project omits entries with notes of other projects, or without notes. Queries of
+    the caller's own session are always included.
     """
     store = SignalStore(vault.state, vault.state_folder)
-    with contextlib.suppress(LockTimeoutError):  # What was noted down last is then left out.
+    with contextlib.suppress(LockTimeoutError):  # The newest entries are then missing.
         store.fold(vault.view.totals()[1], vault.wait)
     most = limit if vault.view.project is None else MAX_CALLS
     found = store.showings(most, agent=agent, session=session, path=path, since=since)
@@ -227,7 +227,7 @@ def list_recent(
 
 
 def _drop_foreign(vault: Vault, showings: Iterable[LoggedHits]) -> Iterator[LoggedHits]:
-    """Yield what a view of one project may list; of a view of all projects, everything."""
+    """Yield the entries that a view of one project can list, or all in a view of all projects."""
     foreign, own = vault.view.foreign(), vault.author.session
     for each in showings:
         paths = {path for path, _, _ in each.sections}
@@ -237,7 +237,7 @@ def _drop_foreign(vault: Vault, showings: Iterable[LoggedHits]) -> Iterator[Logg
 
 
 def _find_receipt(vault: Vault, receipts: Mapping[str, Sequence[str]], call: LoggedQuery) -> str:
-    """Return the id of the receipt that a pack has; `receipts` are by the second in their ids."""
+    """Return the receipt id of a logged pack, or ""; `receipts` are by the second in their ids."""
     if call.kind != PACK:
         return ""
     seconds = [f"{datetime.fromtimestamp(call.at + n, UTC):%Y%m%dT%H%M%S}" for n in (0, 1)]
@@ -260,9 +260,9 @@ def list_saying(
 ) -> list[ShownSections]:
     """Return the recalls and packs that showed a section with a text, newest first.
 
-    Only these sections of each are returned. Case and line breaks do not count. A pack is read from
-    its receipt, which has what the note was then. A recall, or a pack
-    without a receipt, is read from the last commit of its notes before it, else the first after it.
+    Only the matching sections of each are returned. Case and line breaks are ignored. A pack's text
+    comes from its receipt. Without a receipt, as for a recall, the text comes from git: the last
+    commit of the note before the query, else the first one after it.
 
     Raises:
         RefusedError: the text is empty.
@@ -279,8 +279,7 @@ def list_saying(
     return list(islice(chosen, limit))
 
 
-#: Whether a text as `read_plain` returns it has what is looked for. Where a section has it, so has
-#: its note.
+#: A filter for texts, as `read_plain` returns them. If a section matches, its note must match.
 HasText = Callable[[str], bool]
 
 
@@ -289,7 +288,7 @@ def find_showings(
 ) -> Iterator[ShownSections]:
     """Yield the recalls and packs that showed a section with a text, newest first.
 
-    Only these sections of each are returned. They are read as `list_saying` reads them.
+    Only the matching sections of each are returned. Texts are read as in `list_saying`.
     """
     yield from heapq.merge(
         _find_packs(vault, has_text, agent, session),
@@ -315,7 +314,7 @@ def _find_packs(
 def _find_sections(
     vault: Vault, receipt: Receipt, has_text: HasText, known: dict[str, bool]
 ) -> tuple[tuple[str, str, None], ...]:
-    """Return path and heading of what a pack showed with a text; `known` is kept by blob."""
+    """Return path and heading of a pack's matching sections; `known` caches results by blob."""
     read_blob = open_blobs(vault, receipt)
     blobs = {each.blob for each in receipt.shown}
     for blob in blobs - known.keys():
@@ -328,7 +327,7 @@ def _find_sections(
         return ()
     try:
         items = rebuild_items(kept._replace(unshown=()), read_blob)[0]
-    except VaultError:  # Another version read notes otherwise.
+    except VaultError:  # Another version parsed notes differently.
         return ()
     named = ((each.hit.record.path, each.hit.section.heading, each.text) for each in items)
     return tuple(
@@ -361,9 +360,9 @@ def _find_calls(
 def find_named(
     vault: Vault, commits: Iterable[Commit], has_text: HasText
 ) -> Iterator[ShownSections]:
-    """Yield what commits name that sessions of other machines were shown, and that has a text.
+    """Yield notes with a text that commits name as shown to sessions on other machines.
 
-    A session of which this machine has a log is left out. A commit names notes, not sections.
+    Sessions in this machine's log are skipped. A commit names notes, not sections.
     """
     logged = {each.session for each in SignalStore(vault.state, vault.state_folder).calls()}
     find_text = _open_versions(vault)
@@ -381,7 +380,7 @@ def find_named(
 
 
 def _open_versions(vault: Vault) -> Callable[[str, float], str]:
-    """Return what finds the text that a note had at a time (seconds), as far as commits tell."""
+    """Return a function that finds a note's text at a time (seconds), according to commits."""
     versions: dict[str, list[tuple[int, str]]] = {}
 
     @cache
@@ -394,7 +393,7 @@ def _open_versions(vault: Vault) -> Callable[[str, float], str]:
                 for each in changes:
                     versions.setdefault(each.path, []).append((commit.at, each.blob))
             for found in versions.values():
-                found.reverse()  # The oldest first, also within a second.
+                found.reverse()  # Oldest first, also within a second.
                 found.sort(key=lambda version: version[0])
         own = versions.get(path, [])
         number = bisect_right(own, at, key=lambda version: version[0])
@@ -402,7 +401,7 @@ def _open_versions(vault: Vault) -> Callable[[str, float], str]:
         blob = next((blob for _, blob in nearest if blob), "")
         if blob:
             return read(blob)
-        note = find_note(vault, path)  # It may never have been committed.
+        note = find_note(vault, path)  # It is possibly not committed.
         return "" if note is None else note.text
 
     return find

@@ -1,1 +1,1 @@
-"""Recall by meaning: compute embeddings of sections, and score sections by them."""
+"""Semantic recall: compute embeddings of sections, and score sections by them."""

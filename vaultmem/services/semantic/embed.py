@@ -1,4 +1,4 @@
-"""Compute missing vectors, and score sections by them."""
+"""Compute missing embeddings, and score sections by them."""
 
 from __future__ import annotations
 
@@ -29,30 +29,30 @@ if TYPE_CHECKING:
     from vaultmem.storage.index.snapshot import Snapshot
 
 
-#: A vector of more words says less of each.
+#: Maximum words of a passage; longer passages dilute the embedding.
 _WORDS = 120
 
-#: Passages of one section at most; a table of a megabyte is not worth an hour.
+#: Maximum passages of one section, to bound the time for a huge table.
 _MAX_PASSAGES = 40
 
-#: What counts as a word: two characters where no spaces divide them, sixteen of anything else.
+#: A word: two characters of a script without spaces, or sixteen of any other.
 _WORD = re.compile(r"[\u2e80-\ud7ff]{1,2}|[^\s\u2e80-\ud7ff]{1,16}")
 
 
 def make_passages(record: NoteRecord, section: SectionRecord, text: str) -> list[str]:
-    """Return the passages of a section, each under the note's title and the headings above."""
+    """Return the passages of a section, each with the note's title and headings first."""
     head = render_head(record, section)
     return [f"{head}\n{passage}".strip() for passage in split_passages(text)]
 
 
 def render_head(record: NoteRecord, section: SectionRecord) -> str:
-    """Return what a model is told of where a passage stands: title and headings, a line each."""
+    """Return the context of a passage for the model: title and headings, one on each line."""
     names = dict.fromkeys((record.title, *section.parents, section.heading))
     return "\n".join(name for name in names if name)
 
 
 def split_passages(text: str) -> list[str]:
-    """Return a text in parts of even length, of 120 words at most; one part if it is empty."""
+    """Return a text in parts of even length, 120 words at most; one part if it is empty."""
     words = list(_WORD.finditer(text))
     count = min(math.ceil(len(words) / _WORDS), _MAX_PASSAGES)
     if count <= 1:
@@ -62,19 +62,19 @@ def split_passages(text: str) -> list[str]:
     return [text[words[first].start() : words[last - 1].end()] for first, last in pairwise(cuts)]
 
 
-#: Documents whose sections are read at once.
+#: Documents to read in one batch.
 _DOCUMENTS = 200
 
-#: Vectors of notes that are gone, as a share of all, before they are dropped; and at least.
+#: Minimum share, and minimum number, of vectors of missing notes before they are dropped.
 _GARBAGE = 0.25
 _MIN_GARBAGE = 1_000
 
-#: Seconds for which a model that failed is left alone by whoever only has time to spare.
+#: Seconds to wait after a model failed, for callers with idle time only.
 _REST = 60.0
 
 
 class EmbedResult(NamedTuple):
-    """Which model, how many of how many sections have vectors, and how many got theirs now."""
+    """The model, the numbers of embedded and of all sections, and of those added now."""
 
     model: str
     embedded: int
@@ -84,11 +84,11 @@ class EmbedResult(NamedTuple):
 
 
 def embed_pending(vault: Vault, seconds: float) -> EmbedResult | None:
-    """Embed what is missing for about so many seconds, if the vault's settings name a model.
+    """Embed missing sections for about `seconds`, if the vault's settings name a model.
 
-    For whoever has time to spare, such as a watcher at rest: nothing is tried twice. Returns None
-    where no model is named, and where it is not there or cannot be reached, which is then left
-    alone for a minute. The vault must be in sync.
+    This is for idle time, such as a watcher's, and never retries. Returns None if no model is named
+    or it cannot be used. A failed model is then not used for a minute. The index must be up to
+    date.
     """
     if vault.config.semantic == "off":
         return None
@@ -112,12 +112,12 @@ def embed_sections(
     progress: Progress | None = None,
     patient: bool = True,
 ) -> EmbedResult:
-    """Embed the sections of the vault's view that have no vectors, within the time given.
+    """Embed the sections of the vault's view that have no vectors, within `seconds`.
 
-    At least one batch is done; `patient` is as for `Embedder.embed`. The vault must be in sync.
+    At least one batch is done. `patient` is as for `Embedder.embed`. The index must be up to date.
 
     Raises:
-        VaultError: the model cannot be used; what was done before stays.
+        VaultError: the model cannot be used; finished batches are kept.
     """
     started = time.monotonic()
     snapshot = vault.index.snapshot()
@@ -147,10 +147,7 @@ def embed_sections(
 
 
 def drop_garbage(vault: Vault, meaning: EmbeddingIndex) -> int:
-    """Drop the vectors of documents that the vault no longer knows, once they are many.
-
-    Returns how many were dropped.
-    """
+    """Drop the vectors of missing documents, if there are many; return how many were dropped."""
     stored = meaning.store.read()
     known = {blob for _, blob in vault.manifest.list_readable()}
     allowed = max(_MIN_GARBAGE, int(_GARBAGE * len(stored.keys)))
@@ -158,7 +155,7 @@ def drop_garbage(vault: Vault, meaning: EmbeddingIndex) -> int:
 
 
 def find_embeddable(snapshot: Snapshot) -> NDArray[np.bool_]:
-    """Tell of each section whether a model may have it: what is quarantined is given to none."""
+    """Return a mask of the sections that a model may get: all except quarantined ones."""
     may: NDArray[np.bool_] = snapshot.column("state") != STATES.index(NoteState.QUARANTINED)
     return may
 
@@ -173,9 +170,9 @@ def _rows_in_view(vault: Vault, snapshot: Snapshot) -> NDArray[np.bool_]:
 def _batches(
     vault: Vault, snapshot: Snapshot, missing: NDArray[np.bool_], size: int
 ) -> Iterator[tuple[tuple[list[str], list[int]], list[str], int]]:
-    """Yield (blobs, ordinals) of passages, the passages, and how many sections these are.
+    """Yield (blobs, ordinals) of passages, the passages, and their number of sections.
 
-    All passages of a section are in one batch; one that several notes share is in it once.
+    All passages of a section are in one batch. A section shared by several notes is included once.
     """
     blobs: list[str] = []
     ordinals: list[int] = []
@@ -216,19 +213,18 @@ def _read_passages(
             yield record.blob, section.ordinal, make_passages(record, section, text)
 
 
-# Score sections by meaning, for recall.
+# Score sections by embedding similarity, for recall.
 
-#: Seconds for which a question waits for vectors at most; the others come with the next ones.
+#: Maximum seconds that a query waits for new vectors. Later queries compute the rest.
 _LONGEST = 10.0
 
 
 @dataclass
 class DenseScorer:
-    """What `recall` asks how alike a question and each section are.
+    """Scores sections by embedding similarity to a query.
 
-    `weight` is the share of the score by words. After a question, `problem` says why it had no
-    answer and is found by words alone, and `embedded` how many of the `sections` that it could
-    find have vectors.
+    `weight` is the weight of the lexical score. After a query, `problem` is why only the lexical
+    score could be used, or "". `embedded` is how many of the eligible `sections` have vectors.
     """
 
     vault: Vault
@@ -239,13 +235,13 @@ class DenseScorer:
 
     @property
     def weight(self) -> float:
-        """The share of the score by words, as is best for the model."""
+        """The weight of the lexical score that suits the model best."""
         return self.meaning.embedder.weight
 
     def __call__(
         self, text: str, eligible: NDArray[np.bool_], snapshot: Snapshot
     ) -> NDArray[np.float32] | None:
-        """Return a score of each section of the snapshot, nan where it has no vector."""
+        """Return a score for each section of the snapshot, NaN if it has no vector."""
         import numpy as np
 
         try:
@@ -262,13 +258,13 @@ class DenseScorer:
 
 @dataclass
 class DenseScorers:
-    """What `recall` asks of several vaults, the first of which says by which model."""
+    """Scorers of several vaults. The model is that of the first."""
 
     each: Sequence[DenseScorer]
 
     @property
     def weight(self) -> float:
-        """The share of the score by words."""
+        """The weight of the lexical score."""
         return self.each[0].weight
 
     @property
@@ -278,7 +274,7 @@ class DenseScorers:
 
     @property
     def problem(self) -> str:
-        """Why one of them had no answer."""
+        """The first problem of a scorer, or ""."""
         return next((one.problem for one in self.each if one.problem), "")
 
     @property
@@ -288,13 +284,13 @@ class DenseScorers:
 
     @property
     def sections(self) -> int:
-        """How many sections could be found."""
+        """How many sections were eligible."""
         return sum(one.sections for one in self.each)
 
     def __call__(
         self, text: str, eligible: NDArray[np.bool_], snapshot: Snapshot
     ) -> NDArray[np.float32] | None:
-        """Return a score of each section of the snapshot, by the vault that it is of."""
+        """Return a score for each section of the snapshot, by its vault's scorer."""
         asked = next((one for one in self.each if one.vault.index.snapshot() is snapshot), None)
         return asked(text, eligible, snapshot) if asked else None
 
@@ -306,17 +302,15 @@ def find_scorer(
     *,
     waits: bool = True,
 ) -> DenseScorer | DenseScorers | None:
-    """Return what scores some vaults by meaning; None where nobody wants it.
+    """Return a semantic scorer for some vaults, or None if semantic recall is off.
 
-    All are scored by the model of the first, each with its own vectors.
-
-    `wanted` is what was asked for, None if vaultmem.yaml decides; with a quick model, what has no
-    vectors gets them now, within some seconds: one batch of it, where nobody `waits`. The vaults
-    must be in sync.
+    All vaults use the first one's model, each with its own vectors. `wanted` is the caller's
+    choice, None for the setting in vaultmem.yaml. A quick model first embeds missing sections for
+    some seconds; with `waits` false, only one batch. The indexes must be up to date.
 
     Raises:
-        RefusedError: vaultmem.yaml names no model that there is.
-        MissingModelError: it is wanted, and its package, file or setting is not there.
+        RefusedError: vaultmem.yaml names an unknown model.
+        MissingModelError: the model's package, file or setting is missing.
     """
     if wanted is False or (wanted is None and vaults[0].config.semantic == "off"):
         return None

@@ -1,4 +1,4 @@
-"""A model and its vectors of one vault: where each section of the index has its vectors."""
+"""A model and its vectors for one vault, mapped to the sections of the index."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
     from vaultmem.storage.index.snapshot import Snapshot
 
-#: What vaultmem.yaml's `semantic` can be, but for "off".
+#: Values of `semantic` in vaultmem.yaml, except "off".
 MODELS = ("static", "onnx", "endpoint")
 
 
 class Placement(NamedTuple):
-    """Which vectors belong to which section of a snapshot.
+    """The vectors of each section of a snapshot.
 
-    `order` and `starts` group the vectors by section (as `best_of_each` has it), `groups` is the
-    group of each section of the snapshot, -1 where it has no vector (shape: sections).
+    `order` and `starts` group the vectors by section (see `best_of_each`). `groups` is the group of
+    each section of the snapshot, -1 if it has no vector (shape: sections).
     """
 
     stored: SectionVectors
@@ -36,26 +36,26 @@ class Placement(NamedTuple):
     groups: NDArray[np.int64]
 
     def best_vector(self, alike: NDArray[np.float32], group: int) -> int:
-        """Return which vector of a group is the most alike."""
+        """Return the index of the most similar vector of a group."""
         ends = self.starts[group + 1 : group + 2]
         rows = self.order[self.starts[group] : (int(ends[0]) if len(ends) else None)]
         return int(rows[alike[rows].argmax()])
 
 
 class EmbeddingIndex:
-    """A model and a store, opened once and used for many questions."""
+    """A model and a vector store, opened once for many queries."""
 
     def __init__(self, embedder: Embedder, store: VectorStore) -> None:
         self.embedder = embedder
         self.store = store
-        #: Until when a model that failed is left alone, on the monotonic clock.
+        #: Monotonic time until which a failed model is not used.
         self.resting_until = 0.0
         self._placed: tuple[Snapshot, Placement] | None = None
-        #: When all that a view shows had vectors, and of how many sections how many that is.
+        #: State in which all sections of a view had vectors, and the counts (embedded, total).
         self.finished: tuple[tuple[object, ...], tuple[int, int]] | None = None
 
     def place(self, vault: Vault, snapshot: Snapshot) -> Placement:
-        """Return which vectors belong to which section; the same while neither has changed."""
+        """Return the placement of vectors, cached until the snapshot or the vectors change."""
         stored = self.store.read()
         known = self._placed
         if known is not None and known[0] is snapshot and known[1].stored is stored:
@@ -67,14 +67,14 @@ class EmbeddingIndex:
     def score(
         self, placed: Placement, text: str, eligible: NDArray[np.bool_]
     ) -> NDArray[np.float32] | None:
-        """Return how alike a text and each section are, nan where it has no vector.
+        """Return the similarity of a text and each section, NaN if it has no vector.
 
-        A section is as alike as its best passage. The text is asked as it is, and again moved
-        towards the eligible sections that it is nearest to. None where that says nothing: no
-        eligible section has a vector, or the text no word.
+        A section's similarity is that of its best passage. The query vector is used twice:
+        unchanged, and moved towards the nearest eligible sections. Returns None if no eligible
+        section has a vector, or if the text has no words.
 
         Raises:
-            VaultError: the model cannot be used right now.
+            VaultError: the model cannot be used now.
         """
         import numpy as np
 
@@ -96,17 +96,17 @@ class EmbeddingIndex:
 
 
 def choose_model(vault: Vault, named: str = "") -> str:
-    """Return the model that is named, else vaultmem.yaml's, else the one that needs no waiting."""
+    """Return the named model, else that of vaultmem.yaml, else "static", which needs no waiting."""
     configured = vault.config.semantic
     return named or ("static" if configured == "off" else configured)
 
 
 def open_meaning(vault: Vault, kind: str) -> EmbeddingIndex:
-    """Return a model by its name in vaultmem.yaml, and the vault's vectors; opened once.
+    """Return a model by its name in vaultmem.yaml with the vault's vectors; opened once.
 
     Raises:
         RefusedError: there is no model of that name.
-        MissingModelError: its package, file or setting is not there.
+        MissingModelError: its package, file or setting is missing.
     """
     if kind not in MODELS:
         raise RefusedError(
@@ -127,12 +127,12 @@ def _open(
 
 
 def load_embedder(kind: str, environment: Mapping[str, str]) -> Embedder:
-    """Return a model; what is on this machine or away from it only the environment says.
+    """Return a model. Only the environment decides which file or endpoint is used.
 
-    A vault cannot: whoever sent it would choose which file is opened, or who gets the notes.
+    A vault cannot decide: its sender could choose the opened file or the receiver of the notes.
 
     Raises:
-        MissingModelError: its package, file or setting is not there.
+        MissingModelError: its package, file or setting is missing.
     """
     if kind == "static":
         from vaultmem.storage.semantic.local_models import StaticEmbedder
@@ -166,7 +166,7 @@ def _place(vault: Vault, snapshot: Snapshot, stored: SectionVectors) -> Placemen
 
 
 def _section_keys(vault: Vault, snapshot: Snapshot) -> NDArray[np.uint64]:
-    """Return the key of each section of a snapshot; of documents not known, one that nobody has."""
+    """Return the key of each section of a snapshot; unknown documents get an unused key."""
     import numpy as np
 
     documents = snapshot.column("document")

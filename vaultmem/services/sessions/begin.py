@@ -1,4 +1,4 @@
-"""Begin a session, take one up again, or fork one; first of all, recover those that died."""
+"""Start, resume and fork sessions, after recovering those whose process has ended."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ from vaultmem.vault import Vault
 if TYPE_CHECKING:
     from vaultmem.core.notes.note import Note
     from vaultmem.services.sessions.close import RecoveryResult
-else:  # Much to import; who asks for hints while the program runs is told what it is made of.
+else:  # Slow import. Type hints that are evaluated at run time get a tuple.
     RecoveryResult = tuple
 
 
 class NewSession(NamedTuple):
-    """A session that is to begin; what is empty is found out.
+    """Options for a new session. Empty fields are filled in by `start_session`.
 
-    `pid` is the process whose session it is, else the vault's.
+    `pid` is the process that owns the session, by default the vault's.
     """
 
     id: str = ""
@@ -76,9 +76,10 @@ class NewSession(NamedTuple):
 
 
 class StartResult(NamedTuple):
-    """A session that is open now; `restore` is the session whose restore was wanted, "" if none.
+    """A session that is open now. `restore` is the session to restore, or "".
 
-    `is_new` is False where it was open already. `recovered` are the sessions that had died.
+    `is_new` is False if the session was already open. `recovered` lists the sessions recovered
+    first.
     """
 
     session: Session
@@ -92,17 +93,17 @@ def start_session(
     new: NewSession | None = None,
     pick_up: bool = True,
 ) -> StartResult:
-    """Begin a session: write its note, and make it this agent's session in the workspace.
+    """Start a session: write its note and make it this agent's active session in the workspace.
 
-    With `pick_up`, the last session of this agent and workspace whose restore is pending is
-    continued. An id that is open already is taken as begun; one whose process is gone is taken up
-    again, and so is one that has ended and that `new` does not name: who calls is still in it.
+    With `pick_up`, continue the last session of this agent and workspace with a pending restore. If
+    the id is already open, return that session. Reopen a session whose process has ended. Also
+    reopen an ended session if its id comes from the environment or vault, not from `new`.
 
     Raises:
         RefusedError: the id is unsafe or has ended, or sessions are not kept on this ref.
         NoteNotFoundError: a session that it follows does not exist.
     """
-    find_branch(vault)  # Nothing is written where the ref is a tag or a commit.
+    find_branch(vault)  # Fail early if the ref is a tag or a commit.
     new = new or NewSession()
     workspace = find_workspace(new.workspace or vault.here)
     place = find_place(vault, new.workspace)
@@ -135,13 +136,13 @@ def resume_session(
     workspace: Path | None = None,
     pid: int | None = None,
 ) -> StartResult:
-    """Take a session up again: it is open, in a new context window.
+    """Reopen a session in a new context window.
 
-    Without a name it is the one that is meant here, else the one whose restore is pending, else
-    the last one of this agent and workspace. The vault must be in sync.
+    Without a name, use the current session. If there is none, use the one with a pending restore,
+    else the last one of this agent and workspace. The index must be up to date.
 
     Raises:
-        NoteNotFoundError: there is none.
+        NoteNotFoundError: there is no such session.
     """
     find_branch(vault)
     place = find_workspace(workspace or vault.here)
@@ -160,7 +161,7 @@ def resume_session(
 
 
 def fork_session(vault: Vault, name: str, new: NewSession | None = None) -> StartResult:
-    """Begin a session that goes its own way from another one, with that one's goal unless given.
+    """Start a session that branches off another one. Its goal is copied unless given.
 
     Raises:
         NoteNotFoundError: there is no such session.
@@ -178,16 +179,16 @@ def fork_session(vault: Vault, name: str, new: NewSession | None = None) -> Star
 
 def _recover(vault: Vault) -> tuple[RecoveryResult, ...]:
     if not find_unsettled(vault):
-        return ()  # As nearly always; what recovering takes is much to import.
+        return ()  # The usual case. The import below is slow.
     from vaultmem.services.sessions.close import recover_sessions
 
-    # Recovering looks at the folder many times.
+    # Recovery reads the folder many times.
     writer = replace(vault, postpones_index=False)
     return tuple(recover_sessions(writer))
 
 
 def clear_pending(vault: Vault, session: str, by: str) -> None:
-    """Take away the mark that a restore of a session is wanted: session `by` picked it up."""
+    """Remove the pending-restore mark from a session that session `by` restored."""
     edit_session(
         vault,
         session,
@@ -219,7 +220,7 @@ def _make_id(vault: Vault, new: NewSession) -> str:
 def _reuse_open(
     vault: Vault, session: str, workspace: Path, pid: int | None, may_reopen: bool
 ) -> StartResult:
-    """Take a session whose note is there as begun, if it is open or may be opened again."""
+    """Return a session that already has a note, and reopen it if `may_reopen`."""
     begun = read_session(vault, session_path(session))
     if not begun.facts.is_open:
         if may_reopen:
@@ -250,7 +251,7 @@ def _create(
             f"{session}: another session has this name in other case; choose another"
         )
     started = new.started or vault.local_time()
-    # First who it belongs to: a note without that would stay open for ever if this ended here.
+    # Record the owner first. A note without an owner would stay open forever after a crash here.
     _renew_session(vault, session, workspace, new.pid)
     writer = act_in(vault, session)
 
@@ -272,7 +273,7 @@ def _renew_session(vault: Vault, session: str, workspace: Path, pid: int | None)
 
 
 def _find_pending(vault: Vault, place: Workspace) -> SessionFacts | None:
-    """Return the session of this agent in a place whose restore was last asked for."""
+    """Return the session of this agent in a place with the newest pending restore."""
     found = [each for each in list_here(vault, place) if each.pending]
     return max(found, key=lambda each: (each.pending, each.started, each.id), default=None)
 

@@ -1,4 +1,4 @@
-"""Close a session: write its end, commit its work, and close sessions of dead processes."""
+"""Close a session: write its end, commit its work, and recover sessions without a process."""
 
 from __future__ import annotations
 
@@ -66,10 +66,10 @@ _LOG = logging.getLogger("vaultmem.sessions")
 
 
 class CloseResult(NamedTuple):
-    """A session that has ended, its commits, where what was learned stands, and what is proposed.
+    """An ended session with its commit report, learned lines and proposals.
 
-    `proposed` are the user's standing wishes that wait for the owner's word, and `dead_ends` what
-    was tried and failed.
+    `proposed` holds preferences that wait for the owner's approval. `dead_ends` holds failed
+    attempts.
     """
 
     session: Session
@@ -83,7 +83,7 @@ def parse_end(text: str) -> SessionStatus:
     """Return the status that a session can end with.
 
     Raises:
-        RefusedError: it is none.
+        RefusedError: the text is not such a status.
     """
     ends = [status for status in SessionStatus if status is not SessionStatus.OPEN]
     if text.strip().lower() not in ends:
@@ -99,14 +99,14 @@ def close_session(
     learned: Sequence[str] = (),
     now: datetime | None = None,
 ) -> CloseResult:
-    """End a session and commit what it wrote as `session-close`; the commit is its agent's.
+    """End a session and commit what it wrote as `session-close`, attributed to its agent.
 
-    What was learned goes to MEMORY.md as far as that has room, else to notes. Interrupted, the
-    same call goes on; a session that has ended so already stays as it is.
+    Learned lines go to MEMORY.md while they fit its budget, else to notes. After an interruption,
+    the same call continues. A session that already has this status is not changed.
 
     Raises:
-        RefusedError: it has ended otherwise, or something looks like a credential.
-        PendingError: git cannot take a commit now; the session has ended, the event waits.
+        RefusedError: it has another end status, or a text looks like a credential.
+        PendingError: git cannot commit now; the session has ended and its event waits.
     """
     for text in (*filter(None, [summary]), *learned):
         check_text(vault, text)
@@ -126,7 +126,7 @@ def close_session(
             with vault.leaving_to_next():
                 _store_outcome(vault, session, status)
             session, report = _end(vault, session, status, summary, now or vault.local_time())
-            if report.commit:  # On a branch that is not checked out, nothing waits for another.
+            if report.commit:  # The branch is not checked out, so the edit was the commit.
                 ActiveSessions(vault.state_folder).drop(facts.id)
                 return CloseResult(session, report, done, proposed, ends)
         elif facts.status != status:
@@ -139,16 +139,16 @@ def close_session(
 
 
 def close_of_process(vault: Vault, interrupted: bool = False) -> None:
-    """Close the open sessions of the process that the vault is served to (`vault.pid`), as it ends.
+    """Close the open sessions of the process that the vault is served to (`vault.pid`).
 
-    Where its client did not end in order, they are closed as `recover_sessions` does. A session
-    that another process is in as well stays open. A session that cannot be closed is left to
-    recovery, with a warning. The vault must be in sync.
+    If `interrupted`, the sessions are recovered as `recover_sessions` does. Sessions shared with
+    another live process stay open. If a session cannot be closed, log a warning and leave it to
+    recovery. The index must be up to date.
     """
     served = None if vault.pid is None else find_process(vault.pid)
 
     def is_served(process: Process) -> bool:
-        return process == served if served else process.pid == vault.pid  # Gone by now.
+        return process == served if served else process.pid == vault.pid  # The process has ended.
 
     for record in ActiveSessions(vault.state_folder).all():
         own = list(filter(is_served, record.processes))
@@ -165,9 +165,9 @@ def close_of_process(vault: Vault, interrupted: bool = False) -> None:
 
 
 def close_left(vault: Vault, name: str) -> None:
-    """Close a session that its client left in order without closing it, if it is open.
+    """Close a session that its client left without closing it, if it is open.
 
-    The agent did not end it itself, so what is written into it later opens it again.
+    The agent did not end the session, so a later write reopens it.
 
     Raises:
         NoteNotFoundError, RefusedError: as for `close_session`.
@@ -177,14 +177,14 @@ def close_left(vault: Vault, name: str) -> None:
         return
     active = ActiveSessions(vault.state_folder)
     record = active.find(facts.id)
-    with contextlib.suppress(PendingError):  # It has ended, and its event waits.
+    with contextlib.suppress(PendingError):  # The session has ended; its event waits.
         close_session(vault, facts.id)
     if record is not None:
         active.put(record._replace(recovered=True))
 
 
 def commit_close(vault: Vault, session: Session, summary: str = "") -> CommitReport:
-    """Commit a session that has ended, with all that it wrote, and forget that it was open here.
+    """Commit an ended session with its files, and remove it from the active sessions.
 
     Raises:
         RefusedError, PendingError: as for `commit_event`.
@@ -199,41 +199,41 @@ def commit_close(vault: Vault, session: Session, summary: str = "") -> CommitRep
         event = make_close(session, author, summary)
         try:
             report = commit_event(vault, event._replace(only=paths))
-        except PendingError:  # The event waits by itself.
+        except PendingError:  # The event is queued.
             active.drop(facts.id)
             raise
     with vault.leaving_to_next():
         active.drop(facts.id)
     if vault.config.sync_remote:
-        from vaultmem.services.syncing.sync_place import sync_later  # Much to import, for some.
+        from vaultmem.services.syncing.sync_place import sync_later  # Slow import.
 
         sync_later(vault)
     return report
 
 
 def find_author(vault: Vault, session: Session) -> Author:
-    """Return who a session's commits are by: its agent."""
+    """Return the author of a session's commits: its agent."""
     return Author(session.facts.agent or vault.author.agent, session.facts.id)
 
 
 def find_own(pending: PendingFiles, session: Session, author: Author) -> tuple[str, ...]:
-    """Return the session's note, and what it wrote that no commit has."""
+    """Return the session's note and the uncommitted files that it wrote."""
     return tuple(dict.fromkeys([session.facts.path, *pending.written_by(author)]))
 
 
 def _replace_repeated(vault: Vault, session: Session) -> None:
-    """Deprecate what the session wrote twice: by vaultmem, and into its client's own memory."""
+    """Deprecate notes that the session also wrote into its client's memory folder."""
     author = find_author(vault, session)
     if find_branch(vault) or not (vault.root / choose_folder(author.agent or "-")).is_dir():
         return
-    from vaultmem.services.lifecycle.supersede import replace_repeated  # Much to import.
+    from vaultmem.services.lifecycle.supersede import replace_repeated  # Slow import.
 
     sync_vault(vault)
     replace_repeated(act_in(vault, author.session, author.agent), author)
 
 
 def _propose_dead_ends(vault: Vault, session: Session) -> tuple[DeadEndProposal, ...]:
-    """Propose what the session's transcript has of dead ends, as far as it was imported."""
+    """Propose the dead ends found in the imported part of the session's transcript."""
     from vaultmem.services.sessions.import_turns import format_file, read_record
 
     facts, author = session.facts, find_author(vault, session)
@@ -253,11 +253,11 @@ def _propose_dead_ends(vault: Vault, session: Session) -> tuple[DeadEndProposal,
 
     try:
         return write(act_in(vault, facts.id, author.agent), plan).value
-    except RefusedError:  # A session ends whatever becomes of its proposals.
+    except RefusedError:  # A session ends even if its proposals fail.
         return ()
 
 
-#: Whether a session with this status ended well; a canceled one did neither.
+#: Statuses that count as success or failure. A canceled session counts as neither.
 _ENDED_WELL = {
     SessionStatus.OK: True,
     SessionStatus.ERROR: False,
@@ -266,9 +266,9 @@ _ENDED_WELL = {
 
 
 def _store_outcome(vault: Vault, session: Session, status: SessionStatus) -> None:
-    """Count which of the notes that a session was shown it used, and how it ended.
+    """Record which of the notes shown to a session it used, and how the session ended.
 
-    It used a note that its notes or its agent's answers name or repeat.
+    A note counts as used if the session's notes or its agent's answers name or repeat it.
     """
     if status not in _ENDED_WELL:
         return
@@ -322,18 +322,19 @@ def _end(
     return edit_as_event(vault, facts.id, change, format_event, agent=author.agent)
 
 
-# Find sessions whose process is gone, and bring to an end what they left.
+# Recover sessions whose process has ended.
 
-#: Seconds after which nobody asks any more whether a recovered session was alive after all.
+#: Seconds for which a recovered session can still be reopened by a write.
 _FORGOTTEN = 30 * 86_400.0
 
 _NAMED = 10
 
 
 class RecoveryResult(NamedTuple):
-    """A session that had died, or whose close was interrupted; `left` are paths it left.
+    """A recovered session, and the paths (`left`) that it left uncommitted.
 
-    `problem` says why its commit has to wait, "" if it was made or there is no git.
+    `problem` is the reason why its commit waits. It is "" if the commit was made or there is no
+    git.
     """
 
     session: str
@@ -345,12 +346,11 @@ class RecoveryResult(NamedTuple):
 
 
 def recover_sessions(vault: Vault) -> list[RecoveryResult]:
-    """Mark sessions whose process is gone as interrupted, with what they left, and commit that.
+    """Mark open sessions whose process has ended as interrupted, and commit what they left.
 
-    Each gets a commit of its own, `recover: GOAL`; a close that was interrupted is
-    completed. A session's restore is pending from then on.
-
-    A session of a branch that is not checked out is recovered there. The vault must be in sync.
+    Each session gets its own commit, `recover: GOAL`, and a pending restore. Interrupted closes are
+    completed. A session of a branch that is not checked out is recovered on that branch. The index
+    must be up to date.
     """
     if not find_unsettled(vault):
         return []
@@ -359,8 +359,8 @@ def recover_sessions(vault: Vault) -> list[RecoveryResult]:
     done = []
     with vault.lock():
         sync_vault(vault)
-        pending = cache(lambda: find_pending(vault))  # One look serves all sessions.
-        for record in find_unsettled(vault):  # Somebody else may have been faster.
+        pending = cache(lambda: find_pending(vault))  # Computed once for all sessions.
+        for record in find_unsettled(vault):  # Another process may have recovered some.
             home, session = find_home(vault, record)
             if session is None:
                 if record.is_gone:
@@ -368,9 +368,9 @@ def recover_sessions(vault: Vault) -> list[RecoveryResult]:
             elif session.facts.is_open:
                 done += [_recover(home, record, session, pending)] if record.is_gone else []
             elif vault.journal.find_author(session.facts.path, session.facts.blob) is None:
-                active.drop(record.id)  # Closed by hand, or committed already.
+                active.drop(record.id)  # The owner closed it by hand, or it is committed.
             elif record.is_gone and session.facts.pending:
-                # Interrupted right here.
+                # A recovery was interrupted at this point.
                 done.append(_commit_recovery(vault, session, _find_left(vault, session, pending)))
             else:
                 done.append(_finish_close(vault, session))
@@ -415,7 +415,7 @@ def _recover(
 
     agent = author.agent
     session, report = edit_as_event(vault, facts.id, change, format_event, True, agent)
-    if report.commit:  # On a branch that is not checked out, this is the commit.
+    if report.commit:  # The branch is not checked out, so the edit was the commit.
         ActiveSessions(vault.state_folder).mark_recovered(facts.id)
         return RecoveryResult(facts.id, facts.path, session.facts.status, left, report)
     return _commit_recovery(vault, session, left, told)
@@ -424,7 +424,7 @@ def _recover(
 def _commit_recovery(
     vault: Vault, session: Session, left: tuple[str, ...], told: str = ""
 ) -> RecoveryResult:
-    """Commit what a session left; after that, nobody asks for its process any more."""
+    """Commit what a session left, and mark the session as recovered."""
     facts, author = session.facts, find_author(vault, session)
     report, problem = CommitReport(), ""
     if _has_git(vault):
@@ -446,8 +446,8 @@ def _make_event(session: Session, author: Author, told: str) -> Event:
 def _find_left(
     vault: Vault, session: Session, pending: Callable[[], PendingFiles]
 ) -> tuple[str, ...]:
-    """Return what a session wrote besides its note, and no commit has."""
-    if vault.ref or not _has_git(vault):  # On a branch, each write is a commit.
+    """Return the uncommitted files that a session wrote, without its note."""
+    if vault.ref or not _has_git(vault):  # Each write to a branch is a commit.
         return ()
     return find_own(pending(), session, find_author(vault, session))[1:]
 
@@ -462,7 +462,7 @@ def _finish_close(vault: Vault, session: Session) -> RecoveryResult:
 
 
 def _describe(left: tuple[str, ...], turns: int) -> str:
-    """Return in words what a session left."""
+    """Return a sentence about the files that a session left."""
     named = ", ".join(map(one_line, left[:_NAMED])) + (" ..." if len(left) > _NAMED else "")
     count = (
         f"{pluralize(len(left), 'file')} not committed ({named})"
@@ -474,7 +474,7 @@ def _describe(left: tuple[str, ...], turns: int) -> str:
 
 
 def _last_seen(vault: Vault, record: ActiveSession) -> datetime:
-    """Return when a session last did something that is known of."""
+    """Return the time of a session's last known activity."""
     times = [record.at]
     for name in (session_path(record.id), f"transcripts/{record.id}.jsonl"):
         try:

@@ -51,9 +51,9 @@ if TYPE_CHECKING:
 
 
 def act_in(vault: Vault, session: str, agent: str | None = None) -> Vault:
-    """Return the same vault, its storage shared, for writing in a session.
+    """Return the vault with a session as its author, sharing storage.
 
-    `agent` writes, else whom the vault names.
+    `agent` replaces the vault's agent.
     """
     author = vault.author if agent is None else vault.author._replace(agent=agent)
     return replace(vault, author=author._replace(session=session))
@@ -67,16 +67,16 @@ def edit_session(
     agent: str | None = None,
     by: str = "",
 ) -> Session:
-    """Replace the text of a session's note by `change(note)`, and return it as it is then.
+    """Replace the text of a session's note by `change(note)`, and return the new session.
 
-    A save by somebody else in between is kept: the change is made again on their text. A session
-    that was closed because its process seemed gone, and writes again, is open again. `agent` is
-    who writes, else whom the vault names; `by` is the session that writes, else this one. On a
-    branch that is not checked out, this is a commit.
+    If another process saves the note meanwhile, `change` is applied to its text. A recovered
+    session is reopened by a write. `agent` is the writing agent, by default the vault's. `by` is
+    the writing session, by default this one. On a branch that is not checked out, the edit is a
+    commit.
 
     Raises:
         NoteNotFoundError: there is no such session.
-        RefusedError: it has ended, or the note is full.
+        RefusedError: the session has ended, or its note is full.
     """
     return edit_as_event(vault, session, change, None, closed_too, agent, by)[0]
 
@@ -90,7 +90,7 @@ def edit_as_event(
     agent: str | None = None,
     by: str = "",
 ) -> tuple[Session, CommitReport]:
-    """Edit a session as `edit_session` does; on a branch, as the event of what it is then."""
+    """Edit a session as `edit_session` does. On a branch, commit with `format_event(session)`."""
     from vaultmem.services.changes.edit_notes import edit_as
 
     path = find_path(vault, session)
@@ -133,16 +133,16 @@ def edit_as_event(
 
 
 def reopen(text: str) -> str:
-    """Return a session note's text as that of an open session."""
+    """Return a session note's text with the status open."""
     text = set_property(text, "status", SessionStatus.OPEN.value)
     return remove_property(text, "ended")
 
 
 def add_detail(vault: Vault, session: str, text: str, now: datetime | None = None) -> Session:
-    """Add a line to a session's details, with the time, and the day unless it began on it.
+    """Add a line to a session's details, with the time, and the date if it is not the start date.
 
     Raises:
-        RefusedError: it is empty, or looks like a credential; as for `edit_session`.
+        RefusedError: the text is empty or looks like a credential; as for `edit_session`.
     """
     at, told = now or vault.local_time(), check_text(vault, text)
 
@@ -169,10 +169,10 @@ def summarize(vault: Vault, session: str, text: str) -> Session:
 
 
 def check_text(vault: Vault, text: str) -> str:
-    """Return a text that may be written into a session.
+    """Return the text if it may be written into a session.
 
     Raises:
-        RefusedError: it is empty, no text, or looks like a credential.
+        RefusedError: it is empty, not UTF-8 text, or looks like a credential.
     """
     if not text.strip():
         raise RefusedError("there is nothing to write: the text is empty")
@@ -187,7 +187,7 @@ def check_text(vault: Vault, text: str) -> str:
 
 
 def _refresh_owner(vault: Vault, active: ActiveSessions, session: str) -> None:
-    """Where a session's processes seem gone and it is written to, remember whose it is now."""
+    """Record the current process as owner of a session whose processes have ended."""
     record = active.find(session)
     if record is not None and (record.recovered or record.is_gone):
         owner = find_owner(vault.pid)
@@ -196,21 +196,21 @@ def _refresh_owner(vault: Vault, active: ActiveSessions, session: str) -> None:
         )
 
 
-# Write a decision as a note of its own, linked from the session that made it.
+# Record decisions as notes that the session links.
 
 
 class RecordedDecision(NamedTuple):
-    """A decision's note, and the session that links it."""
+    """A decision's note and the session that links it."""
 
     memory: RememberResult
     session: Session
 
 
 def decide(vault: Vault, session: str, memory: Memory) -> RecordedDecision:
-    """Write a decision as a note, and link it from the session.
+    """Write a decision as a note and link it from the session.
 
-    A note that says the same already is linked instead. If this is interrupted between the two,
-    the link is made when the session is closed.
+    If a note with the same statement exists, link that note. If this is interrupted, closing the
+    session adds the link.
 
     Raises:
         RefusedError: as for `remember` and `edit_session`; then nothing was written.
@@ -222,16 +222,16 @@ def decide(vault: Vault, session: str, memory: Memory) -> RecordedDecision:
     with vault.lock():
         edit_session(
             vault, path.stem, lambda note: note.text
-        )  # Refuses before anything is written.
+        )  # Rejects before anything is written.
         decided = remember(act_in(vault, path.stem), memory._replace(kind=NoteKind.DECISION))
-        title = choose_title(memory)  # The note may be an older one that says the same.
+        title = choose_title(memory)  # The note may be an older duplicate.
         return RecordedDecision(decided, link_decision(vault, path.stem, decided.path, title))
 
 
 def link_decision(
     vault: Vault, session: str, path: str, title: str, agent: str | None = None
 ) -> Session:
-    """Link a decision's note from a session's section of decisions, with its title."""
+    """Add a link to a decision's note, with its title, to a session's decisions section."""
     links = NewLinks(current_view(vault))
 
     def change(note: Note) -> str:
@@ -242,9 +242,9 @@ def link_decision(
 
 
 def find_unlinked(vault: Vault, session: Session) -> list[tuple[str, str]]:
-    """Return path and title of the decisions that a session wrote and does not link.
+    """Return path and title of the decisions that a session wrote but does not link.
 
-    The vault must be in sync.
+    The index must be up to date.
     """
     where = "d.session <> '' AND d.session = ? AND d.kind = 'decision'"
     linked = {PurePosixPath(decision.target).name for decision in session.decisions}
@@ -255,11 +255,11 @@ def find_unlinked(vault: Vault, session: Session) -> list[tuple[str, str]]:
     ]
 
 
-# Keep what a session learned: in MEMORY.md while that has room, else in a note of its own.
+# Store what a session learned in MEMORY.md, or in a note if MEMORY.md is full.
 
 
 class LearnResult(NamedTuple):
-    """What was learned, and where it stands now; `in_memory` tells whether that is MEMORY.md."""
+    """A learned line and its note. `in_memory` is true if the note is MEMORY.md."""
 
     text: str
     path: str
@@ -267,20 +267,20 @@ class LearnResult(NamedTuple):
 
 
 class _FullError(Exception):
-    """MEMORY.md has no room."""
+    """MEMORY.md has no room left."""
 
 
 def memory_budget(vault: Vault) -> int:
-    """Return how many tokens MEMORY.md may have: what a pack can show of pinned notes."""
+    """Return the maximum tokens of MEMORY.md: the share of a pack for pinned notes."""
     return int(vault.config.budget * vault.config.pinned_share)
 
 
 def learn(vault: Vault, session: Session, text: str) -> LearnResult:
     """Add a line to MEMORY.md under "Learned", with a link to the session.
 
-    Where MEMORY.md would grow beyond its budget, or its properties cannot be read, the text is
-    remembered as a note; so is what a quarantined note nearly says, and what a session of a project
-    learned: every project is shown MEMORY.md. What is there already is not added again.
+    Text of a project's session is remembered as a note instead, because every project is shown
+    MEMORY.md. So is text similar to a quarantined note, or if MEMORY.md is invalid or would exceed
+    its budget. An existing line is not added again.
 
     Raises:
         RefusedError: as for `remember`.
@@ -324,14 +324,14 @@ def learn(vault: Vault, session: Session, text: str) -> LearnResult:
     return LearnResult(line, made.path, False)
 
 
-# Propose what the user wished for in a session: the standing wishes in its transcript.
+# Propose the preferences that the user stated in the transcript.
 
 
 def propose_preferences(writer: Vault, facts: SessionFacts) -> tuple[PreferenceProposal, ...]:
-    """Propose the standing wishes in what the user said since this was last done.
+    """Propose the preferences in the user's turns since the last call.
 
-    `writer` writes in the session, so its next commit has them. An agent's own turns, and what
-    tools returned, are not looked at.
+    `writer` writes in the session, so the session's next commit contains them. Turns of agents and
+    tool results are ignored.
     """
     key = f"wishes {facts.id}"
     tally = open_transcripts(writer).tally(facts.id)
@@ -343,7 +343,7 @@ def propose_preferences(writer: Vault, facts: SessionFacts) -> tuple[PreferenceP
     if wishes:
         try:
             proposed = _put(writer, wishes, facts.path)
-        except RefusedError:  # A session ends whatever becomes of its proposals.
+        except RefusedError:  # A session ends even if its proposals fail.
             return ()
     writer.state.put(key, str(tally.turns))
     return proposed

@@ -1,4 +1,4 @@
-"""Add tasks, list them, and change their status and next step."""
+"""Add and list tasks, change them, and view their history."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from vaultmem.vault import Vault
 
 
 def add_task(vault: Vault, title: str, next_step: str = "", text: str = "") -> Task:
-    """Write a task as a note of its own; it is open.
+    """Write an open task as a note.
 
     Raises:
         RefusedError: it has no title, or looks like a credential.
@@ -72,7 +72,7 @@ def add_task(vault: Vault, title: str, next_step: str = "", text: str = "") -> T
 def change_task(
     vault: Vault, name: str, status: TaskStatus | None = None, next_step: str | None = None
 ) -> Task:
-    """Say how a task stands or what is next; the session that says so is noted with it.
+    """Set a task's status or next step, and add the current session to the task.
 
     Raises:
         NoteNotFoundError: there is no such task.
@@ -98,13 +98,12 @@ def change_task(
 
 
 def find_task(vault: Vault, name: str = "") -> Task:
-    """Return the task of an id, or of the only one that begins so; without, the last one open.
+    """Return the task with an id or a unique prefix of it, by default the last open task.
 
-    Without a name, tasks of other projects than the caller's do not count. The vault must be in
-    sync.
+    Without a name, only tasks of the caller's project count. The index must be up to date.
 
     Raises:
-        NoteNotFoundError: there is none, or several begin so.
+        NoteNotFoundError: there is no such task, or the prefix is not unique.
     """
     bare = name.removeprefix(f"{FOLDER}/").removesuffix(".md")
     tasks = list_tasks(vault if bare else view_project(vault))
@@ -127,10 +126,10 @@ def find_task(vault: Vault, name: str = "") -> Task:
 
 
 def list_tasks(vault: Vault, over_too: bool = True, workspace: Path | None = None) -> list[Task]:
-    """Return the tasks, the last changed first; the vault must be in sync.
+    """Return the tasks, the last changed first.
 
-    With a `workspace`, only those of its project, and those on which a session in that folder
-    worked. An agent is shown none that is quarantined.
+    With a `workspace`, return only tasks of its project and tasks that a session in it worked on.
+    Agents do not see quarantined tasks. The index must be up to date.
 
     Raises:
         UnreadableTableError: the vault's table of projects cannot be read.
@@ -154,7 +153,7 @@ def list_tasks(vault: Vault, over_too: bool = True, workspace: Path | None = Non
 
 
 def read_task(vault: Vault, path: PurePosixPath) -> Task:
-    """Return the task that a note tells of."""
+    """Return the task that a note contains."""
     return parse_task(read_note(current_view(vault), path))
 
 
@@ -165,17 +164,17 @@ def _add_session(text: str, task: Task, session: str) -> str:
     return set_property(text, "sessions", links)
 
 
-# Gather what notes and git know of a task, or of the sessions of one lane.
+# Collect what notes and git contain about a task or about related sessions.
 
 HANDOFFS = "handoffs"
 
-#: How many commits and sessions are looked at, at most.
+#: Maximum commits and sessions to read.
 _COMMITS = 40
 _SESSIONS = 60
 
 
 def collect_task(vault: Vault, task: Task) -> list[TaskEntry]:
-    """Return what is known of a task, each with the rank that decides what fits a budget."""
+    """Return the entries for a task. An entry's rank decides whether it fits a budget."""
     vault = current_view(vault)
     at = read_timestamp(task.updated or task.created) or 0.0
     stand = f"{task.title}: {task.status}"
@@ -193,7 +192,7 @@ def collect_task(vault: Vault, task: Task) -> list[TaskEntry]:
 
 
 def collect_sessions(vault: Vault, sessions: Sequence[Session]) -> list[TaskEntry]:
-    """Return what sessions did, the last first; files with what became of them."""
+    """Return the entries for sessions, newest first, with the current state of their files."""
     entries: list[TaskEntry] = []
     for number, session in enumerate(sessions):
         facts = session.facts
@@ -214,7 +213,7 @@ def collect_sessions(vault: Vault, sessions: Sequence[Session]) -> list[TaskEntr
 
 
 def collect_commits(vault: Vault, sessions: Sequence[Session]) -> list[TaskEntry]:
-    """Return the newest commits of the code's repository, and those of the sessions here."""
+    """Return the newest commits of the code repository, and the sessions' commits in the vault."""
     entries = []
     for commit in _code_commits(vault):
         text = f"{commit.commit[:7]} {commit.day} {commit.subject} ({commit.author})"
@@ -233,7 +232,7 @@ def collect_commits(vault: Vault, sessions: Sequence[Session]) -> list[TaskEntry
 
 
 def read_sessions(vault: Vault, names: Iterable[str]) -> list[Session]:
-    """Return the sessions of these ids that there are and that may be shown, the last first."""
+    """Return the existing visible sessions among these ids, newest first."""
     found = []
     for name in dict.fromkeys(names):
         try:
@@ -247,7 +246,7 @@ def read_sessions(vault: Vault, names: Iterable[str]) -> list[Session]:
 
 
 def _handoffs(vault: Vault, paths: Sequence[str]) -> Iterator[TaskEntry]:
-    """Yield what was handed over, the last first; names begin with their time."""
+    """Yield the handoff notes, newest first. Their names begin with their time."""
     for number, path in enumerate(sorted(paths, reverse=True)):
         try:
             note = read_note(vault, PurePosixPath(path))
@@ -291,9 +290,9 @@ def _code_commits(vault: Vault) -> list[FileCommit]:
 
 
 def _code_folder(vault: Vault) -> Path | None:
-    """Return the folder of the code that vaultmem.yaml names, relative to the vault.
+    """Return the code folder that vaultmem.yaml names, relative to the vault.
 
-    Else the caller's repository, if it has more than the vault.
+    Without one, return the caller's repository, unless that is the vault itself.
     """
     if not vault.config.code_repository:
         found = find_repository(vault.here) if vault.here else None
@@ -303,16 +302,16 @@ def _code_folder(vault: Vault) -> Path | None:
     return folder.resolve() if folder.is_dir() else None
 
 
-# One bounded view of a task, or of the sessions of one lane; the full one is kept by digest.
+# Render a view of a task or of related sessions; the full view is stored by digest.
 
-#: Tokens of the view that is kept by its digest: in effect, everything.
+#: Token limit of the stored full view: in effect, no limit.
 _FULL = 1_000_000
 
 
 class ItemSupport(NamedTuple):
-    """The source of one item of a view: a note's path or a commit, and how old it is (seconds).
+    """The source of one item of a view (a note's path or a commit), and its age in seconds.
 
-    `line` is where the item begins in the view, from 1; `part` is the part that it is in.
+    `line` is the item's first line in the view, from 1. `part` is the name of its part.
     """
 
     line: int
@@ -322,9 +321,9 @@ class ItemSupport(NamedTuple):
 
 
 class Support(NamedTuple):
-    """What a view rests on: sources by number, and how old the oldest and newest are (seconds).
+    """The evidence for a view: number of sources, and ages of the oldest and newest in seconds.
 
-    `items` has each item that is shown.
+    `items` lists each shown item.
     """
 
     sources: int
@@ -336,9 +335,9 @@ class Support(NamedTuple):
 
 
 class TaskHistory(NamedTuple):
-    """A view: `rendered` fits the budget, `artifact` is the digest of the full one.
+    """A view: `rendered` fits the budget, `artifact` is the digest of the full view.
 
-    `task_id` and `task_title` are empty for a family of sessions.
+    `task_id` and `task_title` are empty for a view of sessions.
     """
 
     rendered: str
@@ -352,7 +351,7 @@ class TaskHistory(NamedTuple):
 
 
 def view_task(vault: Vault, task: Task, budget: int | None = None) -> TaskHistory:
-    """Return the view of a task; the vault must be in sync."""
+    """Return the view of a task. The index must be up to date."""
     entries = collect_task(vault, task)
     summary = _summarise(entries, f"{task.title} is {task.status}.", task.next_step)
     return _make(vault, f"Task: {task.title}", entries, summary, budget, task)
@@ -366,14 +365,14 @@ def view_family(
     until: str = "",
     budget: int | None = None,
 ) -> TaskHistory:
-    """Return the view of the sessions that follow one another, or that a question finds.
+    """Return the view of a session's linked sessions, or of the sessions that match a query.
 
-    A session counts if it began between `since` and `until`, dates or timestamps. The vault must
-    be in sync.
+    Only sessions started between `since` and `until` count; both are dates or timestamps. The index
+    must be up to date.
 
     Raises:
         NoteNotFoundError: there is no such session.
-        RefusedError: a day cannot be read.
+        RefusedError: a date cannot be parsed.
     """
     sessions = [
         each
@@ -389,7 +388,7 @@ def view_family(
 
 
 def hand_over(vault: Vault, task: Task, text: str) -> str:
-    """Write a handoff as a note that links its task, and return its path.
+    """Write a handoff note that links its task, and return its path.
 
     Raises:
         RefusedError: it is empty, or looks like a credential.
@@ -414,7 +413,7 @@ def hand_over(vault: Vault, task: Task, text: str) -> str:
 
 
 def expand_artifact(vault: Vault, digest: str) -> str:
-    """Return the full view of a digest; raises as `ArtifactStore.read` does."""
+    """Return the full view with a digest. Raises as `ArtifactStore.read` does."""
     return vault.store.artifacts.read(digest)
 
 
@@ -449,7 +448,7 @@ def _make(
 
 
 def _summarise(entries: Sequence[TaskEntry], stand: str, next_step: str) -> str:
-    """Return a few sentences that only repeat and count what the sources say."""
+    """Return a few sentences that only repeat and count the entries."""
     said = [stand]
     if next_step:
         said.append(f"Next: {next_step.rstrip('.')}.")
@@ -472,7 +471,7 @@ def _summarise(entries: Sequence[TaskEntry], stand: str, next_step: str) -> str:
 
 
 def _family(vault: Vault, session: str, query: str) -> list[str]:
-    """Return the ids of a session's whole family, of those that a question finds, or of all."""
+    """Return the ids of the sessions linked to a session, matching a query, or of all."""
     facts = list_facts(vault)
     names = [each.id for each in facts]
     if session:
@@ -511,9 +510,9 @@ _LENGTH = 1_000
 
 
 def polish_summary(found: TaskHistory, summarizer: str, environment: Mapping[str, str]) -> str:
-    """Return the summary, worded by a model if `summarizer` is "llm" and it can be trusted.
+    """Return the summary, reworded by a model if `summarizer` is "llm".
 
-    Where the model does not answer or names what no source has, the plain summary stands.
+    If the model fails, or its text contains facts that no source has, return the plain summary.
 
     Raises:
         RefusedError: there is no such summarizer.

@@ -1,4 +1,4 @@
-"""Read sessions by name, list them, and search them."""
+"""Find sessions by name, list, search and count them."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ if TYPE_CHECKING:
     from vaultmem.core.sessions.session import Workspace
 
 
-#: Where a session's transcript is, by the client's word at its start: a key of the state database.
+#: Prefix of the state key for the transcript path that the client reported at its start.
 EXPECTED = "transcript of"
 
 
 def find_unsettled(vault: Vault) -> list[ActiveSession]:
-    """Return the sessions that count as open here and are not: nothing is changed.
+    """Return the active sessions that need recovery, without changing anything.
 
-    Their process is gone, or their note has an end. The vault must be in sync.
+    Either their process has ended, or their note has an end. The index must be up to date.
     """
     records = [r for r in ActiveSessions(vault.state_folder).all() if not r.recovered]
     if not records:
@@ -64,7 +64,7 @@ def find_unsettled(vault: Vault) -> list[ActiveSession]:
 
 
 def find_dead(vault: Vault) -> list[ActiveSession]:
-    """Return the sessions whose process is gone and whose note has no end, on any branch."""
+    """Return the sessions whose process has ended but whose note has no end, on any branch."""
     folder = at_ref(vault, "")
     gone = [record for record in find_unsettled(folder) if record.is_gone]
     found = ((record, find_home(folder, record)[1]) for record in gone)
@@ -72,12 +72,12 @@ def find_dead(vault: Vault) -> list[ActiveSession]:
 
 
 def find_home(folder: Vault, record: ActiveSession) -> tuple[Vault, Session | None]:
-    """Return where a session is open, the folder or its own branch, and the session itself."""
+    """Return the vault view (folder or branch) in which a session is open, and the session."""
     session = _read(folder, record)
     if record.ref in {"", get_branch_name(folder)} or (session and session.facts.is_open):
         return folder, session
     there = at_ref(folder, record.ref)
-    with contextlib.suppress(VaultError):  # The branch may be gone, or checked out elsewhere.
+    with contextlib.suppress(VaultError):  # The branch may be deleted, or checked out elsewhere.
         found = _read(there, record) if find_branch(there) else None
         if found is not None and found.facts.is_open:
             return there, found
@@ -92,34 +92,34 @@ def _read(vault: Vault, record: ActiveSession) -> Session | None:
 
 
 def get_session(vault: Vault, name: str) -> Session:
-    """Return the session of an id, or of the only one that begins so.
+    """Return the session with an id or a unique prefix of it.
 
     Raises:
-        NoteNotFoundError: there is none, or several begin like that.
+        NoteNotFoundError: there is no such session, or the prefix is not unique.
         RefusedError: the name is unsafe.
     """
     return read_session(vault, find_path(vault, name))
 
 
 def read_session(vault: Vault, path: PurePosixPath) -> Session:
-    """Return the session that a note tells of, as it is now."""
+    """Return the session that a note contains now."""
     return parse_session(read_note(current_view(vault), path))
 
 
 def is_kept(vault: Vault, session: str) -> bool:
-    """Tell whether there is something where a session of this id has its note."""
+    """Return whether the note path of a session id exists."""
     try:
         path = parse_note_path(str(session_path(session)))
         seen = current_view(vault)
         if seen.view.is_work_tree:
             return (vault.root / path).exists()
         return bool(seen.view.records("d.path = ?", [str(path)]))
-    except (RefusedError, OSError):  # Not a name, or longer than any.
+    except (RefusedError, OSError):  # An invalid or too long name.
         return False
 
 
 def find_path(vault: Vault, name: str) -> PurePosixPath:
-    """Return the note of a session, found as `get_session` finds it."""
+    """Return the note path of a session, found as `get_session` finds it."""
     session = plain_id(name)
     path = parse_note_path(str(session_path(session)))
     seen = current_view(vault)
@@ -143,22 +143,22 @@ def find_path(vault: Vault, name: str) -> PurePosixPath:
 
 
 def is_meant_here(vault: Vault, record: ActiveSession) -> bool:
-    """Tell whether a session is kept where the vault works: on its branch, or in the folder."""
+    """Return whether a session belongs to the vault's current branch or folder."""
     return record.ref in {"", get_branch_name(vault)} or (
         current_view(vault).view.is_work_tree and is_kept(vault, record.id)
     )
 
 
 def list_facts(vault: Vault) -> list[SessionFacts]:
-    """Return the facts of all sessions, the last started first; the vault must be in sync."""
+    """Return the facts of all sessions, newest first. The index must be up to date."""
     return sorted(open_table(vault).all(), key=lambda each: (each.started, each.id), reverse=True)
 
 
 def list_here(vault: Vault, place: Workspace) -> list[SessionFacts]:
-    """Return the sessions of this agent that worked in a place, the last started first.
+    """Return the sessions of this agent that worked in a place, newest first.
 
-    Those that name no place are among them, unless the project of the place has sessions. The vault
-    must be in sync.
+    Sessions without a place are included, unless the place's project has sessions. The index must
+    be up to date.
     """
     own = [each for each in list_facts(vault) if each.agent == vault.author.agent]
     here = [each for each in own if place.has(each)]
@@ -168,9 +168,9 @@ def list_here(vault: Vault, place: Workspace) -> list[SessionFacts]:
 
 
 def open_table(vault: Vault) -> SessionTable:
-    """Return the table of the sessions' facts; the vault must be in sync.
+    """Return the table of session facts, after reading notes that changed since the last call.
 
-    Only notes that changed since they were last asked for are read.
+    The index must be up to date.
     """
     seen = current_view(vault)
     table = SessionTable(vault.state, seen.view)
@@ -194,11 +194,11 @@ def open_transcripts(vault: Vault) -> Transcripts:
     return Transcripts(vault.root, vault.config.transcript_max_mb * 1024 * 1024)
 
 
-# Name the machine of each session that is open elsewhere.
+# Find the machine of each session that is open on another machine.
 
 
 def add_machines(vault: Vault, found: Iterable[SessionFacts]) -> list[SessionFacts]:
-    """Return sessions, each open one that is not here with its machine and its last sign there."""
+    """Return the sessions; those open on another machine get its name and their last heartbeat."""
     listed = list(found)
     active = ActiveSessions(vault.state_folder)
     unseen = {each.id for each in listed if each.is_open and active.find(each.id) is None}
@@ -224,23 +224,23 @@ def _name(facts: SessionFacts, at: float, machine: str) -> SessionFacts:
     return facts._replace(machine=machine, seen=seen)
 
 
-# Find sessions: by what they hold, by what they follow, and counted.
+# Search, link and count sessions.
 
-#: Sections that are looked at for each session that is wanted.
+#: Sections to retrieve for each session in the limit.
 _SECTIONS = 4
 
 _KNOWN_ENDS = frozenset(SessionStatus)
 
 
 class FoundSession(NamedTuple):
-    """A session that answers a question, with the sections of its note that do, best first."""
+    """A session that matches a query, with the matching sections of its note, best first."""
 
     facts: SessionFacts
     hits: tuple[Hit, ...]
 
 
 class SessionChain(NamedTuple):
-    """A session, those before it, and those that follow it directly."""
+    """A session, its earlier sessions, and its direct followers."""
 
     session: SessionFacts
     earlier: tuple[ChainLink, ...]
@@ -248,7 +248,7 @@ class SessionChain(NamedTuple):
 
 
 class SessionStats(NamedTuple):
-    """Sessions counted; `bytes` are those of the transcripts on this machine."""
+    """Counts over all sessions. `bytes` is the size of the transcripts on this machine."""
 
     sessions: int
     statuses: dict[str, int]
@@ -267,7 +267,7 @@ class SessionStats(NamedTuple):
 def list_sessions(
     vault: Vault, status: str = "", agent: str = "", limit: int = 0
 ) -> list[SessionFacts]:
-    """Return sessions, the last started first; the vault must be in sync. A limit of 0 is none.
+    """Return sessions, newest first. A limit of 0 means no limit. The index must be up to date.
 
     Raises:
         RefusedError: no session can have that status.
@@ -284,7 +284,7 @@ def list_sessions(
 
 
 def search_sessions(vault: Vault, query: str, limit: int = 10) -> list[FoundSession]:
-    """Return the sessions that answer a question, best first; the vault must be in sync.
+    """Return the sessions that match a query, best first. The index must be up to date.
 
     Raises:
         RefusedError: the query is too long, or the limit under 1.
@@ -299,7 +299,7 @@ def search_sessions(vault: Vault, query: str, limit: int = 10) -> list[FoundSess
 
 
 def follow_chain(vault: Vault, name: str, depth: int = 10) -> SessionChain:
-    """Return the sessions before a session, and those that follow it; the vault must be in sync.
+    """Return the sessions before and directly after a session. The index must be up to date.
 
     Raises:
         NoteNotFoundError: there is no such session.
@@ -314,7 +314,7 @@ def follow_chain(vault: Vault, name: str, depth: int = 10) -> SessionChain:
 
 
 def count_sessions(vault: Vault) -> SessionStats:
-    """Return the sessions counted; the vault must be in sync."""
+    """Return counts over all sessions. The index must be up to date."""
     found = list_facts(vault)
     transcripts = open_transcripts(vault)
     started = sorted(each.started for each in found if each.started)

@@ -1,4 +1,4 @@
-"""Which session is meant where a command names none, and why."""
+"""Identify the current session when a command does not name one."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from vaultmem.vault import Vault
 
 OWN_VARIABLE = "VAULTMEM_SESSION_ID"
 
-#: What a terminal calls itself; it counts only if a session was begun under that name.
+#: Id of the terminal. It counts only if a session was started with this id.
 TERMINAL_VARIABLE = "TERM_SESSION_ID"
 
 
 class SessionCandidate(NamedTuple):
-    """A source that could name the session: what it says ("" if nothing), the id, a remark."""
+    """A possible source of the session id: its raw value ("" if unset), the id, and a remark."""
 
     source: str
     value: str
@@ -38,7 +38,7 @@ class SessionCandidate(NamedTuple):
 
 
 class SessionIdentity(NamedTuple):
-    """The session that is meant ("" if none), the source that named it, and all sources."""
+    """The current session ("" if none), the source that named it, and all sources."""
 
     session: str
     source: str
@@ -50,11 +50,11 @@ def identify_session(
     explicit: str = "",
     workspace: Path | None = None,
 ) -> SessionIdentity:
-    """Return which session is meant: the first of the sources that names one.
+    """Return the current session, from the first source that names one.
 
-    What is given explicitly, $VAULTMEM_SESSION_ID, the agents' variables, the session that this
-    agent has open in this workspace (else the current folder's), and $TERM_SESSION_ID. Where a
-    server asks (`vault.pid`), that is its own, or its client's.
+    Sources in order: `explicit`, $VAULTMEM_SESSION_ID, the agents' variables, this agent's open
+    session in the workspace (by default the current folder's), and $TERM_SESSION_ID. For a server
+    (`vault.pid`), the open session is its own or its client's.
 
     Raises:
         RefusedError: $VAULTMEM_SESSION_ID cannot be an id.
@@ -70,18 +70,18 @@ def require_session(
     workspace: Path | None = None,
     or_last: bool = False,
 ) -> str:
-    """Return the id of the session that is meant.
+    """Return the id of the current session.
 
-    Where none is, `or_last` takes the last one of this agent and workspace; then the vault must
-    be in sync.
+    If there is none and `or_last`, return the last session of this agent and workspace. This needs
+    an up-to-date index.
 
     Raises:
-        NoteNotFoundError: none is named, or there is no such session.
+        NoteNotFoundError: no session is named, or it does not exist.
     """
     found = identify_session(vault, explicit, workspace)
     if not found.session:
         here = list_here(vault, find_place(vault, workspace)) if or_last else []
-        # A question in passing is not what one goes on from.
+        # Prefer a session with work over one that only asked a question.
         if last := next((each for each in here if each.has_work), next(iter(here), None)):
             return last.id
         raise NoteNotFoundError(
@@ -100,14 +100,14 @@ def require_session(
 
 
 def find_workspace(folder: Path | None = None) -> Path:
-    """Return the work tree around a folder (else the current one), or the folder itself."""
+    """Return the git work tree around a folder (by default the current one), else the folder."""
     here = (folder or Path.cwd()).resolve()
     found = find_git_folder(here)
     return found[0] if found else here
 
 
 def find_place(vault: Vault, folder: Path | None = None) -> Workspace:
-    """Return where a folder's sessions work (else the caller's): its work tree and its project.
+    """Return the work tree name and the project of a folder (by default the caller's).
 
     Raises:
         UnreadableTableError: the vault's table of projects cannot be read.
@@ -117,7 +117,7 @@ def find_place(vault: Vault, folder: Path | None = None) -> Workspace:
 
 
 def find_begun_in(vault: Vault, session: str, folder: Path | None = None) -> Path:
-    """Return the folder of a session: `folder`, where it was begun, else the caller's."""
+    """Return a session's folder: `folder`, else where it was started, else the caller's."""
     record = ActiveSessions(vault.state_folder).find(session)
     if folder is None and record is not None and os.path.isdir(record.workspace):
         return Path(record.workspace)
@@ -125,7 +125,7 @@ def find_begun_in(vault: Vault, session: str, folder: Path | None = None) -> Pat
 
 
 def choose_session_id(environment: Mapping[str, str]) -> tuple[str, str]:
-    """Return the id that the environment gives a new session and its source, "" if none.
+    """Return the id that the environment gives a new session, and its source, or two "".
 
     Raises:
         RefusedError: $VAULTMEM_SESSION_ID cannot be an id.
@@ -142,7 +142,7 @@ def _list_candidates(
     vault: Vault, explicit: str, workspace: Path | None
 ) -> Iterator[SessionCandidate]:
     own = vault.environment.get(OWN_VARIABLE, "").strip()
-    # What `open_vault` was given counts as explicit, unless the environment only said so.
+    # A session given to `open_vault` is explicit, unless it came from the environment.
     told = explicit or (vault.author.session if not is_environments(vault) else "")
     yield SessionCandidate("--session", told, plain_id(told))
     yield SessionCandidate(f"${OWN_VARIABLE}", own, _check_own(vault, own) if own else "")
@@ -156,7 +156,7 @@ def _list_candidates(
 
 
 def is_environments(vault: Vault) -> bool:
-    """Tell whether it was the environment that said in which session the vault's author is."""
+    """Return whether the session of the vault's author comes from the environment."""
     named = map(vault.environment.get, (OWN_VARIABLE, *SESSION_VARIABLES))
     given = [value.strip() for value in named if value and value.strip()]
     return vault.author.session in {"", *given, *map(map_session_id, given)}
@@ -185,11 +185,11 @@ def _from_file(vault: Vault, workspace: Path) -> SessionCandidate:
 
 
 def _choose_own(pid: int, records: Sequence[ActiveSession]) -> Iterator[ActiveSession]:
-    """Yield of open sessions those of one server, and then those of the client that it serves.
+    """Yield the open sessions of a server, then those of its client.
 
-    Another server's are not this one's, though its agent may have the same name.
+    Sessions of another server are excluded, even if its agent has the same name.
     """
-    if (server := find_process(pid)) is None:  # It cannot be told here.
+    if (server := find_process(pid)) is None:  # Processes are unknown here.
         yield from records
         return
     yield from (each for each in records if server in each.processes)
@@ -198,6 +198,6 @@ def _choose_own(pid: int, records: Sequence[ActiveSession]) -> Iterator[ActiveSe
 
 
 def _check_own(vault: Vault, text: str) -> str:
-    """Return the id that our own variable means; of notes that exist, any name."""
+    """Return the id in $VAULTMEM_SESSION_ID. The names of existing notes are always valid."""
     session = plain_id(text)
     return session if is_kept(vault, session) else check_session_id(session)

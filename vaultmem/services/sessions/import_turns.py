@@ -61,19 +61,19 @@ if TYPE_CHECKING:
     from vaultmem.core.notes.note import Note
 
 
-#: A longer line (bytes) is passed over and counted as broken: memory stays bounded.
+#: Maximum bytes of a line. Longer lines are skipped and counted as broken, to bound memory.
 MAX_LINE = 8 * 1024 * 1024
 
-#: Lines that are looked at for the session's id.
+#: Lines to read to find the session's id.
 _HEAD = 200
 
-#: Bytes that are read while others have to wait to write.
+#: Bytes to read in one batch, while the vault's lock is held.
 _BATCH = 2 * 1024 * 1024
 
 
 @dataclass
 class Imported:
-    """What came of a transcript: turns added, broken lines passed over, bytes read so far."""
+    """Result of an import: turns added, broken lines skipped, bytes read so far."""
 
     session: str
     turns: int = 0
@@ -83,10 +83,10 @@ class Imported:
 
 
 def import_turns(vault: Vault, session: str, file: Path) -> Imported:
-    """Add to a session what its agent's transcript has that was not imported before.
+    """Add the new turns of an agent's transcript to a session.
 
-    What it came to is gathered beside it (`read_record`). A line that is still being written is
-    left for the next time. Of a long transcript, others may write in between.
+    The transcript summary (`read_record`) is updated too. An incomplete last line is left for the
+    next import. The lock is released between batches, so others can write.
 
     Raises:
         NoteNotFoundError: there is no such session, or no such file.
@@ -101,9 +101,9 @@ def import_turns(vault: Vault, session: str, file: Path) -> Imported:
 
 
 def import_again(vault: Vault, session: str, file: Path) -> Imported:
-    """Put the turns of an agent's transcript in place of those that a session has, all or none.
+    """Replace a session's turns by those of an agent's transcript.
 
-    So what an earlier version did not read is there afterwards, and nothing twice.
+    This adds turns that an earlier version could not read, without duplicates.
 
     Raises:
         NoteNotFoundError: there is no such session, or no such file.
@@ -135,9 +135,9 @@ def import_again(vault: Vault, session: str, file: Path) -> Imported:
 
 
 def _store_ends(vault: Vault, session: str) -> None:
-    """Store how the commands of a project's session ended, for the hook before a command.
+    """Store how the commands of a project's session ended, for the hook that runs before a command.
 
-    A failure that looks like a credential or an order to an agent is left out.
+    Failures that look like a credential or an instruction to an agent are left out.
     """
     commands = read_record(vault, session).commands
     project = get_session(vault, session).facts.project if commands else ""
@@ -153,7 +153,7 @@ def _store_ends(vault: Vault, session: str) -> None:
 
 
 def read_record(vault: Vault, session: str) -> TranscriptRecord:
-    """Return what a session came to, as far as its transcript was imported."""
+    """Return the summary of a session's imported transcript."""
     return load_record(vault.state.get(_record_key(session)) or "")
 
 
@@ -166,11 +166,11 @@ def _record_key(session: str) -> str:
 
 
 def _import_batch(vault: Vault, file: Path, known: TranscriptSource, taken: Imported) -> bool:
-    """Import the next part of a transcript; tell whether there may be more."""
+    """Import the next part of a transcript; return whether there may be more."""
     key = _transcript_key(taken.session, file)
     with vault.lock():
         taken.offset = int(vault.state.get(key) or 0)
-        if taken.offset > file.stat().st_size:  # Another file of that name.
+        if taken.offset > file.stat().st_size:  # The file was replaced.
             taken.offset = 0
         record, end = read_record(vault, taken.session), taken.offset + _BATCH
         add_turns(vault, taken.session, _read_turns(file, known, taken, record, end))
@@ -181,11 +181,11 @@ def _import_batch(vault: Vault, file: Path, known: TranscriptSource, taken: Impo
 
 
 def identify_transcript(file: Path) -> TranscriptSource:
-    """Return session, folder and agent that a transcript names, and whether it is a helper's.
+    """Return a transcript's session, folder and agent, and whether it is a subagent's.
 
     Raises:
         NoteNotFoundError: there is no such file.
-        RefusedError: it is not a transcript of a known form.
+        RefusedError: its format is not a known transcript format.
     """
     found = read_source(file)
     if not found.agent:
@@ -196,18 +196,18 @@ def identify_transcript(file: Path) -> TranscriptSource:
 
 
 def find_first_turn(file: Path, known: TranscriptSource) -> TranscriptEvent | None:
-    """Return what was said first in a transcript's own session, None if nothing was."""
+    """Return the first event of a transcript's own session that is a turn, or None."""
     events = _read_events(file, known, Imported(""), file.stat().st_size)
     return next((each for each in events if describe_turn(each)), None)
 
 
 def has_more(vault: Vault, session: str, file: Path) -> bool:
-    """Tell whether a transcript has bytes that were not imported."""
+    """Return whether a transcript has bytes that were not imported."""
     return int(vault.state.get(_transcript_key(session, file)) or 0) != file.stat().st_size
 
 
 def read_source(file: Path) -> TranscriptSource:
-    """Return what the head of a transcript tells of it; no agent if it is none."""
+    """Return the source that a transcript's head names; `agent` is "" for an unknown format."""
     found = TranscriptSource()
     for number, (data, _) in enumerate(_read_lines(file, 0)):
         for event in read_line(data, found) or ():
@@ -229,7 +229,7 @@ def _read_turns(
 
 
 def make_turn(event: TranscriptEvent, files: Sequence[str] = ()) -> Turn | None:
-    """Return the turn of an event that names these files; None for what is no turn."""
+    """Return an event with its files as a turn, or None if the event is not a turn."""
     told = describe_turn(event)
     if told is None:
         return None
@@ -241,7 +241,7 @@ def make_turn(event: TranscriptEvent, files: Sequence[str] = ()) -> Turn | None:
 def _join_files(
     events: Iterator[TranscriptEvent],
 ) -> Iterator[tuple[TranscriptEvent, Sequence[str]]]:
-    """Yield events, each with the files of its call, which may be several events."""
+    """Yield events with the files of their call, which can span several events."""
     held: list[tuple[TranscriptEvent, list[str]]] = []
     for event in events:
         is_call = event.kind is EventKind.CALL
@@ -258,14 +258,14 @@ def _join_files(
 def _read_events(
     file: Path, known: TranscriptSource, taken: Imported, end: int
 ) -> Iterator[TranscriptEvent]:
-    """Yield what a transcript tells from one offset to another, each message once."""
+    """Yield a transcript's events from `taken.offset` to `end`, each message once."""
     told = set[int]()
     for data, at in _read_lines(file, taken.offset):
         taken.offset = at
         events = read_line(data, known) if data else None
         taken.broken += events is None
         for event in events or ():
-            # Gemini CLI tells a message anew whenever there is more of it.
+            # Gemini CLI repeats a message whenever it grows.
             key = hash(event) if known.agent == "gemini" and event.call else 0
             if key not in told:
                 yield event
@@ -276,7 +276,7 @@ def _read_events(
 
 
 def _read_lines(file: Path, offset: int) -> Iterator[tuple[bytes, int]]:
-    """Yield whole lines and where each ends; of a line that is too long, no bytes."""
+    """Yield each whole line and its end offset. For a line that is too long, yield no bytes."""
     try:
         with open(file, "rb") as stream:
             stream.seek(offset)
@@ -285,7 +285,7 @@ def _read_lines(file: Path, offset: int) -> Iterator[tuple[bytes, int]]:
                     yield data, stream.tell()
                     continue
                 if len(data) < MAX_LINE:
-                    return  # It is still being written.
+                    return  # The client is still writing this line.
                 while (rest := stream.readline(MAX_LINE)) and not rest.endswith(b"\n"):
                     pass
                 if not rest:
@@ -295,12 +295,12 @@ def _read_lines(file: Path, offset: int) -> Iterator[tuple[bytes, int]]:
         raise NoteNotFoundError(f"{file}: {error.strerror}") from None
 
 
-# The files that sessions touched: noted by name and content, and what became of them.
+# Record the files that sessions touched, and trace their later changes.
 
-#: Files that a note lists; with many more it would not be read as properties.
+#: Maximum files in a note. Many more would make its properties unreadable.
 MAX_TOUCHED = 400
 
-#: Larger files are named without their blob id.
+#: Larger files are recorded without their blob id.
 _MAX_BYTES = 16 * 1024 * 1024
 
 _DIGITS = 7
@@ -309,13 +309,13 @@ _DIGITS = 7
 def touch_files(
     vault: Vault, session: str, files: Sequence[str | Path], workspace: Path | None = None
 ) -> Session:
-    """Note which files a session touched, and what it left in each.
+    """Record which files a session touched, with their current content.
 
-    Files are relative to the current folder; one that is gone counts as removed. They are named
-    from the workspace: what the session was begun in, else the current folder's.
+    `files` are relative to the current folder; a missing file counts as removed. The note lists
+    them relative to the workspace: the session's start folder, by default the current folder's.
 
     Raises:
-        RefusedError: there are too many, or as for `edit_session`.
+        RefusedError: there are too many files, or as for `edit_session`.
     """
     path = find_path(vault, session)
     base = find_begun_in(vault, path.stem, workspace)
@@ -334,13 +334,16 @@ def touch_files(
 
 
 def add_touched(note: Note, found: Sequence[TouchedFile]) -> str:
-    """Return a session note's text with files among those it touched; the oldest go."""
+    """Return a session note's text with more touched files.
+
+    The oldest are dropped beyond the limit.
+    """
     return _set_touched(note, _list_paths(note, found)[-MAX_TOUCHED:])
 
 
 def _list_paths(note: Note, found: Sequence[TouchedFile]) -> list[TouchedFile]:
     listed = {each.path: each for each in parse_session(note).touched}
-    for each in found:  # What was touched last stands last.
+    for each in found:  # The last touched file goes to the end.
         if listed.get(each.path) != each:
             listed.pop(each.path, None)
             listed[each.path] = each
@@ -354,7 +357,7 @@ def _set_touched(note: Note, listed: Sequence[TouchedFile]) -> str:
 
 
 def build_touched_file(file: Path, workspace: Path) -> TouchedFile:
-    """Return a file as a session's note lists it; a folder has no blob id.
+    """Return a file as an entry of a session's note; a folder has no blob id.
 
     Raises:
         RefusedError: its name has line breaks or is not UTF-8.
@@ -369,7 +372,7 @@ def build_touched_file(file: Path, workspace: Path) -> TouchedFile:
 
 
 def format_file(place: Path, workspace: Path) -> str:
-    """Return how a note names a file: from the workspace or the user's home, else in full."""
+    """Return a file's name in a note: relative to the workspace or home (`~/`), else absolute."""
     for base, lead in ((workspace, ""), (Path.home(), "~/")):
         if place.is_relative_to(base) and place != base:
             return lead + place.relative_to(base).as_posix()
@@ -377,12 +380,12 @@ def format_file(place: Path, workspace: Path) -> str:
 
 
 def place_of(touched: str, workspace: Path) -> Path:
-    """Return where a file of a session's note is, or would be, on this machine."""
+    """Return the path on this machine of a file recorded in a session's note."""
     return workspace / Path(touched).expanduser()
 
 
 def short_blob(place: Path) -> str:
-    """Return the start of git's blob id of a file, "gone" if there is none, "" if not known."""
+    """Return the start of a file's git blob id, "gone" if it is missing, "" if unknown."""
     try:
         status = place.lstat()
         if not stat.S_ISREG(status.st_mode) or status.st_size > _MAX_BYTES:
@@ -394,17 +397,16 @@ def short_blob(place: Path) -> str:
         return ""
 
 
-#: Files that git is asked about; of more, the disk alone tells.
+#: Maximum files to look up in git. For more files, only the disk is read.
 _MAX_FILES = 1_000
 
 
 def trace_files(
     sessions: Sequence[Session], workspace: Path, place: Workspace
 ) -> dict[str, FileFate]:
-    """Return what became of each file since a session first touched it, the last session first.
+    """Return the changes of each file since a session first touched it, newest session first.
 
-    Sessions that did not work in the `place` of the workspace are passed over: their files are
-    elsewhere.
+    Sessions outside the workspace's `place` are skipped, because their files are elsewhere.
     """
     left: dict[str, tuple[str, float]] = {}
     for session in sessions:
@@ -425,7 +427,7 @@ def trace_files(
 def _ask_git(
     left: Mapping[str, tuple[str, float]], workspace: Path
 ) -> tuple[dict[str, list[FileCommit]], dict[str, str] | None]:
-    """Return the files' commits, and HEAD's blob ids of those it has; None without git."""
+    """Return the files' commits and their blob ids in HEAD, or None for these without git."""
     paths = [path for path in left if not path.startswith(("/", "~"))][:_MAX_FILES]
     try:
         git = open_repository(workspace)
@@ -468,22 +470,22 @@ def _describe(
     return FileFate(short, f"{short}, {told}")
 
 
-# Keep in a session's note what the session came to, as its client's transcript tells it.
+# Write the transcript summary into a session's note.
 
-#: Files whose content is noted; of all others the section tells.
+#: Maximum touched files recorded with content. The summary section lists the others.
 _TOUCHED = 60
 
-#: Bytes of a transcript that a start has the time to catch up with.
+#: Maximum bytes of a transcript to import at a session start.
 _MOST = 8 * 1024 * 1024
 
-#: Words below which a first request is no goal: "hi", "go on".
+#: Minimum words of a first request that becomes the goal: "hi" is too short.
 _FEW = 3
 
 _LEFT_OUT = "- (left out: it looks like a credential)"
 
 
 def store_record(vault: Vault, session: str, workspace: Path | None = None) -> None:
-    """Write what was gathered of a session into its note; what others wrote there stays.
+    """Write the transcript summary into a session's note, keeping the text of other authors.
 
     Raises:
         NoteNotFoundError, RefusedError: as for `edit_session`.
@@ -505,9 +507,9 @@ def store_record(vault: Vault, session: str, workspace: Path | None = None) -> N
 
 
 def catch_up(vault: Vault) -> None:
-    """Keep what sessions whose process is gone did after the last that was kept of them.
+    """Import the remaining turns of sessions whose process has ended.
 
-    What cannot be read any more is lost, as is what is far more than a turn.
+    Unreadable transcripts and those over 8 MiB are skipped.
     """
     for gone in find_unsettled(vault):
         file = Path(vault.state.get(f"{EXPECTED} {gone.id}") or "")
@@ -518,20 +520,20 @@ def catch_up(vault: Vault) -> None:
 
 
 def _list_touched(record: TranscriptRecord, workspace: Path) -> list[TouchedFile]:
-    """Return the workspace's files that a session touched, and what it left in each."""
+    """Return the workspace's files that a session touched, with their content now."""
     found = []
     for path in [*record.files][-_TOUCHED:]:
         place = _place(path, workspace)
         if place.is_relative_to(workspace):
             try:
                 found.append(build_touched_file(place, workspace))
-            except RefusedError:  # A name that no note can have.
+            except RefusedError:  # The name cannot be written in a note.
                 continue
     return found
 
 
 def _place(path: str, workspace: Path) -> Path:
-    """Return where a file of a record is, in the real folder, as the workspace is named."""
+    """Return the path of a recorded file, with links resolved in its folder."""
     place = workspace / path
     return Path(os.path.realpath(place.parent), place.name)
 
@@ -539,16 +541,16 @@ def _place(path: str, workspace: Path) -> Path:
 def write_record(
     vault: Vault, note: Note, record: TranscriptRecord, name: Callable[[str], str]
 ) -> str | None:
-    """Return a session's note with what it came to; None if there is nothing to tell.
+    """Return a session note's text with the transcript summary, or None if the summary is empty.
 
-    `name` says how a file is named.
+    `name` formats a file's path.
     """
     block = render_told(record, name, frozenset(parse_session(note).answered))
     return write_told(note.text, _leave_out_leaks(vault, str(note.path), block)) if block else None
 
 
 def _leave_out_leaks(vault: Vault, path: str, block: str) -> str:
-    """Return a section without the lines that look like a credential by the vault's own rules."""
+    """Return a section without lines that look like a credential by the vault's rules."""
     lines = block.split("\n")
     for found in scan_note_text(vault, path, block):
         if not lines[found.line - 1].startswith("#"):

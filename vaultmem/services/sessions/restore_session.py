@@ -1,4 +1,4 @@
-"""Format what a new context window needs of a session and of those before it."""
+"""Format what a new context window needs of a session and its earlier sessions."""
 
 from __future__ import annotations
 
@@ -41,21 +41,22 @@ if TYPE_CHECKING:
     from vaultmem.core.sessions.turns import Turn
 
 
-#: Sessions before the one that is restored, at most, and how far away.
+#: Maximum earlier sessions, and maximum depth of their chain.
 _MAX_EARLIER = 24
 _MAX_DEPTH = 12
 
-#: Turns that are looked at, at most.
+#: Maximum turns to read.
 _MAX_TURNS = 60
 
 
 def restore_session(
     vault: Vault, name: str, budget: int | None = None, workspace: Path | None = None
 ) -> Restore:
-    """Return what the next context window needs, within a budget of tokens.
+    """Return the text for the next context window, within a budget of tokens.
 
-    The vault must be in sync. The same notes, transcript, commits and budget give the same bytes.
-    Files are looked for in the workspace: where the session was begun, else the current folder's.
+    The same notes, transcript, commits and budget give the same bytes. Files are looked up in the
+    workspace: the session's start folder, by default the current folder's. The index must be up to
+    date.
 
     Raises:
         NoteNotFoundError: there is no such session.
@@ -68,7 +69,7 @@ def restore_session(
 def collect_material(
     vault: Vault, name: str, budget: int, workspace: Path | None = None
 ) -> RestoreMaterial:
-    """Return all that a restore of a session may tell; no more turns than the budget could hold."""
+    """Return everything that a restore can show, with no more turns than the budget can hold."""
     vault = current_view(vault)
     session = _with_unlinked(vault, get_session(vault, name))
     earlier = tuple(_find_earlier(vault, session))
@@ -99,7 +100,7 @@ def _find_earlier(vault: Vault, session: Session) -> Iterable[EarlierSession]:
 
 
 def _with_unlinked(vault: Vault, session: Session) -> Session:
-    """Return a session with the decisions that it wrote, and was interrupted before linking."""
+    """Return a session with the decisions that it wrote but did not link before an interruption."""
     more = tuple(
         Decision(path.removesuffix(".md"), f"[[{path.removesuffix('.md')}]]: {title}")
         for path, title in find_unlinked(vault, session)
@@ -134,7 +135,7 @@ def _shown_text(note: Note) -> str:
 
 
 def _read_turns(vault: Vault, session: str, budget: int) -> list[tuple[int, Turn]]:
-    """Return the last turns, as many as could be shown."""
+    """Return the last turns that can fit the budget."""
     kept: list[tuple[int, Turn]] = []
     left = budget
     for number, turn in reversed(read_last_turns(vault, session, _MAX_TURNS)):
@@ -145,22 +146,20 @@ def _read_turns(vault: Vault, session: str, budget: int) -> list[tuple[int, Turn
     return list(reversed(kept))
 
 
-# Find the last session in a workspace, and tell what it came to.
+# Describe the last session in a workspace.
 
-#: Sessions that are looked at, and that are told of besides the last one.
+#: Maximum sessions to read, and maximum earlier sessions to show.
 _LOOKED_AT, _EARLIER = 12, 2
 
 
 def describe_last_time(
     vault: Vault, budget: int, workspace: Path | None = None, but: str = ""
 ) -> str:
-    """Return what the last session in a workspace came to, whichever agent's it was; "" if none.
+    """Return a text about the last session of any agent in a workspace, or "" if there is none.
 
-    A workspace is a project wherever its folder is, else a folder. Other sessions that are open in
-    it, as in another work tree, are named.
-
-    One in which nothing was done to the work, a question in passing, yields to one before it.
-    The session `but` is passed over. The vault must be in sync.
+    A workspace is a project, or a folder without a project. Sessions without work are used only if
+    no session has work. Other open sessions in the workspace are listed. The session `but` is
+    skipped. The index must be up to date.
     """
     folder, place = find_workspace(workspace or vault.here), find_place(vault, workspace)
     found = [*islice(_list_here(vault, place, but), _LOOKED_AT)]
@@ -175,7 +174,7 @@ def describe_last_time(
 
 
 def _list_here(vault: Vault, place: Workspace, but: str) -> Iterator[Session]:
-    """Yield the sessions of a place that tell anything, the last one first."""
+    """Yield the sessions of a place with a goal, summary or touched files, newest first."""
     for facts in list_facts(vault):
         if place.has(facts) and facts.id != but:
             try:

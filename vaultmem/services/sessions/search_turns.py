@@ -18,12 +18,12 @@ from vaultmem.storage.turn_index import TurnIndex, TurnQuery
 from vaultmem.storage.yaml_file import find_in_texts
 from vaultmem.vault import Vault
 
-#: Characters of a found turn that are shown.
+#: Maximum characters of an excerpt.
 _SHOWN = 300
 
 
 class NumberedTurn(NamedTuple):
-    """A turn without credentials, its session, and its number there."""
+    """A turn with credentials masked, its session, and its number in the session."""
 
     session: str
     number: int
@@ -31,20 +31,19 @@ class NumberedTurn(NamedTuple):
 
 
 def index_turns(vault: Vault, session: str) -> None:
-    """Index what a session's transcript got; after a failure the next search does."""
+    """Index a session's new transcript lines. If this fails, the next search does it."""
     with vault.leaving_to_next():
         _open_index(vault).update(session)
 
 
 def search_turns(vault: Vault, wanted: TurnQuery, limit: int = 10) -> list[NumberedTurn]:
-    """Return the turns that match, the best first, and without words the last first.
+    """Return excerpts of the turns that match, best first; without words, newest first.
 
-    The text of each is an excerpt. Turns are those of sessions that the vault's view has, so a
-    project's view has its own and global ones; none are of quarantined ones. The vault must be in
-    sync.
+    Only sessions in the vault's view count: those of the view's project and global ones.
+    Quarantined sessions are excluded. The index must be up to date.
 
     Raises:
-        RefusedError: nothing is asked for.
+        RefusedError: the query is empty.
     """
     if wanted == TurnQuery():
         raise RefusedError("session search: nothing to look for; name words, --file or --command")
@@ -63,9 +62,9 @@ def search_turns(vault: Vault, wanted: TurnQuery, limit: int = 10) -> list[Numbe
 def read_turns(
     vault: Vault, session: str, first: int = 0, limit: int = 20, failed: bool = False
 ) -> list[NumberedTurn]:
-    """Return turns of a session in their order: from number `first` on, else the last ones.
+    """Return turns of a session in order: from number `first` on, by default the last ones.
 
-    With `failed`, only results of calls that failed.
+    With `failed`, return only results of failed calls.
     """
     lines = open_transcripts(vault).read(session)
     turns = (each for each in join_turns(lines) if each[1].failed or not failed)
@@ -88,7 +87,7 @@ def _turn_of(line: TranscriptLine) -> Turn:
 
 
 def _mask(vault: Vault, turns: Sequence[Turn]) -> list[Turn]:
-    """Return turns without what looks like a credential by our rules and those of the vault."""
+    """Return turns with credentials masked, by the built-in rules and those of the vault."""
     texts = [text for turn in turns for text in (turn.text, turn.command, *turn.files)]
     found = find_in_texts(vault.root, [("", text) for text in texts], mark="")
     plain = iter([_blank(text, each) for text, each in zip(texts, found, strict=True)])

@@ -1,8 +1,8 @@
-"""Trace where a statement went: the sessions that were shown it, and what they wrote afterwards.
+"""Trace a statement: the sessions that were shown it, and what they wrote afterwards.
 
-Receipts and the query log record what a session was shown, and its commits name these notes for
-other machines. Commits and the journal record what it wrote. A file that an agent opens by itself
-leaves no trace.
+Receipts and the query log record what a session was shown. For other machines, the session's
+commits name these notes. Commits and the journal record what it wrote. A file that an agent opens
+by itself leaves no trace.
 """
 
 from __future__ import annotations
@@ -40,34 +40,34 @@ from vaultmem.storage.git.checkout import HeadTree
 from vaultmem.storage.git.log import Commit, walk_refs
 from vaultmem.vault import Vault
 
-#: How much of a statement a text must say to repeat it.
+#: Minimum similarity of a text that repeats a statement.
 _SAID = 0.6
 
-#: A sentence with less than one in so many of a statement's terms is not compared with it.
+#: Sentences are compared only if they share at least one in so many of a statement's terms.
 _NEAR = 3
 
-#: Differences by which a text does not repeat a statement, even where it adds only these.
+#: Differences after which a text does not repeat a statement, even if they only add something.
 _DENIES = frozenset({"negation", "limit", "modality", "quantifier", "update", "subject"})
 
 _MARK = re.compile(r"(?:[-*+>#]+|\d{1,9}[.)])\s+")
 
 
 class SpreadHow(StrEnum):
-    """What a note of another session does with what that session was shown."""
+    """How a note of another session uses what the session was shown."""
 
     REPEATS = "repeats"
     CITES = "cites"
-    #: The note that has it names the session as one more witness.
+    #: The note with the statement names the session as another confirmation.
     CONFIRMS = "confirms"
     NEITHER = ""
 
 
 class Reader(NamedTuple):
-    """A session, an agent without one, or a person (both ""), that was shown a statement.
+    """A session, an agent without a session, or a person (both "") that was shown a statement.
 
-    `at` is the first time, in seconds since the epoch; `kind` is "pack", "recall", "tool", or
-    "commit" where only a commit names it. `receipt` is the pack's, and `paths` are the notes that
-    were shown, of the vault `vault` ("" for the first one).
+    `at` is the first time, in seconds since the epoch. `kind` is "pack", "recall", "tool", or
+    "commit" if only a commit names it. `receipt` is the pack's receipt. `paths` are the shown notes
+    of the vault named `vault` ("" for the first one).
     """
 
     agent: str
@@ -82,8 +82,8 @@ class Reader(NamedTuple):
 class Writing(NamedTuple):
     """A note that a reader wrote after it was shown a statement.
 
-    `commit` has the note, if any does; `branches` are those that do. `source` is the note whose
-    statement it repeats or cites.
+    `commit` contains the note, or is None. `branches` are those that contain the commit. `source`
+    is the note whose statement is repeated or cited.
     """
 
     agent: str
@@ -97,9 +97,9 @@ class Writing(NamedTuple):
 
 
 class Spread(NamedTuple):
-    """Where the statements of some notes went: who was shown them, and what these wrote.
+    """The spread of the statements of some notes: readers and their later writings.
 
-    `skipped` names the vaults that could not be read, and why.
+    `skipped` names the vaults that could not be read, with the reason.
     """
 
     target: str
@@ -110,15 +110,15 @@ class Spread(NamedTuple):
 
     @property
     def reached(self) -> tuple[Writing, ...]:
-        """What repeats, cites or confirms a statement."""
+        """The writings that repeat, cite or confirm a statement."""
         return tuple(each for each in self.writings if each.how)
 
 
 class Written(NamedTuple):
-    """What one author wrote of a note at one time: the note then, and the lines that were added.
+    """One author's change of a note: the note after it, and the added lines.
 
-    `before` is the note before, None for a new one. `at` is in seconds since the epoch; of what no
-    commit has, it is unknown and infinite. `added` are lines of the body.
+    `before` is the earlier note, None for a new one. `at` is in seconds since the epoch, infinite
+    for uncommitted changes. `added` are lines of the body.
     """
 
     vault: str
@@ -133,7 +133,7 @@ class Written(NamedTuple):
 
 
 class _Statement(NamedTuple):
-    """A sentence that is followed, with the title and path of its note, and its index terms."""
+    """A sentence to trace, with the title and path of its note, and its index terms."""
 
     text: str
     title: str
@@ -141,17 +141,17 @@ class _Statement(NamedTuple):
     terms: frozenset[str]
 
 
-#: Chooses authors: agent, session, and when they wrote.
+#: A filter for authors, by agent, session and time of writing.
 IsAuthor = Callable[[str, str, float], bool]
 
 
 class VaultWrites:
-    """All that was written to a vault: the commits of all branches, and what none of them has."""
+    """All changes of a vault: the commits of all branches, and uncommitted changes."""
 
     def __init__(self, vault: Vault, name: str = "") -> None:
         self.vault, self.name = vault, name
         has_git = vault.head() is not None
-        # What a merge has of others is in their commits.
+        # The commits of the merged branch contain its changes.
         walked = walk_refs(vault.history) if has_git else ()
         self.commits = [each for each in walked if len(each[0].parents) < 2]
         pending = read_pending(vault) if has_git else None
@@ -160,7 +160,7 @@ class VaultWrites:
 
     @cached_property
     def names(self) -> LinkNames:
-        """All paths that there ever were, to follow links."""
+        """All paths that ever existed, to resolve links."""
         paths = {change.path for _, changes in self.commits for change in changes}
         return LinkNames(paths | self._pending.keys())
 
@@ -170,12 +170,12 @@ class VaultWrites:
         return {(commit.commit, each.path): now for commit, each, now in walked}
 
     def find_now(self, written: Written) -> str:
-        """Return the path that a note has now, if the branch that is checked out has it."""
+        """Return the note's current path on the checked-out branch, or ""."""
         commit = written.commit
         return self._present.get((commit.commit, written.path), "") if commit else written.path
 
     def list_written(self, is_author: IsAuthor, commit: str = "") -> Iterator[Written]:
-        """Yield what the wanted authors wrote, oldest first; only in one commit if it is named."""
+        """Yield the changes of authors that match, oldest first, optionally of one commit only."""
         for each, changes in reversed(self.commits):
             writers = [(each.agent, each.session), *((w.agent, w.session) for w in each.wrote)]
             if commit in {"", each.commit} and any(is_author(*who, each.at) for who in writers):
@@ -212,7 +212,7 @@ class VaultWrites:
         writers: Sequence[tuple[str, str]],
         is_author: IsAuthor,
     ) -> Iterator[Written]:
-        """Yield a change of a note once for each wanted author of its new lines."""
+        """Yield a note's change once for each matching author of its new lines."""
         try:
             note, *old = (parse_note(PurePosixPath(path), each) for each in (data, *before))
         except UnreadableNoteError:
@@ -234,14 +234,14 @@ class VaultWrites:
 
 
 def find_spread(vaults: Sequence[Vault], target: str) -> Spread:
-    """Return where the statements of a note, a session or a commit of the first vault went.
+    """Return the spread of the statements of a note, session or commit of the first vault.
 
-    Who repeats a statement spreads it too, so that who was shown the repetition counts as well.
-    All vaults must be in sync.
+    A session that repeats a statement spreads it too, so readers of the repetition count as well.
+    The indexes of all vaults must be up to date.
 
     Raises:
         NoteNotFoundError: there is no such note, session or commit.
-        RefusedError: it has no statement to look for.
+        RefusedError: it has no statement that can be traced.
     """
     names = dict(zip(["", *(each.name for each in vaults[1:])], vaults, strict=True))
     writes = {name: VaultWrites(vault, name) for name, vault in names.items()}
@@ -255,10 +255,10 @@ def find_spread(vaults: Sequence[Vault], target: str) -> Spread:
 
 
 class _Search:
-    """The statements, and the readers and writings that are known so far.
+    """The statements, readers and writings found so far.
 
-    A wording is a sentence that repeats a statement. A session that was shown one is a reader.
-    What it writes is compared with the statements alone, so that nothing else is followed.
+    A wording is a sentence that repeats a statement. A session that was shown a wording is a
+    reader. Its writings are compared with the statements only, so no other text is traced.
     """
 
     def __init__(self, writes: Mapping[str, VaultWrites]) -> None:
@@ -271,10 +271,10 @@ class _Search:
         self._writings: dict[tuple[str, str, str, str], Writing] = {}
 
     def choose_target(self, target: str) -> tuple[str, IsAuthor]:
-        """Add the statements of a session, note or commit; return its name, and whose they are.
+        """Add the statements of a session, note or commit; return its label and an author filter.
 
         Raises:
-            NoteNotFoundError: there is none.
+            NoteNotFoundError: there is no such session, note or commit.
         """
         first, session = self._writes[""], plain_id(target)
 
@@ -306,7 +306,7 @@ class _Search:
             self._created.setdefault((written.vault, writes.find_now(written)), author)
 
     def _add_text(self, text: str, title: str, path: str) -> None:
-        """Add the sentences of a text; a text of nothing but short ones is one statement."""
+        """Add the sentences of a text. A text with only short sentences is one statement."""
         text = "\n".join(each for each in text.split("\n") if not each.startswith("#"))
         sentences = [each for each in split_sentences(text) if not is_brief(each)]
         if not sentences and not path.startswith(f"{FOLDER}/"):
@@ -316,7 +316,7 @@ class _Search:
                 self.statements.append(_Statement(each, title, path, _list_terms(each)))
 
     def _add_wording(self, text: str) -> bool:
-        """Look for this sentence in what was shown, too; return whether it is another one."""
+        """Also search shown texts for this sentence; return whether it is new."""
         plain = read_plain(_MARK.sub("", text, count=1))
         is_new = bool(plain) and plain not in self._wordings
         if is_new:
@@ -325,7 +325,7 @@ class _Search:
         return is_new
 
     def follow(self, is_own: IsAuthor) -> None:
-        """Find who was shown the new statements, and what these wrote after they were shown any."""
+        """Find readers of the new wordings, and what the readers wrote afterwards."""
         texts, self.fresh = self.fresh, set()
 
         def has_text(text: str) -> bool:
@@ -353,7 +353,7 @@ class _Search:
         return reader is not None and at >= int(reader.at)
 
     def _judge(self, writes: VaultWrites, written: Written) -> None:
-        """Record what a reader wrote, unless the note is older than what it was shown."""
+        """Record a reader's writing, unless the note is older than the reading."""
         reader = self._readers[written.agent, written.session]
         created = 0.0 if written.before else read_timestamp(written.note.created)
         if created and created < int(reader.at):
@@ -369,7 +369,7 @@ class _Search:
         )
 
     def _compare(self, writes: VaultWrites, written: Written) -> tuple[SpreadHow, str]:
-        """Return what a text does with the statements, and the note of the one that it repeats."""
+        """Return how a text uses the statements, and the source note."""
         note, is_denied, source = written.note, False, ""
         for sentence in split_sentences(written.added):
             known, terms = KnownText(sentence, note.title), _list_terms(sentence, note.title)
@@ -390,7 +390,7 @@ class _Search:
         return (SpreadHow.CITES, cited) if cited else (SpreadHow.NEITHER, "")
 
     def _find_cited(self, writes: VaultWrites, written: Written) -> str:
-        """Return the note with a statement, of another author, to which a new link leads."""
+        """Return a note with a statement, by another author, to which a new link leads, or ""."""
         old = _list_targets(writes, written.before, written.path)
         for target in _list_targets(writes, written.note, written.path) - old:
             author = self._created.get((written.vault, target))
@@ -399,7 +399,7 @@ class _Search:
         return ""
 
     def describe(self, label: str) -> Spread:
-        """Return what was found, the readers in the order in which they were shown something."""
+        """Return the result, with readers in the order of their first reading."""
         readers = sorted(self._readers.values(), key=lambda each: each.at)
         order = {(each.agent, each.session): number for number, each in enumerate(readers)}
         refs = {name: each.vault.history.refs for name, each in self._writes.items()}
@@ -419,7 +419,7 @@ def _list_terms(*texts: str) -> frozenset[str]:
 
 
 def _is_repeated(likeness: Likeness) -> bool:
-    """Return whether a text repeats a statement, in whatever words, and denies nothing of it."""
+    """Return whether a text repeats a statement in any wording, and denies no part of it."""
     return likeness.similarity >= _SAID and all(
         each.kind == "wording" or not (each.ours or each.kind in _DENIES)
         for each in likeness.differences
@@ -427,13 +427,13 @@ def _is_repeated(likeness: Likeness) -> bool:
 
 
 def _is_confirmed(written: Written) -> bool:
-    """Return whether the change names one more witness."""
+    """Return whether the change adds a confirmation."""
     before = list_items(written.before, "confirmed_by") if written.before else ()
     return not {*list_items(written.note, "confirmed_by")} <= {*before}
 
 
 def _list_targets(writes: VaultWrites, note: Note | None, path: str) -> set[str]:
-    """Return the notes on which a note rests, by its links."""
+    """Return the notes that a note cites as its sources."""
     links = find_links(note.text, note.matter) if note else ()
     found = (writes.names.find(each, path) for each in links if each.property in RESTS_ON)
     return {each for each in found if each}

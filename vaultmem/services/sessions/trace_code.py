@@ -1,4 +1,4 @@
-"""Trace a line of code: the memories that cite it, and the sessions that wrote its commits."""
+"""Trace a line of code: the notes that cite it, and the sessions that wrote its commits."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from vaultmem.storage.git.runner import GitRunner
     from vaultmem.vault import Vault
 
-#: Commits of a line or file that are looked at.
+#: Maximum commits of a line or file to read.
 _MOST_COMMITS = 50
 
 
@@ -46,7 +46,7 @@ class TracedCommit(NamedTuple):
 
 
 class CodeTrace(NamedTuple):
-    """What a vault knows of a file or some of its lines; `place` is from the repository's top."""
+    """The notes and commits of a file or its lines. `place` is relative to the repository."""
 
     place: str
     project: str
@@ -55,7 +55,7 @@ class CodeTrace(NamedTuple):
 
 
 def names_code(vault: Vault, text: str) -> bool:
-    """Return whether a text names a file of the caller's repository, perhaps with a line."""
+    """Return whether a text names a file of the caller's repository, optionally with a line."""
     anchor = parse_anchor(text)
     with contextlib.suppress(NoteNotFoundError, RefusedError):
         return anchor is not None and bool(find_file(vault, anchor.path))
@@ -63,7 +63,7 @@ def names_code(vault: Vault, text: str) -> bool:
 
 
 def trace_code(vault: Vault, place: str) -> CodeTrace:
-    """Return the notes and sessions behind a file, a line or a symbol of the caller's repository.
+    """Return the notes and sessions for a file, line or symbol of the caller's repository.
 
     Raises:
         NoteNotFoundError: there is no such file, line or symbol.
@@ -94,7 +94,7 @@ def trace_code(vault: Vault, place: str) -> CodeTrace:
 def _find_notes(
     vault: Vault, file: CodeFile, span: tuple[int, int] | None
 ) -> Iterator[AnchoredNote]:
-    """Yield the notes with an anchor that is in the file now, and at these lines."""
+    """Yield the notes with an anchor in the file now, at these lines."""
     cited = LinkStore(vault.state).links_in(CITE_PROPERTIES)
     records = vault.view.of_project(None).records_of(cited)
     shown = {
@@ -111,7 +111,7 @@ def _find_notes(
 
 
 def _is_at(vault: Vault, check: AnchorCheck, file: CodeFile, span: tuple[int, int]) -> bool:
-    """Tell whether an anchored text is at some lines of the file; unknown ones are."""
+    """Return whether an anchored text is at these lines of the file; true if unknown."""
     if check.status is AnchorStatus.UNKNOWN or not check.anchor.is_pinned:
         return True
     found = find_versions(vault, check.anchor, file.project)
@@ -123,7 +123,7 @@ def _is_at(vault: Vault, check: AnchorCheck, file: CodeFile, span: tuple[int, in
 def _list_commits(
     git: GitRunner, path: str, lines: Sequence[str], span: tuple[int, int] | None
 ) -> list[FileCommit]:
-    """Return the commits that wrote a file or some of its lines, newest first."""
+    """Return the commits that changed a file or these lines, newest first."""
     if span is None:
         return list_path_commits(git, path, _MOST_COMMITS)
     committed = read_versions(git, [f"HEAD:{path}"]).get(f"HEAD:{path}", b"")
@@ -138,14 +138,14 @@ def _list_commits(
     return sorted(found.values(), key=lambda each: -each.at)
 
 
-#: Lines of a symbol whose history is looked at.
+#: Maximum lines of one matched block whose history is read.
 _MOST_LINES = 20
 
 
 def _find_sessions(
     vault: Vault, git: GitRunner, path: str, project: str, commits: Sequence[FileCommit]
 ) -> Iterator[TracedCommit]:
-    """Yield each commit with the sessions that name it, or that left these bytes in the file."""
+    """Yield each commit with the sessions that name it or left this content in the file."""
     sessions = [*_read_sessions(vault, project)]
     names = {f"{each.commit}:{path}": each for each in commits}
     blobs = {names[name].commit: blob_id(data) for name, data in read_versions(git, names).items()}
@@ -164,7 +164,7 @@ def _read_sessions(vault: Vault, project: str) -> Iterator[Session]:
 
 
 def _has_written(session: Session, commit: FileCommit, path: str, blob: str) -> bool:
-    """Tell whether a session made a commit: by its id, its subject, or the bytes it left."""
+    """Return whether a session made a commit, by the commit's id, subject or file content."""
     for item in session.told.commits:
         found = re.fullmatch(r"(?:(?P<id>[0-9a-f]{7,40}) )?(?P<subject>.*)", item)
         if found and found["id"] and commit.commit.startswith(found["id"]):

@@ -1,4 +1,4 @@
-"""Undo what a session wrote, as one commit: the words of people and of other sessions stay."""
+"""Undo what a session wrote, as one commit. Text of people and of other sessions is kept."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from vaultmem.vault import Vault
 
 
 class UndoAction(StrEnum):
-    """What the undoing of a session does with a note."""
+    """Action on a note when a session is undone."""
 
     REMOVE = "remove"
     REVERT = "revert"
@@ -51,9 +51,9 @@ class UndoAction(StrEnum):
 
 
 class UndoneNote(NamedTuple):
-    """A note and what is done with it; `why` is what of it stays, or why nothing is done.
+    """A note and its action. `why` is what is kept of it, or why nothing is done.
 
-    `others` are who else changed the note since.
+    `others` are the later authors of the note.
     """
 
     path: str
@@ -63,7 +63,7 @@ class UndoneNote(NamedTuple):
 
 
 class SessionUndo(NamedTuple):
-    """What the undoing of a session does, or did where it `is_applied`, in a commit."""
+    """The actions of undoing a session; they were done, in a commit, if `is_applied`."""
 
     session: str
     notes: tuple[UndoneNote, ...]
@@ -72,14 +72,14 @@ class SessionUndo(NamedTuple):
 
 
 class _Edit(NamedTuple):
-    """A change that the session made: the bytes before and after, None where there was no file."""
+    """The session's change of a file: bytes before and after, None for a missing file."""
 
     before: bytes | None
     after: bytes | None
 
     @property
     def is_new(self) -> bool:
-        """Whether the session made the file."""
+        """Whether the session created the file."""
         return self.before is None
 
     @property
@@ -91,16 +91,16 @@ class _Edit(NamedTuple):
 def undo_session(
     vault: Vault, name: str, *, with_spread: bool = False, apply: bool = False
 ) -> SessionUndo:
-    """Take back what a session wrote, as one commit; without `apply`, return what would be done.
+    """Undo what a session wrote, as one commit; without `apply`, only return the plan.
 
-    Lines that others wrote or changed since stay, and each removed note is in git. The session's
-    own note is a record: it is quarantined. `with_spread`, so is each note in the folder in which
-    another session repeats or cites what it was shown of it. The vault must be in sync.
+    Later lines of other authors are kept, and removed notes stay in git. The session's own note is
+    a record, so it is quarantined. `with_spread` also quarantines notes in the folder in which
+    another session repeats or cites a statement that it was shown. The index must be up to date.
 
     Raises:
         NoteNotFoundError: no commit and no note is by that session.
-        RefusedError: it goes on, its branch is not checked out, a note had what looks like a
-            credential, or is pinned or quarantined by the owner since.
+        RefusedError: the session is open, its branch is not checked out, a note had text that looks
+            like a credential, or the owner has pinned or quarantined a note since.
         ConflictError, PendingError: as for `write`.
     """
     check_branch(vault)
@@ -127,7 +127,7 @@ def undo_session(
 
 
 class _Undo:
-    """The undoing of a session, in one planned change."""
+    """The plan for undoing a session, as one change."""
 
     def __init__(self, vault: Vault, change: Change, session: str) -> None:
         self._vault, self._change, self._session = vault, change, session
@@ -135,10 +135,10 @@ class _Undo:
         self._here = vault.manifest.blobs().keys()
 
     def revert_all(self) -> list[UndoneNote]:
-        """Take back what the session wrote; return what becomes of each note.
+        """Plan to revert everything that the session wrote; return the action for each note.
 
         Raises:
-            NoteNotFoundError: it wrote nothing.
+            NoteNotFoundError: the session wrote nothing.
         """
         if not self._edits.by_path:
             raise NoteNotFoundError(
@@ -149,7 +149,7 @@ class _Undo:
         ]
 
     def quarantine_reached(self, reached: Iterable[Writing]) -> list[UndoneNote]:
-        """Quarantine the notes in which others repeat or cite it; return what becomes of each."""
+        """Quarantine notes in which other sessions repeat or cite this one; return the actions."""
         found: dict[str, UndoneNote] = {}
         for each in reached:
             path = each.path
@@ -169,7 +169,7 @@ class _Undo:
         return [each for each in found.values() if each.why != _DONE]
 
     def _try(self, path: str, work: Callable[[], UndoneNote]) -> UndoneNote:
-        """Return what is done with a note; one with which nothing may be done is kept."""
+        """Return the action for a note. A rejected action becomes KEEP."""
         try:
             done = work()
         except (NoteNotFoundError, RefusedError) as error:
@@ -202,7 +202,7 @@ class _Undo:
         if left.problem:
             return self._quarantine(str(path), "its properties were changed since")
         why = _describe(reverted)
-        if is_new and left.title == path.stem:  # The name is the session's, and might say it all.
+        if is_new and left.title == path.stem:  # It could repeat the removed text.
             title = derive_title(left.body)
             left = left._replace(text=set_property(left.text, "title", title))
             why = [*why, "the session named it; `vaultmem mv` renames it"]
@@ -211,7 +211,7 @@ class _Undo:
         return UndoneNote(str(path), UndoAction.REVERT, ", ".join(why))
 
     def _restore(self, path: PurePosixPath, edits: Sequence[_Edit]) -> UndoneNote:
-        """Bring back a note that the session removed, without what it had written there before."""
+        """Restore a note that the session removed, without the session's earlier changes."""
         last, *earlier = edits
         data = last.before if last.is_removal else b""
         if data and earlier:
@@ -235,22 +235,22 @@ class _Undo:
         return UndoneNote(path, UndoAction.QUARANTINE, why)
 
 
-#: Why a note is not quarantined that is so already.
+#: Reason to keep a note that is quarantined already.
 _DONE = "quarantined already"
 
-#: Who changed a note by hand, where no commit names the person.
+#: Author of a change by hand, if no commit names the person.
 _PERSON = "a person"
 
-#: Properties that vaultmem sets by itself: no words of others.
+#: Properties that vaultmem sets itself, which are not text of other authors.
 _BOOKKEEPING = frozenset({"state", "state_reason", "updated", "reviewed", "related", "contradicts"})
 _BOOKKEEPING |= {"superseded_by", "supersedes", "pinned"}
 
 
 class _Edits:
-    """What a session did to the notes, by their paths now: of each the last first.
+    """The session's changes by current path, each newest first.
 
-    `others` are who else changed a note since; `paths` are the paths now of what commits changed,
-    by commit and the path then.
+    `others` maps each path to its later authors. `paths` maps a commit and its path to the current
+    path.
     """
 
     def __init__(self, vault: Vault, session: str) -> None:
@@ -292,7 +292,7 @@ class _Edits:
                 self._later.setdefault(now, {})[commit.shown] = None
 
     def _is_by(self, written: Commit | Wrote, path: str) -> bool:
-        """Return whether the session wrote a commit, or a file of one by another author."""
+        """Return whether the session wrote the commit, or this file in another author's commit."""
         is_file = isinstance(written, Commit) or written.path == self._prefix + path
         return written.session == self._session and is_file
 
@@ -306,7 +306,7 @@ class _Edits:
 
 
 def _leave_out(old: bytes, new: bytes, wrote: Wrote) -> bytes:
-    """Return what a commit made of a file, without the new lines that an agent had written."""
+    """Return a commit's version of a file, without the new lines of this agent."""
     matches = match_lines(split_bytes(old), split_bytes(new))
     kept = {place + at + 1 for _, place, length in matches for at in range(length)}
     lines = enumerate(new.split(b"\n"), 1)
@@ -314,7 +314,7 @@ def _leave_out(old: bytes, new: bytes, wrote: Wrote) -> bytes:
 
 
 def _revert_text(note: Note, edits: Sequence[_Edit]) -> Reverted:
-    """Return a note's text without these edits, the last one first; "" if nothing is left."""
+    """Return a note's text without these edits, newest first; "" if nothing is left."""
     text, changed, lost = note.text, 0, list[str]()
     for edit in edits:
         if edit.is_removal:
@@ -342,7 +342,7 @@ def _split(text: str) -> tuple[str, str]:
 
 
 def _drop_properties(head: str, written: Note) -> str:
-    """Return a note's frontmatter without what is as one author wrote it, but for the project."""
+    """Return a frontmatter without the author's unchanged properties, except `project`."""
     for prop in written.matter.properties:
         now = read_frontmatter(head).get(prop.name)
         if now is not None and now.value == prop.value and prop.name != PROJECT:
@@ -351,7 +351,7 @@ def _drop_properties(head: str, written: Note) -> str:
 
 
 def _has_others_properties(note: Note, after: bytes) -> bool:
-    """Return whether others added to a note's properties what vaultmem does not set by itself."""
+    """Return whether other authors added properties that vaultmem does not set itself."""
     written = parse_note(note.path, after).matter
     return any(
         prop.name not in _BOOKKEEPING

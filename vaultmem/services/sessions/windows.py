@@ -1,4 +1,4 @@
-"""Context windows and turns: what a session's transcript holds, and what its note tells of it."""
+"""Write a session's context windows and turns to its transcript and note."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from vaultmem.vault import Vault
 if TYPE_CHECKING:
     from vaultmem.core.notes.note import Note
 
-#: Turns that are written at once while many are added.
+#: Turns to write in one batch.
 _BATCH = 200
 
-#: Windows that a note lists; the oldest go, and git has them.
+#: Maximum windows in a note. Older ones are dropped; git keeps them.
 _MAX_WINDOWS = 200
 
 _IGNORED = "/transcripts/"
@@ -37,8 +37,8 @@ _IGNORED = "/transcripts/"
 def add_turns(vault: Vault, session: str, turns: Iterable[Turn]) -> TranscriptPosition:
     """Add turns to a session's transcript, which is local and never committed.
 
-    What looks like a credential is left out. Memory stays bounded however many there are; the
-    note learns of them when its window, or the session, ends.
+    Text that looks like a credential is left out. Memory use is bounded for any number of turns.
+    The note gets the counts when its window or the session ends.
 
     Raises:
         NoteNotFoundError: there is no such session.
@@ -47,7 +47,7 @@ def add_turns(vault: Vault, session: str, turns: Iterable[Turn]) -> TranscriptPo
 
 
 def append_turns(vault: Vault, session: str, turns: Iterable[Turn]) -> TranscriptPosition:
-    """Add turns as `add_turns` does, to the transcript of a session that may have no note yet."""
+    """Add turns as `add_turns` does, for a session that might have no note yet."""
     transcripts = open_transcripts(vault)
     listed = iter(turns)
     with vault.lock():
@@ -65,7 +65,7 @@ def append_turns(vault: Vault, session: str, turns: Iterable[Turn]) -> Transcrip
 
 
 def replace_turns(vault: Vault, session: str, turns: Iterable[Turn]) -> None:
-    """Put turns in place of a session's transcript, all of them or none."""
+    """Replace all turns of a session's transcript; if this fails, the old turns are kept."""
 
     def make_lines() -> Iterator[TranscriptLine]:
         tally = TranscriptPosition()
@@ -84,16 +84,16 @@ def read_last_turns(vault: Vault, session: str, limit: int) -> list[tuple[int, T
 
 
 def begin_window(vault: Vault, session: str) -> Session:
-    """End the session's context window at what its transcript holds now, and begin the next."""
+    """End the session's context window at the transcript's current end, and begin the next one."""
     return edit_session(
         vault, session, lambda note: write_windows(note, read_tally(vault, session), begin=True)
     )
 
 
 def mark_restore(vault: Vault, session: str) -> Session:
-    """Say that a restore of this session is wanted: its context is about to be lost.
+    """Mark a session for restore, because its context window is about to be lost.
 
-    The next start of its agent in this workspace, or the session's own resume, picks it up.
+    The next start of its agent in this workspace, or `resume_session`, restores it.
     """
     at = vault.local_time()
 
@@ -107,20 +107,20 @@ def mark_restore(vault: Vault, session: str) -> Session:
 
 
 def read_tally(vault: Vault, session: str) -> TranscriptPosition:
-    """Return how many turns and tokens a session's transcript holds, and its digest."""
+    """Return the number of turns and tokens in a session's transcript, and its digest."""
     return open_transcripts(vault).tally(session)
 
 
 def write_windows(note: Note, tally: TranscriptPosition, begin: bool) -> str:
-    """Return a session note's text with its window ended at a tally; with `begin`, a new one.
+    """Return a session note's text with its window ended at a tally, and a new one if `begin`.
 
-    A window in which nothing was said goes on instead.
+    A window without turns continues.
     """
     prop = note.matter.get("windows")
     if prop is None and not tally.tokens:
-        return note.text  # As in the first window of a session whose turns nobody keeps.
+        return note.text  # The first window of a session without turns.
     if prop is not None and prop.kind not in {"seq", "null"}:
-        return note.text  # Somebody made something else of it.
+        return note.text  # The property was changed by hand.
     texts = [*prop.value] if prop and isinstance(prop.value, tuple) else []
     windows = parse_session(note).windows
     last = max(windows, key=lambda window: window.number, default=ContextWindow(0, 0, 0))
@@ -140,7 +140,7 @@ def write_windows(note: Note, tally: TranscriptPosition, begin: bool) -> str:
 
 
 def _read_turns_back(vault: Vault, session: str) -> Iterator[tuple[int, Turn]]:
-    """Yield turns from the last one back."""
+    """Yield turns, newest first."""
     held: list[TranscriptLine] = []
     for line in open_transcripts(vault).read_back(session):
         if isinstance(line, TranscriptPosition):
@@ -153,7 +153,7 @@ def _read_turns_back(vault: Vault, session: str) -> Iterator[tuple[int, Turn]]:
 
 
 def _exclude_transcripts(vault: Vault) -> None:
-    """See to it that a person's own git does not take transcripts in either."""
+    """Exclude transcripts from the user's own git commits."""
     if vault.head() is None:
         return
     if lacking := find_unignored(vault.history, [_IGNORED]):
