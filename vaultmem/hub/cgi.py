@@ -1,7 +1,7 @@
-"""A program that answers one request by the Common Gateway Interface.
+"""A program that answers one request through the Common Gateway Interface.
 
-It is started when the body of the request is here, in a file; what it answers is passed on as fast
-as the client takes it. A client that goes takes the program along.
+It starts when the whole request body is in a file. Its output is sent as fast as the client reads
+it. If the client disconnects, the program is ended.
 """
 
 from __future__ import annotations
@@ -20,23 +20,24 @@ from starlette.types import Message, Receive, Send
 
 _LOG = logging.getLogger("vaultmem.hub")
 
-#: Bytes that are passed on at once.
+#: Bytes read at once.
 _CHUNK = 64 * 1024
 
-#: Bytes of the headers of an answer at most, and of what a program complains about.
+#: Most bytes of an answer's headers, and of a program's stderr.
 _HEAD = 16 * 1024
 
-#: Seconds in which a program ends that is asked to; git removes its locks in it.
+#: Seconds a program has to end after SIGTERM; git removes its locks in this time.
 _GRACE = 3.0
 
-#: Starts a program that may compute for so many seconds, and so may each that it starts.
+#: Runs a program with a limit of CPU seconds, for it and each process that it starts.
 _BOUNDED = ("/bin/sh", "-c", 'ulimit -c 0; ulimit -S -t "$1"; shift; exec "$@"', "sh")
 
 
 class CgiLimits(NamedTuple):
-    """Bytes of a body at most, and seconds: of computing, for one part of the body to come or of
+    """Limits of a request: body bytes and CPU seconds.
 
-    the answer to go, and for all of either.
+    `patience`: seconds for one chunk of the body or the answer. `longest`: seconds for all of
+    either.
     """
 
     size: int
@@ -46,7 +47,7 @@ class CgiLimits(NamedTuple):
 
 
 class RefusedRequestError(Exception):
-    """A request that is answered by a status and why."""
+    """A request that is answered by a status and a reason."""
 
     def __init__(self, status: int, told: str) -> None:
         super().__init__(told)
@@ -55,10 +56,10 @@ class RefusedRequestError(Exception):
 
 
 async def collect_body(receive: Receive, limits: CgiLimits, folder: Path) -> IO[bytes] | None:
-    """Return the body in a file without a name, on the disk of `folder`; None if the client went.
+    """Return the body in an unnamed file on the disk of `folder`; None if the client disconnected.
 
     Raises:
-        RefusedRequestError: it is too large, takes too long to come, or the disk is full.
+        RefusedRequestError: it is too large or too slow, or the disk is full.
     """
     with contextlib.ExitStack() as unless_whole:
         try:
@@ -78,7 +79,7 @@ async def collect_body(receive: Receive, limits: CgiLimits, folder: Path) -> IO[
 
 
 async def _write_body(file: IO[bytes], receive: Receive, limits: CgiLimits) -> bool:
-    """Write the body to a file; False if the client went before its end."""
+    """Write the body to a file; return False if the client disconnected before its end."""
     size, is_whole = 0, False
     while not is_whole:
         message = await _take(receive, limits.patience)
@@ -112,7 +113,7 @@ async def run_program(
     receive: Receive,
     send: Send,
 ) -> int:
-    """Answer a request by a program; return the status that was answered, 499 if nobody waited."""
+    """Answer a request by a program; return the status, 499 if the client disconnected."""
     process = await asyncio.create_subprocess_exec(
         *_BOUNDED,
         str(limits.cpu),
@@ -152,13 +153,13 @@ async def run_program(
 
 
 async def _await_end(receive: Receive) -> None:
-    """Return when the client has gone."""
+    """Return when the client has disconnected."""
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
 class _Answer:
-    """What is answered: the program's headers and body, or a refusal while nothing was said."""
+    """The response: the program's headers and body, or an error if nothing was sent yet."""
 
     def __init__(self, send: Send, patience: float) -> None:
         self._send = send
@@ -166,11 +167,11 @@ class _Answer:
         self.status = 0
 
     async def pass_on(self, process: asyncio.subprocess.Process) -> None:
-        """Pass on what the program prints.
+        """Send the program's output.
 
         Raises:
-            RefusedRequestError: it ended without an answer.
-            TimeoutError: the client takes nothing more of it.
+            RefusedRequestError: it ended without headers.
+            TimeoutError: the client stopped reading.
         """
         assert process.stdout is not None  # noqa: S101
         status, headers = await _read_head(process.stdout)
@@ -180,11 +181,11 @@ class _Answer:
             async with asyncio.timeout(self._patience):
                 await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
             chunk = await process.stdout.read(_CHUNK)
-        # Whether it is whole, git's client sees by itself: each of its answers says where it ends.
+        # Git's client sees a truncated answer itself: git's protocol marks the end.
         await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def refuse(self, status: int, told: str) -> int:
-        """Say why not, if that can still be said; return the status."""
+        """Send an error if no response was started; return the status."""
         if self.status:
             return self.status
         headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"connection", b"close")]
@@ -224,7 +225,7 @@ async def _read_complaint(process: asyncio.subprocess.Process) -> bytes:
 
 
 async def _drain(process: asyncio.subprocess.Process) -> None:
-    """Read what a client did not wait for: a pipe is closed at its end, and not before."""
+    """Read the rest of the output: a pipe closes only at its end."""
     assert process.stdout is not None  # noqa: S101
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(1.0):
@@ -233,14 +234,14 @@ async def _drain(process: asyncio.subprocess.Process) -> None:
 
 
 async def _log(complaint: asyncio.Task[bytes]) -> None:
-    with contextlib.suppress(TimeoutError):  # What goes on behind it may hold the pipe.
+    with contextlib.suppress(TimeoutError):  # Background children can hold the pipe open.
         async with asyncio.timeout(1.0):
             if told := (await complaint).decode("utf-8", "backslashreplace").strip():
                 _LOG.warning("git: %s", told)
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """End what still runs, and all that it started: asked first, so that it leaves no lock."""
+    """End a running program and all its children; SIGTERM first, so that git leaves no lock."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         if process.returncode is not None:
             break

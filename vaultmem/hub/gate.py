@@ -29,17 +29,17 @@ from vaultmem.web.page_requests import refuse, wants_page
 from vaultmem.web.rendering import BrowserVisit, Site, Visitor, Visits, render_page
 from vaultmem.workers import HubPrincipal
 
-# What callers asked of a hub and what they were refused, written into its audit log.
+# Queries and refused requests, written into the hub's audit log.
 
-#: Rows of one token's refused requests in a minute: repeated ones must not fill the disk.
+#: Rows for refused requests of one token in a minute, so that they cannot fill the disk.
 _ROWS, _MINUTE = 20, 60.0
 
-#: Characters of the reason for which something failed.
+#: Most characters of a reason.
 _LONGEST = 500
 
 
 class RequestLog:
-    """Writes rows before the caller gets an answer; called from any thread."""
+    """A thread-safe writer of audit log rows; each is written before the caller's answer."""
 
     def __init__(self, hub: Hub, clock: Callable[[], float] = time.monotonic) -> None:
         self._hub = hub
@@ -51,10 +51,10 @@ class RequestLog:
     def add_question(
         self, vaults: Sequence[str], guest: HubPrincipal, operation: str, answer: object
     ) -> None:
-        """Write that a question was asked, and how many notes answer it.
+        """Log a query and its number of hits.
 
         Raises:
-            FaultError: the disk did not take it.
+            SystemFailureError: the row could not be written.
         """
         details = {"operation": operation, "hits": _count_hits(answer)}
         self._record(guest, "ask", vaults, "done", details)
@@ -62,10 +62,10 @@ class RequestLog:
     def add_refusal(
         self, vaults: Sequence[str], guest: HubPrincipal, what: str, operation: str, why: object
     ) -> None:
-        """Write that a request was refused, if this token has few such rows; count it if not.
+        """Log a refused request; above the rate limit, only count it.
 
         Raises:
-            FaultError: the disk did not take it.
+            SystemFailureError: the row could not be written.
         """
         now = self._clock()
         with self._lock:
@@ -93,12 +93,12 @@ class RequestLog:
 
 
 def describe_reason(why: object) -> str:
-    """Return why something failed, in one line without credentials."""
+    """Return a reason as one line without credentials."""
     return one_line(mask_secrets(str(why)))[:_LONGEST]
 
 
 def _count_hits(answer: Any) -> int | None:
-    """Return how many notes an answer shows, None where it is no list of such."""
+    """Return the number of hits in an answer, None if it has no list of hits."""
     found = getattr(answer, "answer", None)
     if found is not None:
         return len(found.hits if hasattr(found, "hits") else found.pack.items)
@@ -107,16 +107,16 @@ def _count_hits(answer: Any) -> int | None:
     return len(rows) if isinstance(rows, list) else None
 
 
-#: Where one comes without being let in.
+#: Address prefixes that need no token.
 _OPEN = ("/sign-in", "/static/", "/alive")
 
-#: Browsers whose next page may have something to tell.
+#: Browsers whose message for the next page is kept.
 _MANY = 1_024
 
-#: Seconds between two looks whether the token of an answer that lasts still counts.
+#: Seconds between two checks that the token of a streamed answer is still valid.
 _LOOK = 2.0
 
-#: Whose token it is; else the status and the words of why nobody is known.
+#: The grant, or None; and the status and message of a failed authentication.
 _Found = tuple[Grant | None, tuple[int, str]]
 
 _UNKNOWN = "That token does not count (any more); the hub's owner gives out others."
@@ -125,20 +125,20 @@ _NOBODY = "This hub needs a token; its owner creates them with `vaultmem hub gra
 
 
 class HubSite(NamedTuple):
-    """Where a hub is served; `trusts_proxy` is whether what a proxy says of addresses counts."""
+    """A served hub; `trusts_proxy`: believe a proxy's header with the client's address."""
 
     site: Site
     trusts_proxy: bool = False
 
     def find_address(self, request: Request) -> str:
-        """Return from where a request comes."""
+        """Return the client's address."""
         if self.trusts_proxy and (told := request.headers.getlist("x-forwarded-for")):
             return told[-1].rpartition(",")[2].strip()[:64]
         return request.client.host if request.client else ""
 
 
 class HubAuth(Gate):
-    """Lets in who has a token, and writes into the request's state whose it is."""
+    """Authentication by token or cookie; it adds the grant to the request's state."""
 
     def __init__(
         self, app: ASGIApp, hub_site: HubSite, guests: Principals, log: RequestLog
@@ -150,7 +150,7 @@ class HubAuth(Gate):
         self._told: OrderedDict[str, BrowserVisit] = OrderedDict()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, or refuse it."""
+        """Pass a request on, or reject it."""
         if scope["type"] == "http":
             request = Request(scope)
             found = await to_thread.run_sync(self._find_grant, request)
@@ -165,7 +165,7 @@ class HubAuth(Gate):
     async def _answer_while_it_counts(
         self, grant: Grant, scope: Scope, receive: Receive, send: Send
     ) -> None:
-        """Answer, and end an answer that lasts soon after its grant counts no more."""
+        """Answer, and end a streamed answer soon after its grant becomes invalid."""
         lasts = has_ended = False
 
         async def send_on(message: Message) -> None:
@@ -192,11 +192,11 @@ class HubAuth(Gate):
     def _counts(self, grant: Grant) -> bool:
         try:
             return self._guests.counts(grant)
-        except VaultError:  # Grants that cannot be read let nobody in.
+        except VaultError:  # Unreadable grants authenticate no request.
             return False
 
     async def admit(self, request: Request, asked: GitRequest) -> Authorization:
-        """Say whether git's client may do what it asks."""
+        """Return whether git's client is authorized for its request."""
         if not is_asked_by(self._site.hosts, request):
             return Authorization(status=421, told="this is not served under that name")
         token = read_token(request, "basic", "bearer")
@@ -216,7 +216,7 @@ class HubAuth(Gate):
         return Authorization(grant, build_pusher_environment(self._guests.hub, grant, origin))
 
     def _find_grant(self, request: Request) -> _Found:
-        """Return who asks, by a token or a cookie; else why nobody is known."""
+        """Return the grant of a token or cookie, or None with the reason."""
         token = read_token(request, "bearer")
         if token is not None:
             return self._try(request, token)
@@ -256,7 +256,7 @@ class HubAuth(Gate):
         return refuse(request, status, told)
 
     def _find_visit(self, cookie: str) -> BrowserVisit:
-        """Return what a browser's next page is to tell."""
+        """Return the messages for a browser's next page."""
         visit = self._told.pop(cookie, None) or BrowserVisit()
         self._told[cookie] = visit
         if len(self._told) > _MANY:
@@ -265,7 +265,7 @@ class HubAuth(Gate):
 
 
 def _find_problem(grant: Grant, asked: GitRequest) -> tuple[int, str]:
-    """Return a status and why git's client may not do what it asks, 0 if it may."""
+    """Return a status and reason why git's client is not authorized, status 0 if it is."""
     if not asked.vault or not may(grant, asked.vault, Right.READ):
         return 404, "this hub has no such vault, or not for you"
     if not asked.service:

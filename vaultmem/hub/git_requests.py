@@ -1,7 +1,7 @@
-"""Git over HTTP by git's own `http-backend`: the smart protocol, and nothing else of a repository.
+"""Git over HTTP by git's own `http-backend`, limited to the smart protocol.
 
-What git's client can ask of a vault is four requests; their addresses are matched as a whole, so
-that no other file of a repository, and none beside it, has one.
+Git's client can make four requests. Their addresses are matched as a whole, so no other file is
+reachable.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from vaultmem.services.hub.receiving import FETCH_FIRST
 from vaultmem.storage.user_files import is_vault_name
 from vaultmem.web.page_requests import read_count
 
-#: Below what address the repositories are.
+#: Address prefix of the repositories.
 BASE = "/git/"
 
 _PLACE = re.compile(r"/git/([^/]+)\.git/(info/refs|git-upload-pack|git-receive-pack)")
@@ -48,22 +48,22 @@ _READ, _WRITE, _REFS = "git-upload-pack", "git-receive-pack", "info/refs"
 
 _COMMAND = ("git", "http-backend")
 
-#: What of this process's environment a program is told.
+#: Variables of this process's environment that git gets.
 _KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "PYTHONPATH")
 
-#: Bytes of what a client says that reads: which commits it wants and has. Git itself takes as much.
+#: Most bytes of the commits a fetching client wants and has, the same as git's limit.
 _MOST_ASKED = 10 * 1024 * 1024
 
-#: Bytes of the end of an answer that are kept; and what of a push git says there that it refuses.
+#: Bytes stored of an answer's end, and a pattern for git's refusals of a push in it.
 _END = 16 * 1024
 _REFUSED = re.compile(
     rb"(?:unpack(?! ok\n)|ng (refs/[^ \n]{1,250})) (?!pre-receive hook declined)([^\n]{1,200})\n"
 )
 
-#: Seconds for which the next part of a body is waited for: a push may come over a slow line.
+#: Seconds to wait for the next chunk of a body: a push can come over a slow line.
 _PATIENCE, _PATIENCE_OF_PUSHES = 10.0, 60.0
 
-#: Why git did not move a ref, and what its answer contains if another push had moved it.
+#: Git's message for a ref it did not move, and a pattern that shows another push moved it first.
 _NOT_MOVED = b"failed to update ref"
 _MOVED = re.compile(re.escape(FETCH_FIRST.encode()) + rb"|but expected|already exists")
 
@@ -71,7 +71,7 @@ _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 class GitRequest(NamedTuple):
-    """A request of git's client: of which vault, by which service, and where in its repository."""
+    """A request by git's client: the vault, the service, and the path in its repository."""
 
     vault: str
     service: str
@@ -79,15 +79,12 @@ class GitRequest(NamedTuple):
 
     @property
     def writes(self) -> bool:
-        """Tell whether it is a part of a push."""
+        """Return whether it is a part of a push."""
         return self.service == _WRITE
 
 
 class Authorization(NamedTuple):
-    """Who may ask what they asked, and what the repository's check is told; else why they may not.
-
-    A refusal is a status and its words.
-    """
+    """An authorized grant with the push check's environment, or an error status and message."""
 
     grant: Grant | None = None
     environment: Mapping[str, str] = _NOTHING
@@ -95,12 +92,12 @@ class Authorization(NamedTuple):
     told: str = ""
 
 
-#: Says who asks, and whether they may.
+#: Returns whether a git request is authorized.
 Admit = Callable[[Request, GitRequest], Awaitable[Authorization]]
 
 
 class _Exchange(NamedTuple):
-    """A request that may be answered: what is asked, in which environment, and what is allowed."""
+    """An authorized request: its environment, and the hub's limits."""
 
     asked: GitRequest
     environment: Mapping[str, str]
@@ -108,17 +105,17 @@ class _Exchange(NamedTuple):
 
     @property
     def caller(self) -> GitCaller:
-        """Return the caller, for whom slots are counted."""
+        """Return the caller for whom slots are counted."""
         return GitCaller(self.environment["REMOTE_USER"], self.asked.writes)
 
     @property
     def is_push(self) -> bool:
-        """Tell whether refs are to be moved."""
+        """Return whether refs are to be moved."""
         return self.asked.writes and self.asked.place != _REFS
 
     @property
     def limits(self) -> CgiLimits:
-        """Return what the program and the body may take."""
+        """Return the limits of the program and the body."""
         cpu = self.allowed.cpu_seconds
         if self.asked.writes:
             return CgiLimits(self.allowed.push_bytes + _MOST_ASKED, cpu, _PATIENCE_OF_PUSHES)
@@ -126,7 +123,7 @@ class _Exchange(NamedTuple):
 
 
 class GitApp:
-    """Answers git's clients for the repositories of a hub; `pushed` hears which vault changed."""
+    """ASGI app for git clients of a hub's repositories; calls `pushed` with changed vaults."""
 
     def __init__(self, hub: Hub, admit: Admit, pushed: Callable[[str], None]) -> None:
         self._hub = hub
@@ -155,18 +152,18 @@ class GitApp:
             await reject_git(refusal.status, refusal.told)(scope, receive, send)
 
     def _read_limits(self) -> HubLimits:
-        """Return what hub.yaml allows now; as at the start if it is broken: the hook rejects."""
+        """Return the limits in hub.yaml, or the limits at the start if the file is broken."""
         try:
             return read_hub(self._hub.folder).limits
         except VaultError:
             return self._hub.limits
 
     async def _answer(self, exchange: _Exchange, receive: Receive, send: Send) -> None:
-        """Answer when the body has arrived: one that does not come keeps no slot from others."""
+        """Answer when the body has arrived: a body that never arrives holds no slot."""
         limits, end = exchange.limits, _End(send)
         with self._slots.await_body(exchange.caller):
             body = await collect_body(receive, limits, self._hub.folder)
-        if body is None:  # The client has gone.
+        if body is None:  # The client has disconnected.
             return
         with body:
             async with self._slots.take(exchange.caller):
@@ -181,9 +178,9 @@ class GitApp:
                     await to_thread.run_sync(self._record, exchange, [], lines, outcome)
 
     async def _reject(self, exchange: _Exchange, body: IO[bytes], send: Send) -> bool:
-        """Return whether a push was refused: then its pack is not unpacked.
+        """Return whether a push was refused before its pack is unpacked.
 
-        The audit log has it before the client gets an answer.
+        It is logged before the client gets an answer.
         """
         push = await to_thread.run_sync(read_push, body, exchange.allowed)
         if push is None:
@@ -201,17 +198,17 @@ class GitApp:
     def _record(
         self, exchange: _Exchange, refs: Sequence[RefUpdate], refused: Sequence[str], outcome: str
     ) -> None:
-        """Write into the audit log what was refused without the check of a push."""
+        """Log refusals that were not made by the push check."""
         asked, environment = exchange.asked, exchange.environment
         who = exchange.caller.name, environment.get(GRANT, ""), environment.get(ORIGIN, "")
         details = {"refs": [each._asdict() for each in refs], "refused": list(refused)}
         record(self._hub, AuditEntry(time.time(), *who, "push", (asked.vault,), outcome, details))
 
     def _describe(self, request: Request, asked: GitRequest, grant: Grant) -> dict[str, str]:
-        """Return the environment of `http-backend`: nothing of this process's but where git is.
+        """Return the environment of `http-backend`, with only `_KEPT` of this process's variables.
 
-        It is not told how long a body is: one that it knows the length of, and that ends before,
-        as where this process is killed, it awaits for good, and with a whole core (git 2.39).
+        CONTENT_LENGTH is left out. If a body ends before its length, as when this process is
+        killed, git 2.39 waits for the rest forever and uses a whole core.
         """
         headers = request.headers
         said = {
@@ -229,13 +226,13 @@ class GitApp:
             "REQUEST_METHOD": request.method,
             "PATH_INFO": f"/{asked.vault}.git/{asked.place}",
             "QUERY_STRING": f"service={asked.service}" if asked.place == _REFS else "",
-            "REMOTE_USER": grant.name,  # Without one, http-backend takes no push.
+            "REMOTE_USER": grant.name,  # Without it, http-backend rejects pushes.
             **{name: value for name, value in said.items() if value is not None},
         }
 
 
 def reject_git(status: int, told: str) -> PlainTextResponse:
-    """Return an answer whose words git shows to whoever gave the command."""
+    """Return an error response that git shows to the user."""
     headers = {"Connection": "close", "Cache-Control": "no-store"}
     if status == 401:
         headers["WWW-Authenticate"] = 'Basic realm="vaultmem", charset="UTF-8"'
@@ -245,7 +242,7 @@ def reject_git(status: int, told: str) -> PlainTextResponse:
 
 
 def _read_asked(request: Request) -> GitRequest:
-    """Return what is asked for, with a service that is "" if git's client asks nothing like it."""
+    """Return the parsed request, with service "" if git's client makes no such request."""
     place = _PLACE.fullmatch(request.url.path)
     vault = place[1] if place and is_vault_name(place[1]) else ""
     if place is None or not vault:
@@ -257,13 +254,13 @@ def _read_asked(request: Request) -> GitRequest:
         service = place[2]
         kind = f"application/x-{service}-request"
         is_right = request.method == "POST" and request.headers.get("content-type") == kind
-        if service == _WRITE:  # No client packs a push again, and it may unpack to anything.
+        if service == _WRITE:  # No client compresses a push again, and it can unpack to any size.
             is_right &= "content-encoding" not in request.headers
     return GitRequest(vault, service if is_right else "", place[2])
 
 
 class _End:
-    """Sends an answer, and keeps its end, where git says what of a push it did not take."""
+    """A response whose end is stored: it has git's refusals of a push."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -274,11 +271,11 @@ class _End:
         await self._send(message)
 
     def read_refused(self) -> list[str]:
-        """Return what was refused, with why, but for what the check has put into the audit log."""
+        """Return refused refs with reasons, without those the push check has logged."""
         return self._list_refused(is_late=False)
 
     def read_late(self) -> list[str]:
-        """Return what was refused since another push came first, after the check."""
+        """Return refs refused after the check because another push came first."""
         return [] if FETCH_FIRST.encode() in self._text else self._list_refused(is_late=True)
 
     def _list_refused(self, is_late: bool) -> list[str]:
@@ -291,29 +288,29 @@ class _End:
         return why == _NOT_MOVED and bool(_MOVED.search(self._text))
 
 
-#: Programs at once of callers that have one already: in all, and of one; and the seconds for which
-#: a request waits for a slot. Reading and writing count apart.
+#: Running programs allowed for callers who already have one: in all, and for one caller. Then the
+#: seconds a request waits for a slot. Reads and writes count separately.
 _MANY, _MANY_OF_ONE = 16, 6
 _WAIT = 20.0
 
-#: Programs at once, up to which a caller that has none gets one. Some are kept for pushes.
+#: Running programs up to which a caller without one gets a slot; some are reserved for pushes.
 _MOST, _KEPT_FOR_PUSHES = 48, 16
 
-#: Bodies of one caller that may be on their way at once.
+#: Bodies of one caller that can arrive at once.
 _ARRIVING = 16
 
 _FULL = "too many ask at once; ask again in a minute"
 
 
 class GitCaller(NamedTuple):
-    """A caller by name, for reading or for writing: both count apart."""
+    """A caller's name, and whether they write: reads and writes count separately."""
 
     name: str
     writes: bool
 
 
 class ProgramSlots:
-    """Count programs that run and bodies that are awaited, in all and for each caller."""
+    """Counters of running programs and arriving bodies, in all and for each caller."""
 
     def __init__(self) -> None:
         self._free = asyncio.Condition()
@@ -322,10 +319,10 @@ class ProgramSlots:
 
     @contextlib.contextmanager
     def await_body(self, caller: GitCaller) -> Iterator[None]:
-        """Count a body that is on its way for the time of a `with`.
+        """Count an arriving body while the context is open.
 
         Raises:
-            RefusedRequestError: too many of this caller are.
+            RefusedRequestError: too many bodies of this caller are arriving.
         """
         if self._arriving[caller] >= _ARRIVING:
             raise RefusedRequestError(503, _FULL)
@@ -334,14 +331,14 @@ class ProgramSlots:
             yield
         finally:
             self._arriving[caller] -= 1
-            self._arriving += Counter()  # Drops what is 0.
+            self._arriving += Counter()  # Removes zero counts.
 
     @contextlib.asynccontextmanager
     async def take(self, caller: GitCaller) -> AsyncIterator[None]:
-        """Have a place for the time of a `with`.
+        """Hold a slot while the context is open.
 
         Raises:
-            RefusedRequestError: none was free for 20 seconds.
+            RefusedRequestError: no slot was free for 20 seconds.
         """
         async with self._free:
             try:

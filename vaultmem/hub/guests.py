@@ -1,7 +1,7 @@
-"""Authenticate callers of a hub by a token or a cookie, and identify who pushes.
+"""Authenticate callers of a hub by a token or a cookie, and check the body of a push.
 
-A cookie says which token it was made for, and until when it counts; it is signed with that token's
-digest. So nothing of it has to be kept, and it ends with the token.
+A cookie contains the id of its token and an expiry time, signed with the token's digest. So the
+server stores no sessions, and a cookie ends with its token.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ from vaultmem.storage.git.remote import ENDS_HEADER
 from vaultmem.web.rendering import Visitor
 from vaultmem.workers import HubPrincipal
 
-#: Seconds for which a cookie counts.
+#: Seconds until a cookie expires.
 LIFETIME = 30 * 86_400
 
-#: Tokens and addresses that are remembered, and the seconds for which that is.
+#: Most tokens and addresses that are cached, and for how many seconds.
 _MANY, _WHILE = 4_096, 600.0
 
-#: Wrong tokens that may come from an address in a minute before it is told to wait.
+#: Wrong tokens allowed from one address in a minute.
 _WRONG = 20
 _MINUTE = 60.0
 
 
 class Principals:
-    """Knows by the hub's grants who asks; what it remembers of them counts while these stay."""
+    """The principals of a hub's grants, cached until the grants change."""
 
     def __init__(self, hub: Hub, now: Callable[[], float] = time.time) -> None:
         self.hub = hub
@@ -58,7 +58,7 @@ class Principals:
         self._wrong: OrderedDict[str, deque[float]] = OrderedDict()
 
     def find(self, token: str) -> Grant | None:
-        """Return the grant of a token that counts now.
+        """Return the grant of a token, None if it is unknown or expired.
 
         Raises:
             VaultError: the grants cannot be read.
@@ -67,12 +67,12 @@ class Principals:
         return self._find(key, lambda: find_grant(self.hub, token, self._now()))
 
     def make_cookie(self, grant: Grant) -> str:
-        """Return what a browser shows instead of a token, for thirty days."""
+        """Return a cookie value that a browser sends instead of a token, valid for thirty days."""
         said = f"{grant.id}.{int(self._now()) + LIFETIME}"
         return f"{said}.{_sign(grant, said)}"
 
     def read_cookie(self, value: str) -> Grant | None:
-        """Return the grant that a cookie was made for, if both count now."""
+        """Return the grant a cookie was made for, if both are still valid."""
         said, _, signature = value.rpartition(".")
         id, _, end = said.partition(".")
         if not (end.isascii() and end.isdecimal() and len(end) < 20 and self._now() < int(end)):
@@ -84,14 +84,14 @@ class Principals:
         return grant if is_ours else None
 
     def counts(self, grant: Grant) -> bool:
-        """Tell whether a grant still counts, for all that it did."""
+        """Return whether a grant is still valid, with the same permissions."""
         found = self._find(f"id {grant.id}", lambda: find_by_id(self.hub, grant.id, self._now()))
         return found is not None and found.scopes == grant.scopes
 
     def turn_away(self, address: str) -> bool:
-        """Count a wrong token that an address has shown, and put that on record.
+        """Count a wrong token from an address, and log it; return False if there were too many.
 
-        Return False if there were too many; then nothing more is put there.
+        Further attempts above the limit are not logged.
         """
         now = time.monotonic()
         tries = self._wrong.pop(address, deque(maxlen=_WRONG))
@@ -110,7 +110,7 @@ class Principals:
         state = self._reload_grants()
         seen, until, grant = self._known.pop(key, (None, 0.0, None))
         if seen != state or until < time.monotonic() or grant is None:
-            grant, until = look(), time.monotonic() + _WHILE  # As of `state`, or later.
+            grant, until = look(), time.monotonic() + _WHILE  # Not older than `state`.
         if grant is None or not grant.is_alive(self._now()):
             return None
         self._known[key] = state, until, grant
@@ -127,10 +127,10 @@ class Principals:
 
 
 def read_token(request: Request, *schemes: str) -> str | None:
-    """Return the token that a request shows in one of these ways, "" for what cannot be one.
+    """Return the token of the `Authorization` header, "" if malformed, None if missing.
 
-    It is what stands behind "Bearer", or the password of "Basic". None where nothing is shown: git
-    first sends a name alone.
+    For "Basic", the token is the password. Git first sends a name without one; this also gives
+    None.
     """
     shown = request.headers.getlist("authorization")
     if not shown:
@@ -148,9 +148,10 @@ def read_token(request: Request, *schemes: str) -> str | None:
 
 
 def make_visitor(grant: Grant, vault: str, origin: str) -> Visitor:
-    """Return how somebody who may read a vault appears in it, and where what they write goes.
+    """Return a grant holder's name, permission and write branch in a vault they can read.
 
-    Who may only propose writes on a branch of their own. `origin` is "api", "mcp" or "page".
+    A caller with only "propose" writes on a branch of their own. `origin` is "api", "mcp" or
+    "page".
     """
     lands = may(grant, vault, GrantScope.WRITE)
     mail = grant.emails[0] if grant.emails else ""
@@ -167,7 +168,7 @@ def make_visitor(grant: Grant, vault: str, origin: str) -> Visitor:
 
 
 def warn_of_end(grant: Grant, send: Send) -> Send:
-    """Return a `send` that adds a header with the end of the token, if that is soon."""
+    """Return a `send` that adds a header with the token's expiry, if that is soon."""
     if not grant.ends_soon(time.time()):
         return send
     header = ENDS_HEADER.lower().encode(), b"%d" % grant.expires
@@ -184,36 +185,34 @@ def _sign(grant: Grant, said: str) -> str:
     return hmac.new(grant.digest.encode(), b"page " + said.encode(), "sha256").hexdigest()
 
 
-# The body of a push: which refs it is to move, and whether its pack may be unpacked.
-#
-# It is looked at before git is: git unpacks all of a pack before it asks anybody.
+# The body of a push: the refs to move, and whether its pack can be unpacked. It is checked before
+# git runs, because git unpacks a whole pack before its hooks run.
 
-#: Git's lines have four digits of their length before them; these are no lines, but ends.
+#: Each pkt-line begins with its length in four digits; `0000` is a flush packet.
 _LENGTH = re.compile(rb"[0-9a-fA-F]{4}")
 _END = b"0000"
 
 _UPDATE = re.compile(rb"([0-9a-f]{40}) ([0-9a-f]{40}) ([^\0\n]+)")
 
-#: Objects of a push for each commit and file that it may bring: folders are objects, too.
+#: Objects allowed for each commit and file of a push: trees are objects, too.
 _OBJECTS_EACH = 10
 
-#: Bytes that objects made from differences may have, for each of those that are sent whole. Of a
-#: folder, each commit has all of it anew.
+#: Bytes of deltified objects allowed for each byte sent whole: each commit has all of a tree again.
 _DELTA = 8
 
-#: Bytes that one line of git's protocol holds after its length.
+#: Bytes in one pkt-line after its length.
 _LINE = 65_515
 
 
 class PushRequest(NamedTuple):
-    """What a push asks for; `refusal` is why its pack is not unpacked, None if it may be."""
+    """A parsed push; `refusal` is why its pack must not be unpacked, None if it can be."""
 
     updates: tuple[RefUpdate, ...]
     capabilities: frozenset[bytes]
     refusal: Refusal | None
 
     def write_report(self) -> bytes:
-        """Return the answer from which git's client reports each ref as rejected."""
+        """Return the response from which git's client reports each ref as rejected."""
         why = str(self.refusal).encode("utf-8", "surrogateescape")
         refs = (each.ref.encode("utf-8", "surrogateescape") for each in self.updates)
         lines = [b"unpack refused\n", *(b"ng %s unpacker error\n" % ref for ref in refs)]
@@ -227,7 +226,7 @@ class PushRequest(NamedTuple):
 
 
 def read_push(body: IO[bytes], limits: PushLimits) -> PushRequest | None:
-    """Return what a push asks for; None for a body that git would not read like that."""
+    """Return the parsed push, None if git would not parse the body."""
     body.seek(0, 2)
     if not body.tell():
         return None
@@ -248,7 +247,7 @@ def read_push(body: IO[bytes], limits: PushLimits) -> PushRequest | None:
 
 
 def _read_commands(data: mmap) -> tuple[list[bytes], int] | None:
-    """Return the lines before the pack, and where that begins; None if they are not git's."""
+    """Return the lines before the pack and the pack's offset, None if they are malformed."""
     lines, at = [], 0
     while (length := data[at : at + 4]) != _END:
         size = int(length, 16) if _LENGTH.fullmatch(length) else 0

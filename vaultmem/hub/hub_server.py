@@ -1,4 +1,4 @@
-"""The hub's process: its port, its pool of vaults, and an orderly end."""
+"""The hub's process: its port, its pool of vaults, and a clean shutdown."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ from vaultmem.web.rendering import Site, choose_shared
 from vaultmem.web.web_app import STATIC, answer_not_found
 from vaultmem.workers import Caller
 
-# The app of a hub, and of a fleet: which address leads to git, to a vault, or to all of them.
+# The app of a hub or a fleet: it passes requests on to git, to a vault, or to all vaults.
 
 
 class HubFront:
-    """Answers over HTTP for the vaults of a pool, by the grants of a hub; an ASGI app.
+    """ASGI app for the vaults of a pool, with the grants of a hub.
 
-    `with_git` is whether the hub has their repositories: git passes its door there. Else who writes
-    does that here.
+    `with_git` is whether the hub has the repositories: git's push check runs there. Without it, a
+    `WriteGuard` checks writes here.
     """
 
     def __init__(
@@ -94,13 +94,13 @@ class HubFront:
         await app(scope, receive, send)
 
     async def close(self) -> None:
-        """End what goes on for long, so that nobody waits for its end."""
+        """End long-running responses, so that shutdown does not wait for them."""
         self._vaults.close()
         for each in self._agents.values():
             each.close()
 
     async def _split(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request that was let in on to a vault, to agents' place, or to pages over all."""
+        """Pass an authenticated request on to a vault, the MCP endpoint, or the hub's own pages."""
         path = scope["path"]
         if scope["type"] == "http" and path.startswith(BASE):
             await self._vaults(scope, receive, send)
@@ -127,7 +127,7 @@ class HubFront:
         return app
 
     def _find_agents(self, grant: Grant) -> McpPlace:
-        """Return where somebody's agent is served over all vaults, made anew with another grant."""
+        """Return a caller's MCP endpoint over all vaults, a new one if the grant changed."""
 
         def make() -> McpPlace:
             build = partial(build_overall, self._overall, grant, self._find_vault)
@@ -152,20 +152,20 @@ async def _report_alive(_: Request) -> Response:
     return PlainTextResponse("alive\n")
 
 
-#: Seconds that pushes and answers that are under way have when the process ends.
+#: Seconds that running pushes and answers have when the process ends.
 _GRACE = 20
 
-#: Seconds between two looks whether a signal came.
+#: Seconds between two checks for a signal.
 _LOOK = 1.0
 
-#: Seconds for which a connection stays open between two requests: git thinks between them.
+#: Seconds a connection stays open between two requests: git pauses between them.
 _KEEP_ALIVE = 75
 
 
 class Served(NamedTuple):
-    """How a hub or a fleet is served.
+    """Options for serving a hub or a fleet.
 
-    Behind a proxy (`by_proxy`), browsers come by HTTPS, and what it says of addresses counts.
+    `by_proxy`: a proxy adds HTTPS, and its header with the client's address is trusted.
     """
 
     place: ListenAddress
@@ -174,10 +174,10 @@ class Served(NamedTuple):
 
 
 class HubServer:
-    """A port at which a hub is served; nobody is answered before `start`."""
+    """A port at which a hub is served; requests are answered from `start` on."""
 
     def __init__(self, hub: Hub, served: Served) -> None:
-        """Take the port.
+        """Open the port.
 
         Raises:
             RefusedError: as `Port` does.
@@ -201,7 +201,7 @@ class HubServer:
     ) -> None:
         """Begin to answer.
 
-        Without `find_pool`, it is the pool of the hub's own repositories, and git is served too.
+        Without `find_pool`, serve the hub's own repositories, with git.
 
         Raises:
             RefusedError: another process serves this hub.
@@ -226,35 +226,35 @@ class HubServer:
         self._ends.callback(lambda: talks.run(front.close()).result(_GRACE))
 
     def close(self) -> None:
-        """Bring what is under way to its end, and answer nobody any more."""
+        """Let running requests finish, and stop answering."""
         self._ends.close()
 
     def heed_signals(self) -> None:
-        """Let SIGINT and SIGTERM end the wait, from now on; called in the main thread."""
+        """Make SIGINT and SIGTERM end `wait`; call it in the main thread."""
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: self._asked.set())
 
     def wait(self) -> None:
         """Serve until a signal, and close."""
         for name in [name for name in os.environ if name.startswith("GIT_")]:
-            del os.environ[name]  # No thread may find another's git settings.
+            del os.environ[name]  # A thread must not use another's git settings.
         self.heed_signals()
         try:
-            while not self._asked.wait(_LOOK):  # A signal that another thread got wakes nobody.
+            while not self._asked.wait(_LOOK):  # Other threads' signals do not wake it.
                 pass
         finally:
             self.close()
 
 
-#: Seconds between two looks, or as many times as long as one takes, if that is more.
+#: Seconds between two sweeps, or `_REST` times the length of one if that is longer.
 _PAUSE, _REST = 10.0, 100
 
-#: What a push brings, while it is checked.
+#: Objects of a push while it is checked.
 _INCOMING = "objects/*incoming-*"
 
 
 class LockCleaner:
-    """Looks from time to time, in a thread of its own, until it is stopped."""
+    """A thread that removes stale locks of all repositories at intervals, until stopped."""
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
@@ -263,7 +263,7 @@ class LockCleaner:
         self._thread.start()
 
     def stop(self) -> None:
-        """Look no more."""
+        """Stop the thread, and wait for its end."""
         self._ended.set()
         self._thread.join()
 
@@ -277,7 +277,7 @@ class LockCleaner:
 
 
 def sweep(repository: Path, now: float) -> None:
-    """Remove locks and half pushes of gits that are gone; of one that works, nothing is."""
+    """Remove locks and partial pushes of dead git processes, unless git runs in the repository."""
     left = [file for file, age in find_locks(repository, now).items() if age > PATIENCE]
     incoming = [each for each in repository.glob(_INCOMING) if _age_of(each, now) > PATIENCE]
     if not (left or incoming) or is_git_at_work(GitPlace(repository, repository)):

@@ -55,21 +55,21 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: Stands for all vaults, as in a user's list.
+#: Name that selects all vaults, as in a user's list.
 ALL = "all"
 
-#: Seconds for which the vaults of a question are waited for.
+#: Seconds to wait for the vaults of a query.
 _PATIENCE = 30.0
 
-#: Vaults that are counted for a list: of more, each would have to be opened for it.
+#: Most vaults whose notes are counted for a list: each one has to be opened.
 _COUNTED = 100
 
-#: Seconds for which a list of vaults waits for those that nobody has asked yet.
+#: Seconds a list of vaults waits for vaults that were never opened.
 _SOON = 3.0
 
 
 class CrossVaultQueries:
-    """Asks the vaults of a pool in somebody's name, and lets it be heard."""
+    """Queries of a grant's holder over the vaults of a pool, written into the audit log."""
 
     def __init__(
         self,
@@ -84,15 +84,15 @@ class CrossVaultQueries:
         self._log = log
 
     def list_names(self, grant: Grant) -> list[str]:
-        """Return the vaults that somebody may read."""
+        """Return the names of the vaults that a grant can read."""
         return [name for name in self._find_pool().names if may(grant, name, GrantScope.READ)]
 
     def choose(self, grant: Grant, wanted: Iterable[str]) -> list[str]:
-        """Return those that they want of these; all where they name none.
+        """Return the wanted vaults; all if none is named.
 
         Raises:
-            NoteNotFoundError: there is no such vault, or not for them.
-            RefusedError: there is none at all.
+            NoteNotFoundError: there is no such vault, or the grant cannot read it.
+            RefusedError: the grant can read no vault.
         """
         known, named = self.list_names(grant), list(dict.fromkeys(wanted))
         if strange := next((each for each in named if each not in {*known, ALL}), ""):
@@ -104,7 +104,7 @@ class CrossVaultQueries:
     async def choose_for(
         self, grant: Grant, wanted: Iterable[str], origin: str, operation: str
     ) -> list[str]:
-        """Return what `choose` does; what that refuses is in the audit log.
+        """Return the vaults of `choose`; log its refusals.
 
         Raises:
             NoteNotFoundError, RefusedError: as `choose` does.
@@ -125,13 +125,13 @@ class CrossVaultQueries:
         operation: str,
         why: object,
     ) -> None:
-        """Write into the audit log that a caller was refused something."""
+        """Log that a caller was refused something."""
         guest = HubPrincipal(grant.name, grant.id, origin=origin)
         named = [each for each in vaults if is_vault_name(each)]
         await to_thread.run_sync(self._log.add_refusal, named, guest, what, operation, why)
 
     async def count(self, grant: Grant) -> PerVaultResults[VaultStats]:
-        """Return how each vault is that somebody may read; nothing of more than a hundred."""
+        """Return the stats of each readable vault; an empty result above a hundred vaults."""
         names = self.list_names(grant)
         if not 0 < len(names) <= _COUNTED:
             return PerVaultResults({}, {})
@@ -153,7 +153,7 @@ class CrossVaultQueries:
         wanted: Iterable[str],
         origin: str,
     ) -> PoolAnswer[T]:
-        """Return what `Pool.recall` or `Pool.pack` does for all these vaults as for one."""
+        """Run `Pool.recall` or `Pool.pack` over the wanted vaults, and log the query."""
         operation = ask.__name__
         names = await self.choose_for(grant, wanted, origin, operation)
         if len(names) > 1 and (asked.at or asked.refs):
@@ -169,12 +169,12 @@ class CrossVaultQueries:
         return done
 
 
-#: Gives the workers of a vault, and in whose name somebody is answered there.
+#: Returns the workers of a vault, and the caller for a grant there.
 FindVault = Callable[[str, Grant], tuple[PoolWorkers, Caller]]
 
 _VAULT = text("The vault to work in, by its name.", 40, 1)
 
-#: What a question over several vaults is not given: commits are one vault's.
+#: Arguments that a query over several vaults does not have: they belong to one vault.
 _OF_ONE = {"at", "include_refs", "ref", "project"}
 
 _INSTEAD = "name one vault's own address for this: /v/NAME/mcp"
@@ -183,7 +183,7 @@ _INSTEAD = "name one vault's own address for this: /v/NAME/mcp"
 def build_overall(
     overall: CrossVaultQueries, grant: Grant, find_vault: FindVault, subscribers: Subscribers
 ) -> Server[Any]:
-    """Return a server for somebody, of all vaults that they may read."""
+    """Return an MCP server over all vaults that a grant can read."""
     from vaultmem.mcp_server.tool_server import TOOLS, build_with
 
     writes = any(may(grant, name, GrantScope.PROPOSE) for name in overall.list_names(grant))
@@ -211,7 +211,7 @@ def build_overall(
 
 
 def _offer(tool: Tool) -> Tool:
-    """Return a tool as it is offered over all vaults."""
+    """Return a tool with its arguments for all vaults."""
     takes = tool.takes
     own = takes["properties"]
     if tool.name in _QUESTIONS:
@@ -256,17 +256,17 @@ def _describe(answer: ToolAnswer, given: dict[str, Any]) -> tuple[str, dict[str,
 _QUESTIONS = {"recall": _recall, "context_pack": _pack}
 
 
-# The pages of a hub itself: signing in, and all vaults with a search over them.
+# The pages of a hub itself: sign-in, and the list of vaults with a search over them.
 
 #: Notes on a page.
 _LIMIT = 20
 
-#: Hits that are passed over at most.
+#: Largest offset of hits.
 _FURTHEST = 1_000
 
 
 class VaultRow(NamedTuple):
-    """A vault as it is listed: what may be done in it, and how it is."""
+    """A row in the list of vaults: the caller's permission, and the vault's stats."""
 
     name: str
     scope: GrantScope
@@ -275,17 +275,17 @@ class VaultRow(NamedTuple):
 
     @property
     def address(self) -> str:
-        """Where its pages are."""
+        """The address of its pages."""
         return f"{VAULTS}{quote(self.name)}/"
 
 
 def find_scope(grant: Grant, name: str) -> GrantScope:
-    """Return the most that somebody may do in a vault that they may read."""
+    """Return the highest permission of a grant in a vault it can read."""
     return next(each for each in reversed(GrantScope) if may(grant, name, each))
 
 
 async def list_vaults(request: Request) -> list[VaultRow]:
-    """Return the vaults that whoever asks may read, and how they are."""
+    """Return the vaults that the caller can read, with their stats."""
     overall: CrossVaultQueries = request.app.state.overall
     grant: Grant = request.state.grant
     found = await overall.count(grant)
@@ -302,7 +302,7 @@ async def list_vaults(request: Request) -> list[VaultRow]:
 
 @answers
 async def show_vaults(request: Request) -> Response:
-    """Show the vaults that somebody may read, or what answers a question in all of them."""
+    """Show the vaults that the caller can read, or the hits of a query over them."""
     overall: CrossVaultQueries = request.app.state.overall
     query = request.query_params.get("q", "")[:1_000]
     hits: list[ShownHit] = []
@@ -333,7 +333,7 @@ async def show_vaults(request: Request) -> Response:
 
 @answers
 async def sign_in(request: Request) -> Response:
-    """Ask for a token, and let a browser in that shows one."""
+    """Show the sign-in form, or sign a browser in by its token."""
     if request.method == "GET":
         return _ask_for_token(request, 200, "")
     guests: Principals = request.app.state.guests
@@ -359,7 +359,7 @@ async def sign_in(request: Request) -> Response:
 
 @answers
 async def sign_out(request: Request) -> Response:
-    """Let the browser forget who it is."""
+    """Delete the browser's cookie."""
     answer = RedirectResponse("/sign-in", 303)
     answer.delete_cookie(request.app.state.site.cookie)
     return answer
@@ -371,7 +371,7 @@ def _ask_for_token(request: Request, status: int, told: str) -> Response:
 
 @answers
 async def show_list(request: Request) -> Response:
-    """Answer with the vaults that somebody may read, and how they are."""
+    """Answer with the vaults that the caller can read, and their stats."""
     rows = [
         {
             "name": row.name,
@@ -392,7 +392,7 @@ async def _recall_page(
     _check_project(asked.project)
     grant: Grant = request.state.grant
     found = await overall.ask(Pool.recall, grant, make_ask(asked), asked.vaults, "api")
-    no_vault = cast(VaultSet, None)  # Texts are at hand; none is looked at.
+    no_vault = cast(VaultSet, None)  # The texts are in the answer; no vault is read.
     shown = show_texts(asked)(no_vault, found.answer) or ()
     return {**answer_data(found.answer._replace(shown=shown)), "missing": found.missing}
 
@@ -406,10 +406,10 @@ async def _pack_page(overall: CrossVaultQueries, request: Request, given: Given)
 
 
 def _check_project(name: str) -> None:
-    """Reject a project: it is one vault's.
+    """Reject a project name: projects belong to one vault.
 
     Raises:
-        RefusedError: one is named.
+        RefusedError: a project is named.
     """
     if name:
         raise RefusedError("project: names a project of one vault; use /v/NAME of that vault")

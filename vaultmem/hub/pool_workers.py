@@ -1,6 +1,7 @@
-"""The pool of a hub, and what does for callers what they ask of one vault of a pool.
+"""The pool of a hub, and workers that run callers' requests on one vault of a pool.
 
-Writes to a fleet's vaults pass a doorkeeper; those to a hub's own are checked where they land.
+A `WriteGuard` checks writes to a fleet's vaults. Writes to a hub's own vaults are checked by the
+push check of the repository.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ Result = TypeVar("Result")
 
 
 class WriteGuard:
-    """Has writes to vaults checked whose remotes are not the hub's: these have no door."""
+    """A check and log for writes to vaults whose remotes have no push check of the hub."""
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
@@ -49,14 +50,14 @@ class WriteGuard:
         branch: str,
         operation: str,
     ) -> Future[Result]:
-        """Have something written that the door lets pass, as `Pool.write` does.
+        """Submit a checked write, as `Pool.write` does.
 
-        On record are that it begins, before anything is done, and what came of it, before anybody
-        is told; so it goes to its end, also where nobody waits any more.
+        The audit log records the start before any work, and the outcome before the caller gets it.
+        The write finishes even if the caller has gone.
 
         Raises:
-            ForbiddenError: the token of whoever writes does not count any more.
-            VaultError: the hub cannot be read, or the record not be written; nothing is done.
+            ForbiddenError: the caller's token is no longer valid.
+            VaultError: the hub cannot be read, or the log not be written; nothing is done.
         """
         pusher = find_pusher(read_hub(self._hub.folder), name, guest.id, time.time())
         if pusher is None:
@@ -67,7 +68,7 @@ class WriteGuard:
         try:
             given = (work, settings, guest.person, branch, pusher)
             done = pool.submit(name, write_checked, *given, lane=Lane.WRITE)
-        except Exception as error:  # noqa: BLE001  Whoever asked is told.
+        except Exception as error:  # noqa: BLE001  The caller gets the error.
             done = Future()
             done.set_exception(error)
         done.add_done_callback(partial(self._end, name, guest, told))
@@ -76,13 +77,13 @@ class WriteGuard:
     def _end(
         self, name: str, guest: HubPrincipal, told: Future[Any], done: Future[HubWriteResult]
     ) -> None:
-        """Put on record what came of a write, and tell whoever asked for it."""
+        """Log the outcome of a write, and pass it to the caller."""
         error = done.exception()
         written = HubWriteResult(error=error) if error else done.result()
         try:
             for outcome, details in _list_entries(written):
                 self._record(name, guest, "push", outcome, details)
-        except Exception as fault:  # noqa: BLE001  Whoever asked is told.
+        except Exception as fault:  # noqa: BLE001  The caller gets the error.
             came = written.error or "written"
             written = HubWriteResult(
                 error=SystemFailureError(str(fault), f"{came}; and that could not be logged")
@@ -100,7 +101,7 @@ class WriteGuard:
 
 
 def _list_entries(written: HubWriteResult) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield what the record says of a write: of what the remote has, and of what it has not."""
+    """Yield audit log entries of a write: for refs the remote accepted, and refs it did not."""
     error = written.error
     if written.moved or not error:
         yield "done", {"refs": _describe(written.moved), "refused": []}
@@ -114,18 +115,18 @@ def _describe(updates: Sequence[RefUpdate]) -> list[dict[str, str]]:
     return [each._asdict() for each in updates]
 
 
-#: Marks what the vault itself refused: what the check of a push refuses, is in the log already.
+#: Marks refusals by the vault itself: those of a push check are in the log already.
 _BY_VAULT = "refused before the push"
 
-#: Tools and operations that search and read: for a caller who may only propose, in proposals, too.
+#: Tools and operations whose answers include the proposals of a caller who may only propose.
 _ANSWERS = frozenset({"recall", "pack", "context_pack", "read_note"})
 
 
 class PoolWorkers(Workers):
-    """What `Workers` does, for a vault of a pool by its name; `find_pool` gives it as it is now.
+    """`Workers` for a vault of a pool by its name; `find_pool` returns the current pool.
 
-    What is written counts when the vault's remote has it: nobody is answered before. Then it has
-    `changed`. Where that remote is no repository of the hub, `doorkeeper` checks what is pushed.
+    A write returns when the vault's remote has it; then `changed` is called. `doorkeeper` checks
+    writes if the remote is not a repository of the hub.
     """
 
     are_here = False
@@ -148,7 +149,7 @@ class PoolWorkers(Workers):
         self._hub = hub
 
     async def read(self, work: Work[Result], caller: Caller) -> Result:
-        """Return what `work` makes of the vault; questions of programs are heard."""
+        """Return the result of `work` on the vault; log queries of agents."""
         with self._hiding():
             done = await super().read(work, caller)
         if caller.guest and caller.operation:
@@ -157,7 +158,7 @@ class PoolWorkers(Workers):
         return done
 
     async def write(self, work: Work[Result], caller: Caller) -> Result:
-        """Return what `work` did, when the vault's remote has it."""
+        """Return the result of `work` when the vault's remote has it."""
         try:
             with self._hiding():
                 submitted = await to_thread.run_sync(self.submit_write, work, caller)
@@ -175,20 +176,20 @@ class PoolWorkers(Workers):
         return done
 
     async def note_refusal(self, caller: Caller, operation: str, told: str) -> None:
-        """Write into the audit log that a caller was refused something that writes."""
+        """Log that a caller was refused a write."""
         if guest := caller.guest:
             asked = operation or guest.origin
             name = [self._name]
             await to_thread.run_sync(self._log.add_refusal, name, guest, "write", asked, told)
 
     async def read_long(self, work: Work[Result], caller: Caller) -> Result:
-        """Return what `work` makes of the vault, which may take minutes."""
+        """Return the result of `work` on the vault, which can take minutes."""
         with self._hiding():
             return await super().read_long(work, caller)
 
     @contextlib.contextmanager
     def _hiding(self) -> Iterator[None]:
-        """Have no failure of a `with` say where on the server something is."""
+        """Hide the server's paths in errors raised in the block."""
         try:
             yield
         except VaultError as error:
@@ -196,22 +197,22 @@ class PoolWorkers(Workers):
             raise
 
     def submit_read(self, work: Work[Result], caller: Caller) -> Future[Result]:
-        """Have something read, where the vault is; a proposer's answers include their proposals."""
+        """Submit a read to the vault's pool; answers to a proposer include their proposals."""
         is_answer = caller.operation in _ANSWERS and not caller.ref
         own = caller.guest.branch if caller.guest and is_answer else ""
         act = partial(_act_with_proposals, own, work) if own else partial(_act, work)
         return self._find_pool().run(self._name, act, read_caller(caller))
 
     def submit_long(self, work: Work[Result], caller: Caller) -> Future[Result]:
-        """Have something read that may take minutes."""
+        """Submit a read that can take minutes."""
         settings = read_caller(caller)
         return self._find_pool().run(self._name, partial(_act, work), settings, takes_long=True)
 
     def submit_write(self, work: Work[Result], caller: Caller) -> Future[Result]:
-        """Have something written, after what was asked for before.
+        """Submit a write, after earlier writes.
 
         Raises:
-            ForbiddenError: this caller may only read, or not write on the branch that they name.
+            ForbiddenError: the caller may only read, or may not write on the branch they name.
         """
         guest = caller.guest
         if not caller.may_write or guest is None:
@@ -226,13 +227,13 @@ class PoolWorkers(Workers):
         return self._doorkeeper.write(pool, self._name, act, settings, guest, branch, asked)
 
     def close(self) -> None:
-        """Do nothing: the pool is others' too."""
+        """Do nothing: the pool is shared."""
 
 
 def read_caller(caller: Caller) -> VaultSettings:
-    """Return how a vault is opened for a caller; its folders are where the pool has it.
+    """Return the settings to open a vault for a caller, without folders: the pool sets them.
 
-    What was asked is not kept: all who read the vault would see it, also of questions over others.
+    The words of queries are not stored: every reader of the vault could see them.
     """
     settings = caller.settings(find_user_folders({}))
     settings["keeps_words"] = False
@@ -241,10 +242,10 @@ def read_caller(caller: Caller) -> VaultSettings:
 
 
 def choose_branch(guest: HubPrincipal, ref: str) -> str:
-    """Return the branch that a guest writes on who names this one, "" for the vault's own.
+    """Return the branch a principal writes on, given the one they name; "" is the vault's default.
 
     Raises:
-        ForbiddenError: it is not theirs.
+        ForbiddenError: they may not write on the named branch.
     """
     own = guest.branch.rpartition("/")[0]
     if own and ref and not ref.startswith(f"{own}/"):
@@ -261,21 +262,21 @@ def _act(work: Work[Result], vault: Vault) -> Result:
 
 
 def _act_with_proposals(own: str, work: Work[Result], vault: Vault) -> Result:
-    """Return what `work` makes of the vault and the undecided proposals next to branch `own`."""
+    """Return the result of `work` on the vault with the open proposals next to branch `own`."""
     folder = own.rpartition("/")[0]
     refs = [each.ref for each in list_proposed(vault) if each.name.startswith(f"{folder}/")]
     return _act(work, view_at(vault, include=refs) if refs else vault)
 
 
-#: Seconds for which it is not looked again whether there are other repositories.
+#: Seconds between two checks for new repositories.
 _PAUSE = 1.0
 
-#: Seconds for which a clone counts as fresh: what is pushed is found so soon.
+#: Seconds a clone counts as fresh: a push is visible after this time.
 _FRESH = 0.5
 
 
 class HubPool:
-    """Finds the pool of the repositories that there are now."""
+    """The pool of the hub's current repositories."""
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
@@ -285,7 +286,7 @@ class HubPool:
         self._pool = LocalPool(self._sources, hub.folder / "pool", _FRESH)
 
     def find(self) -> Pool:
-        """Return the pool; vaults that were added or taken out are soon so there."""
+        """Return the pool; vaults added or removed appear within `_PAUSE` seconds."""
         with self._lock:
             if time.monotonic() - self._looked > _PAUSE:
                 self._looked = time.monotonic()
@@ -296,7 +297,7 @@ class HubPool:
         return self._pool
 
     def close(self) -> None:
-        """Wait for what runs, and close all vaults."""
+        """Wait for running work, and close all vaults."""
         self._pool.close()
 
     def _list(self) -> list[VaultSource]:

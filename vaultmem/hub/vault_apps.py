@@ -1,4 +1,4 @@
-"""The page, the API and MCP of each vault of a hub, below its name: made when asked for."""
+"""The page, API and MCP of each vault of a hub, created on first request."""
 
 from __future__ import annotations
 
@@ -32,18 +32,19 @@ from vaultmem.web.rendering import BELOW, Site, Visitor
 from vaultmem.web.web_app import create_pages
 from vaultmem.workers import Caller, HubPrincipal
 
-#: Below what address the vaults are.
+#: Address prefix of the vaults.
 BASE = "/v/"
 
-#: Where agents that speak MCP are served, here and over all vaults.
+#: Address of the MCP endpoint, here and over all vaults.
 MCP_PATH = "/mcp"
 
 _PLACE = re.compile(rb"/v/([^/]+)(/.*)?", re.DOTALL)
 
-#: Vaults, and agents of vaults, whose apps are kept; the one that was asked longest ago goes.
+#: Most apps of vaults, and of agents in vaults, that are cached; the least recently used is
+#: dropped.
 MANY = 256
 
-#: Pages by which somebody asks something.
+#: Pages that run a query.
 _QUESTIONS = {"/search", "/pack"}
 
 Value = TypeVar("Value")
@@ -56,7 +57,7 @@ class _Served(NamedTuple):
 
 
 class VaultApps:
-    """Passes a request on to the app of the vault that its address names."""
+    """The apps of vaults; each request goes to the app of the vault in its address."""
 
     def __init__(
         self,
@@ -75,7 +76,7 @@ class VaultApps:
         self._agents: OrderedDict[tuple[str, Visitor], McpPlace] = OrderedDict()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request of somebody who was let in."""
+        """Answer a request of an authenticated caller."""
         request = Request(scope)
         grant: Grant = request.state.grant
         name, place = _read_place(scope)
@@ -91,7 +92,7 @@ class VaultApps:
             await self._pass_on(name, place, grant, scope, receive, send)
 
     def notice(self, name: str) -> None:
-        """Tell who listens that a vault has changed."""
+        """Notify event listeners that a vault has changed."""
         if served := self._served.get(name):
             served.events.notice(EVERYTHING)
         for (vault, _), agents in list(self._agents.items()):
@@ -99,7 +100,7 @@ class VaultApps:
                 agents.notice(EVERYTHING)
 
     def close(self) -> None:
-        """End what goes on for long: sessions of agents, streams of events."""
+        """End long-running responses: sessions of agents, streams of events."""
         for served in self._served.values():
             served.events.end()
         for each in self._agents.values():
@@ -111,7 +112,7 @@ class VaultApps:
         path = unquote(place.decode("ascii"))
         visitor = make_visitor(grant, name, _format_origin(path))
         query, guest = Request(scope).query_params, visitor.guest
-        is_question = path in _QUESTIONS and "part" not in query  # That comes at each key.
+        is_question = path in _QUESTIONS and "part" not in query  # `part`: sent at each key press.
         if guest and is_question and query.get("q"):
             await to_thread.run_sync(self._log.add_question, [name], guest, path[1:], None)
         state = {**scope["state"], "visitor": visitor}
@@ -122,7 +123,7 @@ class VaultApps:
         await app(within, receive, send)
 
     def find_workers(self, name: str) -> PoolWorkers:
-        """Return who does what is asked of a vault."""
+        """Return the workers of a vault."""
         return self._find_served(name).workers
 
     def _find_served(self, name: str) -> _Served:
@@ -147,7 +148,7 @@ class VaultApps:
 
 
 def make_caller(visitor: Visitor, environment: Mapping[str, str]) -> Caller:
-    """Return in whose name somebody is answered by MCP."""
+    """Return the caller in whose name MCP requests of a visitor run."""
     return Caller(
         visitor.agent, environment=environment, may_write=visitor.may_write, guest=visitor.guest
     )
@@ -159,10 +160,9 @@ def _format_origin(path: str) -> str:
 
 
 def _read_place(scope: Scope) -> tuple[str, bytes]:
-    """Return the vault that an address names, "" if none, and what stands behind its name.
+    """Return the vault in an address, "" if none, and the rest of the path after its name.
 
-    Both are read of the address as it was sent: a slash in a name that is written as %2F is no end
-    of it.
+    Both are read from the raw address, so a slash in a name (%2F) does not end it.
     """
     found = _PLACE.fullmatch(scope.get("raw_path") or b"")
     if found is None:
@@ -177,7 +177,7 @@ def keep(
     make: Callable[[], Value],
     discard: Callable[[Value], None] = lambda _: None,
 ) -> Value:
-    """Return what is kept under a key, made if it is not there; too many let the oldest go."""
+    """Return the cached value of a key, or make it; keep the `MANY` last used."""
     value = kept.pop(key, None) or make()
     kept[key] = value
     if len(kept) > MANY:

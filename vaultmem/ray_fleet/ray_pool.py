@@ -1,4 +1,4 @@
-"""Ray actors that keep clones of a fleet's vaults, one actor for each node."""
+"""Ray actors with clones of a fleet's vaults, one for each node, and a pool of them."""
 
 from __future__ import annotations
 
@@ -39,35 +39,35 @@ from vaultmem.services.fleet.pool import THREADS, Lane, Opening, PerVaultResults
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
-#: What the actors of a fleet and those who ask them have to agree on.
+#: The version that a fleet's actors and its clients must share.
 VERSION = f"{__version__}+3"
 
-#: Where a fleet's actors are found in a cluster.
+#: Ray's namespace for a fleet's actors.
 NAMESPACE = "vaultmem"
 
-#: What of a CPU Ray counts for a node, so that it is on a machine that has one for work.
+#: Share of a CPU that Ray counts for a node, so that it runs on a machine with CPUs for work.
 _SHARE = 0.01
 
-#: Seconds within which a cluster has to be reached, and within which nodes have to end.
+#: Seconds to reach a cluster, and for nodes to end.
 _REACHED_WITHIN, _ENDED_WITHIN = 5.0, 30.0
 
-#: How often Ray repeats a read whose node is lost: without end, as each time that it does not reach
-#: the node counts, and ten tries are used up before the node is there again.
+#: Ray's retries of a read whose node is lost: unlimited, because ten are used up before the node
+#: has restarted.
 _TRIES = -1
 
 
 def _in_lane(lane: Lane, tries: int = _TRIES) -> Callable[[Method], Method]:
-    """Have Ray run a method in threads of a lane, and again where its node is lost."""
+    """Run a method in threads of a lane, and retry it if its node is lost."""
     marked: Callable[[Method], Method]
     marked = ray.method(concurrency_group=lane.value, max_task_retries=tries)
     return marked
 
 
 class FleetPlan(NamedTuple):
-    """What a fleet is: its vaults, how many nodes, and where each machine has its clones.
+    """A fleet's plan: its vaults, number of nodes, and the folder of clones on each machine.
 
-    `{node}` in the `folder` is Ray's id of the machine, where several are one. A remote that was
-    asked is not asked again for `fresh_for` seconds.
+    `{node}` in `folder` is replaced by Ray's id of the machine, for several nodes on one machine. A
+    remote is not asked again for `fresh_for` seconds.
     """
 
     sources: Sequence[VaultSource]
@@ -78,7 +78,7 @@ class FleetPlan(NamedTuple):
 
 
 class FleetNode:
-    """An actor that keeps clones on its machine, of the vaults that it is asked for.
+    """An actor with clones of the vaults that it was asked for, on its machine.
 
     If its machine is lost, Ray starts it on another one, and it fetches them there.
     """
@@ -92,28 +92,28 @@ class FleetNode:
 
     @ray.method(max_task_retries=_TRIES)  # type: ignore[untyped-decorator]
     def describe(self) -> FleetPlan:
-        """Return what the fleet is."""
+        """Return the plan of the fleet."""
         return self._plan
 
     @ray.method(max_task_retries=_TRIES)  # type: ignore[untyped-decorator]
     def answer(self) -> None:
-        """Do nothing: a caller that waits for this learns that the node is there."""
+        """Do nothing: a result shows that the node runs."""
 
     @_in_lane(Lane.READ)
     def read(self, name: str, work: Callable[..., Any], args: Sequence[Any]) -> Any:
-        """Return what a function makes of the clone of a vault."""
+        """Return a function's result for the clone of a vault."""
         return work(self._clones, name, *args)
 
     @_in_lane(Lane.LONG)
     def long(self, name: str, work: Callable[..., Any], args: Sequence[Any]) -> Any:
-        """Return what a function makes of the clone of a vault, which may take minutes."""
+        """Return a function's result for the clone of a vault; it can take minutes."""
         return work(self._clones, name, *args)
 
     @_in_lane(Lane.WRITE, tries=0)
     def write(self, name: str, work: Callable[..., Any], args: Sequence[Any], _: None) -> Any:
-        """Return what a function writes to a vault; it is not tried again.
+        """Return the result of a function that writes to a vault; never retried.
 
-        Ray sends it once the last argument is there, the node's `answer`.
+        Ray sends it once the last argument, the node's `answer`, is there.
         """
         return work(self._clones, name, *args)
 
@@ -125,26 +125,26 @@ class FleetNode:
         opening: Opening,
         args: Sequence[Any],
     ) -> PerVaultResults[Any]:
-        """Return what a function makes of the clones of some vaults together."""
+        """Return a function's result for the clones of some vaults together."""
         return work(self._clones, given, opening, *args)
 
     @_in_lane(Lane.LONG)
     def look(self) -> NodeVaults:
-        """Return how the node is."""
+        """Return the node's status and its vaults."""
         found = self._clones.describe()
         return found._replace(status=found.status._replace(name=self._name))
 
 
 def name_node(number: int) -> str:
-    """Return the name by which the cluster knows a node."""
+    """Return a node's actor name in the cluster."""
     return f"node-{number}"
 
 
 def start_nodes(plan: FleetPlan) -> None:
     """Start a node on each machine that has a CPU for Ray's work.
 
-    Ray moves a node to another machine if its own is lost. Calls may overtake each other: in order,
-    those behind a write that waits for the lost node would wait for ever.
+    Ray moves a node to another machine if its own is lost. Calls can overtake each other. In order,
+    calls after a write that waits for the lost node would wait forever.
 
     Raises:
         VaultError: there is no such machine.
@@ -179,16 +179,16 @@ def stop_nodes() -> None:
 
 
 def join_cluster(address: str) -> None:
-    """Use the cluster at an address: HOST:PORT, or auto for the one of this machine.
+    """Connect to the cluster at an address: HOST:PORT, or "auto" for this machine's.
 
-    It is joined without Ray's words and without its handlers of signals.
+    Ray's log output and signal handlers are disabled.
 
     Raises:
-        VaultError: there is none.
+        VaultError: there is no such cluster.
     """
     _check_reached(address)
     is_main = threading.current_thread() is threading.main_thread()
-    kept = signal.getsignal(signal.SIGTERM) if is_main else None  # Ray takes it for itself.
+    kept = signal.getsignal(signal.SIGTERM) if is_main else None  # Ray replaces it.
     given = {"address": address, "log_to_driver": False, "logging_level": "ERROR"}
     try:
         ray.init(namespace=NAMESPACE, ignore_reinit_error=True, **given)
@@ -203,7 +203,7 @@ def join_cluster(address: str) -> None:
 
 
 def _check_reached(address: str) -> None:
-    """Check that a process listens at HOST:PORT: Ray tries for minutes, and tells of each try.
+    """Check that a process listens at HOST:PORT: Ray tries for minutes, and prints each try.
 
     Raises:
         VaultError: none does.
@@ -221,28 +221,28 @@ def _check_reached(address: str) -> None:
 
 
 def _silence_output() -> None:
-    """Keep what Ray tells of dead processes off standard output, where answers go.
+    """Keep Ray's messages about dead processes off standard output, which is for results.
 
-    It prints that whatever `log_to_driver` says, and has no setting against it; a later Ray that
-    names this differently prints it again.
+    Ray prints them whatever `log_to_driver` is. If a later Ray renames this function, they are
+    printed again.
     """
     from ray._private import worker
 
     worker.print_to_stdstream = lambda *given, **named: None
 
 
-# A fleet as a pool: a node of a cluster answers for each vault; if it is lost, another does.
+# A fleet as a pool: the node of each vault answers; if it is lost, Ray restarts it elsewhere.
 
 T = TypeVar("T")
 Args = TypeVarTuple("Args")
 
-#: Seconds within which a node says what the fleet is, and how it is itself.
+#: Seconds for a node to return the plan and its status.
 _ANSWERS_WITHIN = 30.0
 
-#: Seconds more than the vaults have that a node has to answer for them.
+#: Seconds more than the vaults' time limit that a node has to answer.
 _GRACE = 2.0
 
-#: What is said of a vault whose node is not there, and of a write of which the end is not known.
+#: The error for a vault whose node is missing, and for a write with unknown outcome.
 AWAY = "its node is not there; it comes back on another machine, ask again in a few seconds"
 UNKNOWN = (
     "its node died meanwhile, so it may be written or not; look at the vault before you write it "
@@ -251,10 +251,10 @@ UNKNOWN = (
 
 
 class RayPool(Pool):
-    """The fleet of the cluster at an address; `close` leaves it as it is.
+    """The fleet of the cluster at an address; `close` leaves it running.
 
-    A vault is asked of the node that its name chooses. If that node's machine is lost, Ray starts
-    the node elsewhere and repeats what was only read; a write that was cut off is not repeated.
+    The name of a vault determines its node. If that node's machine is lost, Ray starts the node
+    elsewhere and repeats reads, but no interrupted writes.
 
     Raises:
         VaultError: there is no such cluster.
@@ -283,7 +283,7 @@ class RayPool(Pool):
         *args: *Args,
         lane: Lane = Lane.READ,
     ) -> Future[T]:
-        """Have a function called on the node of a vault."""
+        """Call a function on the node of a vault."""
         node = self._nodes[self._choose_node(name)]
         if lane is Lane.WRITE:
             return self._watch(node.write.remote(name, work, args, node.answer.remote()), UNKNOWN)
@@ -328,7 +328,7 @@ class RayPool(Pool):
         )
 
     def status(self) -> PoolStatus:
-        """Return how the fleet is; a node that does not answer is named."""
+        """Return the status of the fleet, including nodes that do not answer."""
         self._find_nodes()
         asked = [node.look.remote() for node in self._nodes]
         ray.wait(asked, num_returns=len(asked), timeout=_ANSWERS_WITHIN)
@@ -350,7 +350,7 @@ class RayPool(Pool):
         ray.shutdown()
 
     def _choose_node(self, name: str) -> int:
-        """Return the number of the node that a vault is asked of.
+        """Return the number of a vault's node.
 
         Raises:
             NoteNotFoundError: there is no such vault.
@@ -361,7 +361,7 @@ class RayPool(Pool):
         return crc32(name.encode()) % len(self._nodes)
 
     def _find_nodes(self) -> None:
-        """Find the nodes and what they are to hold, if that may have changed."""
+        """Find the nodes and the vaults, if they might have changed."""
         with self._lock:
             if self._is_current:
                 return
@@ -374,7 +374,7 @@ class RayPool(Pool):
             self._is_current = True
 
     def _watch(self, reference: Any, lost: str) -> Future[Any]:
-        """Return what a call comes to; `lost` is said where its node does not answer any more."""
+        """Return a call's result as a future; `lost` is the error message if its node is gone."""
         future: Future[Any] = Future()
 
         def finish(done: Future[Any]) -> None:
@@ -391,7 +391,7 @@ class RayPool(Pool):
         return future
 
     def _translate(self, error: BaseException, lost: str) -> BaseException:
-        """Return what was raised on the node; if it was lost, the fleet may be another by now."""
+        """Return the error to raise here; after a lost node, look up the fleet again."""
         if not isinstance(error, RayTaskError):
             self._is_current = False
             return LockTimeoutError(lost)
@@ -402,7 +402,7 @@ class RayPool(Pool):
 
 
 def find_plan() -> FleetPlan:
-    """Return what the fleet of the cluster is, as the first node says that answers.
+    """Return the plan of the cluster's fleet, from the first node that answers.
 
     Raises:
         NoteNotFoundError: no fleet runs there.
@@ -427,10 +427,10 @@ def find_plan() -> FleetPlan:
 def start_fleet(
     address: str, sources: Iterable[VaultSource], folder: str, fresh_for: float = FRESH_FOR
 ) -> RayPool:
-    """Start a fleet in a cluster, in place of the one that is there; it stays after `close`.
+    """Start a fleet in a cluster, replacing a running one; it continues after `close`.
 
     Raises:
-        VaultError: there is no such cluster, or no machine in it that may do work.
+        VaultError: there is no such cluster, or no machine in it that can work.
     """
     plan = FleetPlan(tuple(check_sources(sources).values()), folder, fresh_for=fresh_for)
     join_cluster(address)

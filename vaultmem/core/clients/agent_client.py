@@ -1,7 +1,7 @@
-"""The known agent clients and the files in which each keeps its settings.
+"""The known agent clients and their settings files.
 
-A client is a row of data: nothing that reads or writes settings knows one of them by name. Places
-and forms are those of the clients' own manuals.
+Each client is a row of data; the code for settings names none of them. Paths and formats are from
+the clients' own manuals.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 from vaultmem.core.text.suggest import suggest_similar
 from vaultmem.errors import RefusedError
 
-#: The name under which a client knows the vault.
+#: The vault's name in a client's settings.
 ENTRY = "vaultmem"
 
-#: In an entry: the program, what it is given, and both in one list. In a hook: its command line.
+#: In an entry: the program, its arguments, and both in one list. In a hook: its command line.
 PROGRAM, ARGUMENTS, WORDS, COMMAND = "<program>", "<arguments>", "<words>", "<command>"
 
-#: In a hook: the time after which the client goes on without it, in seconds or milliseconds.
+#: In a hook: its timeout in seconds or milliseconds.
 SECONDS, MILLISECONDS = "<seconds>", "<milliseconds>"
 
 _PLAIN = {"command": PROGRAM, "args": ARGUMENTS}
@@ -27,12 +27,12 @@ _OPENCODE = {"type": "local", "command": WORDS, "enabled": True}
 
 
 class Hooks(NamedTuple):
-    """How a client runs commands at its events: a JSON file with a list for each event.
+    """A client's hooks: a JSON file with a list of commands for each event.
 
-    `events` are its names for ours. `item` is what stands in a list for one command, which is its
-    `COMMAND`; where `item` has a list of its own, that holds the commands. `head` is what a file
-    has besides that has nothing in it yet. `matchers` are, for its names of events, the tools at
-    which the command runs. `note` is what their owner has to know.
+    `events` maps the client's event names to ours. `item` is the list item for one command, with
+    `COMMAND` in it; if `item` has a list of its own, that contains the commands. `head` are other
+    values of a new file. `matchers` map the client's event names to the tools at which the command
+    runs. `note` is a message for the user.
     """
 
     user: tuple[str, ...]
@@ -48,8 +48,8 @@ class Hooks(NamedTuple):
 class AutoMemory(NamedTuple):
     """A client's own memory: files that it writes by itself, in `place`.
 
-    `key` is its setting for another folder, in the `user`'s settings or those of a `project` on
-    this machine alone; "" where its manual has none.
+    `key` is its setting for another folder, in the `user`'s settings or in a `project`'s settings
+    on this machine only; "" if its manual has none.
     """
 
     place: str
@@ -59,11 +59,11 @@ class AutoMemory(NamedTuple):
 
 
 class AgentClient(NamedTuple):
-    """A client: its files (see `places`; none where it has none of that scope) and their form.
+    """A client: its settings files (see `places`; empty if it has none of a scope) and format.
 
-    `key` is where its servers are, `entry` what stands there for one of them. `hooks` are its
-    hooks where they are known. `paste` is where its user puts an entry that we do not write.
-    `memory` is its own memory, where its manual describes one.
+    `key` is the path of its servers, `entry` the value for one of them. `hooks` are its hooks if
+    known. `paste` is where the user adds an entry that we do not write. `memory` is its own memory,
+    if its manual describes one.
     """
 
     name: str
@@ -76,7 +76,7 @@ class AgentClient(NamedTuple):
     memory: AutoMemory | None = None
 
 
-#: Events of Claude Code and Codex, and how both have a command at one.
+#: Events of Claude Code and Codex, and their format of a command.
 _CODEX_EVENTS = {
     "SessionStart": "session-start",
     "UserPromptSubmit": "prompt",
@@ -162,7 +162,7 @@ CLIENTS: dict[str, AgentClient] = {
             "gemini",
             ("$GEMINI_CLI_HOME/.gemini/settings.json", "~/.gemini/settings.json"),
             ".gemini/settings.json",
-            # It tells of a compression at every turn, whether there is one or not.
+            # It sends a compression event at every turn, even without one.
             hooks=Hooks(
                 ("$GEMINI_CLI_HOME/.gemini/settings.json", "~/.gemini/settings.json"),
                 ".gemini/settings.json",
@@ -247,7 +247,7 @@ CLIENTS: dict[str, AgentClient] = {
             ("mcp",),
             _OPENCODE,
         ),
-        # docs.continue.dev/customize/deep-dives/mcp: a file of one's own in a folder of such
+        # docs.continue.dev/customize/deep-dives/mcp: one file for each server
         AgentClient(
             "continue",
             ("~/.continue/mcpServers/vaultmem.json",),
@@ -296,7 +296,7 @@ def find_client(name: str) -> AgentClient:
     """Return the client of a name.
 
     Raises:
-        RefusedError: none has it.
+        RefusedError: there is none.
     """
     if name not in CLIENTS:
         near = suggest_similar(name, CLIENTS.keys(), f"; it knows {', '.join(CLIENTS)}")
@@ -304,9 +304,9 @@ def find_client(name: str) -> AgentClient:
     return CLIENTS[name]
 
 
-# Where a client's files are on this machine: its own variables, the system's, or the home.
+# Paths of a client's files on this machine: from its own variables, the system's, or the home.
 
-#: Folders that differ by the system: of programs with windows, and of extensions of VS Code.
+#: Folders that differ by system: of desktop programs, and of extensions of VS Code.
 _FOLDERS: dict[str, dict[str, tuple[str, ...]]] = {
     "APPS": {
         "darwin": ("~/Library/Application Support",),
@@ -320,10 +320,10 @@ _FOLDERS: dict[str, dict[str, tuple[str, ...]]] = {
 def find_place(
     places: Iterable[str], home: str, platform: str, environment: Mapping[str, str]
 ) -> str:
-    """Return the first place whose variable is set, written out; "" if there is none.
+    """Return the first place whose variable is set, expanded; "" if there is none.
 
     A place begins with `$VARIABLE/`, with `~/` for the home, or with the name of a folder above.
-    `platform` is as `sys.platform` has it.
+    `platform` is `sys.platform`.
     """
     for place in places:
         first, _, rest = place.partition("/")

@@ -1,8 +1,7 @@
-"""Which agent calls: the variables by which agents mark the commands that they run.
+"""Identify the calling agent by variables that agents set for their commands.
 
-Only what an agent sets for commands of its own is here, and nothing that a person's terminal in
-the same editor has as well ($CURSOR_TRACE_ID, $TERM_PROGRAM). Rows are plain tuples, and nothing is
-imported: a warm command reads them as it starts.
+Variables that a user's terminal in the same editor also has are left out ($CURSOR_TRACE_ID,
+$TERM_PROGRAM). Rows are plain tuples, and nothing is imported, so that commands start fast.
 """
 
 from __future__ import annotations
@@ -11,11 +10,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-#: What a caller is called that named itself in no way and is no person at a terminal.
+#: The name of a caller that gave none and is not a user at a terminal.
 UNNAMED = "unnamed"
 
-#: An agent's name, as `connect` has it; the variables that it sets; that of its session. Each with
-#: its document, or the release whose shell was seen to have them.
+#: An agent's name, as for `connect`; its variables; and the variable of its session. Comments name
+#: the documentation, or the release in whose shell they were seen.
 AGENTS: tuple[tuple[str, tuple[str, ...], str], ...] = (
     # code.claude.com/docs/en/env-vars; 2.1.197, which sets both for MCP servers and hooks too
     ("claude-code", ("CLAUDECODE", "CLAUDE_CODE_SESSION_ID"), "CLAUDE_CODE_SESSION_ID"),
@@ -37,15 +36,15 @@ AGENTS: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("cline", ("CLINE_ACTIVE",), ""),
 )
 
-#: How others name themselves: github.com/agentsmd/agents.md/issues/136, and the README of
+#: Other self-identification: github.com/agentsmd/agents.md/issues/136, and the README of
 #: `@vercel/detect-agent`. The first is a common word, so only these values count.
 _AGENT, _NAMES = "AGENT", ("amp", "goose")
 _AI_AGENT = "AI_AGENT"
 
-#: Where agents say which session they are in, in the order in which they are believed.
+#: Variables with an agent's session, by priority.
 SESSION_VARIABLES = (*(session for _, _, session in AGENTS if session), "CLAUDE_SESSION_ID")
 
-#: All that is looked at here.
+#: All variables that are read here.
 VARIABLES = (
     *(each for row in AGENTS for each in row[1]),
     *SESSION_VARIABLES,
@@ -55,7 +54,7 @@ VARIABLES = (
 
 
 def find_agent(environment: Mapping[str, str]) -> str:
-    """Return the agent whose marks an environment has, "" if it has none."""
+    """Return the agent whose variables an environment has, "" if it has none."""
     for name, signs, _ in AGENTS:
         if any(map(environment.get, signs)):
             return name
@@ -65,7 +64,7 @@ def find_agent(environment: Mapping[str, str]) -> str:
 
 
 def _read_name(value: str) -> str:
-    """Return the name in `claude-code_2-1-197_agent` or `devin@1`; `1` and the like name nobody."""
+    """Return the name in `claude-code_2-1-197_agent` or `devin@1`; values like `1` have none."""
     name = ""
     for letter in value.strip().lower()[:40]:
         if not (letter.isascii() and (letter.isalnum() or letter == "-")):

@@ -1,7 +1,7 @@
 """Files that a client writes as its own memory: their folder in a vault, and their properties.
 
 Claude Code writes one file for each memory, with `name`, `description` and `type` at its start, and
-lists them in MEMORY.md (code.claude.com/docs/en/memory). Its files are read as they are.
+lists them in MEMORY.md (code.claude.com/docs/en/memory). Its files are read unchanged.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ WRITERS = frozenset({"claude-code"})
 #: In a client's folder: a folder for each project.
 _PROJECTS = "projects"
 
-#: The file that lists a client's memories; it states nothing that they do not.
+#: The file that lists a client's memories; it states nothing else.
 INDEX_NAME = "MEMORY.md"
 
 #: Older versions write `type` as a property, newer ones as a line of `metadata`.
@@ -43,7 +43,7 @@ def choose_folder(client: str, project: str = "") -> PurePosixPath:
 
 
 def find_writer(path: str) -> str:
-    """Return the client in whose memory a path of the vault is, "" if it is in none."""
+    """Return the client whose memory contains a path of the vault, "" if none does."""
     if not path.startswith(f"{FOLDER}/"):
         return ""
     parts = path.split("/")
@@ -51,25 +51,25 @@ def find_writer(path: str) -> str:
 
 
 def find_project(path: str) -> str:
-    """Return the project whose memory a path of a client's memory is in, "" if it is in none."""
+    """Return the project of a path in a client's memory, "" if it has none."""
     parts = path.split("/")
     return parts[3] if len(parts) > 4 and parts[2] == _PROJECTS else ""
 
 
 def is_memory_folder(folder: str, client: str) -> bool:
-    """Tell whether a folder of this machine is one that `choose_folder` names, in some vault."""
+    """Return whether a folder of this machine has a name from `choose_folder`, in any vault."""
     parts = PurePosixPath(folder.replace("\\", "/")).parts
     ends = (parts[-2:], parts[-4:-1])
     return ends[0] == (FOLDER, client) or ends[1] == (FOLDER, client, _PROJECTS)
 
 
 def read_kind(block: str) -> str:
-    """Return the kind that a memory's frontmatter gives by its type, "" if it gives none."""
+    """Return the kind for the type in a memory's frontmatter, "" if there is none."""
     found = _TYPE.search(block)
     return _KINDS.get(found[1], "") if found else ""
 
 
 def read_session(block: str) -> str:
-    """Return the session that a memory's frontmatter names, "" if it names none."""
+    """Return the session in a memory's frontmatter, "" if there is none."""
     found = _SESSION.search(block)
     return found[1] if found else ""

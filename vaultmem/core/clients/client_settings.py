@@ -1,7 +1,7 @@
 """Add, update and remove vaultmem's entry and hooks in a client's settings.
 
-None is no file. What somebody else wrote stays to the byte, and so does what people added to ours
-as long as it is there.
+A text of None means no file. All other bytes stay, and so do the user's additions to our entry
+while it exists.
 """
 
 from __future__ import annotations
@@ -39,33 +39,32 @@ from vaultmem.core.clients.settings_formats import (
 )
 from vaultmem.errors import RefusedError
 
-# What we write into a client's settings, and what tells later that it is ours.
-#
-# It is told by our words in our order, whatever the program is called: `mcp --vault ROOT --agent
-# NAME`, `hook EVENT --vault ROOT --agent CLIENT`. Earlier versions named no agent in a hook, and
-# people leave it out of an entry; there the program has to be vaultmem.
+# Our entry in a client's settings, and how it is recognized later: by our words in our order, with
+# any program: `mcp --vault ROOT --agent NAME`, `hook EVENT --vault ROOT --agent CLIENT`. Earlier
+# versions named no agent in a hook, and users remove it from an entry; then the program must be
+# vaultmem.
 
-#: Of a word that consists of these, the shell makes another command.
+#: Characters of shell operators between commands.
 _SHELL = set("();<>|&")
 
-#: Seconds after which a client goes on without a hook, and without one that runs at each tool call.
+#: Timeouts of a hook in seconds, and of a hook that runs at each tool call.
 _TIMEOUT_SECONDS, _TOOL_TIMEOUT_SECONDS = 30, 5
 
 
 def make_words(client: AgentClient, command: Sequence[str], root: str) -> list[str]:
-    """Return the words that start the server, and say under whose name it writes."""
+    """Return the words that start the server, with the agent's name."""
     return [*command, "mcp", "--vault", root, "--agent", client.name]
 
 
 def make_line(client: AgentClient, words: Sequence[str], event: str) -> str:
-    """Return the command line that answers one of our events; `words` are those of the server."""
+    """Return the command line for one of our events; `words` are the server's."""
     at = words.index("mcp")
     told = [*words[:at], "hook", event, *words[at + 1 : at + 3], "--agent", client.name]
     return shlex.join(told)
 
 
 def fill_entry(client: AgentClient, words: Sequence[str]) -> dict[str, Any]:
-    """Return an entry in a client's form."""
+    """Return an entry in a client's format."""
     told = {PROGRAM: words[0], ARGUMENTS: [*words[1:]], WORDS: [*words]}
     entry: dict[str, Any] = _fill(client.entry, told)
     return entry
@@ -80,7 +79,7 @@ def fill_item(hooks: Hooks, line: str, event: str) -> Any:
 
 
 def read_entry(client: AgentClient, entry: Any) -> list[str]:
-    """Return the words of an entry in a client's form; none if it is not of that form."""
+    """Return the words of an entry in a client's format; none if it has another format."""
     words: list[Any] = []
     for key, kind in client.entry.items() if isinstance(entry, dict) else ():
         if kind in (PROGRAM, ARGUMENTS, WORDS):
@@ -90,21 +89,21 @@ def read_entry(client: AgentClient, entry: Any) -> list[str]:
 
 
 def is_our_entry(words: list[str]) -> bool:
-    """Tell whether the words of an entry of our name are ours; its owner may have added some."""
+    """Return whether the words of an entry with our name are ours; users can add others."""
     at = words.index("mcp") if "mcp" in words else 0
     told = words[at:]
     return at > 0 and "--vault" in told[:-1] and ("--agent" in told or _is_vaultmem(words[at - 1]))
 
 
 def renew_words(old: list[str], new: list[str]) -> list[str]:
-    """Return new words with the options and the agent that an owner gave to the old ones."""
+    """Return new words with the user's options and agent from the old ones."""
     kept = old[old.index("mcp") :]
     kept[kept.index("--vault") + 1] = new[new.index("--vault") + 1]
     return new[: new.index("mcp")] + kept
 
 
 def is_our_line(line: Any) -> bool:
-    """Tell whether a command line of a hook is one command of ours and nothing else."""
+    """Return whether a hook's command line is one of our commands, and nothing else."""
     if not isinstance(line, str) or "\n" in line:
         return False
     try:
@@ -126,7 +125,7 @@ def is_our_line(line: Any) -> bool:
 
 
 def _is_vaultmem(program: str) -> bool:
-    """Tell whether the last word before ours is vaultmem's script, or the name of its module."""
+    """Return whether the word before ours is vaultmem's script, or the name of its module."""
     name = PureWindowsPath(program).name  # It reads both kinds of slashes.
     return name in {ENTRY, f"{ENTRY}.exe"}
 
@@ -140,7 +139,7 @@ def _fill(form: Any, told: Mapping[str, Any]) -> Any:
 
 
 class _Form(NamedTuple):
-    """How settings in another language than JSON are read and changed."""
+    """Functions to read and edit settings in a format other than JSON."""
 
     read: Callable[[str], dict[str, Any]]
     put: Callable[[str | None, tuple[str, str], dict[str, Any]], str]
@@ -156,10 +155,10 @@ _FORMS = {
 
 
 def find_entry(client: AgentClient, name: str, text: str | None) -> Any:
-    """Return the entry of our name in the settings, None if there is none.
+    """Return the entry with our name in the settings, None if there is none.
 
     Raises:
-        RefusedError: the settings cannot be understood.
+        RefusedError: the settings cannot be parsed.
     """
     form = _FORMS.get(PurePath(name).suffix)
     if form is not None:
@@ -172,16 +171,17 @@ def find_entry(client: AgentClient, name: str, text: str | None) -> Any:
 
 
 def add_entry(client: AgentClient, name: str, text: str | None, words: Sequence[str]) -> str:
-    """Return the settings with our entry; in one that is there, what its owner added stays.
+    """Return the settings with our entry; the user's additions to an existing one stay.
 
     Raises:
-        RefusedError: somebody else wrote an entry of our name, or the settings are not understood.
+        RefusedError: the entry with our name is not ours, or the settings cannot be parsed.
     """
     old = _find_ours(client, name, text)
     entry = fill_entry(client, words)
     if old is not None:
         renewed = fill_entry(client, renew_words(read_entry(client, old), [*words]))
-        # What is no word of ours, as a type or a switch, is the owner's once it is there.
+        # Values other than our words, such as a type or a switch, belong to the user once they
+        # exist.
         entry = {k: v for k, v in renewed.items() if k not in old or client.entry[k] != v}
     if (form := _FORMS.get(PurePath(name).suffix)) is not None:
         return _put(form, text, client.key[0], entry)
@@ -193,7 +193,7 @@ def add_entry(client: AgentClient, name: str, text: str | None, words: Sequence[
 
 
 def remove_entry(client: AgentClient, name: str, text: str) -> str | None:
-    """Return the settings without our entry and what its owner added to it.
+    """Return the settings without our entry and the user's additions to it.
 
     Raises:
         RefusedError: as `add_entry` does.
@@ -206,10 +206,10 @@ def remove_entry(client: AgentClient, name: str, text: str) -> str | None:
 
 
 def add_hooks(client: AgentClient, hooks: Hooks, text: str | None, words: Sequence[str]) -> str:
-    """Return the settings with one command of ours at each event; in one that is there, renewed.
+    """Return the settings with our command at each event; existing ones are updated.
 
     Raises:
-        RefusedError: the settings are not understood.
+        RefusedError: the settings cannot be parsed.
     """
     for theirs, ours in hooks.events.items():
         line = make_line(client, words, ours)
@@ -223,7 +223,7 @@ def add_hooks(client: AgentClient, hooks: Hooks, text: str | None, words: Sequen
 
 
 def remove_hooks(hooks: Hooks, text: str) -> str | None:
-    """Return the settings without the commands of ours, at whatever event they stand."""
+    """Return the settings without our commands, at any event."""
     while (path := _find_removable(hooks, text)) is not None:
         left = remove_value(text, path, hooks.head)
         if left is None:
@@ -233,10 +233,10 @@ def remove_hooks(hooks: Hooks, text: str) -> str | None:
 
 
 def add_memory(memory: AutoMemory, client: str, text: str | None, folder: str) -> str:
-    """Return the settings in which a folder is the client's memory.
+    """Return the settings with a folder as the client's memory.
 
     Raises:
-        RefusedError: they name another folder already, or are not understood.
+        RefusedError: they name another folder already, or cannot be parsed.
     """
     found = find_node(text, (memory.key,))
     if found is not None and not _is_our_memory(found.value, client):
@@ -276,12 +276,12 @@ def _remove(form: _Form, text: str, key: str) -> str | None:
 
 
 def _check(form: _Form, text: str, key: str, wanted: dict[str, Any]) -> None:
-    """Make sure that nothing but our entry changed."""
+    """Check that nothing but our entry changed."""
     try:
         after = form.read(text)
     except RefusedError:
         raise _reject(key) from None
-    # A table that only held ours is not there without it.
+    # A table with only our entry is removed with it.
     if {key: {}, **after} != {key: {}, **wanted}:
         raise _reject(key)
 
@@ -302,7 +302,7 @@ def _find_ours(client: AgentClient, name: str, text: str | None) -> Any:
 
 
 def _list_lines(hooks: Hooks, item: Any, path: Path) -> list[dict[Path, Any]]:
-    """Return for each command of the item at `path` where its lines stand, and these."""
+    """Return the lines of each command in the item at `path`, by their paths."""
     nested = next((key for key, value in hooks.item.items() if isinstance(value, list)), None)
     form = hooks.item if nested is None else hooks.item[nested][0]
     keys = [key for key, value in form.items() if value == COMMAND]
@@ -318,7 +318,7 @@ def _list_lines(hooks: Hooks, item: Any, path: Path) -> list[dict[Path, Any]]:
 
 
 def _find_lines(hooks: Hooks, text: str | None, path: Path) -> list[Path]:
-    """Return where the lines of our commands stand in the list of an event."""
+    """Return the paths of our commands' lines in the list of an event."""
     event = find_node(text, path)
     return [
         place
@@ -330,7 +330,7 @@ def _find_lines(hooks: Hooks, text: str | None, path: Path) -> list[Path]:
 
 
 def _find_removable(hooks: Hooks, text: str) -> Path | None:
-    """Return the path of the first of our commands, or of the item that holds only ours."""
+    """Return the path of the first of our commands, or of an item with only ours."""
     events = find_node(text, hooks.key)
     for _, event, found in events.members if events else ():
         for number, item in enumerate(found.items):

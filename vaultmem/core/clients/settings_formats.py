@@ -1,7 +1,7 @@
-"""Edit settings in JSON, TOML and YAML by position; all other bytes stay as they are.
+"""Edit settings in JSON, TOML and YAML by position; all other bytes stay.
 
-What is put in can be taken out again to the byte, and nothing is kept for that: whether an object,
-a list or the whole file was made for it shows from the text itself (`set_value`).
+A value can be removed again without a trace, and no state is kept for that: the text itself shows
+whether an object, a list or the whole file was made for it (`set_value`).
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ _STRING = re.compile(r'"[^"\\\x00-\x1f]*(?:\\.[^"\\\x00-\x1f]*)*"')
 _SCALAR = re.compile(r"-?\d[\d.eE+-]*|true|false|null")
 _MAX_DEPTH = 64
 
-#: What a text may hold that says nothing: a byte order mark is no more than that.
+#: Characters of a blank text, with the byte order mark.
 _BLANKS = "\ufeff \t\r\n"
 
-#: The end of a text that was blank, by which it is known from a file that was not there.
+#: The end of a text that was blank, to distinguish it from a missing file.
 _WAS_BLANK = "\n\n"
 
-#: Keys of objects, numbers of lists, from the outermost to a value.
+#: Keys of objects and indexes of lists, from the root to a value.
 Path = tuple[str | int, ...]
 
 
 class JsonNode(NamedTuple):
-    """A value and where it stands; `members` of an object as (key's start, key, value)."""
+    """A value and its position; an object's `members` are (key's start, key, value)."""
 
     start: int
     end: int
@@ -39,21 +39,21 @@ class JsonNode(NamedTuple):
     items: tuple[JsonNode, ...] = ()
 
     def get(self, name: str) -> JsonNode | None:
-        """Return the value of a key; of one that is there twice, the last, as programs read it."""
+        """Return the value of a key; the last one if it occurs twice, as programs read it."""
         found = [node for _, key, node in self.members if key == name]
         return found[-1] if found else None
 
     @property
     def is_object(self) -> bool:
-        """Tell whether it is an object."""
+        """Return whether it is an object."""
         return isinstance(self.value, dict)
 
 
 def read_jsonc(text: str) -> JsonNode:
-    """Return the one value of a text.
+    """Return the value of a text.
 
     Raises:
-        RefusedError: it is no JSON, comments and trailing commas allowed.
+        RefusedError: it is not JSON (with comments and trailing commas).
     """
     node, end = _read(text, _skip(text, 0), 0)
     if _skip(text, end) != len(text):
@@ -64,15 +64,15 @@ def read_jsonc(text: str) -> JsonNode:
 def set_value(
     text: str | None, path: Path, value: Any, head: Mapping[str, Any] | None = None
 ) -> str:
-    """Return the text with a value at `path`, whose objects are made where they are missing.
+    """Return the text with a value at `path`; missing objects are created.
 
-    All other bytes stay. What is new comes first in the object or list that has it, as one piece
-    behind its bracket, so that `remove_value` can cut it out to the byte. In one that was there
-    and had nothing in it, it follows the bracket at once; in one that is made here it begins in a
-    line of its own. `head` is what a text has besides that had nothing in it; None is no file.
+    All other bytes stay. A new value is the first in its object or list, in one piece after the
+    bracket, so that `remove_value` can remove it exactly. It directly follows the bracket of an
+    empty object that existed; in a new object, it starts on a line of its own. `head` are other
+    values of a new file. Without a file, `text` must be None.
 
     Raises:
-        RefusedError: the text is no JSON, or something on the way is of another kind.
+        RefusedError: the text is not JSON, or a value on the path has another type.
     """
     if text is None or not text.strip(_BLANKS):
         whole = _dump({**(head or {}), **_wrap(path, value)}, "", text or "")
@@ -90,10 +90,10 @@ def set_value(
 
 
 def add_item(text: str | None, path: Path, item: Any, head: Mapping[str, Any] | None = None) -> str:
-    """Return the text with one more item, the first, in the list at `path`, as `set_value` does.
+    """Return the text with a new first item in the list at `path`, as `set_value` does.
 
     Raises:
-        RefusedError: the text is no JSON, or something on the way is of another kind.
+        RefusedError: the text is not JSON, or a value on the path has another type.
     """
     found = find_node(text, path)
     if text is None or found is None:
@@ -107,7 +107,7 @@ def find_node(text: str | None, path: Path) -> JsonNode | None:
     """Return the value at `path`, None if there is none.
 
     Raises:
-        RefusedError: the text is no JSON, or something on the way is of another kind.
+        RefusedError: the text is not JSON, or a value on the path has another type.
     """
     node = read_jsonc(text) if text and text.strip(_BLANKS) else None
     for depth in range(len(path)):
@@ -116,9 +116,9 @@ def find_node(text: str | None, path: Path) -> JsonNode | None:
 
 
 def remove_value(text: str, path: Path, head: Mapping[str, Any] | None = None) -> str | None:
-    """Return the text without the value at `path`, and without what was made to hold it.
+    """Return the text without the value at `path`, and without objects made for it.
 
-    None if that is all of a file: it was made for the value, with `head`.
+    None if that is the whole file: it was created for the value, with `head`.
     """
     nodes = [read_jsonc(text)]
     for depth in range(len(path)):
@@ -137,7 +137,7 @@ def remove_value(text: str, path: Path, head: Mapping[str, Any] | None = None) -
 
 
 def _step(node: JsonNode, path: Path, depth: int) -> JsonNode | None:
-    """Return what a key or number of the path leads to, None if there is nothing."""
+    """Return the value of a key or index of the path, None if there is none."""
     key = path[depth]
     if isinstance(key, int):
         return node.items[key]
@@ -154,13 +154,13 @@ def _wrap(path: Path, value: Any) -> Any:
 
 
 def _children(node: JsonNode) -> list[tuple[int, int]]:
-    """Return where each member, from its key on, or item begins and ends."""
+    """Return the spans of members (from their keys) or items."""
     members = [(start, value.end) for start, _, value in node.members]
     return members or [(item.start, item.end) for item in node.items]
 
 
 def _insert(text: str, node: JsonNode, key: str, value: Any) -> str:
-    """Put a member or item behind the bracket, in the style of the one that was the first."""
+    """Insert a member or item after the bracket, in the style of the first one."""
     start = node.start + 1
     gap = ""
     if _children(node):
@@ -172,7 +172,7 @@ def _insert(text: str, node: JsonNode, key: str, value: Any) -> str:
 
 
 def _is_made(text: str, node: JsonNode, head: Mapping[str, Any]) -> bool:
-    """Tell whether an object or list was made for the one thing in it (and `head`)."""
+    """Return whether an object or list was made for its only value (and `head`)."""
     spans = _children(node)
     heads = [(key, value.value) for _, key, value in node.members[: len(head)]]
     starts, ends = [start for start, _ in spans], [end for _, end in spans]
@@ -186,7 +186,7 @@ def _is_made(text: str, node: JsonNode, head: Mapping[str, Any]) -> bool:
 
 
 def _slice(text: str, node: JsonNode, child: JsonNode) -> str:
-    """Take one member or item out, with one of the commas around it; comments stay."""
+    """Remove one member or item, with one of the commas around it; comments stay."""
     spans = _children(node)
     place = next(n for n, (_, end) in enumerate(spans) if end == child.end)
     start, end = spans[place]
@@ -203,18 +203,18 @@ def _slice(text: str, node: JsonNode, child: JsonNode) -> str:
     between = text[last:start] if has_comma else text[last:comma] + text[comma + 1 : start]
     kept = between.rstrip()
     if "//" in kept.rpartition("\n")[2] and not rest.lstrip(" \t").startswith(("\r", "\n")):
-        kept += _line_end(text)  # What follows would become a comment.
+        kept += _line_end(text)  # The next text would become a comment.
     return text[:last] + kept + rest
 
 
 def _dump(value: Any, indent: str, text: str) -> str:
-    """Return a value as JSON in lines as the text has them, all but the first behind `indent`."""
+    """Return a value as JSON in the text's style, lines after the first indented by `indent`."""
     lines = json.dumps(value, indent=_unit(text), ensure_ascii=False)
     return lines.replace("\n", f"{_line_end(text)}{indent}")
 
 
 def _indent(text: str, at: int) -> str:
-    """Return what the line of a place begins with."""
+    """Return the indentation of a position's line."""
     line = text[text.rfind("\n", 0, at) + 1 : at]
     return line[: len(line) - len(line.lstrip(" \t"))]
 
@@ -224,7 +224,7 @@ def _line_end(text: str) -> str:
 
 
 def _unit(text: str) -> str:
-    """Return by how much the text indents its first level."""
+    """Return the indentation of the text's first level."""
     found = re.search(r"^([ \t]+)\S", text, re.MULTILINE)
     return found[1] if found else "  "
 
@@ -276,7 +276,7 @@ def _read_list(text: str, at: int, depth: int) -> tuple[JsonNode, int]:
 
 
 def _next(text: str, end: int, close: str) -> int:
-    """Return where the next member or the end stands; a comma before the end is allowed."""
+    """Return the position of the next member or the end; a comma before the end is allowed."""
     place = _skip(text, end)
     if text.startswith(",", place):
         return _skip(text, place + 1)
@@ -290,19 +290,17 @@ def _reject(text: str, at: int) -> RefusedError:
     return RefusedError(f"line {line} of the settings is not JSON; correct it by hand")
 
 
-# One table of a TOML file, changed by position: every other byte stays.
-#
-# A table in another form than ours is not found; `settings` sees that what comes out is not
-# right.
+# One table of a TOML file, edited by position: every other byte stays. A table in another form than
+# ours is not found; `client_settings` checks the result.
 
 _HEADER = re.compile(r"^[ \t]*\[", re.MULTILINE)
 
 
 def read_toml(text: str) -> dict[str, Any]:
-    """Return what a TOML text says.
+    """Parse a TOML text.
 
     Raises:
-        RefusedError: it is no TOML.
+        RefusedError: it is not TOML.
     """
     try:
         return tomllib.loads(text.removeprefix("\ufeff").replace("\r\n", "\n"))
@@ -311,10 +309,10 @@ def read_toml(text: str) -> dict[str, Any]:
 
 
 def set_table(text: str | None, name: tuple[str, str], values: dict[str, Any]) -> str:
-    """Return the text with these values in the table of that name, which is put at its end if new.
+    """Return the text with these values in the named table; a new table is added at the end.
 
-    What else the table has stays. Before a new one comes one line end, whatever was before it, so
-    that `remove_table` knows what to cut; None is no file, and nothing comes before it.
+    The table's other values stay. One line end precedes a new table, so that `remove_table` knows
+    what to remove. Without a file (`text=None`), nothing precedes it.
     """
     span = _find(text or "", name)
     if text is None or span is None:
@@ -330,7 +328,7 @@ def set_table(text: str | None, name: tuple[str, str], values: dict[str, Any]) -
 def remove_table(text: str, name: tuple[str, str]) -> str | None:
     """Return the text without the table and those below it; None if the file was made for it."""
     while (span := _find(text, name, is_below=True)) is not None:
-        # The blank lines before it set it apart from what was above.
+        # Blank lines before it separate it from the text above.
         above = re.sub(r"(?<=\n)(?:[ \t]*\r?\n)+\Z", "", text[: span[0]])
         text = above + text[span[1] :]
     if (span := _find(text, name)) is not None:
@@ -338,7 +336,7 @@ def remove_table(text: str, name: tuple[str, str]) -> str | None:
         if not before + after:
             return None
         shorter = before.removesuffix("\n").removesuffix("\r")
-        # The line end before it is ours, unless what is left would come into one line.
+        # The line end before it is ours, unless the rest would be joined into one line.
         if shorter[-1:] in ("", "\n", "\ufeff") or after[:1] in ("", "\r", "\n"):
             before = shorter
         text = before + after
@@ -346,7 +344,7 @@ def remove_table(text: str, name: tuple[str, str]) -> str | None:
 
 
 def _find(text: str, name: tuple[str, str], is_below: bool = False) -> tuple[int, int] | None:
-    """Return where a table begins and ends; or, of those that are below it, the first one."""
+    """Return the span of a table; with `is_below`, of the first table below it."""
     below = r"\.[^\n]*" if is_below else ""
     header = re.compile(
         rf"^[ \t]*\[\[?[ \t]*\"?{re.escape(name[0])}\"?[ \t]*\.[ \t]*"
@@ -357,14 +355,14 @@ def _find(text: str, name: tuple[str, str], is_below: bool = False) -> tuple[int
         return None
     following = _HEADER.search(text, header.end())
     end = following.start() if following else len(text)
-    # Blank lines and comments behind it belong to what comes next.
+    # Blank lines and comments after it belong to the next table.
     body = text[header.end() : end]
     kept = re.search(r"^(?:[ \t]*(?:#[^\n]*)?\r?\n)*(?:[ \t]*#[^\n]*)?\Z", body, re.MULTILINE)
     return header.start(), end - len(kept[0] if kept else "")
 
 
 def _set_key(body: str, key: str, value: Any) -> str:
-    """Return a table's text with another value of a key; it comes first if it is new."""
+    """Return a table's text with a new value of a key; a new key comes first."""
     found = re.compile(rf"^[ \t]*\"?{re.escape(key)}\"?[ \t]*=[ \t]*", re.MULTILINE).search(body)
     if found is None:
         head, eol, rest = body.partition("\n")
@@ -383,16 +381,15 @@ def _write(key: str, value: Any) -> str:
     return f"{key} = {json.dumps(value, ensure_ascii=False)}"
 
 
-# One entry of a mapping in a YAML file, changed by position: every other byte stays.
-#
-# Ours is one line, in JSON, which is YAML too. `settings` sees to it that nothing else changed.
+# One entry of a mapping in a YAML file, edited by position: every other byte stays. Ours is one
+# line of JSON, which is YAML too. `client_settings` checks that nothing else changed.
 
 
 def read_yaml(text: str) -> dict[str, Any]:
-    """Return what a YAML text says.
+    """Parse a YAML text.
 
     Raises:
-        RefusedError: it is no YAML, or no mapping.
+        RefusedError: it is not YAML, or not a mapping.
     """
     import yaml
 
@@ -406,11 +403,10 @@ def read_yaml(text: str) -> dict[str, Any]:
 
 
 def set_entry(text: str | None, name: tuple[str, str], values: dict[str, Any]) -> str:
-    """Return the text with these values in the entry; what else it has stays.
+    """Return the text with these values in the entry; its other values stay.
 
-    A new one is the first line of its mapping. A new mapping comes last, behind one line end.
-    None is no file, and nothing comes before it. The mapping, where there is one, is a mapping; one
-    in a form of its own stays as it is.
+    A new entry is the first line of its mapping. A new mapping comes last, after one line end;
+    without a file (`text=None`), nothing precedes it. A mapping in an unknown style is not changed.
     """
     inner = read_yaml(text or "").get(name[0], {})
     entry = {**(inner.get(name[1]) or {}), **values}
@@ -435,9 +431,9 @@ def set_entry(text: str | None, name: tuple[str, str], values: dict[str, Any]) -
 
 
 def remove_entry(text: str, name: tuple[str, str]) -> str | None:
-    """Return the text without the entry, and without a mapping that has nothing else.
+    """Return the text without the entry, and without a mapping that has no other.
 
-    None if that is all of the file.
+    None if that is the whole file.
     """
     key, ours = _find_yaml_entry(text, name)
     if key is None or ours is None:
@@ -447,18 +443,18 @@ def remove_entry(text: str, name: tuple[str, str]) -> str | None:
     is_alone = len(key[1].value) == 1
     start = text.rfind("\n", 0, (key if is_alone else ours)[0].start_mark.index) + 1
     end = _end(ours[1])
-    if text[end - 1] != "\n":  # A text in lines of its own ends behind its last one.
+    if text[end - 1] != "\n":  # A block text ends after its last line.
         end = text.find("\n", end) + 1 or len(text)
     before, after = text[:start], text[end:]
     if is_alone and not before + after:
         return None
     shorter = before.removesuffix("\n").removesuffix("\r") if is_alone else before
-    # The line end before the mapping is ours, unless what is left would come into one line.
+    # The line end before the mapping is ours, unless the rest would be joined into one line.
     return (shorter if shorter[-1:] in ("", "\n") or not after else before) + after
 
 
 def _find_yaml_entry(text: str, name: tuple[str, str]) -> tuple[Any, Any]:
-    """Return the mapping and the entry, each as its key's node and its value's; None for none."""
+    """Return the mapping and the entry, each as nodes of key and value; None if missing."""
     import yaml
 
     found: list[Any] = [None, None]
@@ -473,7 +469,7 @@ def _find_yaml_entry(text: str, name: tuple[str, str]) -> tuple[Any, Any]:
 
 
 def _end(node: Any) -> int:
-    """Return where a value ends, without the blank lines and comments behind it."""
+    """Return the end of a value, without blank lines and comments after it."""
     if node.value and isinstance(node.value, list) and not node.flow_style:
         last = node.value[-1]
         return _end(last[1] if isinstance(last, tuple) else last)

@@ -1,8 +1,8 @@
-"""The one form of a text: equal for two texts that say the same, whoever reads them.
+"""The canonical form of a text, equal for two texts that state the same.
 
-What differs between two texts with one form is written here and in three tables, and is nothing but
-case, markup, punctuation that ends or sets off, English articles, contractions, and words that are
-one word. Whatever is not known to be the same stays in the form as it was written, at its place.
+Texts with one form differ only in case, markup, punctuation at ends and pauses, English articles,
+contractions, and spellings of one word. The rules are here and in three tables. Everything else
+stays as written, at its place.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from vaultmem.core.similarity.words import (
 )
 from vaultmem.core.text.patterns import compile_later
 
-#: A sentence, an item or a paragraph ends; something is set off within a sentence.
+#: The end of a sentence, item or paragraph; and a pause within a sentence.
 _END, _PAUSE = "\n", ","
 
-#: With one of these a title says when, where, for whom, or whether at all its text is so.
+#: Words by which a title limits its text: when, where, for whom, or whether at all.
 _LIMITS = NEGATIONS | ONLY | QUANTIFIERS | EXCEPTIONS | CONDITIONS | HEDGES | ALTERNATIVES
 _LIMITS |= RELATIONS | PAST | FUTURE | TAKING_BACK | find_words("denial")
 
 
 class Titled(NamedTuple):
-    """A text, its title, and its file's name without the ending, "" for none."""
+    """A text, its title, and its file's name without the extension, "" for none."""
 
     text: str
     title: str
@@ -48,7 +48,7 @@ class Titled(NamedTuple):
 
 
 class _Piece(NamedTuple):
-    """A word or a mark as it was written; `is_code` where it stood between backticks."""
+    """A word or mark as written; `is_code` if it was between backticks."""
 
     text: str
     is_code: bool = False
@@ -59,11 +59,11 @@ class _Piece(NamedTuple):
 
 
 def state_same(ours: Titled, theirs: Titled) -> bool:
-    """Tell whether two texts state the same under their titles.
+    """Return whether two texts state the same under their titles.
 
-    What a title says besides its text is part of the statement, so it is equal on both sides. Or
-    one side says nothing besides, and the other was made of its words alone, as its file's name
-    tells: then what it is called now is a name that somebody gave it since.
+    The words that only a title has are part of the statement, so they must be equal. Or one side
+    has none, and the other note was named after its text, as its file name shows: then its title
+    was changed later.
     """
     extras = [read_title(each.title, each.text) for each in (ours, theirs)]
     is_one = extras[0] == extras[1] or (
@@ -73,7 +73,7 @@ def state_same(ours: Titled, theirs: Titled) -> bool:
 
 
 def _is_named_since(one: Titled, extra: frozenset[str]) -> bool:
-    """Tell whether a title was given after a note was made, and what it adds limits nothing."""
+    """Return whether a title was given after a note was made, and adds no limit."""
     title = derive_title(one.text)
     begins = (f"{make_name(title)}-", f"{make_name(title, TITLE)} ")
     is_of_words = is_named_for(one.stem, title, is_given=True) or one.stem.startswith(begins)
@@ -83,10 +83,10 @@ def _is_named_since(one: Titled, extra: frozenset[str]) -> bool:
 def states_same(
     text: str, other: str, title: str = "", other_title: str = "", *, may_turn: bool = False
 ) -> bool:
-    """Tell whether two texts state the same, each below its title.
+    """Return whether two texts state the same, each below its title.
 
-    What a title says and its text does not is part of the statement. With `may_turn` a phrase may
-    stand at the other end of a sentence: "In May we moved", "We moved in May".
+    The words that only a title has are part of the statement. With `may_turn`, a phrase can be at
+    the other end of a sentence: "In May we moved", "We moved in May".
     """
     if not may_say_same(len(text), len(other)):
         return False
@@ -99,14 +99,14 @@ def states_same(
 
 
 def may_say_same(length: int, other: int) -> bool:
-    """Tell whether texts of these lengths may say the same; no form makes so much of it equal."""
+    """Return whether texts of these lengths can have one form."""
     return max(length, other) <= 3 * min(length, other) + 40
 
 
 def _is_turned(form: tuple[str, ...], other: tuple[str, ...]) -> bool:
-    """Tell whether a phrase with a preposition stands at one end here, at the other there.
+    """Return whether a phrase with a preposition is at one end here, at the other there.
 
-    Not where a word of the sentence limits what stands behind it, as `only` and `not` do.
+    False if a word such as `only` or `not` limits the words after it.
     """
     ours, theirs = ([part for part in each if part != _PAUSE] for each in (form, other))
     marks = {_END, "?", '"'} | NEGATIONS | ONLY | QUANTIFIERS | EXCEPTIONS | CONDITIONS | HEDGES
@@ -120,7 +120,7 @@ def _is_turned(form: tuple[str, ...], other: tuple[str, ...]) -> bool:
 
 @lru_cache(maxsize=512)
 def read_title(title: str, text: str) -> frozenset[str]:
-    """Return what only the title says, in lower case."""
+    """Return the words that only the title has, in lower case."""
     said = set(re.findall(r"\w+", text.lower()))
     parts = (part.strip(".,;:!?()*") for part in title.lower().split())
     return frozenset(part for part in parts if not set(re.findall(r"\w+", part)) <= said)
@@ -128,9 +128,9 @@ def read_title(title: str, text: str) -> frozenset[str]:
 
 @lru_cache(maxsize=512)
 def canonical_form(text: str) -> tuple[str, ...]:
-    """Return the words of a text in order, and the marks between them that may say something.
+    """Return the words of a text in order, with the marks that can have a meaning.
 
-    A text with code blocks has its lines alone.
+    A text with code blocks returns its lines.
     """
     text = unicodedata.normalize("NFC", text).strip()
     if _FENCE.search(text):
@@ -149,7 +149,7 @@ def canonical_form(text: str) -> tuple[str, ...]:
 _FENCE, _CODE = compile_later(r"^[ \t]*(?:```|~~~)", re.M), compile_later(r"(?<!`)`([^`\n]+)`(?!`)")
 _LINE_MARK = compile_later(r"[ \t]*(?:(?:[-*+]|\#{1,6})[ \t]+(?![\d \t])|(?=\d+[.)][ \t]|[>|]))")
 
-#: Markup, then marks that are written in several ways. What is inside of a link stays.
+#: Markup, then marks with several spellings. The target of a link stays.
 _PLAIN = (
     (compile_later(r"\[( |x|X)\](?=\s)"), r" [\1] "),
     (compile_later(r"\[([^\[\]\n]*)\]\(([^()\s]*)\)"), r"\1 \2"),
@@ -164,7 +164,7 @@ _PLAIN = (
 )
 
 
-#: Without one of these no pattern above fits.
+#: Without one of these, no pattern above matches.
 _MARKED = compile_later(r"[\[*_'\"`’‘ʼ“”„«»–—−…]| - ")
 
 
@@ -184,7 +184,7 @@ def _read_pieces(text: str) -> Iterator[_Piece]:
 
 
 def _read_plain(text: str) -> Iterator[_Piece]:
-    """Yield words, and what is before and behind them: `(see foo());` is `, see foo() . `."""
+    """Yield words, and the marks around them: `(see foo());` is `, see foo() . `."""
     if _MARKED.search(text):
         for pattern, into in _PLAIN:
             text = pattern.sub(into, text)
@@ -228,7 +228,7 @@ def _read_marks(marks: str) -> Iterator[_Piece]:
 
 
 def _drop_pauses(pieces: list[_Piece]) -> list[_Piece]:
-    """Return the pieces without marks beside stronger ones, and before words that need none."""
+    """Return the pieces without pauses next to stronger marks, and before words that need none."""
     kept: list[_Piece] = []
     for place, piece in enumerate(pieces):
         before = kept[-1].text if kept and kept[-1].is_mark else ""
@@ -250,9 +250,9 @@ def _drop_pauses(pieces: list[_Piece]) -> list[_Piece]:
 
 
 def _drop_articles(pieces: list[_Piece], is_german: bool, is_shouted: bool) -> list[_Piece]:
-    """Return the pieces without articles, but where one may say how many, which or how.
+    """Return the pieces without articles, except where one can change the meaning.
 
-    Behind a preposition any stands for any, and none for none: "on the call" is not "on call".
+    After a preposition, every article becomes "the": "on the call" is not "on call".
     """
     kept: list[_Piece] = []
     for place, piece in enumerate(pieces):
@@ -288,7 +288,7 @@ _SHORT = compile_later(r"[^\W\d_]{1,3}|%")
 
 
 def _unify(piece: _Piece, before: str, is_german: bool, is_shouted: bool) -> tuple[str, ...]:
-    """Return a piece in its one form; behind a number, a unit of time may be in any."""
+    """Return a piece in its one form, after a number also units of time."""
     if piece.is_code or piece.is_mark:
         return (piece.text,)
     words = _unify_word(piece.text, is_german, is_shouted)
@@ -302,7 +302,7 @@ def _unify(piece: _Piece, before: str, is_german: bool, is_shouted: bool) -> tup
 
 @lru_cache(maxsize=20_000)
 def _unify_word(raw: str, is_german: bool, is_shouted: bool) -> tuple[str, ...]:
-    """Return what a word stands for, wherever it stands: several words for a contraction."""
+    """Return the one form of a word: several words for a contraction."""
     units = _read_units("de" if is_german else "en")
     if (attached := _QUANTITY.fullmatch(raw)) and attached[2] in units:
         return attached[1], units[attached[2]]
@@ -315,7 +315,7 @@ def _unify_word(raw: str, is_german: bool, is_shouted: bool) -> tuple[str, ...]:
 
 
 def _fold_case(raw: str, is_shouted: bool) -> str:
-    """Return a word in lower case, but `userId`, `a.B`, `IT` and `US`, which are others so."""
+    """Return a word in lower case, except for `userId`, `a.B`, `IT` and `US`, whose case counts."""
     if is_shouted:
         return raw.lower()
     letters = re.sub(r"['-]", "", raw)
@@ -328,7 +328,7 @@ def _fold_case(raw: str, is_shouted: bool) -> str:
 
 @cache
 def _read_units(language: str) -> dict[str, str]:
-    """Return the words for a unit of time, or for percent, with what they stand for."""
+    """Return the words for units of time and for percent, with their one form."""
     pairs = {**read_pairs("units", "en"), **read_pairs("units", language)}
     return {word: said for word, said in pairs.items() if said.startswith(("time ", "percent "))}
 

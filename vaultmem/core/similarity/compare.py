@@ -1,4 +1,4 @@
-"""How near two texts are, and what they say differently; what is the same, `canonical` tells."""
+"""Measure the similarity of two texts and find their differences; `canonical` tests equality."""
 
 from __future__ import annotations
 
@@ -23,31 +23,31 @@ from vaultmem.core.similarity.statement import (
 from vaultmem.core.similarity.subjects import find_subjects, find_titled
 from vaultmem.core.similarity.tokens import Token, TokenKind
 
-#: How rare a word is, from 0 to 1.
+#: A word's rarity, from 0 to 1.
 Weigh = Callable[[str], float]
 
-#: Two statements that share less than this of their words are not about the same. In a short one,
+#: Statements that share less than this of their words have different topics. In a short one,
 #: another value is half of it.
 ABOUT_SAME = 0.4
 
-#: From here on two texts without a difference have whole sentences in common.
+#: From this similarity on, two texts without a difference share whole sentences.
 _COMMON = 0.6
 
-#: A text with fewer words says nothing without its title.
+#: A text with fewer words means nothing without its title.
 _FEW = 3
 
-#: What a word weighs that names no fact.
+#: The weight of a word that names no fact.
 _LIGHT_WEIGHT, _LIGHT_KINDS = 0.25, frozenset([TokenKind.LIGHT, TokenKind.LABEL])
 
-#: Longer texts (characters) are documents, not memories: nothing says the same as they.
+#: Longer texts (characters) are documents, which are not compared with memories.
 MAX_TEXT = 4_000
 
-#: Longer texts are compared sentence by sentence only, longer sentences by their bytes alone; and
-#: of what is known no more is looked at than this. Patterns take long on long lines.
+#: Longer texts are compared only by sentences, longer sentences only byte for byte; known texts are
+#: read up to the last limit. Patterns are slow on long lines.
 _MAX_WHOLE, _MAX_SENTENCE, _MAX_KNOWN = 1_000, 2_000, 20_000
 _NOTHING: frozenset[str] = frozenset()
 
-#: Kinds of tokens that say what a difference is about.
+#: Kinds of tokens that show the topic of a difference.
 _TELLING = (
     TokenKind.NAME,
     TokenKind.ENVIRONMENT,
@@ -56,14 +56,14 @@ _TELLING = (
     TokenKind.IDENTIFIER,
 )
 
-#: Differences that leave the subject as it is. Another name or word may be another subject.
+#: Differences within one subject. Another name or word can be another subject.
 _VALUES = frozenset(
     ["number", "date", "time", "negation", "limit", "modality", "quantifier", "update"]
 )
 
 
 class Difference(NamedTuple):
-    """One thing that two texts say differently; a side that says nothing of it is empty."""
+    """One difference between two texts; a side without a value is empty."""
 
     kind: str
     ours: str
@@ -71,33 +71,33 @@ class Difference(NamedTuple):
 
     @property
     def is_value(self) -> bool:
-        """Tell whether both name a value of one thing, so that they contradict each other."""
+        """Return whether both sides have values of one thing, and so contradict each other."""
         return self.kind in _VALUES and (self.kind == "negation" or bool(self.ours and self.theirs))
 
 
 class KnownText(NamedTuple):
-    """What a text is compared with: a section, with the title and headings above it."""
+    """A known text to compare with: a section, with the title and headings above it."""
 
     text: str
     title: str = ""
 
 
 class Likeness(NamedTuple):
-    """How much of a text another one says (0 to 1), what differs, and what of it is nearest."""
+    """How much of a text another one states (0 to 1), the differences, and the nearest sentence."""
 
     similarity: float
     differences: tuple[Difference, ...] = ()
     nearest: str = ""
 
     def is_said(self, share: float) -> bool:
-        """Tell whether so much of the text is said, with other words of its order at most."""
+        """Return whether at least `share` of the text is stated; only wording can differ."""
         return self.similarity >= share and all(e.kind == "wording" for e in self.differences)
 
     @property
     def is_contradiction(self) -> bool:
-        """Tell whether they seem to say another value of the same thing.
+        """Return whether the texts state different values of one thing.
 
-        What happened on another day is no other value, and neither is that of another subject.
+        Events of different days, and values of different subjects, do not contradict.
         """
         told = [each for each in self.differences if each.kind != "wording"]
         kinds = {each.kind for each in told}
@@ -110,7 +110,7 @@ class Likeness(NamedTuple):
 
 
 def _is_turned(told: Sequence[Difference]) -> bool:
-    """Tell whether both sides have the same figures: "21 and 28 May", "May 21 to 28"; "4 years"."""
+    """Return whether both sides have the same figures: "21 and 28 May", "May 21 to 28"."""
     sides = " ".join(e.ours for e in told).lower(), " ".join(e.theirs for e in told).lower()
     ours, theirs = (set(re.findall(r"[^\W\d]+", side)) for side in sides)
     figures = [sorted(re.findall(r"\d+", side)) for side in sides]
@@ -118,12 +118,12 @@ def _is_turned(told: Sequence[Difference]) -> bool:
 
 
 def equal_weight(raw: str) -> float:
-    """Weigh every word alike."""
+    """Return the same weight for every word."""
     return 1.0
 
 
 def is_brief(text: str) -> bool:
-    """Tell whether a text has so few words that only its title says what it is about."""
+    """Return whether a text has so few words that only its title names its topic."""
     return len(text) <= _MAX_WHOLE and len(read_statement(text).keys) < _FEW
 
 
@@ -133,9 +133,9 @@ def compare_texts(
     weigh: Weigh = equal_weight,
     context: str = "",
 ) -> Likeness:
-    """Return how much of `text` is said by what is known already.
+    """Return how much of `text` the known text states.
 
-    `context` are words that belong to the text without standing in it, as `known.title` does.
+    `context` has words above the text, such as its title, as `known.title` does.
     """
     if len(text) > MAX_TEXT:
         return Likeness(float(text.strip() == known.text.strip()))
@@ -154,7 +154,7 @@ def compare_texts(
 
 
 def compare_titled(text: str, title: str, known: KnownText, likeness: Likeness) -> Likeness:
-    """Return a likeness that tells, too, whether title and first sentence name another thing."""
+    """Add a "subject" difference if title and first sentence name another thing."""
     found = find_titled(text, title, *known) if likeness.is_contradiction else None
     if found is None:
         return likeness
@@ -169,15 +169,15 @@ def compare_statements(
     their_context: frozenset[str] = _NOTHING,
     matters: Callable[[float], bool] | None = None,
 ) -> Likeness:
-    """Compare two statements: Dice's measure over weighted words, and what differs.
+    """Compare two statements: Dice's measure over weighted words, and the differences.
 
     similarity = 1 - (weight of the words that only one has) / (weight of the words of both).
-    Of one that does not matter, it is not said what differs.
+    Differences are left out if `matters` is false for the similarity.
     """
     whole = _score_statement(ours, weigh) + _score_statement(theirs, weigh)
     if not whole:
         return Likeness(float(ours.text.strip() == theirs.text.strip()))
-    if ours.keys.isdisjoint(theirs.keys):  # Whatever a title explains: they share nothing.
+    if ours.keys.isdisjoint(theirs.keys):  # They share nothing, whatever a title explains.
         return Likeness(0.0)
     alone = _find_unmatched(ours, theirs, our_context, their_context)
     apart = (alone.ours, alone.theirs, alone.our_numbers, alone.their_numbers)
@@ -197,7 +197,7 @@ def _compare_sentences(
     around: frozenset[str],
     title: frozenset[str],
 ) -> Likeness:
-    """Look for each sentence of a text in another."""
+    """Find each sentence of a text in another."""
     sentences = _split(text)
     if long := next((each.text for each in sentences if len(each.text) > _MAX_SENTENCE), ""):
         return Likeness(float(long in known.text))
@@ -229,7 +229,7 @@ def _find_sentence(
     around: frozenset[str],
     title: frozenset[str],
 ) -> Likeness:
-    """Return the sentence most like one: the same before any that differs, then the nearest."""
+    """Return the most similar sentence; one without differences comes first."""
     best = Likeness(0.0)
 
     def may_be_best(similarity: float) -> bool:
@@ -248,7 +248,7 @@ def _find_sentence(
 
 
 class _Sentence(NamedTuple):
-    """A sentence with its index terms: enough to pass over what shares hardly any, and quick."""
+    """A sentence with its index terms, to skip sentences that share few of them."""
 
     text: str
     terms: frozenset[str]
@@ -259,7 +259,7 @@ class _Sentence(NamedTuple):
 
 @lru_cache(maxsize=256)
 def _list_places(known: KnownText) -> tuple[_Sentence, ...]:
-    """Return the sentences of what is known, its title the first."""
+    """Return the sentences of a known text, its title first."""
     title = known.title[:_MAX_WHOLE]
     found = (_Sentence(title, frozenset(term_sequence(title))), *_split(known.text[:_MAX_KNOWN]))
     return tuple(each for each in found if each.text.strip() and len(each.text) <= _MAX_SENTENCE)
@@ -293,7 +293,7 @@ def _find_unmatched(
     our_context: frozenset[str] = frozenset(),
     their_context: frozenset[str] = frozenset(),
 ) -> _Unmatched:
-    """Return what each side has alone; the keys of a context (a title) explain the other side."""
+    """Return the tokens only one side has; a context (a title) explains the other side's keys."""
     our_numbers, their_numbers = _match_numbers(ours, theirs)
     return _Unmatched(
         _only_in(ours, theirs, their_context),
@@ -304,7 +304,7 @@ def _find_unmatched(
 
 
 def _compare_content(ours: Statement, theirs: Statement, alone: _Unmatched) -> list[Difference]:
-    """Return what differs in numbers, words, limits and negations, in whatever order."""
+    """Return differences in numbers, words, limits and negations, in any order of words."""
     return [
         *_compare_numbers(ours, theirs, alone),
         *_compare_words(ours, theirs, alone),
@@ -324,7 +324,7 @@ def _only_in(one: Statement, other: Statement, context: frozenset[str]) -> tuple
 def _match_numbers(
     ours: Statement, theirs: Statement
 ) -> tuple[tuple[Token, ...], tuple[Token, ...]]:
-    """Return the numbers of each side without a partner; a "1" needs none."""
+    """Return the numbers of each side without a match; a "1" needs none."""
     left = Counter(t.key for t in ours.numbers) - Counter(t.key for t in theirs.numbers)
     right = Counter(t.key for t in theirs.numbers) - Counter(t.key for t in ours.numbers)
     by_key = {token.key: token for token in (*ours.numbers, *theirs.numbers)}
@@ -335,7 +335,7 @@ def _match_numbers(
 
 
 def _compare_numbers(ours: Statement, theirs: Statement, alone: _Unmatched) -> Iterator[Difference]:
-    """Yield other numbers, and that one of them is what was while the other is what is."""
+    """Yield different numbers, and different tenses of their sentences."""
     if not (alone.our_numbers or alone.their_numbers):
         return
     yield Difference("number", _say(alone.our_numbers), _say(alone.their_numbers))
@@ -345,10 +345,10 @@ def _compare_numbers(ours: Statement, theirs: Statement, alone: _Unmatched) -> I
 
 
 def _compare_words(ours: Statement, theirs: Statement, alone: _Unmatched) -> Iterator[Difference]:
-    """Yield what only one side has, or has another word for; what hardly counts left out."""
+    """Yield words that only one side has, or that differ; light words are left out."""
     mine = [token for token in alone.ours if token.kind is not TokenKind.LIGHT]
     yours = [token for token in alone.theirs if token.kind is not TokenKind.LIGHT]
-    if yours and not mine:  # A word said twice may stand where the other has another.
+    if yours and not mine:  # A repeated word can replace another one.
         mine = [ours.content[key] for key in _repeated_only(ours, theirs)]
     if mine and not yours:
         yours = [theirs.content[key] for key in _repeated_only(theirs, ours)]
@@ -365,7 +365,7 @@ def _compare_words(ours: Statement, theirs: Statement, alone: _Unmatched) -> Ite
 
 
 def _may_go(token: Token, statement: Statement) -> bool:
-    """Tell whether a word may be missing from the other side: a label, a verb of little meaning."""
+    """Return whether the other side can lack a word: a label, or a verb of little meaning."""
     if token.kind in {TokenKind.LABEL, TokenKind.LIGHT}:
         return True
     return token.key in statement.verbs and token.key not in words.TAKING_BACK
@@ -398,7 +398,7 @@ def _compare_limits(ours: Statement, theirs: Statement, alone: _Unmatched) -> It
 def _oppose(
     kind: str, ours: Statement, theirs: Statement, first: frozenset[str], second: frozenset[str]
 ) -> Iterator[Difference]:
-    """Yield that one side has only words of one group, and the other only of the other."""
+    """Yield a difference if each side has words of only one group, and not the same."""
     for one, other, swapped in ((ours, theirs, False), (theirs, ours, True)):
         mine, yours = one.little & first, other.little & second
         if mine and yours and not one.little & second and not other.little & first:
@@ -407,7 +407,7 @@ def _oppose(
 
 
 def _compare_wording(ours: str, theirs: str) -> list[Difference]:
-    """Return where two texts of the same content are worded otherwise; none if they are one."""
+    """Return the wording difference of texts with the same content, if their forms differ."""
     if canonical_form(ours) == canonical_form(theirs):
         return []
     mine, yours = ours.split(), theirs.split()
@@ -418,7 +418,7 @@ def _compare_wording(ours: str, theirs: str) -> list[Difference]:
 
 
 def _compare_negations(ours: Statement, theirs: Statement) -> Iterator[Difference]:
-    """Yield that one side negates what the other does not, or rules out another thing."""
+    """Yield a negation that only one side has, or that excludes another thing."""
     counts = [len(each.negated) + len(each.replaced) for each in (ours, theirs)]
     if counts[0] != counts[1]:
         yield Difference("negation", *("not" * bool(count) for count in counts))
@@ -435,7 +435,7 @@ def _compare_negations(ours: Statement, theirs: Statement) -> Iterator[Differenc
 
 
 def _scopes(statement: Statement) -> tuple[frozenset[str], frozenset[str]]:
-    """Return all that is in a clause with a negation, and all that is ruled out."""
+    """Return the keys of clauses with a negation, and the excluded keys."""
     return frozenset().union(*statement.negated), frozenset().union(*statement.replaced)
 
 

@@ -1,6 +1,6 @@
-"""The fact that a sentence states: of whom, by which relation, with which value, and if it is new.
+"""The fact in a sentence: its subject, its relation, its value, and whether it is new.
 
-The words are tables: `relations.txt` and `updates.txt` of each language.
+The words are in tables: `relations.txt` and `updates.txt` of each language.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from vaultmem.core.similarity import words as traits
 from vaultmem.core.similarity.statement import is_past, split_sentences
 from vaultmem.core.text.patterns import compile_later
 
-#: Longer sentences say more than one thing; and of a text no more sentences are read.
+#: Longer sentences state several facts; and the most sentences that are read of a text.
 _MAX_SENTENCE, _MAX_SENTENCES = 200, 40
 
-#: Words of a sentence, and of a subject or value.
+#: Most words of a sentence, and of a subject or value.
 _MAX_WORDS, _MAX_PART = 14, 5
 
 #: Words between the parts of a relation ("we moved the database to").
 _MAX_GAP = 4
 
-#: The sorts of `updates.txt` that are no part of what a sentence says.
+#: Sorts of `updates.txt` whose words are not part of the statement.
 _MARKS = frozenset(
     ["again", "ended", "fresh", "gone", "last", "more", "now", "passing", "since", "unreal"]
 )
 
-#: Forms of `be`, and those that tell what was.
+#: Forms of `be`, and those in the past.
 BE = traits.COPULAS | {"been", "being", "wurde", "wurden", "worden"}
 _WAS = traits.PAST | {"war", "waren"}
 _LITTLE = traits.AUXILIARIES | traits.COPULAS | traits.RELATIONS | {"be"}
@@ -44,7 +44,7 @@ _IDENTIFIER = compile_later(r".*\d|.+[A-Z]|.+[/_@#+]|.+\.\w")
 
 
 class Word(NamedTuple):
-    """A word in its one form, as it was written, and the article or the like before it."""
+    """A word in its one form, as written, and the article or comma before it."""
 
     key: str
     raw: str
@@ -52,17 +52,17 @@ class Word(NamedTuple):
 
     @property
     def is_proper(self) -> bool:
-        """Tell whether it is written as a name, an identifier or a figure is."""
+        """Return whether it is written like a name, an identifier or a figure."""
         return self.raw[0].isupper() or _IDENTIFIER.match(self.raw) is not None
 
     @property
     def is_tie(self) -> bool:
-        """Tell whether it ties what follows to the rest."""
+        """Return whether it connects the next words to the rest."""
         return self.raw.lower() in traits.RELATIONS
 
     @property
     def is_figure(self) -> bool:
-        """Tell whether it is or holds a number."""
+        """Return whether it contains a number."""
         return any(map(str.isdigit, self.raw))
 
 
@@ -71,11 +71,11 @@ Words = tuple[Word, ...]
 
 @dataclass(frozen=True)
 class Fact:
-    """What one sentence says; it is compared with many others, so what follows of it is cached.
+    """The fact in a sentence, with cached properties for many comparisons.
 
-    `words` are all but marks and articles, `marks` the sorts of `updates.txt` that were found.
-    With a relation of `relations.txt`, `kind` and `classes` are that one's, `verb` and `tie` its
-    first and last word, `subject` and `value` what it ties. `gone` is what the value replaces.
+    `words` are all except marks and articles, `marks` the sorts of `updates.txt` found. For a
+    relation of `relations.txt`: `kind` and `classes`, its first and last word (`verb`, `tie`), and
+    the `subject` and `value` that it connects. `gone` are the words that the value replaces.
     """
 
     text: str
@@ -92,13 +92,13 @@ class Fact:
 
     @cached_property
     def is_new(self) -> bool:
-        """Tell whether it says of itself that something changed."""
+        """Return whether it states itself that something changed."""
         is_marked = bool(self.marks - {"more"} or self.gone)
         return is_marked or self.kind in {"begins", "ends", "swaps", "taken"}
 
     @cached_property
     def is_over(self) -> bool:
-        """Tell whether its relation is told in the past: so it was."""
+        """Return whether its relation is in the past, and so has ended."""
         if any(w.key == "be" and w.raw.lower() in _WAS for w in self.words):
             return True
         verb = next((word.raw for word in self.words if word.key == self.verb), "")
@@ -106,13 +106,13 @@ class Fact:
 
     @cached_property
     def is_doing(self) -> bool:
-        """Tell whether it says what is being done."""
+        """Return whether it is about a current action ("is doing")."""
         pairs = pairwise(self.words)
         return any(first.key == "be" and then.raw.endswith("ing") for first, then in pairs)
 
     @cached_property
     def is_event(self) -> bool:
-        """Tell whether it says what was done, or is being done: two are two of these."""
+        """Return whether it is about an action, past or current; two of them can both be true."""
         if self.kind or self.marks:
             return False
         is_state = any(word.raw.lower() in traits.PRESENT for word in self.words)
@@ -120,12 +120,12 @@ class Fact:
 
     @cached_property
     def keys(self) -> frozenset[str]:
-        """All of its words."""
+        """The keys of all words."""
         return list_keys(self.words)
 
     @cached_property
     def topic(self) -> frozenset[str]:
-        """What it is about, as far as that is known: its subject, else its first word."""
+        """Its subject, as far as known; else its first word."""
         return list_keys(self.subject or self.words[:1])
 
     @cached_property
@@ -135,16 +135,16 @@ class Fact:
 
     @cached_property
     def predicate(self) -> frozenset[str]:
-        """The words behind the subject that name something."""
+        """The words after the subject that name something."""
         is_first = self.words[:1] == self.subject[:1]
         return list_keys(self.words[len(self.subject) if is_first else 0 :]) - _LITTLE
 
 
 @lru_cache(maxsize=4096)
 def read_facts(text: str) -> tuple[Fact, ...]:
-    """Return what a text states; questions and long sentences are left out."""
+    """Return the facts of a text; questions and long sentences are left out."""
     sentences = split_sentences(text)[:_MAX_SENTENCES]
-    is_list = len(sentences) > 1  # Whose owner "Owner: Alice" tells, only what is around it does.
+    is_list = len(sentences) > 1  # The owner in "Owner: Alice" depends on the text around it.
     found = (
         read_sentence(each)
         for each in sentences
@@ -155,7 +155,7 @@ def read_facts(text: str) -> tuple[Fact, ...]:
 
 @lru_cache(maxsize=4096)
 def read_sentence(sentence: str) -> Fact | None:
-    """Return what a sentence states; None if it is long, about a pronoun, or says nothing."""
+    """Return the fact of a sentence; None if it is long, about a pronoun, or states none."""
     if len(sentence) > _MAX_SENTENCE:
         return None
     plain = _NOISE.sub(" ", sentence).replace("’", "'").replace("n't ", " not ")
@@ -187,13 +187,13 @@ def list_sort(sort: str, table: str = "updates") -> frozenset[str]:
 
 @cache
 def list_verbs() -> frozenset[str]:
-    """Return the first words of all relations but `be`."""
+    """Return the first words of all relations except `be`."""
     return frozenset(_read_relations()) - {"be"}
 
 
 @lru_cache(maxsize=256)
 def list_related(classes: frozenset[str]) -> tuple[str, ...]:
-    """Return the first words of the relations that may have a value of one of these classes."""
+    """Return the first words of the relations that can have a value of one of these classes."""
     relations = _read_relations().items()
     return tuple(
         sorted(verb for verb, each in relations if any(classes & found for _, found, _ in each))
@@ -202,13 +202,13 @@ def list_related(classes: frozenset[str]) -> tuple[str, ...]:
 
 @lru_cache(maxsize=20_000)
 def read_key(word: str) -> str:
-    """Return the one form of a word: its stem, or itself where search would drop it."""
+    """Return the one form of a word: its stem, or itself if search would drop it."""
     word = plain_text(word).casefold().removesuffix("'s")
     return "be" if word in BE else find_stem(word) or word
 
 
 def _strip_new_words(tokens: Sequence[str]) -> tuple[list[str], frozenset[str], frozenset[str]]:
-    """Return the tokens without the words that tell what is new, their sorts, and what is gone."""
+    """Return the tokens without words that mark a change, the sorts of these, and ended values."""
     left: list[str] = []
     marks: set[str] = set()
     gone: set[str] = set()
@@ -235,12 +235,12 @@ def _strip_new_words(tokens: Sequence[str]) -> tuple[list[str], frozenset[str], 
 
 
 def _find_mark(tokens: Sequence[str], place: int) -> tuple[str, int]:
-    """Return the sort of the mark at a place and its length, "" and 0 where none is."""
+    """Return the sort of the mark at a place and its length, "" and 0 if there is none."""
     for sort, phrase in _read_marks().get(tokens[place].lower(), ()):
         end = place + len(phrase)
         if tuple(t.lower() for t in tokens[place:end]) != phrase:
             continue
-        if sort == "fresh":  # "The new landlord" takes a place, "a new landlord" need not.
+        if sort == "fresh":  # "The new landlord" replaces one, "a new landlord" need not.
             sort = sort if place == 1 and tokens[0].lower() in list_sort("article") else ""
         elif sort == "last":
             sort = "more" if end == len(tokens) else ""
@@ -263,7 +263,7 @@ def _read_marks() -> dict[str, list[tuple[str, tuple[str, ...]]]]:
 
 
 def _read_words(tokens: Sequence[str]) -> tuple[Words, bool]:
-    """Return the words without articles and helping verbs, and whether a negation was there."""
+    """Return the words without articles and helping verbs, and whether there was a negation."""
     found: list[Word] = []
     article, is_negative = "", False
     kept = BE | traits.RELATIONS | list_sort("agent") | list_sort("pronoun")
@@ -292,7 +292,7 @@ def _put_verb_first(words: Words) -> Words:
 
 
 class _Found(NamedTuple):
-    """A relation of a sentence: its first and last word, where it is, and what is in between."""
+    """A relation in a sentence: its first and last word, its place, and the words in between."""
 
     kind: str
     classes: frozenset[str]
@@ -307,7 +307,7 @@ _Parts = tuple[frozenset[str], ...]
 
 
 def _find_relation(words: Words) -> _Found | None:
-    """Return the first relation behind the first word, of several at one place the longest."""
+    """Return the first relation after the first word; of several at one place, the longest."""
     for start in range(1, len(words)):
         relations = _read_relations().get(words[start].key, ())
         found = [each for one in relations if (each := _match(words, start, *one))]
@@ -321,7 +321,7 @@ def _find_relation(words: Words) -> _Found | None:
 def _match(
     words: Words, start: int, kind: str, classes: frozenset[str], parts: _Parts
 ) -> _Found | None:
-    """Return a relation if it is at a place; before its last word others may come."""
+    """Return a relation if it is at a place; other words can precede its last word."""
     place = start + len(parts) - 1
     if len(words) <= place or any(
         word.key not in part for word, part in zip(words[start:place], parts, strict=False)
@@ -338,7 +338,7 @@ def _match(
 
 
 def _tie(fact: Fact, found: _Found) -> Fact | None:
-    """Return a fact with subject and value on their sides of its relation."""
+    """Return a fact with subject and value on their sides of its relation, None if invalid."""
     words, gone, between = fact.words, fact.gone, _strip(found.between)
     subject, value = _strip(words[: found.start]), _strip_value(words[found.end :])
     if not subject or subject[0].raw.lower() in _list_ties():
@@ -379,7 +379,7 @@ def _strip(words: Words) -> Words:
 
 
 def _strip_value(words: Words) -> Words:
-    """Return a value without what is tied to it: "Denver" of "Denver with her family"."""
+    """Return a value without the words tied to it: "Denver" of "Denver with her family"."""
     ends = (traits.RELATIONS | _list_ties() | list_sort("joint") | {"be"}) - list_sort("part")
     stop = next(
         (n for n, w in enumerate(words) if n and (w.raw in ends or w.article == ",")), len(words)
@@ -401,7 +401,7 @@ def _read_relations() -> dict[str, list[tuple[str, frozenset[str], _Parts]]]:
 
 @cache
 def _list_last_verbs() -> frozenset[str]:
-    """Return the first words of relations in languages whose verbs may end a sentence."""
+    """Return the first words of relations in languages whose verbs can end a sentence."""
     codes = [c for c in list_languages() if read_pairs("language", c).get("verb_last") == "yes"]
     lines = (line for code in codes for line in read_lines("relations", code))
     return frozenset(read_key(word) for line in lines for word in line.split()[2].split("|"))
@@ -409,6 +409,6 @@ def _list_last_verbs() -> frozenset[str]:
 
 @cache
 def _list_ties() -> frozenset[str]:
-    """Return what ties a value to a verb: the last words of relations that have several."""
+    """Return the words that tie a value to a verb: last words of relations that have several."""
     relations = (each for group in _read_relations().values() for each in group)
     return frozenset().union(*(parts[-1] for _, _, parts in relations if len(parts) > 1))

@@ -1,4 +1,4 @@
-"""The sentences of a text: what each states, how little words limit it, and its tense."""
+"""The sentences of a text: their content, the words that limit them, and their tense."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from vaultmem.core.similarity.tokens import Token, TokenKind, read_tokens
 from vaultmem.core.similarity.words import MONTHS
 from vaultmem.core.text.patterns import compile_later
 
-#: How a statement is limited; each is counted, and the counts have to agree.
+#: The limits of a statement; each is counted, and the counts must be equal.
 LIMITS = {
     "exception": words.EXCEPTIONS,
     "only": words.ONLY,
@@ -33,7 +33,7 @@ _END = compile_later(
 )
 _GOES_ON = compile_later(r"(?i)(?:except|unless|but not|only if|apart from|außer|es sei denn)\b")
 
-#: What `remember` writes behind a sentence that it adds: who said it.
+#: Attribution that `remember` adds after a sentence.
 _SIGNATURE = compile_later(r"\*\([^()\n]{1,200}\)\*[ \t]*$")
 
 _WORD = compile_later(r"[^\W\d_]+")
@@ -44,19 +44,19 @@ _DAY = compile_later(
     rf"|\d{{1,2}}\.? {MONTHS} \d{{4}}|{MONTHS} \d{{1,2}}, \d{{4}})"
 )
 
-#: Behind these a form in the past is a participle.
+#: After these, a past form is a participle.
 _NO_PAST = (words.COPULAS - words.PAST) | {"has", "have", "been", "the", "a", "an", "by", "to"}
 
-#: Forms of the table that are of the present too, or of no verb.
+#: Irregular forms that are also present tense, or not verbs.
 _PRESENT = frozenset({"children", "feet", "indices", "lives", "matrices", "men", "mice", "people"})
 
 
 class Statement(NamedTuple):
-    """A text read for comparison; all sets hold the keys of tokens.
+    """A text read for comparison; all sets contain keys of tokens.
 
-    `keys` are all that is said. `content` are the tokens that carry meaning, numbers apart, by key;
-    `repeated` stand more than once. `negated` are the clauses with a negation, `replaced` what is
-    named only to be ruled out.
+    `keys` are all keys with meaning. `content` are the tokens with meaning except numbers, by key;
+    `repeated` occur more than once. `negated` are clauses with a negation, `replaced` excluded
+    phrases ("instead of").
     """
 
     text: str
@@ -73,7 +73,7 @@ class Statement(NamedTuple):
 
 
 def split_sentences(text: str) -> list[str]:
-    """Return the sentences of a text in order; one that limits the one before stays with it."""
+    """Return the sentences of a text in order; one that limits the one before is joined to it."""
     found: list[str] = []
     for block in _split_blocks(text):
         for sentence in _END.split(block):
@@ -85,12 +85,12 @@ def split_sentences(text: str) -> list[str]:
 
 
 def tells_event(text: str) -> bool:
-    """Tell whether a sentence begins with its day, or has a verb in the past."""
+    """Return whether a sentence begins with its day, or has a verb in the past."""
     return _DAY.match(text) is not None or any(map(is_past, _WORD.findall(text)))
 
 
 def tells_past(text: str) -> bool:
-    """Tell whether a sentence has a verb in the past; "is used" and "has moved" are none."""
+    """Return whether a sentence has a verb in the past; "is used" and "has moved" do not count."""
     found = _WORD.findall(text)
     return any(
         word.lower() in words.PAST or (is_past(word) and before.lower() not in _NO_PAST)
@@ -99,13 +99,13 @@ def tells_past(text: str) -> bool:
 
 
 def is_past(word: str) -> bool:
-    """Tell whether a word is written as a verb in the past is; a participle may be one too."""
+    """Return whether a word has the form of a past verb, which can also be a participle."""
     lower = word.lower()
     return lower in words.PAST or lower in _read_forms() or (word == lower and word[-2:] == "ed")
 
 
 def list_added(text: str, full: str) -> list[str]:
-    """Return the sentences, and keywords, of a text that the full one does not have as they stand.
+    """Return the sentences and keywords of a text that the full text lacks, word for word.
 
     They were added since it was shortened.
     """
@@ -187,7 +187,7 @@ def _split(tokens: tuple[Token, ...]) -> Iterator[list[Token]]:
 
 
 def _find_verbs(tokens: tuple[Token, ...]) -> Iterator[str]:
-    """Yield what is likely a verb: behind `is`, `to`, `we` ..., or a word in -s behind a noun."""
+    """Yield likely verbs: after `is`, `to`, `we` ..., or a word in -s after a noun."""
     for before, token, behind in zip(tokens, tokens[1:], (*tokens[2:], None), strict=False):
         if token.kind is not TokenKind.WORD:
             continue
@@ -200,7 +200,7 @@ def _find_verbs(tokens: tuple[Token, ...]) -> Iterator[str]:
 
 
 def _read_phrase(behind: list[Token]) -> list[str]:
-    """Return what belongs to a preposition: the words up to the next little one."""
+    """Return the phrase of a preposition: the words up to the next function word."""
     phrase: list[Token] = []
     for token in behind:
         if _has_meaning(token):

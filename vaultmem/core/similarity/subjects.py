@@ -1,9 +1,9 @@
-"""Whether two statements concern different things: another date, number or identifier names them.
+"""Find whether two statements concern different things, by date, number or identifier.
 
 "On day 1 the pressure was 1.1 bar" and "On day 8 the pressure was 1.8 bar" are a series, and so are
-"Room 12 has a projector" and "Room 13 has none". What names the thing is a key. A label (`room 12`,
-`INV-1041`) is a key where no verb is before it; a time is one where something else differs too, for
-else the time is the value: "The standup is at 9:30", "The standup is at 10:00".
+"Room 12 has a projector" and "Room 13 has none". The part that names the thing is a key. A label
+(`room 12`, `INV-1041`) is a key if no verb precedes it. A time is a key if something else differs
+too; otherwise it is the value: "The standup is at 9:30", "The standup is at 10:00".
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from vaultmem.core.similarity.statement import is_past, split_sentences, tells_p
 from vaultmem.core.similarity.words import MONTHS, guess_language
 from vaultmem.core.text.patterns import compile_later
 
-#: Longer texts (characters) are read up to here: what they are about is at their beginning.
+#: Characters of a text that are read: the beginning shows the subject.
 _MAX_TEXT = 300
 
-#: Tokens behind a label in which its verb is looked for.
+#: Tokens after a label in which its verb is searched.
 _REACH = 8
 
 _DAY = r"\d{1,2}(?:st|nd|rd|th)?"
@@ -55,12 +55,12 @@ _FILE_NAME = compile_later(r"\S*[a-z]\S*")
 _NUMBERED = frozenset({"no", "nr", "number", "nummer", "num"})
 
 
-#: What stands between a heading and its value.
+#: Marks between a heading and its value.
 _HEADS = ([":"], ["-"], ["–"], ["—"])
 
 
 class Subject(NamedTuple):
-    """What a key differs in, as both sides name it."""
+    """The differing key, as both sides name it."""
 
     ours: str
     theirs: str
@@ -80,9 +80,9 @@ class _Token(NamedTuple):
 
 
 class _Key(NamedTuple):
-    """What may name a thing: `label`, `date`, `time` or `period`, with the noun of its number.
+    """A possible name of a thing: `label`, `date`, `time` or `period`, with its number's noun.
 
-    `is_named` tells that its place makes it a key; `is_open` that it does if more differs.
+    `is_named`: its place makes it a key. `is_open`: it is a key if more differs.
     """
 
     sort: str
@@ -94,7 +94,7 @@ class _Key(NamedTuple):
 
 
 class _Tense(NamedTuple):
-    """Whether a statement tells what was, what happened, and has its nouns in capitals."""
+    """Whether a statement is in the past or about an event, and has German capital nouns."""
 
     is_past: bool
     is_event: bool
@@ -102,7 +102,7 @@ class _Tense(NamedTuple):
 
 
 class _Read(NamedTuple):
-    """A statement's keys, the rest of its words, and whether it tells what was, or is new."""
+    """A statement's keys, its other words, and whether it is past or new."""
 
     keys: tuple[_Key, ...]
     rest: tuple[str, ...]
@@ -111,7 +111,7 @@ class _Read(NamedTuple):
 
 
 def find_subjects(ours: str, theirs: str) -> Subject | None:
-    """Return the keys in which two statements differ, None where they concern one thing."""
+    """Return the keys in which two statements differ, None if they concern one thing."""
     if ours == theirs or not (_has_key(ours) and _has_key(theirs)):
         return None
     mine, yours = _read(ours[:_MAX_TEXT]), _read(theirs[:_MAX_TEXT])
@@ -122,7 +122,7 @@ def find_subjects(ours: str, theirs: str) -> Subject | None:
 
 
 def _is_apart(one: _Key, other: _Key, mine: _Read, yours: _Read) -> bool:
-    """Tell whether two values of a key name two things, and not two values of one thing."""
+    """Return whether two values of a key name two things, not two values of one thing."""
     rests = [_leave(one, mine), _leave(other, yours)]
     has_more = rests[0] != rests[1]
     is_named, is_open = (one.is_named and other.is_named), (one.is_open and other.is_open)
@@ -136,7 +136,7 @@ def _is_apart(one: _Key, other: _Key, mine: _Read, yours: _Read) -> bool:
 
 
 def _leave(key: _Key, read: _Read) -> list[str]:
-    """Return what a statement says besides a key, and besides all times where that is one."""
+    """Return a statement's words without a key (for a time, without all times)."""
     labels = (each for each in read.keys if each.sort == "label")
     others = (each for each in labels if (each.sort, each.noun) != (key.sort, key.noun))
     return [*(f"{each.noun} {each.value}" for each in others), *read.rest]
@@ -148,9 +148,9 @@ def find_titled(ours: str, our_title: str, theirs: str, their_title: str) -> Sub
 
 
 def _lead(text: str, title: str) -> str:
-    """Return a text's first sentence, behind what its title and headings say and it does not.
+    """Return a text's first sentence, after those parts of its title that the text lacks.
 
-    A title of one word in small letters (`key-2`) is the name of a file, and names no thing.
+    A title of one lower-case word (`key-2`) is a file name, and names nothing.
     """
     first = next(iter(split_sentences(text[:_MAX_TEXT])), "")
     folded = text.casefold()
@@ -174,7 +174,7 @@ def _pair(mine: Sequence[_Key], yours: Sequence[_Key]) -> Iterator[tuple[_Key, _
 
 
 def _has_key(text: str) -> bool:
-    """Tell whether a text has a figure or a date, without which it has no key."""
+    """Return whether a text has a figure or a date, without which it has no key."""
     return any(token.sort not in {"word", "mark"} for token in _split(text[:_MAX_TEXT]))
 
 
@@ -251,7 +251,7 @@ def _read_time(tokens: Sequence[_Token], place: int, verb: int, past: bool) -> _
 
 
 def _is_bound(before: Sequence[_Token], is_ahead: bool) -> bool:
-    """Tell whether a time is one up to which, or from which, something is so."""
+    """Return whether a time is a start or an end of something."""
     tie = before[-1].lower if before else ""
     if tie in list_sort("bound", "series") or [t.lower for t in before[-2:]] == ["as", "of"]:
         return True
@@ -259,7 +259,7 @@ def _is_bound(before: Sequence[_Token], is_ahead: bool) -> bool:
 
 
 def _heads(tokens: Sequence[_Token], place: int) -> bool:
-    """Tell whether a token ends what a value is behind of: "Room 12: 8 seats"."""
+    """Return whether a token ends a heading before a value: "Room 12: 8 seats"."""
     behind = [token.raw for token in tokens[place + 1 : place + 3]]
     return bool(behind) and (behind[1:] if behind[0] == ")" else behind)[:1] in _HEADS
 
@@ -277,7 +277,7 @@ def _unify_time(token: _Token) -> str:
 
 
 def _strip_tie(before: Sequence[_Token]) -> Sequence[_Token]:
-    """Return what is before the preposition and article of a time or place."""
+    """Return the tokens before the preposition and article of a time or place."""
     end = len(before)
     while end and (
         before[end - 1].lower in words.RELATIONS | _articles() or before[end - 1].raw == "("
@@ -298,9 +298,9 @@ def _is_year(tokens: Sequence[_Token], place: int) -> bool:
 def _read_label(
     tokens: Sequence[_Token], place: int, verbs: Sequence[int], tense: _Tense
 ) -> _Key | None:
-    """Return an identifier, or a number behind a noun, that is the subject or names its place.
+    """Return an identifier, or a number after a noun, that is the subject or names its place.
 
-    Of what happened, it may be the object as well: "Kurz sent invoice 88".
+    In a past event, it can be the object, too: "Kurz sent invoice 88".
     """
     token = tokens[place]
     if token.sort not in {"number", "code"}:
@@ -337,7 +337,7 @@ def _read_label(
 
 
 def _is_measured(tokens: Sequence[_Token], place: int, verbs: Sequence[int]) -> bool:
-    """Tell whether a number has a unit: one that is known, or a word at which the phrase ends."""
+    """Return whether a number has a unit: a known one, or a word that ends the phrase."""
     behind = tokens[place + 1 : place + 3]
     if tokens[place].sort == "code" or not behind:
         return False
@@ -352,7 +352,7 @@ def _is_measured(tokens: Sequence[_Token], place: int, verbs: Sequence[int]) -> 
 
 
 def _is_counting(tokens: Sequence[_Token], place: int) -> bool:
-    """Tell whether a number counts what is behind it: "Max 5 connections are allowed"."""
+    """Return whether a number counts the next word: "Max 5 connections are allowed"."""
     behind = tokens[place + 1 : place + 3]
     is_plural = len(behind) == 2 and behind[0].lower.endswith("s")
     return is_plural and behind[1].lower in words.COPULAS | words.AUXILIARIES
@@ -363,7 +363,7 @@ def _is_noun(token: _Token) -> bool:
 
 
 def _is_verb(tokens: Sequence[_Token], place: int, has_german: bool) -> bool:
-    """Tell whether a word is likely the verb of its clause, or a pronoun before one."""
+    """Return whether a word is likely the verb of its clause, or a pronoun before one."""
     token = tokens[place]
     if token.sort != "word":
         return False
@@ -402,5 +402,5 @@ def _little() -> frozenset[str]:
 
 @cache
 def _ties() -> frozenset[str]:
-    """Return articles and prepositions, which negate nothing."""
+    """Return articles and prepositions without negations."""
     return (_articles() | words.RELATIONS) - words.NEGATIONS

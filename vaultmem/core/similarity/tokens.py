@@ -25,7 +25,7 @@ from vaultmem.core.text.patterns import compile_later
 
 
 class TokenKind(StrEnum):
-    """What a token is; `STOP` has no meaning of its own, `LIGHT` hardly any."""
+    """The kind of a token; `STOP` has no meaning of its own, `LIGHT` hardly any."""
 
     WORD = "word"
     NAME = "name"
@@ -42,14 +42,14 @@ class TokenKind(StrEnum):
 
 
 class Token(NamedTuple):
-    """A token: its canonical `key`, what was written, and what it is."""
+    """A token: its canonical `key`, its written form, and its kind."""
 
     key: str
     raw: str
     kind: TokenKind
 
 
-#: Longer figures are cut: nobody compares by them, and converting them takes long.
+#: Longer figures are truncated: converting them takes long.
 _MAX_FIGURE = 40
 
 _MIXED = compile_later(r"(?=.*\d)(?=.*[^\W\d])|[a-z][A-Z]|[A-Z]{2,}[a-z]|[A-Z][a-z]+[A-Z]")
@@ -58,7 +58,7 @@ _MIXED = compile_later(r"(?=.*\d)(?=.*[^\W\d])|[a-z][A-Z]|[A-Z]{2,}[a-z]|[A-Z][a
 _DAY = r"\d{1,2}(?:st|nd|rd|th)?"
 _YEAR = r"\d{4}"
 
-#: How a text divides into tokens; the first pattern that fits counts.
+#: Patterns of tokens; the first one that matches counts.
 _PARTS = {
     "url": r"https?://[^\s<>\"')]+",
     "mail": r"[\w.+-]+@[\w-]+\.[\w.-]*\w",
@@ -97,7 +97,7 @@ _TOKEN = compile_later("|".join(f"(?P<{name}>{pattern})" for name, pattern in _P
 
 @lru_cache(maxsize=4096)
 def read_tokens(text: str) -> tuple[Token, ...]:
-    """Return the tokens of a text in order; `BREAK` is where a clause may end."""
+    """Return the tokens of a text in order; `BREAK` is a possible end of a clause."""
     plain = _unify_phrases(text)
     language = guess_language(plain)
     found: list[Token] = []
@@ -112,7 +112,7 @@ def read_tokens(text: str) -> tuple[Token, ...]:
 
 
 def _find_labels(tokens: list[Token]) -> Iterator[Token]:
-    """Mark the words that only say what the name or number next to them is."""
+    """Mark words that only describe the name or number next to them."""
     proper = {TokenKind.IDENTIFIER, TokenKind.NUMBER}
     for place, token in enumerate(tokens):
         beside = tokens[max(place - 2, 0) : place] + tokens[place + 1 : place + 3]
@@ -213,7 +213,7 @@ def _read_word(raw: str, language: Language, starts: bool) -> tuple[Token, ...]:
     return (Token(key, raw, TokenKind.NAME if is_name else TokenKind.WORD),)
 
 
-# Marks that the reading of a statement knows: <= >= < > for limits, and three words of its own.
+# Marks for `statement`: <= >= < > for limits, and three words of its own.
 INSTEAD, EXCEPT = "insteadof", "except"
 
 _NUMBERS = read_pairs("numbers")
@@ -273,7 +273,7 @@ _PHRASES: tuple[tuple[str, str], ...] = (
     # `stand-up` is one word, `force-push` two.
     (r"\b([^\W\d_]+)-(up|on|off|in|out|down|over|by|back|through)\b", r"\1\2"),
     (r"\b(up|on|off|in|out|down|over|by|back|through)-([^\W\d_]+)\b", r"\1\2"),
-    # Other words for one thing.
+    # Synonyms.
     (r"\b(?:and|or) (newer|later|higher|above|up|upwards)\b", "newer"),
     (r"\b(?:and|or) (older|earlier|lower|below)\b", "older"),
     (r"\b(?:at the moment|right now|as of (?:now|today)|for now|so far|these days)\b", " "),
@@ -325,7 +325,7 @@ _PHRASES: tuple[tuple[str, str], ...] = (
 
 
 def _unify_phrases(text: str) -> str:
-    """Return a text without markup, its turns of phrase in one form; case and numbers stay."""
+    """Return a text without markup, its phrases in one form; case and numbers stay."""
     text = unicodedata.normalize("NFKC", text).replace("’", "'")
     for pattern, replacement in _compiled():
         text = pattern.sub(replacement, text)

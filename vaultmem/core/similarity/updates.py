@@ -1,7 +1,7 @@
-"""Whether a text says a new value of what another says: where somebody lives, what a thing runs on.
+"""Find new values of older statements, such as a person's new home or a system's new version.
 
-Two facts are compared. The new one says itself what is no longer so; or both have one subject and
-one relation with two values; or they are the same words but for one value.
+Two facts are compared. The new one names the ended value; or both have one subject and relation
+with two values; or they are equal except for one value.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from vaultmem.core.similarity.facts import (
 from vaultmem.core.similarity.statement import is_past
 from vaultmem.core.similarity.subjects import find_subjects
 
-#: What has a name: somebody works at Acme, not at the chess club.
+#: Values of these classes are names: a person works at Acme, not at the chess club.
 _PROPER = frozenset({"city", "employer"})
 
-#: Words in the one place where two sentences differ, and of such a sentence, at most.
+#: Most words in the only difference of two sentences, and in each sentence.
 _MAX_SLOT, _MAX_WORDS = 3, 10
 
 
 class ValueUpdate(NamedTuple):
-    """Two sentences of which the second says a new value: of what sort, the old value, the new."""
+    """Two sentences, the second with a new value: the kind, the old value, the new value."""
 
     old: str
     new: str
@@ -41,7 +41,7 @@ class ValueUpdate(NamedTuple):
 
 
 def find_update(olds: Collection[Fact], news: Collection[Fact]) -> ValueUpdate | None:
-    """Return the first thing that facts of a text say otherwise than those of an older one."""
+    """Return the first new value in the facts of a text, compared with an older text's."""
     pairs = ((old, new) for new in news for old in olds)
     return next((found for old, new in pairs if (found := compare_facts(old, new))), None)
 
@@ -56,13 +56,13 @@ def _find_update(old: Fact, new: Fact) -> ValueUpdate | None:
     if (found := _find_reversal(old, new)) is not None:
         return found
     if "more" in new.marks or (new.is_over and not new.is_new):
-        return None  # What is so besides, or was so, takes the place of nothing.
+        return None  # Additional or past facts replace nothing.
     found = _find_gone(old, new) or _find_value(old, new) or _find_slot(old, new)
     return None if found is None or _is_exchange(old, found.after) else found
 
 
 def _find_reversal(old: Fact, new: Fact) -> ValueUpdate | None:
-    """Find what was so and is no longer, or was not and is again."""
+    """Find a fact that has ended, or holds again."""
     if old.is_negative == new.is_negative or not (old.marks | new.marks) - {"more", "since"}:
         return None
     ours, theirs = (each.predicate - list_keys(each.subject) for each in (new, old))
@@ -114,7 +114,7 @@ def _find_value(old: Fact, new: Fact) -> ValueUpdate | None:
 
 
 def _is_single(old: Fact, new: Fact, classes: frozenset[str]) -> bool:
-    """Tell whether a relation has one value at a time, and both facts mean the same by it."""
+    """Return whether a relation has one value at a time, with one meaning in both facts."""
     if (old.kind, old.verb) == (new.kind, new.verb) and old.tie != new.tie:
         return False
     if new.is_new:
@@ -122,7 +122,7 @@ def _is_single(old: Fact, new: Fact, classes: frozenset[str]) -> bool:
     rests = [list_keys(e.words) - list_keys((*e.subject, *e.value)) for e in (old, new)]
     before, after = (rest - {old.verb, old.tie, new.verb, new.tie, "be"} for rest in rests)
     if before and after and before != after:
-        return False  # A cook at one place may be a guest at another.
+        return False  # A cook at one place can be a guest at another.
     if "be" in {old.verb, new.verb} and _may_be_any((*old.value, *new.value)):
         return False
     return not classes <= {"doer", "tool"} and (
@@ -131,7 +131,7 @@ def _is_single(old: Fact, new: Fact, classes: frozenset[str]) -> bool:
 
 
 def _is_same_subject(old: Fact, new: Fact) -> bool:
-    """Tell whether two facts are about the same: a name may be said in full or not."""
+    """Return whether two facts have the same subject, with a full or a short name."""
     ours, theirs = new.topic, old.topic
     if old.subject and new.subject:
         return ours == theirs
@@ -139,7 +139,7 @@ def _is_same_subject(old: Fact, new: Fact) -> bool:
 
 
 class _Slot(NamedTuple):
-    """What stands ahead of the words that differ, these, and how many stand behind them."""
+    """The words before a difference, its words on both sides, and the number of words after it."""
 
     ahead: Words
     before: Words
@@ -148,7 +148,7 @@ class _Slot(NamedTuple):
 
 
 def _find_slot(old: Fact, new: Fact) -> ValueUpdate | None:
-    """Find the one place in which two sentences of the same words differ, where a value stands."""
+    """Find the only difference of two sentences, if it is a value."""
     if old.is_negative != new.is_negative or old.gone or new.gone:
         return None
     if max(len(old.words), len(new.words)) > _MAX_WORDS or old.is_event or new.is_event:
@@ -169,9 +169,9 @@ def _find_slot(old: Fact, new: Fact) -> ValueUpdate | None:
 
 
 def _is_filled(slot: _Slot, old: Fact, new: Fact) -> bool:
-    """Tell whether what stands in a place has one value at a time."""
+    """Return whether a slot has one value at a time."""
     if slot.ahead[:1] and slot.ahead[0].key == "be":
-        return False  # Whose sentence that is, it does not say.
+        return False  # The sentence has no subject.
     if not any(map(_may_be_verb, slot.ahead)):
         return False
     last = slot.ahead[-1]
@@ -193,7 +193,7 @@ def _is_filled(slot: _Slot, old: Fact, new: Fact) -> bool:
 
 
 def _is_attribute(slot: _Slot) -> bool:
-    """Tell whether a sentence names an attribute, what has it, and one word as its value."""
+    """Return whether a sentence names an attribute, its owner, and one word as its value."""
     if len(slot.ahead) < 4 or slot.behind or len(slot.before) != 1 or len(slot.after) != 1:
         return False
     name, tie = slot.ahead[:2]
@@ -229,19 +229,19 @@ def _count_common(mine: list[str], yours: list[str]) -> int:
 
 
 def _is_alike(before: Words, after: Words) -> bool:
-    """Tell whether two values are of one sort: names or figures, plain words, or participles."""
+    """Return whether two values are of one sort: names or figures, plain words, or participles."""
     is_named = [any(word.is_proper for word in each) for each in (before, after)]
     is_done = [any(is_past(word.raw) for word in each) for each in (before, after)]
     return len({*is_named}) == len({*is_done}) == 1
 
 
 def _may_be_any(words: Words) -> bool:
-    """Tell whether what something is in may be of any sort: "in UTC", "in JSON"."""
+    """Return whether a value after "in" can be of any sort: "in UTC", "in JSON"."""
     return any(word.raw.isupper() or "/" in word.raw for word in words)
 
 
 def _is_exchange(old: Fact, after: str) -> bool:
-    """Tell whether the older sentence has the new value too, at another place."""
+    """Return whether the older sentence has the new value too, at another place."""
     keys = frozenset(map(read_key, after.split()))
     known = frozenset().union(*(list_keys(each.words) for each in read_facts(old.text)))
     return bool(keys) and keys <= known

@@ -10,12 +10,10 @@ from typing import NamedTuple
 from vaultmem.core.languages import find_words, guess_code, list_languages, read_lines, read_pairs
 from vaultmem.core.text.patterns import compile_later
 
-# The words that the rules of comparison know, by their traits.
-#
-# A word that is missing costs a duplicate that is not seen; a word too many merges two facts.
-# docs/reference/languages.md says what each trait means.
+# The words with a role in comparisons, by their traits. A missing word costs a missed duplicate; a
+# wrong one merges two facts. See docs/reference/languages.md for each trait.
 
-# What limits a statement.
+# Words that limit a statement.
 NEGATIONS = find_words("negation")
 EXCEPTIONS = find_words("exception")
 CONDITIONS = find_words("condition")
@@ -27,13 +25,13 @@ PERMISSIONS = find_words("permission")
 PAST, PRESENT, FUTURE = map(find_words, ("past", "present", "future"))
 ALTERNATIVES, ADDITIONS = map(find_words, ("alternative", "addition"))
 
-# What binds its words.
+# Words that connect others.
 RELATIONS = find_words("relation")
 CLAUSAL = find_words("clausal")
 AUXILIARIES = find_words("auxiliary")
 COPULAS = find_words("copula")
 
-# What its other words are.
+# Other words.
 LIGHT = find_words("light")
 LABELS = find_words("label")
 GENERIC = find_words("generic")
@@ -41,7 +39,7 @@ ENVIRONMENTS = find_words("environment")
 TAKING_BACK = find_words("taking-back")
 
 
-#: British spellings and adverbs, also in words that have no other: both sides are treated alike.
+#: British spellings and adverbs, also in words with no other form: both sides are treated alike.
 _BRITISH = compile_later(r"(?<=[a-z]{2})is(?=(?:e|ed|es|ing|ation|ations|er|ers)$)")
 _OUR = compile_later(r"(?<=[a-z][bdlnv])our(?=(?:s|ed|ing|ite|ites|al|able)?$)")
 _ADVERB = compile_later(r"(?<=al|ul|us|ve|nt|ar|ck|ct|te|ht|ng|ed)ly$")
@@ -49,9 +47,10 @@ _PREFIXES = ("re", "over", "under", "out")
 
 
 class Language(NamedTuple):
-    """A text's language by its code; `has_capital_nouns` where a noun is written as a name is.
+    """A text's language by its code.
 
-    `is_shouting` tells that all of the text is in capitals.
+    `has_capital_nouns`: nouns are written like names. `is_shouting`: all of the text is in
+    capitals.
     """
 
     code: str
@@ -66,7 +65,7 @@ def guess_language(text: str) -> Language:
 
 
 def has_trait(word: str, trait: str, language: Language) -> bool:
-    """Tell whether a word in lower case has a trait, in its own language or in another.
+    """Return whether a lower-case word has a trait in any language.
 
     A homograph of another language's word counts only if its own language gives it that trait.
     """
@@ -75,28 +74,28 @@ def has_trait(word: str, trait: str, language: Language) -> bool:
 
 
 def is_function_word(word: str, language: Language) -> bool:
-    """Tell whether a word in lower case only holds others together, or limits them."""
+    """Return whether a lower-case word only connects others or limits them."""
     return word == "insteadof" or has_trait(word, "function", language)
 
 
 def is_light(key: str) -> bool:
-    """Tell whether a word in its one form names no fact."""
+    """Return whether a word in its one form names no fact."""
     return key in _keys_of(LIGHT)
 
 
 def is_environment(key: str) -> bool:
-    """Tell whether a word in its one form names where something runs."""
+    """Return whether a word in its one form names an environment, such as production."""
     return key in _keys_of(ENVIRONMENTS)
 
 
 def spell_american(word: str) -> str:
-    """Return a word in lower case as Americans spell it."""
+    """Return a lower-case word in American spelling."""
     return _OUR.sub("or", _BRITISH.sub("iz", word))
 
 
 @lru_cache(maxsize=20_000)
 def unify_word(word: str, language: Language) -> str:
-    """Return the one form of a word in lower case."""
+    """Return the one form of a lower-case word."""
     word = read_pairs("rates").get(word, word)
     known, irregular = _read_synonyms(language.code), read_pairs("irregular_forms")
     if word in known:
@@ -120,7 +119,7 @@ def _read_language(code: str) -> Language:
 
 @cache
 def _find_stemmer(code: str) -> Callable[[str], str]:
-    """Return what takes a language's endings off; without a stemmer a word stays as it is."""
+    """Return a language's stemmer; without one, words stay as they are."""
     from Stemmer import Stemmer
 
     name = read_pairs("language", code).get("stemmer")
@@ -131,7 +130,7 @@ def _find_stemmer(code: str) -> Callable[[str], str]:
 
 
 def _without_participles(stem: Callable[[str], str]) -> Callable[[str], str]:
-    """Return a German stemmer that takes a weak participle back to its verb: gelöscht, löscht."""
+    """Return a German stemmer that reduces a weak participle to its verb: gelöscht, löscht."""
 
     def stem_german(word: str) -> str:
         bare = word[2:] if word.startswith("ge") and word.endswith("t") and len(word) > 6 else word
@@ -174,7 +173,7 @@ def _keys_of(group: frozenset[str]) -> frozenset[str]:
 
 _NAMES = sorted((name.capitalize() for name in read_pairs("months")), key=len, reverse=True)
 
-#: The names of months, as a pattern.
+#: A pattern of the names of months.
 MONTHS = rf"(?:{'|'.join(_NAMES)})"
 
 
@@ -187,7 +186,7 @@ def read_date(raw: str) -> str:
 
 
 def read_named_date(raw: str) -> str:
-    """Return `14 March 2026`, `March 14` or `May 2025` as a date; no year where none is said."""
+    """Return `14 March 2026`, `March 14` or `May 2025` as a date; the year can be missing."""
     name = re.search(MONTHS, raw)
     month = int(read_pairs("months")[name.group().lower()]) if name else 0
     numbers = [int(part) for part in re.findall(r"\d+", raw)]
@@ -207,7 +206,7 @@ def read_time(raw: str) -> str:
 
 
 def read_figure(text: str) -> str:
-    """Return a figure without the marks between its thousands; 1.5 stays, and 3.10 is not 3.1."""
+    """Return a figure without thousands separators; 1.5 stays, and 3.10 is not 3.1."""
     if re.fullmatch(r"-?\d{1,3}(?:[.,_ ]\d{3})+", text):
         return re.sub(r"[.,_ ]", "", text)
     text = re.sub(r"(?<=\d)[,_ ](?=\d{3}\b)", "", text)
@@ -216,6 +215,6 @@ def read_figure(text: str) -> str:
 
 @cache
 def read_units() -> dict[str, tuple[str, float]]:
-    """Return what each unit measures, and its factor."""
+    """Return each unit's dimension and factor."""
     rows = ((unit, *said.split()) for unit, said in read_pairs("units").items())
     return {unit: (dimension, float(factor)) for unit, dimension, factor in rows}

@@ -40,43 +40,43 @@ from vaultmem.storage.files import create_file, read_file, remove_file, replace_
 from vaultmem.storage.git.head import find_git_folder
 from vaultmem.vault import Vault
 
-#: Settings larger than this (bytes) are nobody's settings.
+#: Larger files (bytes) are not settings.
 _MAX_BYTES = 64 * 1024 * 1024
 
-#: The end of the name of a copy of somebody's settings, keys included, that earlier versions kept.
+#: The suffix of backups of settings, keys included, that earlier versions kept.
 _COPY = re.compile(r"\.vaultmem-[0-9a-f]{12}(-new)?")
 
-#: A change of a file's text; None is no file.
+#: A change of a file's text (None: no file).
 Edit = Callable[[str | None], str | None]
 
-#: The changes of each file; with none of them, only old copies of it go.
+#: The changes of each file; an empty list only removes old backups.
 Edits = dict[Path, list[Edit]]
 
 
 class Where(NamedTuple):
-    """Whose settings are meant: the project's in a folder, or those of the user with this home."""
+    """The scope of settings: a project's folder, or the home of a user."""
 
     folder: Path
     is_project: bool = False
     environment: Mapping[str, str] = {}
 
     def find(self, owner: AgentClient | Hooks | AutoMemory) -> Path | None:
-        """Return a file of a client, None where it has none of that scope."""
+        """Return the file of a client's settings, None if it has none of this scope."""
         if self.is_project:
             place = str(self.folder / owner.project) if owner.project else ""
         else:
             place = find_place(owner.user, str(self.folder), sys.platform, self.environment)
         if not place:
             return None
-        with_comments = Path(f"{place}c")  # Who has `name.jsonc` means that one.
+        with_comments = Path(f"{place}c")  # An existing `name.jsonc` is preferred.
         is_there = with_comments.suffix == ".jsonc" and with_comments.is_file()
         return with_comments if is_there and not Path(place).exists() else Path(place)
 
 
 class SettingsChange(NamedTuple):
-    """What happens to one file: "added", "changed", "removed" or "unchanged".
+    """The change of one file: "added", "changed", "removed" or "unchanged".
 
-    `dropped` are copies of it that an earlier version kept, which go with it.
+    `dropped` are backups from an earlier version, which are removed too.
     """
 
     path: str
@@ -85,14 +85,14 @@ class SettingsChange(NamedTuple):
 
 
 class ShownConnection(NamedTuple):
-    """What goes where: a file, or the words for a place in a client's windows."""
+    """Text to add to a file, or at a place in a client's windows."""
 
     place: str
     text: str
 
 
 class Connection(NamedTuple):
-    """Whether a client's settings name a vault, and which one."""
+    """A client's settings file with a vault, or with a problem."""
 
     client: str
     path: str
@@ -101,7 +101,7 @@ class Connection(NamedTuple):
 
 
 class MemoryPlace(NamedTuple):
-    """In whose settings a client's own memory is set, and for which project ("" for all)."""
+    """The settings scope of a client's own memory, and its project ("" for all)."""
 
     where: Where
     project: str = ""
@@ -117,10 +117,10 @@ def connect_client(
 ) -> list[SettingsChange]:
     """Write the vault's entry, and the hooks if wanted, into a client's settings.
 
-    With `memory`, a folder of the vault is the client's own memory from then on.
+    With `memory`, the client's own memory is then in a folder of the vault.
 
     Raises:
-        RefusedError: the client has no such settings or hooks, or its file cannot be understood.
+        RefusedError: the client has no such settings or hooks, or its file cannot be parsed.
     """
     client = find_client(name)
     words = make_words(client, find_command(), str(root))
@@ -147,9 +147,9 @@ def connect_client(
 def disconnect_client(
     name: str, where: Where, dry_run: bool = False, project: Where | None = None
 ) -> list[SettingsChange]:
-    """Take our entry and hooks out of a client's settings; every other byte stays.
+    """Remove our entry and hooks from a client's settings; every other byte stays.
 
-    Its own memory is again where it was before: for the user, and for a `project`.
+    Its own memory uses its former folder again, for the user and for a `project`.
 
     Raises:
         RefusedError: as `connect_client` does.
@@ -174,7 +174,7 @@ def disconnect_client(
 def show_entry(
     name: str, root: Path, where: Where, with_hooks: bool = False
 ) -> list[ShownConnection]:
-    """Return what a client's settings would have if they had nothing else.
+    """Return a client's settings with only our entry.
 
     Raises:
         RefusedError: there is no such client, or it has no hooks.
@@ -191,7 +191,7 @@ def show_entry(
 
 
 def list_installed(user: Where) -> list[str]:
-    """Return the clients whose own folders are there, or their settings."""
+    """Return the clients whose own folders or settings exist."""
     found = []
     for client in CLIENTS.values():
         files = [user.find(each) for each in (client, client.hooks) if each]
@@ -204,7 +204,7 @@ def list_installed(user: Where) -> list[str]:
 
 
 def list_connections(user: Where, project: Where) -> list[Connection]:
-    """Return each client's settings that name a vault, and what is wrong with them."""
+    """Return each client's settings that name a vault, with their problems."""
     found = []
     for client in CLIENTS.values():
         places = {where.find(client) for where in (project, user)}
@@ -215,7 +215,7 @@ def list_connections(user: Where, project: Where) -> list[Connection]:
 
 
 def find_command() -> list[str]:
-    """Return how to start vaultmem from anywhere: the installed script, else this Python."""
+    """Return the command that starts vaultmem: the installed script, else this Python."""
     script = Path(sys.executable).with_name("vaultmem.exe" if os.name == "nt" else "vaultmem")
     return [str(script)] if script.is_file() else [sys.executable, "-P", "-m", "vaultmem"]
 
@@ -247,7 +247,7 @@ def _settings_file(client: AgentClient, where: Where) -> Path:
 
 
 def _apply(edits: Edits, where: Where, dry_run: bool) -> list[SettingsChange]:
-    """Make the changes of all files: what is not understood shows before anything is written."""
+    """Change all files; errors are raised before anything is written."""
     done = [_change(file, each, where, True) for file, each in edits.items()]
     if not dry_run:
         done = [_change(file, each, where, False) for file, each in edits.items()]
@@ -255,7 +255,7 @@ def _apply(edits: Edits, where: Where, dry_run: bool) -> list[SettingsChange]:
 
 
 def _change(file: Path, edits: list[Edit], where: Where, dry_run: bool) -> SettingsChange:
-    """Make the changes of one file at once. A link is followed, and what it leads to stays."""
+    """Change one file at once. A symlink's target is changed; the target is never removed."""
     target = Path(os.path.realpath(file))
     old = new = _read(target)
     for edit in edits:
@@ -292,7 +292,7 @@ def _read(target: Path) -> str | None:
 
 
 def _write(target: Path, old: str | None, new: str | None, mode: int | None) -> None:
-    """Write what changed; who may read a file that is there stays as it is."""
+    """Write a changed text; an existing file keeps its permissions."""
     name, folder = PurePosixPath(target.name), target.parent
     if new == old:
         return
@@ -305,11 +305,11 @@ def _write(target: Path, old: str | None, new: str | None, mode: int | None) -> 
         remove_file(folder, name, known, _MAX_BYTES)
     else:
         replace_file(folder, name, known, new.encode("utf-8"), _MAX_BYTES)
-    drop_asides(target)  # Nobody comes by here later to do that, as in a vault.
+    drop_asides(target)  # Outside a vault, no later process does this.
 
 
 def _read_connection(client: AgentClient, file: Path) -> Connection | None:
-    """Return what a client's file says of a vault; None if it says nothing."""
+    """Return the connection in a client's file; None if there is none."""
     try:
         text = _read(Path(os.path.realpath(file)))
         if ENTRY not in (text or ""):
@@ -327,23 +327,23 @@ def _read_connection(client: AgentClient, file: Path) -> Connection | None:
     return Connection(client.name, str(file), root, problem)
 
 
-# A client's own memory: where it is set, and what the user has to know of it.
+# A client's own memory: its settings, and messages for the user about it.
 
 
 def find_top(folder: Path) -> Path | None:
-    """Return the work tree that a folder belongs to, None where it is in no repository."""
+    """Return the work tree of a folder, None if it is in no repository."""
     found = find_git_folder(folder)
     return found[0] if found else None
 
 
 def choose_memory_place(vault: Vault, where: Where, is_user: bool) -> MemoryPlace:
-    """Return where a client's own memory is set: for the project of the caller's folder, if any.
+    """Return the scope for a client's own memory: the project of the caller's folder, if any.
 
-    A project gets a folder of its own, so that no other project reads its memories. Outside of
-    projects, and where the user's settings are asked for (`is_user`), all share one folder.
+    A project gets its own folder, so that no other project reads its memories. Outside projects,
+    and with `is_user`, all share one folder.
 
     Raises:
-        RefusedError: the settings of a project are asked for, and there is no repository.
+        RefusedError: a project's settings are wanted, and there is no repository.
     """
     here = None if is_user else vault.here or Path.cwd()
     facts = read_facts(vault, here) if here else None
@@ -357,7 +357,7 @@ def choose_memory_place(vault: Vault, where: Where, is_user: bool) -> MemoryPlac
 
 
 def describe_memory(client: AgentClient, root: Path, place: MemoryPlace | None) -> list[str]:
-    """Return lines on how a client's own memory and the vault work together."""
+    """Return messages on how a client's own memory and the vault work together."""
     memory = client.memory
     if memory is None:
         return []
@@ -376,7 +376,7 @@ def describe_memory(client: AgentClient, root: Path, place: MemoryPlace | None) 
     ]
 
 
-# Put the skill that teaches an agent this memory where the agent looks for skills.
+# Install the skill that teaches an agent this memory in the agent's folder for skills.
 
 #: Below the client's own folder in the project's or the user's.
 SKILL_PATH = PurePosixPath("skills/vaultmem/SKILL.md")
@@ -391,7 +391,7 @@ def install_skill(folder: Path, replace: bool = False) -> str:
     """Write the skill below a folder; return "added", "changed" or "unchanged".
 
     Raises:
-        RefusedError: there is another text, which somebody may have written.
+        RefusedError: the file has another text, possibly a user's.
     """
     new = read_skill().encode("utf-8")
     if not (folder / SKILL_PATH).exists():
@@ -411,7 +411,7 @@ def remove_skill(folder: Path) -> str:
     """Remove the skill if it is ours; return "removed" or "unchanged".
 
     Raises:
-        RefusedError: somebody has changed it.
+        RefusedError: it was changed.
     """
     if not (folder / SKILL_PATH).exists():
         return "unchanged"

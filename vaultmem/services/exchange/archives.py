@@ -70,10 +70,7 @@ _BLOCK = 1024 * 1024
 
 
 class ArchiveResult(NamedTuple):
-    """What is in an archive, and how large it is (bytes).
-
-    `skipped` says of files of the vault why they are not in it.
-    """
+    """An archive's contents and size (bytes); `skipped` maps files to why they are not in it."""
 
     file: str
     bytes: int
@@ -88,13 +85,14 @@ class ArchiveResult(NamedTuple):
 def export_archive(
     vault: Vault, file: Path, progress: Callable[[int, int], None] = lambda done, total: None
 ) -> ArchiveResult:
-    """Write all of a vault into an archive, which takes an earlier one's place at the end.
+    """Write a whole vault into an archive; an earlier archive is replaced at the end.
 
-    Writers wait meanwhile, so it is of one moment.
+    Writers wait meanwhile, so the archive is consistent.
 
     Raises:
-        RefusedError: the file is something else, or in the vault; or a merge is under way.
-        VaultError: the disk did not take it, or a file could not be read.
+        RefusedError: the file exists and is not an archive, or is in the vault; or a merge is in
+            progress.
+        VaultError: the archive could not be written, or a file not be read.
     """
     file = file.resolve()
     _check_target(vault, file)
@@ -134,7 +132,7 @@ def _check_target(vault: Vault, file: Path) -> None:
 
 
 def _collect(vault: Vault, writer: ArchiveWriter) -> tuple[ArchiveManifest, dict[str, str]]:
-    """Give the writer all members, while nobody else writes; return the manifest."""
+    """Add all members to the writer under the vault's lock; return the manifest."""
     with vault.lock():
         sync_vault(vault)
         SignalStore(vault.state, vault.state_folder).fold(vault.view.totals()[1])
@@ -165,7 +163,7 @@ def _collect(vault: Vault, writer: ArchiveWriter) -> tuple[ArchiveManifest, dict
 
 
 def _add_files(vault: Vault, writer: ArchiveWriter) -> Iterator[tuple[str, str]]:
-    """Add the vault's files; yield which of them are left out, and why."""
+    """Add the vault's files; yield skipped files with the reasons."""
     paths = _list_files(vault)
     sparse = set() if vault.head() is None else vault.history.find_skipped(paths)
     for path in sorted(paths):
@@ -178,9 +176,9 @@ def _add_files(vault: Vault, writer: ArchiveWriter) -> Iterator[tuple[str, str]]
 
 
 def _list_files(vault: Vault) -> set[str]:
-    """Return what git has or would take, all notes, transcripts and media.
+    """Return all files that git tracks or would add, notes, transcripts and media.
 
-    What git ignores otherwise may be a secret, or can be made again.
+    Other ignored files might be secret, or can be made again.
     """
     paths = {*vault.manifest.blobs(), *find_attachments(vault.root)}
     if vault.head() is None:
@@ -195,7 +193,7 @@ def _list_files(vault: Vault) -> set[str]:
 
 
 def _add_file(vault: Vault, writer: ArchiveWriter, path: str) -> str:
-    """Add one file; return why it is left out, "" if it is not."""
+    """Add one file; return why it is skipped, "" if it is not."""
     if not is_safe(path):
         return "no name that every system can hold"
     try:
@@ -220,7 +218,7 @@ def _add_file(vault: Vault, writer: ArchiveWriter, path: str) -> str:
 
 
 def _add_kept(vault: Vault, writer: ArchiveWriter) -> None:
-    """Add what is in the user's own folders: receipts, what was handed over, sessions, trust."""
+    """Add data from the user's folders: receipts, artifacts, sessions and trust."""
     _add_named(writer, RECEIPTS, vault.store.receipts.files())
     _add_named(writer, ARTIFACTS, vault.store.artifacts.files())
     _add_named(writer, SESSIONS, sorted(ActiveSessions(vault.state_folder).folder.glob("*.json")))
@@ -235,25 +233,25 @@ def _add_named(writer: ArchiveWriter, where: str, files: Iterable[Path]) -> None
             writer.add(name, [file.read_bytes()], file.stat().st_mtime_ns)
 
 
-# Put a vault from an archive into a new folder: all of it, checked first, or nothing.
+# Import a vault from an archive into a new folder: checked first, and all of it or nothing.
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
-#: What git does not take of a vault, if no file of it says so.
+#: Paths that git must ignore in a vault, unless a file already does.
 _LOCAL = ("transcripts/", "CONTEXT.md")
 
-#: The folder of what is kept outside a vault, in an archive.
+#: The folder of data from outside the vault, in an archive.
 _KEPT = "kept"
 
-#: Bytes that stay free, at least.
+#: Bytes that must stay free.
 _SPARE = 64 * 1024 * 1024
 
 
 class UnarchiveResult(NamedTuple):
-    """What an archive had, and where it is now.
+    """The contents of an archive, and the folder they are in now.
 
-    `vouched` counts the texts that were trusted where it was made; `trusted` says that they are
-    here too.
+    `vouched` counts texts that were trusted where it was made; `trusted`: they are trusted here
+    too.
     """
 
     folder: str
@@ -277,14 +275,14 @@ def import_archive(
     progress: Callable[[int, int], None] = lambda done, total: None,
     **settings: Unpack[VaultSettings],
 ) -> UnarchiveResult:
-    """Put what an archive has into a folder, by default one of the vault's name; or only look.
+    """Import an archive into a folder, by default one with the vault's name; or only check it.
 
-    The folder is empty or not there yet. What was trusted where the archive was made instructs
-    nobody here, unless a person says that it is theirs (`trust`). `settings` are `open_vault`'s.
+    The folder must be empty or missing. Texts trusted on the archive's machine are trusted here
+    only with `trust`, which needs the owner. `settings` are `open_vault`'s.
 
     Raises:
-        RefusedError: the folder is not empty, the archive is not what it says, or an agent trusts.
-        VaultError: the disk did not take it, or has no room. Nothing is left behind.
+        RefusedError: the folder is not empty, the archive is invalid, or an agent trusts.
+        VaultError: it could not be written, or the disk is full. Then no files are left.
     """
     if trust and (settings.get("agent") or settings.get("by_person") is False):
         raise RefusedError(f"only a person can trust a vault: {HOW_TO_SAY}")
@@ -307,7 +305,7 @@ def import_archive(
 
 
 def _verify(root: Path, settings: VaultSettings) -> None:
-    """Let signed lists count that allowed signers signed; without it, they do not count yet."""
+    """Accept trust lists with valid signatures; without this, they are ignored at first."""
     settings["config"] = Config()
     with contextlib.suppress(VaultError), contextlib.closing(open_vault(root, **settings)) as vault:
         verify_signed(vault)
@@ -331,10 +329,10 @@ def _describe(
 
 
 def _find_target(folder: Path | None, manifest: ArchiveManifest) -> Path:
-    """Return the folder that the vault's repository gets.
+    """Return the folder for the vault's repository.
 
     Raises:
-        RefusedError: it has something in it, or is the current one, which cannot be exchanged.
+        RefusedError: it is not empty, or is the current one, which cannot be replaced.
     """
     name = (manifest.folder or manifest.name).split("/")[0]
     if folder is None and (not name or name.startswith((".", "-")) or set(name) & set("/\\:")):
@@ -352,9 +350,9 @@ def _find_target(folder: Path | None, manifest: ArchiveManifest) -> Path:
 
 
 class _Stage(NamedTuple):
-    """Where an import is made: `files` hidden beside the target, the others in the user's folders.
+    """The folders of an import: `files` hidden next to the target, others in the user's folders.
 
-    `state` becomes the vault's, and `kept` goes before the vault is there.
+    `state` becomes the vault's. `kept` is removed before the vault appears.
     """
 
     files: Path
@@ -369,14 +367,14 @@ class _Stage(NamedTuple):
         return self.files / self.manifest.folder
 
     def place(self, name: str) -> Path:
-        """Return where a member goes."""
+        """Return the path of a member."""
         inside = name.removeprefix(FILES)
         return self.kept / name if inside == name else self.root / inside
 
 
 @contextlib.contextmanager
 def _staging(target: Path, folders: UserFolders, manifest: ArchiveManifest) -> Iterator[_Stage]:
-    """Make the folders, and remove them at the end, as what a killed import left."""
+    """Yield empty folders for an import; remove them at the end, and those of a killed import."""
     files = target.with_name(f".{target.name}.vaultmem-import")
     state, kept = folders.state / "import", folders.state / "import.kept"
     stage = _Stage(files, state, kept, folders, manifest)
@@ -395,7 +393,7 @@ def _staging(target: Path, folders: UserFolders, manifest: ArchiveManifest) -> I
 
 
 def _remove(folder: Path) -> None:
-    """Remove a folder of ours, where it is; whoever else has one of that name keeps it."""
+    """Remove a folder, if it exists."""
     with contextlib.suppress(FileNotFoundError):
         shutil.rmtree(folder)
 
@@ -408,7 +406,7 @@ def _check_room(stage: _Stage) -> None:
 
 
 def _build(stage: _Stage) -> RepositoryNames:
-    """Make repository and state of what was unpacked; return the vault's names."""
+    """Make repository and state from the unpacked files; return the vault's names."""
     state = StateDatabase(stage.state)
     if (lines := stage.kept / STATE).exists():
         with open(lines, "rb") as rows:
@@ -430,14 +428,14 @@ def _build(stage: _Stage) -> RepositoryNames:
 
 
 def _build_sessions(stage: _Stage) -> None:
-    """Keep which sessions are open; the processes that they had are of another machine."""
+    """Restore open sessions without their processes, which were on another machine."""
     active = ActiveSessions(stage.state)
     for record in ActiveSessions(stage.kept / _KEPT).all():
         active.put(record._replace(processes=()))
 
 
 def _read_trust(stage: _Stage) -> dict[str, str]:
-    """Return a digest of each text that was vouched for, by path."""
+    """Return a digest of each trusted text, by path."""
     if TRUST not in stage.manifest.members:
         return {}
     try:
@@ -453,9 +451,9 @@ def _read_trust(stage: _Stage) -> dict[str, str]:
 def _put_in_place(
     stage: _Stage, target: Path, names: RepositoryNames, trusted: dict[str, str]
 ) -> None:
-    """Put all where it belongs, the vault's folder last: without it, the rest is of no vault.
+    """Move everything to its place, the vault's folder last.
 
-    What the user's folders have of a vault that was here before goes, but its receipts and trust.
+    The user's data of an earlier vault at this path is removed, but not its receipts and trust.
     """
     root, folders = target / stage.manifest.folder, stage.folders
     key = make_key(Path(os.path.abspath(root)))
@@ -477,7 +475,7 @@ def _put_in_place(
 
 
 def _add_new(source: Path, folder: Path, names: RepositoryNames) -> None:
-    """Copy files into one of the user's folders, but for those that it has."""
+    """Copy new files into one of the user's folders."""
     if source.is_dir():
         KeptFolder(folder, names).make()
         for file in sorted(source.iterdir()):
@@ -486,20 +484,20 @@ def _add_new(source: Path, folder: Path, names: RepositoryNames) -> None:
                 shutil.copystat(file, folder / file.name)
 
 
-# Read all notes, or those that a filter admits, one after the other: for other tools.
+# Read all notes, or those that match a filter, one after the other: for other tools.
 
 
 class Lines(NamedTuple):
-    """A file with a line of JSON for each of so many notes."""
+    """A file with one line of JSON for each note, and their number."""
 
     file: str
     notes: int
 
 
 class WholeNote(NamedTuple):
-    """A note with its properties, its body and its links; `note` is None where it cannot be read.
+    """A note with its properties, body and links; `note`: None if unreadable.
 
-    Links are followed to notes, not to headings in them.
+    Links go to notes, not to headings.
     """
 
     record: NoteRecord
@@ -508,7 +506,7 @@ class WholeNote(NamedTuple):
 
 
 def read_all(vault: Vault, note_filter: NoteFilter) -> Iterator[WholeNote]:
-    """Yield the notes that the filter admits, by path; the vault must be in sync."""
+    """Yield the notes that match the filter, by path; the vault must be in sync."""
     graph = LinkGraph(vault)
     for record in list_notes(vault, note_filter):
         yield WholeNote(record, find_note(vault, record.path), graph.links_of(record.document))

@@ -72,12 +72,12 @@ from vaultmem.services.views.read_notes import find_note
 from vaultmem.storage.files import MAX_FILE_BYTES
 from vaultmem.vault import Vault
 
-#: Says in a note where it was imported from: kind, origin, and a digest of what was said there.
+#: Property with a note's origin: the kind, the origin, and a digest of the imported text.
 PROPERTY = "imported"
 
 
 class ImportOutcome(StrEnum):
-    """What becomes of what is imported."""
+    """The outcome of an imported item."""
 
     NEW = "new"
     CHANGED = "changed"
@@ -93,7 +93,7 @@ class ImportOutcome(StrEnum):
 
 
 class Taken(NamedTuple):
-    """What became of an item: its note, or the one that is meant, and what is to be said of it."""
+    """An item's outcome: its note or an existing one, and a remark."""
 
     item: str
     outcome: ImportOutcome
@@ -103,10 +103,10 @@ class Taken(NamedTuple):
 
 
 class ImportResult(NamedTuple):
-    """Notes of a kind that were imported, by origin, each with the digest of what it said.
+    """Imported notes of a kind: by origin and digest, their paths.
 
-    `said` are the digests of this import, `sessions` the notes of sessions of any kind, and `talks`
-    the sessions that were made of conversations, by their origin.
+    `said` has the digests of this import, `sessions` the session notes of any kind. `talks` maps
+    conversations' origins to their sessions.
     """
 
     notes: dict[str, dict[str, str]]
@@ -121,7 +121,7 @@ class ImportResult(NamedTuple):
 
 
 def list_imported(vault: Vault, kind: str) -> ImportResult:
-    """Return the notes of a kind that say where they came from."""
+    """Return the imported notes of a kind, and imported sessions."""
     found: dict[str, dict[str, str]] = {}
     sessions: set[str] = set()
     talks: dict[str, str] = {}
@@ -144,10 +144,10 @@ def list_imported(vault: Vault, kind: str) -> ImportResult:
 def import_memory(
     vault: Vault, kind: str, item: MemoryItem, known: ImportResult, dry_run: bool
 ) -> Taken:
-    """Make a memory a candidate, unless it was imported before or a note states the same.
+    """Import a memory as a candidate, unless it was imported before or a note states the same.
 
-    Of one that says something else at its origin by now, the note that nobody touched here since
-    follows. `known` learns of what is done. A note that is there already stays as it is.
+    If its text changed at the origin, a note that is still as imported is updated. Other existing
+    notes stay. `known` is updated.
     """
     memory, title = as_memory(vault, kind, item), item.title or item.origin
     there, key = known.notes.get(item.origin, {}), build_key(vault, kind, item.origin)
@@ -180,12 +180,12 @@ def import_memory(
 
 
 def build_key(vault: Vault, kind: str, origin: str) -> str:
-    """Return under what the state database remembers an import into the branch that is meant."""
+    """Return the state database's key for an import into the target branch."""
     return f"{PROPERTY} {get_branch_name(vault)} {kind} {origin}"
 
 
 def as_memory(vault: Vault, kind: str, item: MemoryItem) -> Memory:
-    """Return an item as a memory on its way to a note: a candidate, of its day."""
+    """Return an item as a candidate memory, with its own date."""
     folders = [slugify(each) for each in item.folders if each.strip()]
     own: dict[str, PropertyValue] = {
         **{k: as_local(v) or v if isinstance(v, datetime) else v for k, v in item.own.items()},
@@ -206,7 +206,7 @@ def as_memory(vault: Vault, kind: str, item: MemoryItem) -> Memory:
 
 
 def as_local(moment: datetime | None) -> datetime | None:
-    """Return a time as it was here, without a zone; one without a zone is that already."""
+    """Return a timestamp as local time without a zone; one without a zone is local already."""
     return moment.astimezone().replace(tzinfo=None) if moment and moment.tzinfo else moment
 
 
@@ -219,7 +219,7 @@ def _is_safe(name: str) -> bool:
 
 
 def _find_problem(vault: Vault, memory: Memory) -> Taken | None:
-    """Return why a memory cannot be a note, as far as its text alone tells."""
+    """Return why a memory cannot be a note, judged by its text alone."""
     folder = str(parse_note_path(f"notes/{memory.context}"))
     title = choose_title(memory)
     try:
@@ -244,7 +244,7 @@ def _find_problem(vault: Vault, memory: Memory) -> Taken | None:
 
 
 def _put(change: Change, memory: Memory, item: MemoryItem) -> Taken:
-    """Put a memory as `remember` does, but leave the note alone that says the same."""
+    """Create a memory's note as `remember` does, unless a note states the same."""
     asked = SimilarityQuery(memory.text, memory.title)
     similar = find_similar(change.seen, asked)
     for each in similar:
@@ -270,7 +270,7 @@ def _put(change: Change, memory: Memory, item: MemoryItem) -> Taken:
 
 
 def _find_untouched(vault: Vault, digest: str, path: str) -> Note | None:
-    """Return a note if it is still the candidate that was imported, word for word."""
+    """Return a note if it is still a candidate with the imported text."""
     note = find_note(vault, path)
     if note is None or note.state is not NoteState.CANDIDATE or note.pinned or note.problem:
         return None
@@ -283,14 +283,14 @@ def _follow(vault: Vault, note: Note, memory: Memory) -> str:
     return set_property(text, "updated", memory.own["created"])
 
 
-# Make a session of a talk that was had elsewhere: its turns, and what it came to.
+# Import a conversation as a session: its turns, and its outcome.
 
-#: Files that a note lists.
+#: Most files that a note lists.
 _TOUCHED = 60
 
 
 class ConversationHead(NamedTuple):
-    """What is known of a talk before its turns: its session, whose it is, where it was had."""
+    """The session of a conversation, its agent and origin, known before its turns are read."""
 
     session: str
     source: TranscriptSource
@@ -302,10 +302,10 @@ class ConversationHead(NamedTuple):
 def import_conversation(
     vault: Vault, kind: str, talk: Conversation, known_talks: dict[str, str], dry_run: bool
 ) -> Taken:
-    """Make a session of a conversation, or add what was said in it since it was last imported.
+    """Import a conversation as a session, or add its new turns.
 
-    Where it took another turn since, it stays as it was. `known_talks` has the sessions that were
-    made of conversations, by what their notes say of their origin; it learns of this one.
+    If earlier turns changed, the session stays. `known_talks` maps origins to sessions; it is
+    updated.
     """
     origin = f"{kind} {talk.url or talk.origin}"
     key = build_key(vault, kind, map_session_id(f"{kind}-{talk.origin}"))
@@ -346,7 +346,7 @@ def import_conversation(
 
 
 def _choose_session_id(vault: Vault, kind: str, talk: Conversation) -> str:
-    """Return the id of a new session: day and title of the conversation, as people read them."""
+    """Return an id for a new session: the conversation's date and title, for people."""
     by_origin = map_session_id(f"{kind}-{talk.origin}")
     day = as_local(talk.started or parse_export_time(talk.turns[0].at))
     plain = unicodedata.normalize("NFKD", mask_secrets(talk.title)).encode("ascii", "ignore")
@@ -357,10 +357,10 @@ def _choose_session_id(vault: Vault, kind: str, talk: Conversation) -> str:
 
 
 def import_transcript(vault: Vault, file: Path, dry_run: bool, again: bool = False) -> Taken:
-    """Make a session of a client's transcript, or add what it has by now, or read it `again`.
+    """Import a client's transcript as a session, or add new turns; read it all `again` if set.
 
-    One that is open stays open, and its note is its own. What a helper of the agent wrote down is
-    left out: the session has what it was asked, and its answer.
+    An open session stays open, and its note is unchanged. Transcripts of subagents are skipped: the
+    session has their task and answer.
     """
     try:
         found = identify_transcript(file)
@@ -423,7 +423,7 @@ def _digest(turns: tuple[TranscriptEvent, ...]) -> str:
 def _begin_note(
     vault: Vault, head: ConversationHead, end: Callable[[Note], str] = lambda note: note.text
 ) -> None:
-    """Write the note of a session that has ended; what it came to is for `end` to say."""
+    """Write the note of a session that has ended; `end` adds its outcome."""
     path, folder = session_path(head.session), head.source.folder
     place = find_workspace(Path(folder)) if folder and Path(folder).is_dir() else Path(folder)
     started = as_local(head.started) or vault.local_time()
@@ -462,7 +462,7 @@ def _end(
     ended: datetime | None,
     note: Note,
 ) -> str:
-    """Return a session's note with what it came to, and when it ended."""
+    """Return a session's note with its outcome and end time."""
     base, goal = Path(head.source.folder), mask_secrets(record.goal)
     name = partial(_name_file, base)
     touched = [TouchedFile(name(file)) for file in [*record.files][-_TOUCHED:]]
@@ -477,5 +477,5 @@ def _end(
 
 
 def _name_file(base: Path, path: str) -> str:
-    """Return how a note names a file, wherever that talk was had."""
+    """Return a file's name in a note: relative to the session's folder, if known."""
     return format_file(Path(path), base) if base.parts else path

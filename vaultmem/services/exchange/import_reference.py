@@ -32,14 +32,14 @@ from vaultmem.services.views.update_index import sync_vault
 from vaultmem.storage.files import MAX_FILE_BYTES
 from vaultmem.vault import Vault
 
-#: Bytes of a document; a book has one or two million.
+#: Most bytes of a document; a book has one or two million.
 MAX_DOCUMENT = 32 * 1024 * 1024
 
 _ENDINGS = frozenset({".md", ".markdown"})
 
 
 class SourceFile(NamedTuple):
-    """A document to prime: its name for people, where its notes go below the source, its text."""
+    """A document to import: its name for messages, its notes' folder below the source, its text."""
 
     name: str
     folder: str
@@ -47,11 +47,11 @@ class SourceFile(NamedTuple):
 
 
 def read_sources(place: Path) -> list[SourceFile]:
-    """Return a document, or all markdown in a folder and below; no link is followed.
+    """Return a document, or all markdown below a folder; links are not followed.
 
     Raises:
-        NoteNotFoundError: there is nothing of the kind.
-        RefusedError: a document is no text, or too large.
+        NoteNotFoundError: there is no such file, or no markdown in the folder.
+        RefusedError: a document is not text, or too large.
     """
     if place.is_dir():
         files = [f for f in sorted(place.rglob("*")) if _is_document(place, f)]
@@ -64,10 +64,10 @@ def read_sources(place: Path) -> list[SourceFile]:
 
 
 def decode_document(name: str, data: bytes) -> str:
-    """Return a document's text, read as a note's is; its notes are UTF-8, whatever it is.
+    """Return a document's text, decoded like a note's.
 
     Raises:
-        RefusedError: it is no text, or too large.
+        RefusedError: it is not text, or too large.
     """
     if len(data) > MAX_DOCUMENT:
         raise RefusedError(f"{name}: larger than {MAX_DOCUMENT // 1024**2} MiB; divide it")
@@ -86,14 +86,14 @@ def prime_source(
     overwrite: bool = False,
     dry_run: bool = False,
 ) -> PrimePlan:
-    """Bring the notes of a source to what its documents say now, and return what that took.
+    """Update a source's notes from its documents, and return the plan.
 
-    What somebody edited stays (see `plan_priming`). Primed again without a change, nothing is
-    written. Nothing is committed, but on a branch that is not checked out, where it is a commit.
+    Edited notes stay (see `plan_priming`). Unchanged documents change nothing. A branch that is not
+    checked out gets a commit; otherwise nothing is committed.
 
     Raises:
-        RefusedError: the source's name is unsafe, a part is too large or looks like a credential,
-            or the documents have no text; nothing was written.
+        RefusedError: the source's name is unsafe, a section is too large or looks like a
+            credential, or the documents have no text; nothing was written.
     """
     wanted = _name_all(vault, check_source(source), files)
 
@@ -116,7 +116,7 @@ def prime_source(
 
 
 def open_target(vault: Vault) -> Vault:
-    """Return the vault as it is where it would be written: the folder in sync, or its branch."""
+    """Return the vault to write to: the folder in sync, or a view of its branch."""
     if branch := find_branch(vault):
         return view_at(vault, f"refs/heads/{branch}")
     sync_vault(vault)
@@ -130,7 +130,7 @@ def read_primed(vault: Vault, source: str) -> dict[str, Note]:
 
 
 def check_source(source: str) -> str:
-    """Return a source's name if it can be a folder's.
+    """Return a source's name if it is valid for a folder.
 
     Raises:
         RefusedError: it is empty, unsafe, or more than one folder.
@@ -143,7 +143,7 @@ def check_source(source: str) -> str:
 
 
 def write_texts(change: Change, texts: Mapping[str, str | None]) -> None:
-    """Write these notes, or remove them."""
+    """Write these notes; remove those with None."""
     blobs = change.seen.view.blobs()
     for name, text in texts.items():
         path = PurePosixPath(name)
@@ -210,7 +210,7 @@ def _escape_glob(text: str) -> str:
 
 
 class PrimedSource(NamedTuple):
-    """A source: its notes, what they cost in a prompt, and how many are pinned, edited, by hand."""
+    """A source: its notes, their tokens, and how many are pinned, edited or hand-written."""
 
     name: str
     notes: int
@@ -221,7 +221,7 @@ class PrimedSource(NamedTuple):
 
 
 class RemovalPlan(NamedTuple):
-    """What goes when a source is removed, and what stays, with the reason."""
+    """The notes to remove with a source, and those that stay, with reasons."""
 
     removed: tuple[str, ...]
     kept: dict[str, str]
@@ -268,9 +268,9 @@ def list_source_notes(vault: Vault, source: str) -> list[NoteRecord]:
 def unprime_source(
     vault: Vault, source: str, *, everything: bool = False, dry_run: bool = False
 ) -> RemovalPlan:
-    """Remove a source's notes; those edited or written by hand stay, unless `everything` goes.
+    """Remove a source's notes; edited and hand-written ones stay unless `everything`.
 
-    What no commit has is committed before, so that git can bring it back.
+    Uncommitted notes are committed first, so that git can restore them.
 
     Raises:
         NoteNotFoundError: there is no such source.

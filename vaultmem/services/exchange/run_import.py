@@ -38,20 +38,20 @@ from vaultmem.services.sessions.edit_session import act_in
 from vaultmem.services.views.open_view import find_branch
 from vaultmem.vault import Vault
 
-#: Bytes of a file of markdown, and files of a zip, at most.
+#: Most bytes of a markdown file, and most files of a zip.
 _MAX_FILE, _MAX_MEMBERS = 32 * 1024 * 1024, 100_000
 
-#: Files, and objects of each, by which a kind is guessed.
+#: Files, and objects of each, that are used to guess a kind.
 _GUESSED = 20
 
-#: A member of a zip that grows more than this is no text, and was made to fill memory or time.
+#: A zip member that grows more than this is not text: it would fill memory or time.
 _MAX_RATIO = 200
 
 
 class ImportFile(NamedTuple):
-    """A file to read: its name for people and its size (bytes), its path's parts, its time.
+    """A file to import: its name for messages, size (bytes), path parts and modification time.
 
-    `below` are the parts of its path in what was named, `path` is where it is, unless in a zip.
+    `below` are the parts of its path below the named place; `path`: None for a file in a zip.
     """
 
     name: str
@@ -66,9 +66,9 @@ class ImportFile(NamedTuple):
 def find_sources(
     kind: ImportKind, names: Sequence[str], archives: ExitStack
 ) -> Iterator[ImportFile | Unread]:
-    """Yield the files of a kind: those named, and in folders and zips those that are its own.
+    """Yield the files of a kind: named files, and matching files in folders and zips.
 
-    No link is followed in a folder, and nothing of a zip gets to the disk; `archives` closes them.
+    Links in folders are not followed, and zips are not unpacked to disk; `archives` closes them.
 
     Raises:
         NoteNotFoundError: there is no such file, or a folder or zip has none of that kind.
@@ -91,7 +91,7 @@ def find_sources(
 
 
 def read_source(kind: ImportKind, source: ImportFile) -> Iterator[tuple[Item, int]]:
-    """Yield what a file holds, and how many bytes are read; what cannot be read says so."""
+    """Yield a file's items with the bytes read so far; unreadable items are `Unread`."""
     try:
         with source.open() as stream:
             is_markdown = source.parts[-1].lower().endswith((".md", ".markdown"))
@@ -108,7 +108,7 @@ def read_source(kind: ImportKind, source: ImportFile) -> Iterator[tuple[Item, in
 
 
 def guess_place(place: str) -> str:
-    """Return the kind of export that a file, folder or zip looks like, "" if like none."""
+    """Return the kind of export that a file, folder or zip looks like, "" if unknown."""
     for kind in KINDS.values():
         if kind.read_file and not kind.read_object:
             continue
@@ -170,7 +170,7 @@ def _read_json(kind: ImportKind, source: ImportFile, stream: IO[bytes]) -> Itera
 
 
 def _guard(items: Iterator[Item], where: str) -> Iterator[Item]:
-    """Yield items; of one that is of another form than any that is known, say so and go on."""
+    """Yield items; yield an `Unread` if their format is unknown."""
     try:
         yield from items
     except (TypeError, ValueError, KeyError, AttributeError, RecursionError) as error:
@@ -237,18 +237,18 @@ def _build_member_name(
     return ImportFile(shown, member.file_size, whole, parts, modified, lambda: archive.open(member))
 
 
-# One import: each item of each file through the comparison, and one commit at the end.
+# Run an import: compare each item of each file with the vault, and make one commit at the end.
 
-#: Items of an outcome that a report names; all are counted.
+#: Most items of an outcome that a report lists; all are counted.
 MOST_NAMED = 1_000
 
-#: What came of an import that a fault ended after some of it.
+#: The message if an error ended an import after some items.
 _SO_FAR = "what was imported before is safe on disk, and the same again goes on"
 
 
 @dataclass
 class ImportReport:
-    """What an import did, or would do: of each file how many of each outcome, and which."""
+    """The outcomes of an import (or a dry run): counts for each file, and the items."""
 
     kind: str
     dry_run: bool
@@ -259,7 +259,7 @@ class ImportReport:
     _named: Counter[ImportOutcome] = field(default_factory=Counter)
 
     def add(self, source: str, taken: Taken) -> None:
-        """Count an item, and name it unless there are many of its outcome."""
+        """Count an item; list it unless its outcome has many."""
         self.counts.setdefault(source, Counter())[taken.outcome] += 1
         self._named[taken.outcome] += 1
         self.turns += taken.turns
@@ -267,7 +267,7 @@ class ImportReport:
             self.taken.append(taken)
 
     def count(self, *outcomes: ImportOutcome) -> int:
-        """Return how many items of all files had one of these outcomes."""
+        """Return the number of items with one of these outcomes."""
         return sum(each[outcome] for each in self.counts.values() for outcome in outcomes)
 
 
@@ -280,20 +280,20 @@ def import_kind(
     again: bool = False,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> ImportReport:
-    """Take in what files, folders and zips of a kind hold; only say what would be, if `dry_run`.
+    """Import the items of a kind in files, folders and zips; with `dry_run`, only report.
 
-    With `again`, turns of sessions are made anew of their transcripts.
+    With `again`, turns of sessions are imported again from their transcripts.
 
-    Each item is durable by itself, and all of them one commit at the end. An import that ended
-    before goes on where it was. The vault must be in sync.
+    Each item is durable by itself; one commit follows at the end. A repeated import continues an
+    interrupted one. The vault must be in sync.
 
     Raises:
         RefusedError: there is no such kind, a zip is damaged, or nothing could be read.
         NoteNotFoundError: a place does not exist, or has nothing of that kind.
-        PendingError: all is there; the commit has to wait.
+        PendingError: everything is imported; the commit has to wait.
     """
     kind = find_kind(name)
-    # It is in the name of whose memory it is: nobody else vouches.
+    # The agent of the export is the author, so the notes are not trusted.
     writer, report = act_in(vault, "", kind.agent), ImportReport(name, dry_run)
     before = len(vault.notices.written)
     with ExitStack() as archives:
@@ -333,10 +333,10 @@ def find_kind(name: str) -> ImportKind:
 
 
 def _check_kind(name: str, places: Sequence[str], report: ImportReport) -> None:
-    """Accept an export that is empty.
+    """Check an import without a readable item; an empty export is accepted.
 
     Raises:
-        RefusedError: nothing could be read, or it is no export of that kind.
+        RefusedError: nothing could be read, or it is not an export of that kind.
     """
     looks = _describe_guess(name, places)
     if report.taken:
@@ -346,7 +346,7 @@ def _check_kind(name: str, places: Sequence[str], report: ImportReport) -> None:
 
 
 def _describe_guess(name: str, places: Sequence[str]) -> str:
-    """Return which other kind places look like, and the command for it; "" if like none."""
+    """Return a hint with the kind that places look like, "" if it is `name` or unknown."""
     guessed = next(filter(None, map(guess_place, places)), name)
     return "" if guessed == name else f"; it looks like {guessed}: `vaultmem import {guessed} FILE`"
 
@@ -385,7 +385,7 @@ def _take(vault: Vault, kind: str, item: Item, known: ImportResult, dry_run: boo
 
 
 def _commit(vault: Vault, kind: str, written: set[str]) -> CommitReport:
-    """Commit what this import wrote, and what one that was killed left."""
+    """Commit the files of this import, and of an earlier one that was killed."""
     if vault.head() is None or find_branch(vault):
         return CommitReport()
     pending = find_pending(vault)

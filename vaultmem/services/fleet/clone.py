@@ -41,15 +41,15 @@ from vaultmem.storage.user_files import is_vault_name
 from vaultmem.storage.vault_id import make_key
 from vaultmem.vault import UserFolders, Vault
 
-#: Seconds that a remote has to list its branches, where a caller cannot go on without it.
+#: Seconds a remote has to list its branches if the caller cannot go on without it.
 TELLS_WITHIN = 10.0
 
-#: Seconds after which it is written down again that a remote was heard of.
+#: Seconds before a new contact with a remote is recorded again.
 _EXACT = 1.0
 
 
 class VaultSource(NamedTuple):
-    """A vault of a pool: its name there, its remote (URL or path), its branch, else HEAD's."""
+    """A vault of a pool: its name, its remote (URL or path), and its branch (default: HEAD's)."""
 
     name: str
     remote: str
@@ -60,7 +60,7 @@ def check_sources(sources: Iterable[VaultSource]) -> dict[str, VaultSource]:
     """Return sources by name, in their order.
 
     Raises:
-        RefusedError: a name cannot be one, or two are the same but for capitals; a remote is none.
+        RefusedError: a name is invalid or used twice (case aside), or a remote is invalid.
     """
     found: dict[str, VaultSource] = {}
     known: set[str] = set()
@@ -80,13 +80,13 @@ def check_sources(sources: Iterable[VaultSource]) -> dict[str, VaultSource]:
 
 
 def read_sources(file: Path) -> list[VaultSource]:
-    """Return the sources of a file: `NAME REMOTE [BRANCH]` a line; `#` begins a remark.
+    """Return the sources of a file: `NAME REMOTE [BRANCH]` a line; `#` begins a comment.
 
-    A remote that is a relative path is one from the file's folder. Of a folder, they are the bare
-    repositories in it (`NAME.git`).
+    Relative remotes start from the file's folder. If `file` is a folder, the sources are its bare
+    repositories (`NAME.git`).
 
     Raises:
-        RefusedError: a line says something else, or names cannot be used.
+        RefusedError: a line or a name is invalid.
         VaultError: the file cannot be read.
     """
     if file.is_dir():
@@ -122,14 +122,14 @@ def _list_repositories(folder: Path) -> list[VaultSource]:
 
 
 class CloneRecord(NamedTuple):
-    """What is remembered of a clone: of what it was made, and at which commit it is.
+    """The stored state of a clone: its remote and its commit.
 
-    `contacted` is when its remote was last heard of (seconds since the epoch); `problem` says why
-    it could not be asked since, "" where it could.
+    `contacted` is the last contact with its remote (seconds since the epoch); `problem` is why the
+    last attempt failed, "" if it did not.
 
-    `made` is another for each time it is made; `place` is which folder its remote is, where that is
-    on this machine: another one in its place is another vault's. One that is not `settled` is on
-    its way from that commit to another, or a write was: whoever did it is at it, or was killed.
+    `made` is a random id of the clone. `place` is the inode of a remote on this machine: if it
+    changes, the remote is another vault. `settled` is false while the clone moves to another commit
+    or is written, or if that was killed.
     """
 
     remote: str
@@ -144,10 +144,10 @@ class CloneRecord(NamedTuple):
 
 
 class Clone:
-    """One vault's folder in a pool's; one thread at a time reads or changes it, by its `lock`.
+    """One vault's folder in a pool; hold its `lock` to read or change it.
 
-    Who writes holds `writers` before that lock, which is polled for. `asked_at` is when this
-    process last asked the remote (`time.monotonic`), None if never, and `problem` why that failed.
+    A writer holds `writers` before that lock, which is polled. `asked_at` is when this process last
+    asked the remote (`time.monotonic`), None if never; `problem` is why that failed.
     """
 
     def __init__(self, source: VaultSource, folder: Path, folders: UserFolders) -> None:
@@ -167,7 +167,7 @@ class Clone:
 
     @property
     def record(self) -> CloneRecord | None:
-        """What is remembered; None where there is no clone, or one of another remote or branch."""
+        """The stored record; None if there is no clone, or one of another remote or branch."""
         try:
             status = os.stat(self._file)
             os.stat(self.root / ".git/HEAD")
@@ -182,11 +182,11 @@ class Clone:
         return known if known and named and known.remote == self.source.remote else None
 
     def follow(self, patience: float = LONGEST, seconds: float = TELLS_WITHIN) -> CloneRecord:
-        """Bring it to where its remote is; where that does not answer in time, say so and stay.
+        """Clone or fetch; if the remote does not answer in time, keep the commit and record why.
 
         Raises:
             VaultError: there is no clone yet, and none could be made.
-            BusyError: somebody else is at it for longer than `patience` (s).
+            LockTimeoutError: another thread or process holds the lock for over `patience` seconds.
         """
         with hold_lock(self.lock, patience):
             known = self.record
@@ -197,7 +197,7 @@ class Clone:
                 try:
                     return self._follow(known, seconds)
                 except (VaultError, OSError) as error:
-                    if self.is_whole():  # A full disk, say.
+                    if self.is_whole():  # Such as a full disk.
                         return self._note(known, str(wrap_os_error(error)), settled=False)
             self.drop()
             self.state.mkdir(parents=True)
@@ -210,23 +210,23 @@ class Clone:
             return self._resolve(history, self._begin_record(listed), None)
 
     def ask(self, history: VaultHistory, seconds: float = TELLS_WITHIN) -> RemoteBranches:
-        """Ask the remote for its branches; one on this machine is looked at."""
+        """Ask the remote for its branches; read them if it is on this machine."""
         folder = self.remote.folder
         found = read_branches(folder) if folder is not None else None
         return found or list_branches(history, self.remote, seconds)
 
     def unsettle(self) -> None:
-        """Note that it is about to be changed, so that who was killed meanwhile is noticed."""
+        """Mark the clone as being changed, so that a killed change is noticed."""
         if (known := self.record) and known.settled:
             self._keep(known._replace(settled=False))
 
     def restore(
         self, branches: Mapping[str, str] = MappingProxyType({}), is_clean: bool = False
     ) -> None:
-        """Take back all that is in no branch of the remote's.
+        """Reset the clone to its remote's branches; everything else is dropped.
 
-        The remote has `branches` now as well, and lacks those that have no commit there. A clone
-        that `is_clean` has nothing else than these.
+        `branches` have moved at the remote; "" means removed. If the clone `is_clean`, only these
+        differ.
         """
         with hold_lock(self.lock):
             if known := self.record:
@@ -236,21 +236,21 @@ class Clone:
                 self._resolve(VaultHistory(self.root, self.state), found, before)
 
     def is_whole(self) -> bool:
-        """Tell whether git finds nothing wrong with it."""
+        """Return whether git finds no damage in it."""
         try:
             return is_whole(VaultHistory(self.root, self.state))
         except (VaultError, OSError):
             return False
 
     def drop(self) -> None:
-        """Remove the clone and all that was made of it."""
+        """Remove the clone and its derived state."""
         with hold_lock(self.lock):
             self._file.unlink(missing_ok=True)
             for folder in (self.root, self.state):
                 shutil.rmtree(folder, ignore_errors=True)
 
     def forget(self) -> None:
-        """Remove all that there is of the vault here."""
+        """Remove all data of the vault here."""
         self.drop()
         for folder in self._kept.glob(f"*/{self.state.name}"):
             shutil.rmtree(folder, ignore_errors=True)
@@ -262,7 +262,7 @@ class Clone:
             return self._stay(history, known, f"its remote was not reached: {listed.told}")
         try:
             found = self._begin_record(listed, known)
-        except NoVaultError as error:  # It may be the last that has them.
+        except NoVaultError as error:  # This clone might be the last with its commits.
             return self._stay(history, known, str(error))
         if known.settled and (found.branches, found.branch) == (known.branches, known.branch):
             if known.problem or found.contacted - known.contacted > _EXACT:
@@ -275,7 +275,7 @@ class Clone:
         return self._resolve(history, found, known.branches if known.settled else None)
 
     def _stay(self, history: VaultHistory, known: CloneRecord, problem: str) -> CloneRecord:
-        """Note why it is as it was; what somebody who was killed left goes all the same."""
+        """Record why the commit stays, and undo a killed change."""
         if not known.settled:
             self._resolve(history, known, None)
         return self._note(known, problem)
@@ -298,10 +298,10 @@ class Clone:
     def _begin_record(
         self, listed: RemoteBranches, known: CloneRecord | None = None
     ) -> CloneRecord:
-        """Return what is to be remembered of a remote's branches.
+        """Return the record for a remote's branches.
 
         Raises:
-            NoVaultError: the branch that is to be read is not among them.
+            NoVaultError: the remote does not have the vault's branch.
         """
         branch = self.source.branch or listed.head
         if branch not in listed.branches:
@@ -313,7 +313,7 @@ class Clone:
         return CloneRecord(self.source.remote, made, *stands, place=self._find_place())
 
     def _find_place(self) -> str:
-        """Return which folder the remote is, "" if it is none here, or is not there now."""
+        """Return the inode of a local remote, "" if it is remote or missing."""
         try:
             return str(os.stat(self.remote.folder).st_ino) if self.remote.folder else ""
         except OSError:
@@ -324,14 +324,14 @@ class Clone:
         write_atomically(self._file, data, durable=False)
 
 
-# How the vaults of a pool are, and the nodes that have clones of them; also as metrics.
+# The status of a pool's vaults and nodes; also as metrics.
 
 
 class VaultStats(NamedTuple):
-    """How a vault of a pool is: what it holds, bytes on disk, and how far its remote was followed.
+    """A vault's stats: its contents, bytes on disk, and the state of its remote.
 
-    `age` is in seconds since its remote was last heard of, -1 if never. `problem` says why it was
-    not since, or why there is no clone. `proposals` counts proposed branches that wait.
+    `age` is in seconds since the last contact with the remote, -1 if never. `problem` is why a
+    later contact failed, or why there is no clone. `proposals` counts open proposals.
     """
 
     notes: int = 0
@@ -346,10 +346,10 @@ class VaultStats(NamedTuple):
 
 
 class NodeStatus(NamedTuple):
-    """How a node is: `ready` vaults have a clone there.
+    """A node's status; it has clones of `ready` vaults.
 
-    `stale` is for how many seconds the remote was not heard of that was not for longest. `memory`
-    is its process's, `disk` what its folder takes, `free` what is left beside it, all in bytes.
+    `stale` is the longest time without contact to a remote, in seconds. `memory` of the process,
+    `disk` of its folder and `free` on its disk are in bytes.
     """
 
     name: str
@@ -363,7 +363,7 @@ class NodeStatus(NamedTuple):
 
 
 class NodeVaults(NamedTuple):
-    """A node, its vaults with what is wrong with each ("" if nothing), and why others failed."""
+    """A node, its vaults with their problems ("" for none), and why others failed."""
 
     status: NodeStatus
     ready: dict[str, str]
@@ -371,7 +371,7 @@ class NodeVaults(NamedTuple):
 
 
 class PoolStatus(NamedTuple):
-    """How a pool is; `problems` says of vaults why they are not there or were not followed."""
+    """A pool's status; `problems` are reasons why vaults are missing or not fetched."""
 
     version: str
     vaults: int
@@ -381,7 +381,7 @@ class PoolStatus(NamedTuple):
 
 
 def describe_pool(names: Sequence[str], nodes: Sequence[NodeVaults]) -> PoolStatus:
-    """Return how a pool is, of what its nodes say."""
+    """Return the status of a pool from its nodes."""
     there = {name: why for each in nodes for name, why in each.ready.items()}
     missing = {name: why for each in nodes for name, why in each.missing.items()}
     problems = {
@@ -395,7 +395,7 @@ def describe_pool(names: Sequence[str], nodes: Sequence[NodeVaults]) -> PoolStat
 
 
 def count_vault(clone: Clone, open_vault: Callable[[], Vault]) -> VaultStats:
-    """Return how a vault is that has been cloned; it is opened for that, and not followed."""
+    """Return the stats of a cloned vault; it is opened, but not fetched."""
     record = clone.record
     if record is None:
         return VaultStats(problem="not cloned yet")
@@ -421,7 +421,7 @@ def count_vault(clone: Clone, open_vault: Callable[[], Vault]) -> VaultStats:
 
 
 def measure_node(folder: Path, ready: int, stale: float) -> NodeStatus:
-    """Return how this process is as a node that has so many vaults."""
+    """Return the status of this process as a node with `ready` vaults."""
     return NodeStatus(
         "here",
         platform.node(),
@@ -434,7 +434,7 @@ def measure_node(folder: Path, ready: int, stale: float) -> NodeStatus:
 
 
 def measure_folder(folder: Path) -> int:
-    """Return the bytes that a folder takes on the disk."""
+    """Return the bytes that a folder uses on the disk."""
     size = 0
     for place, _, files in os.walk(folder):
         for file in files:
@@ -444,7 +444,7 @@ def measure_folder(folder: Path) -> int:
 
 
 def _read_memory() -> int:
-    """Return the bytes of this process's memory; 0 where the system does not say."""
+    """Return the bytes of this process's memory; 0 if unknown."""
     try:
         with open("/proc/self/statm", encoding="ascii") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -452,7 +452,7 @@ def _read_memory() -> int:
         return 0
 
 
-#: Of each node: a field of its status, its name, its kind, and what it says.
+#: For each node: a field of its status, its metric, its type, and its help text.
 _OF_NODES = (
     ("ready", "ready_vaults", "gauge", "Vaults of which the node has a clone."),
     ("stale", "stale_seconds", "gauge", "For how long a remote was not heard of, at most."),
@@ -463,7 +463,7 @@ _OF_NODES = (
 
 
 def write_metrics(status: PoolStatus) -> str:
-    """Return the figures of a pool and its nodes as Prometheus reads them (text format 0.0.4)."""
+    """Return the figures of a pool and its nodes for Prometheus (text format 0.0.4)."""
     return "".join(f"{line}\n" for line in _write_lines(status))
 
 

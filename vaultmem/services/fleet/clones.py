@@ -1,4 +1,4 @@
-"""The clones of a pool's vaults on this disk: fetched when asked for, used by one at a time."""
+"""The clones of a pool's vaults on this disk: fetched on use, one user at a time."""
 
 from __future__ import annotations
 
@@ -50,17 +50,17 @@ from vaultmem.vault import UserFolders, Vault, VaultSettings, find_user_folders,
 
 T = TypeVar("T")
 
-#: What is done with a vault.
+#: A function that reads or changes a vault.
 Work = Callable[[Vault], T]
 
-#: Vaults that are kept open, and the files that each takes beside those of the process.
+#: Most vaults that are kept open; the files that each one uses, and those of the process.
 MOST_OPEN = 1_000
 _FILES_EACH, _OTHER_FILES = 6, 256
 
-#: What is said of a vault that did not answer in time.
+#: The reason for a vault that did not answer in time.
 LATE = "no answer in time"
 
-#: Seconds for which a remote that was asked is not asked again; one that did not answer, longer.
+#: Seconds before a remote is asked again; longer if it did not answer.
 FRESH_FOR = 5.0
 _AFTER_FAILURE = 15.0
 
@@ -70,15 +70,15 @@ _READER = 0.5
 #: Seconds that a reader of a clone waits for its remote; how many remotes are asked at once.
 _ASKS, _AT_ONCE = 3.0, 8
 
-#: Where an index keeps for which commit of the clone it was made.
+#: Key of an index's state: the clone's commit when it was updated.
 _AT = "pool_commit"
 
-#: Moves a ref of a vault's remote, unless the remote refuses: given the git folder that has the
-#: commits, the ref, and the commits from which ("" for none) and to which ("" for none) it goes.
-#: Raises ForbiddenError, or RefMovedError if it has moved.
+#: Moves a ref of a vault's remote: given the git folder with the commits, the ref, its old and its
+#: new commit ("" for none). Raises ForbiddenError if the remote rejects it, RefMovedError if the
+#: ref has moved.
 Publish = Callable[[Path, str, str, str], None]
 
-#: How often a write is done that a push to the remote comes before.
+#: Attempts of a write if another push to the remote comes first.
 _ATTEMPTS = 8
 
 _HEADS, _TRACKING = "refs/heads/", "refs/remotes/origin/"
@@ -87,7 +87,7 @@ _NOTHING: VaultSettings = {}
 
 
 class _Opened(NamedTuple):
-    """A vault that is open, of which clone (`made`), and at which commit it was in sync."""
+    """An open vault, the id of its clone (`made`), and the commit of its index."""
 
     vault: Vault
     made: str
@@ -95,10 +95,10 @@ class _Opened(NamedTuple):
 
 
 class Clones:
-    """The clones of some vaults; any thread may use them, and processes may share a `folder`.
+    """The clones of some vaults; thread-safe, and processes can share a `folder`.
 
-    A vault whose remote was heard of within `fresh_for` seconds is read as it is. Trust is what the
-    process's user has said of clones here.
+    A vault whose remote was asked within `fresh_for` seconds is read without a fetch. Trust is the
+    trust record of the process's user.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class Clones:
         return list(self._clones)
 
     def hold(self, sources: Sequence[VaultSource]) -> None:
-        """Have these vaults from now on; clones of others that it had are removed."""
+        """Replace the vaults; clones of other vaults are removed."""
         known, clones = self._clones, dict[str, Clone]()
         for name, source in check_sources(sources).items():
             is_known = name in known and known[name].source == source
@@ -147,7 +147,7 @@ class Clones:
         return self._clones[name]
 
     def fetch_clone(self, name: str, anew: bool = False) -> CloneRecord:
-        """Clone a vault, or follow its remote if that was not asked lately, or `anew`.
+        """Clone a vault, or fetch if its remote was not asked recently, or if `anew`.
 
         Raises:
             NoteNotFoundError: there is no such vault.
@@ -164,7 +164,7 @@ class Clones:
                 found = clone.follow(LONGEST)
             else:
                 found = clone.follow(WRITER) if anew else clone.follow(0.0, _ASKS)
-        except LockTimeoutError:  # Another thread brings it to where it is to be.
+        except LockTimeoutError:  # Another thread fetches it.
             if record is None:
                 raise
             return record
@@ -175,9 +175,9 @@ class Clones:
         return found
 
     def fetch_all(self, names: Sequence[str], seconds: float | None = None) -> dict[str, str]:
-        """Bring vaults whose remotes were not asked lately; return why some have no clone.
+        """Fetch vaults whose remotes were not asked recently; return why some have no clone.
 
-        Several are asked at once. What takes longer than some seconds goes on.
+        Several are fetched at once. Running fetches continue after `seconds`.
         """
         due = [name for name in names if self._is_due(self.find(name))]
         _, missing = self.map(Clones.fetch_clone, dict.fromkeys(due, ()), seconds)
@@ -192,7 +192,7 @@ class Clones:
     ) -> tuple[dict[str, T], dict[str, str]]:
         """Call a function for each of some vaults, several at once; return why some are missing.
 
-        What takes longer than some seconds goes on.
+        Running calls continue after `seconds`; queued ones are cancelled.
         """
         running = {
             name: self._helpers.submit(work, self, name, *args) for name, args in given.items()
@@ -215,12 +215,12 @@ class Clones:
     def open(
         self, name: str, settings: VaultSettings = _NOTHING, follows: bool = True
     ) -> Iterator[Vault]:
-        """Open a vault for a `with`, in which nobody changes it; in sync if it `follows`.
+        """Open a vault, locked while the context is open; fetch it first if it `follows`.
 
-        While somebody writes to it, it is opened as its remote had it before.
+        While a write runs, the vault is opened at its last commit.
 
         Raises:
-            VaultError: as for `bring`; or it cannot be read.
+            VaultError: as for `fetch_clone`; or it cannot be read.
         """
         if follows:
             self.fetch_clone(name)
@@ -244,9 +244,9 @@ class Clones:
         takes_long: bool = False,
         follows: bool = True,
     ) -> T:
-        """Return what `work` makes of a vault; again, where that proves to be damaged.
+        """Return the result of `work` on a vault; repair the clone and repeat if it is damaged.
 
-        What `takes_long` keeps nobody from writing: it may find some files newer than others.
+        Work that `takes_long` does not block writers, so it can see some files newer than others.
         """
         try:
             return self._read(name, work, settings, takes_long, follows)
@@ -272,16 +272,15 @@ class Clones:
         branch: str = "",
         publish: Publish | None = None,
     ) -> T:
-        """Return what `work` did to a vault, once its remote has it; else nothing of it stays.
+        """Return the result of `work`, once the remote has its changes; otherwise undo them.
 
-        What it left is committed in the name of whoever `settings` say; a person's commits are
-        `identity`'s (`Name <mail>`). With `branch`, it lands there, and the branch is made from
-        the vault's if need be. A remote without a commit gets a first one. `publish` moves the
-        remote's refs, by default by a push. The work is done again where others moved them
-        meanwhile.
+        Changes that `work` leaves are committed with the author in `settings`; a person's commits
+        have `identity` (`Name <mail>`). With `branch`, they go there, and a missing branch is
+        created. A remote without a commit gets a first one. `publish` moves the remote's refs, by
+        default with a push. If others moved them meanwhile, the work is repeated.
 
         Raises:
-            ForbiddenError: the remote does not take it; with its words.
+            ForbiddenError: the remote rejects it; with its message.
             VaultError: `work` failed, or the remote cannot be reached.
         """
         signed = sign(settings, identity, branch)
@@ -297,7 +296,7 @@ class Clones:
         before = self._make_ready(clone, settings, publish)
         try:
             vault = self._lend(clone, settings)
-        except DamagedError:  # Its files are put back as they were.
+        except DamagedError:  # Its files are reset.
             clone.restore()
             vault = self._lend(clone, settings)
         clone.unsettle()
@@ -314,11 +313,11 @@ class Clones:
             clone.restore(landed, is_clean)
             if not is_clean:
                 self._close(clone.source.name)
-            self._lend(clone, _NOTHING)  # Whoever reads next does not index.
+            self._lend(clone, _NOTHING)  # The next reader need not index.
         return done
 
     def stats(self, name: str) -> VaultStats:
-        """Return how a vault is; its remote is not asked."""
+        """Return the stats of a vault, without asking its remote."""
         clone = self.find(name)
         if clone.record is None:
             return VaultStats(problem=clone.problem or "not cloned yet")
@@ -326,7 +325,7 @@ class Clones:
             return count_vault(clone, lambda: self._lend(clone, _NOTHING))
 
     def describe(self) -> NodeVaults:
-        """Return how these vaults are, without asking a remote."""
+        """Return the status of these vaults, without asking remotes."""
         records = {name: each.record for name, each in self._clones.items()}
         there = {name: each for name, each in records.items() if each}
         stale = max((time.time() - each.contacted for each in there.values()), default=0.0)
@@ -339,13 +338,13 @@ class Clones:
         return NodeVaults(status, {name: each.problem for name, each in there.items()}, missing)
 
     def close(self) -> None:
-        """Wait for what runs, and close all vaults."""
+        """Wait for running work, and close all vaults."""
         self._helpers.shutdown(cancel_futures=True)
         for name in list(self._open):
             self._close(name)
 
     def _is_due(self, clone: Clone) -> bool:
-        """Tell whether a vault's remote is to be asked."""
+        """Return whether a vault's remote should be asked."""
         record = clone.record
         if clone.asked_at is None or (record is None and not clone.problem):
             return True
@@ -356,11 +355,11 @@ class Clones:
         return time.monotonic() - clone.asked_at >= pause
 
     def _lend(self, clone: Clone, settings: VaultSettings) -> Vault:
-        """Return a Vault on what is open of a clone, in sync, for whoever holds its lock.
+        """Return an up-to-date Vault on an open clone; the caller holds its lock.
 
         Raises:
             NoVaultError: there is no clone, or no vault in it.
-            DamagedError: its files are not those that it was left with.
+            DamagedError: its files were changed here.
         """
         name, record = clone.source.name, clone.record
         if record is None or not (clone.root / CONFIG_NAME).is_file():
@@ -372,7 +371,7 @@ class Clones:
         if known is None:
             known = _Opened(open_vault(clone.root, folders=self._folders), record.made, "")
         self._open.pop(name, None)
-        self._open[name] = known  # The last one that is closed.
+        self._open[name] = known  # Most recently used.
         if known.commit != record.commit:
             own = replace(known.vault, config=read_config(clone.root))
             _sync(own, record.commit)
@@ -384,7 +383,7 @@ class Clones:
     def _open_aside(
         self, clone: Clone, settings: VaultSettings, at_commit: bool = False
     ) -> Iterator[Vault]:
-        """Open a vault that nobody is kept from changing; at the commit that its remote had."""
+        """Open a vault without a lock; at its remote's last commit if `at_commit`."""
         record = clone.record
         if record is None:
             raise LockTimeoutError("its clone is being made; ask again")
@@ -395,13 +394,13 @@ class Clones:
 
     def _complete(self, settings: VaultSettings, own: Vault) -> VaultSettings:
         given = settings.copy()
-        # Beside the clone are those of others, which its owners may not read.
+        # The folder next to the clone has others, which its owners may not read.
         config = own.config._replace(code_repository="")
         given["store"], given["config"] = own.store, config
         return given
 
     def _repair(self, name: str) -> None:
-        """Have a clone made whole that proved to be damaged, or was changed by somebody."""
+        """Repair a clone that is damaged or was changed here."""
         clone = self.find(name)
         with hold_lock(clone.lock):
             self._close(name)
@@ -412,7 +411,7 @@ class Clones:
             self.fetch_clone(name, anew=True)
 
     def _make_ready(self, clone: Clone, settings: VaultSettings, publish: Publish) -> CloneRecord:
-        """Have the clone of a vault be where its remote is, which has to be reached."""
+        """Fetch a vault's clone for a write; its remote must answer."""
         name = clone.source.name
         try:
             found = self.fetch_clone(name, anew=True)
@@ -426,7 +425,7 @@ class Clones:
         return found
 
     def _close_oldest(self) -> None:
-        """Close what was not asked for longest, unless somebody uses it."""
+        """Close the least recently used vaults, unless they are in use."""
         for name in list(self._open)[: max(0, len(self._open) - self._most_open)]:
             with (
                 contextlib.suppress(LockTimeoutError, VaultError),
@@ -441,7 +440,7 @@ class Clones:
 
 
 def _sync(vault: Vault, commit: str) -> None:
-    """Bring the index up to a clone's files, which are those of a commit."""
+    """Update the index to a clone's files, which are those of a commit."""
     expected = vault.state.get(_AT) == commit
     done = sync_vault(vault)
     if not expected:
@@ -452,9 +451,9 @@ def _sync(vault: Vault, commit: str) -> None:
 
 
 def sign(settings: VaultSettings, identity: str, branch: str) -> VaultSettings:
-    """Return settings for writing on a branch, with a person's commits in the name of `identity`.
+    """Return settings to write on a branch; a person's commits have `identity` (`Name <mail>`).
 
-    That is `Name <mail>`; without it, who git takes the process's user for.
+    By default, they have git's identity of the process's user.
     """
     signed = settings.copy()
     signed["ref"] = branch
@@ -468,13 +467,12 @@ def sign(settings: VaultSettings, identity: str, branch: str) -> VaultSettings:
 def land(
     vault: Vault, work: Callable[[Vault], T], publish: Publish, there: Mapping[str, str]
 ) -> tuple[T, dict[str, str]]:
-    """Do some work in a clone and bring it to the remote, whose branches are `there`.
+    """Do some work in a clone and publish it to the remote, whose branches are `there`.
 
-    Return what it did, and which branches have moved, each with its commit, "" where it was
-    removed.
+    Return its result, and the branches that moved, each with its new commit, "" if removed.
 
     Raises:
-        ForbiddenError: the remote does not take it; with its words.
+        ForbiddenError: the remote rejects it; with its message.
         RefMovedError: others have moved the branch.
         VaultError: the work failed, or the remote cannot be reached.
     """
@@ -496,7 +494,7 @@ def land(
 
 
 def push_ref(clone: Clone, _: Path, ref: str, old: str, new: str) -> None:
-    """Move a ref of a clone's remote by a push, as `Publish` says; nothing is forced."""
+    """Move a ref of a clone's remote by a push, as a `Publish` function; never forced."""
     history, name = VaultHistory(clone.root, clone.state), ref.removeprefix(_HEADS)
     if new:
         done = push(history, clone.remote, [f"{new}:{ref}"])
@@ -514,13 +512,13 @@ def push_ref(clone: Clone, _: Path, ref: str, old: str, new: str) -> None:
 
 
 def _remove_decided(vault: Vault, tip: str, publish: Publish) -> list[str]:
-    """Remove the proposals at the remote whose decision it has now; return those that are gone."""
+    """Remove proposals at the remote whose decision it has; return those removed."""
     removed: list[str] = []
     if not (vault.history.git_folder / "refs/vaultmem").exists():
         return removed
     for each in list_decided(vault):
         if vault.history.refs.is_ancestor(each.by, tip):
-            with contextlib.suppress(VaultError, RefMovedError):  # Then it is decided once more.
+            with contextlib.suppress(VaultError, RefMovedError):  # Then it is decided again.
                 publish(vault.history.git_folder, f"{_HEADS}{each.name}", each.commit, "")
                 removed.append(each.name)
         vault.history.git.run("update-ref", "-d", each.mark)
@@ -528,17 +526,17 @@ def _remove_decided(vault: Vault, tip: str, publish: Publish) -> list[str]:
 
 
 def forget_waiting(vault: Vault) -> None:
-    """Drop events that were to be committed later: what they are about is taken back."""
+    """Drop events to commit later: their changes are undone."""
     for number, _ in vault.operations.list_waiting():
         vault.operations.drop_waiting(number)
 
 
 def initialize_remote(clone: Clone, settings: VaultSettings, publish: Publish) -> None:
-    """Give a remote without a commit its first one: what `init` lays down.
+    """Publish the files of `init` as the first commit of an empty remote.
 
     Raises:
-        ForbiddenError: the remote does not take it; with its words.
-        VaultError: it has commits, or is not reached.
+        ForbiddenError: the remote rejects it; with its message.
+        VaultError: it has commits, or cannot be reached.
     """
     clone.drop()
     clone.state.mkdir(parents=True)

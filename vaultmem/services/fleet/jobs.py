@@ -36,14 +36,14 @@ from vaultmem.storage.git.log import Commit, Writer, follow_path
 from vaultmem.storage.kept import KeptWork
 from vaultmem.vault import UserFolders, Vault, open_vault
 
-#: Changes whenever a job returns something else, as this package's version does.
+#: Increase it when a job returns other results with the same version of the package.
 _FORMAT = 2
 
 
 class FleetJob(NamedTuple):
-    """What is to be done with many vaults.
+    """An operation to run over many vaults.
 
-    `run` pickles, and returns what JSON has. `given` is what results depend on besides the vaults.
+    `run` pickles, and returns JSON values. Results depend on `given` and the vaults.
     """
 
     name: str
@@ -52,17 +52,17 @@ class FleetJob(NamedTuple):
 
     @property
     def key(self) -> str:
-        """What names it with all that its results depend on, this version's rules among it."""
+        """The job's key: its name, and a digest of all that its results depend on."""
         given = json.dumps(as_plain([vaultmem.__version__, _FORMAT, self.given]))
         digest = hashlib.sha256(given.encode()).hexdigest()[:16]
         return f"{self.name.replace(' ', '-')}-{digest}"
 
 
 class JobOptions(NamedTuple):
-    """How a job is done: where results are kept, and how long a vault may take (seconds).
+    """Options of a job: its stored results, and the time limit of a vault in seconds.
 
-    With `again`, what was kept does not count. `tell` makes what is told how many are done, of how
-    many, given what is done.
+    `again` ignores stored results. `tell` returns a progress callback for a job's name: it gets the
+    number of vaults done, and of all.
     """
 
     kept: KeptWork
@@ -72,14 +72,14 @@ class JobOptions(NamedTuple):
 
     @property
     def day(self) -> str:
-        """The day of the job: what is old, and what holds, depends on it."""
+        """The date of the job; results about age and validity depend on it."""
         return datetime.fromtimestamp(self.kept.now).date().isoformat()
 
 
 class JobResults(NamedTuple):
-    """Which vaults are done, how many of them only now (`asked`), and why others are not.
+    """The vaults that are done, how many of them ran now (`asked`), and why others are missing.
 
-    `behind` says why some may be older than their remotes are.
+    `behind` has the reasons why some might be older than their remotes.
     """
 
     key: str
@@ -90,19 +90,19 @@ class JobResults(NamedTuple):
     behind: dict[str, str]
 
     def read(self, name: str) -> Any:
-        """Return what was made of a vault."""
+        """Return the result of a vault."""
         return self.kept.read(self.key, name)
 
     def items(self) -> Iterator[tuple[str, Any]]:
-        """Yield the vaults that are done with what was made of each, one after the other."""
+        """Yield the vaults that are done, with their results."""
         for name in self.done:
             yield name, self.read(name)
 
 
 class _Ran(NamedTuple):
-    """At which commit a vault is, why it may be older than its remote, and what was made of it.
+    """A vault's commit, why it might be older than its remote, and the result.
 
-    The value is None where it `is_known`.
+    `value`: None if it `is_known`.
     """
 
     commit: str
@@ -112,11 +112,11 @@ class _Ran(NamedTuple):
 
 
 def run_job(pool: Pool, names: Iterable[str], options: JobOptions, job: FleetJob) -> JobResults:
-    """Do a job with each of these vaults, or with all.
+    """Run a job over these vaults, or over all.
 
-    A vault that is at the commit at which the job was done before is not asked again. Where no
-    vault is done for as long as one may take, those that are left are named as late. What is done
-    stays done, however this ends.
+    A vault still at the commit of its stored result is skipped. If no vault ends within
+    `options.seconds`, all remaining ones are missing as late. Results are stored even if this is
+    interrupted.
 
     Raises:
         NoteNotFoundError: there is no such vault.
@@ -167,7 +167,7 @@ def run_job(pool: Pool, names: Iterable[str], options: JobOptions, job: FleetJob
 
 
 def _run_unless_known(clones: Clones, name: str, run: Work[Any], known: str) -> _Ran:
-    """Return what a function makes of a vault, unless it is still at the commit that is known."""
+    """Return a function's result for a vault, unless it is still at the known commit."""
     fresh = clones.fetch_clone(name)
     if fresh.commit == known:
         return _Ran(fresh.commit, fresh.problem, is_known=True, value=None)
@@ -178,24 +178,24 @@ def _run_unless_known(clones: Clones, name: str, run: Work[Any], known: str) -> 
 def judge_all(
     pool: Pool, names: Iterable[str], options: JobOptions, expected: Expectation
 ) -> JobResults:
-    """Return of each vault why its pack is not as expected, nothing if it is."""
+    """Return for each vault why its pack is not as expected, empty if it is."""
     run = partial(judge_vault, expected=expected)
     job = FleetJob("testing packs", run, (list_expected(expected), options.day))
     return run_job(pool, names, options, job)
 
 
 def curate_all(pool: Pool, names: Iterable[str], options: JobOptions) -> JobResults:
-    """Return of each vault what `curate` proposes: the fields of each proposal."""
+    """Return for each vault the fields of each proposal of `curate`."""
     return run_job(pool, names, options, FleetJob("curating", _propose, (options.day,)))
 
 
 def compact_all(pool: Pool, names: Iterable[str], options: JobOptions) -> JobResults:
-    """Return of each vault the `steps` of notes that are due, and how many are `exempt` and why."""
+    """Return for each vault the `steps` for notes that are due, and counts of `exempt` reasons."""
     return run_job(pool, names, options, FleetJob("planning", _plan, (options.day,)))
 
 
 def list_expected(expected: Expectation) -> list[object]:
-    """Return an expectation as what JSON has."""
+    """Return an expectation as JSON values."""
     return [expected.query, expected.finds, expected.says, expected.negated, expected.budget]
 
 
@@ -208,15 +208,15 @@ def _plan(vault: Vault) -> dict[str, Any]:
     return {"steps": [each._replace(text="") for each in done.steps], "exempt": done.exempt}
 
 
-#: Characters that are shown of what a note says.
+#: Most characters shown of a note's text.
 _SHOWN = 300
 
 
 class FirstMention(NamedTuple):
-    """Where a vault says something, and since when: the commit, and who wrote it.
+    """The first mention of a text in a vault: its note, commit and author.
 
-    `says` are the words there, `at` is in seconds since the epoch, `time` the same in ISO 8601 as
-    the commit has it. `source` is what the note names as its own.
+    `says` are the matching lines. `at` is in seconds since the epoch, `time` the same in ISO 8601
+    from the commit. `source` is a property of the note.
     """
 
     path: str
@@ -233,7 +233,7 @@ class FirstMention(NamedTuple):
 
 
 class Mentions(NamedTuple):
-    """The vaults that say something, the first one first; who does not, and who is not known."""
+    """The vaults that state something, the earliest first; the others, and the missing ones."""
 
     believers: tuple[tuple[str, FirstMention], ...]
     others: tuple[str, ...]
@@ -244,10 +244,10 @@ class Mentions(NamedTuple):
 def find_believers(
     pool: Pool, names: Iterable[str], options: JobOptions, expected: Expectation
 ) -> Mentions:
-    """Return which vaults have a pack as expected, and since when.
+    """Return the vaults whose pack is as expected, with the first mention in each.
 
     Raises:
-        RefusedError: it is expected that nothing is said, which has no beginning.
+        RefusedError: an absent text is expected, which has no first mention.
     """
     if expected.negated:
         raise RefusedError("an absent text has no first commit; leave out --absent")
@@ -266,10 +266,10 @@ def find_believers(
 
 
 def find_belief(vault: Vault, expected: Expectation) -> FirstMention | None:
-    """Return since when a vault says what is expected, and who wrote it; None if it does not.
+    """Return a vault's first mention of an expected text, None if its pack is not as expected.
 
-    Of several notes that say it, it is the one that did first. A note says it from the commit on
-    since which it has said it ever since, in its own lines or in another note from which they came.
+    Of several notes, it is the earliest. A mention begins at the commit since which the note has
+    always contained it. Lines moved from another note count from that note's commit.
     """
     pack = make_unseen(vault, expected.query, expected.budget or None)
     if judge_pack(pack, expected):
@@ -285,7 +285,7 @@ def find_belief(vault: Vault, expected: Expectation) -> FirstMention | None:
 def _find_notes(
     items: Sequence[PackItem], expected: Expectation
 ) -> dict[str, tuple[PackItem, tuple[str, ...]]]:
-    """Return the notes of a pack that show what is expected, with those of the texts they say."""
+    """Return the notes of a pack that match the expectation, each with the texts it contains."""
     found: dict[str, tuple[PackItem, tuple[str, ...]]] = {}
     for item in items:
         text = read_plain(f"{item.hit.name}\n{item.text}")
@@ -312,7 +312,7 @@ def _trace(vault: Vault, path: str, item: PackItem, words: tuple[str, ...]) -> F
     writer = commit.find_writer(history.prefix + change.path, lines[0])
     told = blame_bytes(vault, change.path, data, lines, commit.commit).lines if words else ()
     origins = [each for each in told if each.commit is not None and each.text.strip()]
-    if origins:  # All of it was said when the last of its lines was.
+    if origins:  # The statement is complete with its last line.
         last = max(origins, key=lambda each: each.commit.at if each.commit else 0)
         commit = last.commit or commit
         writer = Writer(last.who, last.agent, last.session, last.claimed_by)
@@ -335,9 +335,9 @@ def _trace(vault: Vault, path: str, item: PackItem, words: tuple[str, ...]) -> F
 def _find_first(
     vault: Vault, versions: Sequence[tuple[Commit, FileChange]], words: tuple[str, ...]
 ) -> tuple[Commit, FileChange, bytes] | None:
-    """Return the version since which a note has always said some words, of versions newest first.
+    """Return the version since which a note has always contained some words.
 
-    None where not even the newest does, as git has them.
+    `versions` are newest first. None if not even the newest has them, as git has it.
     """
     blobs = list(dict.fromkeys(change.blob for _, change in versions))
     read = vault.history.objects.read_all(blobs) if blobs else ()
@@ -353,21 +353,19 @@ def _find_first(
 
 
 def _find_lines(lines: Sequence[str], words: tuple[str, ...]) -> tuple[int, int]:
-    """Return the first and the last line (1-based) of those that say the words; all, if none."""
+    """Return the first and the last line (1-based) with the words; all lines if none has them."""
     places = [
         n for n, line in enumerate(lines, 1) if any(each in read_plain(line) for each in words)
     ]
     return (places[0], places[-1]) if places else (1, max(1, len(lines)))
 
 
-# What notes of many vaults say alike, and in what they contradict each other.
-#
-# All notes are brought into one temporary vault, and compared there as `curate` compares a
-# vault's.
+# Duplicates and contradictions between notes of many vaults: all notes are copied into one
+# temporary vault, and compared as `curate` compares a vault's.
 
 
 class FleetNote(NamedTuple):
-    """A note: its vault, what it is called, who wrote it, and when (seconds since the epoch)."""
+    """A note: its vault, path, title, author, and when it was written (seconds since the epoch)."""
 
     vault: str
     path: str
@@ -377,10 +375,10 @@ class FleetNote(NamedTuple):
 
 
 class Differing(NamedTuple):
-    """Two statements of several vaults, the older one first, each with how many notes state it.
+    """Two statements from several vaults, the older one first, with the number of notes for each.
 
-    `differences` are what differs: of what kind, what the older one says, what the newer one.
-    `similarity` (0 to 1) is how much of one the other says.
+    `differences` have a kind, the older value and the newer value. `similarity` (0 to 1) is how
+    much of one the other states.
     """
 
     older: FleetNote
@@ -392,10 +390,10 @@ class Differing(NamedTuple):
 
 
 class FleetComparison(NamedTuple):
-    """What came of comparing all vaults; `asked` were read only now, `notes` are all.
+    """The comparison of all vaults; `asked` were read only now, `notes` counts all notes.
 
-    `same` has the notes that state the same, the oldest first. What differs is in order of the
-    newer notes, the last one first. `missing` vaults have no part in it.
+    `same` has notes that state the same, the oldest first. Pairs are sorted by the newer note, the
+    latest first. `missing` vaults were not compared.
     """
 
     same: tuple[tuple[FleetNote, ...], ...]
@@ -409,9 +407,9 @@ class FleetComparison(NamedTuple):
 
 
 def compare_all(pool: Pool, names: Iterable[str], options: JobOptions) -> FleetComparison:
-    """Compare the notes of these vaults, or of all, with those of the others.
+    """Compare the notes of these vaults, or of all, across vaults.
 
-    What is alike or differs inside one vault is left to its own `curate`.
+    Pairs inside one vault are left to its own `curate`.
     """
     read = run_job(pool, names, options, FleetJob("reading notes", _list_notes))
     with tempfile.TemporaryDirectory(prefix="vaultmem-compare-") as folder:
@@ -433,7 +431,7 @@ def compare_all(pool: Pool, names: Iterable[str], options: JobOptions) -> FleetC
 
 
 def _list_notes(vault: Vault) -> list[dict[str, Any]]:
-    """Return the notes of a vault that are compared, with what tells who wrote them and when."""
+    """Return the notes of a vault to compare, with author and time."""
     return [
         {
             "path": record.path,
@@ -449,9 +447,9 @@ def _list_notes(vault: Vault) -> list[dict[str, Any]]:
 
 
 class _Whole:
-    """One vault of the notes of all; of copies, which all have one body and title, one is in it.
+    """A temporary vault with the notes of all; identical copies are written once.
 
-    `_groups` has for each note in it all notes that state the same, the oldest first.
+    `_groups` maps each of its notes to all notes that state the same, the oldest first.
     """
 
     def __init__(self, folder: Path, read: JobResults) -> None:
@@ -474,12 +472,12 @@ class _Whole:
             group.sort(key=_by_time)
 
     def open(self) -> Vault:
-        """Open it; what vaultmem makes of it is beside it."""
+        """Open it; its derived state is next to it."""
         made = (self._folder / name for name in ("state", "config", "data"))
         return open_vault(self._root, folders=UserFolders(*made))
 
     def join(self, same: Sequence[frozenset[str]]) -> None:
-        """Bring notes together that state the same in other words."""
+        """Join groups of notes that state the same in other words."""
         for pair in same:
             ours, theirs = (self._groups[path] for path in sorted(pair))
             if ours is not theirs:
@@ -489,12 +487,12 @@ class _Whole:
                     self._groups[path] = ours
 
     def list_same(self) -> list[tuple[FleetNote, ...]]:
-        """Return what several vaults state, what most notes state first."""
+        """Return groups of notes from several vaults, the largest first."""
         groups = {id(group): tuple(group) for group in self._groups.values() if _is_apart(group)}
         return sorted(groups.values(), key=lambda notes: (-len(notes), _by_time(notes[0])))
 
     def list_differing(self, pairs: Sequence[Pair]) -> list[Differing]:
-        """Return the pairs whose notes are of several vaults, each pair of statements once."""
+        """Return the pairs across several vaults, each pair of statements once."""
         found: dict[frozenset[int], Differing] = {}
         for pair in pairs:
             ours, theirs = (self._groups[str(each.path)] for each in (pair.ours, pair.theirs))
@@ -505,7 +503,7 @@ class _Whole:
         return sorted(order, key=lambda each: _by_time(each.newer), reverse=True)
 
     def _write(self, vault: str, note: Mapping[str, Any]) -> str:
-        """Write a note where its first folder says what that says in its own vault."""
+        """Write a note below a path that keeps its first folder, which has a meaning."""
         first, *rest = PurePosixPath(note["path"]).parts
         path = PurePosixPath(first, vault, *rest) if rest else PurePosixPath(vault, first)
         file = self._root / path

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from vaultmem.config import Config
 
 
-# A question to vaults of a pool: each step is a call where the clones are, for many at once.
+# A query to vaults of a pool. Each step is one call to all vaults of a node, with plain values as
+# arguments and results.
 #
-# What goes there and comes back are plain values. A vault that is lost or late in any step ends
-# the attempt, and the question is asked again of the rest, so an answer is of the same vaults
-# from its first figure to its last text.
+# If a vault is lost or late in any step, the query runs again without it. So all parts of an answer
+# come from the same vaults.
 
 _T = TypeVar("_T")
 
@@ -38,14 +38,14 @@ _NO_VECTORS = "vaults of a pool are asked by words alone"
 
 
 class PerVaultResults(NamedTuple, Generic[_T]):
-    """What came of each vault, and of those of which nothing did, why."""
+    """Results by vault, and the reasons why others have none."""
 
     results: dict[str, _T]
     missing: dict[str, str]
 
 
 class LostVaultsError(VaultError):
-    """Vaults did not answer; `missing` says why."""
+    """Vaults did not answer; `missing` has the reasons."""
 
     def __init__(self, missing: Mapping[str, str]) -> None:
         super().__init__(" ".join(describe_missing(missing)))
@@ -53,7 +53,7 @@ class LostVaultsError(VaultError):
 
 
 class Opening(NamedTuple):
-    """How the vaults of a question are opened: for whom, at what, and within how many seconds."""
+    """Options for opening the vaults of a query: settings, time limit, commit and refs."""
 
     settings: VaultSettings
     seconds: float | None = None
@@ -62,7 +62,7 @@ class Opening(NamedTuple):
 
 
 class _First(NamedTuple):
-    """What the first vault of a question says for all."""
+    """Settings and times of a query, from its first vault."""
 
     config: Config
     now: float
@@ -70,9 +70,9 @@ class _First(NamedTuple):
 
 
 class PoolVaults(VaultSet):
-    """Some vaults of a pool, for one question; `missing` says why others have no part in it.
+    """The vaults of a pool for one query; `missing` has the reasons why others are left out.
 
-    `call` is the pool's `call_parts`. The one vault of a set is called "", as in any set.
+    `call` is the pool's `call_parts`. A single vault has the name "", as in any `VaultSet`.
     """
 
     def __init__(
@@ -107,13 +107,13 @@ class PoolVaults(VaultSet):
 
     @property
     def viewed_at(self) -> float:
-        """The time of the commit that is viewed, else the present, in seconds since the epoch."""
+        """The time of the viewed commit, else the present, in seconds since the epoch."""
         return self._find_first().viewed_at
 
     def view(
         self, at: str = "", refs: Sequence[str] = (), progress: TellProgress | None = None
     ) -> VaultSet:
-        """Have the vaults looked at as a ref or date has them, from now on."""
+        """View the vaults at a ref or date from now on."""
         self._opening = self._opening._replace(at=at, refs=tuple(refs))
         self._first = None
         return self
@@ -121,7 +121,7 @@ class PoolVaults(VaultSet):
     def open_models(
         self, semantic: bool | None, waits: bool, progress: TellProgress | None = None
     ) -> ScoringModels:
-        """Return what scores besides the words: a reranker, which reads here what was found."""
+        """Return the scoring models: only a reranker, which runs in this process."""
         wanted = self.config.semantic != "off" if semantic is None else semantic
         problem = _NO_VECTORS if wanted else ""
         if not waits or self.config.rerank == "off":
@@ -132,13 +132,13 @@ class PoolVaults(VaultSet):
         return ScoringModels(problem=problem, reranker=ModelReranker(self.config, environment))
 
     def read_with_rebuild(self, read: Callable[[], _T]) -> _T:
-        """Return the result of a read: each clone is repaired where it is."""
+        """Return the result of a read; damaged clones are repaired by their node."""
         return read()
 
     def count(
         self, query: RecallQuery, misspelt: Sequence[str] = (), is_alone: bool = False
     ) -> Statistics:
-        """Return the sum of the vaults' figures."""
+        """Return the sum of the vaults' statistics."""
         given = dict.fromkeys(self.names, (query, misspelt, is_alone))
         return add_statistics(self.run(count, given).values())
 
@@ -153,17 +153,17 @@ class PoolVaults(VaultSet):
     def run(
         self, work: Callable[Concatenate[Vault, ...], _T], given: Mapping[str, Sequence[Any]]
     ) -> dict[str, _T]:
-        """Return the result of a function of a module for some vaults."""
+        """Return the result of a module-level function for each given vault."""
         return self._ask(given, run_part, work)
 
     def keep(
         self, work: Callable[Concatenate[Vault, ...], _T], given: Mapping[str, Sequence[Any]]
     ) -> dict[str, _T]:
-        """Have some vaults store what was answered; one that is lost is left out."""
+        """Store an answer's data in some vaults; vaults that do not answer are ignored."""
         return self._send(given, run_part, work).results
 
     def leave_out(self, missing: Mapping[str, str]) -> None:
-        """Ask some vaults no more.
+        """Exclude some vaults from the query.
 
         Raises:
             LostVaultsError: none is left.
@@ -186,10 +186,10 @@ class PoolVaults(VaultSet):
         work: Callable[..., PerVaultResults[Any]],
         *args: Any,
     ) -> dict[str, Any]:
-        """Return what comes of some vaults, each with what is given for it.
+        """Call `work` for some vaults, each with its own arguments.
 
         Raises:
-            LostVaultsError: one did not answer.
+            LostVaultsError: a vault did not answer.
         """
         found = self._send(given, work, *args)
         if found.missing:
@@ -202,7 +202,7 @@ class PoolVaults(VaultSet):
         work: Callable[..., PerVaultResults[Any]],
         *args: Any,
     ) -> PerVaultResults[Any]:
-        """Return what comes of some vaults in the order of all, and why nothing does of others."""
+        """Return the results in the order of all vaults, and why others have none."""
         if not given:
             return PerVaultResults({}, {})
         asked = {name: given[own] for name in self._wanted if (own := self._name(name)) in given}
@@ -228,7 +228,7 @@ def map_part(
 def fetch_part(
     clones: Clones, given: Mapping[str, Sequence[Any]], opening: Opening
 ) -> PerVaultResults[Any]:
-    """Follow the remotes of vaults that were not asked lately."""
+    """Fetch from remotes that were not asked recently."""
     return PerVaultResults({}, clones.fetch_all(list(given), opening.seconds))
 
 
@@ -240,7 +240,7 @@ def search_part(
     statistics: Statistics,
     depth: Depth,
 ) -> PerVaultResults[list[Hit]]:
-    """Search some vaults; a hit below so many others that were found already is not read."""
+    """Search some vaults; drop hits below the score floor of all."""
     search = SearchOfMany(query, statistics, depth)
     found = run_part(clones, given, opening, search)
     kept = {
@@ -256,11 +256,11 @@ def run_part(
     opening: Opening,
     work: Callable[Concatenate[Vault, ...], _T],
 ) -> PerVaultResults[_T]:
-    """Call a function of some vaults, each with arguments of its own, one after the other.
+    """Call a function for some vaults, each with its own arguments, one after the other.
 
     Raises:
         NoteNotFoundError: a ref does not exist.
-        RefusedError: what is asked cannot be answered.
+        RefusedError: the query is invalid.
     """
     end = None if opening.seconds is None else time.monotonic() + opening.seconds
     found = PerVaultResults[_T]({}, {})
@@ -294,31 +294,28 @@ _NOTHING: VaultSettings = {}
 
 
 class Lane(StrEnum):
-    """Which threads run something: what is read, what takes minutes to read, and what is written.
-
-    So neither keeps the others waiting.
-    """
+    """Thread pools for reads, long reads (minutes) and writes, so that none blocks another."""
 
     READ = "read"
     LONG = "long"
     WRITE = "write"
 
 
-#: Threads of each lane. Python computes in one of them at a time; the others wait for remotes.
+#: Threads of each lane. Only one computes at a time in Python; the others wait for remotes.
 THREADS = {Lane.READ: 8, Lane.LONG: 2, Lane.WRITE: 8}
 
 
 class PoolAnswer(NamedTuple, Generic[T]):
-    """An answer or a pack of several vaults, and why others have no part in it."""
+    """An answer or pack from several vaults, and the reasons why others are left out."""
 
     answer: T
     missing: dict[str, str]
 
 
 class Pool(ABC):
-    """Vaults by name; what is done with them, and what that returns, has to pickle for a fleet.
+    """Vaults by name; for a fleet, functions and their results must pickle.
 
-    Where several may be named, None stands for all.
+    If a method takes several names, None means all vaults.
     """
 
     @property
@@ -334,7 +331,7 @@ class Pool(ABC):
         *args: *Args,
         lane: Lane = Lane.READ,
     ) -> Future[T]:
-        """Have a function of a module called where the clone of a vault is.
+        """Call a module-level function on the node that has the clone of a vault.
 
         Raises:
             NoteNotFoundError: there is no such vault.
@@ -348,10 +345,10 @@ class Pool(ABC):
         opening: Opening,
         *args: Any,
     ) -> PerVaultResults[T]:
-        """Call a function for some vaults, once for all that are in one place.
+        """Call a function for some vaults, once for each node that has some.
 
-        It is given the clones, the vaults by name with what is given for each, and the rest. What
-        comes of them is in the order of the vaults.
+        It gets the clones, the arguments by vault, `opening` and `args`. Results have the order of
+        `given`.
 
         Raises:
             NoteNotFoundError: there is no such vault.
@@ -359,11 +356,11 @@ class Pool(ABC):
 
     @abstractmethod
     def status(self) -> PoolStatus:
-        """Return how the pool is; no remote is asked."""
+        """Return the status of the pool, without asking remotes."""
 
     @abstractmethod
     def close(self) -> None:
-        """Wait for what runs, and close all vaults."""
+        """Wait for running work, and close all vaults."""
 
     def map(
         self,
@@ -371,7 +368,7 @@ class Pool(ABC):
         given: Mapping[str, Sequence[Any]],
         seconds: float | None = None,
     ) -> PerVaultResults[T]:
-        """Call a function for each of some vaults with what is given for it, within some seconds.
+        """Call a function for each of some vaults with its arguments, within `seconds`.
 
         Raises:
             NoteNotFoundError: there is no such vault.
@@ -386,7 +383,7 @@ class Pool(ABC):
         settings: VaultSettings = _NOTHING,
         takes_long: bool = False,
     ) -> Future[T]:
-        """Have something read of a vault, in sync; nobody waits for what `takes_long` (minutes)."""
+        """Run a read on an up-to-date vault; one that `takes_long` (minutes) blocks no other."""
         lane = Lane.LONG if takes_long else Lane.READ
         return self.submit(name, Clones.read, work, settings, takes_long, lane=lane)
 
@@ -399,7 +396,7 @@ class Pool(ABC):
         branch: str = "",
         publish: Publish | None = None,
     ) -> Future[T]:
-        """Have something written to a vault, as `Clones.write` does: until its remote has it."""
+        """Run a write as `Clones.write` does; it is done when the vault's remote has it."""
         given = (work, settings, identity, branch, publish)
         return self.submit(name, Clones.write, *given, lane=Lane.WRITE)
 
@@ -410,20 +407,20 @@ class Pool(ABC):
         settings: VaultSettings = _NOTHING,
         seconds: float | None = None,
     ) -> PerVaultResults[T]:
-        """Return what `work` makes of each of these vaults, within so many seconds."""
+        """Return the result of `work` for each of these vaults, within `seconds`."""
         given = dict.fromkeys(self._choose(names), (work, settings))
         return self.map(Clones.read, given, seconds)
 
     def refresh(
         self, names: Iterable[str] | None = None, seconds: float | None = None
     ) -> PerVaultResults[str]:
-        """Follow the remotes now, and index what is new; the results are commits of vaults."""
+        """Fetch from the remotes now, and update indexes; the results are the vaults' commits."""
         return self.map(_refresh, dict.fromkeys(self._choose(names), ()), seconds)
 
     def stats(
         self, names: Iterable[str] | None = None, seconds: float | None = None
     ) -> PerVaultResults[VaultStats]:
-        """Return how each vault is; no remote is asked."""
+        """Return the stats of each vault, without asking remotes."""
         return self.map(Clones.stats, dict.fromkeys(self._choose(names), ()), seconds)
 
     def recall(
@@ -433,11 +430,11 @@ class Pool(ABC):
         settings: VaultSettings = _NOTHING,
         seconds: float | None = None,
     ) -> PoolAnswer[QueryResult]:
-        """Return what answers a question in these vaults.
+        """Return the hits of a query over these vaults.
 
         Raises:
-            RefusedError: none are named.
-            VaultError: none of them can be asked, or it is too late.
+            RefusedError: no vaults are named.
+            VaultError: no vault answered in time.
         """
         wanted = self._choose(names)
         vaults = PoolVaults(self.call_parts, wanted, settings, seconds)
@@ -456,11 +453,11 @@ class Pool(ABC):
         settings: VaultSettings = _NOTHING,
         seconds: float | None = None,
     ) -> PoolAnswer[PackAnswer]:
-        """Return a pack for a question, of these vaults; it names those that are missing.
+        """Return a context pack from these vaults; it names those that are missing.
 
         Raises:
-            RefusedError: none are named.
-            VaultError: none of them can be asked, or it is too late.
+            RefusedError: no vaults are named.
+            VaultError: no vault answered in time.
         """
         vaults = PoolVaults(self.call_parts, self._choose(names), settings, seconds)
 
@@ -491,7 +488,7 @@ class LocalPool(Pool):
         return self.clones.names
 
     def hold(self, sources: Sequence[VaultSource]) -> None:
-        """Have these vaults from now on; clones of others that it had are removed."""
+        """Replace the vaults of the pool; clones of other vaults are removed."""
         self.clones.hold(sources)
 
     def submit(
@@ -501,7 +498,7 @@ class LocalPool(Pool):
         *args: *Args,
         lane: Lane = Lane.READ,
     ) -> Future[T]:
-        """Have a function called in a thread, with the clones and the name of a vault."""
+        """Call a function in a thread, with the clones and the name of a vault."""
         self.clones.find(name)
         return self._lanes[lane].submit(work, self.clones, name, *args)
 
@@ -518,18 +515,18 @@ class LocalPool(Pool):
         return work(self.clones, given, opening, *args)
 
     def status(self) -> PoolStatus:
-        """Return how the pool is; no remote is asked."""
+        """Return the status of the pool, without asking remotes."""
         return describe_pool(self.names, [self.clones.describe()])
 
     def close(self) -> None:
-        """Wait for what runs, and close all vaults."""
+        """Wait for running work, and close all vaults."""
         for each in self._lanes.values():
             each.shutdown()
         self.clones.close()
 
 
 def _ask_all(vaults: PoolVaults, ask: Callable[[], T]) -> T:
-    """Return what is asked of some vaults; again of the rest, where some of them are lost."""
+    """Return the result of a query; repeat it without vaults that were lost."""
     while True:
         try:
             return ask()

@@ -1,4 +1,4 @@
-"""Find what answers an agent's event; each answer is imported only where it is asked for."""
+"""Find the function for an agent's event; it is imported only when needed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import cast
 from vaultmem.core.hook_payload import MAX_CONTEXT, HookEvent, HookPayload
 from vaultmem.vault import Vault
 
-#: Makes the context for the agent, empty if there is none; at most MAX_CONTEXT characters.
+#: Returns the context for the agent, empty if there is none; at most MAX_CONTEXT characters.
 Answer = Callable[[Vault, HookPayload], str]
 
 #: The module and the function of each event's answer.
@@ -28,9 +28,9 @@ _HOMES = {
 
 
 def load_answer(event: HookEvent) -> Answer:
-    """Return what does as an event calls for; the vault that it is given must be in sync.
+    """Return the function that answers an event; its vault must be in sync.
 
-    The answer raises VaultError where it could not be done: nothing goes to the agent.
+    It raises VaultError if it fails; then the agent gets no context.
     """
     module, name = _HOMES[event]
     answer = cast("Answer", getattr(import_module(f"vaultmem.services.hooks.{module}"), name))

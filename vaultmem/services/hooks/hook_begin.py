@@ -1,4 +1,4 @@
-"""At a session's start: begin it or take it up, and tell what is known."""
+"""Answer a session's start: start or resume it, and return pinned and earlier context."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ from vaultmem.services.vaults.companions import add_companions
 from vaultmem.storage.session_table import add_had, forget_had
 from vaultmem.vault import Vault
 
-#: Tokens of what is shown at a start: of the pack, of the context that goes on, of one that ended
-#: before its time, and of the last session here.
+#: Token budgets at a start: for the pack, for a resumed context, for the context of an interrupted
+#: session, and for the last session here.
 _PACK_BUDGET = 1_200
 _RESTORE_BUDGET = 1_000
 _PENDING_BUDGET = 500
 _LAST_BUDGET = 300
 
-#: Tokens of what is pinned that a helper of the agent is shown.
+#: Tokens of pinned notes for a subagent.
 _SUBAGENT_BUDGET = 600
 
-#: Seconds that somebody else may write before the session begins.
+#: Seconds to wait for another writer before the session starts.
 _PATIENCE = 5.0
 
-#: Starts after which the agent's context is empty though its session goes on.
+#: Starts after which the agent's context is empty but its session continues.
 _GOES_ON = {"resume", "compact"}
 
 
 def begin_context(vault: Vault, payload: HookPayload) -> str:
-    """Begin or take up the session; tell what is pinned, and what an earlier context knew."""
+    """Start or resume the session; return pinned notes and the earlier context."""
     folder = find_folder(payload)
-    forget_had(vault.state_folder, payload.session)  # Its context is empty, or is told again.
-    # What the last session came to is told by itself, and shorter.
+    forget_had(vault.state_folder, payload.session)  # Its context is empty, or is sent again.
+    # The last session's outcome is added separately, and shorter.
     asked = AskPack("", _PACK_BUDGET, PackStyle.TEXT, has_sessions=False)
     vault = replace(vault, patience=max(vault.wait, 0.0 if vault.notices.stale else _PATIENCE))
     try:
@@ -52,9 +52,9 @@ def begin_context(vault: Vault, payload: HookPayload) -> str:
             catch_up(vault)
         begun = _begin(vault, payload, folder)
         vault.state.put(f"{EXPECTED} {begun.session.facts.id}", payload.transcript)
-    except UnreadableTableError as error:  # It is not known what belongs to this folder.
+    except UnreadableTableError as error:  # The folder's project is unknown.
         return f"No memory is shown and no session was begun: {error}\n"
-    except (LockTimeoutError, SystemFailureError) as error:  # What is known must not wait for it.
+    except (LockTimeoutError, SystemFailureError) as error:  # Still show the pack.
         return f"{_make_pack(vault, asked).text}\nNo session was begun: {error}\n"
     pack = _make_pack(act_in(vault, begun.session.facts.id), asked)
     had = [name for item in pack.items for name in digest_shown(item)]
@@ -65,7 +65,7 @@ def begin_context(vault: Vault, payload: HookPayload) -> str:
 
 
 def begin_subagent(vault: Vault, payload: HookPayload) -> str:
-    """Return what is pinned, for a helper of the agent; its context is empty as it starts."""
+    """Return the pinned notes for a subagent, whose context starts empty."""
     return _make_pack(vault, AskPack("", _SUBAGENT_BUDGET, PackStyle.TEXT, has_sessions=False)).text
 
 
@@ -77,7 +77,7 @@ def _make_pack(vault: Vault, asked: AskPack) -> Pack:
 def _describe_earlier(
     vault: Vault, payload: HookPayload, begun: StartResult, folder: Path | None
 ) -> str:
-    """Tell what the context before this one knew, or else what the last session here came to."""
+    """Return the restored context, or else the outcome of the last session here."""
     if begun.restore:
         from vaultmem.services.sessions.restore_session import restore_session
 
@@ -89,11 +89,11 @@ def _describe_earlier(
 
 
 def _begin(vault: Vault, payload: HookPayload, folder: Path | None) -> StartResult:
-    """Begin the session, or take it up where the client goes on with it or it had ended."""
+    """Start the session, or resume it if the client continues it or it had ended."""
     if payload.source in _GOES_ON and payload.session:
         with contextlib.suppress(
             NoteNotFoundError
-        ):  # Perhaps begun before the vault was connected.
+        ):  # It might have begun before vaultmem was connected.
             return resume_session(vault, payload.session, folder)
     try:
         return start_session(vault, NewSession(payload.session, workspace=folder))

@@ -1,4 +1,4 @@
-"""With a prompt: tell what the memory holds about it and the session has not had."""
+"""Answer a prompt: return matching notes that the session has not seen."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ from vaultmem.services.vaults.companions import add_companions
 from vaultmem.storage.session_table import add_had, read_had
 from vaultmem.vault import Vault
 
-#: Tokens of what is added to a prompt, and sections at most.
+#: Most tokens added to a prompt, and most sections.
 _BUDGET = 600
 _SECTIONS = 4
 
-#: Tokens of a section that are added to a prompt.
+#: Most tokens of a section.
 _LENGTH = 180
 
-#: Of a long prompt, what is asked (characters).
+#: Characters of a long prompt that are used as the query.
 _QUESTION = 600
 
 
 def answer_prompt(vault: Vault, payload: HookPayload) -> str:
-    """Tell what the memory holds about a prompt, but for what its session has had already.
+    """Return sections that match a prompt, without those its session has seen.
 
-    Nothing if that is only words in passing.
+    Empty if the prompt is only words in passing.
     """
     asked = Query(payload.prompt[:_QUESTION], _SECTIONS, by_section=True, waits=False)
     told: list[PackItem] = []
@@ -64,9 +64,9 @@ def answer_prompt(vault: Vault, payload: HookPayload) -> str:
 def _show_some(
     seen: VaultSet, answer: QueryResult, had: frozenset[str]
 ) -> list[tuple[PackItem, str]]:
-    """Show what is new of the first sections that fit and have more than one of the words.
+    """Return the first new sections that fit and match more than one word.
 
-    Most prompts are no questions to the memory: what nobody is told is not counted.
+    Most prompts ask nothing of the memory: sections not shown are not counted.
     """
     least = min(2, len(set(answer.terms)))
     hits = [hit for hit in answer.hits if least and len(hit.matches) >= least]
@@ -79,7 +79,7 @@ def _show_some(
 
 
 def _make_item(hit: Hit, handle: str) -> PackItem:
-    """Make an item of a section, or of the passages of a long one that answer best."""
+    """Return a pack item for a section, or for the best passages of a long one."""
     item = PackItem(hit, hit.text, False, False, False, shorten_caution(hit), handle=handle)
     if count_tokens(hit.text) <= _LENGTH:
         return item

@@ -1,4 +1,4 @@
-"""When a session stops, ends or loses its context: keep its turns, and what it came to."""
+"""Save a session's turns and outcome when it stops, ends or loses its context."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from vaultmem.vault import Vault
 
 
 def save_before_compaction(vault: Vault, payload: HookPayload) -> str:
-    """Ask for a restore, and save the turns: the context is about to be lost."""
+    """Request a restore, and save the turns, before the context is lost."""
     from vaultmem.services.sessions.windows import mark_restore
     from vaultmem.storage.session_table import forget_had
 
@@ -19,13 +19,13 @@ def save_before_compaction(vault: Vault, payload: HookPayload) -> str:
     session = _session(vault, payload)
     try:
         _save(vault, session, payload)
-    finally:  # A transcript that is not there keeps nothing from the next start.
+    finally:  # A missing transcript must not prevent the restore.
         mark_restore(vault, session)
     return ""
 
 
 def forget_shown(vault: Vault, payload: HookPayload) -> str:
-    """Forget which notes the session was shown: its context does not hold them any more."""
+    """Forget which notes the session was shown: its context no longer contains them."""
     from vaultmem.storage.session_table import forget_had
 
     forget_had(vault.state_folder, payload.session)
@@ -39,13 +39,13 @@ def end_session(vault: Vault, payload: HookPayload) -> str:
     session = _session(vault, payload)
     try:
         _save(vault, session, payload)
-    finally:  # A session ends without its transcript too, which a client may not keep.
+    finally:  # Some clients keep no transcript.
         close_session(vault, session)
     return ""
 
 
 def save_turns(vault: Vault, payload: HookPayload) -> str:
-    """Save the turns that the agent's transcript has so far; the user's wishes go to review."""
+    """Save the new turns of the agent's transcript; the user's preferences go to review."""
     from vaultmem.services.sessions.edit_session import act_in, propose_preferences
     from vaultmem.services.sessions.find_session import get_session
 
@@ -57,7 +57,7 @@ def save_turns(vault: Vault, payload: HookPayload) -> str:
 
 
 def _save(vault: Vault, session: str, payload: HookPayload) -> None:
-    """Keep the turns of a session, and what it came to."""
+    """Save the turns of a session, and its outcome."""
     from vaultmem.services.sessions.import_turns import import_turns, store_record
 
     if payload.transcript:
@@ -66,9 +66,9 @@ def _save(vault: Vault, session: str, payload: HookPayload) -> None:
 
 
 def _session(vault: Vault, payload: HookPayload) -> str:
-    """Return the session that is meant; one of which the vault has nothing yet begins here.
+    """Return the payload's session; start one that is new to the vault.
 
-    Where nothing was said there is no transcript: `claude mcp list` ends a session too.
+    Without a transcript, none is started: `claude mcp list` ends a session too.
     """
     from vaultmem.services.sessions.begin import NewSession, start_session
     from vaultmem.services.sessions.identify import require_session

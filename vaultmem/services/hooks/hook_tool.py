@@ -1,6 +1,6 @@
-"""Before an edit or a command: show what the memory holds about the file or the command.
+"""Answer a tool call: return notes about its files or command.
 
-That is decisions and dead ends that name it, notes that cite it, and how it failed last.
+These are decisions and dead ends that name them, notes that cite them, and the last failure.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from vaultmem.storage.link_table import LinkStore
 from vaultmem.storage.session_table import CommandEnds, add_had, read_had
 from vaultmem.vault import Vault
 
-#: Tokens of what is shown before a tool call, and its first line.
+#: Tokens shown before a tool call, and the first line.
 _BUDGET, _HEAD = 60, "Memory, as evidence:"
 
-#: Kinds whose texts are compared with a command or a path, and how many of the last ones are.
+#: Kinds whose texts are compared with a command or path, and how many of the latest notes are.
 _KINDS, _MOST = (NoteKind.DEAD_END, NoteKind.DECISION), 300
 
-#: Characters of a note that are worth the room.
+#: Most characters shown of a note.
 _EXCERPT = 400
 
 _IN_KINDS = ", ".join(f"'{kind.value}'" for kind in _KINDS)
@@ -49,19 +49,19 @@ _LAST = (
 _RANKS = {NoteKind.DEAD_END.value: 0, NoteKind.DECISION.value: 1}
 _FAILURE_RANK, _OTHER_RANK = 2, 3
 
-#: Notes that are read as people see them: no more have room.
+#: Most notes that are parsed: more do not fit.
 _MOST_READ = 8
 
 
 class CodeFile(NamedTuple):
-    """A file that a call concerns: its path in its repository, and in the vault's own."""
+    """A file that a call concerns: its path in its repository, and its paths in the vault's own."""
 
     path: str
     own: frozenset[str]
 
 
 class _Shown(NamedTuple):
-    """A line that is shown, the name by which a session has had it, and the note's path."""
+    """A line to show, its key in the session's log of shown lines, and the note's path."""
 
     rank: int
     line: str
@@ -70,18 +70,18 @@ class _Shown(NamedTuple):
 
 
 def answer_tool(vault: Vault, payload: HookPayload) -> str:
-    """Return what is known of what a tool call changes or runs, in at most 60 tokens.
+    """Return notes about a tool call's files and command, in at most 60 tokens.
 
-    Decisions and dead ends that name the file or command, how it failed last in another session of
-    the project, and every note that cites the file. Each is shown once in a session. Empty where
-    there is nothing, and with `tool_notes: false`.
+    These are decisions and dead ends that name them, the last failure in another session of the
+    project, and every note that cites a file. Each is shown once in a session. Empty with
+    `tool_notes: false`.
     """
     commands = split_commands(payload.command)
     if not vault.config.tool_notes or not (payload.files or commands):
         return ""
     folder = Path(payload.folder or ".")
     files = [folder / each for each in payload.files]
-    if files:  # The file's project counts, wherever the agent was started.
+    if files:  # The file's project counts, not the agent's start folder.
         parent = next((each for each in files[0].parents if each.is_dir()), None)
         vault = replace(vault, here=parent or vault.here)
     files += [folder / each for part in commands for each in list_files(part)]
@@ -134,14 +134,14 @@ def _find_naming(
     ]
     found.sort(key=lambda record: (_RANKS[record.kind], -record.changed))
     for record in found[:_MOST_READ]:
-        if names(record, text := _read(vault, record)):  # What is hidden does not count.
+        if names(record, text := _read(vault, record)):  # Hidden text does not count.
             yield _show(record, text)
 
 
 def _find_failures(
     vault: Vault, files: list[CodeFile], commands: tuple[str, ...], session: str
 ) -> Iterator[_Shown]:
-    """Yield how a command, or one about a file, failed last in another session of the project."""
+    """Yield the last failure of a command, or of one about a file, in another session."""
     for end in CommandEnds(vault.state).failed(vault.view.project or ""):
         parts = split_commands(end.command)
         is_same = any(is_same_command(own, part) for own in commands for part in parts)
@@ -192,7 +192,7 @@ def _is_cited(vault: Vault, record: NoteRecord, text: str, file: CodeFile) -> bo
 
 
 def _list_names(vault: Vault, record: NoteRecord, file: CodeFile, project: str = "") -> set[str]:
-    """Return the paths by which a note means a file: in its project, else in the vault's own."""
+    """Return the paths by which a note can name a file: in its project, else in the vault's own."""
     if project := project or record.project:
         here = vault.view.project
         return {file.path} if here and here.casefold() == project.casefold() else set()
@@ -208,7 +208,7 @@ def _counts(vault: Vault, record: NoteRecord) -> bool:
 
 
 def _read(vault: Vault, record: NoteRecord) -> str:
-    """Return a note's title and text as people see it, in one line; a dead end names itself."""
+    """Return a note's title and visible text as one line; a dead end's text includes its title."""
     from vaultmem.core.notes.note import parse_note  # Most calls find no note.
     from vaultmem.core.text.paths import parse_note_path
 
@@ -234,7 +234,7 @@ def _make_name(record: NoteRecord) -> str:
 
 
 def _fit(found: list[_Shown]) -> list[_Shown]:
-    """Return what fits into the budget; the first line is shortened if it must be."""
+    """Return the lines that fit the budget; the first one is truncated if needed."""
     left = _BUDGET - count_tokens(_HEAD) - 1
     shown: list[_Shown] = []
     for each in found:
@@ -248,7 +248,7 @@ def _fit(found: list[_Shown]) -> list[_Shown]:
 
 
 def _shorten(line: str, tokens: int) -> str:
-    """Return a line cut at a word, so that it has at most so many tokens."""
+    """Return a line truncated at a word, with at most `tokens` tokens."""
     words = line.split(" ")
     if count_tokens(line) < tokens:
         return line

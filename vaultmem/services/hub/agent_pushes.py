@@ -1,4 +1,4 @@
-"""An agent's commits in a push: what the API leaves to a person, a push leaves to one, too."""
+"""Agents' commits in a push: changes that only a person may make are rejected, as in the API."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ _Versions = tuple[str, tuple[str, ...], str]
 def check_agents(
     visit: ReceivedPush, commits: Iterable[NewCommit], new: Container[str]
 ) -> Iterator[Refusal]:
-    """Yield what agents' commits change that only a person may.
+    """Yield changes in agents' commits that only a person may make.
 
-    A person's notes in commits that are not `new` to the hub may say so: a person pushed them.
+    Commits that are not `new` and name no agent have fewer checks: a person pushed them.
     """
     for commit in commits:
         names = ", ".join(commit.agents) or visit.grant.name
@@ -79,7 +79,7 @@ def _check_commit(
 
 
 def _find_origin(change: AgentChange, gone: Sequence[AgentChange]) -> AgentChange:
-    """Return the change of a new note: that of the note which the commit moves there, if any."""
+    """Return a new note's change, with the old versions of a note that was moved there."""
     if change.after is not None:
         for other in gone:
             for note in filter(None, other.sides):
@@ -99,7 +99,7 @@ def _list_heirs(change: AgentChange) -> Iterator[Note]:
 def _list_versions(visit: ReceivedPush, commit: NewCommit) -> dict[str, _Versions]:
     """Return the versions of the files that a commit changes.
 
-    A merge changes what it has unlike all parents, and where it drops what one parent has changed.
+    A merge changes files that differ from all parents, and those where it drops a parent's change.
     """
     if len(commit.parents) < 2:
         return {
@@ -146,6 +146,6 @@ def _read_note(visit: ReceivedPush, path: str, blob: str) -> Note | None:
 
 
 def _is_restored(visit: ReceivedPush, commit: NewCommit, path: str, note: Note) -> bool:
-    """Tell whether a note is what it was before, byte by byte."""
+    """Return whether a note has the bytes of an earlier version."""
     command = ("log", "-1", "--format=%H", f"--find-object={note.blob}", *commit.parents)
     return bool(commit.parents) and bool(visit.git.run(*command, "--", path).strip())

@@ -16,7 +16,7 @@ from vaultmem.services.hub.pushed_refs import read_claims
 from vaultmem.services.hub.repositories import list_repositories, set_up, settings_of
 from vaultmem.storage.git.bare import BareGit
 
-#: From which age objects are dropped that no ref reaches; those of a push are newer.
+#: Age from which unreachable objects are dropped; those of a running push are newer.
 _GRACE = "1.hour.ago"
 
 #: Loose objects and packs from which git is slow with a repository.
@@ -28,10 +28,10 @@ _FIX = "`vaultmem hub check --fix`"
 def examine_hub(
     hub: Hub, environment: Mapping[str, str], now: float, fix: bool = False
 ) -> list[Check]:
-    """Check a hub's folder, its grants and record, and each repository with git.
+    """Check a hub's folder, grants and audit log, and each repository with git.
 
-    With `fix`, permissions, the hook and git's settings are put right, and objects packed.
-    Those that no ref has reached for an hour are dropped.
+    With `fix`, repair permissions, the hook and git's settings, and pack objects. Objects
+    unreachable for an hour are dropped.
     """
     checks = [_check_modes(hub, fix), _check_hook(hub, fix), _check_grants(hub, now)]
     checks.append(_check_record(hub))
@@ -98,7 +98,7 @@ def _check_record(hub: Hub) -> Check:
 def _check_repository(
     hub: Hub, name: str, folder: Path, environment: Mapping[str, str], fix: bool
 ) -> Check:
-    """Check that a repository is whole, has our settings, and is not slow."""
+    """Check that a repository is intact, has our settings, and is not slow."""
     git = BareGit(folder, environment)
     fixed: list[str] = []
     if wrong := [*_find_settings(hub, git, folder)]:
@@ -119,7 +119,7 @@ def _check_repository(
             return Check(name, Verdict.WARNING, told, remedy=_FIX)
         git.run("gc", "--quiet", f"--prune={_GRACE}")
         fixed.append("objects packed")
-    elif fix and b"dangling " in out:  # As of a proposal that was removed.
+    elif fix and b"dangling " in out:  # Such as of a removed proposal.
         git.run("gc", "--quiet", f"--prune={_GRACE}")
         fixed.append("objects without a ref")
     kilobytes = facts["size"] + facts["size-pack"]

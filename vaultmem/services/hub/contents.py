@@ -1,4 +1,4 @@
-"""Check the contents of pushed files: how much, credentials, and what no clone should get."""
+"""Check the contents of pushed files: sizes, credentials, and files that no clone should get."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from vaultmem.services.hub.hub_folder import RefUpdate, Refusal
 from vaultmem.services.hub.visit import ReceivedPush
 from vaultmem.storage.git.pushed import NewCommit, PushedChange
 
-#: How many characters are looked through at once.
+#: Characters that are searched at once.
 _BATCH = 4_000_000
 
 _TAKE_OUT = "take it out of its commit (`git reset --soft`, and commit again), and renew it"
@@ -34,7 +34,7 @@ _ALLOW = "; if it is not one, put `gitleaks:allow` on its line"
 
 
 class PushedText(NamedTuple):
-    """The text of a file as a commit has it, with the change; `mark` on a line allows it."""
+    """The text of a changed file in a commit; `mark` on a line allows a credential."""
 
     commit: NewCommit
     change: PushedChange
@@ -45,9 +45,10 @@ class PushedText(NamedTuple):
 def check_sizes(
     visit: ReceivedPush, commits: Sequence[NewCommit], most: int = 0
 ) -> Iterator[Refusal]:
-    """Yield the files that are too large, by what git says of them, before one is read.
+    """Yield the files that are too large, before any is read.
 
-    `most` is for all of them, in bytes; without it hub.yaml says it of notes and of other files.
+    `most` is the limit for all files, in bytes; by default, hub.yaml has limits for notes and
+    files.
     """
     limits = visit.limits
     texts = visit.objects.find(commit.commit for commit in commits)
@@ -71,7 +72,7 @@ def check_sizes(
 
 
 def check_strays(visit: ReceivedPush, updates: Iterable[RefUpdate]) -> Iterator[Refusal]:
-    """Yield that a push has objects which no ref reaches: nobody looks into them."""
+    """Yield a refusal if a push has objects that no ref reaches: they would not be checked."""
     incoming = visit.git.list_incoming()
     if not incoming:
         return
@@ -84,7 +85,7 @@ def check_strays(visit: ReceivedPush, updates: Iterable[RefUpdate]) -> Iterator[
 
 
 def check_contents(visit: ReceivedPush, commits: Sequence[NewCommit]) -> Iterator[Refusal]:
-    """Yield where something looks like a credential that was not there before."""
+    """Yield new text that looks like a credential."""
     for change in dict.fromkeys(c for commit in commits for c in commit.changes if c.is_new):
         if (shown := mask_secrets(change.path)) != change.path:
             yield Refusal(shown, "has a name that looks like a credential", _TAKE_OUT)
@@ -99,7 +100,7 @@ def check_contents(visit: ReceivedPush, commits: Sequence[NewCommit]) -> Iterato
 
 @contextlib.contextmanager
 def _lay_rules(visit: ReceivedPush, commit: str) -> Iterator[Path | None]:
-    """Write what a vault says of credentials into a folder for a `with`; None for nothing."""
+    """Yield a temporary folder with a vault's rules for credentials, None if it has none."""
     own = [f"{commit}:{name}" for name in (SETTINGS_NAME, IGNORE_NAME)] if commit else []
     files = dict(visit.objects.read(own))
     if not files:
@@ -141,7 +142,7 @@ def _find_in_texts(
 def _drop_known(
     visit: ReceivedPush, piece: PushedText, found: list[SecretFinding]
 ) -> list[SecretFinding]:
-    """Return what was not in the file before, nor in one that the commit removes."""
+    """Return findings that were not in the file before, nor in one that the commit removes."""
     if not found:
         return []
     gone = [change for change in piece.commit.changes if not change.blob]
@@ -165,7 +166,7 @@ def check_markers(visit: ReceivedPush, difference: Iterable[PushedChange]) -> It
 
 
 def _find_markers(data: bytes) -> str:
-    from vaultmem.core.notes.conflict import find_conflict  # Most pushes have no need of these.
+    from vaultmem.core.notes.conflict import find_conflict  # Most pushes need none of these.
     from vaultmem.core.notes.frontmatter import read_frontmatter
     from vaultmem.core.notes.sections import find_fences
 
@@ -176,7 +177,7 @@ def _find_markers(data: bytes) -> str:
 def _list_brought(
     commits: Iterable[NewCommit],
 ) -> Mapping[tuple[str, str], tuple[NewCommit, PushedChange]]:
-    """Return what is new by blob and path, with the oldest commit that has it."""
+    """Return new blobs by blob and path, with the oldest commit that has each."""
     found: dict[tuple[str, str], tuple[NewCommit, PushedChange]] = {}
     for commit in reversed(list(commits)):
         for change in commit.changes:
@@ -186,7 +187,7 @@ def _list_brought(
 
 
 def _read_texts(visit: ReceivedPush, commits: Iterable[NewCommit]) -> Iterator[list[PushedText]]:
-    """Yield what is new in files that may have credentials, in batches."""
+    """Yield new texts of files that are checked for credentials, in batches."""
     asked: dict[str, list[tuple[NewCommit, PushedChange]]] = {}
     for (blob, path), brought in _list_brought(commits).items():
         if not visit.allows_secrets(path):
@@ -211,7 +212,7 @@ _KINDS = {"120000": "a symbolic link", "160000": "a repository inside the vault"
 
 
 def check_each(commits: Iterable[NewCommit]) -> Iterator[Refusal]:
-    """Yield what must be in no commit, not even in one that a later one mends."""
+    """Yield files that no commit may have, even if a later commit removes them."""
     for commit in commits:
         for change in commit.changes:
             if change.mode and (why := find_danger(change.path) or _find_kind(change)):
@@ -219,8 +220,8 @@ def check_each(commits: Iterable[NewCommit]) -> Iterator[Refusal]:
 
 
 def check_form(commits: Iterable[NewCommit]) -> Iterator[Refusal]:
-    """Yield what is in a machine's commits that nobody else is to read."""
-    from vaultmem.storage.git.machine_refs import is_shared  # Most pushes have no need of it.
+    """Yield files in a machine's commits that must not be shared."""
+    from vaultmem.storage.git.machine_refs import is_shared  # Most pushes do not need it.
 
     for commit in commits:
         for change in commit.changes:
@@ -243,7 +244,7 @@ def _find_kind(change: PushedChange) -> str:
 def check_names(
     visit: ReceivedPush, new: str, difference: Sequence[PushedChange]
 ) -> Iterator[Refusal]:
-    """Yield the files that are new at the end of a push and that some system cannot hold."""
+    """Yield new files at the end of a push whose names are invalid on some systems."""
     added = [change.path for change in difference if change.mode and change.is_new]
     fine = []
     for path in added:
@@ -262,7 +263,7 @@ def check_names(
 def check_scope(
     visit: ReceivedPush, scope: GrantScope, changes: Iterable[PushedChange]
 ) -> Iterator[Refusal]:
-    """Yield the files that whoever pushes may not change; each may add projects to the table."""
+    """Yield the files that the pusher may not change; anyone may add projects to the table."""
     for path in dict.fromkeys(c.path for c in changes if not _only_adds_projects(visit, c)):
         if is_owners(path) and not visit.may(GrantScope.OWN, path):
             why = "is changed by the vault's owners alone"
@@ -277,7 +278,7 @@ def check_scope(
 
 
 def _only_adds_projects(visit: ReceivedPush, change: PushedChange) -> bool:
-    """Return whether a change leaves each project of the table as it was, and only adds others."""
+    """Return whether a change keeps all projects of the table, and only adds others."""
     if change.path != TABLE_NAME or change.mode != "100644":
         return False
     found = dict(visit.objects.read([change.blob, *change.old_blobs]))
@@ -298,5 +299,5 @@ def _list_folders(visit: ReceivedPush, scope: GrantScope) -> list[str]:
 
 
 def show_path(path: str) -> str:
-    """Return a path in one line, cut, without what looks like a credential."""
+    """Return a path as one line, truncated, with credentials masked."""
     return one_line(mask_secrets(path))[:120]

@@ -1,8 +1,8 @@
-"""The check of a push, before anything of it counts.
+"""The check of a push, before git accepts it.
 
-What is dangerous, somebody else's or a credential must be in no commit that is pushed, since a
-clone has all of them. What can be mended by one more commit (names that some system cannot hold,
-conflict markers) must not be there at the end.
+Dangerous files, other users' names and credentials must be in no pushed commit, since a clone has
+all commits. Invalid file names and conflict markers can be fixed by a later commit; they must not
+be in the last one.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _LESS = "push less at once: fewer commits, or fewer files"
 
 
 def ask_door(visit: ReceivedPush, check: Callable[[], list[Refusal]]) -> list[Refusal]:
-    """Return what `check` refuses of a push: all, where it fails; the visit is over then."""
+    """Return the refusals of `check`; if it fails, refuse the push. Closes the visit's objects."""
     try:
         return check()
     except LockTimeoutError:
@@ -50,13 +50,13 @@ def ask_door(visit: ReceivedPush, check: Callable[[], list[Refusal]]) -> list[Re
 
 
 def check_push(visit: ReceivedPush, claims: Mapping[str, str]) -> list[Refusal]:
-    """Return what of a push is refused, each with the remedy; all of it is, if anything is.
+    """Return the refusals of a push, with remedies; any one rejects the whole push.
 
-    `claims` says whose the refs of machines are.
+    `claims` maps refs of machines to their users.
 
     Raises:
-        BusyError: git's time is over.
-        FaultError: git cannot read what was pushed.
+        LockTimeoutError: git took too long.
+        SystemFailureError: git cannot read the pushed objects.
     """
     if not visit.may(GrantScope.PROPOSE):
         return [Refusal(visit.vault, "you may not write here", "ask its owner for a grant")]
@@ -69,7 +69,7 @@ def check_push(visit: ReceivedPush, claims: Mapping[str, str]) -> list[Refusal]:
         news = [each.new for each in shared]
         commits = visit.read_commits([*news, *visit.known]) if news else []  # New to the hub.
         found = [*_check_commits(visit, commits), *_check_machines(visit, own)]
-        # What is too large is not read, and what must not be there at all is said alone.
+        # Too large files are not read; forbidden files are reported first.
         if not found:
             new = {each.commit: each for each in commits}
             found = [told for place, each in moved for told in _check_move(visit, place, each, new)]
@@ -88,10 +88,10 @@ def _check_commits(visit: ReceivedPush, commits: Sequence[NewCommit]) -> Iterato
 
 
 def _check_machines(visit: ReceivedPush, updates: Sequence[RefUpdate]) -> Iterator[Refusal]:
-    """Check what machines say of the vault's use, which has a form of its own.
+    """Check commits of usage data that machines share.
 
-    Its readers go by who wrote it, so all of a ref is checked that it did not have before: a commit
-    that the hub has elsewhere may be another person's.
+    Readers trust the author, so all commits new to the ref are checked: commits that the hub has in
+    other refs might be another user's.
     """
     if not updates:
         return
@@ -109,7 +109,7 @@ def _check_machines(visit: ReceivedPush, updates: Sequence[RefUpdate]) -> Iterat
 def _check_move(
     visit: ReceivedPush, place: RefPurpose | None, update: RefUpdate, new: Mapping[str, NewCommit]
 ) -> Iterator[Refusal]:
-    """Check what a branch or proposal becomes: as a whole, and by each step that is new to it.
+    """Check the changes of a branch or proposal: in total, and by each commit new to it.
 
     The commits in `new` are new to the hub.
     """
@@ -131,7 +131,7 @@ def _check_move(
         return
     scope = GrantScope.PROPOSE if place is RefPurpose.PROPOSAL else GrantScope.WRITE
     changes = [change for commit in steps for change in commit.changes]
-    # A merge can bring back what others have changed.
+    # A merge can bring back older versions of files.
     if place is not RefPurpose.PROPOSAL:
         changes += whole
     elif any(len(commit.parents) > 1 for commit in steps):
@@ -142,7 +142,7 @@ def _check_move(
 def _find_steps(
     tip: str, without: Sequence[str], new: Mapping[str, NewCommit]
 ) -> list[NewCommit] | None:
-    """Return the commits up to a tip that are not in others, if all are new; None if git says."""
+    """Return the commits up to a tip that `without` do not reach; None if one is not in `new`."""
     reached, waiting = set[str](), [tip]
     while waiting:
         name = waiting.pop()
@@ -158,7 +158,7 @@ def _find_steps(
 def _check_agents(
     visit: ReceivedPush, commits: Sequence[NewCommit], new: Container[str]
 ) -> Iterator[Refusal]:
-    """Check all commits of an agent's push, and of a person's those that name an agent."""
+    """Check all commits of an agent's push; of a person's, only those that name an agent."""
     is_agent = visit.grant.kind is GrantKind.AGENT
     if by_agents := [each for each in commits if is_agent or each.agents]:
         from vaultmem.services.hub.agent_pushes import check_agents  # Most pushes have none.
@@ -167,7 +167,7 @@ def _check_agents(
 
 
 def _find_proposed(visit: ReceivedPush, new: str) -> list[PushedChange]:
-    """Return what a proposal changes as a whole, since it last took in the vault's branch."""
+    """Return the total changes of a proposal since it last merged the vault's branch."""
     out = visit.git.run("merge-base", "--all", new, visit.tip, fine=(0, 1)) if visit.tip else b""
     bases = out.decode().split() or [EMPTY_TREE]
     found = [read_difference(visit.git, base, new, visit.bounds) for base in bases]

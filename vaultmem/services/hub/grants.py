@@ -1,4 +1,4 @@
-"""The grants of a hub: a token each, of which only the digest is kept."""
+"""The grants of a hub: one token each, stored as a digest."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from vaultmem.storage.lock import hold_lock
 
 FILE_NAME, _KEY = "grants.json", "grants"
 
-#: What a token begins with, so that it is known for one wherever it turns up.
+#: Prefix of tokens, so that scanners recognize them.
 PREFIX = "vmhub_"
 
-#: How old the moment may be, in seconds, that is kept of a token's last use.
+#: Seconds before the stored time of a token's last use is updated.
 _USE = 3600.0
 
-#: Seconds before its end from which on a token's holder is warned, as of one that was replaced.
+#: Seconds before expiry (or replacement) from which a token's holder is warned.
 SOON = 14 * 86_400.0
 
-#: What a server tells the hook: the hub's folder, the id of the grant, and where they came from.
+#: Variables a server sets for the hook: the hub's folder, the grant's id, and the caller's origin.
 HUB, GRANT, ORIGIN = "VAULTMEM_HUB", "VAULTMEM_HUB_GRANT", "VAULTMEM_HUB_FROM"
 
-#: The most that git takes of the memory at once: what is sent small may unpack to anything.
+#: Most memory that git allocates at once: small data can unpack to any size.
 _LARGEST = "256m"
 
 
 class GrantKind(StrEnum):
-    """What somebody is; an agent's commits have to name it."""
+    """The kind of a grant's holder; an agent's commits have to name it."""
 
     PERSON = "person"
     AGENT = "agent"
 
 
 class GrantScope(StrEnum):
-    """What may be done; each includes those before it."""
+    """A permission; each includes those before it."""
 
     READ = "read"
     PROPOSE = "propose"
@@ -49,13 +49,12 @@ _ORDER = tuple(GrantScope)
 
 
 class Grant(NamedTuple):
-    """A token of somebody: by its `id`, with what may be done in which vaults.
+    """A token and its permissions.
 
-    `emails` are those that its commits may be by, as `a@b` or `Name <a@b>`; `agents` the agents
-    that they may name, as patterns, which mean none that has a token of its own. `scopes` has
-    patterns of vaults, each with a folder of it where one follows a colon
-    (`payments:notes/refunds`). Times are in seconds since the epoch, 0 for never. `replaced_by` is
-    the id of the grant that `rotate` made in its place.
+    `emails` are the allowed authors of its commits, as `a@b` or `Name <a@b>`. `agents` are patterns
+    of agents that they can name, without agents that have tokens. `scopes` has patterns of vaults,
+    each with an optional folder after a colon (`payments:notes/refunds`). Times are in seconds
+    since the epoch, 0 for never. `replaced_by` is the id of the grant that `rotate` made.
     """
 
     id: str
@@ -72,19 +71,19 @@ class Grant(NamedTuple):
     replaced_by: str = ""
 
     def is_alive(self, now: float) -> bool:
-        """Tell whether the token is neither revoked nor expired."""
+        """Return whether the token is neither revoked nor expired."""
         return not self.revoked and (not self.expires or now < self.expires)
 
     def ends_soon(self, now: float) -> bool:
-        """Return whether the token's holder should ask for another one."""
+        """Return whether the holder should ask for a new token."""
         return bool(self.expires and (self.replaced_by or self.expires - now < SOON))
 
 
 def may(grant: Grant, vault: str, scope: GrantScope, path: str | None = None) -> bool:
-    """Tell whether a grant allows this at a path of a vault.
+    """Return whether a grant has this permission at a path of a vault.
 
-    Without a path it is enough that there is one; an empty path is the whole vault. Who may do
-    anything in a vault may read all of it, since a clone has all of it.
+    None is any path, "" the whole vault. Any permission in a vault includes reading all of it,
+    since a clone has all of it.
     """
     enough = _ORDER[_ORDER.index(scope) :]
     patterns = [each for have in enough for each in grant.scopes.get(have, ())]
@@ -100,10 +99,10 @@ def _covers(pattern: str, vault: str, path: str | None) -> bool:
 
 
 def parse_scope(scope: GrantScope, text: str) -> str:
-    """Return a pattern as it is kept, with its folder without a slash at the ends.
+    """Return a pattern in its stored form, its folder without slashes at the ends.
 
     Raises:
-        RefusedError: it is none.
+        RefusedError: it is invalid.
     """
     name, divided, folder = text.partition(":")
     folder = folder.strip("/")
@@ -118,18 +117,18 @@ def parse_scope(scope: GrantScope, text: str) -> str:
 
 
 def read_grants(hub: Hub) -> list[Grant]:
-    """Return all grants, those that do not count any more too, oldest first.
+    """Return all grants, including revoked and expired ones, oldest first.
 
     Raises:
-        VaultError: the file cannot be read; nobody is let in by a part of it.
+        VaultError: the file cannot be read; then no token is valid.
     """
     return list(read_json(hub, FILE_NAME, _KEY, tuple[Grant, ...]) or ())
 
 
 def find_grant(hub: Hub, token: str, now: float) -> Grant | None:
-    """Return the grant of a token that counts now, None for any other text.
+    """Return the grant of a valid token, None for any other text.
 
-    That it was used is kept, to the hour.
+    The time of its last use is stored, at most once an hour.
 
     Raises:
         VaultError: the grants cannot be read.
@@ -144,15 +143,15 @@ def find_grant(hub: Hub, token: str, now: float) -> Grant | None:
 
 
 def find_by_id(hub: Hub, id: str, now: float) -> Grant | None:
-    """Return the grant of an id that counts now, None if there is none."""
+    """Return the valid grant of an id, None if there is none."""
     found = (each for each in read_grants(hub) if each.id == id)
     return next((each for each in found if each.is_alive(now)), None)
 
 
 def build_pusher_environment(hub: Hub, grant: Grant, origin: str = "") -> dict[str, str]:
-    """Return what a `git receive-pack` of a hub's repository, or a `git push`, is started with.
+    """Return variables with the pusher for `git receive-pack` in a hub's repository, or `git push`.
 
-    It says who pushes. `origin` is where from, for the audit: an address, or "api" or "mcp".
+    `origin` is logged: an address, or "api" or "mcp".
     """
     told = {HUB: str(hub.folder), GRANT: grant.id, ORIGIN: origin}
     return told | {"GIT_ALLOC_LIMIT": _LARGEST}
@@ -168,13 +167,13 @@ def make_grant(
     agents: Iterable[str] = (),
     expires: float = 0.0,
 ) -> tuple[Grant, str]:
-    """Give somebody a token; return the grant, and the token, which nobody can find out again.
+    """Create a grant; return it with its token, which is not stored.
 
-    An agent writes as itself, also where that is not said; a person, where no agents are named,
-    brings the work of all that have no token of their own.
+    An agent may always write as itself. A person without `agents` can push the work of all agents
+    that have no token.
 
     Raises:
-        RefusedError: the name, an e-mail or a pattern is none, or nothing would be granted.
+        RefusedError: the name, an e-mail or a pattern is invalid, or nothing would be granted.
     """
     check_name(name)
     kept = {s: tuple(parse_scope(s, each) for each in scopes.get(s, ())) for s in GrantScope}
@@ -206,20 +205,20 @@ def make_grant(
 
 
 def choose_agents(name: str, kind: GrantKind, agents: Iterable[str]) -> tuple[str, ...]:
-    """Return the agents that a grant's commits may name: an agent itself, too; else all."""
+    """Return the agents that a grant's commits may name: by default all, or the agent itself."""
     return tuple(dict.fromkeys([*([name] if kind is GrantKind.AGENT else []), *agents])) or ("*",)
 
 
 def rotate(
     hub: Hub, named: str, now: float, grace: float, expires: float = 0.0
 ) -> tuple[Grant, Grant, str]:
-    """Replace the token of a name, or of an id, by one that may do the same.
+    """Replace the token of a name or id by a new one with the same permissions.
 
     Return the old grant, which ends after `grace` seconds, the new one, and its token. The new one
-    ends when the old one would have, or at `expires`.
+    ends with the old one's expiry, or at `expires`.
 
     Raises:
-        NoteNotFoundError: none that counts has this name or id.
+        NoteNotFoundError: no valid token has this name or id.
         RefusedError: the name has several tokens, or this one is replaced already.
     """
     token = _make_token()
@@ -237,7 +236,7 @@ def rotate(
 
 
 def _find_only(grants: Sequence[Grant], named: str, now: float) -> Grant:
-    """Return the one grant of a name or id that counts and is not replaced."""
+    """Return the one valid grant of a name or id that is not replaced."""
     alive = [each for each in grants if named in {each.name, each.id} and each.is_alive(now)]
     found = [each for each in alive if not each.replaced_by]
     if len(found) == 1:
@@ -251,7 +250,7 @@ def _find_only(grants: Sequence[Grant], named: str, now: float) -> Grant:
 
 
 def _make_token() -> str:
-    import secrets  # What git waits for makes no tokens.
+    import secrets  # The hook makes no tokens.
 
     return PREFIX + secrets.token_urlsafe(32)
 
@@ -264,10 +263,10 @@ def _make_id(grants: Sequence[Grant]) -> str:
 
 
 def revoke(hub: Hub, named: str, now: float) -> list[Grant]:
-    """Let the tokens of a name, or the one of an id, count no more; return them.
+    """Revoke the tokens of a name, or the one of an id; return them.
 
     Raises:
-        NoteNotFoundError: none that counts has this name or id.
+        NoteNotFoundError: no unrevoked token has this name or id.
     """
     with hold_lock(hub.lock):
         grants = read_grants(hub)
@@ -286,10 +285,10 @@ def _replace(hub: Hub, id: str, **changed: Any) -> None:
 
 
 def check_email(text: str) -> str:
-    """Return an e-mail as a grant has it: `a@b`, or `Name <a@b>`.
+    """Return an e-mail in a grant's form: `a@b`, or `Name <a@b>`.
 
     Raises:
-        RefusedError: it is none.
+        RefusedError: it is invalid.
     """
     name, bracket, rest = text.strip().rpartition("<")
     mail = rest.removesuffix(">") if bracket else text.strip()
@@ -299,7 +298,7 @@ def check_email(text: str) -> str:
 
 
 def split_email(email: str) -> tuple[str, str]:
-    """Return the name of an e-mail as a grant has it, "" where any will do, and the address."""
+    """Return the name of a grant's e-mail, "" for any name, and the address."""
     name, bracket, mail = email.rpartition("<")
     return (name.strip(), mail.rstrip(">")) if bracket else ("", email)
 

@@ -50,16 +50,16 @@ from vaultmem.storage.git.bare import BareGit
 
 ACCESS_NAME = "access.yaml"
 
-#: The folder of a repository that has the audit log and claims where no hub has them.
+#: The folder of a repository outside a hub with its audit log and claims.
 _OWN = "vaultmem"
 
-#: Variables in which a git host names who pushes, unless access.yaml names another one.
-#: Source: modules/repository/env.go of Gitea, whose names Forgejo keeps; `git help http-backend`.
+#: Variables in which git hosts name the pusher, unless access.yaml names another one. Source:
+#: modules/repository/env.go of Gitea, whose names Forgejo keeps; `git help http-backend`.
 _PUSHERS = ("GITEA_PUSHER_NAME", "REMOTE_USER", "VAULTMEM_PUSHER")
 _REPOSITORY, _DEPLOY_KEY = "GITEA_REPO_NAME", "GITEA_DEPLOY_KEY_ID"
 _INTERNAL = "GITEA_INTERNAL_PUSH"
 
-#: Where these hosts keep the commits of pull requests; they push these refs by themselves.
+#: Refs of pull requests, which these hosts push by themselves.
 _PULLS = b"refs/pull/"
 
 _REVOKED = Refusal("the token", "does not count (any more)", "ask the hub's owner for one")
@@ -68,10 +68,10 @@ _KEYS = ("version", "pusher", "people", "agents", "limits")
 
 
 class PushIdentity(NamedTuple):
-    """Who pushes to which vault, and by which rules: all of it values, to be sent anywhere.
+    """A pusher of a vault, with its rules; it can be pickled.
 
-    The grant is without its digest, which signs cookies. `others` are the names of those who have
-    grants as well, and of their e-mails.
+    The grant has no digest, since that signs cookies. `others` are names of other grants and of
+    their e-mails.
     """
 
     vault: str
@@ -81,10 +81,10 @@ class PushIdentity(NamedTuple):
 
 
 class PushAccess(NamedTuple):
-    """How a push comes in: what finds its pusher (None without a grant), and where it is logged.
+    """The way to find a push's identity (None without a grant), and its place in the audit log.
 
-    `hub` has the audit log and the claims; `id`, `origin` and `now` (seconds since the epoch) are
-    what the log names. `stranger` is what a push without a grant is told.
+    `hub` has the audit log and the claims. `id`, `origin` and `now` (seconds since the epoch) are
+    logged. `stranger` is the refusal of a push without a grant.
     """
 
     hub: Hub
@@ -99,12 +99,12 @@ class PushAccess(NamedTuple):
 def find_access(
     repository: Path, environment: Mapping[str, str], file: str, now: float
 ) -> PushAccess:
-    """Return how a push to a repository comes in, by what a hook's environment says.
+    """Return the access of a push to a repository, from a hook's environment.
 
-    `file` is the access.yaml of a repository that is not a hub's, else the one in the repository.
+    `file` is the access.yaml of a repository outside a hub; by default, the one in the repository.
 
     Raises:
-        RefusedError: nothing says who pushes.
+        RefusedError: the pusher is unknown.
         VaultError: the hub or access.yaml cannot be read.
     """
     if environment.get(HUB):
@@ -123,14 +123,14 @@ def find_access(
 
 
 def access_hub(hub: Hub, vault: str, id: str, origin: str, now: float) -> PushAccess:
-    """Return how a push or a write to a hub's vault comes in, by the id of a grant."""
+    """Return the access of a push or write to a hub's vault, by a grant id."""
     return PushAccess(
         hub, vault, id, origin, now, partial(find_pusher, hub, vault, id, now), _REVOKED
     )
 
 
 def find_pusher(hub: Hub, vault: str, id: str, now: float) -> PushIdentity | None:
-    """Return who pushes by the grant of an id, None if none of that id counts now.
+    """Return the identity of a grant id, None if it is not valid now.
 
     Raises:
         VaultError: the grants cannot be read.
@@ -141,7 +141,7 @@ def find_pusher(hub: Hub, vault: str, id: str, now: float) -> PushIdentity | Non
 
 
 def is_hosts_own(environment: Mapping[str, str], refs: Iterable[bytes]) -> bool:
-    """Tell whether Forgejo or Gitea itself moves refs of pull requests, which are not checked.
+    """Return whether Forgejo or Gitea itself moves refs of pull requests, which are not checked.
 
     Their commits are checked when a branch gets them.
     """
@@ -193,9 +193,9 @@ def _make_pusher(
 
 
 def _read_pusher(whole: Mapping[str, Any], environment: Mapping[str, str], file: str) -> str:
-    """Return the name by which the git host knows who pushes.
+    """Return the git host's name for the pusher.
 
-    A deploy key comes by the name of the repository's owner, so it gets one of its own.
+    A push with a deploy key has the repository owner's name, so the key gets a name of its own.
     """
     named = str(whole.get("pusher") or "")
     if not named and environment.get(_DEPLOY_KEY, "0") not in {"", "0"}:
@@ -211,7 +211,7 @@ def _read_pusher(whole: Mapping[str, Any], environment: Mapping[str, str], file:
 
 
 def _read_file(file: Path) -> Mapping[str, Any]:
-    from vaultmem.storage.yaml_file import read_yaml  # A hub's own hook has no need of it.
+    from vaultmem.storage.yaml_file import read_yaml  # A hub's own hook does not use it.
 
     whole = read_yaml(file)
     if not isinstance(whole, dict):

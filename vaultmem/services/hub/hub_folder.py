@@ -1,12 +1,12 @@
 """A hub's folder: its settings, its audit log, and its reasons for a rejection.
 
-hub.yaml         what it takes, for its owner to change
-grants.json      who may do what (mode 0600)
-claims.json      who made which ref of a machine
+hub.yaml         limits, edited by the owner
+grants.json      tokens and permissions (mode 0600)
+claims.json      users of machines' refs
 repositories/    a bare repository for each vault, NAME.git
-removed/         those that were taken out
+removed/         repositories of removed vaults
 hooks/           the hook that every repository runs
-audit/           a file a month: who asked, who wrote, what was refused
+audit/           the audit log, one file a month
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from vaultmem.storage.user_files import is_vault_name
 
 CONFIG_NAME = "hub.yaml"
 
-#: The hook by which git asks the check about each push, and the module that it runs.
+#: The hook by which git has each push checked, and the module that it runs.
 _HOOK, _HOOK_MODULE = "pre-receive", "vaultmem.cli.push_check"
 
 VERSION = 1
@@ -38,7 +38,7 @@ VERSION = 1
 _FOLDERS = ("repositories", "removed", "hooks", "audit")
 _KNOWN = {*_FOLDERS, "grants.json", "claims.json", "hub.lock", "hub.lock.next"}
 
-#: What a repository is called while it is being made.
+#: Name prefix of a repository that is being made.
 MAKING = ".making-"
 
 _TEXT = """\
@@ -74,7 +74,7 @@ _UNITS = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3}
 
 
 class PushLimits(NamedTuple):
-    """What one push may bring, as hub.yaml has it; sizes in bytes."""
+    """The limits of one push, from hub.yaml; sizes in bytes."""
 
     push_bytes: int = 64 * 1024**2
     push_commits: int = 10_000
@@ -89,37 +89,37 @@ class PushLimits(NamedTuple):
 
 
 class Hub(NamedTuple):
-    """A hub, by its folder."""
+    """A hub's folder and limits."""
 
     folder: Path
     limits: PushLimits = PushLimits()
 
     @property
     def repositories(self) -> Path:
-        """Where the bare repositories are."""
+        """The folder of the bare repositories."""
         return self.folder / "repositories"
 
     @property
     def hooks(self) -> Path:
-        """Where the hook is that each of them runs."""
+        """The folder of the hook that each of them runs."""
         return self.folder / "hooks"
 
     def hide_folder(self, text: str) -> str:
-        """Return a text as others may have it: without where on the server the hub is."""
+        """Return a text without the hub's path on the server, for callers."""
         return text.replace(f"{self.folder}/", "").replace(str(self.folder), "the hub")
 
     @property
     def lock(self) -> Path:
-        """The file whose lock is held by who changes the hub's own files."""
+        """The lock file for changes of the hub's own files."""
         return self.folder / "hub.lock"
 
 
 def make_hub(folder: Path) -> Hub:
-    """Make a hub of a folder, or bring one to its end that was left half made.
+    """Make a hub of a folder, or complete a partial one.
 
     Raises:
-        RefusedError: there is a hub, or something else is in the folder.
-        FaultError: the disk did not take it.
+        RefusedError: the folder is a hub, or has other files.
+        SystemFailureError: it could not be written.
     """
     if (folder / CONFIG_NAME).exists():
         raise RefusedError(f"{folder}: is a hub already; `vaultmem hub check` looks at it")
@@ -137,10 +137,10 @@ def make_hub(folder: Path) -> Hub:
 
 
 def open_hub(folder: Path) -> Hub:
-    """Open a hub for who serves or changes it; what a killed process left half done is mended.
+    """Open a hub to serve or change it; repair its folder after a killed process.
 
     Raises:
-        NoVaultError: the folder is no hub.
+        NoVaultError: the folder is not a hub.
         VaultError: hub.yaml cannot be read, or a newer vaultmem made it.
     """
     hub = read_hub(folder)
@@ -153,7 +153,7 @@ def open_hub(folder: Path) -> Hub:
 
 
 def read_hub(folder: Path) -> Hub:
-    """Open a hub as it is, and change nothing.
+    """Open a hub read-only.
 
     Raises:
         NoVaultError, VaultError: as for `open_hub`.
@@ -172,10 +172,10 @@ def read_hub(folder: Path) -> Hub:
 
 
 def parse_limits(text: str) -> PushLimits:
-    """Return what hub.yaml says.
+    """Parse hub.yaml.
 
     Raises:
-        VaultError: an unknown key, no number, or the file of a newer version.
+        VaultError: a key is unknown, a value is not a number, or the version is newer.
     """
     given: dict[str, int] = {}
     for number, line in enumerate(text.splitlines(), 1):
@@ -195,10 +195,10 @@ def parse_limits(text: str) -> PushLimits:
 
 
 def parse_limit(key: str, text: str, where: str) -> int:
-    """Return the value of a limit, as `64K`.
+    """Return the value of a limit, such as `64K`.
 
     Raises:
-        VaultError: there is no such limit, or it is not a number of more than 0.
+        VaultError: there is no such limit, or the value is not a number above 0.
     """
     if key not in PushLimits._fields:
         from vaultmem.core.text.suggest import suggest_similar
@@ -213,10 +213,10 @@ def parse_limit(key: str, text: str, where: str) -> int:
 
 
 def check_name(name: str) -> str:
-    """Return a name for a vault or for somebody, if addresses and refs can hold it everywhere.
+    """Return a name for a vault or user, if it is valid in addresses and refs on all systems.
 
     Raises:
-        RefusedError: they cannot.
+        RefusedError: it is not.
     """
     is_odd = ".." in name or name.lower().endswith((".", ".git", ".lock"))
     if not is_vault_name(name) or is_odd:
@@ -228,7 +228,7 @@ def check_name(name: str) -> str:
 
 
 def _make_whole(hub: Hub) -> None:
-    """Make what is missing, and remove what a killed process left half made."""
+    """Make missing folders and the hook, and remove partial files of a killed process."""
     for name in _FOLDERS:
         make_private_folder(hub.folder / name)
     write_hook(hub.hooks)
@@ -241,13 +241,13 @@ def _make_whole(hub: Hub) -> None:
 
 
 def write_hook(folder: Path) -> None:
-    """Write the hook if it is not there as this vaultmem has it."""
+    """Write the hook if it is missing or differs."""
     if find_hook(folder):
         write_atomically(folder / _HOOK, _make_hook(), mode=0o700)
 
 
 def find_hook(folder: Path) -> str:
-    """Return what is wrong with the hook in a folder, "" if nothing is."""
+    """Return the problem with the hook in a folder, "" if it is fine."""
     file = folder / _HOOK
     if not file.is_file():
         return "the hook is missing: git accepts each push unchecked"
@@ -262,13 +262,13 @@ def _make_hook() -> bytes:
     return f"#!/bin/sh\n# Written by vaultmem.\nexec {python} -P -m {_HOOK_MODULE}\n".encode()
 
 
-# The JSON files of a hub: who may do what, and who made which ref of a machine.
+# The JSON files of a hub: grants and claims.
 
 _JSON_VERSION = 1
 
 
 def read_json(hub: Hub, name: str, key: str, hint: Any) -> Any:
-    """Return what a file of the hub has, as the type that `hint` names; None if it is not there.
+    """Return the value of a hub's JSON file as the type `hint`; None if there is no file.
 
     Raises:
         VaultError: the file cannot be read, as a whole.
@@ -286,10 +286,10 @@ def read_json(hub: Hub, name: str, key: str, hint: Any) -> Any:
 
 
 def write_json(hub: Hub, name: str, key: str, value: Any) -> None:
-    """Write a file of the hub in place of the one before.
+    """Replace a JSON file of the hub.
 
     Raises:
-        SystemFailureError: the disk did not take it.
+        SystemFailureError: the file could not be written.
     """
     whole = {"version": _JSON_VERSION, key: as_json_object(value)}
     try:
@@ -299,18 +299,17 @@ def write_json(hub: Hub, name: str, key: str, value: Any) -> None:
         raise SystemFailureError(f"{name}: could not be written ({error.strerror})") from error
 
 
-# What was done in a hub, asked of it and refused: lines of JSON, a file a month, never rewritten.
-#
-# A line is on the disk before whoever it tells of gets an answer.
+# The audit log: lines of JSON, a file a month, never rewritten. A line is on the disk before the
+# caller gets an answer.
 
 
 class AuditEntry(NamedTuple):
-    """One thing that was done or refused, `at` seconds since the epoch.
+    """One action or refusal, `at` seconds since the epoch.
 
-    `who` is the grant's name and `grant` its id, both "" where nobody was let in; `origin` is where
-    from. `what` is "push", "ask", "grant" and the like; `outcome` is "done", "refused" or "failed",
-    and "begun" of a "write" by the front of a fleet, whose "push" follows. `details` are facts of
-    that kind: refs of a push, why it was refused, hits of a question.
+    `who` is the grant's name and `grant` its id, both "" if not authenticated; `origin` is the
+    client's address, or "api", "mcp" or "page". `what` is "push", "ask", "grant" and the like.
+    `outcome` is "done", "refused" or "failed"; "begun" for a "write" to a fleet, whose "push"
+    follows. `details` depend on `what`: refs and reasons of a push, number of hits of a query.
     """
 
     at: float
@@ -327,7 +326,7 @@ def record(hub: Hub, entry: AuditEntry) -> None:
     """Append an entry, durably.
 
     Raises:
-        FaultError: the disk did not take it; then what it tells of must not be done.
+        SystemFailureError: it could not be written; then the logged action must not be done.
     """
     file = hub.folder / "audit" / f"{time.strftime('%Y-%m', time.gmtime(entry.at))}.jsonl"
     line = json.dumps(_as_row(entry), ensure_ascii=True).encode() + b"\n"
@@ -357,7 +356,7 @@ def read_audit(
     outcome: str = "",
     since: float = 0.0,
 ) -> Iterator[AuditEntry]:
-    """Yield the entries that fit all that is given, newest first; a line cut by a kill is none."""
+    """Yield the entries that match all given filters, newest first, without broken lines."""
     for file in sorted((hub.folder / "audit").glob("*.jsonl"), reverse=True):
         for line in reversed(file.read_bytes().splitlines()):
             entry = _read(line)
@@ -374,7 +373,7 @@ def read_audit(
 
 
 def count_broken(hub: Hub) -> int:
-    """Return how many lines of the record say nothing that can be read."""
+    """Return the number of broken lines in the audit log."""
     files = (hub.folder / "audit").glob("*.jsonl")
     return sum(_read(line) is None for file in files for line in file.read_bytes().splitlines())
 
@@ -393,14 +392,14 @@ def _read(line: bytes) -> AuditEntry | None:
         return None
 
 
-# What the door of a hub refuses, why, and what to do about it.
+# The refusals of a push: what, why, and the remedy.
 
-#: How many refusals whoever pushes is told of, and how many (and refs) are on record.
+#: Most refusals that the pusher gets, and most refusals (and refs) that are logged.
 TOLD, KEPT = 20, 200
 
 
 class Refusal(NamedTuple):
-    """One thing that is refused: what it is, why, and what helps."""
+    """One refusal: its subject, the reason, and the remedy."""
 
     what: str
     why: str
@@ -411,13 +410,13 @@ class Refusal(NamedTuple):
 
 
 def cut_refusals(refusals: Sequence[Refusal], most: int) -> list[str]:
-    """Return so many of them as lines, and how many more there are."""
+    """Return at most `most` refusals as lines, and the number of others."""
     more = [f"and {len(refusals) - most:,} more"] if len(refusals) > most else []
     return [*map(str, refusals[:most]), *more]
 
 
 class RefUpdate(NamedTuple):
-    """A ref that a push wants to move: from a commit to another, each 40 zeros for none."""
+    """A ref that a push wants to move, from a commit to another; 40 zeros for none."""
 
     ref: str
     old: str
@@ -425,10 +424,10 @@ class RefUpdate(NamedTuple):
 
     @property
     def is_new(self) -> bool:
-        """Tell whether the ref is to be made."""
+        """Return whether the ref is to be created."""
         return not self.old.strip("0")
 
     @property
     def is_removal(self) -> bool:
-        """Tell whether the ref is to go."""
+        """Return whether the ref is to be removed."""
         return not self.new.strip("0")

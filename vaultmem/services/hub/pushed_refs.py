@@ -1,4 +1,4 @@
-"""Which refs there may be in a hub, and who moves which."""
+"""The refs that can be in a hub, and the rules for moving them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ASK = "ask an owner of the vault"
 
 
 class RefPurpose(Enum):
-    """What a ref is for."""
+    """The purpose of a ref."""
 
     VAULT = "the vault's own branch"
     BRANCH = "another branch"
@@ -38,7 +38,7 @@ class RefPurpose(Enum):
 
 
 def find_place(visit: ReceivedPush, ref: str) -> RefPurpose | None:
-    """Return what a ref is for, None for one that no hub takes."""
+    """Return the purpose of a ref, None for one that hubs reject."""
     if ref == visit.head:
         return RefPurpose.VAULT
     if ref.startswith(PROPOSALS):
@@ -57,13 +57,13 @@ def find_place(visit: ReceivedPush, ref: str) -> RefPurpose | None:
 
 
 def claim_of(ref: str) -> str:
-    """Return the name under which it is kept whose a machine's ref is, "" for other refs."""
+    """Return the key of a machine's ref in the claims, "" for other refs."""
     match = _MACHINE.fullmatch(ref)
     return match[1] if match else ref if _RESCUE.fullmatch(ref) else ""
 
 
 def check_refs(visit: ReceivedPush, claims: Mapping[str, str]) -> Iterator[Refusal]:
-    """Yield the refs that whoever pushes may not move so; objects are looked at only for that."""
+    """Yield the refs that the pusher may not move; objects are read only to check this."""
     updates = visit.updates
     if len(updates) > visit.limits.push_refs:
         most = visit.limits.push_refs
@@ -91,7 +91,7 @@ def check_refs(visit: ReceivedPush, claims: Mapping[str, str]) -> Iterator[Refus
 
 
 def is_forced(visit: ReceivedPush, update: RefUpdate) -> bool:
-    """Tell whether a ref would lose commits that it has."""
+    """Return whether a ref would lose commits."""
     if update.is_new or update.is_removal or is_child(visit.objects, update.new, update.old):
         return False
     asked = ("merge-base", "--is-ancestor", update.old, update.new)
@@ -163,7 +163,7 @@ def _check_proposal(visit: ReceivedPush, update: RefUpdate) -> Told | None:
 
 
 def _may_decide(visit: ReceivedPush, update: RefUpdate) -> bool:
-    """Tell whether a writer may remove a proposal: any one, or in a folder one that was merged."""
+    """Return whether a writer may remove a proposal: any, or with a folder grant a merged one."""
     merged = ("merge-base", "--is-ancestor", update.old, visit.tip)
     may = visit.may(GrantScope.WRITE)
     return visit.may(GrantScope.WRITE, "") or (
@@ -209,7 +209,7 @@ FILE_NAME, _KEY = "claims.json", "claims"
 
 
 def read_claims(hub: Hub, vault: str) -> dict[str, str]:
-    """Return whose each ref of a vault is, by name.
+    """Return the users of a vault's claimed refs, by ref.
 
     Raises:
         VaultError: the file cannot be read.
@@ -220,7 +220,7 @@ def read_claims(hub: Hub, vault: str) -> dict[str, str]:
 def store_claims(
     hub: Hub, vault: str, made: Mapping[str, str], dropped: Iterable[str] = ()
 ) -> None:
-    """Keep whose these refs are, and forget others; one that is somebody's stays theirs."""
+    """Add and remove claims of refs; an existing claim keeps its user."""
     gone = set(dropped)
     with hold_lock(hub.lock):
         whole = _read_all(hub)

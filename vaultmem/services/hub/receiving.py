@@ -1,4 +1,4 @@
-"""A push arrives: who it is from, what the check says, and the record of both."""
+"""Receive a push: find its user, check it, and log the outcome."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from vaultmem.services.hub.pushed_refs import claim_of, read_claims, store_claim
 from vaultmem.services.hub.visit import ReceivedPush
 from vaultmem.storage.git.bare import BareGit
 
-#: What helps where another push came first.
+#: The remedy if another push came first.
 FETCH_FIRST = "fetch first (`vaultmem sync`, or `git pull`), then push again"
 
 
@@ -33,7 +33,7 @@ _NONE = "0" * 40
 
 
 class Received(NamedTuple):
-    """What git's client is answered, line by line, and whether its push is refused."""
+    """The answer to git's client, as lines, and whether its push is refused."""
 
     lines: list[str]
     is_refused: bool
@@ -47,23 +47,23 @@ def receive(
     limit_time: Callable[[int], object] = lambda _: None,
     access_file: str = "",
 ) -> Received:
-    """Check a push for git's pre-receive hook; when this returns, the audit log has it.
+    """Check a push for git's pre-receive hook; the audit log has it on return.
 
-    A ref that another push has moved meanwhile is `late`: git itself refuses that ref alone, and
-    the answer asks to fetch first.
+    A ref that another push has moved meanwhile is `late`: git rejects only that ref, and the answer
+    asks to fetch first.
 
-    `lines` are as git gives them to a hook: old, new and ref. `limit_time` is told how many seconds
-    the check may take, and raises BusyError then; 0 ends that. `access_file` is as `find_access`
-    has it.
+    `lines` are a hook's input: old, new and ref. `limit_time` gets the seconds that the check may
+    take, and must raise LockTimeoutError after them; 0 ends the limit. `access_file` is the `file`
+    of `find_access`.
 
     Raises:
-        VaultError: nobody knows who pushes, or the check could not be made: nothing is taken in.
+        VaultError: the pusher is unknown, or the check failed; the push is rejected.
     """
     refs = (line.rstrip(b"\n").rpartition(b" ")[2] for line in BytesIO(lines))
     if is_hosts_own(environment, refs):
         return Received([], False)
     access = find_access(repository, environment, access_file, now)
-    most = max(access.hub.limits.push_refs + 1, KEPT)  # Of more, all are refused.
+    most = max(access.hub.limits.push_refs + 1, KEPT)  # Above it, all are refused.
     updates = [_parse(line) for line in islice(BytesIO(lines), most)]
     git = BareGit(repository, environment, access.hub.limits.seconds)
     refusals, late = check_updates(access, git, updates, limit_time)
@@ -77,7 +77,7 @@ def check_updates(
     updates: Sequence[RefUpdate],
     limit_time: Callable[[int], object] = lambda _: None,
 ) -> tuple[list[Refusal], list[RefUpdate]]:
-    """Return what is refused of these updates, and which are late; the audit log has both.
+    """Check and log updates; return the refusals, and the updates that are late.
 
     Raises:
         VaultError: grants or claims cannot be read, or the log not be written.
@@ -110,7 +110,7 @@ def record_push(
     updates: Sequence[RefUpdate],
     refusals: Sequence[Refusal] = (),
 ) -> None:
-    """Put the outcome of some updates into the audit log, if there are any."""
+    """Log the outcome of some updates, if there are any."""
     if updates:
         refs = [each._asdict() for each in updates[:KEPT]]
         details = {"refs": refs, "refused": cut_refusals(refusals, KEPT)}

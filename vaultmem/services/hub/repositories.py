@@ -1,4 +1,4 @@
-"""The bare repositories of a hub: made with safe settings, listed, put aside."""
+"""The bare repositories of a hub: create with safe settings, list, remove."""
 
 from __future__ import annotations
 
@@ -41,14 +41,15 @@ def find_repository(hub: Hub, name: str) -> Path:
 def make_repository(
     hub: Hub, name: str, environment: Mapping[str, str], source: str = "", branch: str = ""
 ) -> Path:
-    """Make a vault's repository, whole or not at all.
+    """Make a vault's repository, atomically.
 
-    It gets the branches, tags and refs of ours of `source`, and its first branch, if that is given.
-    Without a source, its first commit has what `init` lays down, so all can write or propose.
+    It gets the branches, tags and vaultmem refs of `source`; `branch` is its default branch.
+    Without a source, its first commit has the files of `init`, so that everyone can write or
+    propose.
 
     Raises:
-        RefusedError: the name is none, or a vault has it but for its case.
-        FaultError: git could not make it, or not read the source.
+        RefusedError: the name is invalid, or a vault has it apart from its case.
+        SystemFailureError: git could not make it, or not read the source.
     """
     check_name(name)
     with hold_lock(hub.lock):
@@ -71,7 +72,7 @@ def make_repository(
 
 
 def describe_repository(folder: Path, environment: Mapping[str, str]) -> tuple[str, int]:
-    """Return a repository's own branch, and how many commits that has."""
+    """Return a repository's default branch, and its number of commits."""
     git = BareGit(folder, environment)
     branch = git.run("symbolic-ref", "--short", "HEAD").decode("utf-8", "surrogateescape").strip()
     counted = git.run("rev-list", "--count", f"refs/heads/{branch}", "--", fine=(0, 128))
@@ -79,7 +80,7 @@ def describe_repository(folder: Path, environment: Mapping[str, str]) -> tuple[s
 
 
 def set_up(hub: Hub, folder: Path, environment: Mapping[str, str]) -> None:
-    """Give a repository the settings by which git itself refuses the worst, and asks the door."""
+    """Write the hub's git settings and hook path into a repository's config."""
     git = BareGit(folder, environment)
     for key, value in settings_of(hub).items():
         git.run("config", "--file", str(folder / "config"), "--replace-all", key, value)
@@ -104,16 +105,16 @@ def settings_of(hub: Hub) -> dict[str, str]:
         "receive.shallowUpdate": "false",
         "receive.unpackLimit": "100",
         **{f"receive.fsck.{kind}": "warn" for kind in _DOOR_SAYS},
-        "receive.fsck.nulInCommit": "error",  # Nobody sees what stands behind it.
+        "receive.fsck.nulInCommit": "error",  # Most tools do not show text after it.
     }
 
 
-#: What git's own check of objects leaves to the door, which says it better and keeps a record.
+#: Problems that git's fsck only warns of: the push check has better messages, and logs them.
 _DOOR_SAYS = ("hasDot", "hasDotdot", "hasDotgit", "fullPathname", "nullSha1")
 
 
 def remove_repository(hub: Hub, name: str, now: float) -> Path:
-    """Take a vault out of the hub; its repository is kept aside, in the folder that is returned.
+    """Move a vault's repository out of the hub, and return its new folder.
 
     Raises:
         NoteNotFoundError: the hub has no vault of this name.
@@ -130,7 +131,7 @@ def remove_repository(hub: Hub, name: str, now: float) -> Path:
 
 @contextlib.contextmanager
 def _begin_vault(environment: Mapping[str, str], branch: str) -> Iterator[Path]:
-    """Make a vault without a note for a `with`, in the name of the user who gives the command."""
+    """Yield a temporary empty vault, created in the name of the command's user."""
     with tempfile.TemporaryDirectory() as place:
         root = Path(place) / "vault"
         folders = UserFolders(*(Path(place) / name for name in UserFolders._fields))

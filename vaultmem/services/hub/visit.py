@@ -1,7 +1,7 @@
-"""A push as it stands at the door: who it is, what it wants to move, and what it brings.
+"""A push to check: the pusher, the ref updates, and the new objects.
 
-What is written by the front of a fleet stands there in a clone, on the machine that has that. So
-whatever the door goes by is said here, and no hub is asked.
+It contains all that the check needs, so no hub is asked. For a fleet, the check runs in a clone, on
+the machine that has the clone.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     from vaultmem.config import Config
 
 
-#: Refs whose commits are not checked as a branch's are: of machines, and a host's pull requests.
+#: Refs whose commits are not checked like a branch's: of machines, and a host's pull requests.
 _UNCHECKED = (MACHINES, "refs/pull/")
 
 
 class ReceivedPush:
-    """A push; `git` sees the objects that are not taken in yet.
+    """A push; `git` can read its objects before they are accepted.
 
-    Where it sees them in a clone, that has gone on already, and has what is there below the name
-    of its `remote`.
+    With `remote`, `git` is a clone that already has the new commits. The refs before the push are
+    then the tracking refs of `remote`.
     """
 
     def __init__(
@@ -43,35 +43,35 @@ class ReceivedPush:
         self.objects = ObjectReader(git)
 
     def read_commits(self, revisions: Sequence[str]) -> list[NewCommit]:
-        """Return the commits that revisions (as of `git log`) name, newest first.
+        """Return the commits of revisions (as for `git log`), newest first.
 
         Raises:
-            TooMuchError, BusyError, FaultError: as for `pushed.read_commits`.
+            TooMuchError, LockTimeoutError, SystemFailureError: as for `pushed.read_commits`.
         """
         return list(read_commits(self.git, self.objects, revisions, self.bounds))
 
     def may(self, scope: GrantScope, path: str | None = None) -> bool:
-        """Tell whether whoever pushes may do this at a path; None is anywhere, "" everywhere."""
+        """Return whether the pusher has a permission at a path (None: any, "": whole vault)."""
         return may(self.grant, self.vault, scope, path)
 
     @cached_property
     def owns(self) -> bool:
-        """Whether the whole vault is theirs."""
+        """Whether the pusher has admin permission on the whole vault."""
         return self.may(GrantScope.OWN, "")
 
     @cached_property
     def head(self) -> str:
-        """The ref of the vault's own branch."""
+        """The ref of the vault's default branch."""
         text = (self.git.repository / "HEAD").read_text(encoding="utf-8", errors="surrogateescape")
         return text.strip().removeprefix("ref: ")
 
     @cached_property
     def refs(self) -> dict[str, str]:
-        """The refs that there are before the push, with their objects."""
+        """The refs before the push, with their objects."""
         return self.list_refs()
 
     def list_refs(self) -> dict[str, str]:
-        """Return the refs that there are now, with their objects."""
+        """Return the current refs, with their objects."""
         if not self.remote:
             return self.git.list_refs()
         theirs = f"refs/remotes/{self.remote}/"
@@ -80,34 +80,34 @@ class ReceivedPush:
 
     @property
     def known(self) -> tuple[str, ...]:
-        """For git: but for commits that were checked. Refs of machines are not, but for files."""
+        """Arguments for git that exclude checked commits; refs of machines count as unchecked."""
         if self.remote:
             return ("--not", f"--remotes={self.remote}")
         return ("--not", *(f"--exclude={each}*" for each in _UNCHECKED), "--all")
 
     @cached_property
     def tip(self) -> str:
-        """The commit of the vault's own branch, "" before the first."""
+        """The commit of the vault's default branch, "" before the first."""
         return self.refs.get(self.head, "")
 
     @cached_property
     def rules(self) -> str:
-        """The commit that has the owners' word on credentials: of an owner, what is pushed."""
+        """The commit with the valid rules for credentials: an owner's pushed one, else the tip."""
         pushed = {each.ref: each.new for each in self.updates if not each.is_removal}
         return pushed.get(self.head, self.tip) if self.owns else self.tip
 
     @cached_property
     def config(self) -> Config:
-        """The vault's settings as its owners have them; the usual ones where they say nothing."""
+        """The vault's settings by its owners, or the defaults."""
         return _parse(self._settings)
 
     @cached_property
     def promoters(self) -> frozenset[str]:
-        """The agents that promote policies, by the settings before the push, if there are any."""
+        """The agents that may promote policies, by the settings before the push."""
         return frozenset(_parse(self._read_settings(self.tip or self.rules)).promoting_agents)
 
     def allows_secrets(self, path: str) -> bool:
-        """Tell whether the vault's owners allow what looks like a credential in a file."""
+        """Return whether the vault's owners allow credential-like text in a file."""
         return "allow_secrets" in self._settings and self.config.allows_secrets(path)
 
     @cached_property
@@ -119,9 +119,9 @@ class ReceivedPush:
         return next((data.decode("utf-8", "replace") for _, data in found), "")
 
     def find_ref_rival(self, ref: str) -> str:
-        """Return a ref that cannot be beside a new one, "" for none.
+        """Return a ref that cannot exist next to a new one, "" for none.
 
-        Some disk has one place for both, or one's name is a folder of the other's.
+        Some disks use one path for both, or one name is a folder of the other.
         """
         pushed = [each.ref for each in self.updates if not each.is_removal]
         own = fold(ref)
@@ -134,9 +134,9 @@ class ReceivedPush:
 
 
 def _parse(settings: str) -> Config:
-    from vaultmem.config import Config, parse_config  # Most pushes have no need of it.
+    from vaultmem.config import Config, parse_config  # Most pushes do not need it.
 
     try:
         return parse_config(settings)
-    except VaultError:  # Then nothing is allowed by it.
+    except VaultError:  # Invalid settings allow nothing.
         return Config()

@@ -1,4 +1,4 @@
-"""Whose the commits of a push may be: nobody pushes what somebody else is to have written."""
+"""Check that pushers write in no other user's name."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from vaultmem.services.hub.visit import ReceivedPush
 from vaultmem.storage.git.commit_writer import CommitObject
 from vaultmem.storage.git.pushed import NewCommit
 
-#: A date with a zone that there is; and the end of 2099, in seconds since the epoch.
+#: A date with a valid zone; and the end of 2099, in seconds since the epoch.
 _DATE = re.compile(r"(\d{1,10}) [+-](?:0\d|1[0-4])[0-5]\d")
 _LAST = 4_102_444_800
 
 
 class _Rules(NamedTuple):
-    """Who may be named: patterns of e-mails with a name each ("" for any), and others' names.
+    """The allowed authors: patterns of e-mails, each with a name ("" for any), and agents.
 
-    Of `others` are kept the names as they look.
+    `others` are other users' names, with lookalike characters folded.
     """
 
     emails: tuple[tuple[str, str], ...]
@@ -33,9 +33,9 @@ class _Rules(NamedTuple):
 
 
 def check_writers(visit: ReceivedPush, commits: Iterable[NewCommit]) -> Iterator[Refusal]:
-    """Yield the commits that are malformed, or by an author, committer or agent of others.
+    """Yield commits that are malformed or have a wrong author, committer or agent.
 
-    They must not have credentials either, in message or headers.
+    Credentials in messages and headers are rejected, too.
     """
     rules = _make_rules(visit)
     for commit in commits:
@@ -55,14 +55,14 @@ def check_writers(visit: ReceivedPush, commits: Iterable[NewCommit]) -> Iterator
 
 
 def _format_line(commit: CommitObject, line: int) -> str:
-    """Return what a line of a commit's text is called."""
+    """Return a label for a line of a commit's text."""
     before = commit.text.count("\n") - commit.message.count("\n")
     part, number = ("message", line - before) if line > before else ("headers", line)
     return f"line {number} of its {part}"
 
 
 def _is_date(text: str) -> bool:
-    """Tell whether something can have been done then: whoever reads it counts with years."""
+    """Return whether a commit date is in 1970 to 2099, with a valid zone."""
     match = _DATE.fullmatch(text)
     return match is not None and int(match[1]) < _LAST
 
@@ -76,7 +76,7 @@ def _make_rules(visit: ReceivedPush) -> _Rules:
 
 
 def _find_forgery(visit: ReceivedPush, rules: _Rules, commit: CommitObject) -> str:
-    """Return what a commit says that is not so, "" if all may be."""
+    """Return the reason why a commit's author or agent is forged, "" if all are allowed."""
     agents = commit.agents
     for agent in agents:
         if not _may_name(rules, agent):
@@ -97,7 +97,7 @@ def _find_forgery(visit: ReceivedPush, rules: _Rules, commit: CommitObject) -> s
 
 
 def may_name(visit: ReceivedPush, agent: str) -> bool:
-    """Tell whether the pusher's commits and notes may name an agent as their author."""
+    """Return whether the pusher's commits and notes may name an agent as their author."""
     return _may_name(_make_rules(visit), agent)
 
 
@@ -107,7 +107,7 @@ def _may_name(rules: _Rules, agent: str) -> bool:
 
 
 def _identify(visit: ReceivedPush, agent: str) -> tuple[str, str]:
-    """Return whose name and e-mail an agent's commits bear, as vaultmem.yaml has it."""
+    """Return an agent's name and e-mail in commits, by the format in vaultmem.yaml."""
     name, _, mail = visit.config.author.partition("<")
     address = mail.replace("{agent}", slugify(agent)).rstrip("> ").strip()
     return name.replace("{agent}", agent).strip(), address.casefold()
@@ -124,7 +124,7 @@ def _how(grant: Grant) -> str:
 
 
 def list_allowed_agents(pattern: str) -> str:
-    """Return which agents' commits somebody may push."""
+    """Return a label for the agents whose commits a grant's holder may push."""
     return "agents without a token here" if pattern == "*" else f"agent {pattern}"
 
 

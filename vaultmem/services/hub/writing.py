@@ -1,7 +1,7 @@
-"""The check of what is written through the API, MCP and pages, where the vault's clone is.
+"""The check of writes through the API, MCP and pages, on the machine with the vault's clone.
 
-In a hub, `move_ref` moves the refs of its repositories. The remotes of a fleet are other hosts', so
-`write_checked` has each push to them checked before.
+In a hub, `move_ref` moves refs of its repositories. A fleet's remotes are on other hosts, so
+`write_checked` checks each push to them first.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _NONE = "0" * 40
 def move_ref(
     folder: Path, vault: str, id: str, origin: str, clone: Path, ref: str, old: str, new: str
 ) -> None:
-    """Move a ref of a hub's repository for the grant of an id, if the check accepts that.
+    """Move a ref of a hub's repository for a grant id, if the check accepts it.
 
-    The commits are in a clone, by its git folder. They are copied when they are checked and in the
-    audit log, and the ref moves only from where it was: "" for a new one, and to "" is removed.
+    The commits are in `clone`, a git folder; they are copied after they are checked and logged. The
+    ref moves only from `old`. An empty `old` creates it, an empty `new` removes it.
 
     Raises:
-        ForbiddenError: it is refused.
+        ForbiddenError: the check rejects it.
         RefMovedError: another push has moved the ref.
         VaultError: it could not be checked, or git failed.
     """
@@ -64,16 +64,16 @@ def move_ref(
 
 
 def reject_write(refusals: Sequence[Refusal]) -> ForbiddenError:
-    """Return the error for a write that the check refuses."""
+    """Return the error for a write that the check rejects."""
     told = "; ".join(cut_refusals(refusals, TOLD))
     return ForbiddenError(f"not written, the hub's door does not let it pass: {told}")
 
 
 class HubWriteResult(NamedTuple):
-    """What came of a write: what was `done`, or the `error` for which it was not.
+    """The result of a write (`done`), or its `error`.
 
-    `moved` are the refs that the remote has where it was to have them, `left` the one that it has
-    not, and `refused` is why the door did not let that pass.
+    `moved` are the refs that the remote accepted, `left` the one it does not have. `refused` are
+    the push check's reasons.
     """
 
     done: Any = None
@@ -92,7 +92,7 @@ def write_checked(
     branch: str,
     pusher: PushIdentity,
 ) -> HubWriteResult:
-    """Write to a vault as `Clones.write` does, if the door lets pass what would be pushed."""
+    """Write to a vault as `Clones.write` does, if the check accepts the push."""
     moved: list[RefUpdate] = []
     left: list[RefUpdate] = []
     refused: list[Refusal] = []
@@ -112,12 +112,12 @@ def write_checked(
     done = error = None
     try:
         done = clones.write(name, work, settings, identity, branch, publish)
-    except Exception as failure:  # noqa: BLE001  Whoever asked is told, and it is on record.
+    except Exception as failure:  # noqa: BLE001  The caller gets it, and it is logged.
         error = failure
     told = cut_refusals(refused, KEPT)
     return HubWriteResult(done, error, tuple(moved), tuple(left), tuple(told))
 
 
 def _make_environment() -> dict[str, str]:
-    """Return the environment of git programs, without settings of a git that runs this process."""
+    """Return the environment of git programs, without this process's GIT_ variables."""
     return {k: v for k, v in make_environment({}).items() if not k.startswith("GIT_")}

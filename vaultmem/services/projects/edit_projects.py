@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 class MovedNotes(NamedTuple):
-    """Notes that were given another project ("" for none), and the commit."""
+    """The notes moved to a project ("" for none), and the commit."""
 
     project: str
     paths: tuple[str, ...]
@@ -50,9 +50,9 @@ class MovedNotes(NamedTuple):
 
 
 def rename_project(vault: Vault, old: str, new: str) -> MovedNotes:
-    """Give a project another name, in the table and in its notes, in one commit.
+    """Rename a project in the table and in its notes, in one commit.
 
-    The name of another project joins the two, where they are not two repositories. The vault must
+    If `new` is another project, they are joined, unless they are two repositories. The vault must
     be in sync.
 
     Raises:
@@ -84,7 +84,7 @@ def rename_project(vault: Vault, old: str, new: str) -> MovedNotes:
 
 
 def move_notes(vault: Vault, notes: Iterable[str], name: str) -> MovedNotes:
-    """Give notes the project of a name, "" to make them global, in one commit.
+    """Move notes to a project, or make them global (""), in one commit.
 
     The vault must be in sync.
 
@@ -122,14 +122,14 @@ def get_project(table: ProjectTable, name: str) -> Project:
 
 
 def put_in_projects(change: Change, wanted: Iterable[tuple[str, str]]) -> Iterator[str]:
-    """Give notes their projects, as pairs of path and name; yield the paths that change."""
+    """Set the projects of notes, as pairs of path and name; yield the paths that change."""
     for path, name in wanted:
         if _set_project(change, path, name):
             yield path
 
 
 def _set_project(change: Change, path: str, name: str) -> bool:
-    """Set a note's project, or remove it where `name` is empty; return whether it changes."""
+    """Set a note's project, or remove it if `name` is empty; return whether it changes."""
 
     def edit(note: Note) -> str:
         if name:
@@ -144,13 +144,13 @@ def _make_event(vault: Vault, subject: str) -> Event:
     return Event("projects", subject, vault.author, intent="refine")
 
 
-# List the projects of a vault, with how many notes each has.
+# List the projects of a vault, with the number of notes of each.
 
 
 class ListedProject(NamedTuple):
     """A project with its numbers of notes and of sessions.
 
-    `is_here` tells that the caller works in it, and `is_listed` that the table has it.
+    `is_here`: the caller works in it. `is_listed`: the table has it.
     """
 
     project: Project

@@ -1,6 +1,6 @@
-"""Git's facts about a code folder, without running anything of its repository; kept by repository.
+"""Git's facts about a code folder, cached by repository.
 
-The code repository is untrusted: git runs in it as in any other, without its hooks and filters.
+The code repository is untrusted, so git runs in it without its hooks and filters.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from vaultmem.storage.git.runner import GitRunner
     from vaultmem.vault import Vault
 
-#: Begins the keys of the state database under which facts are kept.
+#: Prefix of the state database's keys for facts.
 FACTS_KEY = "code repository"
 
 
 def read_facts(vault: Vault, folder: Path) -> FolderFacts | None:
-    """Return what identifies the project of a folder; None where there can be none.
+    """Return the facts that identify a folder's project; None if it cannot have one.
 
-    There is none in this or another vault, in the home folder, at the root of the file system, in a
-    folder for temporary files, and in a repository in which git refuses to work.
+    These have none: a folder of this or another vault, the home folder, the root of the file
+    system, folders for temporary files, and repositories in which git refuses to work.
     """
     try:
         here = folder.resolve()
@@ -50,7 +50,7 @@ def _is_excluded(top: Path) -> bool:
 
 
 def _is_vault(vault: Vault, here: Path, top: Path) -> bool:
-    """Tell whether a folder belongs to a vault that is a repository of its own, or has none."""
+    """Return whether a folder belongs to a vault that is not part of a larger repository."""
     if (top / CONFIG_NAME).is_file():  # Another vault, perhaps.
         return True
     return here.is_relative_to(vault.root) and top.is_relative_to(vault.root)
@@ -73,14 +73,14 @@ def _read_repository(vault: Vault, top: Path, common: Path) -> FolderFacts | Non
         if git is None:
             return None
         kept = _ask_git(git, common, str(kept.get("root", ""))) | {"stamp": stamp}
-        if kept["root"]:  # A first commit, or all of a shallow clone, may still come.
+        if kept["root"]:  # An unborn or shallow history can still change.
             with contextlib.suppress(VaultError):
                 vault.state.keep(key, json.dumps(kept))
     return FolderFacts(str(top), True, kept["root"], tuple(kept["remotes"]), name)
 
 
 def _ask_git(git: GitRunner, common: Path, known: str) -> dict[str, Any]:
-    """Return root commit and remotes; a long history is not walked again for a known root."""
+    """Return root commit and remotes; a known root is not searched again."""
     from vaultmem.storage.git.repository import find_oldest_root, has_commit, list_remote_urls
 
     is_shallow = (common / "shallow").exists()
@@ -91,7 +91,7 @@ def _ask_git(git: GitRunner, common: Path, known: str) -> dict[str, Any]:
 
 
 def _make_stamp(common: Path) -> list[int]:
-    """Return what changes when another repository is made here, or its remotes change."""
+    """Return values that change if the repository is replaced, or its remotes change."""
     try:
         folder, config = common.stat(), (common / "config").stat()
     except OSError:

@@ -32,10 +32,10 @@ _PATH = PurePosixPath(TABLE_NAME)
 
 
 def read_projects(vault: Vault) -> ProjectTable:
-    """Return the table of the vault's projects: the folder's, or that of the branch it works on.
+    """Return the table of the vault's projects, from the work tree or the branch it works on.
 
     Raises:
-        UnreadableTableError: the table cannot be read; says which line, and what to do.
+        UnreadableTableError: the table cannot be read; with the line and a remedy.
     """
     return parse_table(_decode(_read(vault)))
 
@@ -43,7 +43,7 @@ def read_projects(vault: Vault) -> ProjectTable:
 def find_project(vault: Vault, folder: Path | None) -> Project | None:
     """Return the project of a folder, None if it has none (yet); nothing is written.
 
-    Without a folder there is none: whoever asks works in no folder that is known.
+    Without a folder, return None: the caller's folder is unknown.
 
     Raises:
         UnreadableTableError: as for `read_projects`.
@@ -58,10 +58,10 @@ def find_project(vault: Vault, folder: Path | None) -> Project | None:
 
 
 def ensure_project(vault: Vault, folder: Path | None, *, opened: bool = False) -> Project | None:
-    """Return the project of a folder; one that is not in the table yet is added.
+    """Return the project of a folder; add it to the table if it is new.
 
-    A folder without git is added only where a session is `opened` in it. The table is committed
-    with the next event of its author, and on a branch at once. None as for `find_project`.
+    A folder without git is added only if a session is `opened` in it. The table is committed with
+    the next event of its author, on a branch at once. Return None as `find_project` does.
 
     Raises:
         UnreadableTableError, VaultError: as for `read_projects` and `write`.
@@ -73,7 +73,7 @@ def ensure_project(vault: Vault, folder: Path | None, *, opened: bool = False) -
     if (found and learn(found, facts) == found) or not (found or facts.has_git or opened):
         return found
 
-    # A query finds its project too, and does not wait for what only writing imports.
+    # Queries find projects too, and need none of the imports for writing.
     from vaultmem.services.changes.parts import Event
     from vaultmem.services.changes.write import write
 
@@ -87,10 +87,10 @@ def ensure_project(vault: Vault, folder: Path | None, *, opened: bool = False) -
 def place_in_project(
     change: Change, name: str | None, folder: Path | None, *, opened: bool = False
 ) -> str:
-    """Return the name of the project that a new note belongs to, "" for a global note.
+    """Return the project's name for a new note, "" for a global note.
 
-    That is the project of a `name`, "" for none, or with None that of the folder, as for
-    `ensure_project`. A project that is not in the table yet is added within the write.
+    `name` is a project, "" for none, or None for the project of `folder`, as for `ensure_project`.
+    A new project is added to the table within the write.
 
     Raises:
         RefusedError: no project can have this name.
@@ -106,7 +106,7 @@ def place_in_project(
 
 
 def _put_project(change: Change, facts: FolderFacts, opened: bool) -> Project | None:
-    """Return the project of a folder, added to the table within a write where it is new."""
+    """Return the project of a folder; add it to the table within a write if it is new."""
     text = read_table(change)
     table = parse_table(text)
     found = match_project(table, facts)
@@ -123,7 +123,7 @@ def _put_project(change: Change, facts: FolderFacts, opened: bool) -> Project | 
 
 
 def _choose_project_name(change: Change, name: str, facts: FolderFacts | None) -> Project:
-    """Return the project of a name; a new one gets the folder, unless that has one already."""
+    """Return the project of a name; a new one gets the folder, unless the folder has a project."""
     text = read_table(change)
     table = parse_table(text)
     found = table.get(name)
@@ -137,13 +137,13 @@ def _choose_project_name(change: Change, name: str, facts: FolderFacts | None) -
 
 
 def read_table(change: Change) -> str:
-    """Return the table's text within a write, as the write leaves it; "" if there is none."""
+    """Return the table's text within a write, with its changes; "" if there is none."""
     step = change.steps.get(TABLE_NAME)
     return _decode(step.data or b"" if step else _read(change.seen))
 
 
 def put_table(change: Change, text: str) -> None:
-    """Give the table another text within a write."""
+    """Replace the table's text within a write."""
     data = text.encode("utf-8")
     before = _read(change.seen)
     if TABLE_NAME in change.steps or before is not None:
@@ -153,7 +153,7 @@ def put_table(change: Change, text: str) -> None:
 
 
 def _read(vault: Vault) -> bytes | None:
-    """Return the table's bytes as they are now where the vault works, None if there is none."""
+    """Return the table's current bytes in the work tree or branch, None if there is none."""
     seen = vault
     if vault.ref:
         from vaultmem.services.views.open_view import at_ref, current_view

@@ -1,4 +1,4 @@
-"""The notes that a query may find inside a project: its own notes and global ones."""
+"""The notes that a query can find inside a project: its own notes and global ones."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ ALL = "all"
 
 
 def view_projects(vaults: Sequence[Vault], named: str = "") -> list[Vault]:
-    """Return vaults that leave the notes of other projects out.
+    """Return vaults without the notes of other projects.
 
-    The project is the one `named`, else that of the folder in which the caller of the first vault
-    works. Outside every project, and for "all", nothing is left out. A vault that does not list the
-    caller's project shows global notes only: another vault lists it, or the folder is a repository
-    of which no memory was written yet.
+    The project is the one `named`; by default, that of the folder in which the first vault's caller
+    works. Outside every project, and for "all", all notes are shown. A vault that does not list the
+    caller's project shows only global notes: another vault lists the project, or the folder is a
+    repository without memories yet.
 
     Raises:
         NoteNotFoundError: there is no project of that name.
@@ -43,11 +43,11 @@ def view_project(vault: Vault, named: str = "") -> Vault:
 
 
 def view_for_file(vault: Vault, folder: Path) -> Vault:
-    """Return a vault as a generated file in a folder shows it.
+    """Return a vault for a generated file in a folder.
 
-    That is the folder's project and global notes. A file outside every project can be read from
-    any of them, so that it shows global notes only. In git, notes have the dates that they get if
-    they are committed now: the commit that contains the file changes nothing in it.
+    It shows notes of the folder's project, and global ones. A file outside every project can be
+    read from any of them, so it gets only global notes. In git, notes get the dates of a commit
+    made now, so that committing the file does not change its content.
 
     Raises:
         VaultError: the table of projects cannot be read.
@@ -69,7 +69,7 @@ def find_name(vault: Vault, folder: Path | None) -> str:
 
 
 def _find_names(vaults: Sequence[Vault]) -> list[str | None]:
-    """Return the name that each vault has for the caller's project; None to leave nothing out.
+    """Return each vault's name for the caller's project; None for all notes.
 
     It is "" in a vault that does not list the project, and in a repository that none lists.
     """

@@ -1,4 +1,4 @@
-"""Decide whether a memory is known already, and which note may take it in; say what is near."""
+"""Decide whether a memory is known, which note absorbs it, and which notes are similar."""
 
 from __future__ import annotations
 
@@ -41,23 +41,23 @@ if TYPE_CHECKING:
     from vaultmem.core.notes.record import NoteRecord
 
 
-#: Of a text that holds what a quarantined note says among other things: how much of it that is.
+#: The least similarity of a quarantined note to a text that contains its statement among others.
 _LEAST = 0.1
 
-#: How much two texts share where they say nearly the same, and where one says all of the other.
+#: The similarity of texts that state nearly the same, and of a text that states all of another.
 _NEARLY, _ALL = 0.75, 0.95
 
-#: Notes that are named where a memory is like several.
+#: Most similar notes that are named.
 _NEAR = 3
 
 
 class Memory(NamedTuple):
-    """What is to be remembered; empty fields are left out of the note.
+    """A memory to store; empty fields are left out of the note.
 
-    `name` is the file's, else its title gives it. `own` are properties in place of those that
-    writing gives: of what was imported, from whom and when. `project` is the name of its project,
-    "" for a global memory, None for that of the caller's folder. `valid_from` and `valid_until` are
-    a date, a commit or a tag; `valid_until` can be `until PATH changes`.
+    `name` is the file's name, by default from the title. `own` are properties that replace those of
+    writing, such as author and date of an import. `project` is a project's name, "" for a global
+    memory, None for the caller's folder. `valid_from` and `valid_until` are a date, a commit or a
+    tag; `valid_until` can be `until PATH changes`.
     """
 
     text: str
@@ -78,9 +78,9 @@ class Memory(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What is known of a memory: the note that says the same, if one may take it in; near ones.
+    """Notes that match a memory: the one that states the same and can absorb it, and similar ones.
 
-    `held` are those that somebody has put into quarantine since they were indexed.
+    `held` are notes that were quarantined since they were indexed.
     """
 
     target: SimilarNote | None
@@ -89,15 +89,15 @@ class Known(NamedTuple):
 
 
 def ask_memory(memory: Memory) -> SimilarityQuery:
-    """Return a memory as a text that is looked for."""
+    """Return a memory as a query."""
     return SimilarityQuery(memory.text, memory.title, memory.context)
 
 
 def find_known(vault: Vault, new: Memory, state: NoteState) -> Known:
-    """Return what the vault knows of a memory in a state, by its index; a new one is filled first.
+    """Return the known notes for a memory in a state; index a new vault first.
 
-    Notes of other projects neither take it in nor are near: nobody there would see it, and what
-    they contain is not shown.
+    Notes of other projects neither absorb it nor count as similar: they are not visible there, and
+    their contents must not be shown.
     """
     _fill_index(vault)
     similar = find_similar(vault, ask_memory(new))
@@ -116,14 +116,14 @@ def find_known(vault: Vault, new: Memory, state: NoteState) -> Known:
 def find_quarantined_match(
     vault: Vault, asked: SimilarityQuery, held: tuple[SimilarNote, ...] = ()
 ) -> SimilarNote | None:
-    """Return the quarantined note that says the same as a text, or nearly, if there is one.
+    """Return a quarantined note that states the same as a text, or nearly, None if there is none.
 
-    Another word is nearly the same; another number, or a "not", is not. `held` are quarantined
-    notes that the index does not know as such.
+    Another word is nearly the same; another number or a "not" is not. `held` are quarantined notes
+    that the index does not know as such.
     """
     _fill_index(vault)
     records = vault.view.records(f"d.state = '{NoteState.QUARANTINED.value}'")
-    if len(asked.text) > MAX_TEXT:  # The index is not asked for documents.
+    if len(asked.text) > MAX_TEXT:  # Documents are not searched by the index.
         return next(filter(None, (_read_copy(vault, each, asked) for each in records)), None)
     known = {record.document: record for record in records}
     found = [*held, *(find_similar(vault, asked, _LEAST, held=known) if known else ())]
@@ -144,7 +144,7 @@ def _fill_index(vault: Vault) -> None:
 
 
 def _is_nearly_same(asked: SimilarityQuery, held: SimilarNote) -> bool:
-    """Tell whether a text says what a note says, or that among other things."""
+    """Return whether a text contains nearly the statement of a note."""
     if held.is_same or _is_same_but_for_words(held.likeness):
         return True
     there = held.note.section_text(held.section)
@@ -160,10 +160,10 @@ def _is_same_but_for_words(likeness: Likeness) -> bool:
 def reject_quarantined(
     vault: Vault, asked: SimilarityQuery, fresh: tuple[SimilarNote, ...] = ()
 ) -> SimilarNote | None:
-    """Return the quarantined note that says nearly the same as a text, also of the `fresh` ones.
+    """Return a quarantined note that states nearly the same as a text, including `fresh` ones.
 
     Raises:
-        RefusedError: it says all of it.
+        RefusedError: the note states all of it.
     """
     held = find_quarantined_match(vault, asked, fresh)
     if held and (held.is_same or held.likeness.is_said(_ALL)):
@@ -175,7 +175,7 @@ def reject_quarantined(
 
 
 def absorb(vault: Vault, note: Note, new: Memory, state: NoteState) -> str | None:
-    """Return the note's text with the memory taken in; None if it does not say the same now."""
+    """Return the note's text with the memory merged; None if it no longer states the same."""
     if not says_same(note, ask_memory(new)) or not _may_take(vault, note, new, state):
         return None
     author = vault.author
@@ -189,10 +189,10 @@ def absorb(vault: Vault, note: Note, new: Memory, state: NoteState) -> str | Non
 
 
 def _may_take(vault: Vault, note: Note, new: Memory, state: NoteState) -> bool:
-    """Tell whether a note may take a memory in, and keeps who said it and how.
+    """Return whether a note can absorb a memory and record its author and wording.
 
-    MEMORY.md and the like are never written to, and neither is a client's own memory. A note
-    that was moved takes in what is for the context that it was in.
+    Pinned files such as MEMORY.md, and clients' own memories, are never edited. A moved note also
+    absorbs memories for its earlier context.
     """
     if find_writer(str(note.path)) or str(note.path) in PINNED_FILES:
         return False
@@ -200,15 +200,15 @@ def _may_take(vault: Vault, note: Note, new: Memory, state: NoteState) -> bool:
         return False
     if may_absorb(vault, note, new, state):
         return True
-    elsewhere = new._replace(context="")  # In whichever context it is.
+    elsewhere = new._replace(context="")  # In any context.
     is_open = may_absorb(vault, note, elsewhere, state)
     return is_open and new.context.strip("/") in _find_earlier_contexts(vault, note)
 
 
 def _find_earlier_contexts(vault: Vault, note: Note) -> frozenset[str]:
-    """Return the contexts of a note under its earlier paths, moves without a commit included.
+    """Return the contexts of a note's earlier paths, with uncommitted moves.
 
-    Without git, none is known. A note's whole history is walked, so ask for few.
+    Without git, none is known. The note's whole history is read, which is slow.
     """
     path, paths = str(note.path), []
     with contextlib.suppress(VaultError, ImportError):
@@ -233,10 +233,9 @@ def _find_wording(note: Note, new: Memory) -> str:
 
 
 def may_absorb(vault: Vault, note: Note, new: Memory, state: NoteState) -> bool:
-    """Tell whether a note may take in what it says already; `state` is that of a new note.
+    """Return whether a note may absorb a memory that it states already; `state` is a new note's.
 
-    It has the same kind, context and authority, its state is open, and it is global or of the
-    same project.
+    It needs the same kind, context and authority, an open state, and no other project.
     """
     if note.state not in OPEN_STATES or note.problem or note.encoding:
         return False
@@ -257,7 +256,7 @@ def may_absorb(vault: Vault, note: Note, new: Memory, state: NoteState) -> bool:
 
 
 def _is_same_context(vault: Vault, there: str, wanted: str) -> bool:
-    """Tell whether two contexts do not rule each other out: one not given, equal, or inside."""
+    """Return whether two contexts are compatible: one is not given, they are equal, or nested."""
     wanted = wanted.strip("/")
     open_ones = {"", vault.config.default_context}
     if there in open_ones or wanted in open_ones:
@@ -266,7 +265,7 @@ def _is_same_context(vault: Vault, there: str, wanted: str) -> bool:
 
 
 def find_contradicted(near: Sequence[SimilarNote]) -> tuple[SimilarNote, ...]:
-    """Return those that say another value of the same thing, and count still."""
+    """Return the open notes that state another value of the same thing."""
     return tuple(
         each for each in near if each.likeness.is_contradiction and each.note.state in OPEN_STATES
     )
@@ -280,7 +279,7 @@ def _without_words(similar: SimilarNote) -> SimilarNote:
 
 
 class SimilarText(NamedTuple):
-    """A note that is like a text: how much (0 to 1), what it says, and what it says differently."""
+    """A note similar to a text: its similarity (0 to 1), its statement, and the differences."""
 
     path: str
     title: str
@@ -294,9 +293,9 @@ class SimilarText(NamedTuple):
 
 
 def describe_similar(found: Sequence[SimilarNote], text: str) -> tuple[SimilarText, ...]:
-    """Return what is to be shown of each note, in the same order; of quarantined ones no word.
+    """Return the notes for display, in the same order; quarantined ones without text.
 
-    Of those that a text contradicts, `says_more` tells that they say what it leaves open.
+    If a text contradicts a note, `says_more` is whether the note also has other statements.
     """
     contradicted = find_contradicted(found)
     found = [_without_words(each) for each in found]

@@ -1,4 +1,4 @@
-"""Compare the notes of a whole vault: which say the same, and which contradict each other."""
+"""Compare the notes of a whole vault: duplicates, near duplicates and contradictions."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ from vaultmem.vault import Vault
 _STATES = (NoteState.CANDIDATE, NoteState.ACTIVE, NoteState.STALE)
 _PASSED_OVER = ("sessions/", "primed/")
 
-#: Properties whose links name notes with which nothing is to be decided any more.
+#: Properties whose links name notes that need no further decision.
 _SETTLED = ("differs_from", "supersedes_part")
 
 
-#: Sentences of one note that are compared with other notes.
+#: Most sentences of one note that are compared with other notes.
 _MOST_SENTENCES = 50
 
-#: From how alike on two notes without a known difference perhaps say the same.
+#: The similarity from which two notes without a known difference are nearly the same.
 _NEAR = 0.75
 
 
 class Pair(NamedTuple):
-    """Two notes that say the same or contradict each other.
+    """Two notes that state the same or contradict each other.
 
-    `likeness` is how much of the first the second says.
+    `likeness` is how much of the first the second states.
     """
 
     ours: Note
@@ -60,7 +60,7 @@ class Pair(NamedTuple):
 
 
 class Pairs(NamedTuple):
-    """The pairs of a vault: (a, b) and (b, a) may both say the same, the others stand once."""
+    """The pairs of a vault: `same` can have (a, b) and (b, a), the others have each pair once."""
 
     same: tuple[Pair, ...]
     contradicting: tuple[Pair, ...]
@@ -68,11 +68,10 @@ class Pairs(NamedTuple):
 
 
 def compare_vault(vault: Vault, progress: Callable[[int, int], None] | None = None) -> Pairs:
-    """Compare each note that counts with all others, by the index.
+    """Compare each counted note with all others, through the index.
 
-    The vault must be in sync. Sessions and reference material are left out, and pairs of which
-    somebody said that they differ. New values are found by what they are about, whatever else the
-    notes say.
+    The vault must be in sync. Sessions, reference material, and pairs marked as different are left
+    out. New values are found by their subject, whatever the rest of the notes.
     """
     apart = read_apart(vault)
     records = [record for record in vault.view.records() if is_counted(record)]
@@ -82,7 +81,7 @@ def compare_vault(vault: Vault, progress: Callable[[int, int], None] | None = No
 def compare_some(vault: Vault, paths: Sequence[str]) -> Pairs:
     """Compare these notes with all others, as `compare_vault` does, in time that grows with them.
 
-    Of the others, none is read but those that the index names.
+    Only notes that the index finds are read.
     """
     apart = read_apart(vault)
     records = [record for record in _records_where(vault, "path", paths) if is_counted(record)]
@@ -100,9 +99,10 @@ def compare_some(vault: Vault, paths: Sequence[str]) -> Pairs:
 def compare_sentences(
     vault: Vault, paths: Sequence[str], known: Sequence[str] = ()
 ) -> Iterator[Pair]:
-    """Yield what sentences of these notes contradict: a long note is like no other as a whole.
+    """Yield contradictions between sentences of these notes and other notes.
 
-    Sentences that one of the `known` texts has are passed over.
+    A long note as a whole is similar to no other. Sentences in one of the `known` texts are
+    skipped.
     """
     kept, apart = cache_readings(vault), read_apart(vault)
     for record in filter(is_counted, _records_where(vault, "path", paths)):
@@ -121,7 +121,7 @@ def compare_sentences(
 
 
 def list_records(vault: Vault, pairs: Pairs) -> list[NoteRecord]:
-    """Return what is known of the notes of pairs."""
+    """Return the records of the notes in pairs."""
     paths = {path for group in pairs for pair in group for path in pair.names}
     return _records_where(vault, "path", list(paths))
 
@@ -139,7 +139,7 @@ def _compare(
     apart: frozenset[frozenset[str]],
     progress: Callable[[int, int], None] | None = None,
 ) -> Pairs:
-    """Compare notes with all others; `alike` are those that may be copies, `updates` new values."""
+    """Compare notes with all others; `alike` are possible copies, `updates` new values."""
     same = [pair for pair in _find_copies(vault, alike) if pair.names not in apart]
     copies = {(str(pair.ours.path), str(pair.theirs.path)) for pair in same}
     contradicting: dict[frozenset[str], Pair] = {}
@@ -172,7 +172,7 @@ def _compare(
 
 
 def read_apart(vault: Vault) -> frozenset[frozenset[str]]:
-    """Return the pairs of notes of which one says that they are two things, or ordered already.
+    """Return the pairs of notes that are marked as different, or as superseding.
 
     A preference repeats a wish of the note that it cites, and both stay.
     """
@@ -191,13 +191,13 @@ def read_apart(vault: Vault) -> frozenset[frozenset[str]]:
 
 
 def is_counted(record: NoteRecord) -> bool:
-    """Tell whether a note is compared: one that holds something to be so, and not a session's."""
+    """Return whether a note is compared: its state is open, and it is not from a session."""
     in_state = record.state in _STATES and not record.problem
     return in_state and record.path not in PINNED_FILES and not record.path.startswith(_PASSED_OVER)
 
 
 def is_nearly_said(likeness: Likeness) -> bool:
-    """Tell whether a note perhaps says what another says: no difference is known."""
+    """Return whether a note states nearly the same as another: no difference is known."""
     return likeness.is_said(_NEAR)
 
 
@@ -208,12 +208,12 @@ def _find_like(vault: Vault, note: Note, kept: Kept) -> Iterator[SimilarNote]:
 
 
 def ask_note(note: Note) -> SimilarityQuery:
-    """Return a note as a text that is looked for."""
+    """Return a note as a query."""
     return SimilarityQuery(note.visible_body, note.title, note_context(note.path), str(note.path))
 
 
 def _find_copies(vault: Vault, records: Iterable[NoteRecord]) -> Iterator[Pair]:
-    """Yield the notes whose text is that of another, to the byte."""
+    """Yield pairs of notes with the same body."""
     groups: dict[str, list[str]] = {}
     for record in records:
         groups.setdefault(record.body_digest, []).append(record.path)
@@ -227,7 +227,7 @@ def _find_copies(vault: Vault, records: Iterable[NoteRecord]) -> Iterator[Pair]:
 
 
 def read_whole(vault: Vault, path: str) -> Note | None:
-    """Return a note as it is written, None where it cannot be read or was shortened."""
+    """Return a note with its full text, None if it is unreadable or was compacted."""
     try:
         note = parse_note(PurePosixPath(path), read_bytes(vault, PurePosixPath(path)))
     except (NoteNotFoundError, UnsafeFileError, UnreadableNoteError):
@@ -236,5 +236,5 @@ def read_whole(vault: Vault, path: str) -> Note | None:
 
 
 def _is_full(note: Note) -> bool:
-    """Tell whether a note has its full text: what compaction left of two may look the same."""
+    """Return whether a note has its full text: compacted notes can look the same."""
     return read_fidelity(note) is Fidelity.FULL

@@ -1,4 +1,4 @@
-"""Find the notes that say the same as a text, or nearly; the index chooses which are read."""
+"""Find the notes that state the same as a text, or nearly the same, through the index."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ from vaultmem.services.views.update_index import retries_after_rebuild
 from vaultmem.storage.index.search_index import find_sharing
 from vaultmem.vault import Vault
 
-#: Sections that are looked up, and notes of them that are read; sections, where few notes count.
+#: Sections that are searched, and notes of them that are read; sections if only some notes count.
 SECTIONS, NOTES, ALL_SECTIONS = 48, 8, 10_000
 
-#: Notes that are kept as they were read, by who asks for one after the other.
+#: Notes cached for callers that ask repeatedly.
 _KEPT_NOTES = 512
 
-#: What a section must have of the rarest terms, as a share of the similarity that is asked for:
-#: less than all of it, because terms know no synonyms.
+#: The share of the rarest terms that a section must have, as a part of the least similarity. Less
+#: than 1, because terms know no synonyms.
 SHARE = 0.6
 
-#: Notes of sessions repeat what was remembered in them.
+#: Notes of sessions repeat memories.
 _LEFT_OUT = "sessions/"
 
 
 class SimilarNote(NamedTuple):
-    """A note and the section in it that is like a text, with what they share and what not.
+    """A note and its section most similar to a text, with similarity and differences.
 
-    `is_same` tells that the note states what the text states, and nothing else.
+    `is_same`: the note and the text state exactly the same.
     """
 
     record: NoteRecord
@@ -66,7 +66,7 @@ class SimilarNote(NamedTuple):
 
 
 class SimilarityQuery(NamedTuple):
-    """A text to be looked for, with its title where that is said apart, its context, its note."""
+    """A text to search for; its title, context and note path if known."""
 
     text: str
     title: str = ""
@@ -75,14 +75,14 @@ class SimilarityQuery(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """What who asks often keeps from question to question: how notes are read, counts of terms."""
+    """The cache of a repeated caller: a function that reads notes, and counts of terms."""
 
     find_note: Callable[[str], Note | None]
     counts: dict[str, int]
 
 
 def cache_readings(vault: Vault) -> Kept:
-    """Return what reads the notes of a vault that are near each other once."""
+    """Return a cache for a caller that asks for similar notes repeatedly."""
     return Kept(lru_cache(_KEPT_NOTES)(partial(find_note, vault)), {})
 
 
@@ -95,12 +95,11 @@ def find_similar(
     held: Mapping[int, NoteRecord] | None = None,
     kept: Kept | None = None,
 ) -> list[SimilarNote]:
-    """Return the notes that are like the text, those that say the same first.
+    """Return the notes similar to the text, those that state the same first.
 
-    Notes that the index has as quarantined are never among them, unless `held` has such notes, by
-    document: then nothing else is, whatever their folder. `least` is the smallest similarity, else
-    `related_threshold`. Notes that were saved since the last sync are compared as they are now; who
-    asks often keeps what was read.
+    Quarantined notes are left out, unless `held` has such notes, by document: then only these are
+    searched. `least` is the smallest similarity, by default `related_threshold`. Notes saved since
+    the last sync are compared with their new text. `kept` is a cache for repeated calls.
     """
     if len(asked.text) > MAX_TEXT:
         return []
@@ -124,7 +123,7 @@ def find_similar(
 
 
 def read_asked(vault: Vault, text: str) -> SimilarityQuery:
-    """Return a text to be looked for, or that of the note whose path it is."""
+    """Return a text as a query, or the text of the note whose path it is."""
     try:
         path, heading = resolve_address(vault, text, by_title=False)
         note = read_note(vault, path)
@@ -136,7 +135,7 @@ def read_asked(vault: Vault, text: str) -> SimilarityQuery:
 
 
 def says_same(note: Note, asked: SimilarityQuery) -> bool:
-    """Tell whether a note states what a text states, and nothing else."""
+    """Return whether a note and a text state exactly the same."""
     theirs = Titled(note.visible_body, note.title, note.path.stem)
     return state_same(Titled(asked.text, asked.title, PurePosixPath(asked.path).stem), theirs)
 
@@ -157,9 +156,9 @@ def _choose_notes(
     own: str,
     held: Mapping[int, NoteRecord] | None,
 ) -> Iterator[tuple[NoteRecord, list[int]]]:
-    """Yield the notes of the sections that are in the view, best first, with those sections.
+    """Yield the sections' notes in the view, best first, with those sections.
 
-    Notes that are left out come last: somebody may have quarantined one since it was indexed.
+    Session notes come last: one might have been quarantined since it was indexed.
     """
     ordinals: dict[int, list[int]] = {}
     for document, ordinal in sections:
@@ -175,7 +174,7 @@ def _choose_notes(
 
 
 def _is_left_out(record: NoteRecord, held: Mapping[int, NoteRecord] | None) -> bool:
-    """Tell whether a note counts only if it is quarantined."""
+    """Return whether a note counts only if it is quarantined."""
     return held is not None or record.path.startswith(_LEFT_OUT)
 
 
@@ -200,13 +199,13 @@ def _compare_note(
 
 
 def describe_section(note: Note, section: Section) -> KnownText:
-    """Return a section as what a text is compared with: below its headings and the note's title."""
+    """Return a section as a known text; its title has its headings and the note's title."""
     title = ". ".join(dict.fromkeys([note.title, *section.parents, section.heading]))
     return KnownText(note.section_text(section), title.strip(". "))
 
 
 def weight_words(weigh_term: Weigh) -> Weigh:
-    """Weigh a word by its first index term."""
+    """Return a function that weighs a word by its first index term."""
 
     @cache
     def weigh(raw: str) -> float:

@@ -1,4 +1,4 @@
-"""Find the notes whose value a text or a newer note updates: by their subject, not by likeness."""
+"""Find notes whose value a text or a newer note updates, by their subject."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ from vaultmem.services.views.read_notes import find_note
 from vaultmem.storage.index.search_index import find_with_all
 from vaultmem.vault import Vault
 
-#: Sessions and tasks tell what was, and reference material is no memory.
+#: Sessions and tasks are about the past, and reference material is not memory.
 _LEFT_OUT = ("sessions/", "tasks/", "handoffs/", "primed/")
 
-#: Notes about a subject that are read for one text, and older facts that each is held against.
+#: Most notes about a subject that are read for one text; most older facts compared with each fact.
 _NOTES, _OLDER = 12, 50
 
 
-#: From how much of it on a sentence is said by another text.
+#: The share of a sentence that another text must state.
 _SAID = 0.75
 
 
 class NoteUpdate(NamedTuple):
-    """Two notes of which the newer says a new value; `is_told`: and that it is new."""
+    """Two notes, the newer one with a new value; `is_told`: it states that the value is new."""
 
     old: Note
     new: Note
@@ -47,17 +47,17 @@ class NoteUpdate(NamedTuple):
 
     @property
     def why(self) -> str:
-        """What is another value now."""
+        """The old and the new value."""
         return f"{self.update.kind}: {self.update.before}, now {self.update.after or 'no longer'}"
 
     @property
     def likeness(self) -> Likeness:
-        """How much of the newer note the older one says, and in what they differ."""
+        """The similarity of the newer note to the older one, and their differences."""
         return _measure_update(self.update, self.update.new)
 
 
 def list_untrusted(old: Note, new: KnownText) -> list[str]:
-    """Return the sentences of a note that a text neither says nor says another value of."""
+    """Return a note's sentences that a text neither states nor updates."""
     facts = read_facts(new.text)
 
     def is_left(sentence: str) -> bool:
@@ -73,9 +73,9 @@ def list_untrusted(old: Note, new: KnownText) -> list[str]:
 def add_updated(
     vault: Vault, asked: SimilarityQuery, found: Sequence[SimilarNote]
 ) -> list[SimilarNote]:
-    """Return the notes that are like a text, before them those with a value that it updates.
+    """Return the notes similar to a text; first those with a value that it updates.
 
-    These need not be like it: the index is asked for what it says the new value of.
+    These need not be similar: the index is searched for the subjects of the text's facts.
     """
     facts = read_facts(asked.text) if len(asked.text) <= MAX_TEXT else ()
     if not facts:
@@ -99,7 +99,7 @@ def add_updated(
 
 
 def find_updates(vault: Vault, record: NoteRecord, note: Note) -> Iterator[NoteUpdate]:
-    """Yield what a note says a new value of, and what says a new value of it, by the index."""
+    """Yield updates between a note and others, in both directions, found by the index."""
     facts = read_facts(note.visible_body) if _holds_values(record, note) else ()
     for each in _find_about(vault, facts):
         other = find_note(vault, each.path)
@@ -117,10 +117,10 @@ def find_updates(vault: Vault, record: NoteRecord, note: Note) -> Iterator[NoteU
 
 
 def list_updates(vault: Vault, apart: Container[frozenset[str]] = ()) -> list[NoteUpdate]:
-    """Return which notes of a vault say a new value of what an older one says, by the older's path.
+    """Return the notes that update a value of an older note, by the older note's path.
 
-    Each older note is named once, with the first that came after it; two that are `apart` are
-    passed over. All notes are read; the vault must be in sync.
+    Each older note occurs once, with the first update of it. Pairs in `apart` are skipped. All
+    notes are read; the vault must be in sync.
     """
     dated = []
     for record in vault.view.records():
@@ -145,7 +145,7 @@ def list_updates(vault: Vault, apart: Container[frozenset[str]] = ()) -> list[No
 def _find_older(
     known: Mapping[tuple[str, ...], Sequence[tuple[Note, Fact]]], fact: Fact
 ) -> Iterator[tuple[Note, ValueUpdate]]:
-    """Yield the older notes that a fact updates: of those about one thing, the last ones."""
+    """Yield the older notes that a fact updates: for each topic, the last ones."""
     compared: dict[
         int, ValueUpdate | None
     ] = {}  # Many are found by several topics, or in many notes.
@@ -158,7 +158,7 @@ def _find_older(
 
 
 def _list_topics(fact: Fact) -> Iterator[tuple[str, ...]]:
-    """Yield what a fact is found by: its subject, its first words, and the values it names."""
+    """Yield the keys to find a fact by: its subject, its first words, and its values."""
     if fact.subject:
         yield ("of", *sorted(list_keys(fact.subject)))
     yield ("of", fact.words[0].key)
@@ -168,13 +168,13 @@ def _list_topics(fact: Fact) -> Iterator[tuple[str, ...]]:
 
 
 def are_apart(one: Note, other: Note) -> bool:
-    """Tell whether the titles or first sentences of two notes name different things."""
+    """Return whether the titles or first sentences of two notes name different things."""
     there = (other.visible_body, other.title)
     return find_titled(one.visible_body, one.title, *there) is not None
 
 
 def _find_about(vault: Vault, facts: Iterable[Fact]) -> Iterator[NoteRecord]:
-    """Yield the notes that have all words of what a fact is about, best those of its relation."""
+    """Yield the notes with all words of a fact's subject, first those with its relation."""
     snapshot = vault.index.snapshot()
     documents: dict[int, None] = {}
     for fact in facts:
@@ -192,7 +192,7 @@ def _find_about(vault: Vault, facts: Iterable[Fact]) -> Iterator[NoteRecord]:
 def _as_similar(
     record: NoteRecord, note: Note, asked: SimilarityQuery, update: ValueUpdate
 ) -> SimilarNote:
-    """Return a note as one that is like the text, but for the value."""
+    """Return a note as similar to the text, except for the value."""
     likeness = _measure_update(update, asked.text)
     section = next(
         (each for each in note.sections if update.old[:20] in note.section_text(each)),
@@ -202,14 +202,14 @@ def _as_similar(
 
 
 def _measure_update(update: ValueUpdate, text: str) -> Likeness:
-    """Return how much of a text the older sentence says, and the update as what differs."""
+    """Return the similarity of a text to the older sentence, and the update as the difference."""
     differs = Difference("update", update.after or "no longer", update.before)
     similarity = compare_texts(text, KnownText(update.old)).similarity
     return Likeness(similarity, differences=(differs,), nearest=update.old)
 
 
 def _holds_values(record: NoteRecord, note: Note) -> bool:
-    """Tell whether a note holds values: what happened on a day holds none."""
+    """Return whether a note states values; notes about events do not."""
     if record.path in PINNED_FILES or record.path.startswith(_LEFT_OUT):
         return False
     is_whole = not (note.problem or note.encoding or note.pinned)

@@ -1,8 +1,7 @@
-"""Sync a vault with a remote: checkpoint, fetch, merge, push, until both have the same.
+"""Sync a vault with a remote: checkpoint, fetch, merge, push, until both are equal.
 
-The network is never waited for under the vault's lock: only the checkpoint and the merge take it.
-A lock of its own keeps two syncs apart. Nothing is forced, and each step leaves a whole vault, so a
-sync that is killed is simply done again.
+Only the checkpoint and the merge hold the vault's lock; the network does not. A lock of its own
+prevents parallel syncs. Pushes are never forced, and a killed sync can be repeated.
 """
 
 from __future__ import annotations
@@ -68,20 +67,18 @@ from vaultmem.storage.git.remote import (
 from vaultmem.storage.lock import WRITER, hold_lock
 from vaultmem.vault import Vault
 
-#: How often what others pushed meanwhile is merged and pushed again; and the seconds of the first
-#: pause between.
+#: Attempts to merge and push if others push meanwhile, and the first pause between them in seconds.
 _ATTEMPTS = 8
 _PAUSE = 0.1
 
 _DAY = 86_400
 
-#: Where commits are kept at the remote that their branch does not take; below it, by machine,
-#: branch and time.
+#: Refs at the remote for commits that their branch rejects; below it: machine, branch and time.
 _RESCUED = "refs/vaultmem/rescue/"
 
 
 class SyncOutcome(StrEnum):
-    """What came of a sync."""
+    """The outcome of a sync."""
 
     SYNCED = "synced"
     OFFLINE = "offline"
@@ -91,18 +88,15 @@ class SyncOutcome(StrEnum):
 
 @dataclass
 class SyncResult:
-    """What a sync did.
+    """The report of a sync.
 
-    `checkpoint` is the last commit that was made before, "" if there was nothing to commit.
-    `fetched` and `pushed` count commits, `waiting` those that only this machine has. `merged` is
-    None where nothing had to be: then the branch may have `followed` the other, with these paths.
-    `rescued` is the ref at the remote that has what could not go to the branch; `told` says why.
-    `evidence` is what came of this machine's own ref ("" where it has none). `token_ends` is when
-    the token ends by which a hub lets this machine in (seconds since the epoch), 0 if that is not
-    soon.
-    `removed` are the proposals that were decided and are no branches of the remote any more, `kept`
-    those that it did not remove, with why.
-    `left_out` are files that are too large for a commit, with the reason.
+    `checkpoint` is the last commit made before, "" if nothing was to commit. `fetched` and `pushed`
+    count commits; `waiting` counts those only on this machine. `merged`: None if no merge was
+    needed; `followed` are then the paths of a fast-forward. `rescued` is the ref at the remote with
+    commits that the branch rejected; `told` is the reason. `evidence` is the outcome for this
+    machine's usage ref ("" for none). `token_ends` is the expiry of the hub's token (seconds since
+    the epoch), 0 if not soon. `removed` are decided proposals removed at the remote; `kept` those
+    it did not remove, with reasons. `left_out` are files too large for a commit, with the reason.
     """
 
     outcome: SyncOutcome
@@ -125,9 +119,9 @@ class SyncResult:
 
 
 class SyncPlan(NamedTuple):
-    """What a sync would do: with how many files not committed, and commits either way.
+    """The plan of a sync: the number of uncommitted files, and of commits in both directions.
 
-    `merge` is None where nothing would have to be merged.
+    `merge`: None if not needed.
     """
 
     remote: str
@@ -146,25 +140,24 @@ def sync_remote(
     patience: float = WRITER,
     ends_merges: bool = False,
 ) -> SyncResult:
-    """Bring the vault's branch and that of a remote to the same commit.
+    """Bring the vault's branch and a remote's to the same commit.
 
-    `where` is a remote's name, or the address of one that the repository is given with this first
-    sync. With `joins`, two histories without a common commit become one. Another sync is waited for
-    `patience` seconds. With `ends_merges`, a merge at which git has stopped is settled and
-    committed first, and a file on disk counts for what is staged of it; a sync that nobody asked
-    for leaves that to the person who may be at it.
+    `where` is a remote's name, or an address that is added as a remote. `joins` allows two
+    histories without a common commit. `patience` is how many seconds to wait for another sync. With
+    `ends_merges`, a stopped merge is resolved and committed first, and outdated staged files are
+    unstaged. A background sync leaves that to the user.
 
     Raises:
         NoteNotFoundError: there is no such remote, or none at all.
         RefusedError: something looks like a credential, or the histories have nothing in common.
-        PendingError: git cannot take a commit now.
-        BusyError: another sync takes longer.
-        VaultError: the remote cannot be used, other than that it cannot be reached.
+        PendingError: git cannot commit now.
+        LockTimeoutError: another sync takes longer.
+        VaultError: the remote cannot be used, except if it is offline.
     """
     with hold_lock(vault.state_folder / "sync.lock", patience):
         place = find_place(vault, where)
         known = read_record(vault)
-        if known.agreed != digest_address(place.remote):  # What is known of it is another one's.
+        if known.agreed != digest_address(place.remote):  # The record is of another remote.
             known = known._replace(agreed="", rescue="", evidence="", refused_at=0.0)
         try:
             sync = _Sync(vault, place, known, joins)
@@ -180,7 +173,7 @@ def sync_remote(
 
 
 def plan_sync(vault: Vault, where: str = "", joins: bool = False) -> SyncPlan:
-    """Fetch, and return what a sync would do; no branch and no file is changed.
+    """Fetch, and return the plan of a sync; no branch or file is changed.
 
     Raises:
         VaultError: as for `sync_remote`.
@@ -245,14 +238,14 @@ class _Sync:
         raise VaultError(f"not pushed: others keep pushing to {self._place.name}; try again")
 
     def finish_merge(self) -> None:
-        """Bring the merge to its end at which git has stopped."""
+        """Finish a merge that git has stopped."""
         merged = finish_merge(self._vault)
         self._report.checkpoint, self._report.merged = merged.commit, merged
 
     def _save(self) -> bool:
-        """Commit what is not, so that it can be merged with what comes; tell whether there was any.
+        """Commit uncommitted changes before a merge; return whether there were any.
 
-        What another branch than the checked-out one has is committed already.
+        A branch that is not checked out has none.
         """
         if find_branch(self._vault):
             return False
@@ -264,7 +257,7 @@ class _Sync:
         return bool(saved.commits)
 
     def _fetch(self) -> bool:
-        """Fetch the branch; False where the remote cannot be reached."""
+        """Fetch the branch; return False if the remote cannot be reached."""
         told, token_ends = _fetch_branch(self._vault, self._place, self.known)
         self._report.token_ends = token_ends
         if told:
@@ -272,7 +265,7 @@ class _Sync:
         return not told
 
     def _merge(self, operation: Transaction) -> None:
-        """Take in what the other side has and we have not; nobody switches to another branch."""
+        """Merge the other side's new commits, unless another branch was checked out."""
         operation.retries_conflicts = True
         self._check_branch()
         vault, refs = self._vault, self._vault.history.refs
@@ -294,7 +287,7 @@ class _Sync:
         self._report.fetched += fetched
 
     def _push(self) -> bool:
-        """Push the branch, and how it is used here; False where others have pushed meanwhile."""
+        """Push the branch and usage data; return False if others have pushed meanwhile."""
         history, place = self._vault.history, self._place
         tip, ref = self._own_tip(), f"refs/heads/{place.upstream}"
         theirs = find_tip(self._vault, place.tracking)
@@ -302,10 +295,10 @@ class _Sync:
         evidence = self._publish()
         done = self._push_refs(wanted | evidence)
         if wanted and evidence and PushOutcome.REFUSED in {fate for fate, _ in done.refs.values()}:
-            # A host may refuse refs that it does not know, and with them all that was pushed.
+            # Some hosts reject unknown refs, and with them the whole push.
             alone = self._push_refs(wanted)
             done = alone._replace(refs={**done.refs, **alone.refs})
-        if done.trouble:  # It was there a moment ago.
+        if done.trouble:  # It worked for the fetch.
             is_away = done.trouble in {RemoteError.OFFLINE, RemoteError.MISSING}
             self._end(SyncOutcome.OFFLINE if is_away else SyncOutcome.REFUSED, done.told)
             return True
@@ -325,7 +318,7 @@ class _Sync:
         return True
 
     def _remove_decided(self, tip: str) -> None:
-        """Remove the proposals at the remote whose decision it has now."""
+        """Remove proposals at the remote whose decision it has now."""
         history, remote = self._vault.history, self._place.remote
         for each in list_decided(self._vault):
             if history.refs.is_ancestor(each.by, tip):
@@ -345,9 +338,9 @@ class _Sync:
         return push(self._vault.history, self._place.remote, specs) if specs else Pushed()
 
     def _publish(self) -> dict[str, str]:
-        """Return the ref that says how the vault is used here, where the remote lacks it.
+        """Return this machine's usage ref and commit, if the remote lacks it.
 
-        One that the remote has refused is tried again a day later: a hub keeps a record of it.
+        If the remote has rejected it, wait a day: a hub logs each attempt.
         """
         if 0 <= self._vault.now() - self.known.refused_at < _DAY:
             return {}
@@ -376,16 +369,16 @@ class _Sync:
         self._report.evidence = fate.value
 
     def _give_up(self, error: RefusedError | MergeConflictError) -> None:
-        """Leave both branches as they are, and bring ours to a safe place."""
+        """Leave both branches unchanged, and push ours to a rescue ref."""
         outcome = SyncOutcome.REFUSED
         if isinstance(error, MergeConflictError):
             outcome, self._report.conflicts = SyncOutcome.CONFLICT, error.conflicts
         self._end(outcome, str(error), self._rescue())
 
     def _rescue(self) -> str:
-        """Push our commit to a ref that is ours alone; return it, "" if even that was refused.
+        """Push our commit to a rescue ref; return it, "" if even that was rejected.
 
-        The ref of an earlier rescue is moved on, if the remote takes that.
+        An earlier rescue ref is reused, if the remote accepts that.
         """
         commit = self._own_tip()
         machine = re.sub(r"[^A-Za-z0-9-]+", "-", platform.node()).strip("-") or "machine"
@@ -425,10 +418,9 @@ class _Sync:
 
 
 def _fetch_branch(vault: Vault, place: SyncTarget, known: LastSync) -> tuple[str, float]:
-    """Fetch the branch, what is proposed, and how other machines use the vault.
+    """Fetch the branch, proposals, and other machines' usage data.
 
-    Return why the remote was not reached, "" if it was; and when a hub's token ends, as in
-    `Fetched`.
+    Return why the remote was not reached, "" if it was; and a hub token's expiry, as in `Fetched`.
 
     Raises:
         VaultError: it cannot be used at all.
@@ -451,10 +443,10 @@ def _fetch_branch(vault: Vault, place: SyncTarget, known: LastSync) -> tuple[str
 
 
 def _check_related(vault: Vault, place: SyncTarget, joins: bool) -> None:
-    """Make sure that both sides have a commit in common, or are to be joined.
+    """Check that both sides have a common commit, or are to be joined.
 
     Raises:
-        VaultError: they have none that is known here.
+        VaultError: no common commit is known here.
     """
     refs = vault.history.refs
     if joins or refs.merge_base(f"refs/heads/{place.branch}", place.tracking):
@@ -471,10 +463,10 @@ def _check_related(vault: Vault, place: SyncTarget, joins: bool) -> None:
 
 
 def _reject_outside(vault: Vault, place: SyncTarget, ours: str, theirs: str) -> None:
-    """Leave to git what others changed in a larger repository that the vault is a folder of.
+    """Reject changes outside a vault that is a folder of a larger repository.
 
     Raises:
-        VaultError: they changed files that are none of the vault's.
+        VaultError: others changed files outside the vault.
     """
     prefix, base = vault.history.prefix, vault.history.refs.merge_base(ours, theirs)
     changes = find_differences(vault.history, base, theirs) if prefix and base else ()
@@ -492,7 +484,7 @@ def _reject_unless_offline(
     """Return why a remote could not be reached.
 
     Raises:
-        VaultError: it was reached, and does not let us, or is none.
+        VaultError: it was reached, but rejects us or is not a repository.
     """
     remote = place.remote
     is_unplugged = trouble is RemoteError.MISSING and remote.folder is not None and is_known

@@ -1,4 +1,4 @@
-"""The remote and branch that a vault syncs with, its sync state, and syncs without a command."""
+"""The remote and branch that a vault syncs with, its sync state, and background syncs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from vaultmem.storage.kept import read_value_if_sound
 from vaultmem.storage.lock import make_environment
 from vaultmem.vault import Vault
 
-#: The name of a remote that nobody has named.
+#: The default name of a remote.
 ORIGIN = "origin"
 
 _FILE = "sync.json"
@@ -37,9 +37,9 @@ _NONE = (
 
 
 class SyncTarget(NamedTuple):
-    """A remote, the vault's branch, and the name that the branch has there.
+    """A remote, the vault's branch, and the branch's name there.
 
-    `is_new` is one that the repository does not know yet.
+    `is_new`: the repository does not know the remote yet.
     """
 
     remote: Remote
@@ -49,21 +49,21 @@ class SyncTarget(NamedTuple):
 
     @property
     def tracking(self) -> str:
-        """The ref that says where the branch was there when it was last asked."""
+        """The remote-tracking ref of the branch."""
         return f"refs/remotes/{self.remote.name}/{self.upstream}"
 
     @property
     def name(self) -> str:
-        """The branch there, as people say it."""
+        """The branch there, for messages."""
         return f"{self.remote.name}/{self.upstream}"
 
 
 class LastSync(NamedTuple):
-    """The last sync, and when one last came to its end, in seconds since the epoch.
+    """The last sync, and the last successful one (`good_at`), in seconds since the epoch.
 
-    `agreed` says to which address the person has synced by hand; `rescue` is the ref at the remote
-    that has what could not go to its branch, `evidence` the commit of this machine's ref there,
-    `refused_at` when the remote last refused that ref (0: it takes it).
+    `agreed` is a digest of the address that the user has synced with by hand. `rescue` is the ref
+    at the remote with rejected commits. `evidence` is the commit of this machine's usage ref there;
+    `refused_at` is when the remote last rejected that ref (0: never).
     """
 
     remote: str = ""
@@ -78,10 +78,10 @@ class LastSync(NamedTuple):
 
 
 def find_place(vault: Vault, where: str = "") -> SyncTarget:
-    """Return where the vault is synced with: `where` is a remote's name or an address.
+    """Return the target of a sync: `where` is a remote's name or an address.
 
-    Without it, that is what vaultmem.yaml says, else where the branch goes by git's settings, else
-    the only remote that there is, or of several the last one that it was synced with.
+    The default is the remote in vaultmem.yaml, then the branch's upstream, then "origin" or the
+    only remote, then the last one synced with.
 
     Raises:
         NoteNotFoundError: there is no such remote, or none at all.
@@ -109,25 +109,25 @@ def find_tip(vault: Vault, ref: str) -> str:
 
 
 def count_waiting(vault: Vault, place: SyncTarget) -> int:
-    """Return how many commits of the branch the remote did not have when it was last asked."""
+    """Return how many commits of the branch the remote lacked when last asked."""
     ours = find_tip(vault, f"refs/heads/{place.branch}")
     known = ("--not", f"--remotes={place.remote.name}")
     return int(vault.history.git.run("rev-list", "--count", ours, *known, "--")) if ours else 0
 
 
 def read_record(vault: Vault) -> LastSync:
-    """Return what is remembered; nothing, where it is lost."""
+    """Return the record of the last sync, or an empty one."""
     return read_value_if_sound(vault.state_folder / _FILE, LastSync) or LastSync()
 
 
 def store_record(vault: Vault, record: LastSync) -> None:
-    """Remember a sync; it is not worth waiting for the disk."""
+    """Write the record of a sync, without waiting for the disk."""
     data = json.dumps(as_json_object(record)).encode()
     write_atomically(vault.state_folder / _FILE, data, durable=False)
 
 
 def digest_address(remote: Remote) -> str:
-    """Return a digest of where commits go: an address may hold what lets somebody sign in."""
+    """Return a digest of a remote's addresses, which can contain credentials."""
     return hashlib.sha256(f"{remote.url}\n{remote.push_url}".encode()).hexdigest()
 
 
@@ -181,26 +181,25 @@ def _is_address(text: str) -> bool:
 
 
 def _make_absolute(where: str) -> str:
-    """Return an address that means the same from any folder."""
+    """Return an address that is valid in any folder."""
     remote = Remote("", where)
     if remote.folder is None or where.startswith("file://"):
         return where
     return str(Path(where).expanduser().resolve())
 
 
-# Sync without being asked: after a session, and every so often; and only where that is wanted.
+# Background sync: after a session, and at intervals, if configured.
 
-#: Settings of whoever works here just now, who did not ask for it.
+#: Settings of the current caller, who did not ask for the sync.
 _WHO = frozenset({"VAULTMEM_AGENT", "VAULTMEM_SESSION_ID", "VAULTMEM_REF"})
 
 
 class SyncState(NamedTuple):
-    """With which remote a vault is synced, and how that stands.
+    """The remote that a vault is synced with, and the state of the sync.
 
-    `at` and `good_at` are when the last sync was, and the last that came to its end (seconds since
-    the epoch, 0: never); `outcome` is that of the last, and `told` why it was no better. `waiting`
-    counts commits that the remote did not have then. `problem` says why nothing is synced unasked
-    although vaultmem.yaml wants it.
+    `at` and `good_at` are the last sync and the last successful one (seconds since the epoch, 0:
+    never). `outcome` is that of the last, `told` its reason. `waiting` counts commits that the
+    remote lacks. `problem` is why background sync does not run although vaultmem.yaml enables it.
     """
 
     remote: str
@@ -214,9 +213,9 @@ class SyncState(NamedTuple):
 
 
 class BackgroundSync(NamedTuple):
-    """What a sync that nobody asked for did; `is_problem` where somebody should look.
+    """The result of a background sync; `is_problem` if the user should look.
 
-    One that `moved` commits is worth telling each time, any other once.
+    Results that `moved` commits are reported each time, others once.
     """
 
     text: str
@@ -225,13 +224,13 @@ class BackgroundSync(NamedTuple):
 
 
 def check_unasked(vault: Vault) -> None:
-    """Make sure that the vault may be synced without anybody asking for it.
+    """Check that the vault may be synced in the background.
 
-    A vault that somebody else made could name any remote, so the person has to have synced with
-    that address once on this machine; and what else is in a repository is not ours to push.
+    A foreign vault could name any remote, so the user must have synced with the address once on
+    this machine. A larger repository is not synced: its other files are not ours to push.
 
     Raises:
-        RefusedError: it may not; it says what to do.
+        RefusedError: it may not; with a remedy.
         VaultError: there is no such remote.
     """
     name = vault.config.sync_remote
@@ -250,9 +249,9 @@ def check_unasked(vault: Vault) -> None:
 
 
 def read_sync_state(vault: Vault) -> SyncState | None:
-    """Return how the vault stands with its remote; None where it has none and wants none."""
+    """Return the state of the vault's sync; None if it has no remote and none is configured."""
     config, last = vault.config, read_record(vault)
-    is_projects = bool(vault.history.prefix) and not last.at  # Its remote is not there for notes.
+    is_projects = bool(vault.history.prefix) and not last.at  # Its remote is not for notes.
     if not config.sync_remote and (is_projects or not read_remotes(vault.history).known):
         return None
     try:
@@ -270,15 +269,15 @@ def read_sync_state(vault: Vault) -> SyncState | None:
 
 
 def sync_later(vault: Vault) -> None:
-    """Begin a sync in a process of its own, where one is wanted unasked; it is not waited for."""
+    """Start a background sync as a process, if enabled; do not wait for it."""
     if vault.config.sync_remote and not vault.ref:
         with contextlib.suppress(VaultError, OSError):
             check_unasked(vault)
-            _start(vault, DEVNULL).returncode = 0  # It goes on by itself.
+            _start(vault, DEVNULL).returncode = 0  # It runs on by itself.
 
 
 def _start(vault: Vault, output: int) -> Popen[bytes]:
-    # -P: the current folder may be a vault that has a folder called `vaultmem`.
+    # -P: the current folder can be a vault that has a folder called `vaultmem`.
     command = [sys.executable, "-P", "-m", "vaultmem", "sync", "--unasked", "--json"]
     env = make_environment(vault.environment)
     return Popen(
@@ -292,7 +291,7 @@ def _start(vault: Vault, output: int) -> Popen[bytes]:
 
 
 class Clock:
-    """Syncs a vault every so often, one process at a time; `poll` never waits."""
+    """A timer that syncs a vault at intervals, one process at a time; `poll` never waits."""
 
     def __init__(self, vault: Vault) -> None:
         self._vault = vault
@@ -301,11 +300,11 @@ class Clock:
         self._told: BackgroundSync | None = None
 
     def hurry(self) -> None:
-        """Let the next sync be due, if the vault is synced unasked at all."""
+        """Make the next sync due now, if background sync is enabled."""
         self._next = 0.0 if self._vault.config.sync_remote else self._next
 
     def poll(self) -> BackgroundSync | None:
-        """Begin a sync that is due; return what one did that has ended, if that is new."""
+        """Start a sync that is due; return the result of a finished one, if it is new."""
         found = self._begin() if self._running is None else self._extract_end(self._running)
         if found is None or (found == self._told and not found.moved):
             return None
@@ -329,7 +328,7 @@ class Clock:
             return None
         self._running = None
         out, err = process.communicate()
-        if not process.returncode and not out:  # Somebody else is at it.
+        if not process.returncode and not out:  # Another process syncs.
             return None
         try:
             return _describe(json.loads(out))

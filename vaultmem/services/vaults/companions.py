@@ -1,4 +1,4 @@
-"""The vaults of a query: companions by name, the user's list, and their pool."""
+"""The vaults of a query: companions by name, the user's list, and a pool of open vaults."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from vaultmem.storage.lock import READER
 from vaultmem.storage.user_files import find_named, is_vault_name, read_vaults, write_vaults
 from vaultmem.vault import UserFolders, Vault, open_vault
 
-#: Asks for all vaults of the list.
+#: Selects all vaults of the list.
 EVERY = "all"
 
 
 def open_others(vault: Vault, paths: Iterable[str]) -> tuple[list[Vault], list[str]]:
-    """Return a vault and others at some paths, to be searched together, and messages about them.
+    """Return a vault and others by path, to be searched together, and messages about them.
 
     A vault that cannot be opened or read is left out, with a message.
     """
@@ -58,9 +58,9 @@ def open_others(vault: Vault, paths: Iterable[str]) -> tuple[list[Vault], list[s
 
 
 def label_vaults(folders: UserFolders, roots: Iterable[Path]) -> dict[Path, str]:
-    """Return what each vault is called: its name in the list, else its path.
+    """Return the display name of each vault: its name in the list, else its path.
 
-    Either is what a command takes, before a note's path or as `--vault`.
+    Commands accept either, before a note's path or as `--vault`.
     """
     listed = {path: name for name, path in read_vaults(folders.config, anyway=True).items()}
     return {root: listed.get(str(root)) or _shorten(str(root)) for root in roots}
@@ -69,9 +69,9 @@ def label_vaults(folders: UserFolders, roots: Iterable[Path]) -> dict[Path, str]
 def add_others(
     vault: Vault, names: Sequence[str], alone: bool = False
 ) -> tuple[list[Vault], list[str]]:
-    """Return a vault with those that are named, else with its companions, and messages about them.
+    """Return a vault with the named ones, by default its companions, and messages about them.
 
-    It stays `alone` where a commit is looked at, which companions do not have.
+    With `alone` (for a commit), companions are left out.
     """
     if names:
         return add_named(vault, names)
@@ -81,8 +81,8 @@ def add_others(
 def add_companions(vault: Vault) -> tuple[list[Vault], list[str]]:
     """Return a vault with the `companions` of its vaultmem.yaml, and messages about them.
 
-    Those alone count that it named when it was trusted on this machine: whoever else may write that
-    file must not have another memory read out. Where a commit is looked at, they have none like it.
+    Only companions named when the vault was trusted on this machine are used. So other writers of
+    the file cannot expose another vault. Views of commits have none.
     """
     if not vault.config.companions or vault.opener is None or vault.view.sources:
         return [vault], []
@@ -106,8 +106,8 @@ def add_named(vault: Vault, names: Sequence[str]) -> tuple[list[Vault], list[str
     """Return a vault with others by the names of `list_askable`, and messages about them.
 
     Raises:
-        RefusedError: whoever asks may ask no other.
-        NoteNotFoundError: a name is none of these.
+        RefusedError: the caller may search no other vault.
+        NoteNotFoundError: there is no vault of that name.
     """
     known = list_askable(vault)
     for name in names:
@@ -118,10 +118,10 @@ def add_named(vault: Vault, names: Sequence[str]) -> tuple[list[Vault], list[str
 
 
 def list_askable(vault: Vault) -> dict[str, str]:
-    """Return the vaults that whoever asks one may ask as well, by name: companions, and the list.
+    """Return other vaults the caller may search with this one, by name: companions, and the list.
 
     Raises:
-        RefusedError: there are none: it is not trusted, or asked from elsewhere.
+        RefusedError: there are none: the vault is not trusted, or the caller is on another machine.
     """
     if vault.opener is None:
         raise RefusedError("no other vault is asked from here; only on the machine itself")
@@ -134,11 +134,11 @@ def list_askable(vault: Vault) -> dict[str, str]:
 
 
 def open_other_vault(vault: Vault, name: str) -> Vault:
-    """Return another vault to be looked at, by the name that `list_askable` has.
+    """Open another vault by its name in `list_askable`.
 
     Raises:
-        RefusedError: whoever asks may ask no other.
-        NoteNotFoundError: there is none of that name.
+        RefusedError: the caller may open no other vault.
+        NoteNotFoundError: there is no vault of that name.
     """
     known = list_askable(vault)
     if name not in known or vault.opener is None:
@@ -149,7 +149,7 @@ def open_other_vault(vault: Vault, name: str) -> Vault:
 
 
 def open_addressed(vault: Vault, address: str) -> tuple[Vault, str]:
-    """Return the vault that an address `NAME:path` names, and the path; else what was given."""
+    """Return the vault and path of an address `NAME:path`; else the arguments."""
     name, mark, path = address.partition(":")
     if not mark or vault.opener is None or not vault.trust.is_trusted():
         return vault, address
@@ -159,7 +159,7 @@ def open_addressed(vault: Vault, address: str) -> tuple[Vault, str]:
 
 
 def find_companions(vault: Vault) -> dict[str, str]:
-    """Return the folders of the vaults that `companions` names, by what they are called."""
+    """Return the folders of the vault's `companions`, by display name."""
     listed = read_vaults(vault.folders.config, anyway=True)
     named = (os.path.expanduser(listed.get(each, each)) for each in vault.config.companions)
     roots = [Path(os.path.realpath(vault.root / path)) for path in named]
@@ -167,13 +167,13 @@ def find_companions(vault: Vault) -> dict[str, str]:
 
 
 def _find_agreed(vault: Vault) -> dict[str, str]:
-    """Return those of its companions that the vault's owner agreed to on this machine."""
+    """Return the companions that the vault's owner agreed to on this machine."""
     agreed = vault.trust.companions() if vault.config.companions else set()
     return {name: path for name, path in find_companions(vault).items() if path in agreed}
 
 
 def find_addressed(folders: UserFolders, address: str) -> tuple[str, str]:
-    """Return the folder of the vault that stands before a note's path, and the path; "" if none."""
+    """Return the folder of the vault in an address `NAME:path`, and the path; "" if none."""
     name, mark, path = address.partition(":")
     root = os.path.expanduser(find_named(name, folders.config))
     if not (mark and name and path and os.path.isfile(os.path.join(root, CONFIG_NAME))):
@@ -187,20 +187,20 @@ def _format_names(known: Iterable[str]) -> str:
 
 
 def _shorten(path: str) -> str:
-    """Return a path as one would type it."""
+    """Return a path as a user would type it."""
     home = os.path.expanduser("~")
     short = f"~{path[len(home) :]}" if path.startswith(f"{home}{os.sep}") else path
     return escape_bytes(short)
 
 
-# Vaults that stay open between questions, in a process that answers many: so many at most.
+# Vaults that stay open between queries, in a process that answers many.
 
-#: Vaults that are kept open; each takes what its index and the last questions made of it.
+#: Most vaults that stay open; each uses memory for its index and last queries.
 MOST = 24
 
 
 class _Open(NamedTuple):
-    """A vault, what may have changed in its folder, and what is another when it was replaced."""
+    """An open vault, hints of changes in its folder, and the inodes that identify it."""
 
     vault: Vault
     hints: ChangeHints
@@ -208,7 +208,7 @@ class _Open(NamedTuple):
 
 
 class VaultPool:
-    """What others have open of vaults beside their own; for one thread, as databases are."""
+    """Open vaults besides the caller's own; for one thread, because of their databases."""
 
     def __init__(self, folders: UserFolders, most: int = MOST) -> None:
         self._folders = folders
@@ -216,7 +216,7 @@ class VaultPool:
         self._open: dict[Path, _Open] = {}
 
     def lend(self, vault: Vault) -> Vault:
-        """Have a vault use what is open of its folder, in sync; what was asked last is kept.
+        """Return a vault that uses the pool's open databases of its folder, in sync.
 
         Raises:
             VaultError: it cannot be read.
@@ -240,7 +240,7 @@ class VaultPool:
         return vault
 
     def close(self) -> None:
-        """Close what is open."""
+        """Close all open vaults."""
         for each in self._open.values():
             _close(each)
         self._open.clear()
@@ -253,7 +253,7 @@ def _close(opened: _Open) -> None:
 
 
 def identify(vault: Vault) -> tuple[int, ...]:
-    """Return what is another when folder, repository, state or index were replaced."""
+    """Return inodes of a vault's folder, repository, state and index, to notice replacements."""
     found = []
     index = vault.state_folder / "index"
     for path in (vault.root, vault.root / ".git", vault.state.path, index):
@@ -264,13 +264,13 @@ def identify(vault: Vault) -> tuple[int, ...]:
     return tuple(found)
 
 
-# Keep the user's list of vaults: a name for each, and how it is at a glance.
+# The user's list of vaults, by name, with a summary of each.
 
 
 class ListedVault(NamedTuple):
-    """A vault of the list, as it was when it was last read; `problem` says why it is not there.
+    """A listed vault with stored facts; `problem` is why it is missing.
 
-    `notes` is None where it was never read; `doubtful` counts files that were not read fully.
+    `notes`: None if it was never indexed; `doubtful` counts files that were not read fully.
     """
 
     name: str
@@ -284,7 +284,7 @@ class ListedVault(NamedTuple):
 
 
 def list_vaults(folders: UserFolders) -> list[ListedVault]:
-    """Return the vaults of the list; none is brought up to date for that.
+    """Return the vaults of the list, without updating them.
 
     Raises:
         VaultError: the list cannot be read.
@@ -293,12 +293,12 @@ def list_vaults(folders: UserFolders) -> list[ListedVault]:
 
 
 def add_vault(folders: UserFolders, path: str, name: str = "") -> ListedVault:
-    """Put a vault on the list, under its folder's name where no other is given.
+    """Add a vault to the list, by default under its folder's name.
 
     Raises:
-        NoVaultError: there is none at the path.
-        RefusedError: the name is none that the list can have.
-        ConflictError: the name is another's, or the vault is listed already.
+        NoVaultError: there is no vault at the path.
+        RefusedError: the name is invalid.
+        ConflictError: another vault has the name, or the vault is listed already.
     """
     root = find_root(path or None)
     if not (root / CONFIG_NAME).is_file():
@@ -322,9 +322,9 @@ def add_vault(folders: UserFolders, path: str, name: str = "") -> ListedVault:
 
 
 def register_vault(folders: UserFolders, root: Path) -> str:
-    """Put a vault on the list if it is not there; return its name.
+    """Add a vault to the list if it is missing; return its name.
 
-    Where its folder's name is another vault's, it gets a number.
+    If another vault has its folder's name, add a number.
 
     Raises:
         VaultError: the list cannot be read or written.
@@ -343,7 +343,7 @@ def register_vault(folders: UserFolders, root: Path) -> str:
 
 
 def remove_vault(folders: UserFolders, named: str) -> ListedVault:
-    """Take a vault, given by name or path, off the list; the vault itself stays as it is.
+    """Remove a vault, given by name or path, from the list; the vault itself stays.
 
     Raises:
         NoVaultError: the list has no such vault.
@@ -363,7 +363,7 @@ def _suggest_name(root: Path) -> str:
 
 
 def _inspect(name: str, path: str, folders: UserFolders) -> ListedVault:
-    """Return how a vault is, by what is known of it."""
+    """Return the stored facts of a vault."""
     found = ListedVault(name, path)
     if not os.path.isfile(os.path.join(path, CONFIG_NAME)):
         return found._replace(problem=f"no {CONFIG_NAME} there")

@@ -1,4 +1,4 @@
-"""A copy of the sample vault with a week of history, to be looked at and thrown away."""
+"""A disposable copy of the sample vault with a week of history."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from vaultmem.storage.user_files import find_package_folder
 from vaultmem.storage.vault_id import forget_ids
 from vaultmem.vault import UserFolders, Vault, open_vault
 
-#: Who edits the sample: the copy's own git settings say so, whatever the user's are.
+#: The user who edits the sample, written to the copy's git settings.
 _PERSON = {"user.name": "Maren", "user.email": "maren@example.com"}
 
 _DAY = 86_400.0
@@ -39,7 +39,7 @@ _RIGHT, _WRONG = (f"The staging database runs PostgreSQL {number}." for number i
 
 
 class _Event(NamedTuple):
-    """What happened on a day of the story (`days` ago), by an agent's session, or by the person."""
+    """A step of the story, `days` ago, by an agent's session or by the user."""
 
     days: float
     agent: str
@@ -48,7 +48,7 @@ class _Event(NamedTuple):
 
 
 def lay_demo(folder: Path, folders: UserFolders, now_at: float) -> None:
-    """Lay down the sample vault and a week of its history, which ends at `now_at`.
+    """Create the sample vault with a week of history that ends at `now_at`.
 
     Raises:
         RefusedError: the folder is there and not empty.
@@ -74,7 +74,7 @@ def lay_demo(folder: Path, folders: UserFolders, now_at: float) -> None:
 
 
 def forget_demo(folder: Path, folders: UserFolders) -> None:
-    """Remove a demo's folder, and all that is kept of it outside."""
+    """Remove a demo's folder, and all its data outside."""
     vault = open_vault(folder, folders=folders)
     vault.close()
     key = vault.state_folder.name
