@@ -105,8 +105,8 @@ class EligibleRows(NamedTuple):
 
     `mask` marks the eligible rows. `statistics` describes them, or all rows of a search over
     several vaults. `place` is the position of the section's note in the order of paths. `times` has
-    one given time per note, in seconds. `norm` is the length part of the formula with the k1, b and
-    mean length in `length_norm`, infinite for rows that are not eligible. `recency` is 0 to 1.
+    one given time per note, in seconds. `norm` is the length part of the formula, infinite for rows
+    that are not eligible; `length_norm` has its k1, b and mean length. `recency` is 0 to 1.
     `state_weight` is the weight of the note's state. Without neighbours, `neighbours` has the value
     None.
     """

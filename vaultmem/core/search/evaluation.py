@@ -150,7 +150,7 @@ def _read_lines(text: str, mistake: Take) -> Iterator[Question]:
 
 
 def _make_question(line: int, entry: dict[str, Any], mistake: Take) -> Iterator[Question]:
-    """Yield the question of a line or row, or report what is wrong with it."""
+    """Yield the question of a line or row, or report its mistake."""
     values = {name: _list_texts(entry.get(name)) for name in ("question", "notes", "at", "says")}
     for name, value in values.items():
         if value is None or (name in {"question", "at"} and len(value) > 1):

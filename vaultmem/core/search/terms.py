@@ -279,7 +279,7 @@ _BETWEEN_WORDS = str.maketrans("-_?", "   ")
 
 
 def _tells(name: str) -> bool:
-    """Return whether a name of several parts has one that is a number or an indexed word."""
+    """Return whether a compound name has a part that is a number or an indexed word."""
     if len(name) > MAX_TERM_LENGTH:
         return False
     parts = name.translate(_PARTS).split()

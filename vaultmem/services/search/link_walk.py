@@ -141,7 +141,10 @@ def _map_links(vault: Vault) -> LinkMap:
 
 
 def resolve_few(vault: Vault, links: Sequence[tuple[str, Link]]) -> list[int | None]:
-    """Return the target documents of a few links (note, link), without reading all names."""
+    """Return the target documents of a few links (note, link).
+
+    All names are read only for links that are not ASCII.
+    """
     store = LinkStore(vault.state)
     targets = [link.path.rpartition("/")[2].removesuffix(".md") for _, link in links]
     if not all(target.isascii() for target in targets):  # SQLite folds no other letters.
@@ -161,7 +164,7 @@ def resolve_few(vault: Vault, links: Sequence[tuple[str, Link]]) -> list[int | N
 
 
 def list_links(vault: Vault, path: str) -> list[FoundLink]:
-    """Return the links of a note in their order, with what is missing."""
+    """Return the links of a note in their order, with `missing` set for broken ones."""
     graph = LinkGraph(vault)
     return [check_place(graph, found) for found in graph.links_of(graph.documents[path])]
 

@@ -76,7 +76,7 @@ def find_hits(
 ) -> tuple[RecallQuery, list[Hit]]:
     """Return the query as searched, with corrected spelling, and at most `wanted` best hits.
 
-    Archived notes rank with the others. A query of stop words alone searches these.
+    Archived notes rank with the others. If all words are stop words, they are searched.
     """
     how = (by_note, dense, reranker)
     plain = query.filter

@@ -155,7 +155,7 @@ def run_query(
 
 
 def count_all_tokens(vault: Vault) -> int:
-    """Return the tokens of all notes of a vault as it is viewed."""
+    """Return the tokens of all notes in a vault's view."""
     return vault.view.totals()[1]
 
 

@@ -1,4 +1,4 @@
-"""Choose the sections that a query can find, score them, and put the best in order."""
+"""Choose the sections that a query can find, score them, and sort the best."""
 
 from __future__ import annotations
 

@@ -182,7 +182,7 @@ def list_owned(vault: Vault) -> list[NoteRecord]:
 def trust_vault(vault: Vault, companions: Iterable[str] = ()) -> list[str]:
     """Trust the vault with all notes of `list_owned`; return the paths.
 
-    `companions` are the folders of other vaults that can be queried with this one.
+    `companions` are the folders of other vaults that may be queried with this one.
 
     Raises:
         RefusedError: the caller is an agent.

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
-#: Makes the progress callback (`services.reading.indexing.Progress`) of a long task, by its label.
+#: Makes the progress callback (`services.views.read_index.Progress`) of a long task, by its label.
 TellProgress = Callable[[str], Callable[[int, int], None]]
 
 

@@ -1,6 +1,6 @@
 """Routes of the HTTP operations and their OpenAPI document.
 
-The table of operations defines what is served, documented, validated and tested.
+The table of operations defines the routes, their documentation, validation and tests.
 """
 
 from __future__ import annotations

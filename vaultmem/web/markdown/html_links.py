@@ -54,8 +54,8 @@ class Addresses(NamedTuple):
 class Surroundings(NamedTuple):
     """The vault around a note.
 
-    `find` returns the path of a link's target (`core.links.names.Names.find`). `read` returns the
-    text of a note to embed, None if it is missing or must not be shown.
+    `find` returns the path of a link's target (`LinkNames.find` in `core.notes.link_syntax`).
+    `read` returns the text of a note to embed, None if it is missing or must not be shown.
     """
 
     find: Callable[[Link, str], str | None]

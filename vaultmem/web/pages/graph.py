@@ -111,7 +111,7 @@ def _place(record: NoteRecord, depth: int, turn: float) -> GraphNode:
 
 @answers
 async def show_graph(request: Request) -> Response:
-    """Show the notes around one."""
+    """Show the graph of a note."""
     path = read_path(request, "/graph/")
     frame, graph = await read(request, partial(collect_graph, path))
     return render_page(request, "graph.html", vault=frame, graph=graph, width=WIDTH, height=HEIGHT)

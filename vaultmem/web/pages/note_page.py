@@ -199,7 +199,7 @@ _RELATIONS = {"supersedes": "Replaced by", "supersedes_part": "Replaced in part 
 
 
 def _describe_relations(record: NoteRecord, vault: Vault) -> Iterator[StatusRemark]:
-    """Yield the notes that replace a note, or the active ones that contradict it."""
+    """Yield the notes that replace a note, or else the open ones that contradict it."""
     from vaultmem.services.search.annotations import find_contradictions
 
     words: dict[str, str] = {}
@@ -368,7 +368,7 @@ async def show_note(request: Request) -> Response:
 
 @answers
 async def show_rail(request: Request) -> Response:
-    """Show the sidebar of a note; its page loads it after the note."""
+    """Show the sidebar of a note; the note's page loads it later."""
     path, at = read_path(request, "/rail/"), request.query_params.get("at", "")
     frame, rail = await _read_rail(request, path, at)
     return render_page(request, "rail.html", vault=frame, path=path, rail=rail)

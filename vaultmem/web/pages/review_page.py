@@ -154,7 +154,7 @@ def _show_side(side: ReviewSide, around: Surroundings) -> ShownSide:
     end = len(text) if len(text) <= _SHOWN else max(text.rfind("\n\n", 0, _SHOWN), 0) or _SHOWN
     shown, html = text[:end], ""
     if side.state not in {NoteState.QUARANTINED, NoteState.UNREADABLE}:
-        # After a line end, it has no properties of its own.
+        # After a line end, it has no frontmatter.
         plain = "\n".join(["", *map(clean_text, shown.splitlines())])
         html = render_note(plain, side.path, around).html
     left = max(len(side.changed) - _LINES, 0)
@@ -260,7 +260,7 @@ async def undo(request: Request) -> Response:
     place = make_link(back if is_there else "/review")
     if here.startswith("/note/"):
         place = here
-    elif here == make_link("/") and len(paths) == 1:  # A note that was forgotten.
+    elif here == make_link("/") and len(paths) == 1:  # The note had been forgotten.
         place = link_note(paths[0])
     return go_back(request, place, " ".join(filter(None, [*lines, *problems[:5]])), commits)
 

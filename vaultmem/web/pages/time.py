@@ -78,8 +78,8 @@ class TimelineMark(NamedTuple):
 class Timeline(NamedTuple):
     """Commits from left to right by time, each in the lane of its author.
 
-    `lanes` are names and their heights, `ticks` labels of times and their positions, all in pixels
-    of an image of `width` and `height`.
+    `lanes` are names and their heights, `ticks` are labels of times and their positions. All
+    numbers are pixels of an image of `width` and `height`.
     """
 
     places: list[TimelineMark]
