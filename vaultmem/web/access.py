@@ -1,8 +1,7 @@
-"""Rules for opening the page: by which user, from where, and the headers that limit a browser.
+"""Access control of the web page: users, hosts, origins, and security headers.
 
-A browser shows the cookie that it got for a one-time code; a program shows the token. Names under
-which nobody serves (DNS rebinding) and requests that another site's page sends are refused before
-anything else is looked at.
+A browser sends the cookie that it got for a one-time code; a program sends the token. Unknown host
+names (DNS rebinding) and requests from another site's page are rejected first.
 """
 
 from __future__ import annotations
@@ -32,23 +31,23 @@ from vaultmem.workers import shows_token
 
 _LOG = logging.getLogger("vaultmem.web")
 
-#: What a browser is told of every answer: nothing of it may come from, or go, anywhere else.
+#: Headers of every response: a browser may load nothing from, and send nothing to, other sites.
 HEADERS = {
     "Content-Security-Policy": "default-src 'self'; base-uri 'none'; form-action 'self'; "
     "frame-ancestors 'none'; object-src 'none'",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
-    # With "no-referrer", browsers say of our own forms that they come from nowhere.
+    # With "no-referrer", browsers send the origin "null" for our own forms.
     "Referrer-Policy": "same-origin",
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
 
-#: Where one comes without being let in: the door, and what each page looks like.
+#: Paths that need no login: the login itself, and the static files.
 _OPEN = ("/enter", "/static/")
 
-#: Seconds in which a request's body has to be there.
+#: Timeout in seconds for a request's body.
 _PATIENCE = 30.0
 
 #: Methods that change nothing.
@@ -56,7 +55,7 @@ _READING = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class Gate:
-    """Lets in who may come, and writes into the request's state who they are."""
+    """Middleware that rejects requests or stores their visitor in the request's state."""
 
     def __init__(self, app: ASGIApp, site: Site, visits: Visits) -> None:
         self._app = app
@@ -64,7 +63,7 @@ class Gate:
         self._visits = visits
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, or refuse it."""
+        """Pass a request on, or reject it."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -87,13 +86,13 @@ class Gate:
             return
         try:
             await self._app(scope, _limit(receive), send_guarded)
-        except ClientDisconnect:  # No fault; the port drops it.
+        except ClientDisconnect:  # Not an error; the connection is dropped.
             raise
-        except VaultError as error:  # Of a body that is too large or too slow, say.
+        except VaultError as error:  # For example, a body that is too large or too slow.
             if has_begun:
                 raise
             await reject_failure(request, error)(scope, receive, send_guarded)
-        except Exception:  # A server outlives whatever one request runs into.
+        except Exception:  # One request must not end the server.
             _LOG.exception("%s %s failed", request.method, request.url.path)
             if has_begun:
                 raise
@@ -101,7 +100,7 @@ class Gate:
             await refuse(request, 500, told)(scope, receive, send_guarded)
 
     def _find_refusal(self, request: Request) -> Response | None:
-        """Return a refusal, None where the request may pass."""
+        """Return the response that rejects a request, None if it is allowed."""
         headers = request.headers
         if not is_asked_by(self._site.hosts, request):
             return refuse(request, 421, "This is not served under that name.")
@@ -115,14 +114,14 @@ class Gate:
         return self._turn_away(request) if visitor is None else None
 
     def _turn_away(self, request: Request) -> Response | None:
-        """Return what somebody is told whom nobody let in, None where anybody may come."""
+        """Return the response for an unknown visitor, None for public paths."""
         if request.url.path.startswith(_OPEN):
             return None
         told = "This page needs a link; `vaultmem serve --print-link` prints one."
         return refuse(request, 401, told)
 
     def _is_from_here(self, request: Request) -> bool:
-        """Tell whether no other site's page can have sent this with a person's cookie."""
+        """Return whether no other site's page can have sent this with the user's cookie."""
         origins = request.headers.getlist("origin")
         if origins:
             return len(origins) == 1 and origins[0] in self._site.origins
@@ -134,7 +133,7 @@ class Gate:
         if "authorization" in headers:
             if not shows_token(headers.raw, self._site.token):
                 return None
-            agent = headers.get("vaultmem-agent", "").strip() or "api"  # Nobody is a person.
+            agent = headers.get("vaultmem-agent", "").strip() or "api"  # Never the owner.
             return Visitor(self._site.programs_write, agent)
         visit = self._visits.find(read_cookie(headers, self._site.cookie))
         if visit is None:
@@ -144,12 +143,12 @@ class Gate:
 
 
 def is_asked_by(hosts: Collection[str], request: Request) -> bool:
-    """Tell whether a request names one of these as the host that it is for, once and alone."""
+    """Return whether a request has exactly one Host header, and it is one of `hosts`."""
     return request.headers.getlist("host") in [[host] for host in hosts]
 
 
 def read_cookie(headers: Headers, name: str) -> str:
-    """Return a cookie's value, "" if there is none."""
+    """Return a cookie's value, "" if it is missing."""
     try:
         found = SimpleCookie(headers.get("cookie", "")).get(name)
     except CookieError:
@@ -158,9 +157,9 @@ def read_cookie(headers: Headers, name: str) -> str:
 
 
 def _limit(receive: Receive) -> Receive:
-    """Return what receives no more of a body than is taken, nor for longer, whatever was said.
+    """Return a `receive` that limits a body's size and time, whatever its headers state.
 
-    Behind the body's end it waits as long as it takes: so the end of a connection is heard.
+    After the end of the body it waits without limit, to detect the end of the connection.
     """
     left = MAX_BODY
     end = time.monotonic() + _PATIENCE
@@ -182,19 +181,19 @@ def _limit(receive: Receive) -> Receive:
     return receive_limited
 
 
-# One-time codes: whoever can write into the vault's private folder may come in by a browser.
+# One-time codes: a user who can write to the vault's private folder can log in by a browser.
 #
-# A code is made by a command, and taken by the server: all that both know is a file, which has
-# the codes' digests and until when they count.
+# A command makes a code, and the server accepts it. Both use one file with the digests of the codes
+# and their expiry times.
 
-#: Seconds for which a code may be used.
+#: Lifetime of a code in seconds.
 LIFETIME = 600.0
 
 _NAME = "web-codes.json"
 
 
 def make_code(folder: Path) -> str:
-    """Return a code that lets one browser in, within ten minutes."""
+    """Return a code that logs one browser in, within ten minutes."""
     code = secrets.token_urlsafe(24)
     with hold_lock(folder / f"{_NAME}.lock"):
         _keep(folder, {**_read(folder), _digest(code): time.time() + LIFETIME})
@@ -202,7 +201,7 @@ def make_code(folder: Path) -> str:
 
 
 def accept_code(folder: Path, code: str) -> bool:
-    """Tell whether a code counts; it does not count again."""
+    """Return whether a code is valid, and invalidate it."""
     with hold_lock(folder / f"{_NAME}.lock"):
         codes = _read(folder)
         if codes.pop(_digest(code), None) is None:
@@ -212,7 +211,7 @@ def accept_code(folder: Path, code: str) -> bool:
 
 
 def _read(folder: Path) -> dict[str, float]:
-    """Return the codes that count, by their digests, with the time at which they end."""
+    """Return the expiry time of each valid code, by its digest."""
     with contextlib.suppress(OSError, ValueError, AttributeError, TypeError):
         found = json.loads((folder / _NAME).read_text(encoding="ascii"))
         return {name: float(end) for name, end in found.items() if time.time() < float(end)}

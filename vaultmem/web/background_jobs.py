@@ -20,19 +20,19 @@ from vaultmem.vault import Vault
 from vaultmem.web.page_requests import make_caller
 from vaultmem.workers import Workers
 
-#: Seconds of quiet before what changed is told, so that one save is told once; and how long that
-#: may last, for there are folders in which somebody saves all the while.
+#: Seconds without changes before an event is sent, so that one save causes one event. Then the
+#: longest delay, for folders that change all the time.
 _QUIET, _LONGEST = 0.2, 2.0
 
-#: Seconds between two signs of life: proxies and browsers give up on what is silent.
+#: Seconds between two heartbeats: proxies and browsers close silent connections.
 _BEAT = 15.0
 
-#: Listeners at once.
+#: The most listeners at once.
 _MANY = 64
 
 
 class Events:
-    """Passes on paths that may have changed, from any thread to all who listen."""
+    """Sends changed paths from any thread to all listeners."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -40,15 +40,15 @@ class Events:
         self._has_ended = False
 
     def notice(self, path: str) -> None:
-        """Tell everybody who listens that a path may have changed; called from any thread."""
+        """Report a path that might have changed to all listeners; called from any thread."""
         with self._lock:
             listeners = list(self._heard.items())
         for queue, loop in listeners:
-            with contextlib.suppress(RuntimeError):  # Its loop has ended.
+            with contextlib.suppress(RuntimeError):  # The listener's loop has ended.
                 loop.call_soon_threadsafe(queue.put_nowait, path)
 
     async def listen(self) -> AsyncGenerator[list[str], None]:
-        """Yield the paths that may have changed, after some quiet; none as a sign of life."""
+        """Yield the paths that might have changed, after some quiet; an empty list as heartbeat."""
         queue: asyncio.Queue[str] = asyncio.Queue()
         with self._lock:
             self._heard[queue] = asyncio.get_running_loop()
@@ -61,17 +61,17 @@ class Events:
                 del self._heard[queue]
 
     def end(self) -> None:
-        """Let those who listen go: the server ends."""
+        """End all listeners when the server ends."""
         self._has_ended = True
         self.notice(EVERYTHING)
 
     def has_room(self) -> bool:
-        """Tell whether somebody more may listen."""
+        """Return whether another listener can be added."""
         return len(self._heard) < _MANY
 
 
 async def stream_events(request: Request) -> Response:
-    """Answer with a stream of events `changed`, each with the paths that may have."""
+    """Return a stream of `changed` events, each with the paths that might have changed."""
     events: Events = request.app.state.events
     if not events.has_room():
         return Response("too many listen", 503, {"Retry-After": "30"})
@@ -98,17 +98,17 @@ async def _collect(queue: asyncio.Queue[str]) -> list[str]:
         return list(paths)
 
 
-# Work that takes longer than somebody waits for a page: begun once, and asked after by pages.
+# Long jobs: started once, then polled by pages.
 
-#: Is told how much is done, of how much.
+#: Called with the work done and the total.
 TellProgress = Callable[[int, int], None]
 
-#: Work that tells how far it is.
+#: Work that reports its progress.
 LongWork = Callable[[TellProgress, Vault], Any]
 
 
 class Progress(NamedTuple):
-    """How far work is: `share` from 0 to 1; `problem` is why it ended before its end."""
+    """The progress of a job: `share` from 0 to 1; `problem` is the error that ended it."""
 
     share: float
     is_done: bool
@@ -116,7 +116,7 @@ class Progress(NamedTuple):
 
 
 class Jobs:
-    """The work under way in a process, by name, and what came of what ended last."""
+    """The running jobs of a process, by name, and the outcome of finished ones."""
 
     def __init__(self, workers: Workers) -> None:
         self._workers = workers
@@ -124,7 +124,7 @@ class Jobs:
         self._shares: dict[str, float] = {}
 
     def start(self, name: str, request: Request, work: LongWork) -> None:
-        """Have work done that reads, unless that of this name is under way already."""
+        """Start a job that reads, unless a job of this name is running."""
         before = self._begun.get(name)
         if before is not None and not before.done():
             return
@@ -135,7 +135,7 @@ class Jobs:
         self._begun[name] = self._workers.submit_long(told, make_caller(request))
 
     def find(self, name: str) -> Progress | None:
-        """Return how far the work of a name is, None if it was never begun."""
+        """Return the progress of a job, None if it was never started."""
         begun = self._begun.get(name)
         if begun is None:
             return None
@@ -152,4 +152,4 @@ class Jobs:
 
 
 def _ignore_progress(done: int, total: int) -> None:
-    """Tell nobody how far work is that another process may do."""
+    """Ignore the progress, for work that another process can run."""

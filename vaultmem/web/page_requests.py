@@ -43,9 +43,9 @@ from vaultmem.workers import Caller, Workers
 if TYPE_CHECKING:
     from vaultmem.services.curation.review import WaitingCounts
 
-# What goes wrong, said as a page to browsers and as problem details (RFC 9457) to programs.
+# Errors: a page for browsers, and problem details (RFC 9457) for programs.
 
-#: The HTTP status of each expected failure; of one that is not here, that of its nearest parent.
+#: The HTTP status of each expected error; others use their nearest base class.
 STATUSES: dict[type[VaultError], int] = {
     NoVaultError: 404,
     NoteNotFoundError: 404,
@@ -61,7 +61,7 @@ STATUSES: dict[type[VaultError], int] = {
 }
 
 
-#: Headers of some statuses: how to be let in, and in how many seconds to ask again.
+#: Headers of some statuses: the login scheme, and seconds until a retry.
 _HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 503: {"Retry-After": "5"}}
 
 
@@ -69,12 +69,12 @@ _NOT_FOUND = HTTPStatus.NOT_FOUND
 
 
 def find_status(error: VaultError) -> int:
-    """Return the HTTP status that an expected failure has."""
+    """Return the HTTP status of an expected error."""
     return next(STATUSES[kind] for kind in type(error).__mro__ if kind in STATUSES)
 
 
 def reject_failure(request: Request, error: VaultError, **facts: Any) -> Response:
-    """Return the answer to what failed as may be expected, with what a program goes by."""
+    """Return the response to an expected error, with details for programs."""
     facts = {"code": type(error).__name__, "exit_code": error.exit_code, **facts}
     if isinstance(error, MergeConflictError):
         facts["conflicts"] = as_plain(error.conflicts)
@@ -82,9 +82,9 @@ def reject_failure(request: Request, error: VaultError, **facts: Any) -> Respons
 
 
 def refuse(request: Request, status: int, told: str, **facts: Any) -> Response:
-    """Return the answer to what cannot be done: why, and what helps.
+    """Return the response to a failed request, with the reason and a remedy.
 
-    `facts` are for programs alone.
+    `facts` are for programs only.
     """
     if wants_page(request):
         return _show_message(request, status, told)
@@ -97,17 +97,17 @@ def refuse(request: Request, status: int, told: str, **facts: Any) -> Response:
     )
 
 
-#: The part of an error that helps in a terminal alone: the page has links instead.
+#: The part of an error that helps only in a terminal: the page has links instead.
 _FOR_TERMINALS = re.compile(r"; (?:did you mean .*\?|(?:see|run) `vaultmem .*)$", re.DOTALL)
 
 
 async def refuse_page(request: Request, status: int, reason: str) -> Response:
-    """Return the page that gives the reason of a failure, with the head of all pages.
+    """Return a page that shows the reason of a failure, with the usual header.
 
-    Where nothing was found, it names what has a similar name.
+    If a page is not found, it lists similar names.
     """
     work = partial(_find_similar, request.url.path) if status == _NOT_FOUND else _find_nothing
-    # What an address asks of may be why it fails: without it, there is a head all the same.
+    # The query string can be the cause: without it, the header can still be shown.
     for asked in (request, Request({**request.scope, "query_string": b""})):
         with suppress(VaultError, OSError):
             frame, near = await read(asked, work)
@@ -137,7 +137,7 @@ def _find_nothing(_: Vault) -> list[tuple[str, str]]:
 
 
 def _find_similar(place: str, vault: Vault) -> list[tuple[str, str]]:
-    """Return names that the last part of an address may be meant for, each with its page."""
+    """Return names similar to the last part of an address, each with its page."""
     page, _, name = place.lstrip("/").partition("/")
     if page == "session":
         from vaultmem.core.text.suggest import find_near
@@ -151,25 +151,25 @@ def _find_similar(place: str, vault: Vault) -> list[tuple[str, str]]:
 
 
 def get_status_text(status: int) -> str:
-    """Return the words that HTTP has for a status."""
+    """Return the HTTP reason phrase of a status."""
     return HTTPStatus(status).phrase
 
 
 def wants_page(request: Request) -> bool:
-    """Tell whether a browser asks for a page, and no program for an answer."""
+    """Return whether a browser requests a page, rather than a program an API response."""
     path = request.url.path
     return not path.startswith(("/api/", "/mcp")) and "text/html" in request.headers.get(
         "accept", ""
     )
 
 
-#: Digits of a number that nobody means; reading thousands of them is refused by Python.
+#: Numbers with more digits are too large; Python refuses to parse thousands of digits.
 _LONG = 20
 
-#: Fields of a form at most.
+#: The most fields of a form.
 _FIELDS = 200
 
-#: Pages of a list at most.
+#: The most pages of a list.
 _PAGES = 10_000
 
 Value = TypeVar("Value")
@@ -177,12 +177,11 @@ Route = Callable[[Request], Awaitable[Response]]
 
 
 class PageFrame(NamedTuple):
-    """What each page says of the vault: its name, and what is checked out or looked at.
+    """The values that each page shows about the vault: name, checked-out branch and commit.
 
-    `others` are the user's other vaults that may be looked at, by name, and `other` is that which
-    is, "all" for all together. `moment` is the commit that is looked at, where it is not what is
-    there now. `lag` says why what is shown is older than the notes. `waiting` has what waits for a
-    decision in the vault that is served.
+    `others` are the names of the user's other vaults, and `other` is the viewed one of them, "all"
+    for all together. `moment` is the viewed commit, None for the current state. `lag` is the reason
+    why the view is older than the notes. `waiting` counts the undecided items of the served vault.
     """
 
     name: str
@@ -196,7 +195,7 @@ class PageFrame(NamedTuple):
 
 
 async def read(request: Request, work: Callable[[Vault], Value]) -> tuple[PageFrame, Value]:
-    """Return what `work` makes of the vault as the request's `at` has it, and its frame."""
+    """Return the result of `work` on the vault at the request's `at`, and the page's frame."""
     workers: Workers = request.app.state.workers
     at, other = (request.query_params.get(name, "") for name in ("at", "vault"))
     look = partial(_look, at, other, BELOW.get(), work)
@@ -204,17 +203,17 @@ async def read(request: Request, work: Callable[[Vault], Value]) -> tuple[PageFr
 
 
 async def write(request: Request, work: Callable[[Vault], Value]) -> Value:
-    """Return what `work` did.
+    """Return the result of `work`, which may change the vault.
 
     Raises:
-        RefusedError: whoever asks may only read.
+        RefusedError: the caller may only read.
     """
     workers: Workers = request.app.state.workers
     return await workers.write(work, make_caller(request))
 
 
 def make_caller(request: Request) -> Caller:
-    """Return in whose name a request is answered, and what it may do."""
+    """Return the caller of a request, with its permissions."""
     visitor: Visitor = request.state.visitor
     site: Site = request.app.state.site
     return Caller(
@@ -229,9 +228,9 @@ def make_caller(request: Request) -> Caller:
 
 
 def answers(route: Route) -> Route:
-    """Let a route's expected failures be answered as pages, or as problem details.
+    """Wrap a route: expected errors become pages, or problem details.
 
-    The gate answers what nobody expected.
+    `Gate` handles unexpected errors.
     """
 
     @wraps(route)
@@ -250,30 +249,30 @@ def answers(route: Route) -> Route:
 
 
 def read_path(request: Request, below: str) -> str:
-    """Return the vault's path behind a part of an address, whatever bytes it has."""
+    """Return the vault path after a URL prefix, with any bytes."""
     raw: bytes = request.scope.get("raw_path") or request.url.path.encode()
     path = os.fsdecode(unquote_to_bytes(raw.partition(b"?")[0]))
     return path.removeprefix(below)
 
 
 def read_count(text: str, most: int) -> int | None:
-    """Return a number from 0 to `most`, which stands for all beyond it; None for what is none."""
+    """Return a number from 0 to `most`, larger ones as `most`; None if it is not a number."""
     if not (text.isascii() and text.isdecimal()):
         return None
     return min(int(text), most) if len(text) < _LONG else most
 
 
 def read_page(given: Mapping[str, str]) -> int:
-    """Return which page of a list is asked for, from 0."""
+    """Return the requested page of a list, from 0."""
     return read_count(given.get("page", ""), _PAGES) or 0
 
 
 async def read_form(request: Request) -> dict[str, str]:
-    """Return a form's fields, each once.
+    """Return a form's fields.
 
     Raises:
         HTTPException: it has too many fields.
-        RefusedError: it is none, or has a field twice.
+        RefusedError: it is not a form, or has a field twice.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip()
     text = (await request.body()).decode("utf-8", "replace")
@@ -288,7 +287,7 @@ async def read_form(request: Request) -> dict[str, str]:
 
 
 def go_back(request: Request, place: str, told: str = "", undo: str = "") -> Response:
-    """Return an answer that leads to a page, which tells what was done, and what undoes it."""
+    """Return a redirect to a page, which shows what was done, and the commit to undo."""
     visit = getattr(request.state, "visit", None)
     if told and visit is not None:
         visit.notices.append((told, undo))
@@ -298,26 +297,26 @@ def go_back(request: Request, place: str, told: str = "", undo: str = "") -> Res
 def _look(
     at: str, other: str, below: str, work: Callable[[Vault], Value], vault: Vault
 ) -> tuple[PageFrame, Value]:
-    BELOW.set(below)  # Whoever works has a context of its own; links are made there too.
+    BELOW.set(below)  # The worker has its own context; links are made there too.
     others = _list_others(vault)
     if other == EVERY:
-        list_askable(vault)  # It refuses a caller who cannot search other vaults.
+        list_askable(vault)  # Rejects a caller who cannot search other vaults.
     elif other:
         vault = open_other_vault(vault, other)
     from vaultmem.services.views.open_view import view_at
 
     seen = view_at(vault, at) if at else vault
-    done = work(seen)  # It may find what waits, which the frame counts.
+    done = work(seen)  # First, since it can find new items for the frame's count.
     return frame_vault(vault, at)._replace(others=others, other=other), done
 
 
 def open_asked(vault: Vault, other: str) -> list[Vault]:
-    """Return the vaults that a page searches: all if `other` says so, else the one it shows."""
+    """Return the vaults that a page searches: all for `EVERY`, or else the one it shows."""
     return add_named(vault, [other])[0] if other == EVERY else [vault]
 
 
 def _list_others(vault: Vault) -> tuple[str, ...]:
-    """Return the names of the user's other vaults, as far as they may be looked at from here."""
+    """Return the names of the user's other vaults that may be viewed from here."""
     if vault.opener is None:
         return ()
     try:
@@ -328,7 +327,7 @@ def _list_others(vault: Vault) -> tuple[str, ...]:
 
 
 def frame_vault(vault: Vault, at: str) -> PageFrame:
-    """Return what each page says of the vault, looked at as it was `at` a time."""
+    """Return the values that each page shows about the vault `at` a time."""
     head = vault.head()
     branch, commit = (head.branch, head.commit) if head else ("", "")
     frame = PageFrame(
@@ -338,7 +337,7 @@ def frame_vault(vault: Vault, at: str) -> PageFrame:
 
 
 def _count_waiting(vault: Vault) -> WaitingCounts | None:
-    """Return what waits for a decision; None for a commit, of which nothing is decided."""
+    """Return the counts of undecided items; None for a commit, where nothing can be decided."""
     from vaultmem.services.curation.review import count_waiting
 
     return count_waiting(vault) if vault.view.has_work_tree else None
@@ -355,17 +354,17 @@ def _format_moment(vault: Vault, at: str) -> Commit | None:
         return None
 
 
-# What changed in a file, as pages show it: properties as values, text by its words.
+# Changes of a file as pages show them: properties as values, text by words.
 
-#: Lines of a file's diff, and of all diffs of a page, that are shown unasked.
+#: The most lines of a file's diff, and of all diffs on a page, that are shown by default.
 _LINES, _ALL_LINES = 120, 600
 
-#: Characters of a property's value.
+#: The most characters of a property's value.
 _VALUE = 1_000
 
 
 class ShownChange(NamedTuple):
-    """What was done to a file; `left` counts the lines that are not shown."""
+    """One operation on a file as displayed; `left` counts the hidden lines."""
 
     operation: FileOperation
     told: str
@@ -375,7 +374,7 @@ class ShownChange(NamedTuple):
 
 
 def show_changes(operations: Iterable[FileOperation], whole: bool = False) -> Iterator[ShownChange]:
-    """Yield what a page shows of changes; `whole`: however long they are."""
+    """Yield changes as a page shows them; `whole` disables the line limits."""
     room = _ALL_LINES
     for each in operations:
         lines = _list_lines(each)
@@ -391,7 +390,7 @@ def show_changes(operations: Iterable[FileOperation], whole: bool = False) -> It
 
 
 def _list_lines(operation: FileOperation) -> Sequence[str]:
-    """Return the lines of a diff: of the properties as they are written, if no value changed."""
+    """Return the lines of a diff, including the raw frontmatter if no property value changed."""
     note = operation.note
     if note is None:
         return ()
@@ -399,7 +398,7 @@ def _list_lines(operation: FileOperation) -> Sequence[str]:
 
 
 def _summarise(operation: FileOperation) -> str:
-    """Return in words what was done, but for the properties, which stand below."""
+    """Return a summary of an operation, without the properties, which are listed below it."""
     note = operation.note
     if note is None or not note.properties:
         return summarise_operation(operation)

@@ -1,4 +1,4 @@
-"""Render pages from templates: values, links, visits and reasons for a hit."""
+"""Render pages from templates: values, links, browser sessions and reasons for a hit."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ from vaultmem.vault import Vault
 from vaultmem.web.markdown.html_links import Addresses, Surroundings, format_heading
 from vaultmem.workers import HubPrincipal
 
-# Who asks, and the browsers that were let in.
+# Visitors, and the browsers that are logged in.
 
-#: Browsers that are let in at once; the one that came first goes.
+#: The most browsers logged in at once; the oldest is logged out.
 _MANY = 64
 
 
 class Visitor(NamedTuple):
-    """Who asks: a person in a browser, else a program under an agent's name; if they may write.
+    """The caller: the user in a browser, or a program with an agent's name; with permissions.
 
-    A hub knows more of them, as its `guest`.
+    `guest` is the hub's principal for the caller.
     """
 
     may_write: bool
@@ -49,24 +49,24 @@ class Visitor(NamedTuple):
 
 @dataclass
 class BrowserVisit:
-    """A browser that was let in; its next page tells what was done, and which commit undoes it."""
+    """A browser session, with the notices for its next page and the commits that undo each."""
 
     notices: list[tuple[str, str]] = field(default_factory=list)
 
     def pop_notices(self) -> list[tuple[str, str]]:
-        """Return what is to be told; it is not told again."""
+        """Return the notices to show, and remove them."""
         notices, self.notices = self.notices, []
         return notices
 
 
 class Visits:
-    """The browsers that were let in since this process started, by their cookies."""
+    """The browser sessions since this process started, by their cookies."""
 
     def __init__(self) -> None:
         self._visits: OrderedDict[str, BrowserVisit] = OrderedDict()
 
     def begin(self) -> str:
-        """Let a browser in; return its cookie's value."""
+        """Start a browser session; return its cookie's value."""
         name = secrets.token_urlsafe(32)
         self._visits[name] = BrowserVisit()
         if len(self._visits) > _MANY:
@@ -74,27 +74,28 @@ class Visits:
         return name
 
     def find(self, name: str) -> BrowserVisit | None:
-        """Return the visit of a cookie, None if nobody was let in with it."""
+        """Return the session of a cookie, None for an unknown one."""
         return self._visits.get(name)
 
 
 def follows_link(request: Request) -> bool:
-    """Tell whether a person follows a link or sends a form, and no page's code or tag asks."""
+    """Return whether the user followed a link or sent a form, rather than a script or a tag."""
     return request.headers.get("sec-fetch-mode", "navigate") == "navigate"
 
 
-# What an app has to know of where it is served, and of who may come in.
+# Settings of an app: where it is served, and who has access.
 
-#: Bytes of a request's body at most: the largest note, and what a form adds to it.
+#: The most bytes of a request's body: the largest note and a form's additions.
 MAX_BODY = 2 * 1024 * 1024
 
 
-#: Below which address the pages are served whose links are made: "" where nothing is above them.
+#: The URL prefix of the pages whose links are made, "" for none.
 BELOW: ContextVar[str] = ContextVar("below", default="")
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
-#: What of a server's own settings counts for all who come: not who its owner said to be.
+#: Prefixes of the server's environment variables that apply to every visitor; the owner's name does
+#: not.
 _SHARED = (
     *("VAULTMEM_EMBEDDING_", "VAULTMEM_RERANK_", "VAULTMEM_LLM_"),
     *("VAULTMEM_RECEIPTS", "VAULTMEM_TOKENIZER"),
@@ -102,18 +103,18 @@ _SHARED = (
 
 
 def choose_shared(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return what of an environment counts for all who come."""
+    """Return the environment variables that apply to every visitor."""
     return {name: value for name, value in environment.items() if name.startswith(_SHARED)}
 
 
 class Site(NamedTuple):
-    """Where a vault is served, and what may be done there.
+    """The address of a vault's server, and the allowed actions.
 
-    `hosts` are the names, with their port, under which it may be asked for; `token` is that of
-    programs; `folder` is a private one, where one-time codes are kept. In the browser nothing is
-    written unless `may_write`; programs write if `programs_write`. `ref` is the branch that is
-    looked at where a request names none, and `environment` names models, and nobody. Who
-    `asks_others` may ask other vaults of the user's. `scheme` is "https" behind a proxy with that.
+    `hosts` are the allowed host names with ports; `token` is for programs; `folder` is a private
+    folder for one-time codes. The browser may write if `may_write`; programs may if
+    `programs_write`. `ref` is the default branch to view. `environment` configures models, never an
+    author. With `asks_others`, the user's other vaults can be queried. `scheme` is "https" for an
+    HTTPS proxy.
     """
 
     root: Path
@@ -129,21 +130,21 @@ class Site(NamedTuple):
 
     @property
     def origins(self) -> frozenset[str]:
-        """What browsers say of the pages of this site, where these send something."""
+        """The values of the Origin header in requests from this site's pages."""
         return frozenset(f"{self.scheme}://{host}" for host in self.hosts)
 
     @property
     def cookie(self) -> str:
-        """The name of the session's cookie: cookies know no ports."""
+        """The name of the session's cookie, with the port, since cookies ignore ports."""
         port = min(self.hosts, default="").rpartition(":")[2]
         return f"vaultmem-{port}"
 
 
 class FileLinks(NamedTuple):
-    """Where pages are that are written to files, and since when (seconds since the epoch).
+    """The exported files of pages, and the time of the export (seconds since the epoch).
 
-    `find` returns the file of a page by its place and what is given to it, "" where there is none;
-    `up` leads from the page that is written to the folder of them all.
+    `find` returns the file of a page by its path and parameters, "" for a missing one; `up` is the
+    relative path from the current page to the export folder.
     """
 
     find: Callable[[str, dict[str, str]], str]
@@ -151,20 +152,20 @@ class FileLinks(NamedTuple):
     exported: float
 
 
-#: Where the pages are that links lead to, if they are files; None where a server answers.
+#: The exported pages that links lead to; None if a server answers.
 FILES: ContextVar[FileLinks | None] = ContextVar("files", default=None)
 
-#: The second day of the year 1 and the last but one of 9999, in any zone.
+#: The second day of year 1 and the last but one of year 9999, in any zone.
 _FIRST, _LAST = -62_135_510_400, 253_402_128_000
 
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
 
 
 class Links(NamedTuple):
-    """Where links lead: to a page by its place and what is given to it, to a note by its path.
+    """Functions that return the URL of a page by path and parameters, and of a note by path.
 
-    They are "" where there is no such page. If pages are files (`is_static`), nobody answers what
-    is asked in them, and no time is told by how long ago it was.
+    The URL is "" if there is no such page. Exported pages (`is_static`) have no search forms and no
+    relative times.
     """
 
     page: Callable[..., str]
@@ -173,17 +174,17 @@ class Links(NamedTuple):
 
 
 def render_page(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
-    """Return a page: a template with its values, and what every page shows.
+    """Return a page from a template, its values, and the values that all pages show.
 
-    `at`, where the page is asked for as it was at a time, is kept in its links. `again` gives the
-    address of the page, or of another one, with what was asked here and what is given besides.
+    Links keep `at`, the time for which the page is requested. `again` returns the address of this
+    page, or another one, with the current and the given parameters.
     """
     visitor: Visitor | None = getattr(request.state, "visitor", None)
     other = request.query_params.get("vault", "")
-    if visitor and other:  # What is written goes to the vault that is served.
+    if visitor and other:  # Writes would go to the served vault.
         visitor = visitor._replace(may_write=False)
     visit: BrowserVisit | None = getattr(request.state, "visit", None)
-    # A script that loads a page again shows only a part of it, and may be quicker than the person.
+    # A script that reloads part of a page must not use up the notices.
     notices = visit.pop_notices() if visit and follows_link(request) else []
 
     raw: bytes = request.scope.get("raw_path") or request.url.path.encode()
@@ -216,10 +217,10 @@ def render_page(request: Request, template: str, status: int = 200, **values: An
 
 
 def make_link(place: str, /, **given: Any) -> str:
-    """Return a page's address with its parameters, those that are empty left out.
+    """Return a page's address with its parameters, without empty ones.
 
-    `place` is the address as it reads: a name of a note in it may have any character. Where pages
-    are files, it is the file's, "" if there is none, and all pages are of one time.
+    `place` is the unquoted path: a note's name in it can contain any character. For exported pages,
+    return the file's path, "" for a missing one, without `at`.
     """
     said = {name.rstrip("_"): escape_bytes(str(value)) for name, value in given.items() if value}
     if (files := FILES.get()) is not None:
@@ -238,7 +239,7 @@ def link_note(path: str, heading: str = "", /, **given: Any) -> str:
 
 @lru_cache(maxsize=32)
 def _link_within(vault: str) -> Links:
-    """Return links to pages of a vault of the user's, of the one that is served for ""."""
+    """Return links to pages of another vault of the user, or of the served vault for ""."""
     if not vault:
         return Links(make_link, link_note)
 
@@ -280,9 +281,9 @@ def _environment(links: Links) -> Environment:
 
 
 def format_age(then: str | float) -> str:
-    """Say how long ago something was, in its largest unit; a date before the last month as it is.
+    """Return the age of a time in its largest unit, or its date if older than 30 days.
 
-    `then` is in seconds since the epoch, or as ISO 8601 has it.
+    `then` is in seconds since the epoch, or in ISO 8601.
     """
     at = read_time(then)
     passed = datetime.now().timestamp() - at
@@ -313,7 +314,7 @@ def format_minute(then: str | float) -> str:
 
 
 def split_diff(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the lines of a unified diff, each with what it is: "add", "cut", "place" or "same"."""
+    """Yield the lines of a unified diff, each with its kind: "add", "cut", "place" or "same"."""
     kinds = {"+": "add", "-": "cut", "@": "place"}
     for line in text.splitlines():
         yield kinds.get(line[:1], "same"), line[1:] if line[:1] in "+- " else line
@@ -327,7 +328,7 @@ def read_time(then: str | float) -> float:
 
 # Why a section is in a pack, in words.
 
-#: The parts of a score besides the words that were asked, and what each says.
+#: The parts of a score besides query words, with their descriptions.
 _PARTS = {
     "closeness": "its words of the query are close together",
     "passage": "one passage has most of what was asked",
@@ -337,24 +338,24 @@ _PARTS = {
     "recency": "how new it is",
 }
 
-#: Scores that are nothing when they are shown.
+#: The lowest score that is displayed.
 _LEAST = 0.005
 
 
 class Reason(NamedTuple):
-    """A reason, and what it adds to the score; None for what no score says."""
+    """A reason, and its part of the score; None for a reason without a score."""
 
     words: str
     score: float | None = None
 
 
 def describe_reasons(item: PackItem, is_asked: bool) -> list[Reason]:
-    """Return why a section is in the pack for a question, or without one."""
+    """Return the reasons why a section is in the pack, with or without a query."""
     return [*_describe_preferences(item, is_asked), *describe_score(item.hit)]
 
 
 def describe_score(hit: Hit) -> list[Reason]:
-    """Return what adds to a hit's score besides the words that it has, and what weighs it."""
+    """Return the parts of a hit's score besides its words, and the weight of its state."""
     told = [
         Reason(words, score)
         for name, words in _PARTS.items()
@@ -383,9 +384,9 @@ def _describe_preferences(item: PackItem, is_asked: bool) -> Iterator[Reason]:
         yield Reason(f"on {', '.join(hit.refs)}")
 
 
-# What the links of a note's text mean in the vault around it, and where their pages are.
+# Targets of the links in a note's text, and the URLs of their pages.
 
-#: Files that a page may show; no browser runs anything that is in these.
+#: Media types that a page may show; browsers run no scripts in these.
 PICTURES = frozenset(
     {
         *("image/png", "image/jpeg", "image/gif", "image/webp", "image/avif", "image/bmp"),
@@ -395,9 +396,9 @@ PICTURES = frozenset(
 
 
 def build_link_context(at: str, vault: Vault, embeds: bool = True) -> Surroundings:
-    """Return what links mean, and with `embeds` the texts of notes that may be shown in another.
+    """Return the targets of links and, with `embeds`, the texts of notes that may be embedded.
 
-    Links lead to pages of the vault as it is at `at`.
+    Links lead to pages of the vault at `at`.
     """
     from vaultmem.services.search.link_walk import open_names
     from vaultmem.services.views.read_notes import find_note
@@ -415,6 +416,6 @@ def build_link_context(at: str, vault: Vault, embeds: bool = True) -> Surroundin
 
 
 def _link_picture(at: str, path: str) -> str:
-    """Return the address of a file, "" if it is no picture, which are all that is shown."""
+    """Return the address of a file, "" unless it is an image; only images are shown."""
     is_shown = mimetypes.guess_type(path)[0] in PICTURES
     return make_link(f"/file/{path}", at=at) if is_shown else ""

@@ -1,4 +1,4 @@
-"""The app: which address leads to what."""
+"""The web app: its routes."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from vaultmem.web.pages.home import enter, show_home
 from vaultmem.web.rendering import Site, Visits
 from vaultmem.workers import Workers
 
-#: What pages load that is no page.
+#: Files that pages load.
 STATIC = Path(__file__).parent / "static"
 
-#: The module and the function of each page that is imported when it is asked for first, or in a
-#: quiet moment: what all of them need takes longer than the rest of a start.
+#: The module and function of each page. They are imported on the first request, or when idle:
+#: importing them all takes longer than the rest of a start.
 PAGES = {
     "GET /search": ("search_page", "show_search"),
     "GET /notes": ("note_page", "show_notes"),
@@ -65,9 +65,9 @@ PAGES = {
 
 
 def create_app(workers: Workers, site: Site, events: Events | None = None) -> Starlette:
-    """Return the app of a vault, which lets in whom its site says.
+    """Return the app of a vault, with the access control of its site.
 
-    `events` hears which notes may have changed.
+    `events` receives the notes that might have changed.
     """
     app = create_pages(workers, site, events)
     app.router.routes.append(Route("/enter", enter))
@@ -76,7 +76,7 @@ def create_app(workers: Workers, site: Site, events: Events | None = None) -> St
 
 
 def create_pages(workers: Workers, site: Site, events: Events | None = None) -> Starlette:
-    """Return the app of a vault for those who were let in: each request's state has a visitor."""
+    """Return the app of a vault without login: each request's state must have a visitor."""
     app = Starlette(
         routes=[
             Route("/", show_home),
@@ -95,7 +95,7 @@ def create_pages(workers: Workers, site: Site, events: Events | None = None) -> 
 
 
 def load_all() -> None:
-    """Import what is asked for later."""
+    """Import all pages and the API."""
     for module in dict.fromkeys(module for module, _ in PAGES.values()):
         import_module(f"vaultmem.web.pages.{module}")
     import_module("vaultmem.web.api.routes")
@@ -122,9 +122,9 @@ def _serve_api() -> ASGIApp:
 
 
 def _import_later(module: str, name: str) -> Callable[[], Awaitable[Any]]:
-    """Return what imports a name of a module once, in a thread: others have answers meanwhile.
+    """Return a function that imports a name of a module once, in a thread, without blocking.
 
-    A module that another thread imports just now does not have the name yet, and is waited for.
+    It waits for a module that another thread is importing.
     """
     found: Any = None
 
@@ -139,7 +139,7 @@ def _import_later(module: str, name: str) -> Callable[[], Awaitable[Any]]:
 
 
 async def answer_not_found(request: Request, error: Exception) -> Response:
-    """Answer where no page or operation is."""
+    """Return the response for an unknown page or operation."""
     status = getattr(error, "status_code", 404)
     if request.url.path.startswith("/api/"):
         told = "There is no such operation; /api/v1/openapi.json describes those that there are."

@@ -22,10 +22,11 @@ _NONE = np.empty(0, np.float32)
 
 
 class Neighbours(NamedTuple):
-    """The rows before and after each row, -1 where there is none (shape: 2 * nearest, rows).
+    """The rows before and after each row, -1 for a missing one (shape: 2 * nearest, rows).
 
-    `turns` marks the rows of one speaker each, and `asks` those of them that end with a question;
-    `labels` are the sessions and tags that rows have in common, and where each row's begin.
+    `turns` marks rows that are a turn of one speaker; `asks` marks the turns that end with a
+    question. `labels` are the sessions and tags that several rows share, with the start of each
+    row's labels.
     """
 
     table: NDArray[np.int32]
@@ -40,13 +41,13 @@ def link_neighbours(
     labels: tuple[Whole, Numbers],
     size: int,
 ) -> NDArray[np.int32] | None:
-    """Return the nearest neighbours of each row (shape: 2 * nearest, size; -1 where none).
+    """Return the nearest neighbours of each row (shape: 2 * nearest, size; -1 if missing).
 
-    `rows` are in the order in which they were written; a neighbour has a label in common: the
-    session (an odd number), or a tag and a date of its own (`times` in seconds, one for each of
-    `rows`, else nan) at most a month away. First come the nearest before, the second nearest
-    before and so on, then those after. `labels` are all rows' labels and where each row's begin.
-    None if nothing has a neighbour.
+    `rows` are in order of writing. Neighbours share a session (an odd label), or a tag if both have
+    a date of their own, at most `neighbour_days` apart. `times` has these dates in seconds, one for
+    each of `rows`, or nan. Earlier neighbours come first, nearest first, then later ones. `labels`
+    are the labels of all rows and the start of each row's labels. Return None without any
+    neighbour.
     """
     position, label = list_labels(labels, rows)
     if not len(label):
@@ -72,9 +73,9 @@ def link_neighbours(
 
 
 def list_labels(labels: tuple[Whole, Numbers], rows: Numbers) -> tuple[Numbers, Whole]:
-    """Return each label of some rows: the position of its row among these, and the label.
+    """Return the labels of some rows: the position of each label's row in `rows`, and the label.
 
-    `labels` are all rows' labels and where each row's begin.
+    `labels` are the labels of all rows and the start of each row's labels.
     """
     flat, starts = labels
     begin = starts[rows]
@@ -90,7 +91,7 @@ def _put_last(
     of: NDArray[np.int64],
     neighbour: NDArray[np.int64],
 ) -> None:
-    """Write the last few of each run of equal `of` into a table, the very last first."""
+    """Write the last few of each run of equal `of` into a table, the last one first."""
     ends = np.append(np.flatnonzero(np.diff(of)), len(of) - 1)
     sizes = np.diff(np.concatenate([[-1], ends]))
     for nth in range(len(found)):
@@ -100,14 +101,14 @@ def _put_last(
 
 
 class EligibleRows(NamedTuple):
-    """Arrays with one value a section of the index (a row); what is not eligible counts nowhere.
+    """Arrays with one value per section of the index (a row), and which rows are eligible.
 
-    `mask` says which are eligible, and `statistics` what they, or all among which they count, are
-    together. `place` is the place of a section's note in the order of paths, and `times` has the
-    time that was given for it (seconds; one value a note); `norm` the length part of the formula
-    (infinite for what is not eligible) for k1, b and mean length as `length_norm` has them;
-    `recency` 0 to 1, `state_weight` what the state of its note counts for, and `neighbours` the
-    rows before and after; None if no section has any.
+    `mask` marks the eligible rows. `statistics` describes them, or all rows of a search over
+    several vaults. `place` is the position of the section's note in the order of paths. `times` has
+    one given time per note, in seconds. `norm` is the length part of the formula, infinite for rows
+    that are not eligible; `length_norm` has its k1, b and mean length. `recency` is 0 to 1.
+    `state_weight` is the weight of the note's state. Without neighbours, `neighbours` has the value
+    None.
     """
 
     mask: NDArray[np.bool_]
@@ -119,7 +120,7 @@ class EligibleRows(NamedTuple):
     state_weight: Floats
     neighbours: Neighbours | None
     statistics: Statistics
-    #: What whoever asks wants to keep for the next question, by name, each by row or by term.
+    #: Values that callers cache for the next query, by name, then by row or by term.
     kept: dict[str, dict[Any, Any]]
 
 
@@ -134,11 +135,10 @@ def make_eligible(
 ) -> EligibleRows:
     """Choose the rows of `documents`, given with their times in the order of their paths.
 
-    What is dated later than `now` (seconds since the epoch) counts as of now.
-    `states` are the numbers of the states that are eligible, `state_weights` what each state
-    counts for; `labels` are all rows' labels and where each row's begin, `marked` the rows that
-    have each mark (`core.search.terms`). A note's own date counts, else the time that was given
-    (seconds).
+    Dates after `now` (seconds since the epoch) count as `now`. `states` are the eligible states by
+    number; `state_weights` has each state's weight. `labels` are the labels of all rows and the
+    start of each row's labels. `marked` has the rows of each mark (`core.search.terms`). A note's
+    own date precedes the given time.
     """
     document = columns["document"]
     place = np.full(int(document.max(initial=0)) + 1, -1, np.int32)
@@ -179,13 +179,13 @@ def weight_rows(
     links_alone: Numbers,
     statistics: Statistics,
 ) -> EligibleRows:
-    """Return chosen rows with what their scores take from all among which they count.
+    """Return chosen rows with length norms and recency computed from `statistics`.
 
-    These are the ones that `statistics` are of: they themselves, or others too.
+    `statistics` can describe these rows alone, or those of several vaults.
     """
     mean = statistics.mean()
     k1, b = (float(np.interp(mean, WEIGHTS.lengths, ends)) for ends in (WEIGHTS.k1, WEIGHTS.b))
-    # In place: of a million sections, each step would be eight megabytes more.
+    # In place: with a million sections, each copy would take eight megabytes more.
     norm = np.zeros(len(chosen.mask))
     for name, weight in zip(FIELDS, (WEIGHTS.title, WEIGHTS.tags, WEIGHTS.body), strict=True):
         norm += weight * columns[f"{name}_length"]
@@ -211,12 +211,12 @@ def _date_rows(columns: Mapping[str, Whole], changed: NDArray[np.float64]) -> ND
 
 
 def _measure_recency(written: NDArray[np.float64], newest: float) -> Floats:
-    """Return (1 + d / recent_days) ** -2 for rows d days before the newest of the eligible ones.
+    """Return (1 + d / recent_days) ** -2 for rows d days before the newest eligible row.
 
-    It falls fast, so that few notes gain, and never to 0, so that of equal notes the newer one is
-    first (J. Wixted, E. Ebbesen, "On the Form of Forgetting", 1991: a power of time). What is
-    dated later than tomorrow is as new as that, and makes nothing else older; a day, since dates
-    without a zone are read as UTC. `written` is used up.
+    It falls fast, so that few notes gain. It never reaches 0, so that the newer of two equal notes
+    is first (J. Wixted, E. Ebbesen, "On the Form of Forgetting", 1991: a power of time). Dates
+    after tomorrow count as the newest and make no other row older; the margin is a day because
+    dates without a zone are read as UTC. `written` is overwritten.
     """
     written -= newest
     np.minimum(written, 0, out=written)
@@ -233,7 +233,7 @@ def _find_neighbours(
     labels: tuple[Whole, Numbers],
     marked: Mapping[str, Numbers],
 ) -> Neighbours | None:
-    """Link the short notes of one section that share a label, in the order of time, then path."""
+    """Link short notes of one section that share a label, ordered by time, then path."""
     if not len(labels[0]):
         return None
     sections = np.bincount(columns["document"][mask], minlength=int(columns["document"].max()) + 1)
@@ -254,7 +254,7 @@ def _find_neighbours(
 def _find_common(
     rows: Numbers, labels: tuple[Whole, Numbers], turns: NDArray[np.bool_]
 ) -> tuple[Whole, Numbers]:
-    """Return the labels that several rows have, and where each row's begin.
+    """Return the labels that several rows have, and the start of each row's labels.
 
     A turn that has a session has no tags here.
     """
@@ -269,7 +269,7 @@ def _find_common(
 
 
 def sort_distinct(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the different numbers in ascending order, without what `numpy.unique` imports."""
+    """Return the distinct numbers in ascending order, without the imports of `numpy.unique`."""
     ordered = np.sort(numbers)
     first = np.ones(len(ordered), np.bool_)
     first[1:] = ordered[1:] != ordered[:-1]
@@ -277,16 +277,16 @@ def sort_distinct(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def are_among(rows: Whole, ordered: Whole) -> NDArray[np.bool_]:
-    """Return for each row whether it is one of others, which are in ascending order."""
+    """Return for each row whether it is in `ordered`, which is in ascending order."""
     if not len(ordered):
         return np.zeros(len(rows), np.bool_)
     found: NDArray[np.bool_] = ordered.take(ordered.searchsorted(rows), mode="clip") == rows
     return found
 
 
-# Words of the vault that are spelt almost as one that is not there.
+# Spelling candidates: terms of the vault that differ little from an unknown word.
 
-#: Letters that a stemmer takes off a word at most.
+#: The most letters that a stemmer removes from a word.
 _SUFFIX = 6
 
 #: A byte's bit in a word's set of letters: one for each letter, one for all else.
@@ -297,9 +297,9 @@ _COUNTS = np.array([byte.bit_count() for byte in range(256)], dtype=np.uint8)
 
 
 def allow_distance(word: str, is_alone: bool = False) -> int:
-    """Return how many letters may be wrong: 1 from 5 letters on, 2 from 8, none in numbers.
+    """Return the allowed edit distance: 1 from 5 letters on, 2 from 8, 0 for words with digits.
 
-    Of a word that is alone, whose question has nothing else to go by: from 4 on, and from 6.
+    If the word is the only one of its query (`is_alone`): 1 from 4 letters on, 2 from 6.
     """
     if not word.isalpha():
         return 0
@@ -308,7 +308,7 @@ def allow_distance(word: str, is_alone: bool = False) -> int:
 
 
 class Spellings(NamedTuple):
-    """The terms of a segment: their UTF-8, joined, where each begins, and the letters of each."""
+    """The terms of a segment: joined UTF-8, the start and the letter set of each."""
 
     names: bytes
     starts: NDArray[np.int64]
@@ -316,7 +316,7 @@ class Spellings(NamedTuple):
 
 
 def read_spellings(names: bytes, starts: NDArray[np.uint32]) -> Spellings:
-    """Return terms, given as joined UTF-8 and where each begins and the last ends."""
+    """Return terms, given as joined UTF-8 with the start of each and the end of the last."""
     edges = starts.astype(np.int64)
     letters = _BITS[np.frombuffer(names, np.uint8)]
     sets = np.bitwise_or.reduceat(letters, edges[:-1]) if len(edges) > 1 else letters[:0]
@@ -326,12 +326,12 @@ def read_spellings(names: bytes, starts: NDArray[np.uint32]) -> Spellings:
 def find_near_stems(
     word: str, stem: str, terms: Spellings, most: int, is_alone: bool = False
 ) -> list[tuple[int, str]]:
-    """Return the terms that may be the stem of the word that was meant, each with a distance.
+    """Return the terms that might be the stem of the intended word, each with its edit distance.
 
-    They differ in at most `most` letters from the word's own stem, or from how the word begins:
-    the stem of `educaton` is the word itself, that of `education` is `educ`. Where only the
-    beginning is alike, the first letter must be one of the first two; where
-    the word is not alone (`is_alone`), in all of it.
+    They differ in at most `most` letters from the word's own stem, or from the beginning of the
+    word: the stem of `educaton` is the word itself, that of `education` is `educ`. If only the
+    beginning matches, the term's first letter must be one of the word's first two. If the stem
+    matches and the word is not alone, the first letters must be equal.
     """
     if not len(terms.sets):
         return []
@@ -362,11 +362,12 @@ def _count_bits(sets: NDArray[np.uint32]) -> NDArray[np.integer[Any]]:
     return counts
 
 
-@lru_cache(maxsize=16_384)  # Vaults that are asked as one have most of their words in common.
+@lru_cache(maxsize=16_384)  # Vaults in one query share most of their words.
 def measure_distance(one: str, other: str, most: int) -> int:
-    """Return how many letters are wrong, missing, too many or exchanged with the next.
+    """Return the number of letters that are wrong, missing, extra or swapped with the next one.
 
-    Beyond `most`, any larger number. Source: the "optimal string alignment" distance.
+    For a distance above `most`, return any larger number. Source: the "optimal string alignment"
+    distance.
     """
     before: list[int] = []
     row = list(range(len(other) + 1))

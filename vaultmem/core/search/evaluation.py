@@ -1,7 +1,7 @@
-"""Questions with the notes that answer them, read from a file, and how good answers to them are.
+"""Evaluation questions, read from a file, and metrics of search quality.
 
-Such a file is a markdown table with the columns `question` and `notes`, and if one likes `at` and
-`says`, or has a JSON object with these names on each line.
+The file is a markdown table with the columns `question` and `notes`, and optionally `at` and
+`says`. Or each line is a JSON object with these names.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 _UNDER_HEAD = re.compile(r"\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?")
 _BAR = re.compile(r"(?<!\\)\|")
 
-#: Between the names of notes in one cell; a wikilink may have any of it in it, but no `[[`: each
-#: one without an end would be read to the end of the cell.
+#: Separators between note names in one cell. A wikilink can contain them, but not `[[`: each
+#: unclosed `[[` would be read to the end of the cell.
 _BETWEEN = re.compile(r"(\[\[(?:(?!\[\[).)*?\]\])|<br ?/?>|[,;]")
 
-#: Mistakes of a file that are told at once.
+#: Mistakes of a file that one error lists.
 _TOLD = 3
 
 _HEAD = ("| question | notes |", "|---|---|")
@@ -36,10 +36,10 @@ _LINE = '{"question": "...", "notes": ["..."]}'
 
 
 class Question(NamedTuple):
-    """A question, what is to answer it as it is written there, and its line (1-based).
+    """A question, the notes that must answer it as written in the file, and its line (1-based).
 
-    It is asked `at` a branch, tag, commit or date, or now. What a pack has to say is in `says`; if
-    there is nothing, it has to show the notes.
+    `at` is a branch, tag, commit or date to search, or empty for now. `says` are the texts that a
+    pack must contain; if empty, the pack must show the notes.
     """
 
     line: int
@@ -65,7 +65,7 @@ def parse_questions(text: str, name: str) -> list[Question]:
     """Return the questions of a file that is called `name`.
 
     Raises:
-        RefusedError: there are none, or some are not as they have to be; it says on which lines.
+        RefusedError: there are no questions, or some lines are invalid; the message names them.
     """
     found, mistakes = list_questions(text)
     reject_lines(name, mistakes)
@@ -78,17 +78,17 @@ def parse_questions(text: str, name: str) -> list[Question]:
 
 
 def list_questions(text: str) -> tuple[list[Question], dict[int, str]]:
-    """Return the questions of a file's text, and by line (1-based) what is wrong with others."""
+    """Return the questions of a file's text, and the mistakes of other lines, by line (1-based)."""
     mistakes: dict[int, str] = {}
     read = _read_lines if _is_json(text) else _read_tables
     return list(read(text, mistakes.setdefault)), mistakes
 
 
 def reject_lines(name: str, mistakes: dict[int, str]) -> None:
-    """Refuse a file for what is wrong on some of its lines, if anything is.
+    """Raise an error for the invalid lines of a file, if there are any.
 
     Raises:
-        RefusedError: it names the first of them.
+        RefusedError: some lines are invalid; the message names the first few.
     """
     if not mistakes:
         return
@@ -98,12 +98,12 @@ def reject_lines(name: str, mistakes: dict[int, str]) -> None:
 
 
 def split_notes(cell: str) -> list[str]:
-    """Return the names of notes that a cell lists: between commas, semicolons or `<br>`."""
+    """Return the note names in a cell, separated by commas, semicolons or `<br>`."""
     return [each.strip() for each in _BETWEEN.split(cell) if each and each.strip()]
 
 
 def add_question(text: str, question: Question, as_json: bool) -> str:
-    """Return a file's text with one more question; `as_json` says what an empty one becomes."""
+    """Return a file's text with one more question; `as_json` is the format for an empty file."""
     end = "\r" if "\r\n" in text else ""
     lines = text.removesuffix("\n").split("\n") if text.strip() else []
     if _is_json(text) if lines else as_json:
@@ -120,7 +120,7 @@ def add_question(text: str, question: Question, as_json: bool) -> str:
 
 
 def _write_note(address: str) -> str:
-    """Return an address as a link, so that a comma ends no name, and a rename is followed."""
+    """Return an address as a link, so that commas are safe and renames can be followed."""
     path, _, heading = address.partition("#")
     if UNLINKABLE & {*path, *heading}:
         return address
@@ -150,7 +150,7 @@ def _read_lines(text: str, mistake: Take) -> Iterator[Question]:
 
 
 def _make_question(line: int, entry: dict[str, Any], mistake: Take) -> Iterator[Question]:
-    """Yield the question that a line or row has, or say what is wrong with it."""
+    """Yield the question of a line or row, or report its mistake."""
     values = {name: _list_texts(entry.get(name)) for name in ("question", "notes", "at", "says")}
     for name, value in values.items():
         if value is None or (name in {"question", "at"} and len(value) > 1):
@@ -165,7 +165,7 @@ def _make_question(line: int, entry: dict[str, Any], mistake: Take) -> Iterator[
 
 
 def _list_texts(value: Any) -> list[str] | None:
-    """Return a text, or a list of them, without empty ones; None if it is neither."""
+    """Return a text or a list of texts as a list without empty ones; None for other values."""
     listed = [] if value is None else value if isinstance(value, list) else [value]
     if not all(isinstance(each, str) for each in listed):
         return None
@@ -186,7 +186,7 @@ def _read_tables(text: str, mistake: Take) -> Iterator[Question]:
 
 
 def _find_tables(text: str) -> Iterator[_Table]:
-    """Yield the tables with a column of questions; those in code are none."""
+    """Yield the tables with a column of questions, except those in code blocks."""
     parts, place = [], 0
     for first, last in find_fences(text, 0):
         parts += [text[place:first], re.sub(r"[^\n]", "x", text[first:last])]
@@ -218,13 +218,13 @@ def _split_row(line: str) -> list[str]:
 
 T = TypeVar("T")
 
-#: Samples that an interval is made of, and the share of their means that lies in it.
+#: Bootstrap samples for an interval, and the share of their means inside it.
 _SAMPLES = 2_000
 _INSIDE = 0.95
 
 
 class Figure(NamedTuple):
-    """A mean over questions, and between what it would lie for other questions like these."""
+    """A mean over questions, and the bounds of its interval for other questions like these."""
 
     mean: float
     low: float
@@ -232,21 +232,21 @@ class Figure(NamedTuple):
 
 
 def measure_share(wanted: Collection[T], found: Container[T]) -> float:
-    """Return the share of what is wanted that was found, 0 to 1."""
+    """Return the share of `wanted` that is in `found`, 0 to 1."""
     return sum(each in found for each in wanted) / len(wanted)
 
 
 def measure_recall(ranked: Sequence[str], wanted: Collection[str], depth: int) -> float:
-    """Return the share of the wanted notes that are among the first `depth`."""
+    """Return the share of the wanted notes among the first `depth`, 0 to 1."""
     return measure_share(wanted, ranked[:depth])
 
 
 def measure_ndcg(ranked: Sequence[str], wanted: Collection[str], depth: int) -> float:
-    """Return how far up the wanted notes stand among the first `depth`: 1 if none is before them.
+    """Return the nDCG of the first `depth` notes: 1 if all wanted notes come first.
 
-    Each wanted note is as good as another. Source: Järvelin and Kekäläinen, "Cumulated gain-based
-    evaluation of IR techniques", 2002, in the form of trec_eval's `ndcg_cut`: rank r counts
-    1 / log2(r + 1).
+    All wanted notes are equally relevant. Source: Järvelin and Kekäläinen, "Cumulated gain-based
+    evaluation of IR techniques", 2002, in the form of trec_eval's `ndcg_cut`: rank r counts 1 /
+    log2(r + 1).
     """
     gains = [1 / math.log2(place + 2) for place in range(depth)]
     found = sum(gain for note, gain in zip(ranked, gains, strict=False) if note in wanted)
@@ -256,7 +256,7 @@ def measure_ndcg(ranked: Sequence[str], wanted: Collection[str], depth: int) -> 
 def summarise(values: NDArray[np.float64]) -> list[Figure]:
     """Return the mean of each column (rows are questions) with its 95 % interval.
 
-    By bootstrap with a fixed seed (Efron, "Bootstrap methods", 1979), so equal values give equal
+    Bootstrap with a fixed seed (Efron, "Bootstrap methods", 1979), so equal values give equal
     figures.
     """
     import numpy as np

@@ -1,9 +1,9 @@
 """A query, its filters, its weights and its hits.
 
-A section's `strength` is its relevance by words over the idf of all that was asked, where a word
-that the vault does not have counts as the rarest: a mean gain for each word, which neither the
-length of the question nor the size of the vault shifts. `coverage` is the share of that idf that
-is in the section. docs/decisions/0012 has how often evidence was there at each level.
+A section's `strength` is its relevance by words divided by the idf of all query terms. A word that
+the vault does not have counts as the rarest. So strength is a mean gain per word, independent of
+the length of the query and the size of the vault. `coverage` is the share of that idf that the
+section contains. docs/decisions/0012 lists how often evidence was found at each level.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ from vaultmem.errors import ArgumentError, RefusedError
 
 
 class Match(NamedTuple):
-    """One query term in a section: its fields, what it adds to the score, and its weighted idf.
+    """One query term in a section: its fields, its part of the score, and its weighted idf.
 
-    `word` is what was asked, where that is not the term itself.
+    `word` is the word of the query, if it differs from the term.
     """
 
     term: str
@@ -52,16 +52,16 @@ class Match(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """The word that people see."""
+        """The word to display."""
         return self.word or self.term
 
 
-#: A note among those of several vaults: its vault's name, its path and its blob id.
+#: A note's key across vaults: its vault's name, its path and its blob id.
 NoteKey = tuple[str, str, str]
 
 
 class RelatedSection(NamedTuple):
-    """Another section of a note that was found: its heading, the heading's line, its score."""
+    """Another section of a hit's note: its heading, the heading's line, its score."""
 
     heading: str
     line: int
@@ -69,25 +69,26 @@ class RelatedSection(NamedTuple):
 
 
 class Hit(NamedTuple):
-    """A section with its text and score; `text` leaves the heading out.
+    """A section with its text and score; `text` excludes the heading.
 
-    `refs` names the refs that hold it, where several were looked at together; `linked_from` is the
-    note whose link brought it a share of that note's score; `replaces` are the notes that its own
-    says it supersedes; `beside` is the note that asks what this one, written next, may answer;
-    `also` are further sections of its note, where a hit stands for its note; `caution` says why it
-    must be checked before use, or is in doubt; `vault` is the name of its own, where several were
-    asked; `otherwise` is what another side of a merge says in place of words of it; `shown_line` is
-    the sentence that shows the note where `text` has none, of its full text or another section;
-    `by_other` marks a turn of one speaker where the question names another;
-    `anchors` are the states of the code that its note cites.
+    - `refs`: the refs that contain it, if several are searched together
+    - `linked_from`: the note whose link gave it a share of that note's score
+    - `replaces`: the notes that its note supersedes
+    - `beside`: the note with a question that this note, written next, might answer
+    - `also`: further sections of its note, if the hit represents the note
+    - `caution`: why it must be checked before use, or is invalid
+    - `vault`: the name of its vault, if several are searched
+    - `otherwise`: the text of another side of a merge, for words of the section
+    - `shown_line`: a sentence of the full text or another section, if `text` has no sentence
+    - `by_other`: whether it is a turn of one speaker while the query names another
+    - `anchors`: the states of the code that its note cites
 
     score = (sum of the matches + closeness + passage + named + neighbours + recency) *
-    state_weight, see `core.search.ranking`; where vectors were asked too (`semantic` is their
-    score), it is their blend with the words' relevance. `asked` is the weighted idf of all terms
-    of the question.
+    state_weight, see `core.search.ranking`. With vectors (`semantic` is their score), the score is
+    a blend with the relevance by words. `asked` is the weighted idf of all terms of the query.
 
-    Where a reranker put the best in its order, `rerank` is its own score, and `score` that of the
-    place which the section has now.
+    If a reranker reordered the best hits, `rerank` is its own score, and `score` is that of the
+    hit's new position.
     """
 
     record: NoteRecord
@@ -118,64 +119,63 @@ class Hit(NamedTuple):
 
     @property
     def note(self) -> NoteKey:
-        """The note among all that are searched; refs can have different blobs of one path."""
+        """The note's key across vaults; refs can have different blobs of one path."""
         return self.vault, self.record.path, self.record.blob
 
     @property
     def key(self) -> tuple[NoteKey, int]:
-        """The section among all that are searched: its note, and its position in that."""
+        """The section's key across vaults: its note, and its position in the note."""
         return self.note, self.section.ordinal
 
     @property
     def local_key(self) -> tuple[int, int]:
-        """The section within its own vault: its document, and its position in that."""
+        """The section's key within its vault: its document, and its position in the note."""
         return self.record.document, self.section.ordinal
 
     @property
     def coverage(self) -> float:
-        """The share of what was asked that the section has."""
+        """The share of the query's idf that the section contains."""
         return sum(match.idf for match in self.matches) / (self.asked or 1.0)
 
     @property
     def relevance(self) -> float:
-        """The score by words alone, before recency, state and what it loses by its subject."""
+        """The score by words alone, before recency, state and the penalty for its subject."""
         words = sum(match.score for match in self.matches)
         return words + (self.closeness + self.passage + self.named + max(self.neighbours, 0.0))
 
     @property
     def strength(self) -> float:
-        """The relevance by words over what was asked, see the module."""
+        """The relevance by words divided by the query's idf, see the module."""
         return self.relevance / (self.asked or 1.0)
 
     @property
     def address(self) -> str:
-        """The section's address: `path#Heading` as in Obsidian, behind its vault's name if any."""
+        """The section's address: `path#Heading` as in Obsidian, after the vault's name if set."""
         path = f"{self.vault}:{self.record.path}" if self.vault else self.record.path
         return f"{path}#{self.section.heading}" if self.section.heading else path
 
     @property
     def name(self) -> str:
-        """The note's title, and the heading where that says something else."""
+        """The note's title, and the heading if the title does not contain it."""
         title, heading = self.record.title, self.section.heading
         return title if heading.casefold() in title.casefold() else f"{title} > {heading}"
 
 
 def asks(text: str) -> bool:
-    """Tell whether a text ends with a question."""
+    """Return whether a text ends with a question mark."""
     return text.rstrip().endswith(("?", "？"))
 
 
-#: Further sections that stand under a note's best one at most, and the share of its score that
-#: each has at least.
+#: The most further sections of a note's best hit, and their minimum share of its score.
 _FURTHER = 3
 _SHARE = 0.5
 
 
 def group_places(notes: Sequence[Hashable], scores: Sequence[float]) -> list[list[int]]:
-    """Return the places of the sections of each note that count, both best first.
+    """Return the positions of the sections of each note, both best first.
 
-    `notes` and `scores` are those of sections, best first. What a group leaves out is too weak
-    beside its first, or one too many.
+    `notes` and `scores` are those of sections, best first. Sections that score too far below the
+    note's first, or exceed the maximum number, are omitted.
     """
     groups: dict[Hashable, list[int]] = {}
     for place, (note, score) in enumerate(zip(notes, scores, strict=True)):
@@ -197,30 +197,30 @@ def group_hits(hits: Sequence[Hit]) -> list[Hit]:
 
 
 def _join(hits: Sequence[Hit]) -> Hit:
-    """Return the first hit with the others, and what stands under it already, in `also`."""
+    """Return the first hit with the others, and its own further sections, in `also`."""
     best, *others = hits
     names = ((hit.section.heading, hit.section.line, hit.score) for hit in others)
     further = (*best.also, *map(RelatedSection._make, names))
     return best._replace(also=tuple({each.line: each for each in further}.values())[:_FURTHER])
 
 
-#: Strength from which an answer is no accident, and from which it is strong: nine of ten strong
-#: answers have evidence among ten notes.
+#: The minimum strength of a weak and of a strong answer: nine of ten strong answers have evidence
+#: among ten notes.
 _WEAK, _STRONG = 0.1, 0.7
 
-#: Notes among which turns of the named speaker and of others are compared, and what the others'
-#: best has more of strength where the named one probably never answers.
+#: The hits whose turns are compared by speaker. The second number is the lead in strength of other
+#: speakers from which the named one probably never answers.
 _COMPARED, _MORE_OF_OTHERS = 10, 0.3
 
-#: Sections, the best, by which an answer is judged.
+#: The best sections that decide the match strength.
 JUDGED = 3
 
-#: Share of what was asked that a strong answer has, at least.
+#: The minimum coverage of a strong answer.
 _COVERAGE = 0.5
 
 
 class MatchStrength(StrEnum):
-    """What an answer is worth: `none` says that what was found probably answers nothing."""
+    """How well the best hits cover the query; `none` means they probably answer nothing."""
 
     STRONG = "strong"
     WEAK = "weak"
@@ -228,7 +228,7 @@ class MatchStrength(StrEnum):
 
 
 def judge_hits(hits: Sequence[Hit]) -> MatchStrength:
-    """Tell how sure an answer is by its best sections."""
+    """Return the match strength of the best hits."""
     first, lead = hits[:JUDGED], _compare_speakers(hits[:_COMPARED])
     if lead >= 0 and any(map(is_strong, first)):
         return MatchStrength.STRONG
@@ -240,7 +240,7 @@ def judge_hits(hits: Sequence[Hit]) -> MatchStrength:
 
 
 def _compare_speakers(hits: Sequence[Hit]) -> float:
-    """Return by how much the best strength is above the best by others, 0 without these."""
+    """Return how much the best strength exceeds the best by other speakers; 0 without these."""
     others = [hit.strength for hit in hits if hit.by_other]
     if not others:
         return 0.0
@@ -248,9 +248,9 @@ def _compare_speakers(hits: Sequence[Hit]) -> float:
 
 
 def is_strong(hit: Hit) -> bool:
-    """Tell whether a section answers: a single word of several is no answer, however rare.
+    """Return whether a section answers the query.
 
-    Neither are stop words.
+    A single word of several is never enough, however rare. Neither are stop words.
     """
     is_alone = len(hit.matches) == 1 and hit.coverage < 1
     if all(is_stop_term(match.term) for match in hit.matches):
@@ -259,7 +259,7 @@ def is_strong(hit: Hit) -> bool:
 
 
 def describe_corrections(replaced: Mapping[str, str]) -> list[str]:
-    """Return what is to be said of words that the vault does not have, a line each."""
+    """Return a line for each word that the vault does not have."""
     return [
         f'"{word}" is not in this vault; searched for "{other}".'
         for word, other in replaced.items()
@@ -267,9 +267,9 @@ def describe_corrections(replaced: Mapping[str, str]) -> list[str]:
 
 
 def describe_strength(sureness: MatchStrength | None, elsewhere: str = "") -> list[str]:
-    """Return what is to be said of an answer that is not strong, a line each.
+    """Return the lines to print for an answer that is not strong.
 
-    None says that nothing was found, `elsewhere` who has an answer.
+    `sureness` can be None: no hits. `elsewhere` names another source with an answer.
     """
     told = "Nothing in this vault answers that." if sureness is None else _TOLD.get(sureness, "")
     return [line for line in (told, elsewhere and f"{elsewhere}.") if line]
@@ -281,26 +281,25 @@ _TOLD = {
 }
 
 
-# What is asked: plain words, never query syntax, and filters.
+# The query: plain words without query syntax, and filters.
 
 MAX_QUERY_CHARS = 1_000_000
 
-#: Characters of a question that are looked through for the words of its terms.
+#: The characters of a query that are searched for the words of its terms.
 _NAMED_CHARS = 20_000
 
-#: Different terms that are searched: of a longer question, those that fewest sections have.
+#: The most distinct terms of a search; of a longer query, the rarest ones.
 MAX_TERMS = 64
 
 
 class NoteFilter(NamedTuple):
-    """Which notes are eligible; an empty filter lets all but hidden states through.
+    """A filter of eligible notes; an empty filter accepts all but hidden states.
 
-    A preference that waits for the owner's word is no evidence: it has to be asked for by kind or
-    state, and what it was found in says the same.
-    `paths` are shell patterns on the whole path, or folders; `since` and `until` bound the note's
-    own date, else the time of its bytes (seconds since the epoch). `past` lets through what another
-    note replaced, too, and `with_archived` archived notes. Of `conflicted` notes others say
-    otherwise, whatever their own state is. Notes that are not valid `as_of` a day come last.
+    Preferences that the owner has not promoted are no evidence: they need a filter by kind or
+    state. `paths` are shell patterns on the whole path, or folders. `since` and `until` limit the
+    note's own date, or else the time of its bytes (seconds since the epoch). `past` also accepts
+    replaced notes, and `with_archived` archived ones. `conflicted` accepts only notes with a
+    conflict. Notes that are not valid `as_of` a day come last.
     """
 
     kinds: frozenset[NoteKind] = frozenset()
@@ -330,12 +329,12 @@ class NoteFilter(NamedTuple):
 
     @property
     def shows_proposals(self) -> bool:
-        """Tell whether preferences that nobody promoted are eligible."""
+        """Whether preferences that are not promoted are eligible."""
         return self.any_state or bool(self.states or self.kinds)
 
     @property
     def is_by_state_alone(self) -> bool:
-        """Tell whether nothing but a note's state decides."""
+        """Whether only a note's state decides."""
         return self == NoteFilter(
             states=self.states,
             any_state=self.any_state,
@@ -345,7 +344,7 @@ class NoteFilter(NamedTuple):
         )
 
     def admits(self, record: NoteRecord) -> bool:
-        """Tell whether a note is eligible."""
+        """Return whether a note is eligible."""
         return (
             record.state in self.wanted_states
             and (self.shows_proposals or not is_proposal(record.kind, record.state))
@@ -368,26 +367,26 @@ class NoteFilter(NamedTuple):
 
 
 def _is_inside(path: str, pattern: str) -> bool:
-    """Tell whether a path matches a shell pattern, or lies in a folder of that name."""
+    """Return whether a path matches a shell pattern, or is in a folder of that name."""
     pattern = pattern.rstrip("/")
     return fnmatch.fnmatchcase(path, pattern) or path.startswith(f"{pattern}/")
 
 
 def _read_timestamp(text: str, otherwise: float) -> float:
-    """Return a note's own date in seconds since the epoch, in local time as people give theirs."""
+    """Return a note's own date in seconds since the epoch, read as local time."""
     with contextlib.suppress(ValueError, OverflowError, OSError):
         return datetime.fromisoformat(text).timestamp()
     return otherwise
 
 
 class RecallQuery(NamedTuple):
-    """A question as index terms in their order, with filters and the number of hits wanted.
+    """A query as index terms in their order, with filters and the number of hits wanted.
 
-    `compounds` are the further terms of what the question writes in one piece; of a question of
-    stop words alone, they can be its stop words. `replaced` are words
-    that the vault does not have, each with the one of the vault that is searched instead; `near`
-    are the terms of these. `recency` is the share of a note's age in its score, None for that of
-    vaultmem.yaml. `stemmer` names what else unifies terms, see `find_stemmer`.
+    `compounds` are additional terms of compound words in the query; for a query of stop words
+    alone, they can be its stop words. `replaced` pairs words that the vault does not have with the
+    words searched instead; `near` has the terms of these. `recency` is the share of a note's age in
+    its score, None for the setting in vaultmem.yaml. `stemmer` names the stemmer that unifies
+    further terms, see `find_stemmer`.
     """
 
     text: str
@@ -402,12 +401,12 @@ class RecallQuery(NamedTuple):
 
     @property
     def is_of_stop_words(self) -> bool:
-        """Tell whether the query has no other words than stop words."""
+        """Whether the query consists of stop words."""
         return bool(self.compounds) and all(map(is_stop_term, (*self.terms, *self.compounds)))
 
     @property
     def words(self) -> dict[str, str]:
-        """The word that was asked, as people are to see it, for each term that is searched."""
+        """The word of the query to display, for each term that is searched."""
         named = {stem_word(other): other for _, other in self.replaced}
         text = self.text[:_NAMED_CHARS]
         words = (word for word in re.findall(r"[^\W_]+", text) if not has_cjk(word))
@@ -421,10 +420,10 @@ class RecallQuery(NamedTuple):
 
 
 def parse_query(text: str, limit: int = 10, note_filter: NoteFilter | None = None) -> RecallQuery:
-    """Return the query that a text asks; operators, wildcards and quotes are plain marks.
+    """Return the query of a text; operators, wildcards and quotes have no special meaning.
 
     Raises:
-        RefusedError: the text is longer than a million characters, or the limit under 1.
+        RefusedError: the text is longer than a million characters, or the limit is under 1.
     """
     if len(text) > MAX_QUERY_CHARS:
         raise RefusedError(
@@ -440,10 +439,10 @@ def parse_query(text: str, limit: int = 10, note_filter: NoteFilter | None = Non
 
 
 def parse_recency(text: str) -> float | None:
-    """Return the share of age in a score, 0 to 1, that a text asks for; None for the vault's own.
+    """Return the share of age in a score, 0 to 1; None for the vault's own setting.
 
     Raises:
-        ArgumentError: it is neither `on`, `off` nor such a number.
+        ArgumentError: the text is not `on`, `off` or a number from 0 to 1.
     """
     if text in {"", "on"}:
         return None
@@ -455,7 +454,7 @@ def parse_recency(text: str) -> float | None:
 
 
 def select_rarest(query: RecallQuery, counts: Mapping[str, int]) -> RecallQuery:
-    """Return a long question with those of its terms alone that fewest sections contain.
+    """Return a query with at most `MAX_TERMS` terms: those that the fewest sections contain.
 
     `counts` has the number of sections that contain each term.
     """
@@ -469,18 +468,19 @@ def select_rarest(query: RecallQuery, counts: Mapping[str, int]) -> RecallQuery:
     )
 
 
-# The parameters of the ranking, and the figures that a score takes from all sections.
+# Parameters of the ranking, and the statistics that scores use.
 #
-# benchmarks/README.md has what each parameter was measured to do. Statistics of several vaults
-# are added up, so that a section's score is the one it would have in a single vault of all their
-# notes (J. Callan, "Distributed Information Retrieval", 2000: global against local statistics).
+# benchmarks/README.md has the measured effect of each parameter. Statistics of several vaults are
+# added up, so that a section's score is the one it would have in a single vault of all their notes
+# (J. Callan, "Distributed Information Retrieval", 2000: global against local statistics).
 
 
 class RankingWeights(NamedTuple):
-    """The parameters of the score, see `core.search.ranking`.
+    """Parameters of the score, see `core.search.ranking`.
 
-    `k1` and `b` have the values for vaults whose sections have as many terms in the mean as the
-    first of `lengths` or fewer, and as the second or more, with a straight line between them.
+    The first values of `k1` and `b` are for vaults with a mean section length up to the first of
+    `lengths` (terms). The second values apply from the second length on; values between are
+    interpolated.
     """
 
     title: float = 2.0
@@ -489,65 +489,64 @@ class RankingWeights(NamedTuple):
     lengths: tuple[float, float] = (50.0, 150.0)
     k1: tuple[float, float] = (0.9, 1.75)
     b: tuple[float, float] = (0.2, 0.85)
-    #: What a weak word counts for among others.
+    #: Weight of a weak word among others.
     weak: float = 0.5
-    #: What the nearest word counts for where the question's own is not in the vault.
+    #: Weight of a word that replaces one the vault does not have.
     near: float = 0.7
-    #: Of a side-by-side pair of query terms, in shares of the smaller idf.
+    #: Gain of an adjacent pair of query terms, in shares of the smaller idf.
     pair: float = 0.6
-    #: Of a title that is the question's words, in shares of all idf.
+    #: Gain of a title that consists of the query's words, in shares of all idf.
     named: float = 1.0
-    #: Of a turn whose speaker the question names, in shares of its own score.
+    #: Gain of a turn whose speaker the query names, in shares of its own score.
     speaker: float = 0.25
-    #: What the length part of a section counts times that is links to other notes alone.
+    #: Factor of the length part of a section that contains only links to other notes.
     links_alone: float = 4.0
-    #: Terms of a passage, and the share of the best one in the score of a longer section.
+    #: Terms of a passage, and the share of the best passage in the score of a longer section.
     passage_terms: int = 80
     passage_share: float = 0.5
-    #: What the nearest, the second nearest neighbour and so on give of their scores, before and
-    #: after alike, to a note and between turns; the most terms that a note with neighbours has.
+    #: The share of its score that the nearest neighbour gives, the second nearest and so on, before
+    #: and after alike: to a note, and between turns. Then the most terms of a note with neighbours.
     neighbours: tuple[float, ...] = (0.3, 0.1, 0.0, 0.0)
     turns: tuple[float, ...] = (0.4, 0.25, 0.15, 0.1)
     neighbour_terms: int = 120
-    #: What the turn before gives more where it asks; the best turns that bring their answer,
-    #: whatever its words.
+    #: The additional share that the turn before gives if it asks. Then the number of best turns
+    #: whose answer is added, whatever its words.
     asking: float = 0.4
     answered: int = 5
-    #: Neighbours lift a note in full up to the score that this many have by themselves, and by
-    #: this share of the rest beyond it.
+    #: Neighbours raise a note in full up to the score of this place, and by this share beyond it.
     lift_place: int = 5
     lift_share: float = 0.1
-    #: What a note with nothing of the question loses, in shares of how far its subject is behind
-    #: the best one, from which strength it loses nothing, and of how many of its best notes a
-    #: subject has the mean.
+    #: The penalty of a note without any query word, in shares of its subject's distance to the best
+    #: subject. Then the strength from which there is no penalty, and the number of best notes in a
+    #: subject's mean.
     subject: float = 0.6
     sufficient: float = 0.6
     subject_notes: int = 5
-    #: Days between neighbours by a tag alone, at most.
+    #: The most days between neighbours that share only a tag.
     neighbour_days: float = 30.0
-    #: Days in which recency falls to a quarter.
+    #: Days after which recency is a quarter.
     recent_days: float = 20.0
-    #: Terms of a question: recency grows with them from the first number to the last, and is that
-    #: of vaultmem.yaml at the one between.
+    #: Query lengths in terms. Recency grows from the first to the last; at the middle one it equals
+    #: the setting in vaultmem.yaml.
     recent_terms: tuple[int, int, int] = (6, 9, 24)
-    #: The best sections by words whose neighbours and age count, at least; and of these, those
-    #: whose words' order is looked at.
+    #: The minimum number of best sections by words for which neighbours and age count. Then the
+    #: minimum number for which word order counts.
     candidates: int = 96
     read: int = 32
 
 
-#: One configuration for all vaults.
+#: The one configuration for all vaults.
 WEIGHTS = RankingWeights()
 
 
 class Statistics(NamedTuple):
-    """Figures of the sections that a query can find.
+    """Statistics of the sections that a query can find.
 
-    `lengths` are the terms of all titles, tags and bodies, `newest` the date of the newest section
-    in seconds since the epoch. `counts` has the number of these sections that contain each term of
-    the query, `totals` the number of all sections that do, whether the query can find them or not.
-    `near` has, for each misspelt word, words of the vault with a similar spelling, each with the
-    number of sections that contain its term.
+    `lengths` are the numbers of terms of all titles, tags and bodies. `newest` is the date of the
+    newest section in seconds since the epoch. `counts` has the number of eligible sections that
+    contain each term of the query; `totals` also counts sections that are not eligible. `near` has
+    similar words of the vault for each misspelt word, with the number of sections that contain the
+    term of each.
     """
 
     sections: int = 0
@@ -565,7 +564,7 @@ class Statistics(NamedTuple):
 
 
 def add_statistics(parts: Iterable[Statistics]) -> Statistics:
-    """Return the figures of several vaults as those of one."""
+    """Return the sum of the statistics of several vaults."""
     sections, newest = 0, 0.0
     title = tags = body = 0
     counts, totals = Counter[str](), Counter[str]()

@@ -8,18 +8,18 @@ in its simple form with one length norm for all fields:
     words     = sum over terms t of
                 q(t) * idf(t) * (k1 + 1) * tf / (tf + k1 * (1 - b + b * len / mean))
     idf(t)    = ln(1 + (N - n_t + 0.5) / (n_t + 0.5))
-    q(t)      = 2 m / (1 + m) for a term that the question has m times, half of that for a weak word
+    q(t)      = 2 m / (1 + m) for a term that the query has m times, half of that for a weak word
 
-N, n_t and the mean are counted over the eligible sections alone, so a filter or another commit
-gives the scores that a vault of just those notes would give; over several vaults they are sums
-(`score_words`). The best by words are looked at
-again (`closeness`; `named` is the part of a title or speaker that the question names):
+N, n_t and the mean are counted over the eligible sections alone. So a filter or another commit
+gives the scores of a vault of just those notes. Over several vaults they are sums (`score_words`).
+The best sections by words are scored again (`named` is the gain of a title or speaker that the
+query names):
 
     relevance = words + closeness + passage + named + neighbours
     score     = ((1 - w) * relevance + w * best * recency) * state_weight
 
-where best is the largest relevance and w the `recency_weight` of vaultmem.yaml: bounded, so that
-a strong old match still wins.
+where best is the largest relevance and w the `recency_weight` of vaultmem.yaml. Recency is bounded,
+so that a strong old match still wins.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ class TermShare(NamedTuple):
     rows: Numbers
     codes: NDArray[np.uint32]
     scores: Floats
-    #: The rows that whom the term names has said.
+    #: The rows spoken by the speaker that the term names.
     said: Numbers
 
 
 def weight_query(query: Sequence[str], weak: frozenset[str]) -> dict[str, float]:
-    """Return each term of a question with what it counts for."""
+    """Return the weight of each term of a query."""
     counts = Counter(query)
     only_weak = all(term in weak for term in counts)
     return {
@@ -79,12 +79,12 @@ def weight_counts(counts: NDArray[np.integer[Any]]) -> Floats:
 
 
 def measure_idf(sections: int, found: int) -> float:
-    """Return the idf of a term that so many of so many sections have."""
+    """Return the idf of a term that `found` of `sections` sections contain."""
     return math.log1p((sections - found + 0.5) / (found + 0.5))
 
 
 def list_rows(forms: Sequence[Postings]) -> Numbers:
-    """Return the rows that have one of the forms of a term, in ascending order."""
+    """Return the rows that contain any form of a term, in ascending order."""
     if len(forms) == 1:
         return forms[0][0]
     return sort_distinct(np.concatenate([rows for rows, _ in forms]))
@@ -97,10 +97,10 @@ def score_term(
     eligible: EligibleRows,
     idf: float,
 ) -> TermShare:
-    """Score the sections that have a form of a term; those that are not eligible score 0.
+    """Score the sections that contain a form of a term; sections that are not eligible score 0.
 
-    `frequencies` are the weighted ones of all codes, `said` the rows that the term marks. A section
-    with several forms has the sum of their frequencies, and the code of the first.
+    `frequencies` has the weighted frequency of each code; `said` are the rows that the term marks.
+    A section with several forms has the sum of their frequencies, and the code of the first.
     """
     rows, codes = forms[0]
     scores = frequencies[codes]
@@ -117,9 +117,9 @@ def score_term(
 
 
 def add_shares(shares: Sequence[TermShare], total: Floats) -> None:
-    """Add all terms' scores to those of the rows."""
+    """Add the scores of all terms to `total`."""
     for share in shares:
-        np.add.at(total, share.rows, share.scores)  # No row twice; quicker than by `+=`.
+        np.add.at(total, share.rows, share.scores)  # No row occurs twice; faster than `+=`.
 
 
 def best_rows(
@@ -127,7 +127,7 @@ def best_rows(
 ) -> Numbers:
     """Return at most `limit` rows that score above 0, best first, ties by place, then by row.
 
-    What scored least of the `limit` best of one term is a bound that spares looking at most rows.
+    The `limit`-th best score among the rows of one term is a lower bound; most rows are below it.
     """
     rows = (total > max(_find_bound(total, limit, shares), 0.0)).nonzero()[0]
     return rows[order_best(total[rows], place[rows], limit)]
@@ -136,7 +136,7 @@ def best_rows(
 def order_best(
     scores: NDArray[np.floating[Any]], place: NDArray[np.integer[Any]], limit: int
 ) -> Numbers:
-    """Return where the `limit` best scores stand, best first, ties by place, then as they come."""
+    """Return the positions of the `limit` best scores, best first; ties by place, then position."""
     kept = np.arange(len(scores))
     if len(scores) > limit > 0:
         at = len(scores) - limit
@@ -145,7 +145,7 @@ def order_best(
 
 
 def _find_bound(total: Floats, limit: int, shares: Sequence[TermShare]) -> float:
-    """Return a score that at least `limit` rows reach, a little lowered; 0 if that is unknown."""
+    """Return a score that at least `limit` rows reach, slightly reduced; 0 if unknown."""
     large = [share for share in shares if len(share.rows) >= limit > 0]
     if not large:
         return 0.0
@@ -168,7 +168,7 @@ class Ranking(NamedTuple):
     named: Doubles
 
     def cut(self, chosen: Numbers | Sequence[int]) -> Ranking:
-        """Return some of the rows, in the order in which they are named."""
+        """Return the chosen rows, in the given order."""
         chosen = np.asarray(chosen, np.int64)
         return Ranking(self.rows[chosen], *(part[chosen] for part in self.parts))
 
@@ -179,12 +179,12 @@ class Ranking(NamedTuple):
 
 
 def count_candidates(limit: int) -> int:
-    """Return how many of the best by words are ranked for a number of hits."""
+    """Return how many of the best rows by words are ranked for a number of hits."""
     return max(2 * limit, WEIGHTS.candidates)
 
 
 def count_read(limit: int) -> int:
-    """Return in how many of the best by words the order of words counts."""
+    """Return for how many of the best rows by words the order of words counts."""
     return max(2 * limit, WEIGHTS.read)
 
 
@@ -196,11 +196,11 @@ def rank_rows(
     neighbours: Neighbours | None,
     asked: float,
 ) -> Ranking:
-    """Return the best rows and their neighbours with their relevance, in no order.
+    """Return the best rows and their neighbours with their relevance, unordered.
 
-    `total` has the score by words of all rows and a zero after them, which stands for a missing
-    neighbour; it is changed. `read` are those of the best, in ascending order, to which closeness,
-    best passage and named title are `added`. `asked` is all idf of the question.
+    `total` has the score by words of all rows, then a zero for a missing neighbour; it is changed.
+    `read` are rows in ascending order that get `added`: closeness, best passage and named title.
+    `asked` is the idf of the whole query.
     """
     total[read] += added[0] + added[1] + added[2]
     best = np.concatenate([read, best[~are_among(best, read)]])
@@ -223,11 +223,11 @@ def rank_rows(
 def _add_neighbours(
     total: Floats, best: Numbers, neighbours: Neighbours | None, asked: float
 ) -> tuple[Numbers, Doubles]:
-    """Return the best, then the neighbours of each, and what others add to each.
+    """Return the best rows, then their neighbours, and the gain of each.
 
-    A row gets a share of its neighbours, and of the turn before more where that asks, and loses by
-    its subject. A neighbour that contains no word of the question is found only after one of the
-    first that asks: else its presence could not be explained.
+    A row gains a share of its neighbours' scores, more from a turn before it that asks. It loses by
+    its subject. A neighbour without any query word is added only after one of the first turns that
+    ask: otherwise its match could not be explained.
     """
     if neighbours is None or not len(best):
         return best, np.zeros(len(best))
@@ -254,13 +254,13 @@ def _add_neighbours(
 
 
 def _compare_subjects(scores: Doubles, labels: tuple[Numbers, Whole]) -> Doubles:
-    """Return for each score how far its best subject is behind the best of all.
+    """Return for each score the distance of its best subject to the best subject of all.
 
-    A subject is a session or tag that several notes have; notes of one subject answer together
-    (N. Jardine, C. van Rijsbergen, "The Use of Hierarchic Clustering in Information Retrieval",
-    1971; X. Liu, B. Croft, "Cluster-Based Retrieval Using Language Models", 2004, add a share of
-    the cluster's score). Its score is the mean of its best notes. `labels` are the subjects of
-    each score. What has none is behind nothing.
+    A subject is a session or tag that several notes have; notes of one subject answer together (N.
+    Jardine, C. van Rijsbergen, "The Use of Hierarchic Clustering in Information Retrieval", 1971;
+    X. Liu, B. Croft, "Cluster-Based Retrieval Using Language Models", 2004, add a share of the
+    cluster's score). Its score is the mean of its best notes. `labels` are the subjects of each
+    score. The distance is 0 for a score without a subject.
     """
     position, label = labels
     if not len(label):
@@ -278,10 +278,10 @@ def _compare_subjects(scores: Doubles, labels: tuple[Numbers, Whole]) -> Doubles
 
 
 def _damp_above(own: Doubles, gained: Doubles) -> Doubles:
-    """Reduce the gain that lifts a section above the `lift_place`-th best to a share of it.
+    """Reduce the gain that raises a section above the `lift_place`-th best to a share of it.
 
-    The first places belong to sections that answer by themselves: two half-relevant notes that
-    lift each other would be above them.
+    The first places belong to sections that answer by themselves. Otherwise two half-relevant notes
+    could raise each other above them.
     """
     if len(own) <= WEIGHTS.lift_place:
         return gained
@@ -292,9 +292,9 @@ def _damp_above(own: Doubles, gained: Doubles) -> Doubles:
 
 
 def weigh_recency(share: float, terms: int) -> float:
-    """Return the share of recency for a question of so many terms; `share` is the vault's own.
+    """Return the share of recency for a query of `terms` terms; `share` is the vault's setting.
 
-    A long message goes on with current work, a short question looks something up.
+    A long message continues current work; a short query looks something up.
     """
     least, usual, most = WEIGHTS.recent_terms
     return min(share * min(max(terms, least), most) / usual, 1.0)
@@ -303,7 +303,7 @@ def weigh_recency(share: float, terms: int) -> float:
 def apply_decay(ranking: Ranking, recency: Floats, share: float, best: float = 0.0) -> Ranking:
     """Return a ranking whose scores are (1 - share) * relevance + share * best * recency.
 
-    If no `best` is given, it is the largest relevance of these.
+    Without `best`, it is the largest relevance in the ranking.
     """
     if not share or not len(ranking.rows):
         return ranking
@@ -315,9 +315,9 @@ def apply_decay(ranking: Ranking, recency: Floats, share: float, best: float = 0
 def order_rows(
     ranking: Ranking, eligible: EligibleRows, ordinals: NDArray[np.integer[Any]]
 ) -> Ranking:
-    """Return a ranking, best first, scores times the weights of the notes' states.
+    """Return a ranking, best first, with scores multiplied by the weights of the notes' states.
 
-    Equal scores are in the order of path, then of each section's position in its note.
+    Equal scores are ordered by path, then by the section's position in its note.
     """
     rows = ranking.rows
     score = ranking.score * eligible.state_weight[rows]
@@ -326,7 +326,7 @@ def order_rows(
     return ranking._replace(score=score).cut(order)
 
 
-#: How many of the nearest a question is moved towards, and how far.
+#: The number of nearest vectors that a query's vector is moved towards, and how far.
 FEEDBACK = 3
 FEEDBACK_WEIGHT = 0.5
 
@@ -336,8 +336,8 @@ def blend_scores(
 ) -> NDArray[np.float32]:
     """Return the blended scores of one query's candidates, 0..1 (shape: candidates).
 
-    `weight` is the share of `words`, 0 to 1. A candidate whose meaning is not known (nan) gets
-    the mean of the others: it is judged by its words alone.
+    `weight` is the share of `words`, 0 to 1. A candidate with an unknown `meaning` (nan) gets the
+    mean of the others, so its words alone decide.
     """
     known = np.isfinite(meaning)
     scaled = np.full(len(meaning), 0.0, np.float64)
@@ -355,7 +355,7 @@ def best_of_each(
 ) -> NDArray[np.float32]:
     """Return the highest score of each group (shape: groups).
 
-    `order` puts the scores of a group side by side, `starts` is where each group begins then.
+    `order` sorts the scores by group; `starts` is the start of each group in that order.
     """
     if not len(starts):
         return np.zeros(0, np.float32)
@@ -364,10 +364,10 @@ def best_of_each(
 
 
 def best_groups(scores: NDArray[np.float32], limit: int) -> list[int]:
-    """Return at most `limit` groups, best first, those of lower number first where equal.
+    """Return at most `limit` groups, best first; ties by number.
 
-    Groups of -inf are left out. The numbers are those of sorted keys, so that an index with
-    another past chooses the same.
+    Groups of -inf are omitted. The numbers are those of sorted keys, so that an index with another
+    history chooses the same groups.
     """
     known = np.flatnonzero(scores > -np.inf)
     best: list[int] = known[order_best(scores[known], known, limit)].tolist()
@@ -375,7 +375,7 @@ def best_groups(scores: NDArray[np.float32], limit: int) -> list[int]:
 
 
 def move_towards(asked: NDArray[np.float32], nearest: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return a question's vector moved towards the nearest ones (shape: nearest, dimensions)."""
+    """Return a query's vector moved towards the nearest ones (shape: nearest, dimensions)."""
     moved = asked + FEEDBACK_WEIGHT * nearest.mean(axis=0)
     scaled: NDArray[np.float32] = (moved / max(float(np.linalg.norm(moved)), 1e-12)).astype(
         np.float32
@@ -384,7 +384,7 @@ def move_towards(asked: NDArray[np.float32], nearest: NDArray[np.float32]) -> ND
 
 
 def _scale(values: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
-    """Return the values with the lowest as 0 and the highest as 1; all 0 where they are equal."""
+    """Return the values scaled to 0..1; all 0 if they are equal."""
     if not len(values):
         return np.zeros(0, np.float64)
     low, high = float(values.min()), float(values.max())
@@ -395,18 +395,18 @@ def _scale(values: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
 
 K = TypeVar("K")
 
-#: What a linked section gets of the score of the best section that links to it.
+#: The share of the best linking section's score that a linked section gets.
 LINK_SHARE = 0.3
 
 
 def share_scores(
     ranked: Sequence[tuple[K, float]], links: Mapping[K, Sequence[K]], share: float = LINK_SHARE
 ) -> list[tuple[K, float, K | None]]:
-    """Return sections with their new scores, best first, and which one each got a share from.
+    """Return sections with new scores, best first, and the section that gave each a share.
 
-    `ranked` are sections with their own scores, `links` the sections that each of these links to.
-    A share is passed on once: it is of a section's own score, never of what it was given. Among
-    equal scores, what came first stays first.
+    `ranked` are sections with their own scores; `links` maps each to the sections it links to. A
+    share is taken from a section's own score only, never from a received share. Ties keep their
+    order.
     """
     own = dict(ranked)
     given: dict[K, tuple[float, K]] = {}
@@ -420,16 +420,15 @@ def share_scores(
     return [(key, score, gift[1] if gift else None) for key, score, gift in found]
 
 
-# What the order of a section's terms adds to its score: closeness, its title, its best passage.
+# The gains from the order of a section's terms: closeness, title, best passage.
 #
-# Closeness: query terms that stand side by side in title, tags or body add 0.6 of the smaller idf
-# of each pair (T. Tao, C. Zhai, "An Exploration of Proximity Measures in Information Retrieval",
-# 2007, measures why).
+# Closeness: adjacent query terms in title, tags or body add 0.6 of the smaller idf of each pair (T.
+# Tao, C. Zhai, "An Exploration of Proximity Measures in Information Retrieval", 2007, measures
+# why).
 #
-# Titles: one that has all words of the question and no others adds all idf once more, else times
-# the share of its words that the question has, and the share of the question's idf that it has to
-# the power of four: a long message that has one word of a title in common is not about that
-# title.
+# Titles: a title with exactly the words of the query adds all idf once more. Otherwise the gain is
+# multiplied by the share of the title's words in the query, and by the covered share of the query's
+# idf to the power of four. A long message with one word of a title is not about that title.
 #
 # Passages: a section much longer than a passage is scored half as a whole and half by its best
 # passage, as if that were a section of its own under the same title (J. Callan, "Passage-Level
@@ -437,11 +436,11 @@ def share_scores(
 
 
 class Sequences(NamedTuple):
-    """The places of some sections' terms: title, one place of none, tags, another, body.
+    """The term positions of some sections: title, one gap, tags, one gap, body.
 
-    `marks` has all sections' places: 1 for the first of the query's terms and so on, 0 for any
-    other. `starts` says where each section begins and the last ends; `title` and `tags` are the
-    terms of these fields in each section.
+    `marks` has all positions: 1 for the first query term and so on, 0 for any other term. `starts`
+    has the start of each section and the end of the last. `title` and `tags` are the lengths of
+    these fields in each section.
     """
 
     marks: NDArray[np.unsignedinteger[Any]]
@@ -451,7 +450,7 @@ class Sequences(NamedTuple):
 
 
 class Occurrences(NamedTuple):
-    """Where query terms stand: place in `Sequences.marks`, section, and number of the term."""
+    """Occurrences of query terms: position in `Sequences.marks`, section, number of the term."""
 
     place: Numbers
     section: Numbers
@@ -466,11 +465,11 @@ def measure_order(
     said: NDArray[np.bool_],
     norm: tuple[float, float, float],
 ) -> tuple[Doubles, Doubles, Doubles]:
-    """Return closeness, what the best passage adds, and what a title or speaker that is named does.
+    """Return three gains: closeness, best passage, and a named title or speaker.
 
-    `query` are the terms in the order of the question, as places in `idf`; `words` is what the
-    sections score by words, and `said` which of them somebody said whom the question names. `norm`
-    is k1, b and the mean length.
+    `query` are the query's terms in order, as positions in `idf`. `words` are the sections' scores
+    by words. `said` marks sections whose speaker the query names. `norm` is k1, b and the mean
+    length.
     """
     found = find_occurrences(sequences)
     close = measure_closeness(found, len(words), query, idf)
@@ -481,7 +480,7 @@ def measure_order(
 
 
 def find_occurrences(sequences: Sequences) -> Occurrences:
-    """Find where the query's terms stand."""
+    """Return the positions of the query's terms."""
     place = sequences.marks.nonzero()[0]
     term = sequences.marks[place].astype(np.int64) - 1
     return Occurrences(place, sequences.starts.searchsorted(place, "right") - 1, term)
@@ -490,9 +489,9 @@ def find_occurrences(sequences: Sequences) -> Occurrences:
 def measure_closeness(
     found: Occurrences, count: int, query: Sequence[int], idf: Doubles
 ) -> Doubles:
-    """Return what the order of words adds to each of `count` sections.
+    """Return the gain of adjacent query terms for each of `count` sections.
 
-    `query` are the terms in the order of the question, as places in `idf`.
+    `query` are the query's terms in order, as positions in `idf`.
     """
     bonus = np.zeros(count)
     many = len(idf)
@@ -518,7 +517,7 @@ def measure_closeness(
 
 
 def measure_titles(sequences: Sequences, found: Occurrences, idf: Doubles) -> Doubles:
-    """Return what each section's title adds that has the question's words and few others."""
+    """Return the gain of each section whose title has the query's words and few others."""
     count, many = len(sequences.title), len(idf)
     offset = found.place - sequences.starts[found.section]
     kept = (offset < sequences.title[found.section]).nonzero()[0]
@@ -537,7 +536,7 @@ def measure_titles(sequences: Sequences, found: Occurrences, idf: Doubles) -> Do
 def measure_passages(
     sequences: Sequences, found: Occurrences, gain: Doubles, norm: tuple[float, float, float]
 ) -> Doubles:
-    """Return what the best passage adds to (or takes from) the score of each section.
+    """Return the change (positive or negative) of each section's score by its best passage.
 
     `gain` is each term's idf times (k1 + 1); `norm` is k1, b and the mean length.
     """
@@ -556,7 +555,7 @@ def measure_passages(
     offset = found.place[kept] - sequences.starts[long][section]
     in_body = offset - head[section]
     is_head = in_body < 0
-    # One row of counts for each passage, and behind them one for each section's head.
+    # One row of counts for each passage, then one for each section's head.
     parts = np.rint(length / WEIGHTS.passage_terms).astype(np.int64)
     first = parts.cumsum() - parts
     many, bodies = len(gain), int(parts.sum())
@@ -594,6 +593,6 @@ def _score(
 ) -> Doubles:
     k1, b, mean = norm
     lengths = (k1 * (1 - b)) + (k1 * b / max(mean, 1e-9)) * length
-    # No product of matrices, whose last bits depend on how many rows there are.
+    # No matrix product: its last bits depend on the number of rows.
     scores: Doubles = (frequency / (frequency + lengths[:, None]) * gain).sum(1)
     return scores

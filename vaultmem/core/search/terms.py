@@ -1,14 +1,13 @@
-"""Words to index terms: the same analysis for notes and for queries.
+"""Index terms: the same analysis of words for notes and for queries.
 
 Words are runs of letters and digits, lower-cased, accents folded, irregular forms made regular,
-stemmed by Porter's stemmer. Stop words are indexed as terms of their own, which only a query of
-stop words alone searches; they count neither as length nor in the order of words. A run of Chinese,
-Japanese or Korean characters becomes overlapping pairs of characters, the usual choice without a
-dictionary.
+stemmed by Porter's stemmer. Stop words have terms of their own, which only a query of stop words
+alone searches; they count neither as length nor in the order of words. A run of Chinese, Japanese
+or Korean characters becomes overlapping pairs of characters, the usual choice without a dictionary.
 
-What is written in one piece of several words (`snake_case`, `camelCase`, `a/b/c.py`, `3.11.2`,
-`e-mail`) is found by its words and, as one more term, as a whole. So are `c++`, `c#`, `f#` and
-`.net`. What is written in one piece or two (`cleanup`, `clean up`) has the term of the one piece.
+Compounds (`snake_case`, `camelCase`, `a/b/c.py`, `3.11.2`, `e-mail`) are found by their words and,
+as one more term, as a whole. So are `c++`, `c#`, `f#` and `.net`. Words with two spellings
+(`cleanup`, `clean up`) have the term of the joined one.
 """
 
 from __future__ import annotations
@@ -34,25 +33,25 @@ from vaultmem.core.text.patterns import compile_later
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-#: The fields of a section, in the order in which its terms are kept.
+#: The fields of a section, in the order in which its terms are stored.
 FIELDS = ("title", "tags", "body")
 
 #: Longer words are noise (base64, hashes in a row) and are not indexed.
 MAX_TERM_LENGTH = 64
 
-#: Changes whenever the terms of a text change, so that an index built before is rebuilt.
+#: Increased whenever the analysis changes, so that an older index is rebuilt.
 ANALYSIS_VERSION = 9
 
-#: The term of a section that is links to other notes alone, and of one that ends with a question;
-#: the sign after the name of a speaker, after a note's whole name, and after a stop word. No word
-#: contains such a sign.
+#: The term of a section that contains only links, and of one that ends with a question. Then the
+#: suffix of a speaker's name, of a note's whole name, and of a stop word. No word contains such a
+#: sign.
 LINKS_ALONE = "[]"
 ASKS = "?"
 _NAME = "="
 _SPEAKER = ":"
 _STOP = "!"
 
-#: Each ASCII byte in lower case, blanks for all that is neither letter nor digit.
+#: Each ASCII byte in lower case, blanks for all but letters and digits.
 _ASCII_WORDS = bytes(
     ord(chr(code).lower()) if code < 128 and chr(code).isalnum() else 32 for code in range(256)
 )
@@ -60,8 +59,8 @@ _ASCII_WORDS = bytes(
 _ACCENTS = "[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff]+"
 _CJK = r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
 
-#: Words joined by one of `- _ . /` without blanks; thousands as in 750,000. Possessive, so that no
-#: line of a megabyte takes quadratic time, and begun where a word begins for the same reason.
+#: Words joined by one of `- _ . /` without blanks; thousands as in 750,000. Possessive, and only
+#: from the beginning of a word, so that no line of a megabyte takes quadratic time.
 _COMPOUND = compile_later(r"(?<![^\W_])[^\W_]++(?:[-_./][^\W_]++)++")
 _THOUSANDS = compile_later(r"(?<![\d,])\d{1,3}+(?:,\d{3}(?!\d))++")
 _WORD = compile_later(r"[^\W_]++")
@@ -74,12 +73,12 @@ _FOREIGN = compile_later(r"[^\x00-\x7f]+")
 _NO_LETTERS = compile_later(r"\W+")
 _CAMEL = compile_later(r"[a-z0-9][A-Z]")
 _HUMP = compile_later(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
-#: Ranges as large as these take milliseconds, and many never need them.
+#: These large character ranges take milliseconds to compile and are rarely needed.
 _compile = cache(re.compile)
 
 
 class _Stems(dict[str, str]):
-    """Stem of each word seen so far, empty for one that is not indexed; forgets when large."""
+    """Cache of the stem of each word, empty for a word that is not indexed; cleared when large."""
 
     def __missing__(self, word: str) -> str:
         if len(self) > 500_000:
@@ -92,20 +91,20 @@ _stems = _Stems()
 
 
 def find_stem(word: str) -> str:
-    """Return the index term of a folded word, empty for one that is not indexed."""
+    """Return the index term of a folded word, empty for a word that is not indexed."""
     if len(word) > MAX_TERM_LENGTH or word in read_words("stop_words"):
         return ""
     return load_stemmer("porter")(read_pairs("irregular_forms").get(word, word))
 
 
 def find_stemmer(question: str) -> str:
-    """Return the stemmer of a question's language, empty for English, which the index unifies."""
+    """Return the stemmer of a query's language, empty for English, which the index stems itself."""
     code = guess_code(question)
     return "" if code == "en" else read_pairs("language", code).get("stemmer", "")
 
 
 def unify_terms(terms: list[str], stemmer: str) -> list[str]:
-    """Return terms with the first of each stem in place of others with that stem."""
+    """Return terms in which terms with the same stem are replaced by the first of them."""
     if not stemmer:
         return terms
     first: dict[str, str] = {}
@@ -114,7 +113,7 @@ def unify_terms(terms: list[str], stemmer: str) -> list[str]:
 
 @cache
 def load_stemmer(name: str) -> Callable[[str], str]:
-    """Return what stems a word, by PyStemmer's name."""
+    """Return the stemming function that PyStemmer has under this name."""
     from Stemmer import Stemmer
 
     return Stemmer(name, 0).stemWord  # type: ignore[no-any-return]
@@ -131,9 +130,9 @@ def split_words(text: str) -> list[str]:
 
 
 def plain_text(text: str) -> str:
-    """Return a text without accents and with plain letters for full width and referenced ones.
+    """Return a text without accents, with full-width letters and HTML references made plain.
 
-    Letters beyond ASCII are put into lower case, and what else is beyond it becomes a blank.
+    Letters beyond ASCII become lower case, and other characters beyond it become blanks.
     """
     if "&" in text:
         text = _REFERENCE.sub(_decode_letter, text)
@@ -152,7 +151,7 @@ def _decode_letter(reference: re.Match[str]) -> str:
 
 
 def has_cjk(text: str) -> bool:
-    """Tell whether a text has Chinese, Japanese or Korean characters."""
+    """Return whether a text has Chinese, Japanese or Korean characters."""
     return _compile(f"[{_CJK}]").search(text) is not None
 
 
@@ -170,7 +169,7 @@ def _split_cjk(words: Iterable[str]) -> Iterable[str]:
 
 
 def term_sequence(text: str) -> list[str]:
-    """Return the index terms of `text` in order, stop words left out."""
+    """Return the index terms of `text` in order, without stop words."""
     return list(filter(None, map(_stems.__getitem__, split_words(text))))
 
 
@@ -180,12 +179,12 @@ def stem_word(word: str) -> str:
 
 
 def mark_speaker(term: str) -> str:
-    """Return the term of sections that were said by whom a term names, "" for anybody."""
+    """Return the term of sections spoken by the speaker that a term names, "" for any speaker."""
     return term + _SPEAKER
 
 
 def mark_name(name: str) -> str:
-    """Return the term of notes with a title, alias or file name; case and joints count nothing."""
+    """Return the term of notes with a title, alias or file name; case and `-_?` are ignored."""
     plain = " ".join(plain_text(name).lower().translate(_BETWEEN_WORDS).split())
     return f"{crc32(plain.encode()):x}{_NAME}" if plain else ""
 
@@ -196,7 +195,7 @@ def mark_stop_word(word: str) -> str:
 
 
 def is_stop_term(term: str) -> bool:
-    """Tell whether a term is that of a stop word."""
+    """Return whether a term is that of a stop word."""
     return term.endswith(_STOP)
 
 
@@ -213,11 +212,11 @@ def count_terms(text: str) -> dict[str, int]:
 
 
 def list_compounds(text: str) -> list[str]:
-    """Return one more term for each thing that `text` writes in one piece of several words.
+    """Return an additional term for each compound word in `text`.
 
-    `e-mail`, `e_mail` and `eMail` give `email`; numbers lose their commas; names with dots or
-    slashes stay whole, and of a path its last part counts too; `camelCase` gives its parts. Two
-    words of `joined_words.txt` also give the word in one piece.
+    `e-mail`, `e_mail` and `eMail` give `email`; numbers lose their commas. Names with dots or
+    slashes stay whole, and the last part of a path is added. `camelCase` gives its parts. Two words
+    of `joined_words.txt` also give the joined word.
     """
     joined = pairwise(map(_find_member, split_words(text)))
     pieces = chain.from_iterable(map(split_piece, list_pieces(text)))
@@ -226,7 +225,7 @@ def list_compounds(text: str) -> list[str]:
 
 @cache
 def list_joined() -> dict[tuple[str, str], str]:
-    """Return the term of each word that is also written as two, by the terms of these."""
+    """Return the term of each word that is also written as two, by the terms of the two."""
     words = (line.split() for line in read_pairs("joined_words").values())
     return {(_find_member(one), _find_member(two)): _stems[one + two] for one, two in words}
 
@@ -236,7 +235,7 @@ def _find_member(word: str) -> str:
 
 
 def list_pieces(text: str) -> list[str]:
-    """Return what `text` writes in one piece of several words; in lower case but for camelCase."""
+    """Return the compound words of `text`, in lower case except for camelCase."""
     plain = plain_text(text)
     folded = plain.lower()
     camels = filter(_CAMEL.search, _WORD.findall(plain)) if _CAMEL.search(plain) else ()
@@ -244,17 +243,17 @@ def list_pieces(text: str) -> list[str]:
 
 
 def find_thousands(text: str) -> list[str]:
-    """Return the numbers that are written with commas, as in 750,000."""
+    """Return the numbers with commas in a text, as in 750,000."""
     return _THOUSANDS.findall(text)
 
 
 def find_names(text: str) -> list[str]:
-    """Return the `NAMES` in a text in lower case."""
+    """Return the `NAMES` in a lower-case text."""
     return _MARKED_NAME.findall(text)
 
 
 def split_piece(piece: str) -> list[str]:
-    """Return the terms of one of `list_pieces`."""
+    """Return the terms of a compound word from `list_pieces`."""
     if piece in NAMES:
         return [piece]
     return _split_camel(piece) if piece.isalnum() else _split_compound(piece)
@@ -280,7 +279,7 @@ _BETWEEN_WORDS = str.maketrans("-_?", "   ")
 
 
 def _tells(name: str) -> bool:
-    """Tell whether a name of several parts has one that is a number or an indexed word."""
+    """Return whether a compound name has a part that is a number or an indexed word."""
     if len(name) > MAX_TERM_LENGTH:
         return False
     parts = name.translate(_PARTS).split()
@@ -291,9 +290,9 @@ def _tells(name: str) -> bool:
 
 @cache
 def weak_terms(stemmer: str = "") -> frozenset[str]:
-    """Return the terms of words that say little about what a question is after.
+    """Return the terms of words that are weak signs of a query's subject.
 
-    Function words of another language than English are among them if its stemmer is named.
+    They include the function words of the language whose stemmer is named.
     """
     words = set(read_words("weak_words"))
     for code in list_languages()[1:]:

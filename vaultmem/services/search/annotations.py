@@ -1,4 +1,4 @@
-"""Annotate sections: warnings, a sentence that shows the note, and what contradicts what."""
+"""Annotate sections: warnings, a sentence to show, and contradictions."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ if TYPE_CHECKING:
     from vaultmem.core.similarity.compare import KnownText
     from vaultmem.services.search.link_walk import LinkGraph
 
-#: The label of a section that states a wish, until its owner has decided about it.
+#: The label of a section that states a wish, until the owner has decided about it.
 WISH = "what the user wants, not promoted"
 
-#: How much of a wish a preference must say for it to be known.
+#: The share of a wish that a preference must state to match it.
 _SAID = 0.75
 
 
 def add_cautions(vault: Vault, hits: Sequence[Hit], at: float) -> list[Hit]:
-    """Return the hits with what is to be said of each; `at` is what counts as now."""
+    """Return the hits with their cautions; `at` is the time that counts as now."""
     cited = LinkStore(vault.state).cites({hit.record.document for hit in hits}) if hits else {}
     if cited:
         hits = _add_anchors(vault, hits, cited)
@@ -72,7 +72,7 @@ def _add_wishes(vault: Vault, hits: Sequence[Hit], cautions: Sequence[str]) -> l
 
 
 def list_open_wishes(vault: Vault, records: Iterable[NoteRecord]) -> dict[int, tuple[str, ...]]:
-    """Return by document the wishes of notes that no preference of any state has."""
+    """Return, by document, the wishes of notes that no preference of any state matches."""
     stating = {record.document: record for record in records if record.wishes}
     if not stating:
         return {}
@@ -85,7 +85,7 @@ def list_open_wishes(vault: Vault, records: Iterable[NoteRecord]) -> dict[int, t
 
 
 def list_preferences(vault: Vault) -> list[KnownText]:
-    """Return the texts of all preferences, those that were refused included."""
+    """Return the texts of all preferences, including rejected ones."""
     from vaultmem.core.similarity.compare import KnownText
     from vaultmem.services.views.read_notes import find_note
 
@@ -95,7 +95,7 @@ def list_preferences(vault: Vault) -> list[KnownText]:
 
 
 def is_known_wish(wish: str, known: Iterable[KnownText]) -> bool:
-    """Return whether a preference has a wish, in these or nearly these words."""
+    """Return whether a preference states a wish in the same or nearly the same words."""
     from vaultmem.core.similarity.compare import compare_texts  # Its tables take time to read.
 
     terms = _find_terms(wish)
@@ -109,7 +109,7 @@ def _find_terms(text: str) -> frozenset[str]:
 
 
 def _find_otherwise(vault: Vault, hit: Hit) -> tuple[ConflictingText, ...]:
-    """Return what another side of a merge says in place of words of a section."""
+    """Return the text of another side of a merge for words of a section."""
     if not hit.record.conflict or hit.record.caution != hit.record.conflict:
         return ()
     from vaultmem.core.notes.note import parse_note
@@ -136,7 +136,7 @@ def _add_anchors(
 def _find_changed_notes(
     vault: Vault, hits: Sequence[Hit], cited: Mapping[int, Sequence[Link]]
 ) -> dict[int, list[str]]:
-    """Return, by document, the notes that a note cites and that changed after it."""
+    """Return, by document, the cited notes that changed after the citing one."""
     documents = {hit.record.document: hit for hit in hits}
     found: dict[int, list[str]] = {}
     graph: LinkGraph | None = None
@@ -156,9 +156,9 @@ def _find_changed_notes(
 
 
 def find_shown_line(vault: Vault, hit: Hit) -> str:
-    """Return a sentence of the rest of a hit's note where its own text has none, else "".
+    """Return a sentence from the rest of the note if the hit's text has no sentence, or else "".
 
-    A text that compaction left has none for the terms that only the full text has.
+    For a compacted note, it is a sentence for terms that only the full text contains.
     """
     terms = [match.term for match in hit.matches]
     if hit.record.full_text:
@@ -173,23 +173,23 @@ def find_shown_line(vault: Vault, hit: Hit) -> str:
 
 
 def _read_full(vault: Vault, hit: Hit) -> str:
-    """Return what people see of a note's full text, "" if it is not here."""
+    """Return the visible full text of a compacted note, "" if it is not available."""
     from vaultmem.services.views.texts import read_full_note
 
     path, full_text = PurePosixPath(hit.record.path), hit.record.full_text
     try:
         return read_full_note(vault, path, full_text).visible_body
-    except VaultError:  # A shallow clone may lack it.
+    except VaultError:  # A shallow clone can lack it.
         return ""
 
 
 def add_remarks(
     vaults: VaultSet, pinned: Sequence[Hit], relevant: Sequence[Hit], trusted: frozenset[NoteKey]
 ) -> tuple[list[Hit], Remarks]:
-    """Return the relevant sections, opponents side by side, and what is to be said of them.
+    """Return the relevant sections with contradicting ones adjacent, and the contradictions.
 
-    A note that contradicts a relevant one, and counts no less, is added where nothing hides it
-    (its state, say). `trusted` are the notes whose promotion is on record.
+    A note that contradicts a relevant one is added if it ranks no lower and its state does not hide
+    it. `trusted` are the trusted notes.
     """
     relations = _find_relations(vaults, [*pinned, *relevant])
     partners = _find_partners(vaults, relations, [*pinned, *relevant])
@@ -198,7 +198,7 @@ def add_remarks(
 
 
 def _find_relations(vaults: VaultSet, hits: Sequence[Hit]) -> list[Contradiction]:
-    """Return the conflicts that the notes' properties and titles tell of."""
+    """Return the contradictions that the notes' properties and titles show."""
     found = find_same_titles(hits)
     given = {
         name: ([hit.record for hit in own], name) for name, own in group_by_vault(hits).items()
@@ -214,9 +214,9 @@ def _find_relations(vaults: VaultSet, hits: Sequence[Hit]) -> list[Contradiction
 def find_contradictions(
     vault: Vault, notes: Sequence[NoteRecord], name: str = ""
 ) -> list[Contradiction]:
-    """Return the conflicts of notes that properties name, or that came from elsewhere.
+    """Return the contradictions of notes that properties name, or that incoming notes brought.
 
-    The notes are those of the vault of this name.
+    `name` is the name of the vault.
     """
     found: list[tuple[int, int, str, int]] = _find_arrived(vault, notes)
     written = _find_written(vault, notes)
@@ -245,9 +245,9 @@ def find_contradictions(
 
 
 def _find_arrived(vault: Vault, notes: Sequence[NoteRecord]) -> list[tuple[int, int, str, int]]:
-    """Return which of these notes say another value than one that came, or came themselves.
+    """Return the undecided contradictions between these notes and incoming ones.
 
-    That was found when they came; nobody has decided it.
+    They were found when the notes arrived.
     """
     shown = {(each.path, each.blob) for each in notes}
     found: list[tuple[int, int, str, int]] = []
@@ -261,13 +261,13 @@ def _find_arrived(vault: Vault, notes: Sequence[NoteRecord]) -> list[tuple[int, 
 
 
 def _rank_relation(told: Contradiction) -> tuple[bool, bool, NoteKey, NoteKey]:
-    """Put what orders two notes before what says that they differ, and that before titles."""
+    """Return a sort key: first relations that order two notes, then contradictions, then titles."""
     is_title = told.why not in CONFLICT_PROPERTIES
     return (told.why not in ORDERED, is_title, told.first, told.second)
 
 
 def _find_written(vault: Vault, notes: Sequence[NoteRecord]) -> list[tuple[int, str, Link]]:
-    """Return the links in properties about conflicts that are of these notes, or may mean one.
+    """Return the links in conflict properties that are in these notes, or can point to one.
 
     Each is the linking document, its path, and the link.
     """
@@ -289,7 +289,7 @@ def _find_written(vault: Vault, notes: Sequence[NoteRecord]) -> list[tuple[int, 
 def _find_partners(
     vaults: VaultSet, relations: Iterable[Contradiction], hits: Sequence[Hit]
 ) -> dict[NoteKey, Hit]:
-    """Return the first section of each note that is in a conflict and was not found itself."""
+    """Return the first section of each note in a contradiction that was not found itself."""
     known = {hit.note for hit in hits}
     wanted: dict[str, list[str]] = {}
     for name, path, _ in {n for each in relations for n in (each.first, each.second)} - known:
@@ -300,7 +300,7 @@ def _find_partners(
 
 
 def _first_sections(vault: Vault, paths: Sequence[str]) -> list[Hit]:
-    """Return the first section of each of some notes that nothing hides."""
+    """Return the first section of each of some notes, without hidden states."""
     marks = ", ".join("?" * len(paths))
     found = vault.view.records(f"d.path IN ({marks})", paths)
     records = [*filter(NoteFilter().admits, found)]

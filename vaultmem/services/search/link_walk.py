@@ -1,4 +1,4 @@
-"""Follow and write links: what a note names, what names it, and what a recall finds along them."""
+"""Follow and write links: outgoing links, backlinks, and recall along links."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from vaultmem.vault import Vault
 
 
 class FoundLink(NamedTuple):
-    """A link of the note `source` and the file that it means; `missing` says what is not there.
+    """A link of the note `source` and its target file; `missing` names the missing part.
 
-    `missing` is "note" (then `target` is None), "heading", "block", or "".
+    `missing` is "note" (without a `target`), "heading", "block", or "".
     """
 
     source: str
@@ -39,7 +39,7 @@ class FoundLink(NamedTuple):
 
 
 class LinkGraph:
-    """The links of all notes that are looked at, and what is needed to follow them.
+    """The links of all viewed notes, and the names needed to follow them.
 
     The vault must be in sync.
     """
@@ -56,39 +56,39 @@ class LinkGraph:
         self.files = frozenset(self._files)
 
     def links(self) -> Iterator[FoundLink]:
-        """Yield every link that counts, headings not looked up."""
+        """Yield every visible link, without looking up headings."""
         for document, links in self.all_links():
             yield from self._follow(self.paths[document], links)
 
     def links_of(self, document: int) -> list[FoundLink]:
-        """Return the links of one note, headings not looked up."""
+        """Return the links of one note, without looking up headings."""
         links = self._store.links([document]).get(document, [])
         return list(self._follow(self.paths[document], links))
 
     def names_with(self, path: str, without: str) -> LinkNames:
-        """Return what links could find if the one path were there and the other were not."""
+        """Return the names that links could find if `path` existed and `without` did not."""
         aliases = {p: names for p, names in self._aliases.items() if p not in {path, without}}
         moved = self._aliases.get(path) or self._aliases.get(without)
         files = [each for each in self._files if each != without]
         return LinkNames(dict.fromkeys([*files, path]), {**aliases, path: moved or []})
 
     def names_before(self, moved: Mapping[str, str]) -> LinkNames:
-        """Return what links could find before files were moved (old path to new), and since."""
+        """Return the names that links could find before and after files moved (old path to new)."""
         aliases = {old: self._aliases.get(new, []) for old, new in moved.items()}
         return LinkNames(dict.fromkeys([*self._files, *moved]), {**self._aliases, **aliases})
 
     def link_shortly(self, path: str) -> str:
-        """Return a new link to a note for a text at the root: the shortest, or as in Obsidian."""
+        """Return a new link to a note from the root: the shortest, or in Obsidian's format."""
         return NewLinks(self._vault, self.names).in_body(path, "")
 
     def all_links(self) -> Iterator[tuple[int, list[Link]]]:
-        """Yield each note's document with its links as written, hidden ones as well."""
+        """Yield each note's document with its links as written, including hidden ones."""
         for document, links in self._store.all_links().items():
             if document in self.paths:
                 yield document, links
 
     def find_section(self, found: FoundLink) -> SectionRecord | None:
-        """Return the section that a link leads to, None if there is none."""
+        """Return the section that a link leads to, None if there is no such section."""
         document = self.documents.get(found.target or "")
         if document is None:
             return None
@@ -106,24 +106,24 @@ class LinkGraph:
                 continue
             target = self.names.find(link, source)
             if link.kind is LinkKind.PATH and target not in self.documents:
-                continue  # What a note rests on may be anywhere.
+                continue  # A note's sources can be outside the vault.
             yield FoundLink(source, link, target, "" if target else "note")
 
 
 class LinkMap(NamedTuple):
-    """Which notes link to each file, and where in its text; and to which files each links."""
+    """The notes that link to each file, with the position in the text, and each note's targets."""
 
     sources: Mapping[str, Mapping[str, int]]
     targets: Mapping[str, Sequence[str]]
 
 
 def open_names(vault: Vault) -> LinkNames:
-    """Return what links can mean, from memory while the vault's files are the same."""
+    """Return the names that links can find, cached until the vault's files change."""
     return vault.view.keep("names", lambda: LinkGraph(vault).names)
 
 
 def map_links(vault: Vault) -> LinkMap:
-    """Return which files are linked, from memory while the vault's files are the same."""
+    """Return the map of links, cached until the vault's files change."""
     return vault.view.keep("link map", lambda: _map_links(vault))
 
 
@@ -141,7 +141,10 @@ def _map_links(vault: Vault) -> LinkMap:
 
 
 def resolve_few(vault: Vault, links: Sequence[tuple[str, Link]]) -> list[int | None]:
-    """Return the documents that a few links (note, link) mean, without looking at all names."""
+    """Return the target documents of a few links (note, link).
+
+    All names are read only for links that are not ASCII.
+    """
     store = LinkStore(vault.state)
     targets = [link.path.rpartition("/")[2].removesuffix(".md") for _, link in links]
     if not all(target.isascii() for target in targets):  # SQLite folds no other letters.
@@ -161,7 +164,7 @@ def resolve_few(vault: Vault, links: Sequence[tuple[str, Link]]) -> list[int | N
 
 
 def list_links(vault: Vault, path: str) -> list[FoundLink]:
-    """Return the links of a note in their order; what leads nowhere says so."""
+    """Return the links of a note in their order, with `missing` set for broken ones."""
     graph = LinkGraph(vault)
     return [check_place(graph, found) for found in graph.links_of(graph.documents[path])]
 
@@ -183,7 +186,7 @@ def list_broken(vault: Vault) -> list[FoundLink]:
 def list_orphans(vault: Vault) -> list[tuple[NoteRecord, int]]:
     """Return the notes that no other note links to, each with the number of its own links.
 
-    Pinned notes and reference material (`primed/`) are left out.
+    Pinned notes and reference material (`primed/`) are omitted.
     """
     targets: set[str] = set()
     outgoing: dict[str, int] = {}
@@ -199,12 +202,12 @@ def list_orphans(vault: Vault) -> list[tuple[NoteRecord, int]]:
 
 
 def _as_pattern(text: str) -> str:
-    """Return text as a LIKE pattern that matches this text alone."""
+    """Return text as a LIKE pattern that matches only this text."""
     return "".join(f"!{mark}" if mark in "!%_" else mark for mark in text)
 
 
 def check_place(graph: LinkGraph, found: FoundLink) -> FoundLink:
-    """Return a link to a note with what is missing: its heading or block, where it names one."""
+    """Return a link with `missing` set if the heading or block that it names is missing."""
     if found.missing or not found.link.subpath or found.target not in graph.documents:
         return found
     if graph.find_section(found) is not None:
@@ -213,7 +216,7 @@ def check_place(graph: LinkGraph, found: FoundLink) -> FoundLink:
     return FoundLink(found.source, found.link, found.target, missing)
 
 
-#: The best sections whose links are followed.
+#: The number of best sections whose links are followed.
 _FOLLOWED = 10
 
 _Key = tuple[int, int]
@@ -222,8 +225,8 @@ _Key = tuple[int, int]
 def expand_hits(vault: Vault, hits: Sequence[Hit], query: RecallQuery) -> list[Hit]:
     """Return the hits and the sections that the best of them link to, at most `query.limit`.
 
-    A linked section gets a share of the linking section's score. The query's filter holds for it,
-    but for author, folder, date and conflict.
+    A linked section gets a share of the linking section's score. The query's filter applies to it,
+    except author, folder, date and conflict.
     """
     from vaultmem.core.search.ranking import share_scores
 
@@ -248,7 +251,7 @@ def expand_hits(vault: Vault, hits: Sequence[Hit], query: RecallQuery) -> list[H
 
 
 def _is_in(hit: Hit, found: FoundLink) -> bool:
-    """Tell whether a link is in a section; those of properties belong to the first."""
+    """Return whether a link is in a section; links in properties belong to the first."""
     if found.link.property:
         return hit.section.ordinal == 0
     return hit.section.start <= found.link.start < hit.section.end
@@ -262,7 +265,7 @@ def _find_place(
     if document is None or section is None:
         return None
     record = vault.view.records_of([document])[document]
-    # Author, folder, date and conflict are asked of the hit, not of what it links to.
+    # Author, folder, date and conflict filter the hits, not their targets.
     anybody = query.filter._replace(session="", agent="", conflicted=False)
     wanted = anybody._replace(paths=(), since=None, until=None)
     return (record, section) if wanted.admits(record) else None
@@ -276,7 +279,7 @@ def _read_hit(vault: Vault, record: NoteRecord, section: SectionRecord) -> Hit |
 
 
 class NewLinks:
-    """Writes links to notes of a vault; the names in it are read when the first one needs them."""
+    """Writes links to notes of a vault; the vault's names are read on first use."""
 
     def __init__(self, vault: Vault, names: LinkNames | None = None) -> None:
         self._vault = vault
@@ -295,12 +298,12 @@ class NewLinks:
         return f"[{shown}]({encode_destination(self._spell(path, source))}.md)"
 
     def in_property(self, path: str, source: str) -> str:
-        """Return the link to a note in brackets, which is all that properties know."""
+        """Return the wikilink to a note, the only form that properties support."""
         written = self._spell(path, source)
         return link_to(path) if UNLINKABLE & set(written) else f"[[{written}]]"
 
     def _spell(self, path: str, source: str) -> str:
-        """Return the path of a link as it is to be written, without its ending."""
+        """Return the path of a link as written, without its extension."""
         if self._told.link_format is LinkFormat.ABSOLUTE:
             return path.removesuffix(".md")
         is_relative = self._told.link_format is LinkFormat.RELATIVE
@@ -308,7 +311,7 @@ class NewLinks:
 
 
 def list_files(vault: Vault) -> list[str]:
-    """Return the paths of all files that a link may mean: notes and attachments."""
+    """Return the paths of all possible link targets: notes and attachments."""
     found = dict.fromkeys(vault.view.paths().values())
     if vault.view.has_work_tree:
         found.update(dict.fromkeys(vault.manifest.stats()))

@@ -1,4 +1,4 @@
-"""Find the hits of a query in one vault or several: as it is, or as people word it."""
+"""Find the hits of a query in one vault or several, with corrected spelling and past dates."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ if TYPE_CHECKING:
     from vaultmem.core.validity import Span
     from vaultmem.storage.git.refs import Branch
 
-#: Misspelt words that are looked up.
+#: The most misspelt words that are looked up.
 _MISSPELT = 5
 
-#: Different terms of a question in which one that is not known counts as misspelt, unless all are:
-#: in a longer one, it is more often a word that the vault happens not to have.
+#: The most distinct terms of a query in which an unknown one counts as misspelt, unless all are
+#: unknown. In a longer query, it is more often a word that the vault does not contain.
 _FEW = 6
 
 
@@ -74,10 +74,9 @@ def find_hits(
     dense: Scorer | None = None,
     reranker: Reranker | None = None,
 ) -> tuple[RecallQuery, list[Hit]]:
-    """Return the query as it was searched, spelling corrected, and the best hits.
+    """Return the query as searched, with corrected spelling, and at most `wanted` best hits.
 
-    `wanted` is their number at most. Archived notes rank with the others. A query of stop words
-    alone is answered by these.
+    Archived notes rank with the others. If all words are stop words, they are searched.
     """
     how = (by_note, dense, reranker)
     plain = query.filter
@@ -91,7 +90,7 @@ def find_hits(
     return found_by._replace(filter=plain), found
 
 
-#: Further hits that are looked at where some are not valid any more.
+#: Additional hits to read if some are not valid any more.
 MORE = 20
 
 
@@ -103,9 +102,9 @@ def _find_known(
     dense: Scorer | None,
     reranker: Reranker | None,
 ) -> tuple[RecallQuery, list[Hit]]:
-    """Return the query as it was searched, and the best hits of the notes that its filter admits.
+    """Return the query as searched, and the best hits of the notes that its filter admits.
 
-    A question about the past is answered by what held then.
+    A query about the past finds notes that were valid then.
     """
     past, given = find_past(vaults, query), query.filter
     query = query._replace(filter=given._replace(past=past is not None))
@@ -114,14 +113,14 @@ def _find_known(
     if corrected.replaced:
         query, statistics = corrected, vaults.count(corrected)
     hits = find_sections(vaults, query, statistics, wanted, by_note, dense, reranker)
-    if has_limits(hits):  # Valid ones come first, also those that were just not wanted.
+    if has_limits(hits):  # Valid hits beyond `wanted` can move up.
         more = wanted + MORE
         hits = find_sections(vaults, query, statistics, more, by_note, dense, reranker)
     return query._replace(filter=given), order_by_validity(vaults, hits, past)[:wanted]
 
 
 def order_by_validity(vaults: VaultSet, hits: Sequence[Hit], past: Span | None) -> list[Hit]:
-    """Return hits with those last, and labelled, that do not hold at a past time, or now."""
+    """Return hits with those last, and labelled, that are not valid at a past time, or now."""
     if past is not None:
         hits = vaults.change(hits, filter_valid, past)
     return order_valid(vaults, hits, past or find_span(vaults, None))
@@ -136,7 +135,7 @@ def find_sections(
     dense: Scorer | None = None,
     reranker: Reranker | None = None,
 ) -> list[Hit]:
-    """Return the best hits for a query as it is, of all vaults as of one."""
+    """Return the best hits for a query, without corrections, of all vaults together."""
     depth = Depth(wanted, by_note, reranker.sections if reranker is not None else 0)
     found = _search_deep(vaults, query, statistics, depth, dense)
     by_words = dense.weight if dense is not None else 1.0
@@ -155,7 +154,7 @@ def _search_deep(
 ) -> list[tuple[str, list[Hit]]]:
     """Return the best hits of each vault.
 
-    Of all vaults together, as many sections are compared as of one vault with all their notes.
+    All vaults together compare as many sections as one vault with all their notes would.
     """
     if len(vaults.names) == 1:
         return vaults.search(query, statistics, depth, dense)
@@ -178,9 +177,9 @@ def _search_deep(
 
 
 def _correct_spelling(vaults: VaultSet, query: RecallQuery, statistics: Statistics) -> RecallQuery:
-    """Return the query with similar words for those that no section has which it can find.
+    """Return the query with similar words in place of those that no eligible section contains.
 
-    Archived notes alone give no suggestion.
+    Words of archived notes alone are not used.
     """
     corrected = _replace_unknown(vaults, query, statistics)
     if corrected.replaced and query.filter.with_archived:
@@ -190,9 +189,10 @@ def _correct_spelling(vaults: VaultSet, query: RecallQuery, statistics: Statisti
 
 
 def _replace_unknown(vaults: VaultSet, query: RecallQuery, statistics: Statistics) -> RecallQuery:
-    """Return the query with the nearest word of all vaults for each word that none has.
+    """Return the query with the nearest word of all vaults for each word that no vault contains.
 
-    A word among others must be nearer than one alone: it may be right, and the others answer.
+    A word among others needs a nearer match than a single word: it can be correct, and the others
+    can find the answer.
     """
     different = [*dict.fromkeys(query.terms)]
     if not statistics.counts or len(query.terms) > MAX_TERMS:
@@ -224,7 +224,7 @@ def _replace_unknown(vaults: VaultSet, query: RecallQuery, statistics: Statistic
 
 
 def find_past(vaults: VaultSet, query: RecallQuery) -> Span | None:
-    """Return the time of `--as-of`, or the past one that a question names if it asks for no states.
+    """Return the time of `--as-of`, or the past time that a query without states names.
 
     None is now.
     """
@@ -238,7 +238,7 @@ def find_past(vaults: VaultSet, query: RecallQuery) -> Span | None:
 
 
 def _may_name_time(text: str) -> bool:
-    """Tell whether a question has a figure or a word of times; what it asks is read elsewhere."""
+    """Return whether a query contains a digit or a word of time; `find_asked` parses it."""
     return not _time_words().isdisjoint(re.findall(r"[^\W\d]+|\d", text.lower()))
 
 
@@ -249,9 +249,10 @@ def _time_words() -> frozenset[str]:
 
 
 def filter_valid(vault: Vault, hits: Sequence[Hit], asked: Span) -> list[Hit]:
-    """Return the hits without what was replaced and held at another time.
+    """Return the hits without replaced notes that were not valid at the time in question.
 
-    What held at the time that is asked about says when, and stands before what replaced it.
+    A replaced note that was valid then is labelled with its dates, and comes before its
+    replacement.
     """
     kept: list[Hit] = []
     for hit in hits:
@@ -266,7 +267,7 @@ def filter_valid(vault: Vault, hits: Sequence[Hit], asked: Span) -> list[Hit]:
 
 
 def _describe_validity(vault: Vault, hit: Hit, asked: Span) -> str:
-    """Return when a note held, "" if that was not at the time that is asked about."""
+    """Return when a note was valid, "" if not at the time in question."""
     from vaultmem.core.validity import Span
     from vaultmem.services.views.read_notes import find_note
 
@@ -286,13 +287,13 @@ def _read_day(note: Note, name: str) -> date | None:
     return read_day(str(said.value)) if said else None
 
 
-#: Branches that are looked at, those of the newest commits.
+#: The most branches to search, those of the newest commits.
 _BRANCHES = 5
 
-#: Characters of a question that a command repeats.
+#: The most characters of a query that a suggested command repeats.
 _QUOTED = 100
 
-#: Archived notes answer by themselves where nothing else does.
+#: States to search if nothing else answers; archived notes are searched anyway.
 _LAID_ASIDE = frozenset({NoteState.DEPRECATED})
 
 
@@ -303,19 +304,19 @@ def describe_limits(
     sureness: MatchStrength,
     looks_elsewhere: bool,
 ) -> tuple[str, ...]:
-    """Return what a pack says of its answer: words searched instead, and how sure it is not."""
+    """Return the lines of a pack about corrected words and a weak match."""
     elsewhere = find_elsewhere(vaults, query, sureness) if looks_elsewhere else ""
-    # A pack that shows nothing says so by itself.
+    # An empty pack has its own message.
     told = describe_strength(sureness if hits else MatchStrength.STRONG, elsewhere)
     return (*describe_corrections(dict(query.replaced)), *told)
 
 
 def find_elsewhere(vaults: VaultSet, query: RecallQuery, sureness: MatchStrength) -> str:
-    """Tell in a line which replaced note or which other branch answers; "" if none surely does.
+    """Return a line that names a replaced note or another branch with an answer, or "".
 
-    Who has a strong answer already asks nobody else, and who has none is told of a weak one.
-    Quarantined notes are never named. Nobody waits for another process here. The branches are
-    those of the first vault.
+    A strong answer needs no suggestion. A weak one is suggested only if there is no answer at all.
+    Quarantined notes are never named. This never waits for another process. The branches are those
+    of the first vault.
     """
     first = vaults.names[0]
     if query.filter.states or query.is_of_stop_words or sureness is MatchStrength.STRONG:
@@ -334,9 +335,9 @@ def find_elsewhere(vaults: VaultSet, query: RecallQuery, sureness: MatchStrength
 
 
 def find_other_project(vaults: VaultSet, query: RecallQuery, sureness: MatchStrength) -> str:
-    """Return the name of a project that surely answers where the one that is viewed does not.
+    """Return the name of another project that surely answers if the viewed one does not, or "".
 
-    It is "" if there is none, and where all projects are viewed. The notes are the first vault's.
+    It is also "" if all projects are viewed. Only the first vault is searched.
     """
     first = vaults.names[0]
     if sureness is MatchStrength.STRONG or query.is_of_stop_words:
@@ -348,7 +349,7 @@ def _find_in_projects(vault: Vault, query: RecallQuery) -> str:
     own = vault.view.project
     if own is None:
         return ""
-    # What was misspelt here may be a word there.
+    # A word unknown here can be known there.
     asked = parse_query(query.text, 3, query.filter)
     found = recall(replace(vault, view=vault.view.of_project(None)), asked)
     others = (hit for hit in found if hit.record.project.casefold() not in {"", own.casefold()})
@@ -357,9 +358,9 @@ def _find_in_projects(vault: Vault, query: RecallQuery) -> str:
 
 
 def describe_other_project(project: str, question: str, names_tool: bool = False) -> str:
-    """Return the line that says how to query another project; "" without one.
+    """Return the line with the command to query another project; "" without one.
 
-    `names_tool` says that the caller has tools, and no shell.
+    `names_tool` is for callers with tools instead of a shell.
     """
     if not project:
         return ""
@@ -371,7 +372,7 @@ def describe_other_project(project: str, question: str, names_tool: bool = False
 
 
 def _is_narrow(vault: Vault) -> bool:
-    """Tell whether a vault is looked at as something else than its folder is."""
+    """Return whether the view of a vault is not simply its folder."""
     return bool(vault.view.sources or vault.ref)
 
 
@@ -387,7 +388,7 @@ def _find_laid_aside(vaults: VaultSet, query: RecallQuery, sureness: MatchStreng
 
 
 def _find_on_branches(vault: Vault, query: RecallQuery) -> list[Hit]:
-    """Return what surely answers on another branch of this vault alone, if anything does."""
+    """Return a strong hit on another branch of this vault alone, if there is one."""
     try:
         names = [branch.name for branch in _list_others(vault)]
         if not names:
@@ -404,7 +405,7 @@ def _find_on_branches(vault: Vault, query: RecallQuery) -> list[Hit]:
 
 
 def _list_others(vault: Vault) -> list[Branch]:
-    """Return the branches that are not checked out, those of the newest commits first."""
+    """Return the branches that are not checked out, newest commits first."""
     head = vault.head()
     if head is None:
         return []

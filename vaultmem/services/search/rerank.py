@@ -1,4 +1,4 @@
-"""Put the best sections in the order of a model that reads them together with the question."""
+"""Rerank the best sections with a model that reads them together with the query."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
     from vaultmem.config import Config
     from vaultmem.storage.semantic.rerank_model import RerankModel
 
-#: Tokens of a section that a model gets to read: more cost as much more time.
+#: The most tokens of a section that a model reads; time grows in proportion.
 _TOKENS = 160
 
-#: Characters, where not even one sentence or line is as short.
+#: The most characters if no sentence or line is that short.
 _CHARS = 1_000
 
 
 class ModelReranker:
-    """What reranks by the model that vaultmem.yaml names.
+    """Reranker with the model that vaultmem.yaml names.
 
-    After a question, `done` says what came of it, None if there was nothing to be put in order.
+    After a query, `done` describes the outcome, or None if there were no hits to rerank.
     """
 
     sections = 50
@@ -36,9 +36,9 @@ class ModelReranker:
         self.done: RerankInfo | None = None
 
     def __call__(self, query: RecallQuery, hits: list[Hit]) -> list[Hit]:
-        """Return the hits with the best in the model's order, as they are where it gives none.
+        """Return the hits with the best in the model's order, unchanged if the model fails.
 
-        What is quarantined is shown to no model, and stays in its place.
+        Quarantined hits are never sent to a model, and keep their position.
         """
         places = [
             place
@@ -60,7 +60,7 @@ class ModelReranker:
 
 
 def _truncate_text(hit: Hit) -> str:
-    """Return a section under its headings; of a long one the passages that answer best."""
+    """Return a section under its headings; for a long one, the passages that match best."""
     from vaultmem.core.packs.passages import choose_passages
     from vaultmem.services.semantic.embed import render_head
 
@@ -72,10 +72,10 @@ def _truncate_text(hit: Hit) -> str:
 
 
 def _reorder(hits: Sequence[Hit], places: Sequence[int], scores: Sequence[float]) -> list[Hit]:
-    """Return hits with those at the places in the order of their scores, ties as they were.
+    """Return hits with those at `places` ordered by their scores; ties keep their order.
 
-    Each takes over the score of its new place: what follows compares scores, and those of a model
-    mean something else.
+    Each gets the score of its new position: later steps compare scores, and scores of a model are
+    not comparable.
     """
     ordered = list(hits)
     order = sorted(range(len(places)), key=lambda nth: -scores[nth])
@@ -88,12 +88,12 @@ def _reorder(hits: Sequence[Hit], places: Sequence[int], scores: Sequence[float]
 def load_reranker(kind: str, environment: Mapping[str, str]) -> RerankModel:
     """Return the reranker of that name in vaultmem.yaml; opened once.
 
-    Where it is only the environment says: a vault that somebody sent may not choose which file is
-    opened, or who gets the notes.
+    Only the environment sets its location: a vault from another person must not choose which file
+    is opened, or which service receives the notes.
 
     Raises:
-        RefusedError: there is none of that name.
-        MissingModelError: its files or settings are not there.
+        RefusedError: there is no reranker of that name.
+        MissingModelError: its files or settings are missing.
     """
     from vaultmem.storage.semantic.rerank_model import PREFIX
 
@@ -126,7 +126,7 @@ def _open(kind: str, named: tuple[tuple[str, str], ...]) -> RerankModel:
 
 
 class RerankInfo(NamedTuple):
-    """Which model put how many sections in order; `problem` says why none did, "" if one did."""
+    """The model that reranked and the number of sections; `problem` is the error, "" if none."""
 
     model: str
     sections: int
@@ -134,11 +134,11 @@ class RerankInfo(NamedTuple):
 
 
 class Reranker(Protocol):
-    """Puts the best hits in an order of its own; `sections` is how many it looks at."""
+    """Reorders the best hits; `sections` is how many it reads."""
 
     @property
     def sections(self) -> int:
-        """How many of the best hits it has to be given, where there are so many."""
+        """The number of best hits that it needs, if there are that many."""
 
     def __call__(self, query: RecallQuery, hits: list[Hit]) -> list[Hit]:
         """Return the same hits, the best first."""

@@ -1,4 +1,4 @@
-"""Run a query over one or many vaults, the same for every front end, and log what was shown."""
+"""Run a query over one or many vaults, the same for every front end, and log the shown hits."""
 
 from __future__ import annotations
 
@@ -43,16 +43,18 @@ if TYPE_CHECKING:
 
 
 class Query(NamedTuple):
-    """A question, and how it is asked; what is left out is as vaultmem.yaml has it.
+    """A query and its options; the defaults are the settings in vaultmem.yaml.
 
-    `limit` is how many notes at most, 0 for `recall_limit` of vaultmem.yaml; the best `offset` are
-    passed over. `at` is a branch, tag, commit or date, and `refs` are looked at together with it.
-    `semantic` says whether meaning counts, None if vaultmem.yaml does. With `expand_links`, what
-    the best link to is found as well; with `by_section`, each section is a hit of its own and
-    counts; with `suggests`, archived notes and other branches are looked at where the answer is not
-    sure. Who does not wait (`waits`) is answered with the vectors that there are, and without a
-    reranker. What nobody is shown is not counted (`counts`). `recency` is the share of age in the
-    score, 0 to 1.
+    - `limit`: the most notes, 0 for `recall_limit` of vaultmem.yaml
+    - `offset`: the number of best notes to skip
+    - `at`: a branch, tag, commit or date; `refs` are searched together with it
+    - `semantic`: whether meaning counts, None for the setting in vaultmem.yaml
+    - `expand_links`: also find sections that the best hits link to
+    - `by_section`: return and count sections instead of notes
+    - `suggests`: also search archived notes and other branches if the answer is not sure
+    - `waits`: if false, use only existing vectors and no reranker
+    - `counts`: if false, do not log the query
+    - `recency`: the share of age in the score, 0 to 1
     """
 
     question: str
@@ -71,16 +73,17 @@ class Query(NamedTuple):
 
 
 class QueryResult(NamedTuple):
-    """The notes that answer, best first, each as its best section, and what is to be said of them.
+    """The notes that answer, best first, each as its best section, with details of the search.
 
-    `has_more` tells whether others come behind these, `replaced` which words the vault does not
-    have and what was searched instead, `elsewhere` which note that was not asked answers. Where
-    nothing answers, `too_large` are the notes that were not searched because of their size.
-    `meaning` is None where words alone decided; `words_alone` says why, if it was not asked for so.
-    `reranked` says what put the best in order, None where nothing was to. `other_project` is the
-    name of a project that was not asked and has a better answer. `shown` are the
-    hits that somebody was shown, each with what was shown of it. `flat` are the tokens of all
-    notes that were searched.
+    - `has_more`: whether there are further hits
+    - `replaced`: words that the vault does not have, with the words searched instead
+    - `meaning`: None if words alone decided; `words_alone` is the reason, unless requested
+    - `reranked`: the model that reordered the best hits, None if no model did
+    - `elsewhere`: a line about an answer outside the searched notes
+    - `too_large`: notes too large to be searched, if nothing answers
+    - `other_project`: another project with a better answer
+    - `shown`: the hits that the user was shown, each with the shown text
+    - `flat`: the tokens of all searched notes
     """
 
     question: str
@@ -100,19 +103,19 @@ class QueryResult(NamedTuple):
 
     @property
     def sent(self) -> int:
-        """The tokens of what was shown."""
+        """The tokens of the shown text."""
         return sum(count_hit(hit, text) for hit, text in self.shown)
 
     @property
     def ratio(self) -> float:
-        """How many times as much all notes are as what was sent."""
+        """The tokens of all notes divided by the tokens sent."""
         return self.flat / self.sent if self.sent else 0.0
 
 
-#: Chooses the hits of a result that a front end shows, each with its text; None to show nothing.
+#: Chooses the hits that a front end shows, each with its text; None does not log the query.
 Show = Callable[[VaultSet, QueryResult], Sequence[tuple[Hit, str]] | None]
 
-#: Notes that are looked at for a budget.
+#: The most notes to consider for a budget.
 MOST_FITTING = 50
 
 
@@ -122,7 +125,7 @@ def show_texts(_: VaultSet, result: QueryResult) -> list[tuple[Hit, str]]:
 
 
 def fit_texts(budget: int) -> Show:
-    """Return what shows the whole text of the first hits that fit into so many tokens."""
+    """Return a function that shows the whole text of the first hits within `budget` tokens."""
 
     def show(_: VaultSet, result: QueryResult) -> list[tuple[Hit, str]]:
         many = count_fitting((count_hit(hit, hit.text) for hit in result.hits), budget)
@@ -137,11 +140,11 @@ def run_query(
     show: Show = show_texts,
     progress: TellProgress | None = None,
 ) -> QueryResult:
-    """Return the answer of some vaults to a query, and log the hits that `show` shows.
+    """Run a query over some vaults, and log the hits that `show` returns.
 
     Raises:
         NoteNotFoundError: a ref does not exist.
-        RefusedError: the question is too long, the limit under 1, or a ref's name unsafe.
+        RefusedError: the query is too long, the limit is under 1, or a ref's name is unsafe.
     """
     opened = open_set(vaults)
     seen, result = opened.read_with_rebuild(lambda: _run(opened, asked, progress))
@@ -152,14 +155,14 @@ def run_query(
 
 
 def count_all_tokens(vault: Vault) -> int:
-    """Return the tokens of all notes of a vault as it is viewed."""
+    """Return the tokens of all notes in a vault's view."""
     return vault.view.totals()[1]
 
 
 def _run(
     vaults: VaultSet, asked: Query, progress: TellProgress | None
 ) -> tuple[VaultSet, QueryResult]:
-    """Return the vaults as they were viewed, and the result before anything of it is shown."""
+    """Return the vaults as viewed, and the result before any of it is shown."""
     seen = vaults.view(asked.at, asked.refs, progress)
     models = seen.open_models(asked.semantic, asked.waits, progress)
     limit = asked.limit or seen.config.recall_limit
@@ -190,13 +193,13 @@ def _run(
 
 
 def _complete(vault: Vault, hits: Sequence[Hit], at: float) -> list[Hit]:
-    """Return hits with what is to be said of each, and the sentence that shows it."""
+    """Return hits with their cautions and the sentence to show."""
     hits = add_cautions(vault, hits, at)
     return [hit._replace(shown_line=find_shown_line(vault, hit)) for hit in hits]
 
 
 def _log(vaults: VaultSet, question: str, shown: Sequence[tuple[Hit, str]]) -> None:
-    """Log a query in each vault whose hits are shown, and in the first in any case."""
+    """Log a query in each vault whose hits are shown, and always in the first."""
     texts = {hit.key: text for hit, text in shown}
     own = {vaults.names[0]: [], **group_by_vault(hit for hit, _ in shown)}
     vaults.keep(
@@ -206,7 +209,7 @@ def _log(vaults: VaultSet, question: str, shown: Sequence[tuple[Hit, str]]) -> N
 
 
 def describe_match_strength(result: QueryResult, names_tool: bool = False) -> list[str]:
-    """Return what is to be said of an answer that is not sure, a line each.
+    """Return the lines to print for an answer that is not sure.
 
     `names_tool` is as in `describe_other_project`.
     """
@@ -225,13 +228,13 @@ def _describe_too_large(paths: Sequence[str]) -> Iterator[str]:
 
 
 def _list_too_large(vaults: VaultSet) -> tuple[str, ...]:
-    """Return the notes that are in no index because of their size, behind their vault's name."""
+    """Return the notes too large to be indexed, after their vault's name."""
     found = vaults.run(_find_too_large, dict.fromkeys(vaults.names, ()))
     return tuple(f"{name}:{path}" if name else path for name, own in found.items() for path in own)
 
 
 def _find_too_large(vault: Vault) -> list[str]:
-    """Return the notes of a folder that are too large; those of a commit are not known."""
+    """Return the notes of a folder that are too large; those of a commit are unknown."""
     return vault.manifest.too_large() if vault.view.is_work_tree else []
 
 
@@ -247,18 +250,18 @@ def _expand(vaults: VaultSet, query: RecallQuery, hits: list[Hit]) -> list[Hit]:
 
 
 def count_recall(vault: Vault, query: str, hits: Sequence[Hit], shown: Sequence[str]) -> None:
-    """Count a recall; `shown` is what was shown of each hit."""
+    """Log a recall; `shown` is the shown text of each hit."""
     sent = sum(count_hit(hit, text) for hit, text in zip(hits, shown, strict=True))
     _count(vault, "recall", query, _list_sections(hits), sent, -1, len(hits))
 
 
 def count_hit(hit: Hit, text: str) -> int:
-    """Return the tokens of a hit of which so much was shown."""
+    """Return the tokens of a hit of which `text` was shown."""
     return count_tokens(f"{hit.name}\n{hit.address}\n{text}")
 
 
 def count_pack(vault: Vault, query: str, pack: Pack) -> None:
-    """Count a pack; what was pinned is no signal, for no question brought it up."""
+    """Log a pack, without its pinned sections: no query selected them."""
     hits = [item.hit for item in pack.items if not item.pinned]
     account = pack.account
     sections = _list_sections(hits if query.strip() else [])
@@ -266,7 +269,7 @@ def count_pack(vault: Vault, query: str, pack: Pack) -> None:
 
 
 def count_tool(vault: Vault, call: str, paths: Sequence[str], text: str) -> None:
-    """Count what a hook showed before a tool call: the notes, and the tokens of the text."""
+    """Log the notes and tokens that a hook showed before a tool call."""
     sections = [(path, "", 0.0) for path in paths]
     _count(vault, TOOL, call, sections, count_tokens(text), 0, len(paths))
 

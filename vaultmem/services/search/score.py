@@ -1,4 +1,4 @@
-"""Choose the sections that a query can find, score them, and put the best in order."""
+"""Choose the sections that a query can find, score them, and sort the best."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     Numbers = NDArray[np.int64]
     from vaultmem.core.search.eligible import EligibleRows
 
-#: Rows of terms whose scores are cached for the next query, each 16 bytes.
+#: The most rows of term scores to cache for the next query, each 16 bytes.
 _KEPT_SHARES = 4_000_000
 
-#: Characters of a question that can be the name of a note.
+#: The most characters of a query that can be the name of a note.
 _LONGEST_NAME = 200
 
-#: Sections in which the wanted number of notes is looked for, at most.
+#: The most sections to search for the wanted number of notes.
 DEEPEST = 2_000
 
 
@@ -50,15 +50,15 @@ class Scorer(Protocol):
     def __call__(
         self, text: str, eligible: NDArray[np.bool_], snapshot: Snapshot
     ) -> NDArray[np.float32] | None:
-        """Return a number for each row, nan where it has no vector; None without an answer."""
+        """Return a number for each row, nan for rows without a vector; None without an answer."""
 
 
 class Depth(NamedTuple):
-    """The number and kind of hits: `hits` at most, each of another note if `by_note`.
+    """The number and kind of hits: `hits` at most, each of a different note if `by_note`.
 
-    A reranker reads the best `sections` one by one. Hits that score below `floor` are omitted.
-    Where several vaults are searched, these are the scores by words of all: the `best` of them, and
-    the lowest of a section that is compared (`least`), and whose order of words counts (`read`).
+    A reranker reads the best `sections` one by one. Hits that score below `floor` are omitted. The
+    last three are scores by words over several vaults: the `best` of all, the lowest of a compared
+    section (`least`), and the lowest of a section whose word order counts (`read`).
     """
 
     hits: int
@@ -73,8 +73,8 @@ class Depth(NamedTuple):
 class Ranked(NamedTuple):
     """A ranking, and the sections of its rows as document and ordinal.
 
-    `groups` are positions in the ranking: of a section that is shown, and of further sections of
-    its note. `shares` are the scores by term, `asked` the weighted idf of all terms.
+    `groups` are positions in the ranking: the shown section, then further sections of its note.
+    `shares` are the scores by term, `asked` the weighted idf of all terms.
     """
 
     ranking: Ranking
@@ -91,7 +91,7 @@ def rank_sections(
     depth: Depth,
     dense: Scorer | None,
 ) -> Ranked:
-    """Return the best sections, each by itself or with those of its note."""
+    """Return the best sections, grouped by note if `depth.by_note`."""
     query = query._replace(limit=max(query.limit, depth.sections))
     while True:
         ranked = _rank_once(scope, query, statistics, depth, dense)
@@ -112,7 +112,7 @@ def widen_query(query: RecallQuery) -> RecallQuery:
 
 
 def _keep_best_row(ranked: Ranked) -> Ranked:
-    """Return a ranking with the best row of each section: a shortened note has many in one."""
+    """Return a ranking with the best row of each section: a compacted note has several in one."""
     if len(set(ranked.sections)) == len(ranked.sections):
         return ranked
     first = {section: n for n, section in reversed([*enumerate(ranked.sections)])}
@@ -126,7 +126,7 @@ def score_rows(
 ) -> tuple[dict[str, TermShare], Floats, Numbers]:
     """Return the scores by term, the sum of each row, and the best rows.
 
-    Behind the sums of all rows is a zero, which stands for a missing neighbour.
+    The last element of the sums is a zero for a missing neighbour.
     """
     import numpy as np
 
@@ -148,7 +148,7 @@ def _rank_once(
     depth: Depth,
     dense: Scorer | None,
 ) -> Ranked:
-    """Return the best sections by themselves, best first."""
+    """Return the best sections, ungrouped, best first."""
     import numpy as np
 
     from vaultmem.core.search import ranking as rules
@@ -193,7 +193,7 @@ def _rank_once(
 def _score_terms(
     scope: SearchScope, asked: Mapping[str, float], statistics: Statistics
 ) -> dict[str, TermShare]:
-    """Return the scores of each term, those of weight 1 cached for the next query."""
+    """Return the scores of each term; unweighted scores are cached for the next query."""
     import numpy as np
 
     from vaultmem.core.search import ranking as rules
@@ -203,7 +203,7 @@ def _score_terms(
     if "frequencies" not in snapshot.kept:
         snapshot.kept["frequencies"] = rules.weight_counts(snapshot.counts)
     frequencies = snapshot.kept["frequencies"]
-    # Most vaults have no turns of speakers, and are spared the look-up of each term.
+    # Most vaults have no turns of speakers; they skip the look-up of each term.
     has_turns = len(snapshot.term(mark_speaker(""))[0]) > 0
     shares = {}
     for term, weight in asked.items():
@@ -232,7 +232,7 @@ def _measure_order(
     total: Floats,
     rows: Numbers,
 ) -> tuple[Doubles, Doubles, Doubles]:
-    """Return what the order of words adds to some rows, which are in ascending order."""
+    """Return the gains of some rows by the order of words; `rows` are in ascending order."""
     import numpy as np
 
     from vaultmem.core.search.ranking import Sequences, measure_order
@@ -259,7 +259,7 @@ def _measure_order(
 
 
 def _find_spoken(shares: Sequence[TermShare], rows: Numbers) -> NDArray[np.bool_]:
-    """Return for each row whether its speaker is one whom the query names."""
+    """Return for each row whether the query names its speaker."""
     import numpy as np
 
     from vaultmem.core.search.eligible import are_among
@@ -271,7 +271,7 @@ def _find_spoken(shares: Sequence[TermShare], rows: Numbers) -> NDArray[np.bool_
 
 
 def find_other_turns(snapshot: Snapshot, shares: Sequence[TermShare], rows: Numbers) -> list[bool]:
-    """Return for each row whether it is a turn of one speaker where the query names another."""
+    """Return for each row whether it is a turn of one speaker while the query names another."""
     from vaultmem.core.search.eligible import are_among
 
     if not any(len(share.said) for share in shares):
@@ -281,13 +281,13 @@ def find_other_turns(snapshot: Snapshot, shares: Sequence[TermShare], rows: Numb
     return others
 
 
-#: Views and filters whose choice is kept, each some bytes a section.
+#: The most views and filters to cache the choice of, each some bytes per section.
 _KEPT_CHOICES = 8
 
-#: Letters of a term that counts as a part of longer ones, at least.
+#: The least letters of a term that counts as a part of longer ones.
 _LEAST_PART = 6
 
-#: Terms whose counts are kept.
+#: The most terms to cache the counts of.
 _KEPT_COUNTS = 8_192
 
 _COLUMNS = (
@@ -302,7 +302,7 @@ _COLUMNS = (
 
 
 class SearchScope(NamedTuple):
-    """A vault, its index as it is now, and the rows of it that a query can find.
+    """A vault, its current index, and the rows that a query can find.
 
     Terms that `stemmer` unifies count as one term, see `find_stemmer`.
     """
@@ -314,7 +314,7 @@ class SearchScope(NamedTuple):
 
 
 def choose_scope(vault: Vault, note_filter: NoteFilter, stemmer: str = "") -> SearchScope | None:
-    """Return the sections that view and filter let through; None for an empty index."""
+    """Return the sections that view and filter accept; None for an empty index."""
     snapshot = vault.index.snapshot()
     if not snapshot.size:
         return None
@@ -322,7 +322,7 @@ def choose_scope(vault: Vault, note_filter: NoteFilter, stemmer: str = "") -> Se
 
 
 def count_term(scope: SearchScope, term: str) -> tuple[int, int]:
-    """Return how many eligible sections and how many of all contain a term, cached."""
+    """Return the number of eligible sections and of all sections that contain a term, cached."""
     from vaultmem.core.search.ranking import list_rows
 
     known = scope.eligible.kept.setdefault("counts", {})
@@ -342,7 +342,7 @@ def _read_forms(scope: SearchScope, term: str) -> list[Postings]:
 
 
 def _list_forms(scope: SearchScope, term: str) -> list[str]:
-    """Return a term, and further terms of the vault with its stem, or of which it is a part."""
+    """Return a term, and terms of the vault with the same stem or with a part in common."""
     if not scope.stemmer or not term.isalpha():
         return [term]
     known = scope.snapshot.kept.setdefault("forms", {})
@@ -359,9 +359,9 @@ def _list_forms(scope: SearchScope, term: str) -> list[str]:
 
 
 def _list_joined(snapshot: Snapshot, term: str) -> list[str]:
-    """Return the terms that begin with a term, and those with which it begins or ends.
+    """Return the terms that begin with a term, and those that it begins or ends with.
 
-    A language joins words: `Datenbankverbindung` is one of `Verbindung` and `Datenbank`.
+    Some languages join words: `Datenbankverbindung` consists of `Datenbank` and `Verbindung`.
     """
     if len(term) < _LEAST_PART:
         return []
@@ -371,7 +371,7 @@ def _list_joined(snapshot: Snapshot, term: str) -> list[str]:
 
 
 def weight_scope(scope: SearchScope, statistics: Statistics) -> SearchScope:
-    """Return the same rows with length norms and recency by the figures of all vaults, cached."""
+    """Return the scope with length norms and recency from the statistics of all vaults, cached."""
     from vaultmem.core.search.eligible import weight_rows
 
     chosen = scope.eligible
@@ -388,7 +388,7 @@ def weight_scope(scope: SearchScope, statistics: Statistics) -> SearchScope:
 
 
 def choose_sections(vault: Vault, snapshot: Snapshot, note_filter: NoteFilter) -> EligibleRows:
-    """Return the sections of notes that view and filter let through, cached for a few filters."""
+    """Return the sections of notes that view and filter accept, cached for a few filters."""
     from vaultmem.core.search.eligible import EligibleRows, make_eligible
 
     key = ("eligible", vault.view.key(), note_filter)

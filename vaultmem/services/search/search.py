@@ -1,8 +1,8 @@
-"""Search a vault in two steps: count what a query's terms match, then score with the figures.
+"""Search a vault in two steps: count the matches of a query's terms, then score sections.
 
-Several vaults are searched as one: the figures of each are added up, each is searched with the
-sum, and the hits are merged by score. Arguments and results are plain values, so the vaults can be
-in other processes. Neighbours and recency are weighted inside each vault.
+Several vaults are searched as one: their statistics are added up, each vault is searched with the
+sum, and the hits are merged by score. Arguments and results are plain values, so vaults can be in
+other processes. Neighbours and recency are weighted inside each vault.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ if TYPE_CHECKING:
     from vaultmem.services.search.score import Ranked
     from vaultmem.storage.index.snapshot import Snapshot
 
-#: Sections of which a query of stop words reads the text.
+#: The sections whose text a query of stop words reads.
 _ORDERED = 32
 
-#: Scores that differ by less may be equal when hits are merged.
+#: Scores that differ by less are treated as equal when hits are merged.
 _TIE = 1e-4
 
-#: Terms that are tried for a misspelt word, and sections that are read for each of these.
+#: The most candidate terms for a misspelt word, and the sections read for each.
 _TRIED = 12
 _READ = 4
 
@@ -65,9 +65,9 @@ _READ = 4
 def count(
     vault: Vault, query: RecallQuery, misspelt: Sequence[str] = (), is_alone: bool = False
 ) -> Statistics:
-    """Return the figures of a vault for a query, with words near to the `misspelt` ones.
+    """Return a vault's statistics for a query, with words similar to the `misspelt` ones.
 
-    `is_alone` is as in `find_near_stems`. An empty vault has figures of 0.
+    `is_alone` is as in `find_near_stems`. An empty vault has statistics of 0.
     """
     sync_once(vault)
     scope = choose_scope(vault, query.filter, query.stemmer)
@@ -91,8 +91,8 @@ def search(
 ) -> list[Hit]:
     """Return the best hits of a vault, best first; ties are in the order of path.
 
-    `statistics` are the sum over all vaults that are searched. `query.limit` is the number of hits
-    for which sections are compared; without `depth`, so many sections are returned.
+    `statistics` are the sum over all searched vaults. Sections are compared for `query.limit` hits;
+    without `depth`, so many are returned.
     """
     chosen = choose_scope(vault, query.filter, query.stemmer)
     if chosen is None or not (query.terms or query.compounds or dense):
@@ -102,7 +102,7 @@ def search(
     scope = weight_scope(chosen, statistics)
     ranked = rank_sections(scope, query, statistics, depth, dense)
     groups, many = ranked.groups, depth.hits
-    if depth.sections:  # A reranker reads each of the best, and the first of further notes.
+    if depth.sections:  # A reranker reads the best sections, and the first of further notes.
         firsts = [group[0] for group in groups]
         best = range(min(depth.sections, len(ranked.sections)))
         groups = [[place] for place in sorted({*best, *firsts})]
@@ -120,7 +120,7 @@ def search(
 def score_words(vault: Vault, query: RecallQuery, statistics: Statistics) -> list[float]:
     """Return the best scores by words of a vault, the highest first.
 
-    Of several vaults, they say which sections are compared more closely, as many as in one vault.
+    Over several vaults, the scores select as many sections for closer comparison as in one vault.
     """
     chosen = choose_scope(vault, query.filter, query.stemmer)
     if chosen is None:
@@ -132,7 +132,10 @@ def score_words(vault: Vault, query: RecallQuery, statistics: Statistics) -> lis
 
 
 class SearchOfMany:
-    """Searches vaults one after the other; hits below enough others, the `floor`, are not read."""
+    """Searches vaults one after another; hits that cannot be in the result are not read.
+
+    Such hits score below `floor`.
+    """
 
     def __init__(
         self,
@@ -146,7 +149,7 @@ class SearchOfMany:
         self.floor = 0.0
 
     def __call__(self, vault: Vault) -> list[Hit]:
-        """Return the best hits of one more vault."""
+        """Return the best hits of the next vault."""
         many = self._depth.hits
         hits = search(vault, *self._asked, self._depth._replace(floor=self.floor), self._dense)
         self._best = heapq.nlargest(many, [*self._best, *(hit.score for hit in hits)])
@@ -160,8 +163,8 @@ def merge_hits(
 ) -> list[Hit]:
     """Return the hits of several vaults, best first; `found` has each vault's name with its hits.
 
-    Equal scores are in the order of path. There are `limit` hits at most, any number for 0.
-    `by_words` is the share of the score by words where meaning counts too.
+    Ties are in the order of path. `limit` is the most hits, 0 for all. `by_words` is the share of
+    the score by words in a blend with meaning.
     """
     if len(found) == 1:
         return [*found[0][1]]
@@ -176,7 +179,7 @@ def merge_hits(
 
 
 def _add_order(query: RecallQuery, hit: Hit) -> Hit:
-    """Return a hit with the gain of stop words that are side by side; the index has no order."""
+    """Return a hit with the gain of adjacent stop words, whose order the index does not store."""
     idf = {match.term: match.idf for match in hit.matches}
     words = [*map(mark_stop_word, split_words(f"{hit.name}\n{hit.text}"))]
     pairs = {*pairwise(query.compounds)} & {*pairwise(words)}
@@ -187,7 +190,7 @@ def _add_order(query: RecallQuery, hit: Hit) -> Hit:
 def _blend_again(
     found: Sequence[tuple[str, Sequence[Hit]]], by_words: float
 ) -> list[tuple[str, list[Hit]]]:
-    """Return hits with scores by words and meaning that compare between vaults, best first."""
+    """Return hits with scores by words and meaning that are comparable between vaults."""
     import numpy as np
 
     from vaultmem.core.search.ranking import blend_scores
@@ -204,7 +207,7 @@ def _blend_again(
 
 
 def _find_near_words(scope: SearchScope, word: str, is_alone: bool) -> dict[str, int]:
-    """Return words of the vault that are spelt almost as one, with the sections of their terms."""
+    """Return similar words of the vault, each with the number of sections that contain its term."""
     from vaultmem.core.search.eligible import allow_distance, find_near_stems, measure_distance
 
     most = allow_distance(word, is_alone)
@@ -248,10 +251,10 @@ def _read_vocabulary(scope: SearchScope) -> list[Spellings]:
     return known
 
 
-#: The fields of a match by whether the term stands in each of them.
+#: The names of a match's fields, by whether the term is in each of them.
 _FIELD_NAMES = {has: tuple(compress(FIELDS, has)) for has in product((False, True), repeat=3)}
 
-#: Rows whose note and section are kept for the next question.
+#: Rows whose note and section are cached for the next query.
 _KEPT_PLACES = 4_096
 
 
@@ -262,9 +265,9 @@ def make_hits(
     limit: int,
     words: Mapping[str, str],
 ) -> list[Hit]:
-    """Return a hit for each of the first groups, with its text; `words` are those of the terms.
+    """Return a hit with its text for each of the first groups; `words` has the word of each term.
 
-    If a note changed since it was indexed, the next group takes its place.
+    If a note changed since it was indexed, the next group replaces it.
     """
     hits: list[Hit] = []
     rows, scores = ranked.ranking.rows.tolist(), ranked.ranking.score.tolist()
@@ -345,7 +348,7 @@ def explain(
     snapshot: Snapshot,
     words: Mapping[str, str],
 ) -> list[tuple[Match, ...]]:
-    """Return for each row the terms that stand in it."""
+    """Return the matching terms of each row."""
     found: list[list[Match]] = [[] for _ in range(len(rows))]
     for term, share in shares.items():
         if not len(share.rows):
@@ -364,7 +367,7 @@ def explain(
 
 
 def add_refs(vault: Vault, record: NoteRecord) -> tuple[str, ...]:
-    """Return which refs hold a note, where several are looked at together."""
+    """Return the refs that contain a note, if several refs are searched together."""
     return vault.view.sources_of(record.document) if len(vault.view.sources) > 1 else ()
 
 

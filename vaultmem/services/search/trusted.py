@@ -30,21 +30,21 @@ from vaultmem.storage.trust_record import (
 )
 from vaultmem.vault import Vault
 
-# Sign what is trusted here, and verify what was signed elsewhere, so that trust can travel.
+# Sign the trust record here and verify signed lists from elsewhere, so that trust can travel.
 
-#: Lists that are verified at once, the newest first.
+#: The most lists to verify at once, newest first.
 _MOST = 100
 
 
 def sign_trust(vault: Vault, notes: dict[str, str], key: str = "") -> str:
-    """Sign these notes (path to text digest) as all that is vouched for; return the signer's name.
+    """Sign these notes (path to text digest) as the whole trusted list; return the signer's name.
 
-    The key is a file's, else the one that git signs with, else ~/.ssh/id_ed25519. It becomes an
-    allowed signer here.
+    `key` is a file; the default is git's signing key, then ~/.ssh/id_ed25519. It becomes an allowed
+    signer here.
 
     Raises:
-        RefusedError: an agent asks, or the vault has no name that other machines know.
-        VaultError: nothing could be signed with the key.
+        RefusedError: the caller is an agent, or the vault has no name that other machines know.
+        VaultError: signing with the key failed.
     """
     vault.require_person("only a person signs what is trusted")
     names = vault.store.find_names()
@@ -73,12 +73,12 @@ def sign_trust(vault: Vault, notes: dict[str, str], key: str = "") -> str:
 
 
 def allow_key(vault: Vault, given: str) -> str:
-    """Let lists that a key signs vouch for notes on this machine; return the signer's name.
+    """Trust lists signed with a key on this machine; return the signer's name.
 
-    What is given is a file with a public key, or `NAME KEY`.
+    `given` is a file with a public key, or `NAME KEY`.
 
     Raises:
-        RefusedError: an agent asks, or it is no public key.
+        RefusedError: the caller is an agent, or `given` is not a public key.
     """
     vault.require_person("only a person can allow a signer")
     file = Path(given).expanduser()
@@ -91,12 +91,12 @@ def allow_key(vault: Vault, given: str) -> str:
 
 
 def verify_signed(vault: Vault, more: Iterable[SignedList] = ()) -> int:
-    """Verify all signed lists of this vault that have arrived, and keep the newest of each signer.
+    """Verify all signed lists of this vault, and store the newest of each signer.
 
-    Return how many are by nobody who is allowed to sign.
+    Return the number of lists without an allowed signer.
 
-    A list that was kept counts until a newer one by the same signer takes its place, wherever
-    older ones turn up again. Where nobody is allowed, or there is no ssh-keygen, none counts.
+    A stored list counts until a newer one by the same signer replaces it, even if older ones
+    reappear. Without an allowed signer or ssh-keygen, no list counts.
     """
     store = vault.store.signed_trust
     arrived = [] if vault.head() is None else find_signed(vault.history)
@@ -129,10 +129,10 @@ def _verify(text: str, signature: str, files: Iterable[tuple[Path, str]]) -> str
 
 
 def _list_signers(vault: Vault) -> Iterator[tuple[Path, str]]:
-    """Yield the files of allowed signers, each with the name that alone counts there ("" for all).
+    """Yield the files of allowed signers, each with the only name that counts ("" for all).
 
-    Of those whom the person's git knows, colleagues among them, only the person counts. What the
-    repository says of itself does not, nor does a file that comes with it.
+    In the user's own git file, only the user counts, not colleagues. Settings and files of the
+    repository do not count.
     """
     if _is_own(vault, vault.store.signers_file):
         yield vault.store.signers_file, ""
@@ -143,7 +143,7 @@ def _list_signers(vault: Vault) -> Iterator[tuple[Path, str]]:
 
 
 def _is_own(vault: Vault, file: Path) -> bool:
-    """Tell whether a file is there that nobody can change who changes the vault."""
+    """Return whether a file exists outside the work tree, where vault writers cannot change it."""
     if not (file.is_absolute() and file.is_file()):
         return False
     return not file.resolve().is_relative_to(vault.history.git.work_tree.resolve())
@@ -159,7 +159,7 @@ def _find_key(vault: Vault, key: str) -> Path:
 
 
 def _ask_git(vault: Vault, key: str, *options: str) -> str:
-    """Return a setting of the person's own, never one of the repository's."""
+    """Return a setting of the user's global git config, never of the repository."""
     if vault.head() is None:
         return ""
     try:
@@ -180,12 +180,12 @@ def list_owned(vault: Vault) -> list[NoteRecord]:
 
 
 def trust_vault(vault: Vault, companions: Iterable[str] = ()) -> list[str]:
-    """Trust the vault with all that `list_owned` names; return the paths.
+    """Trust the vault with all notes of `list_owned`; return the paths.
 
-    `companions` are the folders of other vaults that may be asked whenever it is.
+    `companions` are the folders of other vaults that may be queried with this one.
 
     Raises:
-        RefusedError: an agent asks.
+        RefusedError: the caller is an agent.
     """
     vault.require_person(_RULE)
     sync_vault(vault)
@@ -195,13 +195,13 @@ def trust_vault(vault: Vault, companions: Iterable[str] = ()) -> list[str]:
 
 
 def import_trust(vault: Vault, place: str) -> list[str]:
-    """Trust the vault with what was vouched for at another place of the same repository.
+    """Trust the vault with the texts trusted at another path of the same repository.
 
-    Only texts that were vouched for there may instruct here; their notes are returned.
+    Return the notes that are now trusted here.
 
     Raises:
-        NoteNotFoundError: nothing of this repository is trusted there.
-        RefusedError: an agent asks.
+        NoteNotFoundError: this repository is not trusted there.
+        RefusedError: the caller is an agent.
     """
     vault.require_person(_RULE)
     sync_vault(vault)
@@ -217,9 +217,9 @@ def import_trust(vault: Vault, place: str) -> list[str]:
 
 
 def describe_trust_elsewhere(vault: Vault) -> str:
-    """Return where else the vault's repository is trusted, and how that is taken over; "" if not.
+    """Return where else the repository is trusted, and the command to import that; "" if nowhere.
 
-    Nothing is to be said where the vault is trusted here, or has nothing that could instruct.
+    It is also "" if the vault is trusted here, or has no note that could instruct.
     """
     if vault.trust.is_trusted() or _read_signed(vault):
         return ""
@@ -236,7 +236,7 @@ def describe_trust_elsewhere(vault: Vault) -> str:
 
 
 def trusted_documents(vault: Vault) -> frozenset[int]:
-    """Return the documents whose text is the one that was promoted on record."""
+    """Return the documents whose current text is trusted."""
     notes = vault.trust.notes()
     signed = _read_signed(vault)
     if not (notes or signed):
@@ -251,11 +251,11 @@ def trusted_documents(vault: Vault) -> frozenset[int]:
 
 
 def drop_trust(vault: Vault, addresses: Sequence[str]) -> list[str]:
-    """Withdraw the trust in these notes, which stay as they are; return those that were trusted.
+    """Withdraw the trust in these notes without changing them; return those that were trusted.
 
     Raises:
         NoteNotFoundError: there is no such note.
-        RefusedError: an agent asks.
+        RefusedError: the caller is an agent.
     """
     vault.require_person("only a person withdraws trust")
     sync_vault(vault)
@@ -269,13 +269,13 @@ def drop_trust(vault: Vault, addresses: Sequence[str]) -> list[str]:
 
 
 def _read_signed(vault: Vault) -> set[tuple[str, str]]:
-    """Return path and digest of each text that a signature vouches for that counts.
+    """Return path and digest of each text that a valid signature trusts.
 
-    A text that was withdrawn after the signature does not.
+    Texts withdrawn after the signature are excluded.
     """
     signed = vault.store.signed_trust.notes(vault.now())
     if signed is None:
-        with contextlib.suppress(VaultError):  # What cannot be verified counts for nothing.
+        with contextlib.suppress(VaultError):  # Unverified lists do not count.
             verify_signed(vault)
         signed = vault.store.signed_trust.notes(vault.now())
     if not signed:
@@ -292,10 +292,10 @@ def list_trusted(vault: Vault) -> list[str]:
 
 
 def sign_trusted(vault: Vault, key: str = "") -> tuple[str, list[str]]:
-    """Sign the active policies, skills and preferences that are trusted here; return who and which.
+    """Sign the trusted active policies, skills and preferences; return the signer and the paths.
 
     Raises:
-        RefusedError: nothing was ever trusted here, or as for `sign_trust`.
+        RefusedError: no note was ever trusted here, or as for `sign_trust`.
     """
     sync_vault(vault)
     documents = trusted_documents(vault)

@@ -1,4 +1,4 @@
-"""Label the notes that are not valid at a time, and put them last."""
+"""Label the notes that are not valid at a given time, and put them last."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from vaultmem.storage.git.code_files import SearchLimit
 
 
-#: How the end of a note's validity reads that comes with a change of code.
+#: The suffix of a `valid_until` that depends on a change of code.
 _CHANGES = " changes"
 
 
 def has_limits(hits: Sequence[Hit]) -> bool:
-    """Tell whether a note of the hits says from or until when it is valid."""
+    """Return whether a note of the hits has a `valid_from` or `valid_until`."""
     return any(hit.record.valid_from or hit.record.valid_until for hit in hits)
 
 
@@ -40,7 +40,7 @@ def _make_span(day: date) -> Span:
 
 
 def find_span(vaults: VaultSet, as_of: date | None) -> Span:
-    """Return the day that is asked about, else that of the viewed commit, else today."""
+    """Return the day in question, or else the day of the viewed commit, or else today."""
     return _make_span(as_of) if as_of else span_of(vaults.viewed_at)
 
 
@@ -48,15 +48,15 @@ def parse_day(text: str) -> date:
     """Return the day that `--as-of` names.
 
     Raises:
-        RefusedError: it is no date.
+        RefusedError: the text is not a date.
     """
     return datetime.fromtimestamp(int(parse_timestamp(text))).date()
 
 
 def order_valid(vaults: VaultSet, hits: Sequence[Hit], on: Span) -> list[Hit]:
-    """Return hits with those last that are not valid then, each labelled.
+    """Return hits in which those not valid at that time are last and labelled.
 
-    Before these come notes that were written later and do not say since when they are valid.
+    Notes that were written later and have no `valid_from` come just before these.
     """
     if not has_limits(hits):
         return list(hits)
@@ -73,7 +73,7 @@ def _rank(hit: Hit, on: Span) -> int:
 
 
 def store_valid_relations(remarks: Remarks, hits: Sequence[Hit]) -> list[Contradiction]:
-    """Return the contradictions between notes that are valid: an expired note opposes none."""
+    """Return the contradictions between valid notes: an expired note contradicts no other."""
     invalid = {hit.note for hit in hits if is_invalid(hit.caution)}
     return [each for each in remarks.relations if invalid.isdisjoint((each.first, each.second))]
 
@@ -92,7 +92,7 @@ def label_hits(vault: Vault, hits: Sequence[Hit], on: Span) -> list[Hit]:
 def describe_validity(
     vault: Vault, record: NoteRecord, on: Span, limit: SearchLimit | None = None
 ) -> str:
-    """Return that a note is expired, or not valid yet; "" if it is valid or does not say.
+    """Return a label for a note that is expired or not valid yet, or else "".
 
     `limit` is that of `check_anchors`, for a note that ends when code changes.
     """
@@ -109,7 +109,7 @@ def describe_validity(
 def _describe_change(
     vault: Vault, record: NoteRecord, start: date | None, on: Span, limit: SearchLimit | None
 ) -> str:
-    """Return whether the code has changed until whose change a note is valid, "" if it has not.
+    """Return a label if the code has changed that ends a note's validity, or else "".
 
     An edit without a commit counts from today on.
     """
@@ -142,14 +142,14 @@ def _describe_change(
 
 
 def is_reference(text: str) -> bool:
-    """Tell whether a limit names a commit or a tag."""
+    """Return whether a limit names a commit or a tag."""
     return bool(text) and read_day(text) is None and " " not in text
 
 
 def find_day(vault: Vault, text: str) -> date | None:
-    """Return the day of a date, or of a commit or tag that the checked out commit contains.
+    """Return the day of a date, or of a commit or tag that the checked-out commit contains.
 
-    A tag that does not exist yet, or is on another branch only, has no day here.
+    A tag that does not exist yet, or only on another branch, has no day.
     """
     day = read_day(text) if text else None
     if day is not None or not is_reference(text) or text.startswith("-"):

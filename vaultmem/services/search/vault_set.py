@@ -1,4 +1,4 @@
-"""Vaults that are searched together, each known by its name."""
+"""Vaults that are searched together, each with a name."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
-#: Makes what is told of long work (`services.reading.indexing.Progress`), given what that is.
+#: Makes the progress callback (`services.views.read_index.Progress`) of a long task, by its label.
 TellProgress = Callable[[str], Callable[[int, int], None]]
 
 
 class SemanticInfo(NamedTuple):
-    """Which model scored, the share of the score by words, how many sections have vectors."""
+    """The model that scored, the share of the score by words, and the sections with vectors."""
 
     model: str
     weight: float
@@ -37,14 +37,14 @@ class SemanticInfo(NamedTuple):
 
 
 class ScoringModels(NamedTuple):
-    """What scores a question besides its words; `problem` is why meaning could not be had."""
+    """The models that score a query besides its words; `problem` is why none scores meaning."""
 
     dense: DenseScorer | DenseScorers | None = None
     problem: str = ""
     reranker: ModelReranker | None = None
 
     def describe(self) -> tuple[SemanticInfo | None, str, RerankInfo | None]:
-        """Return, after a question, what scored by meaning, why none did, and what reranked."""
+        """Return, after a query, the semantic model, why there was none, and the reranker."""
         reranked = self.reranker.done if self.reranker else None
         dense = self.dense
         if dense is None or dense.problem:
@@ -56,10 +56,10 @@ class ScoringModels(NamedTuple):
 
 
 class VaultSet:
-    """Vaults of this process; the settings of the first hold for all.
+    """Vaults of this process; the settings of the first apply to all.
 
     A subclass can have its vaults elsewhere: `count`, `score_words`, `search` and `run` are then
-    calls of other processes, and all arguments and results but models are plain values.
+    calls of other processes, and all arguments and results except models are plain values.
     """
 
     def __init__(self, vaults: Iterable[Vault]) -> None:
@@ -71,7 +71,7 @@ class VaultSet:
 
     @property
     def names(self) -> Sequence[str]:
-        """The name of each vault, the first one's first; "" for a single vault."""
+        """The name of each vault, in order; "" for a single vault."""
         return [*self.vaults]
 
     @property
@@ -90,20 +90,20 @@ class VaultSet:
 
     @property
     def viewed_at(self) -> float:
-        """The time of the commit that is viewed, else the present, in seconds since the epoch."""
+        """The time of the viewed commit, or else the present, in seconds since the epoch."""
         sources = self.first.view.sources
         return sources[0].at if sources else self.now()
 
     def count(
         self, query: RecallQuery, misspelt: Sequence[str] = (), is_alone: bool = False
     ) -> Statistics:
-        """Return the sum of the vaults' figures, as `search.count` does."""
+        """Return the sum of the vaults' statistics."""
         return add_statistics(
             count(each, query, misspelt, is_alone) for each in self.vaults.values()
         )
 
     def score_words(self, query: RecallQuery, statistics: Statistics) -> list[float]:
-        """Return the scores by words of all vaults, as `search.score_words` does, in no order."""
+        """Return the scores by words of all vaults, unordered; see `search.score_words`."""
         found = self.run(score_words, dict.fromkeys(self.names, (query, statistics)))
         return [score for scores in found.values() for score in scores]
 
@@ -117,7 +117,7 @@ class VaultSet:
     def run(
         self, work: Callable[Concatenate[Vault, ...], _T], given: Mapping[str, Sequence[Any]]
     ) -> dict[str, _T]:
-        """Return the result of a function for some vaults, each with arguments of its own.
+        """Return the result of a function for each vault in `given`, with that vault's arguments.
 
         The results are in the order of the vaults.
         """
@@ -128,16 +128,16 @@ class VaultSet:
     def keep(
         self, work: Callable[Concatenate[Vault, ...], _T], given: Mapping[str, Sequence[Any]]
     ) -> dict[str, _T]:
-        """Have some vaults store what was answered, as `run` does.
+        """Run a function that stores data in some vaults, as `run` does.
 
-        A vault that cannot be reached any more is left out of the results.
+        Vaults that cannot be reached any more are omitted from the results.
         """
         return self.run(work, given)
 
     def view(
         self, at: str = "", refs: Sequence[str] = (), progress: TellProgress | None = None
     ) -> VaultSet:
-        """Return the vaults at a ref or date, else on their branches, else in their folders.
+        """Return the vaults at a ref or date, or else on their branches, or else in their folders.
 
         Raises:
             NoteNotFoundError: a ref does not exist.
@@ -153,7 +153,7 @@ class VaultSet:
         return open_models([*self.vaults.values()], semantic, waits, progress)
 
     def read_with_rebuild(self, read: Callable[[], _T]) -> _T:
-        """Return the result of a read, repeated once an index or database proves damaged."""
+        """Return the result of a read, repeated if an index or database is damaged."""
         return read_healed([*self.vaults.values()], read)
 
     def change(
@@ -162,9 +162,9 @@ class VaultSet:
         work: Callable[Concatenate[Vault, list[Hit], ...], Sequence[Hit]],
         *args: Any,
     ) -> list[Hit]:
-        """Return hits as a function changes those of each vault.
+        """Return hits after a function has changed those of each vault.
 
-        Hits that it adds or removes leave the order of the others as it is.
+        Hits that it adds or removes do not change the order of the others.
         """
         given = {name: (own, *args) for name, own in group_by_vault(hits).items()}
         changed = self.run(work, given)
@@ -175,7 +175,7 @@ class VaultSet:
         for name, own in changed.items():
             last = -1
             positions = [last := order.get(hit.key, last) for hit in label_vault(name, own)]
-            # A hit that moved up comes before the hits that are after it now.
+            # A hit that moved up comes before the hits that now follow it.
             first = [*accumulate(reversed(positions), min)][::-1]
             placed += zip(first, label_vault(name, own), strict=True)
         return [hit for _, hit in sorted(placed, key=lambda each: each[0])]
@@ -203,10 +203,10 @@ def open_set(vaults: Vault | Iterable[Vault] | VaultSet) -> VaultSet:
 def look(
     vault: Vault, at: str = "", refs: Sequence[str] = (), progress: TellProgress | None = None
 ) -> Vault:
-    """Return the vault at the ref or date asked for, else on its branch, else in the folder.
+    """Return the vault at the given ref or date, or else on its branch, or else in the folder.
 
-    Where nobody has brought it up to date, that is done first. A vault that looks at commits
-    already stays as it is.
+    The index is updated first, once. A vault that already views commits is returned unchanged if no
+    ref is given.
     """
     if not vault.view.sources:
         sync_once(vault, progress and progress("reading notes"))
@@ -220,7 +220,7 @@ def look(
 def open_scorer(
     vaults: Sequence[Vault], wanted: bool | None, waits: bool, progress: TellProgress | None = None
 ) -> tuple[DenseScorer | DenseScorers | None, str]:
-    """Return what scores by meaning, if it is wanted, and why it cannot be had."""
+    """Return the scorer by meaning, if it is wanted, and the reason if it is not available."""
     if wanted is False or (wanted is None and vaults[0].config.semantic == "off"):
         return None, ""
     from vaultmem.services.semantic.embed import find_scorer
@@ -238,7 +238,7 @@ def open_models(
     waits: bool,
     progress: TellProgress | None = None,
 ) -> ScoringModels:
-    """Return what scores a question besides its words; a reranker only where somebody waits."""
+    """Return the models that score a query besides its words; a reranker only if `waits`."""
     scorer, problem = open_scorer(vaults, semantic, waits, progress)
     if not waits or vaults[0].config.rerank == "off":
         return ScoringModels(scorer, problem)

@@ -43,7 +43,7 @@ STATE = (
 HISTORY = (*HISTORY_VIEWS, BRANCH, PLAN_MERGE)
 
 
-# Operations that show notes, and what they are sorted by and linked with.
+# Operations that show notes, with their tags, contexts and links.
 
 
 def _count_tags(vault: Vault, _: Given) -> Any:
@@ -93,7 +93,7 @@ NOTES = (
 
 
 def find_rows(operation: Operation) -> str:
-    """Return the name of the list that an operation which reads answers first; "" without a list.
+    """Return the name of the list that a read operation returns first; "" without a list.
 
     Such a list is also served as CSV.
     """
@@ -105,7 +105,7 @@ def find_rows(operation: Operation) -> str:
 
 
 def write_table(listed: Sequence[Mapping[str, Any]]) -> bytes:
-    """Return the rows of a list as CSV, with a head that names each property that any row has."""
+    """Return the rows of a list as CSV, with a header of all properties."""
     columns = dict.fromkeys(name for row in listed for name in row)
     made = io.StringIO()
     writer = csv.writer(made)
@@ -116,21 +116,21 @@ def write_table(listed: Sequence[Mapping[str, Any]]) -> bytes:
 
 def _format_cell(value: Any) -> str:
     if isinstance(value, str):
-        # A spreadsheet would run a text that begins so.
+        # A spreadsheet would run such a text as a formula.
         return f"'{value}" if value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
     if isinstance(value, list) and all(isinstance(each, str) for each in value):
         return _format_cell(", ".join(value))
     return json.dumps(value, ensure_ascii=False) if value is not None else ""
 
 
-# Versions of answers: which one somebody has, and which one they want to change.
+# Versions of responses: the client's cached one, and the one it wants to change.
 
-#: What `If-Match` says where any version will do.
+#: The value of `If-Match` for any version.
 _ANY = "*"
 
 
 def make_tag(tag: Tag, seen: Vault, plain: Any) -> str:
-    """Return the ETag of what was read, "" if it has none."""
+    """Return the ETag of a read result, "" if it has no ETag."""
     if tag is Tag.BLOB:
         return f'"{plain["blob"]}"'
     if tag is Tag.NONE or seen.notices.stale:
@@ -140,31 +140,31 @@ def make_tag(tag: Tag, seen: Vault, plain: Any) -> str:
 
 
 def has_same(given: Iterable[str], tag: str) -> bool:
-    """Tell whether one of the versions that somebody has is this one; weak ones count."""
+    """Return whether the client already has this version; weak ETags count."""
     named = re.findall(r'\*|"[^"]*"', ",".join(given))
     return tag.removeprefix("W/") in named or _ANY in named
 
 
 def read_wanted(given: Iterable[str]) -> frozenset[str]:
-    """Return the versions that `If-Match` names, as blob ids; weak ones name none."""
+    """Return the blob ids in `If-Match`, without weak ETags."""
     named = re.findall(r'(\*)|(W/)?"([^"]*)"', ",".join(given))
     return frozenset(star or blob for star, weak, blob in named if not weak)
 
 
 def expect(operation: Operation, given: Given, wanted: frozenset[str], vault: Vault) -> Vault:
-    """Return the vault for changing the note of an operation where it is one of these versions.
+    """Return the vault for changing the operation's note, if it has one of the wanted versions.
 
     Raises:
-        HTTPException: none is named.
-        ChangedError: it is another.
-        NoteNotFoundError: there is none.
+        HTTPException: no version is given.
+        VersionMismatchError: the note has another version.
+        NoteNotFoundError: there is no such note.
     """
     from vaultmem.services.views.read_notes import read_as_written, resolve_address
 
     try:
         path = resolve_address(vault, given["path"])[0]
     except NoteNotFoundError:
-        if "at" in operation.body:  # One that was removed comes back.
+        if "at" in operation.body:  # A removed note can be restored.
             return vault
         raise
     blob = read_as_written(vault, path).blob
@@ -179,7 +179,7 @@ def expect(operation: Operation, given: Given, wanted: frozenset[str], vault: Va
 
 
 def tag_written(vault: Vault, path: PurePosixPath | None) -> str:
-    """Return the ETag of a note that was written, "" where it is gone."""
+    """Return the ETag of a written note, "" if it was removed."""
     from vaultmem.services.views.open_view import view_at
     from vaultmem.services.views.read_notes import read_as_written
 

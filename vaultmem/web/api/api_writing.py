@@ -41,7 +41,7 @@ DECIDING = (
 )
 
 
-# Operations that judge what a vault knows and an agent saw: receipts, replay, assert, bisect.
+# Operations that check packs: receipts, replay, assert, bisect.
 
 
 def _list_receipts(vault: Vault, given: Given) -> Any:
@@ -159,6 +159,6 @@ JUDGING = (
 )
 
 
-# Operations that write one note, each in a transaction of its own.
+# Operations that write one note, each in its own transaction.
 
 WRITING = (REMEMBER, *NOTE_EDITS, MV, *NOTE_CHANGES)

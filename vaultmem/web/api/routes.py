@@ -1,6 +1,6 @@
 """Routes of the HTTP operations and their OpenAPI document.
 
-What the table of operations says is served, documented, checked and tested.
+The table of operations defines the routes, their documentation, validation and tests.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ _HEADERS = {
 
 
 def write_document(operations: Iterable[Operation]) -> dict[str, Any]:
-    """Return the document of these operations."""
+    """Return the OpenAPI document of these operations."""
     paths: dict[str, dict[str, Any]] = {}
     for each in operations:
         paths.setdefault(each.path, {})[each.method.lower()] = _describe(each)
@@ -201,17 +201,17 @@ _EVENTS = {
 }
 
 
-# What a request gives an operation: of the types that its schemas say, and nothing else.
+# The arguments of an operation, validated against its schemas.
 
-#: Parameters at most, each counted as often as it is given.
+#: The most parameters of a request, counting repeated ones.
 _MANY = 500
 
 
 async def read_given(operation: Operation, request: Request) -> dict[str, Any]:
-    """Return what a request gives an operation.
+    """Return the arguments of an operation from a request.
 
     Raises:
-        RefusedError: something is missing, unknown, twice there, or not what it should be.
+        RefusedError: an argument is missing, unknown, repeated, or of the wrong type.
     """
     query = request.scope["query_string"].decode("ascii", "replace")
     formats: dict[str, Schema] = {"format": _FORMAT["schema"]} if find_rows(operation) else {}
@@ -241,7 +241,7 @@ def _reject_unknown(
 
 
 def _read_query(known: dict[str, Schema], query: str) -> dict[str, Any]:
-    """Return parameters, each of the type that it should be where its text is of one."""
+    """Return parameters, converted to the types of their schemas if possible."""
     texts: dict[str, list[str]] = defaultdict(list)
     try:
         pairs = parse_qsl(query, keep_blank_values=True, errors="strict", max_num_fields=_MANY)
@@ -266,11 +266,11 @@ def _convert(name: str, schema: Schema, values: list[str]) -> Any:
 
 
 async def _read_body(request: Request) -> dict[str, Any]:
-    """Return the fields of a JSON object, {} where there is no body.
+    """Return the fields of a JSON object, {} without a body.
 
     Raises:
-        RefusedError: it is none.
-        HTTPException: it says that it is something else.
+        RefusedError: it is not a JSON object.
+        HTTPException: its content type is not JSON.
     """
     data = await request.body()
     if not data:
@@ -280,7 +280,7 @@ async def _read_body(request: Request) -> dict[str, Any]:
         raise HTTPException(415, "a body is JSON; send it with Content-Type: application/json")
     try:
         given = json.loads(data.decode("utf-8"), parse_constant=_reject_constant)
-        json.dumps(given, ensure_ascii=False).encode("utf-8")  # No half of a surrogate pair.
+        json.dumps(given, ensure_ascii=False).encode("utf-8")  # Rejects lone surrogates.
     except (ValueError, RecursionError):
         raise RefusedError("the body is not JSON; send an object in UTF-8") from None
     if not isinstance(given, dict):
@@ -315,7 +315,7 @@ _READS_ONLY = (
     "this only reads; programs write without `vaultmem serve --read-only`, browsers with --write"
 )
 
-#: Characters of a session's name at most.
+#: The most characters of a session's name.
 _LONGEST = 200
 
 
@@ -323,7 +323,7 @@ _JSON, _CSV = "application/json", "text/csv"
 
 
 class Answered(NamedTuple):
-    """An answer, its version as an ETag ("" if it has none), and where what is new is."""
+    """A response, its version as an ETag ("" without one), and the path of a new note."""
 
     data: bytes
     tag: str = ""
@@ -367,7 +367,7 @@ def _make_caller(request: Request, given: Given) -> Caller:
 async def _write(
     operation: Operation, given: Given, request: Request, workers: Workers, caller: Caller
 ) -> Response:
-    if not (caller.may_write or caller.guest):  # A hub's guest is told more, by its workers.
+    if not (caller.may_write or caller.guest):  # The workers of a hub report a more exact error.
         raise HTTPException(403, _READS_ONLY)
     wanted = read_wanted(request.headers.getlist("if-match"))
     try:
@@ -384,11 +384,10 @@ async def _write(
 
 
 def _look(name: str, given: Given, rows: str, vault: Vault) -> Answered:
-    """Return the answer of an operation that reads, for the vault as it is or was when asked.
+    """Return the response of a read operation, for the vault now or at the requested time.
 
-    It is given by name, since it may be run in another process.
-
-    `rows` names the list of it that is wanted as a table, "" for the whole answer as JSON.
+    The operation is passed by name, since another process might run it. `rows` names the list to
+    return as CSV, "" for the whole response as JSON.
     """
     operation, seen = _BY_NAME[name], vault
     if operation.moment is Moment.SEEN and given.get("vault"):
@@ -409,7 +408,7 @@ def _look(name: str, given: Given, rows: str, vault: Vault) -> Answered:
 
 
 def _change(name: str, given: Given, wanted: frozenset[str], vault: Vault) -> Answered:
-    """Return what an operation did."""
+    """Return the response of a write operation."""
     operation = _BY_NAME[name]
     if not operation.changes:
         plain = _label_branch(vault, as_plain(operation.answer(vault, given)))
@@ -422,9 +421,9 @@ def _change(name: str, given: Given, wanted: frozenset[str], vault: Vault) -> An
 
 
 def _label_branch(vault: Vault, plain: Any) -> Any:
-    """Return an answer with the branch that was written to, where that is not checked out.
+    """Return a response with the written branch, if it is not checked out.
 
-    It has what was written that tries to instruct an agent, too.
+    Warnings about written text that tries to instruct an agent are added, too.
     """
     if vault.notices.suspicious and isinstance(plain, dict):
         plain["suspicious"] = list(map(escape_bytes, vault.notices.suspicious))
@@ -436,7 +435,7 @@ def _label_branch(vault: Vault, plain: Any) -> Any:
 
 
 def _read_now(given: Given, vault: Vault) -> Any:
-    """Return the note that is there now, None where none can be read."""
+    """Return the current note, None if it cannot be read."""
     from vaultmem.services.views.read_notes import get_note
 
     try:
@@ -454,7 +453,7 @@ def _dump(plain: Any) -> bytes:
     return json.dumps(plain, ensure_ascii=False, allow_nan=False).encode("utf-8")
 
 
-#: What answers below `BASE`.
+#: The router of all paths below `BASE`.
 ROUTER = Router(
     [
         Route("/openapi.json", _show_document),

@@ -1,7 +1,7 @@
-"""Export a vault as files that need no server: each page of the app, asked in process.
+"""Export a vault as files that need no server: each page of the app, rendered in process.
 
-Links lead from file to file. What is quarantined is left out, and so is what a reader of the files
-has no use for or must not see: receipts, health, review, and what commits changed.
+Links lead from file to file. Quarantined notes are omitted, and so are pages that readers of the
+files do not need or must not see: receipts, health, review, and the changes of commits.
 """
 
 from __future__ import annotations
@@ -58,16 +58,16 @@ from vaultmem.web.rendering import FILES, FileLinks, Site, Visitor, render_page
 from vaultmem.web.web_app import STATIC, create_pages, load_all
 from vaultmem.workers import Caller, Result, Work, Workers
 
-#: Characters of a name that a file's name has, so that people see what the page is about.
+#: The most characters of a page's name in its file name, to make the file recognizable.
 _SHOWN = 40
 
-#: Commits on the page of them, and notes that are named of one.
+#: The most commits on the page of commits, and notes that are listed for one.
 _COMMITS, _NAMED = 200, 12
 
-#: Notes whose histories are read from git at once.
+#: Notes whose histories are read from git in one call.
 _CHUNK = 50
 
-#: A browser that is shown a drawing alone, as a file, runs what is in it.
+#: A browser that opens an SVG file directly runs the scripts in it.
 _DRAWING = "image/svg+xml"
 
 _FILES = {"/": "index.html", "/search": "search.html", "/notes": "notes.html"}
@@ -75,14 +75,14 @@ _FILES |= {"/sessions": "sessions.html", "/time": "time.html"}
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
-#: A list of notes: those that have a value of a property; ("", "") is the list of all.
+#: A list of notes, by property and value; ("", "") is the list of all.
 ListName = tuple[str, str]
 
 
 class ExportResult(NamedTuple):
-    """What was exported and where to, and how long it took (seconds).
+    """The number of exported files, the folder, and the duration in seconds.
 
-    `omitted` are the notes that are quarantined, `pages` all pages besides the notes'.
+    `omitted` are the quarantined notes, `pages` all pages except those of notes.
     """
 
     folder: str
@@ -95,7 +95,7 @@ class ExportResult(NamedTuple):
 
 
 class ExportedCommit(NamedTuple):
-    """A commit, the notes that it changed, and how many more files."""
+    """A commit, the notes that it changed, and the number of other files."""
 
     commit: Commit
     notes: list[NoteRecord]
@@ -103,19 +103,19 @@ class ExportedCommit(NamedTuple):
 
 
 class CommitDay(NamedTuple):
-    """The commits of a day, the last first."""
+    """The commits of a day, newest first."""
 
     day: str
     commits: list[ExportedCommit]
 
 
 def export_html(vault: Vault, folder: Path, progress: Callable[[int, int], None]) -> ExportResult:
-    """Write what the vault shows, which must be in sync, as pages into a folder.
+    """Write the pages of a vault, which must be in sync, into a folder.
 
-    It is empty, or an earlier export, whose place the new one takes at the end.
+    The folder must be empty, missing, or an earlier export, which is replaced at the end.
 
     Raises:
-        RefusedError: the folder has something else in it, or is the vault's.
+        RefusedError: the folder has other files, or is inside the vault.
     """
     begun = time.monotonic()
     folder = folder.resolve()
@@ -135,7 +135,7 @@ def export_html(vault: Vault, folder: Path, progress: Callable[[int, int], None]
 
 
 class _SiteWriter:
-    """Asks the app for each page of a vault, and writes it to its file."""
+    """Requests each page of a vault from the app, and writes it to its file."""
 
     def __init__(self, vault: Vault, folder: Path) -> None:
         self._vault = vault
@@ -159,7 +159,7 @@ class _SiteWriter:
         self._app.state.describe_history = _Histories(vault, self.commit, list(self._paths)).tell
 
     def write(self, progress: Callable[[int, int], None]) -> int:
-        """Write all pages; return how many there are besides the notes'."""
+        """Write all pages; return their number without those of notes."""
         for file in STATIC.iterdir():
             self._write(f"static/{file.name}", file.read_bytes())
         for name, data in make_terms(self._vault.index.snapshot(), self.records, name_note):
@@ -181,10 +181,10 @@ class _SiteWriter:
         return len(others) + pages
 
     def _write_page(self, place: str, given: Mapping[str, str] = _NOTHING) -> None:
-        """Write what the app answers; the message that a note or session is gone is its page.
+        """Write a page; a missing note or session gets the page with that error.
 
         Raises:
-            VaultError: any other page cannot be made.
+            VaultError: any other page fails.
         """
         wanted = {name: value for name, value in given.items() if value}
         file = self._find(place, {name: wanted[name] for name in wanted if name != "rail"})
@@ -204,7 +204,7 @@ class _SiteWriter:
         file.write_bytes(data)
 
     def _find(self, place: str, given: Mapping[str, str]) -> str:
-        """Return the file of a page, "" if there is none."""
+        """Return the file of a page, "" if there is no such page."""
         _, kind, name = f"{place}/".split("/", 2)
         name = name.removesuffix("/")
         if place == "/notes":
@@ -230,7 +230,7 @@ class _SiteWriter:
         return _name("list", value, f"{name}-{value}", suffix) if name else f"notes{suffix}"
 
     def _copy_picture(self, path: str) -> str:
-        """Return the file of a picture, which is written if it is new; "" if it is none."""
+        """Return the file of an image, written on first use; "" if it is not an image."""
         if path not in self._pictures:
             self._pictures[path] = ""
             with contextlib.suppress(VaultError, OSError):
@@ -243,7 +243,7 @@ class _SiteWriter:
         return self._pictures[path]
 
     async def _show_commits(self, request: Request) -> Response:
-        """Show the last commits with the notes that they changed: no commit has a page."""
+        """Show the last commits with their changed notes: exported commits have no pages."""
         groups = groupby(self._commits, lambda each: each.commit.time[:10])
         days = [CommitDay(day, list(group)) for day, group in groups]
         return render_page(request, "commits.html", vault=self.frame, days=days)
@@ -258,7 +258,7 @@ class _SiteWriter:
 
 
 class _OneVault(Workers):
-    """Answers the app from a vault that stays as it is, in the thread that asks."""
+    """Runs the app's reads on one unchanging vault, in the calling thread."""
 
     def __init__(self, vault: Vault, frame: PageFrame) -> None:
         super().__init__(vault.root)
@@ -267,7 +267,7 @@ class _OneVault(Workers):
         self.failure: VaultError | None = None
 
     async def read(self, work: Work[Result], caller: Caller) -> Result:
-        """Return what `work` makes of the vault, in the frame of the export."""
+        """Return the result of `work` on the vault, in the frame of the export."""
         try:
             made: Any = work(self._vault)
         except VaultError as error:
@@ -278,7 +278,7 @@ class _OneVault(Workers):
 
 
 class _Histories:
-    """Returns the histories of notes: for those that come next as well, git is asked once."""
+    """Returns the histories of notes, reading those of the next notes in the same git call."""
 
     def __init__(self, vault: Vault, commit: str, paths: Sequence[str]) -> None:
         self._vault = vault
@@ -288,7 +288,7 @@ class _Histories:
         self._read: dict[int, dict[str, Story]] = {}
 
     def tell(self, path: str, at: str, vault: Vault) -> tuple[Sequence[BlamedLine], Trace]:
-        """Return the lines of a note with who wrote them, and its last versions.
+        """Return the lines of a note with their authors, and its last versions.
 
         Raises:
             VaultError: git does not have them.
@@ -304,7 +304,7 @@ class _Histories:
     def _notify_all(self, paths: Sequence[str]) -> dict[str, Story]:
         texts = {}
         for path in paths:
-            with contextlib.suppress(VaultError, OSError):  # Its own page says so.
+            with contextlib.suppress(VaultError, OSError):  # Its own page shows the error.
                 texts[path] = read_bytes(self._vault, PurePosixPath(path))
         return dict(describe_stories(self._vault, self._changes, texts))
 
@@ -314,9 +314,9 @@ class _Histories:
 
 
 def _ask(app: ASGIApp, place: str, given: Mapping[str, str]) -> bytes:
-    """Return the page that an app answers with to a visitor who only reads.
+    """Return the app's page for a visitor who can only read.
 
-    It waits for nothing while `_OneVault` reads, so no event loop has to run it.
+    With `_OneVault` it never waits, so no event loop has to run it.
     """
     sent: list[Message] = []
 
@@ -341,7 +341,7 @@ def _ask(app: ASGIApp, place: str, given: Mapping[str, str]) -> bytes:
 
 
 def _build_list_paths(record: NoteRecord) -> Iterator[ListName]:
-    """Yield the lists that a note is in: those of its folders and tags have what is within."""
+    """Yield the lists that contain a note, including those of parent folders and tags."""
     yield "state", record.state
     yield "kind", record.kind
     yield from (("context", each) for each in _list_above(record.context))
@@ -361,10 +361,10 @@ def name_note(path: str) -> str:
 
 @lru_cache(100_000)
 def _name(folder: str, text: str, shown: str, suffix: str = ".html") -> str:
-    """Return a file's place, which no other text has on any file system, whatever is in it.
+    """Return a file's path, unique to the text on any file system.
 
-    It goes by the text alone, so that it stays what it is, and folders stay small: FAT has at most
-    some thousand files in one.
+    It depends on the text alone, so that it is stable. Subfolders keep folders small: FAT allows
+    only some thousand files in one.
     """
     key = b32encode(sha256(os.fsencode(text)).digest()[:10]).decode("ascii").lower()
     plain = unicodedata.normalize("NFKD", shown).encode("ascii", "ignore").decode("ascii").lower()
@@ -372,9 +372,9 @@ def _name(folder: str, text: str, shown: str, suffix: str = ".html") -> str:
     return f"{folder}/{key[0]}/{'-'.join(filter(None, (words, key)))}{suffix}"
 
 
-# The folder of an export: what is there, and how a new one takes its place.
+# The folder of an export: check it, and replace it by a new one.
 
-#: What says that a folder is an export, and all else that one has.
+#: The file that marks an export, and all other names in one.
 MARK = ".vaultmem-export"
 _OWN = {
     *(MARK, "index.html", "search.html", "time.html", "sessions.html"),
@@ -383,10 +383,10 @@ _OWN = {
 
 
 def check_folder(folder: Path, root: Path) -> None:
-    """Make sure that an export may go to a folder.
+    """Check that an export can be written to a folder.
 
     Raises:
-        RefusedError: it has other files, or is in the vault, or the vault in it.
+        RefusedError: it has other files, or it contains the vault or is inside it.
     """
     if folder == root or root in folder.parents or folder in root.parents:
         raise RefusedError(f"{folder}: that is the vault's; name a folder outside of it")
@@ -407,9 +407,9 @@ def _is_page(name: str) -> bool:
 
 @contextlib.contextmanager
 def prepare_folder(folder: Path) -> Iterator[Path]:
-    """Give a new folder for the time of a `with`; behind it, it takes the other one's place.
+    """Yield a new folder that replaces the old one at the end of the context.
 
-    If the `with` is left by an error, the other one stays as it is, and the new one goes.
+    After an error, the old folder is unchanged and the new one is removed.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     _sweep(folder)
@@ -424,7 +424,7 @@ def prepare_folder(folder: Path) -> Iterator[Path]:
 
 
 def _replace(folder: Path, fresh: Path) -> None:
-    """Put the new folder in the other one's place, in one step where the system can."""
+    """Replace the old folder by the new one, in one step if the system can."""
     if not folder.exists():
         os.rename(fresh, folder)
         return
@@ -447,7 +447,7 @@ def _beside(folder: Path, what: str, pid: int | str) -> Path:
 
 
 def _sweep(folder: Path) -> None:
-    """Remove what killed exports left; of one killed between two renames, put the old one back."""
+    """Remove the leftovers of killed exports; restore the old folder if one was half replaced."""
     for what in ("old", "new"):
         prefix = _beside(folder, what, "").name
         for name in os.listdir(folder.parent):
@@ -462,7 +462,7 @@ def _sweep(folder: Path) -> None:
 
 @contextlib.contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Let nobody end the process by a signal for the time of a `with`, which is short."""
+    """Ignore SIGINT and SIGTERM in the main thread while the context is open."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,7 +1,7 @@
-"""The index of an export: scripts that give the terms of all notes to the script that searches.
+"""The search index of an export: scripts that contain the terms of all notes.
 
-A browser that shows files reads no other file but scripts, styles and pictures. So the terms
-come as scripts, divided by their first letter, of which a search loads those that it needs.
+A browser that shows local files can load only scripts, styles and images. So the terms are in
+scripts, split by first letter; a search loads only those that it needs.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from vaultmem.storage.index.snapshot import Snapshot
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-#: What a term counts in title, tags and body; BM25's k and b; how finely scores are told.
+#: The weight of a term in title, tags and body; BM25's k and b; the number of score levels.
 _WEIGHTS = np.array([5.0, 3.0, 1.0])
 _K, _B = 1.2, 0.6
 _LEVELS = 100
@@ -30,7 +30,7 @@ _SHARDS = "abcdefghijklmnopqrstuvwxyz0123456789"
 def make_terms(
     snapshot: Snapshot, records: Sequence[NoteRecord], name_note: Callable[[str], str]
 ) -> Iterator[tuple[str, bytes]]:
-    """Yield name and text of the script with the titles of notes, and of those with their terms."""
+    """Yield name and text of the script with the notes' titles, then of those with their terms."""
     notes = [
         [each.title, each.path, name_note(each.path), "" if each.state == "active" else each.state]
         for each in records
@@ -51,9 +51,9 @@ def _make_script(name: str, value: object) -> tuple[str, bytes]:
 def _list_postings(
     snapshot: Snapshot, records: Sequence[NoteRecord]
 ) -> Iterator[tuple[str, list[int]]]:
-    """Yield terms with their notes: how much further each note is, and what the term counts there.
+    """Yield each term with its postings: the distance to the next note, and the score there.
 
-    Both are in one number, whose last two digits are the count.
+    Both are in one number, whose last two digits are the score.
     """
     document = snapshot.column("document").astype(np.int64)
     numbers = np.full(int(document.max(initial=0)) + 1, -1, np.int64)
@@ -80,7 +80,7 @@ def _list_postings(
 def _collect_postings(
     snapshot: Snapshot, terms: Sequence[str], note: NDArray[np.int64], size: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return for each posting of notes its term and note as one number, and what it counts."""
+    """Return term and note of each posting as one number, and its weighted count."""
     keys, codes = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for number, term in enumerate(terms):
         rows, code = snapshot.term(term)
@@ -91,7 +91,7 @@ def _collect_postings(
 
 
 def _weight_lengths(snapshot: Snapshot, note: NDArray[np.int64], size: int) -> NDArray[np.float64]:
-    """Return for each note what a term's count is held against: more for a long one."""
+    """Return the length norm of each note, which is larger for long notes."""
     lengths = snapshot.column("body_length")[note >= 0].astype(float)
     whole = np.bincount(note[note >= 0], lengths, minlength=size)
     norms = _K * (1 - _B + _B * whole / max(1.0, float(whole.mean())))
@@ -99,7 +99,7 @@ def _weight_lengths(snapshot: Snapshot, note: NDArray[np.int64], size: int) -> N
 
 
 def _list_terms(snapshot: Snapshot) -> list[str]:
-    """Return all terms that somebody may type: words, without what marks sections."""
+    """Return all terms that a user can type: words, without internal marks."""
     found: set[str] = set()
     for whole, starts in snapshot.vocabulary():
         bounds = zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True)

@@ -1,4 +1,4 @@
-"""The second wall: of any HTML, only what a rendered note may have."""
+"""Sanitizer: the second check, which allows only the HTML of a rendered note."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 
 import nh3
 
-#: The kinds of callouts that look their own way; Obsidian shows any other one as a note.
+#: The kinds of callouts with a style of their own; Obsidian shows others as notes.
 CALLOUTS = frozenset(
     {
         *("note", "abstract", "info", "todo", "tip", "success", "question"),
@@ -58,7 +58,7 @@ _NUMBER = re.compile(r"[0-9]{1,9}")
 
 
 def clean_html(html: str) -> str:
-    """Return HTML with nothing in it that could run, load from elsewhere or look like the page."""
+    """Return HTML without anything that could run, load from elsewhere or imitate the page."""
     return _make_cleaner().clean(html)
 
 
@@ -70,7 +70,7 @@ def _make_cleaner() -> nh3.Cleaner:
         attribute_filter=_filter_attribute,
         allowed_classes=_CLASSES,
         tag_attribute_values=_VALUES,
-        # What is too wide is scrolled with keys as well.
+        # Wide blocks can be scrolled with keys.
         set_tag_attribute_values={"pre": {"tabindex": "0"}},
         url_schemes={"http", "https", "mailto"},
         link_rel=None,
@@ -79,7 +79,7 @@ def _make_cleaner() -> nh3.Cleaner:
 
 
 def _filter_attribute(tag: str, name: str, value: str) -> str | None:
-    """Return an attribute's value, None if it must not stand there."""
+    """Return an attribute's value, None if it is not allowed."""
     if name in _PATTERNS:
         return value if _PATTERNS[name].fullmatch(value) else None
     if name == "src":

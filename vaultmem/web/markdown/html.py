@@ -40,18 +40,18 @@ from vaultmem.web.markdown.html_links import (
 )
 from vaultmem.web.markdown.syntax import TooLargeError, select_part
 
-# Tasks, names of blocks, headings and lines: what is told of blocks once they are known.
+# Tasks, block names, headings and lines: added after the blocks are parsed.
 
 _TASK = re.compile(r"\[([^\]\n])\](?:[ \t]+|$)")
 _SHOWN = frozenset({"text", "code_inline", "wikilink", "tag", "math", "outside_image"})
-#: Of lists and tables, the items and rows have lines.
+#: Lists and tables have no line numbers; their items and rows do.
 _UNLINED = frozenset(
     ["bullet_list_open", "ordered_list_open", "table_open", "thead_open", "tbody_open", "inline"]
 )
 
 
 class Heading(NamedTuple):
-    """A heading of a note: its level (1 to 6), what it shows, its id in the page, its line."""
+    """A heading of a note: its level (1 to 6), its text, its id in the page, its line."""
 
     level: int
     text: str
@@ -60,7 +60,7 @@ class Heading(NamedTuple):
 
 
 def shape_items(state: StateCore) -> None:
-    """Take the marks of tasks and the names of blocks out of the text that they stand in."""
+    """Remove task marks and block names from the text that contains them."""
     tokens = state.tokens
     for at, token in enumerate(tokens):
         if token.type != "inline" or tokens[at - 1].type != "paragraph_open":
@@ -81,7 +81,7 @@ def _extract_task(item: Token, text: Token) -> None:
 
 
 def _extract_name(tokens: list[Token], at: int, holder: Token) -> None:
-    """Name a block by what its text ends with, or the block before a paragraph of nothing else."""
+    """Name a block by the end of its text, or the block before if the paragraph is only a name."""
     text = tokens[at]
     begin = text.content.rfind("\n") + 1
     found = BLOCK_NAME.search(text.content, begin)
@@ -96,7 +96,7 @@ def _extract_name(tokens: list[Token], at: int, holder: Token) -> None:
 
 
 def _find_before(tokens: list[Token], at: int) -> Token:
-    """Return the beginning of the block before one, itself if it is the first."""
+    """Return the opening token of the block before, or of the first block itself."""
     for place in range(at - 1, -1, -1):
         token = tokens[place]
         if token.level < tokens[at].level:
@@ -107,14 +107,14 @@ def _find_before(tokens: list[Token], at: int) -> Token:
 
 
 def show_tasks(state: StateCore) -> None:
-    """Put a box before the text of each task."""
+    """Insert a box before the text of each task."""
     for token in state.tokens:
         if token.type == "inline" and "task" in token.meta and token.children is not None:
             token.children.insert(0, Token("task", "span", 0, content=token.meta["task"]))
 
 
 def render_task(token: Token, page: Page) -> str:
-    """Render a task's box, which is not to be clicked at."""
+    """Render a task's box, which is not clickable."""
     mark = token.content
     said = {" ": "open", "x": "done", "X": "done"}.get(mark, f"marked {mark}")
     shown = {" ": "☐", "x": "☑", "X": "☑"}.get(mark, mark)
@@ -125,7 +125,7 @@ def render_task(token: Token, page: Page) -> str:
 
 
 def assign_anchors(state: StateCore) -> None:
-    """Give headings and named blocks their ids, and all blocks the lines that they stand in."""
+    """Set the ids of headings and named blocks, and the line numbers of all blocks."""
     page = page_of(state.env)
     if not page.first:
         return
@@ -154,7 +154,7 @@ def _assign_anchors(children: list[Token], taken: dict[str, int]) -> None:
 
 
 def _once(anchor: str, taken: dict[str, int]) -> str:
-    """Return an id, with a number behind it where it stands already."""
+    """Return an id, with a number appended if it is in use."""
     name = anchor
     while name in taken:
         taken[anchor] += 1
@@ -182,7 +182,7 @@ _BEFORE_PARAGRAPHS: RuleOptionsType = {"alt": ["paragraph", "reference", "blockq
 
 
 def make_parser(render_embed: Callable[[Token, Page], str]) -> MarkdownIt:
-    """Return a parser of notes; `render_embed` renders the notes in them."""
+    """Return a parser of notes; `render_embed` renders the embedded notes."""
     options = {"html": False, "breaks": True, "xhtmlOut": False, "maxNesting": 100}
     md = MarkdownIt("commonmark", options).enable(["table", "strikethrough"])
     md.disable(["html_block", "html_inline"])
@@ -191,7 +191,7 @@ def make_parser(render_embed: Callable[[Token, Page], str]) -> MarkdownIt:
     _add_inline_rules(md)
     _add_core_rules(md)
     _add_renderers(md, render_embed)
-    # They would be made ready by whoever asks first, and two threads may do so at once.
+    # Compile the rules now: two threads might do it at once on first use.
     for rules in (md.core.ruler, md.block.ruler, md.inline.ruler, md.inline.ruler2):
         rules.getRules()
     return md
@@ -223,17 +223,17 @@ def _add_core_rules(md: MarkdownIt) -> None:
     rules = md.core.ruler
     rules.after("block", "callouts", syntax.shape_callouts)
     rules.after("callouts", "items", shape_items)
-    rules.push("footnotes", syntax.collect_footnotes)  # With them, all that is shown is there.
+    rules.push("footnotes", syntax.collect_footnotes)  # Completes the visible tokens.
     rules.push("links", syntax.direct_all)
     rules.push("tasks", show_tasks)
     rules.push("places", assign_anchors)
 
 
 def _bound(rule: InlineRule) -> InlineRule:
-    """Return a rule that looks for a closing bracket, which gives up where too many look in vain.
+    """Return a rule for brackets that gives up after too many failed searches for a closing one.
 
-    Each one goes through the rest of its paragraph: many thousands that none closes would take
-    minutes. From then on, brackets are text.
+    Each search reads the rest of the paragraph: many thousands of unclosed brackets would take
+    minutes. After the limit, brackets are text.
     """
 
     def read(state: StateInline, silent: bool) -> bool:
@@ -253,7 +253,7 @@ def _bound(rule: InlineRule) -> InlineRule:
 
 
 def _read_image(state: StateInline, silent: bool) -> bool:
-    """Read an image, but none within the text of another one: markdown-it would go ever deeper."""
+    """Read an image, except inside the text of another one, where markdown-it would recurse."""
     if state.src[state.pos] != "!" or state.env.get("in_image"):
         return False
     state.env["in_image"] = not silent
@@ -315,14 +315,14 @@ def _render_cell(token: Token, page: Page) -> str:
 
 # A note's text as HTML, and its properties as a table.
 
-#: A longer text, and one with more of what may be a mark of markdown, is shown as it is written.
+#: Longer texts, and texts with more markdown characters, are shown as source.
 MAX_CHARACTERS = 1_000_000
 MAX_MARKS = 100_000
 _MARKS = "[*_~=$!<#&\\`^:|\n"
 
 
 class Rendered(NamedTuple):
-    """A note as HTML that can stand in a page as it is.
+    """A note as HTML that is safe to insert into a page.
 
     `properties` is the table of its properties, "" if it has none. Blocks have the lines of the
     note's file in `data-line` and `data-end` (both from 1, both inclusive).
@@ -334,7 +334,7 @@ class Rendered(NamedTuple):
 
 
 def render_note(text: str, path: str, around: Surroundings) -> Rendered:
-    """Render a note as Obsidian shows it, whatever its text is."""
+    """Render a note as Obsidian shows it, for any text."""
     text, matter, body = _read_text(text)
     page = Page(path, around, Budget(), text.count("\n", 0, matter.body) + 1, (f"{path}#",))
     properties = clean_html(render_properties(text, matter, page))
@@ -350,7 +350,7 @@ def render_note(text: str, path: str, around: Surroundings) -> Rendered:
 
 
 def _read_text(text: str) -> tuple[str, Frontmatter, str]:
-    """Return a note's text, its properties, and what people see of its body, line by line."""
+    """Return a note's text, its properties, and its visible body with the same lines."""
     text = escape_bytes(text)
     matter = read_frontmatter(text)
     body = hide_comments(text, matter.body).text[matter.body :].replace(GONE, "")
@@ -369,7 +369,7 @@ def _parse(body: str, env: dict[str, object]) -> list[Token]:
 
 
 def _render_embed(token: Token, page: Page) -> str:
-    """Render a note, or a part of one, within another; a link where that cannot be."""
+    """Render a note, or a part of one, inside another; a link if that is not possible."""
     link = token.meta["link"]
     target = find_target(link, page)
     key = f"{target.path}#{link.subpath}"
@@ -384,7 +384,7 @@ def _render_embed(token: Token, page: Page) -> str:
 
 
 def _render_inner(page: Page, key: str, subpath: str) -> tuple[str, str]:
-    """Return a part of the text at a page's path as HTML, or why it is not shown."""
+    """Return a part of the text at a page's path as HTML, and the reason if it is not shown."""
     if len(page.trail) > MAX_EMBED_DEPTH:
         return "", "Embeds are nested too deeply here"
     text = page.around.read(page.path)
@@ -408,7 +408,7 @@ _TAGS = frozenset({"tags", "tag"})
 
 
 def render_properties(text: str, matter: Frontmatter, page: Page) -> str:
-    """Render the properties of a note; those that cannot be read as they are written."""
+    """Render the properties of a note; invalid ones as source."""
     block = text[matter.start : matter.end]
     if matter.problem and block:
         return f'<pre class="properties">{escapeHtml(block)}</pre>'
@@ -434,7 +434,7 @@ def _render_row(prop: Property, lines: list[str], first: int, page: Page) -> str
 
 
 def _render_value(value: str, name: str, page: Page) -> str:
-    """Render one value: a link where it is one as a whole, else its text."""
+    """Render one value: a link if all of it is a link, or else its text."""
     value = value.strip()
     found = read_wikilink(value, 0)
     if found and found[1] == len(value):

@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from markdown_it.utils import EnvType
 
 
-#: How deep embeds may be in each other, how many a page may have, and how much text in them all.
+#: The most levels of nested embeds, embeds of a page, and characters in all of them.
 MAX_EMBED_DEPTH = 4
 MAX_EMBEDS = 50
 MAX_EMBEDDED = 300_000
-#: Characters that are gone through for brackets that turn out not to be those of a link.
+#: The most characters to search for brackets that turn out not to be links.
 MAX_STEPS = 1_500_000
 
 
@@ -41,9 +41,9 @@ def _address(prefix: str) -> Callable[[str], str]:
 
 
 class Addresses(NamedTuple):
-    """Where the pages of notes, files and tags are: a URL for a path or a tag, quoted.
+    """The URLs of notes, files and tags: functions from a path or tag to a quoted URL.
 
-    "" for a file says that it cannot be shown, "" for a note that it counts as not there.
+    "" for a file means that it cannot be shown, "" for a note that it is treated as missing.
     """
 
     note: Callable[[str], str] = _address("/note/")
@@ -54,8 +54,8 @@ class Addresses(NamedTuple):
 class Surroundings(NamedTuple):
     """The vault around a note.
 
-    `find` returns the path of the file that a link in a note means (`core.links.names.Names.find`),
-    `read` the text of a note that is to be embedded; None where it must not be shown, or is not.
+    `find` returns the path of a link's target (`LinkNames.find` in `core.notes.link_syntax`).
+    `read` returns the text of a note to embed, None if it is missing or must not be shown.
     """
 
     find: Callable[[Link, str], str | None]
@@ -64,7 +64,7 @@ class Surroundings(NamedTuple):
 
 
 class Budget:
-    """What a page, with all that is embedded in it, may still cost."""
+    """The remaining cost limits of a page with all its embeds."""
 
     def __init__(self) -> None:
         self.embeds = MAX_EMBEDS
@@ -72,7 +72,7 @@ class Budget:
         self.steps = MAX_STEPS
 
     def take(self, text: str) -> bool:
-        """Tell whether one more text may be embedded, and count it."""
+        """Return whether one more text can be embedded, and count it."""
         if self.embeds <= 0 or len(text) > self.characters:
             return False
         self.embeds -= 1
@@ -81,10 +81,10 @@ class Budget:
 
 
 class Page(NamedTuple):
-    """One text that is being rendered: the note itself, or one embedded in it.
+    """One text that is being rendered: the note itself, or an embedded one.
 
-    `first` is the line that the text begins with, 0 where lines are not told (embeds). `trail` are
-    the texts that this one is embedded in. `mark` tells its ids from those of other texts.
+    `first` is the line at which the text begins, 0 if lines are not reported (embeds). `trail` are
+    the texts that contain this one. `mark` makes its ids unique.
     """
 
     path: str
@@ -96,26 +96,26 @@ class Page(NamedTuple):
 
 
 def page_of(env: EnvType) -> Page:
-    """Return the text that markdown-it is at work on."""
+    """Return the text that markdown-it is parsing."""
     page: Page = env["page"]
     return page
 
 
 def find_anchor(subpath: str) -> str:
-    """Return the id of what a link's subpath means: of its last heading, or of a block (`^id`)."""
+    """Return the id of a link's subpath: of its last heading, or of a block (`^id`)."""
     last = subpath.rpartition("#")[2].strip()
     return f"block-{last[1:].casefold()}" if last.startswith("^") else format_heading(last)
 
 
 def format_heading(heading: str) -> str:
-    """Return the id that a heading has in its page.
+    """Return the id of a heading in its page.
 
-    The page's own ids begin otherwise, and none is a name that a script could mean.
+    Its prefix differs from the page's own ids and from any name in a script.
     """
     return f"note-{fold_heading(heading).replace(' ', '-') or 'section'}"
 
 
-# Where links lead: to a page of the vault, out of it, or nowhere.
+# Targets of links: a page of the vault, an external page, or none.
 
 _IMAGES = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".svg", ".webp", ".avif")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
@@ -124,14 +124,14 @@ _SIZE = re.compile(r"([0-9]{1,4})(?:x([0-9]{1,4}))?")
 
 
 class LinkTarget(NamedTuple):
-    """What a link means: the file, "" if there is none, and its address."""
+    """The target of a link: the file, "" if it is missing, and its URL."""
 
     path: str
     href: str
 
     @property
     def is_note(self) -> bool:
-        """Whether it is a page of text."""
+        """Whether it is a note."""
         return self.path.lower().endswith(NOTE_ENDINGS)
 
     @property
@@ -141,12 +141,12 @@ class LinkTarget(NamedTuple):
 
 
 def is_shown_link(url: str) -> bool:
-    """Tell whether a destination may be a link at all; else its source is shown as text."""
+    """Return whether a destination is allowed as a link; if not, its source is shown as text."""
     return _SCHEME.match(url) is None or _OUTSIDE.match(url) is not None
 
 
 def find_target(link: Link, page: Page) -> LinkTarget:
-    """Return what a link in a text means."""
+    """Return the target of a link in a text."""
     path = page.around.find(link, page.path) or ""
     if not path:
         return LinkTarget("", "")
@@ -162,7 +162,7 @@ def find_target(link: Link, page: Page) -> LinkTarget:
 
 
 def format_link(link: Link) -> str:
-    """Return what is shown for a wikilink: its own text, or what it means."""
+    """Return the display text of a wikilink: its own text, or its target."""
     if link.text and not (link.is_embed and _SIZE.fullmatch(link.text)):
         return link.text
     return " > ".join(filter(None, (link.path, *link.subpath.split("#"))))
@@ -190,7 +190,7 @@ def push_link(state: StateInline, link: Link) -> None:
 
 
 def render_link(link: Link, text: str, page: Page, hint: str = "") -> str:
-    """Return a link, or an image that is embedded, as HTML; `hint` says why it is not more."""
+    """Return a link or an embedded image as HTML; `hint` is why an embed is only a link."""
     target, shown = find_target(link, page), escapeHtml(text)
     if not target.path:
         return f'<span class="unresolved" title="No such note or file">{shown}</span>'
@@ -206,7 +206,7 @@ def render_link(link: Link, text: str, page: Page, hint: str = "") -> str:
 
 
 def render_image(target: LinkTarget, text: str) -> str:
-    """Return an image of the vault; behind the last bar of its text, its size may stand."""
+    """Return an image of the vault; the last `|` of its text can precede its size."""
     before, _, size = text.rpartition("|")
     found = _SIZE.fullmatch(size.strip())
     alt = (before if found else text) or escape_bytes(target.path.rpartition("/")[2])
@@ -219,7 +219,7 @@ def render_image(target: LinkTarget, text: str) -> str:
 
 
 def direct_links(children: list[Token], page: Page) -> None:
-    """Give each markdown link and image among inline tokens its true destination."""
+    """Set the resolved destination of each markdown link and image among inline tokens."""
     opened: list[Token] = []
     for token in children:
         if token.type == "link_open":
@@ -252,7 +252,7 @@ def _direct_link(token: Token, page: Page) -> None:
 
 
 def _direct_image(token: Token, page: Page, in_link: bool) -> None:
-    """Make an image of the vault a wikilink that embeds it, and any other one a link."""
+    """Turn an image of the vault into an embedding wikilink, and any other one into a link."""
     src, text = str(token.attrs.get("src", "")), token.content
     link = (_read_destination(src) or _NOWHERE)._replace(is_embed=True, text=text)
     outside = _go_outside(src)
@@ -265,7 +265,7 @@ def _direct_image(token: Token, page: Page, in_link: bool) -> None:
 
 
 def _go_outside(href: str) -> str:
-    """Return the address of something outside the vault, "" if it is inside."""
+    """Return the address if it is outside the vault, or else ""."""
     if href.startswith("//"):
         return f"https:{href}"
     return href if _OUTSIDE.match(href) else ""
@@ -288,7 +288,7 @@ def render_wikilink(token: Token, page: Page) -> str:
 
 
 def render_outside_image(token: Token, page: Page) -> str:
-    """Render an image from elsewhere as a link: the page asks nobody for anything."""
+    """Render an external image as a link, so that the page makes no external requests."""
     href = str(token.meta["href"])
     text = escapeHtml(token.content or href or "image")
     if not href:
@@ -297,14 +297,14 @@ def render_outside_image(token: Token, page: Page) -> str:
 
 
 def render_opening(token: Token, page: Page) -> str:
-    """Render the beginning of a link, without a destination where nobody has looked at that."""
+    """Render the start of a link, without a destination if it was not resolved."""
     if "class" not in token.attrs:
         return f"<{token.tag}>"
     return f"<{token.tag}{render_attributes(token)}>"
 
 
 def render_undirected_image(token: Token, page: Page) -> str:
-    """Render an image as its text where nobody has looked at its destination."""
+    """Render an image as its text, if its destination was not resolved."""
     return f'<span class="image">{escapeHtml(token.content)}</span>'
 
 

@@ -19,18 +19,18 @@ from vaultmem.core.notes.note import INLINE_TAG
 from vaultmem.web.markdown.clean import CALLOUTS
 from vaultmem.web.markdown.html_links import Page, direct_links, find_target, page_of
 
-#: How deep quotes and lists (two levels each) are shown as such.
+#: The most levels of quotes and lists (two levels each).
 MAX_DEPTH = 60
-#: How many beginnings and ends of blocks a text may have, and texts in them.
+#: The most block tokens of a text.
 MAX_TOKENS = 60_000
 
 
 class TooLargeError(Exception):
-    """A text has too much in it to be shown as anything but text."""
+    """A text has too many blocks to be rendered."""
 
 
 def check_bounds(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-    """Read as code what is nested too deeply, so that it does not vanish.
+    """Read blocks that are nested too deeply as code, so that their text stays visible.
 
     Raises:
         TooLargeError: there are too many blocks.
@@ -47,7 +47,7 @@ def check_bounds(state: StateBlock, start: int, end: int, silent: bool) -> bool:
 
 
 def read_math_block(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-    """Read lines from one that begins with `$$` to one that ends with it."""
+    """Read lines from one that starts with `$$` to one that ends with it."""
     place = state.bMarks[start] + state.tShift[start]
     if not state.src.startswith("$$", place) or state.is_code_block(start):
         return False
@@ -63,7 +63,7 @@ def read_math_block(state: StateBlock, start: int, end: int, silent: bool) -> bo
 
 
 def _find_end(state: StateBlock, start: int, end: int, place: int) -> int:
-    """Return the line where mathematics end, -1 if none does."""
+    """Return the line where a math block ends, -1 if it is not closed."""
     if state.env.get("math_ends", end) <= start:
         return -1
     for line in range(start, end):
@@ -74,7 +74,7 @@ def _find_end(state: StateBlock, start: int, end: int, place: int) -> int:
         if line > start and state.sCount[line] < state.blkIndent and text:
             return -1
     if not state.level:
-        state.env["math_ends"] = start  # None ends behind here: the next ones need not look.
+        state.env["math_ends"] = start  # No block ends below: later searches can stop here.
     return -1
 
 
@@ -96,9 +96,9 @@ _ALIASES = {
 
 
 def shape_callouts(state: StateCore) -> None:
-    """Make callouts of the quotes whose first line says so."""
+    """Turn quotes whose first line is a callout mark into callouts."""
     shaped: list[Token] = []
-    closing: list[str] = []  # Of each quote that is open, the tag of its callout or "".
+    closing: list[str] = []  # For each open quote, the tag of its callout or "".
     rest = iter(enumerate(state.tokens))
     for at, token in rest:
         if token.type == "blockquote_open":
@@ -119,7 +119,7 @@ def shape_callouts(state: StateCore) -> None:
 
 
 def _find_mark(behind: Sequence[Token]) -> re.Match[str] | None:
-    """Return what makes a callout of a quote; with a rule below, it was taken for a heading."""
+    """Return the callout mark of a quote; a rule below it makes the line a heading."""
     kinds = {"paragraph_open", "heading_open"}
     if len(behind) < 2 or behind[0].type not in kinds or behind[0].markup.startswith("#"):
         return None
@@ -127,7 +127,7 @@ def _find_mark(behind: Sequence[Token]) -> re.Match[str] | None:
 
 
 def _open_callout(quote: Token, found: re.Match[str]) -> list[Token]:
-    """Return the tokens from the callout's beginning to that of its text."""
+    """Return the tokens from the callout's start to the start of its text."""
     name = found[1].partition("|")[0].strip()
     kind = _ALIASES.get(name.lower(), name.lower())
     kind = kind if kind in CALLOUTS else "note"
@@ -145,7 +145,7 @@ def _open_callout(quote: Token, found: re.Match[str]) -> list[Token]:
 
 
 def _strip_first_line(paragraph: Sequence[Token], found: re.Match[str]) -> Sequence[Token]:
-    """Return the first paragraph without the line that made its quote a callout."""
+    """Return the first paragraph without the callout mark's line."""
     opening, text, _ = paragraph
     text.content = text.content[found.end() :]
     if not text.content:
@@ -162,13 +162,13 @@ def _make(kind: str, tag: str, nesting: Literal[-1, 1]) -> Token:
     return Token(f"{kind}_{'open' if nesting > 0 else 'close'}", tag, nesting, block=True)
 
 
-# Notes in notes: where an embed stands, and which part of the other note it means.
+# Embedded notes: the position of an embed, and the part of the other note that it shows.
 
 _GAPS = frozenset({"softbreak", "hardbreak"})
 
 
 def direct_all(state: StateCore) -> None:
-    """Give all links their destinations, and make blocks of the notes that are embedded."""
+    """Resolve all links, and turn embedded notes into blocks."""
     page = page_of(state.env)
     lifted: list[Token] = []
     rest = iter(enumerate(state.tokens))
@@ -188,14 +188,14 @@ def _has_embed(children: list[Token], page: Page) -> bool:
 
 
 def _is_embed(token: Token, page: Page) -> bool:
-    """Tell whether an inline token embeds a note and stands in no other one."""
+    """Return whether an inline token embeds a note and is not nested in another token."""
     if token.type != "wikilink" or token.level or not token.meta["link"].is_embed:
         return False
     return find_target(token.meta["link"], page).is_note
 
 
 def _split_paragraph(opening: Token, text: Token, closing: Token, page: Page) -> Iterator[Token]:
-    """Yield a paragraph's tokens with its embeds between paragraphs of their own."""
+    """Yield a paragraph's tokens, split so that each embed is between paragraphs."""
     piece: list[Token] = []
     for child in [*(text.children or ()), None]:
         if child is not None and not _is_embed(child, page):
@@ -231,9 +231,9 @@ def _is_blank(token: Token) -> bool:
 
 
 def select_part(tokens: list[Token], subpath: str) -> list[Token]:
-    """Return the tokens of the section or block that a link's subpath means; none if there is none.
+    """Return the tokens of the section or block of a link's subpath, empty if not found.
 
-    A section has those below it. Footnotes come along where some are meant.
+    A section includes its subsections. Footnotes are added if the part refers to any.
     """
     if not subpath:
         return tokens
@@ -258,7 +258,7 @@ def _select_block(tokens: list[Token], name: str) -> list[Token]:
 
 def _select_section(tokens: list[Token], subpath: str) -> list[Token]:
     names = [name for part in subpath.split("#") if (name := fold_heading(part))]
-    above: list[tuple[str, str]] = []  # Tags and headings down to here.
+    above: list[tuple[str, str]] = []  # Tags and headings above this position.
     start, tag = -1, ""
     for at, token in enumerate(tokens):
         if token.type != "heading_open" or token.level:
@@ -273,7 +273,7 @@ def _select_section(tokens: list[Token], subpath: str) -> list[Token]:
     return tokens[start:] if start >= 0 else []
 
 
-# Footnotes: `[^name]`, what `[^name]: text` says of them, and `^[text]` for both at once.
+# Footnotes: `[^name]`, its definition `[^name]: text`, and `^[text]` for both at once.
 #
 # Source: Obsidian Help, "Basic formatting syntax" (footnotes).
 
@@ -282,7 +282,7 @@ _DEFINITION = re.compile(r"\[\^([^\]\s]{1,100})\]:[ \t]*")
 
 
 def read_definition(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-    """Read what a footnote says: a line, and those behind it that are indented."""
+    """Read the definition of a footnote: a line, and the indented lines after it."""
     place = state.bMarks[start] + state.tShift[start]
     if state.is_code_block(start) or not state.src.startswith("[^", place):
         return False
@@ -301,7 +301,7 @@ def read_definition(state: StateBlock, start: int, end: int, silent: bool) -> bo
 
 
 def _read_text(state: StateBlock, start: int, end: int, place: int) -> None:
-    """Read the blocks of a footnote, the first of which begins at a place of its first line."""
+    """Read the blocks of a footnote; the first begins at `place` in its first line."""
     kept = state.bMarks[start], state.tShift[start], state.sCount[start], state.parentType
     state.bMarks[start], state.tShift[start], state.parentType = place, 0, "footnote"
     state.blkIndent += 4
@@ -315,7 +315,7 @@ def _read_text(state: StateBlock, start: int, end: int, place: int) -> None:
 
 
 def read_reference(state: StateInline, silent: bool) -> bool:
-    """Read a mark that leads to a footnote that there is."""
+    """Read the mark of a defined footnote."""
     if not state.src.startswith("[^", state.pos) or state.linkLevel:
         return False
     found = _REFERENCE.match(state.src, state.pos, state.posMax)
@@ -329,7 +329,7 @@ def read_reference(state: StateInline, silent: bool) -> bool:
 
 
 def read_inline_note(state: StateInline, silent: bool) -> bool:
-    """Read a footnote that stands where it is meant."""
+    """Read an inline footnote."""
     start = state.pos
     if not state.src.startswith("^[", start) or state.linkLevel or state.env.get("in_footnote"):
         return False
@@ -338,7 +338,7 @@ def read_inline_note(state: StateInline, silent: bool) -> bool:
         return False
     if not silent:
         known = state.env.setdefault("footnotes", {})
-        name = f" {len(known)}"  # No name that is written has a blank.
+        name = f" {len(known)}"  # Names in notes have no blanks.
         children: list[Token] = []
         state.env["in_footnote"] = True
         state.md.inline.parse(state.src[start + 2 : end], state.md, state.env, children)
@@ -350,7 +350,7 @@ def read_inline_note(state: StateInline, silent: bool) -> bool:
 
 
 def collect_footnotes(state: StateCore) -> None:
-    """Move the footnotes to the end, in the order of their marks; those without a mark are last."""
+    """Move the footnotes to the end, in the order of their marks; unreferenced ones are last."""
     known: dict[str, list[Token]] = state.env.get("footnotes", {})
     if not known:
         return
@@ -370,7 +370,7 @@ def collect_footnotes(state: StateCore) -> None:
 
 
 def _number_marks(tokens: list[Token]) -> dict[str, int]:
-    """Give the marks their numbers, by the first of each footnote, and return those by name."""
+    """Set the numbers of footnote marks; return the numbers by name."""
     numbers: dict[str, int] = {}
     for mark in (child for token in tokens for child in token.children or ()):
         if mark.type == "footnote":
@@ -381,7 +381,7 @@ def _number_marks(tokens: list[Token]) -> dict[str, int]:
 
 
 def _extract_definitions(tokens: list[Token], known: dict[str, list[Token]]) -> list[Token]:
-    """Return the tokens without the definitions, which are put where their names are known."""
+    """Return the tokens without definitions, which are moved to `known`."""
     kept: list[Token] = []
     into = [kept]
     for token in tokens:
@@ -397,7 +397,7 @@ def _extract_definitions(tokens: list[Token], known: dict[str, list[Token]]) -> 
 
 
 def _make_item(tokens: list[Token], prefix: str, number: int, is_marked: bool) -> list[Token]:
-    """Return a footnote's tokens as an item of the list, with a way back to its mark."""
+    """Return a footnote's tokens as a list item, with a link back to its mark."""
     lines = None
     if tokens and tokens[0].type == "footnote_open":
         lines, tokens = tokens[0].map, tokens[1:-1]
@@ -421,17 +421,17 @@ def render_reference(token: Token, page: Page) -> str:
 
 
 def render_back(token: Token, page: Page) -> str:
-    """Render the way from a footnote back to its mark."""
+    """Render the link from a footnote back to its mark."""
     name = f"{page.mark}{token.meta['number']}"
     return f' <a class="footnote-back" href="#footnote-mark-{name}">↩</a>'
 
 
-# Within a line: tags, math, highlights, bare links, and the little HTML that is shown as such.
+# Inline syntax: tags, math, highlights, bare links, and the few HTML elements that are rendered.
 
 _MATH = re.compile(r"\$(?![\s$])[^$\n]{1,400}+(?<!\s)\$(?![\d$])")
 _URL = re.compile(r"https?://[^\s<>\[\]\"`\\^{}|]{1,2000}", re.IGNORECASE)
 _URL_END = ".,;:!?'\"*_~=)"
-#: HTML without attributes around a few words, a line break, and the names that others link to.
+#: HTML without attributes around a few words, a line break, and named anchors.
 _AROUND = re.compile(
     r"<(sub|sup|u|b|i|s|em|strong|kbd|mark|small)>(?P<text>[^<>\n]{1,400}+)</\1>", re.IGNORECASE
 )
@@ -441,7 +441,7 @@ _EQUALS = ord("=")
 
 
 def read_tag(state: StateInline, silent: bool) -> bool:
-    """Read what the index takes for a tag."""
+    """Read a tag, by the same rule as the index."""
     if state.src[state.pos] != "#" or state.linkLevel:
         return False
     found = INLINE_TAG.match(state.src, state.pos, state.posMax)
@@ -456,13 +456,13 @@ def read_tag(state: StateInline, silent: bool) -> bool:
 
 
 def render_tag(token: Token, page: Page) -> str:
-    """Render a tag as a link to all that has it."""
+    """Render a tag as a link to all notes that have it."""
     href = page.around.addresses.tag(token.meta["tag"])
     return f'<a class="tag" href="{escapeHtml(href)}">{escapeHtml(token.content)}</a>'
 
 
 def read_math(state: StateInline, silent: bool) -> bool:
-    """Read mathematics, in which nothing is markdown; they are shown as written."""
+    """Read math, shown as source without markdown."""
     start = state.pos
     if state.src[start] != "$":
         return False
@@ -481,12 +481,12 @@ def read_math(state: StateInline, silent: bool) -> bool:
 
 
 def render_math(token: Token, page: Page) -> str:
-    """Render mathematics as their source."""
+    """Render math as its source."""
     return f'<span class="math">{escapeHtml(token.content)}</span>'
 
 
 def read_html(state: StateInline, silent: bool) -> bool:
-    """Read the HTML that notes cannot do without; all other is text."""
+    """Read the supported HTML elements; all others are text."""
     if state.src[state.pos] != "<":
         return False
     if found := _AROUND.match(state.src, state.pos, state.posMax):
@@ -505,7 +505,7 @@ def read_html(state: StateInline, silent: bool) -> bool:
 
 
 def _push_around(state: StateInline, found: re.Match[str]) -> None:
-    """Add a tag and what is in it, which is markdown."""
+    """Add an HTML element and its content, which is markdown."""
     tag, end = found[1].lower(), state.posMax
     state.push("html_open", tag, 1)
     state.pos, state.posMax = found.span("text")
@@ -515,12 +515,12 @@ def _push_around(state: StateInline, found: re.Match[str]) -> None:
 
 
 def render_name(token: Token, page: Page) -> str:
-    """Render the place of a name, if it is the first of it."""
+    """Render a named anchor, if it is the first of its name."""
     return f'<a id="{token.attrs["id"]}"></a>' if "id" in token.attrs else ""
 
 
 def read_url(state: StateInline, silent: bool) -> bool:
-    """Read an address that stands in the text as it is."""
+    """Read a bare URL."""
     if silent or state.linkLevel or not state.src.startswith("://", state.pos):
         return False
     scheme = state.pending[-5:].lower()
@@ -541,14 +541,14 @@ def read_url(state: StateInline, silent: bool) -> bool:
 
 
 def _strip_url(url: str) -> str:
-    """Return an address without what ends the sentence that it stands in."""
+    """Return a URL without trailing punctuation."""
     while url[-1] in _URL_END and not (url[-1] == ")" and url.count("(") >= url.count(")")):
         url = url[:-1]
     return url
 
 
 def read_highlight(state: StateInline, silent: bool) -> bool:
-    """Read a run of `=` that may begin or end a highlight."""
+    """Read a run of `=` that might start or end a highlight."""
     if silent or not state.src.startswith("==", state.pos):
         return False
     run = state.scanDelims(state.pos, True)
@@ -563,7 +563,7 @@ def read_highlight(state: StateInline, silent: bool) -> bool:
 
 
 def pair_highlights(state: StateInline) -> None:
-    """Make highlights of the runs that markdown-it has paired."""
+    """Turn the runs that markdown-it has paired into highlights."""
     lists = [state.delimiters, *(meta["delimiters"] for meta in state.tokens_meta if meta)]
     for delimiters in lists:
         for opening in delimiters:

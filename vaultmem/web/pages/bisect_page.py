@@ -1,4 +1,4 @@
-"""Bisect: which commit made an answer wrong, found in slices, so that others are answered too."""
+"""Bisect: find the commit that made an answer wrong, in short slices of work."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ from vaultmem.web.pages.compare_page import Row, match_items
 from vaultmem.web.pages.pack_page import MAX_BUDGET, read_asked
 from vaultmem.web.rendering import render_page
 
-#: Seconds after which a slice ends with the step that it is at; a page asks for the next one.
+#: Seconds after which a slice ends; the page then requests the next one.
 _SLICE = 0.7
 
-#: Searches whose verdicts are kept until they end, and files of the commit that is found.
+#: The most searches whose verdicts are cached, and files shown of the found commit.
 _SEARCHES, _FILES = 16, 5
 
-#: The kinds of differences between two packs, in the order in which they are listed.
+#: The kinds of differences between two packs, in their order in the list.
 _KINDS = ("changed", "left", "right")
 
-#: Characters of a line that is searched for.
+#: The most characters of a line to search for.
 _SAID = 200
 
 Verdicts = dict[str, JudgedCommit]
 
 
 class BisectRequest(NamedTuple):
-    """What is searched: the first commit from which on an answer is not as expected."""
+    """A search for the first commit from which an answer is not as expected."""
 
     expected: Expectation
     good: str
@@ -49,7 +49,7 @@ class BisectRequest(NamedTuple):
 
 
 class BisectStep(NamedTuple):
-    """A commit that was judged, and its place among those that were, oldest first, from 0."""
+    """A tested commit, and its position among the tested ones, oldest first, from 0."""
 
     judged: JudgedCommit
     commit: Commit
@@ -57,10 +57,10 @@ class BisectStep(NamedTuple):
 
 
 class BisectProgress(NamedTuple):
-    """How far a search is: its steps in order, and about how many are left.
+    """The progress of a search: its steps in order, and about how many are left.
 
-    `first_bad` are the commits that it ended at, with what the first of them changed; `problem`
-    says why it could not go on. `untested` commits do not descend from the good one.
+    `first_bad` are the commits found, with the changes of the first; `problem` is the error that
+    ended the search. `untested` commits do not descend from the good one.
     """
 
     steps: list[BisectStep]
@@ -72,14 +72,14 @@ class BisectProgress(NamedTuple):
 
     @property
     def is_done(self) -> bool:
-        """Tell whether there is nothing left to do."""
+        """Whether the search has ended."""
         return bool(self.first_bad or self.problem)
 
 
 class Suggestion(NamedTuple):
     """A difference between the answer then and now, and the search that finds its commit.
 
-    `place` has the fields of that search, except the question.
+    `place` has the fields of that search, except the query.
     """
 
     claim: str
@@ -89,13 +89,13 @@ class Suggestion(NamedTuple):
 
 
 class Searches:
-    """What is known of the searches under way; what ends is forgotten, and would be judged anew."""
+    """Cache of the verdicts of running searches; evicted ones are tested again."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[BisectRequest, Verdicts] = OrderedDict()
 
     def open(self, search: BisectRequest) -> Verdicts:
-        """Return the verdicts of a search, which whoever goes on with it adds to."""
+        """Return the verdicts of a search, to which the caller adds."""
         verdicts = self._known.setdefault(search, {})
         self._known.move_to_end(search)
         while len(self._known) > _SEARCHES:
@@ -103,12 +103,12 @@ class Searches:
         return verdicts
 
     def close(self, search: BisectRequest) -> None:
-        """Forget a search."""
+        """Remove a search."""
         self._known.pop(search, None)
 
 
 def read_search(given: QueryParams) -> BisectRequest | None:
-    """Return what an address asks to find, None where it does not say enough."""
+    """Return the search in an address, None if it is incomplete."""
     finds, says = (given.get(name, "").strip()[:1_000] for name in ("finds", "says"))
     good = given.get("good", "").strip()[:250]
     if not good or not (finds or says):
@@ -124,9 +124,9 @@ def read_search(given: QueryParams) -> BisectRequest | None:
 
 
 def suggest_searches(given: Mapping[str, str], vault: Vault) -> list[Suggestion]:
-    """Return in what the answer was another when it was right: each can be searched for.
+    """Return the differences between the good answer and the current one, each with a search.
 
-    Nothing where an address has no time at which it was right. The last suggestions are kept.
+    Return nothing if the address has no good commit. The last suggestions are cached.
     """
     from vaultmem.services.history.commits import resolve_commit
 
@@ -143,7 +143,7 @@ def suggest_searches(given: Mapping[str, str], vault: Vault) -> list[Suggestion]
 
 
 def _compare_packs(asked: AskPack, commits: Iterable[str], vault: Vault) -> list[Suggestion]:
-    """Return in what the packs of two commits differ, each with its search."""
+    """Return the differences between the packs of two commits, each with its search."""
     from vaultmem.services.packs.build import ask_pack
 
     then, now = (ask_pack(vault, asked._replace(at=commit)) for commit in commits)
@@ -169,7 +169,7 @@ def _suggest(row: Row) -> Suggestion:
 
 
 def _find_old_words(row: Row) -> str:
-    """Return a line that a section had when the answer was right and has not now, "" for none."""
+    """Return a line that a section had in the good answer and has lost, "" for none."""
     for passage in row.changed:
         then, now = (
             [line.strip() for line in text.splitlines()]
@@ -185,7 +185,7 @@ def _join(passage: Passage, without: WordMark) -> str:
 
 
 def go_on(search: BisectRequest, verdicts: Verdicts, vault: Vault) -> BisectProgress:
-    """Judge some more commits, and return how far the search is."""
+    """Test some more commits, and return the progress of the search."""
     from vaultmem.services.history.diff import show_commit
     from vaultmem.services.packs.evaluate import search_history
 
@@ -220,7 +220,7 @@ def _place(vault: Vault, steps: list[JudgedCommit]) -> list[BisectStep]:
 
 @answers
 async def show_bisect(request: Request) -> Response:
-    """Show a search, one slice further; the page asks again until it has ended."""
+    """Run one slice of a search and show it; the page repeats this until the search ends."""
     state = request.app.state
     searches: Searches = getattr(state, "searches", None) or Searches()
     state.searches = searches
@@ -232,7 +232,7 @@ async def show_bisect(request: Request) -> Response:
     else:
         verdicts = searches.open(search)
         frame, found = await read(request, partial(go_on, search, verdicts))
-        if found is not None:  # What works elsewhere was given a copy of them.
+        if found is not None:  # A worker in another process had a copy.
             verdicts |= {step.judged.commit: step.judged for step in found.steps}
             if found.is_done:
                 searches.close(search)

@@ -1,4 +1,4 @@
-"""Two packs side by side: what only one has, what moved, and what their texts say differently."""
+"""Two packs side by side: sections of only one, moved sections, and changed texts."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _SIDES = ("left", "right")
 
 
 class ComparedPack(NamedTuple):
-    """A pack: how it was asked for, its pieces in order, and what they cost.
+    """A pack: its label, its pieces in order, and their cost.
 
-    `problem` says why there is none.
+    `problem` is the error if there is no pack.
     """
 
     name: str
@@ -39,9 +39,9 @@ class ComparedPack(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A section in either pack or both, with its places (1-based, 0 where it is not).
+    """A section in either pack or both, with its positions (1-based, 0 if missing).
 
-    `changed` has what differs in their texts.
+    `changed` are the differences of the texts.
     """
 
     item: PackItem
@@ -51,37 +51,37 @@ class Row(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """Which packs have it, and whether it is the same in both."""
+        """The packs that contain it ("left", "right" or "both"), or "changed"."""
         if not (self.left and self.right):
             return "left" if self.left else "right"
         return "changed" if self.changed else "both"
 
 
 class PackComparison(NamedTuple):
-    """Two packs, their sections in the order of the right one, and how many are of each kind."""
+    """Two packs, and their sections in the order of the right one."""
 
     left: ComparedPack
     right: ComparedPack
     rows: list[Row]
 
     def get_piece(self, row: Row) -> PackPiece:
-        """Return the section of a row as the right pack has it, else as the left one."""
+        """Return the section of a row from the right pack, or else from the left one."""
         return self.right.pieces[row.right - 1] if row.right else self.left.pieces[row.left - 1]
 
     @property
     def counts(self) -> Counter[str]:
-        """How many sections only one has, both have, and both have with another text."""
+        """The number of sections of each kind."""
         return Counter(row.kind for row in self.rows)
 
     @property
     def moved(self) -> int:
-        """How many sections that both have stand in another order."""
+        """The number of sections in both packs whose order differs."""
         shared = [row.left for row in self.rows if row.left and row.right]
         return sum(place != rank for place, rank in zip(shared, sorted(shared), strict=True))
 
 
 class CompareRequest(NamedTuple):
-    """Which packs are compared; the left one may be that of a receipt."""
+    """The packs to compare; the left one can be that of a receipt."""
 
     question: str
     receipt: str
@@ -89,7 +89,7 @@ class CompareRequest(NamedTuple):
 
     @property
     def fields(self) -> list[tuple[str, AskPack]]:
-        """The settings of both sides; those of a receipt are as they are."""
+        """The settings of both sides, without those of a receipt, which are fixed."""
         return [
             (side, asked)
             for side, asked in zip(_SIDES, self.asked, strict=True)
@@ -98,7 +98,7 @@ class CompareRequest(NamedTuple):
 
 
 def read_wanted(given: QueryParams) -> CompareRequest:
-    """Return what an address asks to compare."""
+    """Return the comparison that an address requests."""
     question = given.get("q", "")[:1_000]
     both = [
         read_asked(
@@ -154,7 +154,7 @@ def _replay(name: str, vault: Vault) -> ComparedPack:
 def match_items(left: Sequence[PackItem], right: Sequence[PackItem]) -> list[Row]:
     """Return the sections of two packs in the order of the right one.
 
-    A section of the left one alone comes after the section that it follows there.
+    A section that is only in the left pack comes after the section that precedes it there.
     """
     ours, theirs = _name(left), _name(right)
     places = {key: place for place, key in enumerate(theirs, 1)}
@@ -184,7 +184,7 @@ def _make_row(
 
 
 def _name(items: Iterable[PackItem]) -> dict[tuple[str, str, int], PackItem]:
-    """Return sections by path and heading, and which of several of one name they are."""
+    """Return sections by path, heading, and number among those of the same name."""
     named: dict[tuple[str, str, int], PackItem] = {}
     seen: Counter[tuple[str, str]] = Counter()
     for item in items:

@@ -1,7 +1,7 @@
 """Act on a note: edit its text, or pin, promote, replace, forget, move or restore it.
 
-Each act is one commit in the name of the person, with undo. It counts for the version of the note
-that the page showed: of another version nothing is written.
+Each action is one commit by the owner, with undo. It applies only to the version of the note that
+the page showed; otherwise nothing is written.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ _LINE_END = re.compile(r"(\r\n|\r|\n)")
 
 
 class Draft(NamedTuple):
-    """A note's text as it is edited: for which version, why, and its preview.
+    """A note's edited text, with its base version, the reason and a preview.
 
-    `problem` is why it was not saved. `changed` is what it would change in the note of now,
-    where another save came first.
+    `problem` is why it was not saved. `changed` is the difference to the current note, if another
+    save came first.
     """
 
     note: Note
@@ -56,7 +56,7 @@ def collect_draft(path: str, vault: Vault) -> Draft:
     """Return the text of a note to edit.
 
     Raises:
-        RefusedError: its bytes are no UTF-8, or those of a canvas.
+        RefusedError: the note is not UTF-8, or is a canvas.
     """
     note = _read_note(path, vault)
     return Draft(note, note.text, note.blob)
@@ -72,7 +72,7 @@ def _read_note(path: str, vault: Vault) -> Note:
 
 
 def _preview(path: str, form: Mapping[str, str], problem: str, vault: Vault) -> Draft:
-    """Return what was typed, rendered, or why it was not saved."""
+    """Return the edited text, rendered, or with the reason why it was not saved."""
     note = _read_note(path, vault)
     text = keep_line_ends(note.text, form.get("text", ""))
     draft = Draft(note, text, form.get("blob", ""), form.get("reason", ""), problem)
@@ -85,9 +85,9 @@ def _preview(path: str, form: Mapping[str, str], problem: str, vault: Vault) -> 
 
 
 def keep_line_ends(before: str, text: str) -> str:
-    r"""Return a text of a form with the line ends that its lines had before.
+    r"""Return the text of a form with the line ends that its lines had before.
 
-    Forms have `\r\n` at each end. New lines get that of the first line before.
+    Forms have `\r\n` at each end. New lines get the line end of the first line.
     """
     parts = _LINE_END.split(before)
     old, ends = parts[::2], [*parts[1::2], ""]
@@ -101,10 +101,10 @@ def keep_line_ends(before: str, text: str) -> str:
 
 
 def _check_owner(request: Request) -> None:
-    """Allow what the owner may do to the vault that is served, and to no other.
+    """Check that the owner may write, and that the page shows the served vault.
 
     Raises:
-        ForbiddenError: the page only reads, or shows another vault.
+        ForbiddenError: the page is read-only, or shows another vault.
     """
     if not request.state.visitor.may_write or request.query_params.get("vault"):
         raise ForbiddenError("this page only reads; `vaultmem serve --write` lets it write")
@@ -112,7 +112,7 @@ def _check_owner(request: Request) -> None:
 
 @answers
 async def show_edit(request: Request) -> Response:
-    """Show a note's text in a field."""
+    """Show the form with a note's text."""
     _check_owner(request)
     path = read_path(request, "/edit/")
     frame, draft = await read(request, partial(collect_draft, path))
@@ -121,9 +121,9 @@ async def show_edit(request: Request) -> Response:
 
 @answers
 async def save_edit(request: Request) -> Response:
-    """Save what was typed and go back to the note, or show it rendered.
+    """Save the edited text and redirect to the note, or show a preview.
 
-    What cannot be saved stays in the field, with the reason.
+    If saving fails, the text stays in the form, with the reason.
     """
     _check_owner(request)
     path, form = read_path(request, "/edit/"), await read_form(request)
@@ -138,7 +138,7 @@ async def save_edit(request: Request) -> Response:
     return render_page(request, "edit.html", status, vault=frame, draft=draft)
 
 
-# What can be done to a note: each returns a message and the commit that can be undone, "" if none.
+# Actions on a note: each returns a message and the commit to undo, "" if there is none.
 
 Form = Mapping[str, str]
 ActResult = tuple[str, str]
@@ -221,11 +221,11 @@ _ACTS: Mapping[str, Callable[[Vault, PurePosixPath, Form], ActResult]] = {
 
 
 def _act(path: str, form: Form, vault: Vault) -> ActResult:
-    """Do what a form asks, to the version of the note that it names.
+    """Run a form's action on the version of the note that the form names.
 
     Raises:
-        RefusedError: it names nothing that can be done, or no version.
-        VersionMismatchError: the note is another one by now.
+        RefusedError: the action or the version is unknown.
+        VersionMismatchError: the note has changed.
     """
     from vaultmem.core.text.paths import parse_note_path
     from vaultmem.services.views.read_notes import read_as_written, resolve_whole
@@ -233,7 +233,7 @@ def _act(path: str, form: Form, vault: Vault) -> ActResult:
     act = _ACTS.get(form.get("action", ""))
     if act is None:
         raise RefusedError("that form is not of this page; load the page again")
-    if act is _restore:  # The note may be gone; what it is now is kept by a commit.
+    if act is _restore:  # The note can be missing; a commit keeps its current text.
         return act(vault, parse_note_path(path), form)
     found, blob = resolve_whole(vault, path), form.get("blob", "")
     if blob != read_as_written(vault, found).blob:
@@ -245,7 +245,7 @@ def _act(path: str, form: Form, vault: Vault) -> ActResult:
 
 @answers
 async def act_on_note(request: Request) -> Response:
-    """Do one thing to a note, and go back to it."""
+    """Run one action on a note, and redirect to it."""
     _check_owner(request)
     path, form = read_path(request, "/note/"), await read_form(request)
     message, commit = await write(request, partial(_act, path, form))

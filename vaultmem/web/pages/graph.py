@@ -1,4 +1,4 @@
-"""The notes around one: those one or two links away, drawn in two rings."""
+"""The graph of a note: notes one or two links away, drawn in two rings."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from vaultmem.vault import Vault
 from vaultmem.web.page_requests import answers, read, read_path
 from vaultmem.web.rendering import render_page
 
-#: Notes in the inner and in the outer ring at most, and how far these are from the middle.
+#: The most notes in the inner and in the outer ring, and the radius of each ring.
 _INNER, _OUTER = 16, 32
 _RADII = (0.0, 190.0, 330.0)
 
-#: Names stand beside their dots, so rings are wider than high.
+#: Names are next to their dots, so rings are wider than high.
 _STRETCH = 1.25
 
 #: Half the width and height of the drawing.
@@ -30,7 +30,7 @@ WIDTH, HEIGHT = 560, 400
 
 
 class GraphNode(NamedTuple):
-    """A note in the drawing: how many links away, its place, and whether its name stands left."""
+    """A note in the drawing: its distance in links, and its position."""
 
     path: str
     title: str
@@ -41,7 +41,7 @@ class GraphNode(NamedTuple):
 
     @property
     def is_left(self) -> bool:
-        """Tell whether the name ends at the dot, and does not begin there."""
+        """Whether the name is left of the dot."""
         return self.x < 0
 
 
@@ -53,7 +53,7 @@ class GraphEdge(NamedTuple):
 
 
 class Graph(NamedTuple):
-    """The notes around the one in the middle, links between them, and how many are left out."""
+    """The notes around the center, the links between them, and the number of omitted ones."""
 
     nodes: list[GraphNode]
     edges: list[GraphEdge]
@@ -61,10 +61,10 @@ class Graph(NamedTuple):
 
 
 def collect_graph(path: str, vault: Vault) -> Graph:
-    """Return the notes that are linked with a note, in either direction, and those behind them.
+    """Return the notes linked with a note in either direction, and those one link further.
 
     Raises:
-        NoteNotFoundError: there is none, or it is behind a link of the file system.
+        NoteNotFoundError: there is no such note, or a symbolic link leads to it.
     """
     from vaultmem.services.search.link_walk import map_links
     from vaultmem.services.views.read_notes import resolve_address
@@ -103,7 +103,7 @@ def _find_records(vault: Vault, paths: Sequence[str]) -> dict[str, NoteRecord]:
 
 
 def _place(record: NoteRecord, depth: int, turn: float) -> GraphNode:
-    """Return a note's place in its ring; `turn` is the part of a full one, from the top."""
+    """Return a note's position in its ring; `turn` is the fraction of a circle, from the top."""
     angle = 2 * math.pi * turn + 0.2 * depth
     x, y = _RADII[depth] * math.sin(angle) * _STRETCH, -_RADII[depth] * math.cos(angle)
     return GraphNode(record.path, record.title, record.state, depth, round(x, 1), round(y, 1))
@@ -111,7 +111,7 @@ def _place(record: NoteRecord, depth: int, turn: float) -> GraphNode:
 
 @answers
 async def show_graph(request: Request) -> Response:
-    """Show the notes around one."""
+    """Show the graph of a note."""
     path = read_path(request, "/graph/")
     frame, graph = await read(request, partial(collect_graph, path))
     return render_page(request, "graph.html", vault=frame, graph=graph, width=WIDTH, height=HEIGHT)

@@ -30,15 +30,15 @@ from vaultmem.web.access import accept_code
 from vaultmem.web.page_requests import answers, go_back, read, read_form, refuse, write
 from vaultmem.web.rendering import Site, Visits, make_link, render_page
 
-#: Notes and queries that are shown, and commits.
+#: The most notes and queries to show, and commits.
 LAST, _COMMITS = 8, 16
 
-#: Notes that `init` writes into a new vault.
+#: The number of notes that `init` writes into a new vault.
 _TEMPLATES = 2
 
 
 class Notes(NamedTuple):
-    """What a vault holds: how much, in which states, what is pinned, what changed last."""
+    """The contents of a vault: size, states, pinned notes and the last changes."""
 
     total: int
     tokens: int
@@ -48,7 +48,7 @@ class Notes(NamedTuple):
 
 
 class SessionChanges(NamedTuple):
-    """Commits, newest first, that one author made in one session; "" outside of a session."""
+    """Commits, newest first, of one author in one session; "" outside of a session."""
 
     who: str
     is_agent: bool
@@ -57,10 +57,10 @@ class SessionChanges(NamedTuple):
 
 
 class Home(NamedTuple):
-    """What a vault's first page shows.
+    """The contents of a vault's home page.
 
-    `saved` are notes changed after the newest commit; `failed` are queries that found nothing, with
-    how often.
+    `saved` are notes changed after the newest commit; `failed` are queries without results, each
+    with its count.
     """
 
     notes: Notes
@@ -70,12 +70,12 @@ class Home(NamedTuple):
 
     @property
     def is_new(self) -> bool:
-        """True if the vault has only the notes that `init` writes."""
+        """Whether the vault has only the notes that `init` writes."""
         return self.notes.total <= _TEMPLATES
 
 
 def collect_home(vault: Vault) -> Home:
-    """Return what changed last and by whom, what was not found, and what is pinned."""
+    """Return the last changes with their authors, the failed queries and the pinned notes."""
     from vaultmem.services.health.economics import list_failed
     from vaultmem.services.history.commits import resolve_view_commit
 
@@ -88,7 +88,7 @@ def collect_home(vault: Vault) -> Home:
 
 
 def _list_newest(moment: str, vault: Vault) -> tuple[Commit, ...]:
-    """Return the newest commits, from memory while neither they nor their attributions change."""
+    """Return the newest commits, cached until they or their attributions change."""
     from vaultmem.services.history.commits import CommitFilter, list_commits
 
     head = vault.head()
@@ -104,7 +104,7 @@ def _list_newest(moment: str, vault: Vault) -> tuple[Commit, ...]:
 
 
 def group_commits(commits: Iterable[Commit]) -> list[SessionChanges]:
-    """Return neighbouring commits of one author and session together."""
+    """Return adjacent commits of one author and session as groups."""
     groups = groupby(commits, lambda each: (each.who, bool(each.agent), each.session))
     return [SessionChanges(*key, tuple(own)) for key, own in groups]
 
@@ -116,20 +116,20 @@ def _sum_up_all(view: View) -> Notes:
 
 @answers
 async def show_home(request: Request) -> Response:
-    """Show the first page."""
+    """Show the home page."""
     frame, home = await read(request, collect_home)
     kinds = {action: format_action(action) for action in CHOICES}
     return render_page(request, "home.html", vault=frame, home=home, choices=CHOICES, kinds=kinds)
 
 
-# The door: a one-time code becomes a browser's session.
+# Login: a one-time code becomes a browser session.
 
 
 async def enter(request: Request) -> Response:
-    """Let a browser in that has a code which counts.
+    """Log in a browser that has a valid code.
 
-    It goes on by itself: a redirect would still count as the visit of whoever made the link, and
-    would have no cookie.
+    The page reloads itself: a redirect would still count as a visit from the link's site, and would
+    send no cookie.
     """
     site: Site = request.app.state.site
     visits: Visits = request.app.state.visits
@@ -145,14 +145,14 @@ async def enter(request: Request) -> Response:
     return answer
 
 
-# How the vault is: what needs somebody, what memory costs and saves, and what nobody found.
+# Health: problems, the cost and savings of memory, and failed queries.
 
-#: What was shown last, of which so much is listed.
+#: The most entries of the list of shown sections.
 _LAST = 15
 
 
 class UsageSummary(NamedTuple):
-    """What packs and recalls cost and saved, what was shown last, and titles by path."""
+    """The cost and savings of packs and recalls, the sections shown last, and titles by path."""
 
     stats: Stats
     shown: list[ShownSections]
@@ -160,7 +160,7 @@ class UsageSummary(NamedTuple):
 
 
 def collect_account(vault: Vault) -> UsageSummary:
-    """Return the account of all packs and recalls."""
+    """Return the usage of all packs and recalls."""
     from vaultmem.services.health.economics import read_stats
     from vaultmem.services.packs.receipts import list_recent
 
@@ -172,53 +172,53 @@ def collect_account(vault: Vault) -> UsageSummary:
 
 
 def collect_checks(vault: Vault) -> list[Check]:
-    """Return what the checks say, problems first."""
+    """Return the results of the checks, problems first."""
     return sorted(doctor(vault), key=lambda check: check.verdict is Verdict.OK)
 
 
 @answers
 async def show_health(request: Request) -> Response:
-    """Show what memory costs and saves; the checks come behind."""
+    """Show the cost and savings of memory; the page loads the checks later."""
     frame, account = await read(request, collect_account)
     return render_page(request, "health.html", vault=frame, account=account)
 
 
 @answers
 async def show_checks(request: Request) -> Response:
-    """Show what needs somebody; its page loads it late, for it takes a while."""
+    """Show the problems; the health page loads them late, since they take time."""
     frame, checks = await read(request, collect_checks)
     return render_page(request, "checks.html", vault=frame, checks=checks)
 
 
-# What two sides of a merge said differently; each decision is one commit, with undo.
+# Merge conflicts; each decision is one commit, with undo.
 
 #: Conflicts on a page.
 _LIMIT = 50
 
 
 class ConflictPage(NamedTuple):
-    """The conflicts that are shown, and how many there are."""
+    """The shown conflicts, and the number of all."""
 
     conflicts: list[Unsettled]
     waiting: int
 
 
 def collect_conflicts(vault: Vault) -> ConflictPage:
-    """Return the first of the conflicts that stand in notes."""
+    """Return the first of the conflicts in notes."""
     found = list_conflicts(vault).conflicts
     return ConflictPage(found[:_LIMIT], len(found))
 
 
 @answers
 async def show_conflicts(request: Request) -> Response:
-    """Show what two sides said differently, side by side."""
+    """Show the conflicts, side by side."""
     frame, shown = await read(request, collect_conflicts)
     return render_page(request, "conflicts.html", vault=frame, shown=shown)
 
 
 @answers
 async def resolve(request: Request) -> Response:
-    """Decide one conflict, and go back to the others."""
+    """Decide one conflict, and redirect to the others."""
     form = await read_form(request)
     try:
         choice, number = ConflictChoice(form.get("choice", "")), int(form.get("number", ""))

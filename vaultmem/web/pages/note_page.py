@@ -31,25 +31,25 @@ from vaultmem.web.markdown.html import Rendered, render_note
 from vaultmem.web.page_requests import PageFrame, answers, read, read_page, read_path
 from vaultmem.web.rendering import FILES, PICTURES, build_link_context, render_page
 
-#: Versions in the sidebar of a note, and packs and recalls that showed it.
+#: The most versions in the sidebar of a note, and packs and recalls that showed it.
 LAST_COMMITS = 8
 
-#: Notes that link to one, of those that are listed, and characters of their lines that are shown.
+#: The most backlinks that are listed, and characters of their lines.
 MENTIONS, _LINE = 200, 160
 
-#: Bytes of a picture at most.
+#: The most bytes of an image.
 MOST_BYTES = 16 * 1024 * 1024
 
-#: Days after which a line has the next colour: the newest lines have the strongest.
+#: Days after which a line gets the next color: the newest lines have the strongest.
 _AGES = (1, 7, 30, 365)
 
 
 class StatusRemark(NamedTuple):
-    """Why a note does not count in full: since when, by whose change, and which note instead.
+    """A reason why a note does not count in full, with its author, time and related note.
 
-    `other` is the note that replaces or contradicts it. `stated_by` names the property that states
-    it, "" for none, and `commit` is that which wrote the property. `page` is another page about
-    it. `time` is in seconds since the epoch.
+    `other` is the note that replaces or contradicts it. `stated_by` is the property that states it,
+    "" for none, and `commit` is the one that wrote the property. `page` is another page about it.
+    `time` is in seconds since the epoch.
     """
 
     words: str
@@ -64,10 +64,10 @@ class StatusRemark(NamedTuple):
 
 
 class NotePage(NamedTuple):
-    """A note, why it does not count in full, and its text as HTML.
+    """A note, the reasons why it does not count in full, and its text as HTML.
 
-    A quarantined note has no HTML, and is shown as its characters. `file` is its place on this
-    machine, "" where it has none, and `obsidian` opens that in Obsidian.
+    A quarantined note has no HTML, and is shown as plain text. `file` is its path on this machine,
+    "" if it has none, and `obsidian` is the link that opens it in Obsidian.
     """
 
     note: Note
@@ -83,8 +83,8 @@ class NotePage(NamedTuple):
 class LineAuthor(NamedTuple):
     """Lines (first and last, 1-based) that one author wrote in one commit.
 
-    `age` is from 0, for the newest, to 4. `before` is the commit before it, "" where that does not
-    have the note.
+    `age` is from 0, for the newest, to 4. `before` is the parent commit, "" if it does not have the
+    note.
     """
 
     first: int
@@ -102,7 +102,7 @@ class Mention(NamedTuple):
 
 
 class NoteSidebar(NamedTuple):
-    """The sidebar of a note: its history, the notes that link to it, and who was shown it.
+    """The sidebar of a note: its history, its backlinks, and the packs and recalls that showed it.
 
     `problem` is why its history cannot be read.
     """
@@ -114,15 +114,15 @@ class NoteSidebar(NamedTuple):
     problem: str = ""
 
 
-#: Returns the lines of a note with who wrote them, as it is or was `at`.
+#: Returns the lines of a note with their authors, `at` a time.
 ReadLines = Callable[[str, str, Vault], Sequence[BlamedLine]]
 
-#: Returns these, and the note's last versions.
+#: Returns these lines, and the note's last versions.
 ReadHistory = Callable[[str, str, Vault], tuple[Sequence[BlamedLine], Trace]]
 
 
 def collect_note(path: str, at: str, read_lines: ReadLines, vault: Vault) -> NotePage:
-    """Return a note by its path, or its name; its links lead to notes as they were at `at`."""
+    """Return a note by its path or name; its links lead to notes at `at`."""
     from vaultmem.services.search.trusted import trusted_documents
     from vaultmem.services.views.read_notes import read_note, resolve_address
 
@@ -152,11 +152,11 @@ def _list_projects(vault: Vault) -> tuple[str, ...]:
     return ()
 
 
-# Why a note does not count in full.
+# The status of a note: the reasons why it does not count in full.
 
 
 def _describe_status(note: Note, record: NoteRecord | None, vault: Vault) -> Iterator[StatusRemark]:
-    """Yield why a note does not count in full, what weighs most first."""
+    """Yield the reasons why a note does not count in full, the most important first."""
     from vaultmem.core.secrets.suspicious import PROPERTY, find_suspicious
     from vaultmem.services.search.valid_spans import describe_validity, span_of
 
@@ -191,15 +191,15 @@ def _describe_status(note: Note, record: NoteRecord | None, vault: Vault) -> Ite
         yield from _describe_anchors(record, vault)
 
 
-#: States that the status names with who and why; quarantine has its own words.
+#: States that the status shows with author and reason; quarantine has its own words.
 _TOLD = frozenset({NoteState.STALE, NoteState.ARCHIVED, NoteState.DEPRECATED})
 
-#: Why two notes do not agree, what decides more first, and the words on the older one's page.
+#: Relations between two notes, the stronger first, with the label on the older note's page.
 _RELATIONS = {"supersedes": "Replaced by", "supersedes_part": "Replaced in part by"}
 
 
 def _describe_relations(record: NoteRecord, vault: Vault) -> Iterator[StatusRemark]:
-    """Yield the notes that replace a note, or contradict it and count."""
+    """Yield the notes that replace a note, or else the open ones that contradict it."""
     from vaultmem.services.search.annotations import find_contradictions
 
     words: dict[str, str] = {}
@@ -226,7 +226,7 @@ def _describe_relations(record: NoteRecord, vault: Vault) -> Iterator[StatusRema
 
 
 def _describe_anchors(record: NoteRecord, vault: Vault) -> Iterator[StatusRemark]:
-    """Yield which cited code changed, and the first commit that changed it."""
+    """Yield the cited code that changed, with the first commit that changed it."""
     from vaultmem.services.anchors.check import check_documents, cited_by, find_change
     from vaultmem.storage.link_table import LinkStore
 
@@ -245,7 +245,7 @@ def _date_status(
     note: Note,
     read_lines: Callable[[], Sequence[BlamedLine]],
 ) -> list[StatusRemark]:
-    """Return remarks with who wrote the property that each is from, when and in which commit."""
+    """Return remarks with author, time and commit of the property that each is from."""
     lines: dict[int, BlamedLine] = {}
     with suppress(VaultError):
         lines = {each.number: each for each in read_lines()} if not note.problem else {}
@@ -271,7 +271,7 @@ def describe_history(path: str, at: str, vault: Vault) -> tuple[Sequence[BlamedL
 
 
 def collect_rail(path: str, at: str, read_lines: ReadHistory, vault: Vault) -> NoteSidebar:
-    """Return who wrote a note's lines and when, what links to it, and what showed it to whom."""
+    """Return the sidebar of a note: line authors, backlinks, and packs that showed it."""
     from vaultmem.services.packs.receipts import list_recent
     from vaultmem.services.views.read_notes import read_note, resolve_address
 
@@ -291,7 +291,7 @@ def _drop_unseen(note: Note, lines: Sequence[BlamedLine]) -> Iterator[BlamedLine
     """Yield the lines of a note that its page shows: no properties, comments or empty lines."""
     first = note.text.count("\n", 0, note.matter.body)
     seen = note.visible.split("\n")
-    is_text = note.encoding != CANVAS  # Its text is not that of its lines.
+    is_text = note.encoding != CANVAS  # The text of a canvas differs from its lines.
     for each in lines:
         is_known = is_text and each.number <= len(seen)
         text = seen[each.number - 1].replace(GONE, "") if is_known else each.text
@@ -300,7 +300,7 @@ def _drop_unseen(note: Note, lines: Sequence[BlamedLine]) -> Iterator[BlamedLine
 
 
 def _join_lines(lines: Iterable[BlamedLine], path: str, vault: Vault) -> list[LineAuthor]:
-    """Return neighbouring lines of one origin as one."""
+    """Return adjacent lines of one commit and author as one."""
     groups = groupby(lines, lambda line: (line.commit and line.commit.commit, line.who))
     runs = [[*group] for _, group in groups]
     parents = {
@@ -319,7 +319,7 @@ def _join_lines(lines: Iterable[BlamedLine], path: str, vault: Vault) -> list[Li
 
 
 def _find_with(vault: Vault, path: str, commits: Iterable[str]) -> set[str]:
-    """Return those of the commits that have a note; none for pages as files, which have none."""
+    """Return the commits that contain a note; none in an export, which has no such pages."""
     listed = [*commits]
     if FILES.get() is not None or "\n" in path or not listed:
         return set()
@@ -329,7 +329,7 @@ def _find_with(vault: Vault, path: str, commits: Iterable[str]) -> set[str]:
 
 
 def _list_mentions(vault: Vault, path: str) -> list[Mention]:
-    """Return the first of the notes that link to one, each with the line of its first link."""
+    """Return the first backlinks of a note, each with the line of its first link."""
     from vaultmem.services.search.link_walk import map_links
     from vaultmem.services.views.texts import read_text
 
@@ -342,7 +342,7 @@ def _list_mentions(vault: Vault, path: str) -> list[Mention]:
 
 
 def _slice_line(text: str, at: int) -> str:
-    """Return the line around a place of a text, or as much of it as a list shows."""
+    """Return the line around a position, truncated for the list."""
     first, last = text.rfind("\n", 0, at) + 1, text.find("\n", at)
     line = text[first : last if last >= 0 else None]
     start = max(at - first - _LINE // 2, 0)
@@ -357,7 +357,7 @@ def _name_notes(vault: Vault, paths: Sequence[str]) -> list[NoteRecord]:
 
 @answers
 async def show_note(request: Request) -> Response:
-    """Show a note, with its sidebar if that is asked for."""
+    """Show a note, with its sidebar if requested."""
     path = read_path(request, "/note/")
     at = request.query_params.get("at", "")
     frame, page = await read(request, partial(collect_note, path, at, _find_lines(request)))
@@ -368,14 +368,14 @@ async def show_note(request: Request) -> Response:
 
 @answers
 async def show_rail(request: Request) -> Response:
-    """Show the sidebar of a note; its page loads it after the note."""
+    """Show the sidebar of a note; the note's page loads it later."""
     path, at = read_path(request, "/rail/"), request.query_params.get("at", "")
     frame, rail = await _read_rail(request, path, at)
     return render_page(request, "rail.html", vault=frame, path=path, rail=rail)
 
 
 def _read_blame(path: str, at: str, vault: Vault) -> Sequence[BlamedLine]:
-    """Return the lines of a note with who wrote them: its page and its sidebar read the same."""
+    """Return the lines of a note with their authors, cached for the page and its sidebar."""
     from vaultmem.services.history.blame import blame_note
 
     commit = (head := vault.head()) and head.commit
@@ -383,7 +383,7 @@ def _read_blame(path: str, at: str, vault: Vault) -> Sequence[BlamedLine]:
 
 
 def _find_lines(request: Request) -> ReadLines:
-    """Return what reads the lines of a note; an export has read all histories."""
+    """Return the function that reads the lines of a note; an export reads all histories."""
     if not hasattr(request.app.state, "describe_history"):
         return _read_blame
     history = _find_history(request)
@@ -401,19 +401,19 @@ async def _read_rail(request: Request, path: str, at: str) -> tuple[PageFrame, N
 
 @answers
 async def show_file(request: Request) -> Response:
-    """Answer with a picture of the vault, which no browser takes for anything else."""
+    """Return an image of the vault, with headers that prevent scripts."""
     _, (data, kind) = await read(request, partial(read_picture, read_path(request, "/file/")))
-    policy = "default-src 'none'; style-src 'unsafe-inline'; sandbox"  # Drawings have styles.
+    policy = "default-src 'none'; style-src 'unsafe-inline'; sandbox"  # SVG files have styles.
     headers = {"Content-Security-Policy": policy}
     return Response(data, 200, headers, kind)
 
 
 def read_picture(path: str, vault: Vault) -> tuple[bytes, str]:
-    """Return a picture's bytes and kind, as the folder has it or the commit that is looked at.
+    """Return an image's bytes and media type, from the folder or the viewed commit.
 
     Raises:
-        RefusedError: it is not a picture, or lies outside of the vault.
-        NoteNotFoundError: there is none.
+        RefusedError: it is not an image, or is outside of the vault.
+        NoteNotFoundError: there is no such file.
     """
     from vaultmem.storage.files import read_file
     from vaultmem.storage.git.trees import find_entry
@@ -430,14 +430,15 @@ def read_picture(path: str, vault: Vault) -> tuple[bytes, str]:
     return vault.history.objects.read(entry.blob)[1], kind
 
 
-# Notes by state, kind, tag, context and name, and how many there are of each.
+# The list of notes, filtered by state, kind, tag, context and name.
 
-#: Notes on a page, and values of a property that are offered: more where a reader cannot type one.
+#: Notes on a page, and the most values of a property; more in an export, where users cannot type
+#: one.
 PAGE, _OFFERED, _OFFERED_IN_FILES = 100, 24, 500
 
 
 class NoteListRequest(NamedTuple):
-    """Which notes are listed; what is empty lets all through. `name` is a part of title or path."""
+    """A filter of the listed notes; empty fields accept all. `name` is a part of title or path."""
 
     state: str = ""
     kind: str = ""
@@ -446,7 +447,7 @@ class NoteListRequest(NamedTuple):
     name: str = ""
 
     def admits(self, record: NoteRecord) -> bool:
-        """Return whether a note is wanted."""
+        """Return whether a note matches the filter."""
         return (
             self.state in ("", record.state)
             and self.kind in ("", record.kind)
@@ -457,14 +458,14 @@ class NoteListRequest(NamedTuple):
 
 
 class FilterChoice(NamedTuple):
-    """A property by which the list can be made shorter: its values, and how many have each."""
+    """A property to filter by: its values, and the number of notes with each."""
 
     name: str
     values: list[tuple[str, int]]
 
 
 class NoteList(NamedTuple):
-    """A page of notes, the last changed first, how many there are, and what else may be chosen."""
+    """A page of notes, the last changed first, the number of all, and the filter's choices."""
 
     notes: list[NoteRecord]
     total: int
@@ -472,7 +473,7 @@ class NoteList(NamedTuple):
 
 
 def collect_notes(wanted: NoteListRequest, page: int, vault: Vault) -> NoteList:
-    """Return one page (from 0) of the notes that are wanted."""
+    """Return one page (from 0) of the notes that match a filter."""
     found = list(filter(wanted.admits, vault.view.keep("notes by time", lambda: _sort(vault))))
     choices = [
         _offer("state", (record.state for record in found)),

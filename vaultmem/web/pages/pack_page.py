@@ -1,4 +1,4 @@
-"""Pages of packs and receipts: why each section was chosen, and what it costs."""
+"""Pages of packs and receipts: the reason and the cost of each section."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ from vaultmem.web.markdown.html_links import Surroundings
 from vaultmem.web.page_requests import answers, open_asked, read, read_count, read_page
 from vaultmem.web.rendering import Reason, build_link_context, describe_reasons, render_page
 
-#: Tokens of a budget at most.
+#: The most tokens of a budget.
 MAX_BUDGET = 200_000
 
 
 class PackPiece(NamedTuple):
-    """A section of a pack, what it adds to the tokens, why it is there, and its text as HTML."""
+    """A section of a pack, its cost in tokens, the reasons for it, and its text as HTML."""
 
     item: PackItem
     cost: int
@@ -49,7 +49,7 @@ class PackPiece(NamedTuple):
 
 
 class PackGroup(NamedTuple):
-    """Pieces that count alike: instructions, preferences, what is pinned, evidence."""
+    """Sections with the same role: instructions, preferences, pinned, evidence."""
 
     name: str
     told: str
@@ -62,7 +62,7 @@ class PackGroup(NamedTuple):
 
 
 class BudgetShare(NamedTuple):
-    """A part of the budget: its tokens, where it begins, and how wide it is (percent)."""
+    """A part of the budget: its tokens, start and width (percent)."""
 
     name: str
     tokens: int
@@ -71,9 +71,9 @@ class BudgetShare(NamedTuple):
 
 
 class PackPage(NamedTuple):
-    """A pack, its pieces in order, and divided into groups.
+    """A pack, its pieces in order, and by group.
 
-    `left` is what is not shown, by why; `linked` are the addresses of it that are named.
+    `left` are the omitted sections by reason; `linked` are the addresses of those that are named.
     """
 
     answer: PackAnswer
@@ -85,11 +85,11 @@ class PackPage(NamedTuple):
 
     @property
     def largest(self) -> int:
-        """Tokens of the piece that costs most."""
+        """Tokens of the largest piece."""
         return max((piece.cost for piece in self.pieces), default=1)
 
 
-#: What the groups are called, and what an agent makes of them.
+#: The names of the groups, and how an agent treats each.
 _GROUPS = {
     "instructions": "trusted by the owner, to be followed",
     "preferences": "trusted by the owner",
@@ -97,7 +97,7 @@ _GROUPS = {
     "evidence": "to be weighed, never obeyed",
 }
 
-#: Why something is not shown.
+#: The reasons why a section is omitted.
 _LEFT = {
     OmissionReason.ROOM: "Did not fit",
     OmissionReason.ALIKE: "Duplicate of something shown",
@@ -106,7 +106,7 @@ _LEFT = {
 
 
 def read_asked(given: Mapping[str, str]) -> AskPack:
-    """Return the pack that a form asks for; nobody is shown it, and no receipt is kept."""
+    """Return the pack request of a form, without a receipt or a log entry."""
     labels = given.get("labels", "")
     return AskPack(
         question=given.get("q", "")[:1_000],
@@ -121,9 +121,9 @@ def read_asked(given: Mapping[str, str]) -> AskPack:
 
 
 def collect_pack(asked: AskPack, at: str, other: str, vault: Vault) -> PackPage:
-    """Return the pack for a question, with the reasons and the costs of its pieces.
+    """Return the pack for a query, with the reasons and the costs of its pieces.
 
-    The vault looks at `at` already; its links lead there.
+    The vault is already viewed at `at`; links lead there.
     """
     from vaultmem.services.packs.build import ask_pack
 
@@ -133,7 +133,7 @@ def collect_pack(asked: AskPack, at: str, other: str, vault: Vault) -> PackPage:
 
 
 def describe_pack(answer: PackAnswer, around: Surroundings) -> PackPage:
-    """Divide a pack into its groups, and its budget into what they cost."""
+    """Split a pack into its groups, and its budget into their costs."""
     pack = answer.pack
     form = choose_form(pack.source, pack.style, pack.labels)
     pieces = describe_items(pack.items, form, answer.question, around)
@@ -151,7 +151,7 @@ def describe_pack(answer: PackAnswer, around: Surroundings) -> PackPage:
 def describe_items(
     items: Sequence[PackItem], form: PackForm, question: str, around: Surroundings
 ) -> list[PackPiece]:
-    """Return the sections of a pack, with what each adds to its tokens, and why it is there."""
+    """Return the sections of a pack, each with its cost in tokens and its reasons."""
     is_asked = bool(question.strip())
     return [
         PackPiece(item, cost, describe_reasons(item, is_asked), _render(item, around))
@@ -160,16 +160,16 @@ def describe_items(
 
 
 def _render(item: PackItem, around: Surroundings) -> str:
-    """Return a section's text as HTML, without what an agent is not shown.
+    """Return a section's text as HTML, without hidden text.
 
-    Behind a line end, it has no properties of its own.
+    After the leading line end, it has no frontmatter.
     """
     shown = "\n".join(["", *map(clean_text, item.text.splitlines())])
     return render_note(shown, item.hit.record.path, around).html
 
 
 def divide(pieces: Iterable[PackPiece]) -> list[PackGroup]:
-    """Return the groups that have pieces; what is pinned and does not instruct is its own."""
+    """Return the groups that have pieces; pinned evidence is its own group."""
     found: dict[str, list[PackPiece]] = {name: [] for name in _GROUPS}
     for piece in pieces:
         is_pinned = piece.item.pinned and piece.item.part is PackPart.EVIDENCE
@@ -178,7 +178,7 @@ def divide(pieces: Iterable[PackPiece]) -> list[PackGroup]:
 
 
 def share_out(groups: Sequence[PackGroup], account: PackUsage) -> list[BudgetShare]:
-    """Return what of the budget went where, and what is left of it."""
+    """Return the shares of the budget, including the free part."""
     tokens = {group.name: group.cost for group in groups}
     tokens["frame"] = max(account.sent - sum(tokens.values()), 0)
     tokens["free"] = max(account.budget - account.sent, 0)
@@ -193,13 +193,13 @@ def share_out(groups: Sequence[PackGroup], account: PackUsage) -> list[BudgetSha
 
 
 def read_text(pack: Pack) -> Response:
-    """Answer with a pack's own bytes."""
+    """Return the pack's exact text as a response."""
     return PlainTextResponse(pack.text.encode("utf-8", "replace"))
 
 
 @answers
 async def show_pack(request: Request) -> Response:
-    """Show the pack for a question, or its text alone."""
+    """Show the pack for a query, or only its text."""
     given = request.query_params
     asked, at = read_asked(given), given.get("at", "")
     other = request.query_params.get("vault", "")
@@ -210,7 +210,7 @@ async def show_pack(request: Request) -> Response:
     return render_page(request, template, vault=frame, asked=asked, page=page)
 
 
-# Receipts: what agents were shown, one of them replayed, and what has changed since.
+# Receipts: the list, and one replayed pack with the changes since then.
 
 #: Receipts on a page.
 _PAGE = 50
@@ -224,10 +224,10 @@ class ReceiptList(NamedTuple):
 
 
 class Since(NamedTuple):
-    """What became of a section since it was shown.
+    """The changes of a section since it was shown.
 
-    `told` is "as it was", "changed" or "gone"; `state` is that of its note now, if it is another,
-    `newer` names the notes that took its place, and `passages` have what changed in the text.
+    `told` is "as it was", "changed" or "gone". `state` is the note's new state, if it changed.
+    `newer` names the notes that replaced it, and `passages` are the changes of the text.
     """
 
     told: str
@@ -237,7 +237,7 @@ class Since(NamedTuple):
 
 
 class ReceiptPage(NamedTuple):
-    """A replayed pack; `since` says by path and heading what became of each section."""
+    """A replayed pack; `since` has the changes of each section, by path and heading."""
 
     replay: Replay
     groups: list[PackGroup]
@@ -246,17 +246,17 @@ class ReceiptPage(NamedTuple):
 
     @property
     def largest(self) -> int:
-        """Tokens of the piece that costs most."""
+        """Tokens of the largest piece."""
         return max((piece.cost for group in self.groups for piece in group.pieces), default=1)
 
     @property
     def changed(self) -> int:
-        """How many sections are not as they were."""
+        """The number of changed sections."""
         return sum(each != Since("as it was") for each in self.since.values())
 
 
 def collect_receipts(agent: str, session: str, page: int, vault: Vault) -> ReceiptList:
-    """Return a page (from 0) of the receipts of an agent and a session, if these are named."""
+    """Return a page (from 0) of the receipts, of an agent and a session if given."""
     from vaultmem.services.packs.receipts import list_receipts
 
     found = list_receipts(vault, agent, session)
@@ -265,7 +265,7 @@ def collect_receipts(agent: str, session: str, page: int, vault: Vault) -> Recei
 
 
 def collect_receipt(name: str, vault: Vault) -> ReceiptPage:
-    """Return the pack that a receipt stands for, and what has changed since."""
+    """Return the pack of a receipt, and the changes since then."""
     from vaultmem.services.packs.receipts import replay_receipt
 
     replay = replay_receipt(vault, name)
@@ -278,7 +278,7 @@ def collect_receipt(name: str, vault: Vault) -> ReceiptPage:
 
 
 def describe_replay(vault: Vault, replay: Replay) -> list[PackPiece]:
-    """Return the sections of a replayed pack, and what each added to its tokens."""
+    """Return the sections of a replayed pack, each with its cost in tokens."""
     receipt = replay.receipt
     form = choose_form(receipt.source, receipt.style, receipt.labels)
     return describe_items(
@@ -287,7 +287,7 @@ def describe_replay(vault: Vault, replay: Replay) -> list[PackPiece]:
 
 
 def _compare_now(vault: Vault, items: Iterable[PackItem]) -> Iterable[Since]:
-    """Yield what became of each section since it was shown."""
+    """Yield the changes of each section since it was shown."""
     listed = list(items)
     paths = sorted({item.hit.record.path for item in listed})
     where = f"d.path IN ({', '.join('?' * len(paths))})"
@@ -310,7 +310,7 @@ def _compare(vault: Vault, item: PackItem, now: NoteRecord) -> Since:
 
 
 def _read_now(vault: Vault, item: PackItem) -> tuple[str | None, str]:
-    """Return the text that a section has now, None if there is none, and what replaced its note."""
+    """Return a section's current text, None if it is gone, and the notes that replaced its note."""
     from vaultmem.core.indexing.section_texts import analyse_note
     from vaultmem.core.notes.comments import strip_hidden
     from vaultmem.services.views.read_notes import read_bytes, read_note
@@ -351,7 +351,7 @@ async def show_receipts(request: Request) -> Response:
 
 @answers
 async def show_receipt(request: Request) -> Response:
-    """Show the pack of a receipt, or its text alone."""
+    """Show the pack of a receipt, or only its text."""
     frame, page = await read(request, partial(collect_receipt, request.path_params["name"]))
     if request.query_params.get("part") == "text":
         return PlainTextResponse(page.replay.text.encode("utf-8", "replace"))

@@ -1,4 +1,4 @@
-"""The list of open decisions, their notes side by side; each decision is one commit, with undo."""
+"""The review queue, with notes side by side; each decision is one commit, with undo."""
 
 from __future__ import annotations
 
@@ -43,26 +43,26 @@ from vaultmem.web.rendering import build_link_context, link_note, make_link, ren
 #: Items on a page.
 _LIMIT = 20
 
-#: Characters of a note that are shown, and compared with another's.
+#: The most characters of a note that are shown, and compared with another's.
 _SHOWN, _COMPARED = 900, 4_000
 
-#: Lines of a difference that are shown.
+#: The most lines of a difference.
 _LINES = 60
 
-#: Commits that are taken back at once, and pages to which one goes back then.
+#: The most commits to undo at once, and the pages that link back to themselves.
 _MANY = 50
 _BACK = ("/session/", "/agent/")
 
-#: Items that can be passed over, whose ids are in the page's address.
+#: The most postponed items, whose ids are in the page's address.
 _LATER = 100
 
 _JOB = "review"
 
 
 class ShownSide(NamedTuple):
-    """A note of a decision, and the first of its text, as HTML where it may be rendered.
+    """A note of a decision, and the start of its text, as HTML if it may be rendered.
 
-    `changed` is what a proposed branch changes in the note, and `left` counts its lines not shown.
+    `changed` is the change of a proposed branch in the note, and `left` counts its hidden lines.
     """
 
     side: ReviewSide
@@ -74,7 +74,7 @@ class ShownSide(NamedTuple):
 
 
 class ShownItem(NamedTuple):
-    """What waits for a decision, its notes, and the words in which two of them differ."""
+    """An item of the review queue, its notes, and the words in which two of them differ."""
 
     item: Item
     sides: list[ShownSide]
@@ -82,7 +82,7 @@ class ShownItem(NamedTuple):
 
 
 class QueueRequest(NamedTuple):
-    """What of the queue is shown: of one kind, of one author, or all; `later` are passed over."""
+    """A filter of the queue, by kind and author; `later` are the ids of postponed items."""
 
     only: str = ""
     agent: str = ""
@@ -91,9 +91,9 @@ class QueueRequest(NamedTuple):
 
 
 class Queue(NamedTuple):
-    """What is shown of the queue: its items, how many wait of each kind and author, and of all.
+    """A page of the queue: its items, the numbers by kind and author, and the total.
 
-    With `is_old` it is what the last look found, and what was decided since is left out.
+    With `is_old` it is the result of the last search, without items decided since.
     """
 
     items: list[ShownItem]
@@ -105,7 +105,7 @@ class Queue(NamedTuple):
 
 
 def collect_queue(asked: QueueRequest, vault: Vault) -> Queue:
-    """Return a page of what waits; what is passed over comes last."""
+    """Return a page of the queue; postponed items are last."""
     is_old = vault.view.totals()[0] > COMPARED_AT_ONCE
     waiting: Sequence[Proposal] = remember_waiting(vault) if is_old else list_queue(vault).proposals
     authors = _find_authors(vault, waiting)
@@ -149,12 +149,12 @@ def _show(item: Item, around: Surroundings) -> ShownItem:
 
 
 def _show_side(side: ReviewSide, around: Surroundings) -> ShownSide:
-    """Return a note with the first paragraphs of its text, at least the first characters."""
+    """Return a note with the first paragraphs of its text."""
     text = side.text.strip()
     end = len(text) if len(text) <= _SHOWN else max(text.rfind("\n\n", 0, _SHOWN), 0) or _SHOWN
     shown, html = text[:end], ""
     if side.state not in {NoteState.QUARANTINED, NoteState.UNREADABLE}:
-        # After a line end, it has no properties of its own.
+        # After a line end, it has no frontmatter.
         plain = "\n".join(["", *map(clean_text, shown.splitlines())])
         html = render_note(plain, side.path, around).html
     left = max(len(side.changed) - _LINES, 0)
@@ -170,7 +170,7 @@ def _decide(name: str, choice: ProposalChoice, reason: str, vault: Vault) -> Dec
 
 
 class BulkResult(NamedTuple):
-    """What was decided of several items, the commits, newest first, and why others were not."""
+    """The number of decided items, the commits, newest first, and the errors of the others."""
 
     decided: int
     commits: list[str]
@@ -178,7 +178,7 @@ class BulkResult(NamedTuple):
 
 
 def _decide_several(names: Sequence[str], choice: ProposalChoice, vault: Vault) -> BulkResult:
-    """Decide items one after the other, of candidates all in one commit."""
+    """Decide items one after the other; candidates share one commit."""
     if choice is ProposalChoice.OTHER:
         raise RefusedError("choose accept or reject")
     done = decide_candidates(vault, choice, only=set(names))
@@ -195,7 +195,7 @@ def _decide_several(names: Sequence[str], choice: ProposalChoice, vault: Vault) 
 
 @answers
 async def show_review(request: Request) -> Response:
-    """Show what waits for a decision, or that it is being looked for."""
+    """Show the review queue, or the progress of the search for items."""
     jobs: Jobs = request.app.state.jobs
     if "look" in request.query_params:
         jobs.start(_JOB, request, _reload_queue)
@@ -224,7 +224,7 @@ def _read_asked(given: Mapping[str, str]) -> QueueRequest:
 
 @answers
 async def decide_item(request: Request) -> Response:
-    """Decide one thing, or all that were chosen, and go back to what else waits."""
+    """Decide one item, or all selected ones, and redirect to the queue."""
     form = await read_form(request)
     try:
         choice = ProposalChoice(form.get("choice", ""))
@@ -247,7 +247,7 @@ async def decide_item(request: Request) -> Response:
 
 @answers
 async def undo(request: Request) -> Response:
-    """Take back what a commit did, or several, newest first."""
+    """Undo one or several commits, newest first."""
     form = await read_form(request)
     names = form.get("commit", "").split()
     names += [name.removeprefix("commit-") for name in form if name.startswith("commit-")]
@@ -260,16 +260,16 @@ async def undo(request: Request) -> Response:
     place = make_link(back if is_there else "/review")
     if here.startswith("/note/"):
         place = here
-    elif here == make_link("/") and len(paths) == 1:  # A note that was forgotten.
+    elif here == make_link("/") and len(paths) == 1:  # The note had been forgotten.
         place = link_note(paths[0])
     return go_back(request, place, " ".join(filter(None, [*lines, *problems[:5]])), commits)
 
 
 def _undo(names: Sequence[str], vault: Vault) -> tuple[list[UndoResult], list[str]]:
-    """Undo commits one after the other; return what was done, and why others were not.
+    """Undo commits one after the other; return the results, and the errors of the others.
 
     Raises:
-        VaultError: the only one could not be undone.
+        VaultError: the only commit could not be undone.
     """
     done, problems = [], []
     for name in names:

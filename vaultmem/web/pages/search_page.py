@@ -1,4 +1,4 @@
-"""Search: what answers a question, and why; the list alone is asked for as somebody types."""
+"""Search: the hits of a query with match explanations; only the list while the user types."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from vaultmem.web.rendering import render_page
 #: Notes on a page.
 _LIMIT = 20
 
-#: Columns of notes that have another name than their facet.
+#: Columns of notes that differ from the facet's name.
 _COLUMNS = {"tag": "tags"}
 
-#: Values of a facet that are offered.
+#: The most values of a facet.
 _OFFERED = 8
 
-#: Characters of a hit's excerpt, and of the sentence that it is cut out of.
+#: The most characters of a hit's excerpt, and of the sentence that it is taken from.
 _WIDTH, _LONGEST = 220, 20_000
 
-#: Marks of markdown that say nothing in an excerpt, and what of them is kept. Nothing is looked for
-#: further than links are long, else a note of brackets takes minutes.
+#: Markdown syntax to remove from an excerpt, and the groups to keep. Lengths are limited; otherwise
+#: a note of brackets takes minutes.
 _MARKUP = re.compile(
     r"\\(?P<mark>[^\w\s])|!?\[\[(?:[^][|]{,200}\|)?(?P<link>[^][|]{1,200})\]\]"
     r"|!?\[(?P<text>[^][]{,400})\]\([^)]{,400}\)"
@@ -41,15 +41,15 @@ _MARKUP = re.compile(
     re.MULTILINE,
 )
 
-#: Words, and what is between them; the parts of an identifier are words of their own.
+#: Words, and the text between them; the parts of an identifier are words of their own.
 _WORD = re.compile(r"[^\W_]+|[\W_]+")
 
-#: Words whose terms are remembered: what somebody types is searched again at each key.
+#: The most words whose terms are cached: a search runs at each key press.
 _MANY = 20_000
 
 
 class Facets(NamedTuple):
-    """By what the hits are limited; what is empty lets all through."""
+    """Filters of the hits; empty fields accept all."""
 
     state: str = ""
     kind: str = ""
@@ -73,17 +73,17 @@ class Facets(NamedTuple):
 
 
 class ShownHit(NamedTuple):
-    """A hit, and of its text the line that shows why: parts of it, those that were asked marked."""
+    """A hit, and an excerpt of its text: parts, each with whether it matches the query."""
 
     hit: Hit
     excerpt: list[tuple[str, bool]]
 
 
 class SearchPage(NamedTuple):
-    """An answer with its hits, its doubts, and the facets of the vault.
+    """A query's result with its hits, its doubts, and the facets of the vault.
 
-    `choices` are the values that most notes have, by facet; those with one value are left out, and
-    all where nothing was found.
+    `choices` are the most frequent values of each facet; facets with one value are omitted, and all
+    if nothing was found.
     """
 
     answer: QueryResult | None
@@ -95,7 +95,7 @@ class SearchPage(NamedTuple):
 def collect_hits(
     question: str, facets: Facets, offset: int, other: str, vault: Vault
 ) -> SearchPage:
-    """Return what answers a question, nothing for an empty one; nobody is counted as shown it."""
+    """Return the hits of a query, none for an empty one; the query is not logged."""
     from vaultmem.services.search.run_query import describe_match_strength, run_query
 
     if not question.strip():
@@ -118,7 +118,7 @@ def _list_choices(vault: Vault) -> dict[str, list[str]]:
 
 
 def show_hit(hit: Hit) -> ShownHit:
-    """Return a hit as it is listed."""
+    """Return a hit with its excerpt."""
     terms = frozenset(match.term for match in hit.matches)
     sentence = choose_line(hit)[:_LONGEST]
     plain = _MARKUP.sub(lambda found: "".join(filter(None, found.groups())), sentence)
@@ -138,7 +138,7 @@ def _find_terms(word: str) -> frozenset[str]:
 
 @answers
 async def show_search(request: Request) -> Response:
-    """Show what answers a question."""
+    """Show the hits of a query."""
     query = request.query_params.get("q", "")[:1_000]
     offset = read_count(request.query_params.get("offset", ""), 1_000) or 0
     other = request.query_params.get("vault", "")

@@ -1,4 +1,4 @@
-"""Sessions, tasks and agents: who worked when, to what end, and what came of it."""
+"""Pages of sessions, tasks and agents."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ from vaultmem.vault import Vault
 from vaultmem.web.page_requests import answers, read, read_count, read_path
 from vaultmem.web.rendering import FILES, read_time, render_page
 
-#: Sessions on the timeline, and commits and packs of one.
+#: The most sessions on the timeline, and commits and packs of one.
 _MOST, _COMMITS = 200, 50
 
-#: Turns on a page of a session's story.
+#: Turns on a page of a session.
 _TURNS = 60
 
-#: Numbers of turns end before this.
+#: The limit for turn numbers.
 _MANY_TURNS = 10_000_000
 
 
 class Day(NamedTuple):
-    """The sessions that began on a day, the last first."""
+    """The sessions that began on a day, newest first."""
 
     day: str
     sessions: list[SessionFacts]
 
 
 class Timeline(NamedTuple):
-    """Sessions by day, open tasks, how many more sessions there are, and notes by agent."""
+    """Sessions by day, open tasks, the number of older sessions, and the agents' note counts."""
 
     days: list[Day]
     tasks: list[Task]
@@ -51,7 +51,7 @@ class Timeline(NamedTuple):
 
 
 class StoryEvent(NamedTuple):
-    """One event of a session: a "turn", "commit", or a "pack" or recall, and when it was.
+    """One event of a session: a "turn", a "commit", or a "pack" (or recall), with its time.
 
     `at` is in seconds since the epoch.
     """
@@ -62,10 +62,10 @@ class StoryEvent(NamedTuple):
 
 
 class SessionPage(NamedTuple):
-    """One session: its note, those before and after, its commits and its events by time.
+    """One session: its note, linked sessions, commits, and events by time.
 
-    `undone` has what took back a commit, by its id. `first` and `last` are the numbers of the turns
-    that are shown, of `turns` on this machine; 0 without any.
+    `undone` has the commits that undid others, by the undone id. `first` and `last` are the numbers
+    of the shown turns, of `turns` on this machine; 0 without turns.
     """
 
     session: Session
@@ -79,10 +79,10 @@ class SessionPage(NamedTuple):
 
 
 class AgentPage(NamedTuple):
-    """What an agent wrote, what of it was taken back, what it was shown and did not find.
+    """An agent's notes and commits, the undone ones, its packs and its failed queries.
 
-    `states` counts its notes by state, `notes` are those written last; of its `sessions`, `commits`
-    and `shown` packs and recalls the newest are listed.
+    `states` counts its notes by state, `notes` are those written last. Of `sessions`, `commits` and
+    `shown` packs and recalls, only the newest are listed.
     """
 
     name: str
@@ -96,7 +96,7 @@ class AgentPage(NamedTuple):
 
 
 def collect_timeline(agent: str, vault: Vault) -> Timeline:
-    """Return the last sessions by day, of one agent where one is named, and the tasks."""
+    """Return the last sessions by day, of one agent if given, and the open tasks."""
     from vaultmem.services.sessions.edit_tasks import list_tasks
     from vaultmem.services.sessions.find_session import list_sessions
 
@@ -147,7 +147,7 @@ def collect_session(name: str, first: int, has_story: bool, vault: Vault) -> Ses
 
 
 def _date_turns(turns: Iterable[tuple[int, Any]], started: str) -> Iterator[StoryEvent]:
-    """Yield turns with their times; one without a time has that of the turn before."""
+    """Yield turns with their times; a turn without a time gets that of the turn before."""
     at = _read_or(started, 0.0)
     for number, turn in turns:
         at = max(_read_or(turn.at, at), at)
@@ -160,15 +160,15 @@ def _read_or(text: str, otherwise: float) -> float:
     return otherwise
 
 
-#: What `undo` writes into its commit.
+#: The sentence that `undo` writes into its commit.
 _TAKES_BACK = re.compile(r"Takes back ([0-9a-f]{40,64})\.")
 
-#: Undoing commits that are looked through.
+#: The most undo commits that are searched.
 _UNDOING = 500
 
 
 def _find_undone(vault: Vault, commits: Iterable[Commit]) -> dict[str, Commit]:
-    """Return by id the commit that took back one of these, where one did."""
+    """Return the commits that undid one of these, by the undone id."""
     listed = {each.commit for each in commits}
     if not listed:
         return {}
@@ -177,7 +177,7 @@ def _find_undone(vault: Vault, commits: Iterable[Commit]) -> dict[str, Commit]:
 
 
 def _list_undone(vault: Vault) -> dict[str, Commit]:
-    """Return by the id of each commit that was taken back the commit that did."""
+    """Return the commits that undid others, by the undone id."""
     from vaultmem.services.history.commits import CommitFilter, list_commits
 
     undoing = CommitFilter(events=frozenset({"undo"}))
@@ -186,10 +186,10 @@ def _list_undone(vault: Vault) -> dict[str, Commit]:
 
 
 def collect_agent(name: str, vault: Vault) -> AgentPage:
-    """Return what an agent did.
+    """Return the page of an agent.
 
     Raises:
-        NoteNotFoundError: nothing has its name.
+        NoteNotFoundError: there is no agent of this name.
     """
     from vaultmem.services.health.economics import list_failed
     from vaultmem.services.history.commits import CommitFilter, list_commits
@@ -212,7 +212,7 @@ def collect_agent(name: str, vault: Vault) -> AgentPage:
 
 @answers
 async def show_sessions(request: Request) -> Response:
-    """Show who worked when."""
+    """Show the sessions by day."""
     agent = request.query_params.get("agent", "")
     frame, timeline = await read(request, partial(collect_timeline, agent))
     return render_page(request, "sessions.html", vault=frame, timeline=timeline, agent=agent)
@@ -223,7 +223,7 @@ async def show_session(request: Request) -> Response:
     """Show one session."""
     given = request.query_params
     first = read_count(given.get("from", ""), _MANY_TURNS) or 1
-    # Turns are no part of the vault, so an export of it has none.
+    # Turns are not part of the vault, so exports omit them.
     has_story = not (FILES.get() or given.get("at") or given.get("vault"))
     name = request.path_params["name"]
     frame, page = await read(request, partial(collect_session, name, first, has_story))
@@ -232,6 +232,6 @@ async def show_session(request: Request) -> Response:
 
 @answers
 async def show_agent(request: Request) -> Response:
-    """Show what an agent did."""
+    """Show the page of an agent."""
     frame, page = await read(request, partial(collect_agent, read_path(request, "/agent/")))
     return render_page(request, "agent.html", vault=frame, page=page)

@@ -1,4 +1,4 @@
-"""The page of a spread: who wrote a note, which sessions were shown it, and what these wrote."""
+"""The page of a spread: a note's author, the sessions that were shown it, and their notes."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ from vaultmem.web.rendering import render_page
 if TYPE_CHECKING:
     from vaultmem.services.sessions.spread import Reader, Spread, Writing
 
-#: Rows of the drawing at most; the list has all.
+#: The most rows of the drawing; the list has all.
 _MOST_ROWS = 60
 
 #: Width of the drawing and height of a row: one unit is a pixel on a narrow screen.
 WIDTH, ROW = 360, 40
 
-#: How far a row is from the one that it follows from, and the depth that is drawn at most.
+#: The indentation of a row below its parent, and the most levels.
 _STEP, _DEEPEST = 20, 6
 
-#: Letters in a unit of width.
+#: Letters per unit of width.
 _LETTERS = 1 / 7.4
 
 
 class SpreadNode(NamedTuple):
-    """A row of the drawing, a note or session, and the place of the row that it follows from.
+    """A row of the drawing, a note or session, at `x` and `y`; `above` is its parent's position.
 
-    `path` is the note's, or that of the session's own note, "" where this vault has none. `how` is
-    what a note does with what its session was shown. `x` and `y` are its own place.
+    `path` is that of the note, or of the session's note, "" if it is not in this vault. `how` is
+    the relation of a note to the text that its session was shown.
     """
 
     label: str
@@ -51,14 +51,14 @@ class SpreadNode(NamedTuple):
 
     @property
     def letters(self) -> int:
-        """How many letters there is room for."""
+        """The number of letters that fit."""
         return int((WIDTH - self.x - 14) * _LETTERS)
 
 
 class ShownReader(NamedTuple):
-    """A session that was shown the note; what it wrote that repeats or cites it, and how much else.
+    """A session that was shown the note; its notes that repeat or cite it, and the other count.
 
-    `path` is that of the session's own note, "" where this vault has none.
+    `path` is that of the session's own note, "" if it is not in this vault.
     """
 
     reader: Reader
@@ -68,7 +68,7 @@ class ShownReader(NamedTuple):
 
 
 class SpreadPage(NamedTuple):
-    """A spread with its drawing, of which `left` rows are left out."""
+    """A spread with its drawing; `left` counts the omitted rows."""
 
     found: Spread
     readers: list[ShownReader]
@@ -77,7 +77,7 @@ class SpreadPage(NamedTuple):
 
 
 def collect_spread(target: str, vault: Vault) -> SpreadPage:
-    """Return where a note, session or commit spread, as `trace --spread` does.
+    """Return the spread of a note, session or commit, as `trace --spread` does.
 
     Raises:
         NoteNotFoundError, RefusedError: as for `find_spread`.
@@ -98,7 +98,7 @@ def collect_spread(target: str, vault: Vault) -> SpreadPage:
 
 
 def _list_roots(found: Spread, vault: Vault) -> list[SpreadNode]:
-    """Return the notes whose statements are followed, each with its author."""
+    """Return the source notes, each with its author."""
     marks = ", ".join("?" * len(found.sources))
     records = {
         each.path: each for each in vault.view.records(f"d.path IN ({marks})", found.sources)
@@ -114,7 +114,7 @@ def _list_roots(found: Spread, vault: Vault) -> list[SpreadNode]:
 
 
 def _draw(roots: Sequence[SpreadNode], readers: Sequence[ShownReader]) -> Iterator[SpreadNode]:
-    """Yield each note, and below it the sessions that were shown it first, with what they wrote."""
+    """Yield each note, then the sessions that were shown it first, with their notes."""
     tops = [(each, each.path or each.label) for each in roots]
     known = {name for _, name in tops}
     below: dict[str, list[tuple[SpreadNode, str]]] = {}
@@ -150,7 +150,7 @@ def _make_session(shown: ShownReader) -> SpreadNode:
 
 @answers
 async def show_spread(request: Request) -> Response:
-    """Show where a note, a session or a commit spread."""
+    """Show the spread of a note, a session or a commit."""
     target = read_path(request, "/spread/")
     if request.state.visitor.guest:
         raise ForbiddenError("only the owner follows where a note spread")

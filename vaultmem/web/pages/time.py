@@ -27,46 +27,46 @@ from vaultmem.web.page_requests import (
 )
 from vaultmem.web.rendering import format_day, read_time, render_page
 
-#: Commits on a page, and how many of the newest are asked for names to choose from.
+#: Commits on a page, and how many of the newest supply the names in the filter.
 _PAGE, _NAMES = 50, 200
 
-#: Authors who have a lane of their own, and the pixels of a lane, and of a lane's name.
+#: The most authors with their own lane; the height of a lane and the width of its name, in pixels.
 _LANES, _HEIGHT, _NAME = 7, 26, 130
 
-#: Pixels of the time between the first commit and the last, and on both sides of it.
+#: Pixels between the first commit and the last, and on both sides.
 _WIDTH, _MARGIN = 940, 30
 
-#: Times that are named below the line at most, and the steps between two of them: in hours as far
-#: as a week, in months from there.
+#: The most labels below the line, and the possible steps between two: in hours up to a week, in
+#: months beyond.
 _TICKS = 11
 _HOURS, _MONTHS = (1, 3, 6, 12, 24, 48, 168), (1, 3, 6, 12, 24, 60, 120, 600, 12_000)
 
 _DAY_HOURS = 24
 
-#: The lane of those who have none.
+#: The lane of all other authors.
 _OTHERS = "others"
 
-#: Events by which somebody decides, and writes no text.
+#: Events of decisions, which write no text.
 DECISIONS = frozenset(
     ["promote", "state", "supersede", "review", "dedup", "forget", "curate", "dream", "undo"]
 )
 
 
 class CommitListRequest(NamedTuple):
-    """Which commits are listed; what is empty lets all through."""
+    """A filter of the listed commits; empty fields accept all."""
 
     who: str = ""
     event: str = ""
     session: str = ""
 
     def as_filter(self) -> CommitFilter:
-        """Return what `list_commits` takes."""
+        """Return the filter for `list_commits`."""
         people, events, sessions = (frozenset([value] if value else []) for value in self)
         return CommitFilter(events, frozenset(), sessions, everything=True, people=people)
 
 
 class TimelineMark(NamedTuple):
-    """A commit on the line: its middle in pixels; `is_decision` says that nobody wrote by it."""
+    """A commit on the line: its center in pixels; `is_decision` marks commits without text."""
 
     commit: Commit
     x: int
@@ -76,10 +76,10 @@ class TimelineMark(NamedTuple):
 
 
 class Timeline(NamedTuple):
-    """Commits from left to right by time, each in the lane of who made it.
+    """Commits from left to right by time, each in the lane of its author.
 
-    `lanes` are the names and their heights, `ticks` names of times and their places, all in pixels
-    of a picture of `width` and `height`.
+    `lanes` are names and their heights, `ticks` are labels of times and their positions. All
+    numbers are pixels of an image of `width` and `height`.
     """
 
     places: list[TimelineMark]
@@ -90,7 +90,7 @@ class Timeline(NamedTuple):
 
 
 class TimePage(NamedTuple):
-    """Commits, newest first, by day; their line; and what can be chosen."""
+    """Commits by day, newest first; their line; and the filter's choices."""
 
     days: list[tuple[str, list[Commit]]]
     line: Timeline
@@ -101,7 +101,7 @@ class TimePage(NamedTuple):
 
 
 def collect_time(wanted: CommitListRequest, page: int, vault: Vault) -> TimePage:
-    """Return a page (from 0) of the commits that are wanted."""
+    """Return a page (from 0) of the commits that match a filter."""
     from vaultmem.services.history.commits import list_commits, resolve_view_commit
 
     if vault.head() is None:
@@ -120,7 +120,7 @@ def collect_time(wanted: CommitListRequest, page: int, vault: Vault) -> TimePage
 
 
 def draw_line(commits: Sequence[Commit]) -> Timeline:
-    """Return where each of the commits, newest first, is on a line that is scaled by time."""
+    """Return the positions of commits, given newest first, on a line scaled by time."""
     counts = Counter(each.who for each in commits)
     names = [name for name, _ in counts.most_common(_LANES)]
     lanes = {name: at for at, name in enumerate(names)}
@@ -149,9 +149,9 @@ def draw_line(commits: Sequence[Commit]) -> Timeline:
 
 
 def list_ticks(first: float, last: float) -> list[tuple[str, float]]:
-    """Return names of times from `first` to `last`, at full hours, days, months or years.
+    """Return labels of times from `first` to `last`, at full hours, days, months or years.
 
-    Each day has its year. A single time has its day alone.
+    Labels of days include the year. A single time has only its day.
     """
     start, end = map(datetime.fromtimestamp, (first, last))
     hours = (last - first) / 3_600
@@ -171,7 +171,7 @@ def list_ticks(first: float, last: float) -> list[tuple[str, float]]:
         pattern = "%Y-%m" if step < _MONTHS[3] else "%Y"
     found = [each for each in times if start <= each <= end] or [start]
     names = [each.strftime(pattern) for each in found]
-    if pattern == "%H:%M":  # Where a day begins, and on the left, it is named.
+    if pattern == "%H:%M":  # The first label, and the first of each day, show the day.
         days = [each.strftime("%Y-%m-%d") for each in found]
         is_new = [at == 0 or day != days[at - 1] for at, day in enumerate(days)]
         names = [day if new else name for day, new, name in zip(days, is_new, names, strict=True)]
@@ -190,16 +190,16 @@ async def show_time(request: Request) -> Response:
     return render_page(request, "time.html", vault=frame, wanted=wanted, found=found, page=page)
 
 
-# All versions of a note with what changed from one to the next, and a way back to each.
+# All versions of a note with the changes between them, and restoring each.
 #
-# And a commit: who made it, when and why, and what it changed, word by word.
+# And a commit: its author, time and reason, and its changes, word by word.
 
 #: Versions on a page.
 _HISTORY_PAGE = 20
 
 
 class HistoryPage(NamedTuple):
-    """A note's versions, newest first, each with what changed in it."""
+    """A note's versions, newest first, each with its changes."""
 
     path: str
     versions: list[tuple[NoteCommit, ShownChange]]
@@ -229,12 +229,13 @@ async def show_history(request: Request) -> Response:
     return render_page(request, "history.html", vault=frame, found=found, page=page)
 
 
-#: Files that are compared, and that are named; of the first commit of a large vault each is new.
+#: The most files that are compared, and that are listed; in the first commit of a large vault all
+#: are new.
 _FILES, _NAMED = 20, 500
 
 
 class CommitPage(NamedTuple):
-    """A commit and its changes; `more` counts the files that are not even named."""
+    """A commit and its changes; `more` counts the files that are not listed."""
 
     shown: ShownCommit
     changes: list[ShownChange]
@@ -242,7 +243,7 @@ class CommitPage(NamedTuple):
 
 
 def collect_commit(name: str, whole: bool, vault: Vault) -> CommitPage:
-    """Return what a commit changed; `whole`: in however many lines."""
+    """Return the changes of a commit; `whole` disables the line limits."""
     from vaultmem.services.history.diff import show_commit
 
     found = show_commit(vault, name, _FILES)
@@ -259,21 +260,21 @@ async def show_commit(request: Request) -> Response:
     return render_page(request, "commit.html", vault=frame, page=page)
 
 
-# The slider: the moments of a page to which one can look back.
+# The slider: the commits at which a page can be viewed.
 
-#: Moments on a slider.
+#: The most commits on a slider.
 _MANY = 100
 
 
 class CommitSlider(NamedTuple):
-    """Commits, oldest first, and the place of the one that is looked at; behind the last is now."""
+    """Commits, oldest first, and the position of the viewed one; after the last is now."""
 
     commits: list[Commit]
     place: int
 
 
 def collect_timeline_marks(path: str, at: str, vault: Vault) -> CommitSlider:
-    """Return the moments of a note, or of the vault."""
+    """Return the slider of a note, or of the vault."""
     from vaultmem.services.history.commits import list_moments
 
     if vault.head() is None:
