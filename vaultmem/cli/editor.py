@@ -11,9 +11,9 @@ from vaultmem.errors import VaultError
 
 
 def _find_editor() -> list[str]:
-    """Return the words of $VISUAL or $EDITOR, else of the editor in git's settings; none without.
+    """Return the command of $VISUAL, $EDITOR or git's settings; empty without a terminal.
 
-    Those of a repository are not asked: they may be anybody's.
+    A repository's own settings are ignored, because they are not trusted.
     """
     if named := os.environ.get("VISUAL") or os.environ.get("EDITOR"):
         return shlex.split(named)
