@@ -134,12 +134,10 @@ RENAMED = {
 
 
 def find_root(path: str | Path | None) -> Path:
-    """Return the vault's folder: `path`, or the nearest folder that has a vaultmem.yaml.
-
-    The search starts in the current folder and goes up.
+    """Return `path`, or the nearest folder, from here up, that has a vaultmem.yaml.
 
     Raises:
-        NoVaultError: `path` is not a folder, or no vaultmem.yaml was found.
+        NoVaultError: there is no such folder.
     """
     if path:
         root = Path(path).expanduser().resolve()
@@ -231,7 +229,7 @@ def override(config: Config, settings: Iterable[str]) -> Config:
     """Return the settings with some replaced, each written as KEY=VALUE.
 
     Raises:
-        RefusedError: a setting is malformed, unknown or invalid.
+        RefusedError: a setting is malformed or invalid.
     """
     for setting in settings:
         name, _, value = map(str.strip, setting.partition("="))

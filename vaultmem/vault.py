@@ -405,8 +405,8 @@ def open_vault(
     No environment variable is read; front ends read them with `vaultmem.environment`. `agent`,
     `session` and `tool_call` name the author. Without an agent, `by_person` is whether the author
     is a person, the vault's owner. If it is false, the author is the agent of vaultmem.yaml, or
-    "unnamed". If it is None, a person is assumed unless vaultmem.yaml names an agent; programs
-    should name the agent that they work for.
+    "unnamed". By default, a person is assumed unless vaultmem.yaml names an agent; programs should
+    name the agent that they work for.
 
     `ref` is the branch, tag or commit to use; the default is vaultmem.yaml's, then the checked-out
     one. `now` is the only clock, in seconds since the epoch. `config` replaces vaultmem.yaml, which

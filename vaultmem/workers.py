@@ -93,7 +93,7 @@ class KeptVault:
     `sync` updates the index if another part of this process watches the folder. Otherwise this
     object watches it, and calls `notice` from another thread with each path that might have
     changed. A vault that `reads` waits for no writer. `made` caches results computed from all
-    notes. Readers can share it; a writer has its own, because it sees uncommitted changes.
+    notes. Readers can share it; a writer has its own, because it sees changes before others do.
     """
 
     def __init__(

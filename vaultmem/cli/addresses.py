@@ -138,5 +138,5 @@ class PathResolver:
         return whole[len(self._root) + 1 :] + ("/" if path.endswith("/") else "")
 
     def _is_explicit(self, text: str) -> bool:
-        """Return whether a path is absolute or starts with `./` or `../`: only these may leave."""
+        """Return whether a path is absolute or starts with `./` or `../`, so it names one place."""
         return os.path.isabs(text) or (self._is_inside and text.partition("/")[0] in {".", ".."})

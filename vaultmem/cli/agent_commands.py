@@ -1,4 +1,4 @@
-"""Commands that agents start or that configure them: connect, skill, hook, mcp."""
+"""Commands that agents start, or that set them up: connect, skill, hook, mcp."""
 
 from __future__ import annotations
 

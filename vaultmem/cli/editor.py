@@ -11,9 +11,9 @@ from vaultmem.errors import VaultError
 
 
 def _find_editor() -> list[str]:
-    """Return the command of $VISUAL, $EDITOR or git's settings; empty without a terminal.
+    """Return the command of $VISUAL, $EDITOR or git's settings, or an empty list.
 
-    A repository's own settings are ignored, because they are not trusted.
+    A repository's own settings are not trusted, so they are ignored.
     """
     if named := os.environ.get("VISUAL") or os.environ.get("EDITOR"):
         return shlex.split(named)

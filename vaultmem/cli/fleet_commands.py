@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from vaultmem.services.fleet.clone import NodeStatus, PoolStatus
     from vaultmem.services.fleet.jobs import Differing, FleetComparison, FleetNote, Mentions
 
-#: Maximum number of vaults printed with their problem; JSON has all.
+#: Maximum number of problems printed; JSON has all.
 _NAMED = 20
 
 _FileArgument = Annotated[str, typer.Argument(metavar="FILE", help=work.FILE_HELP)]

@@ -1,4 +1,4 @@
-"""Options that many commands share, and reading a text argument."""
+"""Options that many commands share; reading a text argument."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command push-check, for pre-receive hooks of git hosts and hubs."""
+"""The command push-check, for git hosts and hubs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from vaultmem.cli.quick_typer import PlainCommand
 from vaultmem.errors import LockTimeoutError, VaultError
 from vaultmem.services.hub.receiving import Received, receive
 
-# Git's pre-receive hook accepts a push or prints why it is rejected. Only git runs it.
+# Git's pre-receive hook, which accepts or rejects a push. Only git runs it.
 
 #: Maximum bytes of memory for the check, and for each git process that it starts.
 _MEMORY = 256 * 1024**2

@@ -218,7 +218,7 @@ def _read_input() -> bytes:
 
 
 def _find_root(named: str, arguments: list[str]) -> str:
-    """Return the vault's real path, as `open_vault` finds it, "" if there is none."""
+    """Return the vault's real path, as `open_vault` finds it, or ""."""
     named = named or os.environ.get("VAULTMEM_VAULT", "")
     if named:
         from vaultmem.storage.user_files import find_named, find_user_folder
@@ -231,7 +231,7 @@ def _find_root(named: str, arguments: list[str]) -> str:
 
 
 def _find_around() -> str:
-    """Return the vault around the current folder, "" if there is none."""
+    """Return the vault around the current folder, or ""."""
     folder = os.path.realpath(os.getcwd())
     while not os.path.isfile(os.path.join(folder, "vaultmem.yaml")):
         above = os.path.dirname(folder)

@@ -202,7 +202,7 @@ def be_resident(
 
 
 def _describe(happened: WatchEvent, as_json: bool) -> bool:
-    """Print an event; return False if standard output is closed."""
+    """Print an event; return False if output is closed."""
     try:
         if as_json:
             emit_json(happened_json(happened, time.strftime("%Y-%m-%dT%H:%M:%S%z")))
@@ -253,12 +253,9 @@ def stop_resident(vault: Vault, as_json: bool) -> None:
 
 
 def start_daemon(vault: Vault, words: Sequence[str]) -> tuple[WatcherInfo, Path]:
-    """Start a detached process with a command's `words`, and return it with its log.
+    """Start a detached process with a command's `words`; return it with its log.
 
     It returns when the process watches the vault.
-
-    Raises:
-        VaultError: the process does not watch within 30 seconds.
     """
     from vaultmem.services.watching.lease import find_watcher
     from vaultmem.storage.leases import open_file

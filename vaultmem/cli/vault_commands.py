@@ -210,7 +210,7 @@ def _ask_to_commit(plan: InitPlan, yes: bool, is_asked: bool) -> None:
 
 
 def _ask_about_edits(plan: InitPlan) -> bool | None:
-    """Ask whether the watcher commits edits; None for a vault without files."""
+    """Ask whether the watcher commits edits; None for an existing vault or an empty folder."""
     if CONFIG_NAME not in plan.added or not (plan.files or plan.suggests_edits):
         return None
     told = "Commit what you edit, after ten minutes without a save, while `vaultmem watch` runs?"

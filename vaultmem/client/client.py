@@ -37,8 +37,8 @@ class Client:
     ) -> None:
         """Prepare requests to `url` in an agent's name; nothing is sent yet.
 
-        `url` is a server (http://127.0.0.1:8421) or a vault of a hub (https://hub.example/v/team).
-        On a hub, the token determines the author.
+        `url` is a server (http://127.0.0.1:8421) or a hub's vault (https://hub.example/v/team),
+        where the token determines the author.
         """
         parts = urlsplit(url)
         if parts.scheme not in _KINDS or not parts.hostname:
@@ -87,7 +87,7 @@ class Client:
     def note(self, path: str, *, known: Note | None = None, **moment: Any) -> Note:
         """Return a note or one section of it (path#Heading), optionally `at` a commit or `ref`.
 
-        If the note still has the blob of `known`, return `known`; the server sends no text then.
+        If it still has the blob of `known`, return `known`; the server sends no text.
         """
         headers = {"If-None-Match": f'"{known["blob"]}"'} if known else {}
         return cast("Note", self.request("GET", _at("notes", path), moment, None, headers) or known)
@@ -190,8 +190,7 @@ class Client:
         Parameters that are None or "" are omitted.
 
         Raises:
-            VaultError: the server rejected the request or failed, as the class that it names, or no
-                server answers.
+            VaultError: the server reports an error, as the class that it names, or is not there.
         """
         query = urlencode(list(_write_query(asked or {})))
         address = f"{place}?{query}" if query else place

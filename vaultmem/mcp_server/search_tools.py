@@ -303,14 +303,14 @@ def describe_commit(commit: Commit) -> str:
 
 
 def describe_ground(row: dict[str, Any]) -> str:
-    """Return a fact or decision that mentions a query, with its authors and sources."""
+    """Return a fact or decision that mentions a query, with the authors of its lines."""
     steps = [f"{each['who']} {(each['time'] or 'not committed')[:10]}" for each in row["steps"]]
     told = f"{row['path']}  [{row['kind']} | {row['state']}]  {'; '.join(steps)}"
     return f"{told}\n{quote_some(row['text'])}"
 
 
 def describe_branch(row: dict[str, Any]) -> str:
-    """Return a branch in one line: its commit, and commits ahead and behind."""
+    """Return a branch in one line: its commit, and its distance from the checked-out branch."""
     mark = "*" if row["is_current"] else " "
     counts = f"+{row['ahead']} -{row['behind']}"
     return one_line(f"{mark} {row['name']}  {row['commit'][:7]}  {counts}  {row['subject']}")

@@ -277,7 +277,7 @@ class HeldSessions:
         self._held: dict[tuple[tuple[str, str], ...], set[str]] = {}
 
     def note(self, client: str, given: dict[str, Any], session: str) -> None:
-        """Record that an MCP session has called the tool for a session."""
+        """Record that an MCP session has started or resumed a session; ignore other actions."""
         if client and given["action"] in _TAKEN:
             where = [(name, str(given[name])) for name in _WHERE if name in given]
             self._held.setdefault((("session", session), *where), set()).add(client)

@@ -128,7 +128,7 @@ class _Roots:
         self._folders: dict[str, Path | None] = {}
 
     async def find(self, context: Context) -> Path | None:
-        """Return the first root of a client that is a local folder, None if there is none."""
+        """Return the first root of a client that is a local folder, or None."""
         client = _get_client_id(context)
         if context.request is not None and not client:
             return None  # Without a session, clients cannot be distinguished.

@@ -1,4 +1,4 @@
-"""Operations on a vault's health and on the effects of a change: status, doctor, check."""
+"""Operations on a vault's health and a change's effects: status, doctor, check."""
 
 from __future__ import annotations
 

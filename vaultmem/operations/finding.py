@@ -570,7 +570,7 @@ def _item_data(item: PackItem, cost: int) -> dict[str, Any]:
 
 
 def by_body(asked: Operation) -> Operation:
-    """Return a reading operation that is a POST, because a query can be long."""
+    """Return a copy of a reading operation as a POST, because a query can be long."""
     return asked._replace(
         name=f"{asked.name}_by_body",
         address=f"POST {asked.path}",

@@ -159,7 +159,7 @@ WhyForget = Annotated[
 class Forgotten(NamedTuple):
     """The removed notes, or with `is_dry` those to remove, and the pinned ones that are kept.
 
-    `commits` is None without a reason. `at` is a commit that still contains the notes, or "".
+    Without a reason, `commits` has no value. `at` is a commit that still contains the notes, or "".
     """
 
     paths: tuple[str, ...]

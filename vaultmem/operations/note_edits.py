@@ -24,9 +24,9 @@ _EDITOR = {Front.SHELL: "`edit` opens the editor"}
 
 
 class EditedNote(NamedTuple):
-    """An edited note: its new blob id, the properties that were set, and the display text.
+    """An edited note: its new blob id, the properties that were set, and its output.
 
-    `warnings` are about the note, `cautions` about the tokens of all pinned notes.
+    `warnings` are about the note, `cautions` about the tokens of pinned notes.
     """
 
     path: PurePosixPath
@@ -88,7 +88,7 @@ def pin(
 
 
 def _find(vault: Vault, address: str) -> Note:
-    """Return a note as it is on disk, if the caller may edit it."""
+    """Return a note from disk, if the caller may edit it."""
     from vaultmem.services.changes.edit_notes import reject_hidden
     from vaultmem.services.views.read_notes import read_as_written, resolve_address
 
@@ -159,10 +159,7 @@ def _edit(vault: Vault, path: str, update: NoteUpdate) -> EditedNote:
 def show_edited(
     vault: Vault, before: Note, blob: str = "", names: Iterable[str] = ()
 ) -> EditedNote:
-    """Return the result of an edit, with the new values of the properties `names`.
-
-    `blob` is the new version, by default the current one.
-    """
+    """Return an edited note at a version, by default the current one, with these properties."""
     from vaultmem.core.notes.frontmatter import as_json as property_json
     from vaultmem.services.views.open_view import current_view
     from vaultmem.services.views.read_notes import read_as_written

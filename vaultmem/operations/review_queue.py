@@ -23,7 +23,7 @@ _FLAGS = {Front.SHELL: "--accept, --other and --reject name ids"}
 class ReviewQueue(NamedTuple):
     """The waiting proposals, whether they are complete, and the chosen ones.
 
-    A large vault is compared completely only on request. Iterating `items` reads their notes.
+    A large vault with earlier findings is compared only on request. `items` reads notes lazily.
     """
 
     waiting: Sequence[Proposal]

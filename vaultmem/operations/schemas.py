@@ -120,7 +120,7 @@ def read_given(schema: Schema, given: dict[str, Any]) -> dict[str, Any]:
     """Return arguments in their intended form, without empty optional ones.
 
     5.0 becomes a whole number. Some models give all arguments, with null, "" or 0 for optional
-    ones; those are dropped if the schema does not allow the value.
+    ones. Those are dropped if the schema does not allow the value.
     """
     known, needed = schema["properties"], schema["required"]
     meant = {}

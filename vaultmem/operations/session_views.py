@@ -49,7 +49,7 @@ _WIDTH = 60
 
 #: Why the tool has no limit of rows.
 BUDGETED = {Front.MCP: "as many as the answer has room for"}
-#: Why only the shell offers the operation.
+#: Why only the shell offers it.
 _TERMINAL = {
     Front.HTTP: "a program names its session itself",
     Front.MCP: "the server knows which session is open in it",
@@ -59,7 +59,7 @@ Looked = Annotated[str, name_session("The session.  [default: the current one, o
 
 
 class ShownSession(NamedTuple):
-    """A session, and the length of its transcript on this machine."""
+    """A session, and its transcript's length on this machine."""
 
     session: Session
     tally: TranscriptPosition
@@ -221,7 +221,7 @@ def _fact(name: str, text: str) -> Line:
 
 
 def shown_lines(done: ShownSession, _: Any) -> Iterator[Line]:
-    """Yield a session's facts, then its summary, decisions, questions and files."""
+    """Yield a session's facts, summary, decisions, questions and files."""
     from vaultmem.core.text.display import pluralize
 
     session, tally, facts = done.session, done.tally, done.session.facts
@@ -271,7 +271,7 @@ def _listed_lines(done: ListedSessions, _: Any) -> Iterator[Line]:
 
 
 def format_goal(facts: SessionFacts) -> str:
-    """Return a session's goal in one line of at most 60 characters."""
+    """Return a session's goal in one line of about 60 characters."""
     text = one_line(facts.goal or facts.title)
     return text if len(text) <= _WIDTH else text[:_WIDTH].rsplit(" ", 1)[0] + " ..."
 

@@ -330,7 +330,7 @@ def summarize(vault: Vault, text: Text, session: Shared = "") -> Session:
 
 
 def find_meant(vault: Vault, named: str, or_last: bool = False) -> str:
-    """Return the named or current session, with `or_last` otherwise the last one here.
+    """Return the named or current session; with `or_last`, fall back to the last one here.
 
     Raises:
         NoteNotFoundError: there is no such session.

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 #: Minutes without clients after which a process started here ends.
 _IDLE = "5"
 
-#: Timeouts in seconds: for starting, and for the greeting or the end.
+#: Timeouts in seconds, for starting a process and for its greeting.
 _START = 20.0
 _PATIENCE = 2.0
 

@@ -45,10 +45,10 @@ _GRACE = 2
 
 
 class ServerAccess(NamedTuple):
-    """Who has access: programs with a token, and browsers.
+    """The programs and browsers that have access.
 
-    Programs act as `caller`, with its permissions. Browsers write only with `browser_writes`; their
-    codes are in a private folder.
+    Programs with the token act as `caller`, with its permissions. Browsers write only with
+    `browser_writes`; their codes are in a private folder.
     """
 
     token: str

@@ -2,9 +2,10 @@
 
 The first line is a JSON object; unlike a command, it begins with "{". It names the vault and the
 author (`agent`, `session`, `ref`, `read_only`), and has the other fields of `Caller` and the
-variables in `PLACES`. The reply is a JSON object too: the version and process (`version`, `pid`),
-whether it ends with its clients and their number (`passing`, `clients`), and why it cannot serve
-this client, or "" (`refused`). Each further line is a message, as on standard input and output.
+variables in `PLACES`. The reply is a JSON object too. It has the version and process (`version`,
+`pid`). `passing` is whether the process ends with its clients, `clients` their number. `refused` is
+why it cannot serve this client, or "". Each further line is a message, as on standard input and
+output.
 """
 
 from __future__ import annotations
@@ -184,7 +185,7 @@ class AgentConnections:
 
 
 async def _close_sessions(workers: Workers, caller: Caller, end: bytes) -> None:
-    """Close the sessions of a client that ended; one that is alive has reconnected elsewhere."""
+    """Close the sessions of a client that ended; a live client has reconnected elsewhere."""
     import asyncio
 
     if not end and not await _has_died(caller.pid):

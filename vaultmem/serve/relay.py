@@ -184,7 +184,7 @@ class _Relay:
                 self._waiting.pop((message.get("params") or {}).get("requestId"), None)
 
     def _begin_again(self, in_order: bool) -> bool:
-        """Continue with another process; return False if there is none."""
+        """Continue with another process; return False if none can be started."""
         from _socket import SHUT_RDWR
 
         _shut(self._connection, SHUT_RDWR)  # Unblocks a thread that is sending.
