@@ -1,4 +1,4 @@
-"""Run the command line, for `python -m vaultmem` and `vaultmem`."""
+"""The entry point of `python -m vaultmem` and `vaultmem`."""
 
 from __future__ import annotations
 

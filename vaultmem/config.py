@@ -1,4 +1,4 @@
-"""Find a vault by its vaultmem.yaml and read its settings as a frozen Config."""
+"""A vault's settings: vaultmem.yaml is found and read as a frozen Config."""
 
 from __future__ import annotations
 

@@ -201,7 +201,7 @@ _READERS = 2
 
 
 class Workers:
-    """Runs the callers' requests on one vault, in worker threads.
+    """The worker threads that run callers' requests on one vault.
 
     `notice` and `sync` are as in `KeptVault`. The user's folders are read from the environment
     once, at the start.

@@ -1,4 +1,4 @@
-"""Convert paths from the shell: the caller's folder is tried first, then the vault's root.
+"""Paths from the shell: the caller's folder is tried first, then the vault's root.
 
 A parameter's metavar determines the type of its values. The result is relative to the vault's root,
 as for agents and web pages, which have no current folder.
@@ -50,7 +50,7 @@ def read_as_shell(command: str, params: Iterable[Any], given: Mapping[str, Any])
 
 
 class PathResolver:
-    """Resolves paths from the caller's folder in a vault."""
+    """A resolver for paths from the caller's folder in a vault."""
 
     def __init__(self, root: Path, folder: str) -> None:
         self._root = str(root)

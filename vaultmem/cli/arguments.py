@@ -1,4 +1,4 @@
-"""Read simple arguments without the command-line library, which is slow to import.
+"""A parser for simple arguments, without the command-line library, which is slow to import.
 
 Everything else, such as help and errors, is left to the library.
 """

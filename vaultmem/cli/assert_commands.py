@@ -93,7 +93,7 @@ def assert_(here: CommandContext, asked: PackAssertion, fleet: FleetOption = "")
 
 
 class _BisectCommand(PlainCommand):
-    """Ignores a `--` before QUERY, so that options can follow it."""
+    """A command that ignores a `--` before QUERY, so that options can follow it."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments without the first `--`."""

@@ -1,4 +1,4 @@
-"""Open a file in the user's editor."""
+"""The user's editor."""
 
 from __future__ import annotations
 

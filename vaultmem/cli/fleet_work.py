@@ -1,4 +1,4 @@
-"""Run commands with `--fleet FILE`, and print their results, as text and as JSON."""
+"""Commands with `--fleet FILE`, and their results as text and as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run `vaultmem hook`; an agent waits for it, so imports are minimal.
+"""The command `vaultmem hook`; an agent waits for it, so imports are minimal.
 
 Arguments are parsed here, and only help uses the command-line library. That library exits with 2 on
 errors, and some agents then drop the prompt.

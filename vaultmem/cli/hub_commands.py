@@ -1,4 +1,4 @@
-"""Commands of a team's hub: init, add, serve, grants, proposals, check."""
+"""Commands of a team's hub: serve, init, add, remove, grant, grants, revoke, log, check."""
 
 from __future__ import annotations
 

@@ -218,7 +218,7 @@ def new_part() -> Typer:
 
 
 class _PlainParameter:
-    """Converts the values of one parameter in place of Typer's own converter."""
+    """A converter for the values of one parameter, in place of Typer's own."""
 
     def __init__(self, param: Any, convert: Callable[[Any], Any]) -> None:
         self._param = param

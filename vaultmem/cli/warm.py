@@ -1,4 +1,4 @@
-"""Run commands in the watcher's process, with output sent to the caller."""
+"""Commands run in the watcher's process, with output sent to the caller."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from vaultmem.vault import Vault
 
 
 class DividedStream(io.TextIOBase):
-    """Writes to the original stream, except for a thread that captures its output."""
+    """A stream whose output one thread can capture for itself."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -116,7 +116,7 @@ class _Command(NamedTuple):
 
 
 class WarmServer:
-    """Runs callers' commands one at a time until it is closed; agents are passed to `admit`.
+    """A server that runs callers' commands one at a time; agents are passed to `admit`.
 
     One thread greets callers. Each caller has a thread that reads its request, so that a slow one
     does not delay others. One thread runs the commands.

@@ -138,7 +138,7 @@ def note_uri(path: str) -> str:
 
 
 class Subscribers:
-    """Notifies clients of changes to resources.
+    """The clients that are notified of changes to resources.
 
     Older clients subscribe by address and are notified over their connection; newer ones listen to
     the `bus`. `held` are the sessions that clients hold open over HTTP.

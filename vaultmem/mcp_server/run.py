@@ -1,4 +1,4 @@
-"""Run the MCP server over standard input and output, or over HTTP."""
+"""The MCP server over standard input and output, or over HTTP."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ Build = Callable[["Subscribers"], "Server[Any]"]
 
 
 class McpPlace:
-    """Serves MCP at one path; the first request imports the SDK, within a second.
+    """An app that serves MCP at one path; the first request imports the SDK, within a second.
 
     `origins` are the allowed origins of pages.
     """
@@ -193,7 +193,7 @@ class McpPlace:
 
 
 class McpApp(McpPlace):
-    """Serves a vault to clients with the token."""
+    """An app that serves a vault over MCP to clients with the token."""
 
     def __init__(
         self, workers: Workers, caller: Caller, token: str, hosts: Sequence[str], path: str

@@ -1,4 +1,4 @@
-"""Format results of MCP tools as lines within a token budget, and errors with their remedy."""
+"""Connections to agents, errors in terms of tools, and the texts of resources."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ ProjectScope = Annotated[
     ),
 ]
 
-#: The same for lists, which agents ask for their own project alone.
+#: The same for lists; agents can list only their own project.
 ListScope = Annotated[
     str,
     Arg(

@@ -1,4 +1,4 @@
-"""Connect an agent's session to the process that serves the vault, starting it if needed.
+"""Connections to the process that serves a vault, which is started if needed.
 
 A process started here ends some minutes after its last client. Only the standard library is
 imported, and as little of it as possible.

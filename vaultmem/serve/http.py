@@ -207,7 +207,7 @@ def _drop_gone(app: ASGIApp) -> ASGIApp:
 
 
 class _StrictConnection(h11.Connection):
-    """Parses HTTP and rejects requests that proxies might parse differently (smuggling).
+    """An HTTP parser that rejects requests which proxies might parse differently (smuggling).
 
     `problem` is the last request's error, "" if h11 itself found it.
     """

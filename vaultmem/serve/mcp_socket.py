@@ -102,7 +102,7 @@ async def _cancel_all() -> None:
 
 
 class AgentConnections:
-    """Serves each agent in its own name; the SDK is imported for the first one."""
+    """The agents' connections, each served in its own name; the first one imports the SDK."""
 
     def __init__(self, workers: Workers, talks: AsyncThread, idling: IdleTimer) -> None:
         self._workers = workers
@@ -254,7 +254,7 @@ def _read_hello(connection: socket.socket) -> dict[str, Any]:
 
 
 class IdleTimer:
-    """Counts clients, and calls `end` after `seconds` without any (0: never)."""
+    """A counter of clients that calls `end` after `seconds` without any (0: never)."""
 
     def __init__(self, seconds: float, end: Callable[[], None]) -> None:
         self.clients = 0

@@ -1,4 +1,4 @@
-"""Run `vaultmem mcp`: relay messages between a client and the vault's resident process.
+"""The relay of `vaultmem mcp` between a client and the vault's resident process.
 
 Only fast imports are used, because a client waits for them in each session.
 
