@@ -1,11 +1,11 @@
 """vaultmem: an agent's long-term memory as a folder of markdown in git.
 
-What is imported here as itself is what other programs can rely on (docs/reference/api.md).
+The names imported below are the public API (docs/reference/api.md).
 """
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # What `typing` has, which takes `vaultmem recall` 5 ms to import.
+TYPE_CHECKING = False  # Importing `typing` would add 5 ms to `vaultmem recall`.
 
 if TYPE_CHECKING:
     from typing import Any
@@ -128,7 +128,7 @@ def __getattr__(name: str) -> Any:
 
 
 def _read_homes() -> dict[str, str]:
-    """Return the module of each public name, as the list above says it."""
+    """Return the module of each public name, as listed above."""
     import re
     from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Run the command line: `python -m vaultmem`, and `vaultmem` itself."""
+"""The entry point of `python -m vaultmem` and `vaultmem`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from vaultmem.cli.interrupt import end_at_once
 
 
 def main() -> None:
-    """Run the command that the process was started with."""
+    """Run the command in `sys.argv`."""
     end_at_once()
     from vaultmem.cli.start import main as start
 

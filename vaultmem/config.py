@@ -1,4 +1,4 @@
-"""Find a vault by its vaultmem.yaml, and read its settings: one frozen Config."""
+"""A vault's settings: vaultmem.yaml is found and read as a frozen Config."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 CONFIG_NAME = "vaultmem.yaml"
 
-#: A line that means the same to YAML and to anybody: a key and a number or a few words.
+#: A line that needs no YAML parser: a key and a number or a few words.
 _PLAIN_LINE = compile_later(r"([a-z_]+): +([a-z][a-z0-9/_-]*(?<!null)|[1-9][0-9]*|0\.[0-9]+) *")
 
-#: Keys whose items may hold what YAML takes for something else than text.
+#: Keys whose items can contain characters that YAML does not read as text.
 _LINES = frozenset({"extra_packs", "inject_context_into"})
 _QUOTED = compile_later(r"\"(?:[^\"\\]|\\.)*\"|'[^']*'", re.DOTALL)
 
 
 class Config(NamedTuple):
-    """What a vault's owner can set; `cli/topics/vaultmem.yaml` documents each key."""
+    """A vault's settings; `cli/topics/vaultmem.yaml` documents each key."""
 
     agent: str = ""
     ref: str = ""
@@ -83,7 +83,7 @@ class Config(NamedTuple):
 
     @property
     def generated(self) -> tuple[str, ...]:
-        """What vaultmem itself writes into the vault by its settings, `extra_packs` and others."""
+        """The files that vaultmem writes into the vault because of its settings."""
         own = () if self.context_file in {"", "none"} else (self.context_file,)
         if not (self.extra_packs or self.inject_context_into):
             return own
@@ -93,22 +93,22 @@ class Config(NamedTuple):
         return (*own, *packs, *(each for each in kept if _matches(each, self.ignore)))
 
     def ignores(self, path: str) -> bool:
-        """Tell whether a path of the vault is passed over, without a look at folders above."""
+        """Return whether a path itself is ignored; its parent folders are not checked."""
         return path in self.generated or (bool(self.ignore) and _matches(path, self.ignore))
 
     def is_ignored(self, path: str) -> bool:
-        """Tell whether a path is passed over, or a folder above it is."""
+        """Return whether a path or one of its parent folders is ignored."""
         if not (self.ignore or self.generated):
             return False
         parts = path.split("/")
         return any(self.ignores("/".join(parts[: n + 1])) for n in range(len(parts)))
 
     def allows_secrets(self, path: str) -> bool:
-        """Tell whether what looks like a credential is allowed in this note."""
+        """Return whether this note can contain text that looks like a credential."""
         return _matches(path, self.allow_secrets)
 
 
-#: Every key with its default, whose type is the key's.
+#: Every key with its default; the default's type is the key's type.
 _DEFAULTS = Config()._asdict()
 
 #: The new name of each renamed key. The old name works, and `doctor` prints the new one.
@@ -134,10 +134,10 @@ RENAMED = {
 
 
 def find_root(path: str | Path | None) -> Path:
-    """Return the vault's folder: `path`, else the nearest around here that has a vaultmem.yaml.
+    """Return `path`, or the nearest folder, from here up, that has a vaultmem.yaml.
 
     Raises:
-        NoVaultError: there is none.
+        NoVaultError: there is no such folder.
     """
     if path:
         root = Path(path).expanduser().resolve()
@@ -153,25 +153,25 @@ def find_root(path: str | Path | None) -> Path:
 
 
 def find_around(here: Path) -> Path | None:
-    """Return the nearest of a folder and those above it that has a vaultmem.yaml."""
+    """Return the nearest folder, from `here` up, that has a vaultmem.yaml."""
     folders = (here, *here.parents)
     files = (folder / CONFIG_NAME for folder in folders)
     return next((file.parent for file in files if file.is_file() or file.is_symlink()), None)
 
 
 def read_config(root: Path) -> Config:
-    """Read a vault's vaultmem.yaml; the defaults where there is none.
+    """Read a vault's vaultmem.yaml; return the defaults if the file is missing.
 
     Raises:
-        VaultError: an unknown key, a value that it cannot take, settings that contradict each
-            other, no YAML, or a symbolic link.
+        VaultError: an unknown key, an invalid value, contradicting settings, invalid YAML, or a
+            symbolic link.
     """
     file = root / CONFIG_NAME
-    if file.is_symlink():  # It may lead to what is nobody's business, and errors quote settings.
+    if file.is_symlink():  # Its target can be private, and errors quote settings.
         raise VaultError(
             f"{CONFIG_NAME}: a symbolic link, which is never followed; put the file itself there"
         )
-    if not file.is_file():  # A pipe of that name would be waited for.
+    if not file.is_file():  # Reading a named pipe would block.
         return Config()
     try:
         text = file.read_text(encoding="utf-8-sig")
@@ -181,7 +181,7 @@ def read_config(root: Path) -> Config:
 
 
 def parse_config(text: str) -> Config:
-    """Return the Config that a vaultmem.yaml's text describes.
+    """Return the Config that the text of a vaultmem.yaml describes.
 
     Raises:
         VaultError: as for `read_config`.
@@ -193,7 +193,7 @@ def parse_config(text: str) -> Config:
 
 
 def list_renamed(root: Path) -> list[str]:
-    """Return the old names of settings in a vaultmem.yaml that can be read."""
+    """Return the retired names of settings that a vaultmem.yaml uses."""
     file = root / CONFIG_NAME
     text = file.read_text(encoding="utf-8-sig") if file.is_file() else ""
     return [each.name for each in _read_properties(_list_lines(text)) if each.name in RENAMED]
@@ -201,13 +201,13 @@ def list_renamed(root: Path) -> list[str]:
 
 def _list_lines(text: str) -> list[str]:
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
-    if lines and lines[0].rstrip() == "---":  # YAML's own start of a document.
+    if lines and lines[0].rstrip() == "---":  # YAML's document start.
         del lines[0]
     return lines
 
 
 def _parse_keys(text: str) -> Config:
-    """Return what each key says by itself."""
+    """Return the settings of a text, without checks across keys."""
     lines = _list_lines(text)
     if not lines:
         return Config()
@@ -226,10 +226,10 @@ def _parse_keys(text: str) -> Config:
 
 
 def override(config: Config, settings: Iterable[str]) -> Config:
-    """Return settings with others in their place, each written as KEY=VALUE.
+    """Return the settings with some replaced, each written as KEY=VALUE.
 
     Raises:
-        RefusedError: vaultmem.yaml could not say that.
+        RefusedError: a setting is malformed or invalid.
     """
     for setting in settings:
         name, _, value = map(str.strip, setting.partition("="))
@@ -247,7 +247,7 @@ def override(config: Config, settings: Iterable[str]) -> Config:
 
 
 def _check_contexts(config: Config) -> None:
-    """Make sure that these settings name files which vaultmem can write."""
+    """Check that the settings for context files name files that vaultmem can write."""
     if not (config.extra_packs or config.inject_context_into or config.context_file):
         return
     from vaultmem.core.packs.context_file import check_context_file, check_keep_in, parse_contexts
@@ -265,7 +265,7 @@ def _check_contexts(config: Config) -> None:
 
 
 def _is_nested(prop: Property, lines: list[str]) -> bool:
-    """Tell whether a list holds something else than texts of one line, which would be lost."""
+    """Return whether a list contains anything but one-line texts, which would be lost."""
     if prop.kind != "seq":
         return False
     text = "\n".join(lines[prop.first : prop.last]).partition(":")[2].strip()
@@ -276,7 +276,7 @@ def _is_nested(prop: Property, lines: list[str]) -> bool:
 
 
 def _read_properties(lines: list[str]) -> list[Property]:
-    """Return the keys as properties; YAML is not even imported where each line is plain."""
+    """Return the keys as properties; YAML is imported only if a line is not plain."""
     plain = [_PLAIN_LINE.fullmatch(line) for line in lines]
     names = [match[1] for match in plain if match]
     if all(plain) and len(set(names)) == len(names):
@@ -295,7 +295,7 @@ def _read_properties(lines: list[str]) -> list[Property]:
 
 
 def _find_problem(matter: Frontmatter, block: str) -> str:
-    """Return why a file's text is not read as settings, or the empty text."""
+    """Return why a text cannot be read as settings, or ""."""
     told = matter.problem or "; ".join(matter.warnings)
     if told:
         return told.replace("the frontmatter", "it").replace("the property", "the key")
@@ -305,7 +305,7 @@ def _find_problem(matter: Frontmatter, block: str) -> str:
 
 
 def _read_value(prop: Property) -> object:
-    """Return a key's value, None where it has none."""
+    """Return a key's value, None if it is empty."""
     if prop.name not in _DEFAULTS:
         near = suggest_similar(prop.name, [*_DEFAULTS], f"; known keys: {', '.join(_DEFAULTS)}")
         raise VaultError(f'{CONFIG_NAME}: unknown key "{prop.name}"{near}')

@@ -1,4 +1,4 @@
-"""The environment's variables for opening a vault, for front ends, never for the library."""
+"""Environment variables for opening a vault; only front ends read them."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ from vaultmem.storage.user_files import find_user_folder
 from vaultmem.storage.watch_socket import has_terminal
 from vaultmem.vault import Vault, VaultSettings, find_user_folders, open_vault
 
-#: What this thread goes by while it works for another process, whether that has a terminal, and
-#: its folder ("" for this one's); None for this one's own.
+#: While this thread works for another process: its environment, whether it has a terminal, and its
+#: folder ("" for this process's). None for this process.
 _given: ContextVar[tuple[Mapping[str, str], bool, str] | None]
 _given = ContextVar("environment", default=None)
 
 
 def current_environment() -> Mapping[str, str]:
-    """Return the environment of whoever gives the command."""
+    """Return the caller's environment."""
     given = _given.get()
     return os.environ if given is None else given[0]
 
 
 def is_at_terminal() -> bool:
-    """Tell whether whoever gives the command has a terminal."""
+    """Return whether the caller has a terminal."""
     given = _given.get()
     return has_terminal() if given is None else given[1]
 
 
 def current_folder() -> str:
-    """Return the folder that whoever gives the command stands in."""
+    """Return the caller's current folder."""
     given = _given.get()
     return (given and given[2]) or os.getcwd()
 
 
 def _find_here() -> Path | None:
-    """Return the folder that the caller works in, None if it was removed."""
+    """Return the caller's current folder, None if it was removed."""
     try:
         return Path(current_folder())
     except OSError:
@@ -50,7 +50,7 @@ def _find_here() -> Path | None:
 
 
 def has_screen() -> bool:
-    """Tell whether a browser can be opened for whoever gives the command."""
+    """Return whether a browser can be opened for the caller."""
     named = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
     return sys.platform != "linux" or any(current_environment().get(name) for name in named)
 
@@ -59,7 +59,7 @@ def has_screen() -> bool:
 def on_behalf(
     environment: Mapping[str, str], at_terminal: bool = False, folder: str = ""
 ) -> Iterator[None]:
-    """Go by another process's environment for the time of a `with`, in this thread alone."""
+    """Use another process's environment while the context is open, in this thread only."""
     token = _given.set((environment, at_terminal, folder))
     try:
         yield
@@ -77,9 +77,9 @@ def open_named_vault(
     for_owner: bool = False,
     patience: float = WRITER,
 ) -> Vault:
-    """Open a vault as `open_vault` does; what is not given, the environment says.
+    """Open a vault as `open_vault` does; read missing arguments from the environment.
 
-    What goes on by itself works for the vault's owner (`for_owner`), whoever started it.
+    With `for_owner`, the vault works for its owner, whichever process started it.
 
     Raises:
         VaultError: as `open_vault` does.
@@ -93,20 +93,20 @@ def open_named_vault(
 
 
 def scope_to_project(vault: Vault) -> Vault:
-    """Return a vault with the notes of its caller's project and global ones."""
-    from vaultmem.services.projects.scope import view_project  # Most commands need it never.
+    """Return the vault limited to the notes of its caller's project and global notes."""
+    from vaultmem.services.projects.scope import view_project  # Most commands do not need it.
 
     return view_project(vault)
 
 
 def find_named_vault(path: str | Path | None = None) -> str | Path | None:
-    """Return the folder of a vault: named by it, by its name in the list, or by the environment.
+    """Return a vault's folder from its path, its name in the list, or the environment.
 
-    Where nothing names one, it is None for the vault around the current folder. Outside any vault
-    it is the only one on the list, and None where the list is empty.
+    Without a name, return None for the vault around the current folder. Outside any vault, return
+    the only one in the list, None if the list is empty.
 
     Raises:
-        NoVaultError: outside any vault, the list has several, or one that is not there.
+        NoVaultError: outside any vault, the list has several vaults, or a missing one.
     """
     from vaultmem.storage.user_files import find_named, find_only
 
@@ -122,11 +122,11 @@ def find_named_vault(path: str | Path | None = None) -> str | Path | None:
 def read_settings(
     agent: str = "", session: str = "", ref: str = "", given: Mapping[str, str] | None = None
 ) -> VaultSettings:
-    """Return what the environment says of opening a vault, but for what is given.
+    """Return the arguments for `open_vault` from the environment and the given values.
 
-    It is that of whoever gives the command, unless another one is `given`. An agent is known by
-    the variables that it sets for its commands. Who has none of these is a person if at a terminal;
-    with what is `given` it is said who calls, or it is the owner.
+    `given` replaces the caller's environment. Agents are recognized by the variables that they set
+    for their commands. Without such variables, the caller is a person if at a terminal. With
+    `given`, the agent is named by the arguments, or the caller is the owner.
     """
     environment = dict(current_environment() if given is None else given)
     return {
@@ -142,7 +142,7 @@ def read_settings(
 
 
 def find_session(environment: Mapping[str, str]) -> str:
-    """Return the session that an environment names: $VAULTMEM_SESSION_ID, else an agent's."""
+    """Return the session that an environment names, $VAULTMEM_SESSION_ID first, or ""."""
     if own := environment.get("VAULTMEM_SESSION_ID", "").strip():
         return own
     named = (environment.get(name, "").strip() for name in SESSION_VARIABLES)
@@ -150,5 +150,5 @@ def find_session(environment: Mapping[str, str]) -> str:
 
 
 def choose_own(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return an environment without what an agent says of itself in it."""
+    """Return an environment without the variables that agents set."""
     return {name: value for name, value in environment.items() if name not in VARIABLES}

@@ -1,19 +1,20 @@
-"""Every expected failure, and the exit code that each ends a command with.
+"""Every expected failure and the exit code of a command that ends with it.
 
-    VaultError                1   the command could not be done
-    |-- NoVaultError          3   no vault was found, or the folder is not one
-    |-- NoteNotFoundError     4   no such note, section or commit
-    |-- RefusedError          5   unsafe name, secret, unknown value: nothing was written
-    |   `-- ForbiddenError    5   whoever asks may not do this there
-    |-- ConflictError         6   somebody else changed the same bytes; both are kept
-    |   `-- ChangedError      6   a note is another than the one that was read to be changed
-    |-- PendingError          7   saved on disk, but git cannot take a commit right now
-    |-- MergeConflictError    8   two sides changed what only a person can join
-    |-- BusyError             1   another process had what this one needs for too long
-    |-- DamagedError          1   the cache was damaged and is built again
-    `-- FaultError            1   the disk or the system failed; it says what was written
+    VaultError                   1   the command could not be done
+    |-- NoVaultError             3   no vault was found, or the folder is not a vault
+    |-- NoteNotFoundError        4   no such note, section or commit
+    |-- RefusedError             5   unsafe name, secret, unknown value: nothing was written
+    |   |-- ArgumentError        2   an argument has the wrong form
+    |   `-- ForbiddenError       5   the caller has no permission for this
+    |-- ConflictError            6   another process changed the same bytes; both are kept
+    |   `-- VersionMismatchError 6   the note changed since the caller read it
+    |-- PendingError             7   saved on disk, but git cannot commit right now
+    |-- MergeConflictError       8   both sides changed the same thing; a person has to decide
+    |-- LockTimeoutError         1   another process held a lock for too long
+    |-- DamagedError             1   the cache was damaged; it is rebuilt
+    `-- SystemFailureError       1   the disk or the system failed; reports what was written
 
-Exit code 2 is a usage error (Typer), 130 an interruption (Ctrl-C).
+Exit code 2 is also a usage error (Typer), 130 an interruption (Ctrl-C).
 """
 
 from __future__ import annotations
@@ -25,23 +26,23 @@ from typing import Any
 
 
 class VaultError(Exception):
-    """An expected failure; its text says subject, fact and remedy."""
+    """An expected failure; its text names the subject, the fact and the remedy."""
 
     exit_code = 1
 
 
 class DamagedError(VaultError):
-    """Index or database proved to be damaged; a sync builds them again from the notes."""
+    """The index or database is damaged; a sync rebuilds it from the notes."""
 
 
 class NoVaultError(VaultError):
-    """No vault was found where one was looked for."""
+    """No vault was found."""
 
     exit_code = 3
 
 
 class NoteNotFoundError(VaultError):
-    """A note, section or commit that was named does not exist."""
+    """The named note, section or commit does not exist."""
 
     exit_code = 4
 
@@ -53,39 +54,39 @@ class RefusedError(VaultError):
 
 
 class ArgumentError(RefusedError):
-    """An argument is not of the form that the command takes."""
+    """An argument does not have the form that the command accepts."""
 
     exit_code = 2
 
 
 class ForbiddenError(RefusedError):
-    """A vault's remote does not take this from whoever asks, for it is not theirs to do."""
+    """The vault's remote rejects this change: the caller lacks the permission."""
 
 
 class ConflictError(VaultError):
-    """The bytes on disk are not the ones that the change was made for."""
+    """The bytes on disk are not those that the change was made for."""
 
     exit_code = 6
 
 
 class VersionMismatchError(ConflictError):
-    """A note is not the version of it that was to be changed; nothing was written."""
+    """The note changed since the caller read it; nothing was written."""
 
 
 class PendingError(VaultError):
-    """The notes are safe on disk and their commit has to wait."""
+    """The notes are safe on disk; their commit has to wait."""
 
     exit_code = 7
 
 
 class LockTimeoutError(VaultError):
-    """Another process had the vault, or what belongs to it, for longer than was to be waited."""
+    """Another process held the vault, or a part of it, past the lock timeout."""
 
 
 class MergeConflictError(VaultError):
     """Two sides changed the same thing in different ways; nothing was merged.
 
-    `conflicts` says what, where, and who wrote it on each side.
+    `conflicts` are the conflicts with their places and authors.
     """
 
     exit_code = 8
@@ -96,10 +97,10 @@ class MergeConflictError(VaultError):
 
 
 class SystemFailureError(VaultError):
-    """The disk or the system failed, or a child that was killed.
+    """The disk or the system failed, or a child process was killed.
 
-    Where something was to be written, the text says whether it was: `outcome`, before `fault`. One
-    that `stands` is that of a change which cannot be taken back, whatever this was a part of.
+    The text is `outcome` (whether anything was written), then `fault`. With `stands`, the outcome
+    is final: outer contexts keep it, because the change cannot be undone.
     """
 
     def __init__(self, fault: str, outcome: str = "", *, stands: bool = False) -> None:
@@ -107,7 +108,7 @@ class SystemFailureError(VaultError):
         self.fault, self.outcome, self.stands = fault, outcome, stands
 
 
-#: What helps against what the system says most often where it refuses.
+#: Remedies for the most frequent system errors.
 _REMEDIES = {
     errno.ENOSPC: "make room there",
     errno.EDQUOT: "make room there",
@@ -119,7 +120,7 @@ _REMEDIES = {
 
 
 def wrap_os_error(error: OSError | VaultError) -> VaultError:
-    """Return an expected failure: of what the system refused, at which file, why, what helps."""
+    """Return an OSError as an expected failure with file, cause and remedy."""
     if isinstance(error, VaultError):
         return error
     where = f"{error.filename}: " if error.filename else ""
@@ -131,12 +132,12 @@ def wrap_os_error(error: OSError | VaultError) -> VaultError:
 
 @contextlib.contextmanager
 def wrapping_os_errors(outcome: str, *, stands: bool = False) -> Iterator[None]:
-    """Say with each fault in a `with` what came of the work: "nothing was written".
+    """Add the outcome (such as "nothing was written") to each error raised in the block.
 
-    With `stands`, what the work is a part of cannot take that back, and keeps the outcome.
+    With `stands`, the outcome is final: outer contexts do not replace it.
 
     Raises:
-        FaultError: the disk or the system failed.
+        SystemFailureError: the disk or the system failed.
     """
     try:
         yield

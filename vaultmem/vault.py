@@ -1,4 +1,4 @@
-"""The only wiring: a vault's folder and everything that works on it."""
+"""A vault's folder, connected to everything that works on it."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ from vaultmem.storage.views import Manifest, View
 if TYPE_CHECKING:
     from vaultmem.storage.git.vault_history import VaultHistory
     from vaultmem.storage.index.search_index import SearchIndex
-else:  # Much to import; who asks for hints while the program runs learns no more.
+else:  # Slow to import, and type hints at run time do not need them.
     VaultHistory = SearchIndex = object
 
-#: Where the owner gives their word.
+#: How the owner can confirm something.
 HOW_TO_SAY = "in a terminal, or on the page (`vaultmem serve --write`)"
 
-#: An environment that says nothing.
+#: An empty environment.
 _NOTHING: Mapping[str, str] = {}
 
 
 class UserFolders(NamedTuple):
-    """The user's own folders: of what can be made again, of settings, and of what is kept."""
+    """The user's folders for derived state, settings and data."""
 
     state: Path
     config: Path
@@ -50,7 +50,7 @@ class UserFolders(NamedTuple):
 
 
 class VaultSettings(TypedDict, total=False):
-    """What `open_vault` can be given besides a vault's path."""
+    """The keyword arguments of `open_vault`."""
 
     agent: str
     by_person: bool | None
@@ -73,13 +73,12 @@ class VaultSettings(TypedDict, total=False):
 
 @dataclass
 class Notices:
-    """What a command has to say besides its answer; its Vault and those made from it share it.
+    """A command's messages besides its result; vaults made from one Vault share them.
 
-    `written` are the paths that were written to, `branches` the branches, not checked out, on which
-    that is. `suspicious` are sentences about text that tries to instruct an agent. `faults` kept a
-    cache from what was written, so the next command has to catch up. `stale` says why answers are
-    older than the notes, where they are: somebody else writes all the while, or nothing can be
-    written.
+    `written` are the written paths, `branches` the written branches that are not checked out.
+    `suspicious` are sentences about text that tries to instruct an agent. `faults` are errors that
+    left a cache out of date; the next command updates it. `stale` is why results are older than the
+    notes, or "": another process keeps writing, or the state folder is read-only.
     """
 
     written: list[str] = field(default_factory=list)
@@ -90,11 +89,10 @@ class Notices:
 
 
 class Store:
-    """What is open of one folder, for all of its Vaults; each part is opened when first needed.
+    """The open parts of one folder, shared by its Vaults; each is opened on first use.
 
-    `state_folder` is outside the vault and can be deleted. `id` is the vault's, by which these
-    folders follow it when it is moved. `patience` is for how many seconds the
-    database and the index wait for other writers.
+    `state_folder` is outside the vault and safe to delete. `id` links these folders to the vault
+    when it is moved. `patience` is the lock timeout of database and index in seconds.
     """
 
     def __init__(self, root: Path, folders: UserFolders, patience: float = WRITER) -> None:
@@ -122,7 +120,7 @@ class Store:
 
     @property
     def obsidian(self) -> ObsidianSettings:
-        """What Obsidian's settings in the folder say now; its defaults where there are none."""
+        """Obsidian's current settings in the folder, or its defaults."""
         return self._obsidian.read()
 
     @cached_property
@@ -137,21 +135,21 @@ class Store:
         """The git repository.
 
         Raises:
-            VaultError: the folder is in none.
+            VaultError: the folder is not in a repository.
         """
         from vaultmem.storage.git.vault_history import VaultHistory
 
         return VaultHistory(self.root, self.state_folder, staged=self.operations)
 
     def head(self) -> GitHead | None:
-        """Return what is checked out, without starting git where possible; None without git."""
+        """Return what is checked out, None without git; start git only if needed."""
         found = find_git_folder(self.root)
         if found is None:
             return None
         return read_head(found[1]) or self.history.head()
 
     def ensure_id(self) -> None:
-        """Give a vault without an id one, by which it keeps its data when it is moved."""
+        """Give the vault an id if it has none, so that it keeps its data when moved."""
         if not self.id.id and not self.state_place.lack:
             with contextlib.suppress(OSError):
                 self.renew_id()
@@ -165,7 +163,7 @@ class Store:
         self.id = VaultId(make_id(self.root, self.folders.state))
 
     def accept_id(self, vault_id: str) -> None:
-        """Let this vault be the one that keeps the data of an id.
+        """Make this vault the owner of an id's data.
 
         Raises:
             OSError: the disk did not accept it.
@@ -174,10 +172,10 @@ class Store:
         self.id = VaultId(vault_id)
 
     def find_names(self) -> tuple[str, ...]:
-        """Return by which names the vault is known wherever its repository is, that of HEAD first.
+        """Return the names that identify the repository on every machine, HEAD's first.
 
-        They are the repository's root commits and the vault's folder in it; none where there is no
-        commit, or a shallow clone does not have the first.
+        A name is a root commit and the vault's folder in the repository. The result is empty
+        without commits, or if a shallow clone lacks the root commit.
         """
         try:
             if self.head() is None:
@@ -187,25 +185,25 @@ class Store:
             return ()
 
     def find_repository_id(self) -> str:
-        """Return the first of these names, as it was when HEAD last came to another history."""
+        """Return the first of these names, cached since HEAD last changed its history."""
         head = self.head()
         if head is None or not head.commit:
             return ""
         name = self.state.get("name")
         if not name and (names := self.find_names()):
             name = names[0]
-            with contextlib.suppress(VaultError):  # A cache: the next reader asks git again.
+            with contextlib.suppress(VaultError):  # Only a cache: the next reader asks git again.
                 self.state.keep("name", name)
         return name
 
     def _list_records_beside(self) -> list[Path]:
-        """Return where it is said whether this vault is trusted in its other work trees."""
+        """Return the trust records of the vault's other work trees."""
         from vaultmem.storage.git.repository import list_beside
 
         return [self._records / f"{make_key(each)}.json" for each in list_beside(self.root)]
 
     def close(self) -> None:
-        """Close files and database; they open again when they are needed."""
+        """Close files and database; they reopen on use."""
         if "index" in self.__dict__:
             self.index.close()
         if "history" in self.__dict__:
@@ -215,18 +213,16 @@ class Store:
 
 @dataclass(frozen=True, eq=False)
 class Vault:
-    """A vault as somebody works with it; `dataclasses.replace` makes another on the same store.
+    """A vault opened for one caller; `dataclasses.replace` makes another on the same store.
 
-    `author` is who writes; its agent is empty where a person does, the vault's owner. `ref` is the
-    branch, tag or commit that was asked for, empty for what is checked out; `view` is what is read.
-    `now` tells the time of what is written, weighed and shown, in seconds since the epoch. How long
-    something takes, and whether a file has settled since it was saved, is measured and not dated:
-    that is for `time.monotonic` and `time.time_ns`. `environment`, `here`, `scope` and `pid` are as
-    `open_vault` has them. Other writers are waited for at most `patience` seconds. With
-    `postpones_index`, what is written is left for the next sync to index. `expected` are notes, by
-    path, that are changed only where they have one of these blob ids. `name` is what the vault is
-    called among others that are searched with it; `opener` opens such another by its path, None
-    where the caller has no access to others.
+    `author` is the author of writes; its agent is "" for a person, the vault's owner. `ref` is the
+    requested branch, tag or commit, "" for the checked-out one; `view` is what is read. `now`
+    returns the time in seconds since the epoch, for everything that is written, scored and shown.
+    Durations and file ages use `time.monotonic` and `time.time_ns` instead. `environment`, `here`,
+    `scope` and `pid` are as in `open_vault`. `patience` is the lock timeout in seconds. With
+    `postpones_index`, the next sync indexes the writes. `expected` maps paths to blob ids: a note
+    is changed only if it has one of them. `name` is the vault's name in a search over several.
+    `opener` opens another vault by its path, None if the caller has no access to others.
     """
 
     store: Store
@@ -255,12 +251,12 @@ class Vault:
 
     @property
     def folders(self) -> UserFolders:
-        """The user's own folders."""
+        """The user's folders."""
         return self.store.folders
 
     @property
     def state_folder(self) -> Path:
-        """The folder of what can be made again."""
+        """The folder of derived state."""
         return self.store.state_folder
 
     @property
@@ -270,17 +266,17 @@ class Vault:
 
     @property
     def manifest(self) -> Manifest:
-        """What the work tree holds."""
+        """The manifest of the work tree."""
         return self.store.manifest
 
     @property
     def journal(self) -> Journal:
-        """Who wrote what is not committed."""
+        """The authors of uncommitted changes."""
         return self.store.journal
 
     @property
     def operations(self) -> Operations:
-        """The operation that is under way, and events whose commit has to wait."""
+        """The running operation, and events whose commit has to wait."""
         return self.store.operations
 
     @property
@@ -290,68 +286,70 @@ class Vault:
 
     @property
     def trust(self) -> TrustStore:
-        """What the owner trusts on this machine."""
+        """The texts that the owner trusts on this machine."""
         return self.store.trust
 
     @cached_property
     def history(self) -> VaultHistory:
-        """The git repository, for the person of whom `environment` tells.
+        """The git repository, as the user of `environment` sees it.
 
         Raises:
-            VaultError: the vault is in none.
+            VaultError: the vault is not in a repository.
         """
         return self.store.history.seen_by(self.environment)
 
     def head(self) -> GitHead | None:
-        """Return what is checked out, without starting git where possible; None without git."""
+        """Return what is checked out, None without git; start git only if needed."""
         return self.store.head()
 
     def scoped(self) -> Vault:
-        """Return the vault with only the notes that may be named to its caller."""
+        """Return the vault limited to the notes that its caller may see."""
         return self.scope(self) if self.scope and self.view.project is None else self
 
     @property
     def is_person(self) -> bool:
-        """Tell whether a person gives the commands, not an agent."""
+        """Whether the caller is a person, not an agent."""
         return not self.author.agent
 
     @property
     def wait(self) -> float:
-        """For how many seconds other writers are waited for; who only reads waits but once."""
+        """The lock timeout in seconds; 0 for a reader that has already waited once."""
         return 0.0 if self.patience <= READER and self.notices.stale else self.patience
 
     def may_activate(self, agent: str) -> bool:
-        """Tell whether an agent ("" for a person) may let policies and skills instruct."""
+        """Return whether an agent ("" for a person) may activate policies and skills."""
         return not agent or agent in self.config.promoting_agents
 
     def require_person(self, rule: str) -> None:
-        """Leave to the vault's owner what a rule says is theirs.
+        """Allow an action only to the vault's owner; `rule` states the restriction.
 
         Raises:
-            RefusedError: an agent asks, or nobody that is known.
+            RefusedError: the caller is an agent or unknown.
         """
         if not self.is_person:
             raise RefusedError(f"{rule}: {HOW_TO_SAY}")
 
     @property
     def keeps_receipts(self) -> bool:
-        """Tell whether packs have a receipt unasked: an agent's always have."""
+        """Whether each pack gets a receipt; always true for agents."""
         return self.has_receipts or not self.is_person
 
     def show_folder(self, folder: str) -> str:
-        """Return a folder as answers name it: where other people ask, by its last name alone."""
+        """Return a folder for output; only its last name if other people read the output."""
         return folder if self.keeps_words else folder.rpartition("/")[2]
 
     def local_time(self) -> datetime:
-        """Return the time by the vault's clock, here and without a zone, in whole seconds."""
+        """Return the time of the vault's clock, local and without a zone, in whole seconds."""
         return datetime.fromtimestamp(int(self.now()))
 
     def lock(self, patience: float | None = None) -> AbstractContextManager[None]:
-        """Hold off other writers for the time of a `with`; wait for one as long as the vault does.
+        """Hold the writer lock while the context is open.
+
+        `patience` is the lock timeout in seconds, the vault's by default.
 
         Raises:
-            BusyError: one of them takes longer.
-            FaultError: the user's state folder cannot be written, where this lock is.
+            LockTimeoutError: another writer holds the lock for longer.
+            SystemFailureError: the user's state folder, where the lock is, cannot be written.
         """
         if lack := self.store.state_place.lack:
             raise SystemFailureError(
@@ -361,23 +359,23 @@ class Vault:
         return self.lock_caches(patience)
 
     def lock_caches(self, patience: float | None = None) -> AbstractContextManager[None]:
-        """Hold off others who write what can be made again from the notes, as `lock` does.
+        """Hold the lock of the caches, as `lock` does; the state folder can be a fallback.
 
         Raises:
-            BusyError: one of them takes longer.
+            LockTimeoutError: another process holds the lock for longer.
         """
         return hold_lock(self.state_folder / "lock", self.wait if patience is None else patience)
 
     @contextlib.contextmanager
     def leaving_to_next(self) -> Iterator[None]:
-        """Let trouble end what only caches need in a `with`: what was written is safe by then."""
+        """Record errors of cache updates as faults; the written notes are safe by then."""
         try:
             yield
         except (OSError, VaultError) as error:
             self.notices.faults.append(str(wrap_os_error(error)))
 
     def close(self) -> None:
-        """Close the vault's store, for all that use it; it can be used again."""
+        """Close the vault's store for all its users; it reopens on use."""
         self.store.close()
 
 
@@ -402,30 +400,31 @@ def open_vault(
     pid: int | None = None,
     keeps_words: bool = True,
 ) -> Vault:
-    """Open the vault at `path`, else the one around the current folder.
+    """Open the vault at `path`, or the one around the current folder.
 
-    No environment variable is read; `vaultmem.environment` is how the front ends read them.
+    No environment variable is read; front ends read them with `vaultmem.environment`. `agent`,
+    `session` and `tool_call` name the author. Without an agent, `by_person` is whether the author
+    is a person, the vault's owner. If it is false, the author is the agent of vaultmem.yaml, or
+    "unnamed". By default, a person is assumed unless vaultmem.yaml names an agent; programs should
+    name the agent that they work for.
 
-    `agent`, `session` and `tool_call` say who writes. Where no agent is named, `by_person` says
-    whether a person does, the vault's owner; if not, it is the agent of vaultmem.yaml, or
-    "unnamed". Without `by_person` a person is taken for granted where vaultmem.yaml names none:
-    name the agent of whom a program does the work. `ref` is the branch, tag or commit to work on,
-    else vaultmem.yaml's, else what is checked out. `now` is the clock, in seconds since the epoch;
-    there is no other. `config` replaces vaultmem.yaml, which is not read then. `keeps_receipts`
-    gives a person's packs receipts too; without `keeps_words`, neither these nor what is counted
-    have the question, for who asks is not who reads them. `tokenizer` names an encoding in which
-    this process then counts tokens. `folders` are where state, trust and receipts go, else where
-    platformdirs says; a `store` that is open already has them. Other writers are waited for
-    `patience` seconds; who only reads does not wait for them (`storage.lock.READER`).
-    `environment` is where agents name their session ($CLAUDE_CODE_SESSION_ID) and models are named
-    ($VAULTMEM_EMBEDDING_*, $VAULTMEM_RERANK_*, $VAULTMEM_LLM_*), in these names: nowhere,
-    unless it is given. `here` is the folder that whoever asks works in, else the current one, and
-    `pid` the process that sessions end with, else the one that this process works for. `scope`
-    returns a vault with the notes of the caller's project alone.
+    `ref` is the branch, tag or commit to use; the default is vaultmem.yaml's, then the checked-out
+    one. `now` is the only clock, in seconds since the epoch. `config` replaces vaultmem.yaml, which
+    is then not read. With `keeps_receipts`, a person's packs have receipts too. Without
+    `keeps_words`, receipts and usage data omit the query, because their reader is not the caller.
+    `tokenizer` names the encoding that this process then counts tokens with. `folders` are the
+    folders of state, trust and receipts, by default those of platformdirs; an open `store` has its
+    own.
+
+    `patience` is the lock timeout in seconds; `storage.lock.READER` does not wait. `environment`
+    names the agent's session ($CLAUDE_CODE_SESSION_ID) and models ($VAULTMEM_EMBEDDING_*,
+    $VAULTMEM_RERANK_*, $VAULTMEM_LLM_*); it is empty by default. `here` is the caller's folder, by
+    default the current one. `pid` is the process whose end closes sessions, by default the one that
+    this process works for. `scope` limits a vault to the notes of the caller's project.
 
     Raises:
         NoVaultError: there is no vault there.
-        VaultError: vaultmem.yaml cannot be read, or the state folder is not the user's own.
+        VaultError: vaultmem.yaml cannot be read, or the user does not own the state folder.
     """
     if tokenizer:
         from vaultmem.storage.tokenizer import use_tokenizer
@@ -455,5 +454,5 @@ def open_vault(
 
 
 def find_user_folders(environment: Mapping[str, str]) -> UserFolders:
-    """Return the user's own folders as an environment has them ($XDG_STATE_HOME, $HOME)."""
+    """Return the user's folders for an environment ($XDG_STATE_HOME, $HOME)."""
     return UserFolders(*(Path(find_user_folder(k, environment)) for k in UserFolders._fields))

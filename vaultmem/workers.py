@@ -28,10 +28,10 @@ _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 class HubPrincipal(NamedTuple):
-    """Somebody who comes to a hub: their name and the id of their token there.
+    """A hub's caller: the name and the id of their token.
 
-    A person's commits are by `person` (`Name <mail>`). What they write goes to `branch`, "" for
-    the vault's own; `origin` is from where they come.
+    `person` (`Name <mail>`) is the author of a person's commits. `branch` receives their writes, ""
+    for the vault's own. `origin` is their address.
     """
 
     name: str
@@ -42,12 +42,12 @@ class HubPrincipal(NamedTuple):
 
 
 class Caller(NamedTuple):
-    """One connection, and what it may do; nothing is taken from this process's own settings.
+    """One connection and its permissions; this process's own settings are not used.
 
-    `environment` is what the caller's says of opening a vault and of sessions, `folder` the one it
-    works in, `pid` the process that its sessions end with: else this one, that serves it. Who
-    `asks_others` is the user at this machine, whose other vaults may be asked as well. Of a hub,
-    they are its `guest`. `operation` is what of the API, or which tool, is asked; "" for a page.
+    `environment` has the caller's variables for opening a vault and for sessions. `folder` is the
+    caller's folder, `pid` the process whose end closes its sessions, by default this one. A caller
+    that `asks_others` is the local user, who can query other vaults too. `guest` is the hub's
+    caller. `operation` is the name of the API operation or tool, "" for a page.
     """
 
     agent: str = ""
@@ -62,7 +62,7 @@ class Caller(NamedTuple):
     operation: str = ""
 
     def settings(self, folders: UserFolders) -> VaultSettings:
-        """Return how the vault is opened for this caller, with state where this process has it."""
+        """Return the settings for opening the vault for this caller, with this process's state."""
         settings = read_settings(self.agent, self.session, self.ref, self.environment)
         settings["folders"] = folders
         settings["here"], settings["scope"] = self.folder, scope_to_project
@@ -71,30 +71,29 @@ class Caller(NamedTuple):
 
 
 def shows_token(headers: Iterable[tuple[bytes, bytes]], token: str) -> bool:
-    """Tell whether the headers of a request, as they came, name the token, once and alone."""
+    """Return whether the headers contain the token in exactly one Authorization header."""
     given = [value for name, value in headers if name == b"authorization"]
     return len(given) == 1 and hmac.compare_digest(given[0], b"Bearer " + token.encode("ascii"))
 
 
-# A vault that stays open between requests, and opens anew what was moved, rebuilt or replaced.
+# A vault that stays open between requests, and reopens after it was moved, rebuilt or replaced.
 
 Result = TypeVar("Result")
 
-#: Brings the index up to what is on disk, for the thread whose vault it is given.
+#: Updates the index from the files, for the thread whose vault it is given.
 Sync = Callable[[Vault], None]
 
-#: What is done with a vault, which is the caller's: in sync, in their name, on their branch.
+#: A function of the caller's vault: indexed, in the caller's name and on its branch.
 Work = Callable[[Vault], Result]
 
 
 class KeptVault:
-    """One vault, for one thread: a database connection belongs to that.
+    """One open vault for one thread, because a database connection belongs to one thread.
 
-    `sync` brings the index up to what is on disk, where somebody in this process watches the
-    folder; else it is watched here, and `notice` called with each path that may have changed, from
-    another thread. Where the vault is only read (`reads`), no writer is waited for. What is made of
-    all notes goes into `made`, which those who read may share; who writes sees what others must not
-    see yet.
+    `sync` updates the index if another part of this process watches the folder. Otherwise this
+    object watches it, and calls `notice` from another thread with each path that might have
+    changed. A vault that `reads` waits for no writer. `made` caches results computed from all
+    notes. Readers can share it; a writer has its own, because it sees changes before others do.
     """
 
     def __init__(
@@ -118,7 +117,7 @@ class KeptVault:
         self._known: tuple[object, ...] = ()
 
     def run(self, work: Work[Result], caller: Caller) -> Result:
-        """Return what `work` makes of the vault, in sync."""
+        """Return the result of `work` on the indexed vault."""
         own, hints = self._reopen()
         sync = self._sync or hints.sync
         settings = caller.settings(self._folders)
@@ -134,18 +133,18 @@ class KeptVault:
             self._known = identify(vault)
             return work(in_session(_look(vault) if vault.ref else vault))
         except OSError:
-            self._known = ()  # Something was taken away below us: begin anew next time.
+            self._known = ()  # Files were removed while open: reopen next time.
             raise
 
     def _open_other(self, caller: Caller, path: str) -> Vault:
-        """Open a vault beside this one, to be read by the same caller, by nobody's ref."""
+        """Open another vault for the same caller, without its ref and session."""
         if self._others is None:
             self._others = VaultPool(self._folders)
         asking = caller._replace(ref="", session="")
         return self._others.lend(open_vault(path, **asking.settings(self._folders)))
 
     def discard(self) -> None:
-        """Close what is open."""
+        """Close the vault and the others that were opened with it."""
         if self._others is not None:
             self._others.close()
             self._others = None
@@ -157,7 +156,7 @@ class KeptVault:
         self._open = None
 
     def _reopen(self) -> tuple[Vault, ChangeHints]:
-        """Return what stays open, opened anew where something was replaced."""
+        """Return the open vault, reopened if it was replaced."""
         if self._open is None or identify(self._open[0]) != self._known:
             self.discard()
             own = open_vault(self._root, folders=self._folders, patience=self._patience)
@@ -167,11 +166,11 @@ class KeptVault:
 
 
 def settle(_: Vault) -> None:
-    """Do nothing with a vault: from here on it is open, in sync, and watched."""
+    """Do nothing: running it opens, indexes and watches the vault."""
 
 
 def warm_up(_: Vault) -> None:
-    """Load what finds, so that the first question waits less."""
+    """Import the search modules, so that the first query is faster."""
     import vaultmem.core.search.ranking
     import vaultmem.services.packs.build  # noqa: F401
 
@@ -183,7 +182,7 @@ def _look(vault: Vault) -> Vault:
 
 
 def in_session(vault: Vault) -> Vault:
-    """Return the vault for writing in the session that its agent has open here, if there is one."""
+    """Return the vault for writing in its agent's open session, if there is one."""
     from vaultmem.services.sessions.edit_session import act_in
     from vaultmem.services.sessions.identify import identify_session
 
@@ -195,21 +194,20 @@ def in_session(vault: Vault) -> Vault:
 
 # Threads that each have the vault open: one that writes, and some that read.
 #
-# A long write must keep nobody from reading. However many ask, there are no more vaults open.
+# A long write does not block readers. The number of open vaults does not grow with the callers.
 
-#: Threads that read. Python computes in one of them at a time, but a slow question waits for others
-#: to let it go on, not the others for it.
+#: Reader threads. Only one of them computes at a time; a slow query yields to the others.
 _READERS = 2
 
 
 class Workers:
-    """Does what callers ask of one vault.
+    """The worker threads that run callers' requests on one vault.
 
-    `notice` and `sync` are as `KeptVault` has them. The user's folders are those of this process,
-    as it starts: what its environment says may be changed later.
+    `notice` and `sync` are as in `KeptVault`. The user's folders are read from the environment
+    once, at the start.
     """
 
-    #: Whether what is done is always done in this process.
+    #: Whether all work is done in this process.
     are_here = True
 
     def __init__(
@@ -227,18 +225,18 @@ class Workers:
         self._writer = _Crew(1, lambda: KeptVault(root, folders, sync=sync))
 
     async def read(self, work: Work[Result], caller: Caller) -> Result:
-        """Return what `work` makes of the vault, in sync."""
+        """Return the result of `work` on the indexed vault."""
         return await asyncio.wrap_future(self.submit_read(work, caller))
 
     async def read_long(self, work: Work[Result], caller: Caller) -> Result:
-        """Return what `work` makes of the vault where that may take minutes; one at a time.
+        """Return the result of a `work` that can take minutes; one runs at a time.
 
-        Whoever else reads does not wait for it.
+        Other readers do not wait for it.
         """
         return await asyncio.wrap_future(self.submit_long(work, caller))
 
     async def write(self, work: Work[Result], caller: Caller) -> Result:
-        """Return what `work` did; one at a time, and each to its end once it has begun.
+        """Return the result of a `work` that writes; one runs at a time, always to its end.
 
         Raises:
             RefusedError: this caller may only read.
@@ -246,18 +244,18 @@ class Workers:
         return await asyncio.wrap_future(self.submit_write(work, caller))
 
     async def note_refusal(self, caller: Caller, operation: str, told: str) -> None:
-        """Do nothing where a caller is refused an operation: here it is the user's own program."""
+        """Do nothing: here, a rejected caller is the user's own program."""
 
     def submit_read(self, work: Work[Result], caller: Caller) -> Future[Result]:
-        """Have something read, as soon as a thread is free for it."""
+        """Queue a read; the next free reader thread runs it."""
         return self._readers.submit(work, caller)
 
     def submit_long(self, work: Work[Result], caller: Caller) -> Future[Result]:
-        """Have something read that may take minutes, after what was asked so before."""
+        """Queue a read that can take minutes, after earlier ones."""
         return self._patient.submit(work, caller)
 
     def submit_write(self, work: Work[Result], caller: Caller) -> Future[Result]:
-        """Have something written, after what was asked for before.
+        """Queue a write, after earlier ones.
 
         Raises:
             RefusedError: this caller may only read.
@@ -267,9 +265,9 @@ class Workers:
         return self._writer.submit(work, caller)
 
     def submit_close(self, caller: Caller, interrupted: bool = False) -> Future[None] | None:
-        """Have the sessions of a caller's process closed; None if this caller has none to close.
+        """Queue closing the sessions of a caller's process; None if the caller has none.
 
-        `interrupted` is set where the caller did not end in order.
+        `interrupted` is set if the caller did not end normally.
         """
         if not caller.may_write:
             return None
@@ -279,7 +277,7 @@ class Workers:
             return None
 
     def close(self) -> None:
-        """Wait for what was asked for, and close the vault."""
+        """Finish the queued work and close the vault."""
         self._writer.close()
         self._readers.close()
         self._patient.close()
@@ -292,7 +290,7 @@ def _close_sessions(vault: Vault, interrupted: bool) -> None:
 
 
 class _Crew:
-    """Threads that take what is asked in turn; each is started when it is needed first."""
+    """Threads that run queued work in order; each is started on first need."""
 
     def __init__(self, size: int, make: Callable[[], KeptVault]) -> None:
         self._size = size
@@ -327,10 +325,10 @@ class _Crew:
         vault = self._make()
         while (asked := self._asked.get()) is not None:
             done, work, caller = asked
-            if done.set_running_or_notify_cancel():  # Else nobody waits for it any more.
+            if done.set_running_or_notify_cancel():  # Otherwise the work was cancelled.
                 try:
                     done.set_result(vault.run(work, caller))
-                except BaseException as error:  # noqa: BLE001  Whoever asked is told.
+                except BaseException as error:  # noqa: BLE001  The caller receives it.
                     done.set_exception(error)
             del asked, done, work
             with self._lock:

@@ -1,7 +1,7 @@
-"""Read paths as the shell means them: from the caller's folder first, then from the vault's root.
+"""Paths from the shell: the caller's folder is tried first, then the vault's root.
 
-What a parameter takes is said by its metavar. Behind this a path begins at the vault's root, as it
-does for agents and for the page, which have no folder of their own.
+A parameter's metavar determines the type of its values. The result is relative to the vault's root,
+as for agents and web pages, which have no current folder.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from typing import Any
 
 from vaultmem.errors import VaultError
 
-#: Parameters that name a note or a folder of them, by their metavar without brackets and dots.
+#: Parameters that name notes or folders, by metavar without brackets and dots.
 NOTES = frozenset({"PATH", "NOTE", "OLD", "NEW", "TEXT|PATH", "PATTERN", "NOTE|COMMIT"})
 
 
 def format_values(param: Any) -> str:
-    """Return what the values of a parameter are: its metavar in its plain form."""
+    """Return the type of a parameter's values: its metavar without brackets and dots."""
     return str(getattr(param, "metavar", "") or "").strip("[].")
 
 
 def read_as_shell(command: str, params: Iterable[Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of a command, those that name notes relative to the vault's root.
+    """Return a command's values, with note paths relative to the vault's root.
 
-    What leads out of the vault stays as it is, to be refused. A command without `--vault DIR` works
-    on vaults that have no folder here.
+    A path outside the vault is unchanged and rejected later. A command without `--vault DIR` works
+    on vaults without a local folder.
     """
     done = dict(given)
     if "vault" not in given:
@@ -50,7 +50,7 @@ def read_as_shell(command: str, params: Iterable[Any], given: Mapping[str, Any])
 
 
 class PathResolver:
-    """Where the caller stands, and the vault that is meant."""
+    """A resolver for paths from the caller's folder in a vault."""
 
     def __init__(self, root: Path, folder: str) -> None:
         self._root = str(root)
@@ -61,7 +61,7 @@ class PathResolver:
 
     @classmethod
     def of(cls, vault: str | list[str]) -> PathResolver | None:
-        """Return the place of a command; None where there is no vault to be found."""
+        """Return the resolver for a command, None if no vault is found."""
         from vaultmem.cli.opening import find_named_root
         from vaultmem.environment import current_folder
 
@@ -70,7 +70,7 @@ class PathResolver:
         return None
 
     def read(self, text: str) -> str:
-        """Return an address with its path from the vault's root, where it names one from here."""
+        """Return an address relative to the vault's root, if its path exists from here."""
         path, mark, heading = text.partition("#")
         for name, rest in ((text, ""), (path, mark + heading)):
             if (found := self.find(name)) is not None:
@@ -79,9 +79,9 @@ class PathResolver:
         return text if inside is None else inside + mark + heading
 
     def read_new(self, text: str, old: str) -> str:
-        """Return the path that a note is to have; a bare name is left beside a bare name.
+        """Return a note's new path; a bare name stays bare if the old one is.
 
-        With `./` it says that a bare name is meant from the vault's root.
+        A leading `./` marks a bare name that is relative to the vault's root.
         """
         is_bare = "/" not in text and not os.path.isdir(os.path.join(self._folder, text))
         if is_bare and "/" not in old and self.find(old) is None:
@@ -92,7 +92,7 @@ class PathResolver:
         return inside if "/" in inside else f"./{inside}"
 
     def read_pattern(self, text: str) -> str:
-        """Return a folder or pattern from the root, where it fits something from here."""
+        """Return a folder or pattern relative to the root, if it matches something from here."""
         if not glob.has_magic(text):
             return self.read(text)
         is_here = self._is_below and glob.glob(text, root_dir=self._folder, recursive=True)
@@ -100,7 +100,7 @@ class PathResolver:
         return text if inside is None else inside
 
     def find(self, name: str) -> str | None:
-        """Return the path from the root of what is at a path from here, None if nothing is."""
+        """Return the root-relative path of an existing file or folder from here, or None."""
         is_path = name and (self._is_below or "/" in name) and "\0" not in name
         inside = self._relate(name) if is_path else None
         if inside is None:
@@ -113,7 +113,7 @@ class PathResolver:
         return None
 
     def _is_committed(self, path: str) -> bool:
-        """Tell whether the last commit has a file that is not there any more."""
+        """Return whether the last commit has a file that was deleted."""
         from vaultmem.storage.git.repository import list_entries, open_repository
 
         with contextlib.suppress(VaultError, OSError):
@@ -123,9 +123,9 @@ class PathResolver:
         return False
 
     def _relate(self, name: str) -> str | None:
-        """Return a path from here as one from the vault's root, None where it is not in the vault.
+        """Return a path from here relative to the vault's root, None if it is outside.
 
-        Folders above are looked up as the system does, so that links to folders count.
+        Parent folders are resolved by the system, so links to folders work.
         """
         path = os.path.join(self._folder, name)
         base = os.path.basename(path.rstrip("/"))
@@ -138,5 +138,5 @@ class PathResolver:
         return whole[len(self._root) + 1 :] + ("/" if path.endswith("/") else "")
 
     def _is_explicit(self, text: str) -> bool:
-        """Tell whether a path says where it begins: there alone it may lead."""
+        """Return whether a path is absolute or starts with `./` or `../`, so it names one place."""
         return os.path.isabs(text) or (self._is_inside and text.partition("/")[0] in {".", ".."})

@@ -1,4 +1,4 @@
-"""Commands that agents start or are told by: connect, skill, hook, mcp."""
+"""Commands that agents start, or that set them up: connect, skill, hook, mcp."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def connect(
         top = None if project else find_top(Path.cwd())
         changes = disconnect_client(client, where, dry_run, Where(top, True) if top else None)
     else:
-        found = find_client(client)  # A wrong name is told before a missing vault.
+        found = find_client(client)  # Reports a wrong name before a missing vault.
         opened = here.open()
         if auto_memory:
             memory = choose_memory_place(opened, where, is_user=user)
@@ -165,7 +165,7 @@ def skill(
 
 
 def _print_entry(shown: list[ShownConnection], as_json: bool) -> None:
-    """Print what goes into settings to standard output, and where it goes to standard error."""
+    """Print a settings entry to standard output, and its file to standard error."""
     if as_json:
         emit_json({"shown": shown})
         return
@@ -255,7 +255,7 @@ def mcp(
         name = opened.config.agent or "mcp"
     if (
         not alone and not opened.store.state_place.lack
-    ):  # Who is outside would not find a spare folder.
+    ):  # Other processes would not find the fallback folder.
         from vaultmem.serve.relay import relay
 
         code = relay(str(opened.root), name, opened.author.session, opened.ref, read_only)

@@ -1,4 +1,4 @@
-"""The `vaultmem` command: each command is built when it is asked for, and one of them is run."""
+"""The `vaultmem` command; each subcommand is built on first use."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from vaultmem.cli.quick_typer import PlainGroup, add_commands, new_part
 
 
 class _Commands(PlainGroup):
-    """All commands; one is imported and built when it is asked for."""
+    """All commands, imported and built on first use."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Return the names that are in the help."""
+        """Return the names that the help lists."""
         return [name for name, _, _ in read_rows()]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
@@ -32,7 +32,7 @@ class _Commands(PlainGroup):
         return self.commands.get(cmd_name)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Find the command that the arguments begin with, or say which ones are near."""
+        """Find the command that the arguments start with, or fail with similar names."""
         name, topics = args[0], []
         if name == "help":
             from vaultmem.cli.topics import list_topics, read_topic
@@ -57,12 +57,12 @@ class _Commands(PlainGroup):
         return super().resolve_command(ctx, args)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Write all commands by what they are for."""
+        """Write all commands, grouped by purpose."""
         formatter.write(describe_commands())
 
 
 def _reject(ctx: Any, name: str, commands: list[str], topics: list[str]) -> None:
-    """End with what might have been meant by a name that is none."""
+    """Fail with the names that are similar to an unknown one."""
     from difflib import get_close_matches
 
     near = get_close_matches(name, [*commands, *topics], 2, 0.7)
@@ -73,9 +73,9 @@ def _reject(ctx: Any, name: str, commands: list[str], topics: list[str]) -> None
 
 
 def _build(name: str, home: str) -> Any:
-    """Return one command of a module: its function of that name, or what its `register` adds.
+    """Return one command of a module: its function of that name, or from its `register`.
 
-    A function whose name would hide another has a `_` behind it.
+    A function whose name would hide another ends in `_`.
     """
     part = new_part()
     module = import_module(f"vaultmem.cli.{home}")
@@ -122,7 +122,7 @@ def _options(
 
 
 def build_commands() -> Any:
-    """Return all commands as one that can be run many times."""
+    """Return a group of all commands that can be run many times."""
     commands: Any = typer.main.get_command(app)
     for name, _, _ in read_rows():
         commands.get_command(None, name)
@@ -130,14 +130,14 @@ def build_commands() -> Any:
 
 
 def main() -> NoReturn:
-    """Run the command that the process was started with, and end the process."""
+    """Run the command in `sys.argv` and end the process."""
     if "_VAULTMEM_COMPLETE" in os.environ:
         _complete()
     end_process(run(app))
 
 
 def _complete() -> NoReturn:
-    """Answer a shell that completes a line, without a word of what is wrong in it."""
+    """Answer a shell's completion request, without printing errors."""
     sys.stderr = open(os.devnull, "w")
     with contextlib.suppress(Exception):
         app()

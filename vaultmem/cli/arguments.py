@@ -1,36 +1,35 @@
-"""Read plain arguments without the command line's library, whose import takes as long as Python.
+"""A parser for simple arguments, without the command-line library, which is slow to import.
 
-Only what is plain to see is read: everything else, help and mistakes too, is for the library.
+Everything else, such as help and errors, is left to the library.
 """
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # What `typing` has; importing that takes as long as reading arguments.
+TYPE_CHECKING = False  # Importing `typing` takes as long as reading the arguments.
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-#: Bytes of standard input that are read; a prompt may hold a whole file.
+#: Maximum bytes of standard input; a prompt can contain a whole file.
 MAX_INPUT = 8 * 1024 * 1024
 
-#: Options with a value that may stand before the command's name.
+#: Options with a value that can precede the command's name.
 GLOBAL_OPTIONS = frozenset({"--vault", "--agent", "--session", "--ref"})
 
 
 def read_words(
     arguments: Sequence[str], values: Mapping[str, str], flags: Mapping[str, str]
 ) -> tuple[list[str], dict[str, Any]] | None:
-    """Return a command's words, and what was given by the names of its options.
+    """Return a command's words, and the values of its options by name.
 
-    `values` are options that take a text, `flags` those that take none. None if anything else
-    is there.
+    `values` are options with a value, `flags` those without. Return None if there is anything else.
     """
     words: list[str] = []
     given: dict[str, Any] = {}
     rest = iter(arguments)
     for word in rest:
-        if values.get(word) in given:  # Which of the two is meant, the library says.
+        if values.get(word) in given:  # The library handles repeated options.
             return None
         if word in values:
             given[values[word]] = next(rest, "-")
@@ -44,7 +43,7 @@ def read_words(
 
 
 def find_command(arguments: list[str]) -> str:
-    """Return the command that the arguments name, empty if that is not plain to see."""
+    """Return the command that the arguments name, "" if the library has to parse them."""
     rest = iter(arguments)
     for argument in rest:
         if argument in GLOBAL_OPTIONS:

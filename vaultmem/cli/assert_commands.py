@@ -1,4 +1,4 @@
-"""Commands that judge what a vault knows and an agent saw: assert, bisect, receipt."""
+"""Commands that test packs and print receipts: assert, bisect, receipt."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from vaultmem.vault import Vault
 
 
-#: What `git bisect run` takes for "this commit cannot be judged".
+#: The exit code by which `git bisect run` skips a commit.
 CANNOT_JUDGE = 125
 
 ContainsNote = Annotated[
@@ -40,7 +40,7 @@ PackBudget = Annotated[int, Arg("Tokens of the pack.  [default: 2000]", metavar=
 
 
 class PackAssertion(NamedTuple):
-    """What a pack is for, and what it is expected to show."""
+    """A query, and the expected content of its pack."""
 
     query: Annotated[str, Arg("What the pack is for.", takes=Takes.WORDS, metavar="QUERY")]
     finds: ContainsNote = ()
@@ -93,10 +93,10 @@ def assert_(here: CommandContext, asked: PackAssertion, fleet: FleetOption = "")
 
 
 class _BisectCommand(PlainCommand):
-    """Takes the `--` that may stand before QUERY for a comma: options go on behind it."""
+    """A command that ignores a `--` before QUERY, so that options can follow it."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the arguments, the first `--` left out."""
+        """Parse the arguments without the first `--`."""
         if "--" in args:
             place = args.index("--")
             args = args[:place] + args[place + 1 :]

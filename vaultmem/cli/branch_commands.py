@@ -37,7 +37,7 @@ switch = make_command(SWITCH, "switch")
 def end_with_conflicts(
     error: MergeConflictError, as_json: Callable[[Sequence[Conflict]], dict[str, Any]] | None
 ) -> NoReturn:
-    """Show what is in conflict and end with its exit code; as what `as_json` makes if given.
+    """Print the conflicts, as JSON with `as_json`, and exit with the error's code.
 
     Raises:
         typer.Exit: always.
@@ -67,7 +67,7 @@ def merge(here: CommandContext, asked: Any) -> None:
         end_with_conflicts(error, unmerged_data if here.as_json else None)
 
 
-# The command about what two sides changed differently: resolve.
+# The command about conflicts: resolve.
 
 
 @takes("vault", "ref", "agent", "session", "as_json")
@@ -139,7 +139,7 @@ def _original(file: Path) -> Path:
 
 
 def _edit(file: Path, text: str) -> str:
-    """Return what a person makes of a text in their editor; the note is not touched meanwhile."""
+    """Return a text after the user edited it; the note itself is not changed."""
     from vaultmem.cli.editor import open_editor
 
     for each in (file, _original(file)):

@@ -1,18 +1,18 @@
-"""Which commands there are, what each is for, and which module has it.
+"""The table of commands: name, module and sentence.
 
-`vaultmem --help` is made of this alone, without importing the commands or the library for them;
-a test keeps each sentence equal to the first one of the command's own help.
+`vaultmem --help` is printed from this table, without importing the commands or their library. A
+test keeps each sentence equal to the first one of the command's help.
 """
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # What `typing` has; importing that takes as long as the table.
+TYPE_CHECKING = False  # Importing `typing` takes as long as reading the table.
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: A heading, and below it a command, its module of this package and its sentence in each line. The
-#: last group is for programs and for measuring, and only named below the others.
+#: A heading, then on each line a command, its module in this package and its sentence. The last
+#: group is for programs and measurements; the help only lists its names.
 _TABLE = """
 Everyday
   init          vault_commands     Make a folder a vault; existing files are not changed.
@@ -106,8 +106,8 @@ Not in the list
   push-check    push_check         Check a push as git's pre-receive hook, by access.yaml.
 """
 
-#: What a command was called, and is now; the words that were given stand in place of `...`, or
-#: behind it. They work until the next version.
+#: Old and new names of commands; given words replace `...` or come last. Old names work until the
+#: next version.
 RENAMED = {
     "backlinks": "links --to",
     "branches": "branch",
@@ -138,7 +138,7 @@ RENAMED = {
     "why": "trace",
 }
 
-#: What an option was called, and is now.
+#: Old and new names of options.
 RENAMED_OPTIONS = {
     "--again": "--restart",
     "--agent": "--from-agent",
@@ -200,19 +200,19 @@ def read_rows() -> Iterator[tuple[str, str, str]]:
 
 
 def read_groups() -> Iterator[tuple[str, list[str]]]:
-    """Yield each heading and the names of the commands below it."""
+    """Yield each heading and its commands."""
     for group in _TABLE.strip().split("\n\n"):
         heading, *rows = group.splitlines()
         yield heading, [row.split()[0] for row in rows]
 
 
 def find_home(name: str) -> str:
-    """Return the module of a command; empty, if there is none of that name."""
+    """Return the module of a command, "" if there is no such command."""
     return next((home for each, home, _ in read_rows() if each == name), "")
 
 
 def describe_commands() -> str:
-    """Return what `vaultmem --help` prints: 80 columns at most, whatever the terminal has."""
+    """Return the text of `vaultmem --help`, at most 80 columns wide."""
     lines = [_HEAD]
     listed, _, hidden = _TABLE.strip().rpartition("\n\n")
     for line in listed.splitlines():

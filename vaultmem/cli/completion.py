@@ -1,7 +1,7 @@
-"""The values that a shell offers for a word: notes and headings, and other values of a vault.
+"""Completions for a shell: notes, headings and other values of a vault.
 
-It reads what is there, and neither indexes nor writes nor waits; where something fails, nothing is
-offered. What a parameter takes is said by its metavar, as for addresses.
+They are read from existing data, without indexing, writing or waiting. On an error, nothing is
+offered. A parameter's metavar determines the type of its values.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from vaultmem.storage.state import query_state
 from vaultmem.storage.vault_id import make_key
 from vaultmem.vault import find_user_folders
 
-#: Words that are offered at most, and bytes of a note that are looked through for headings.
+#: Maximum number of completions, and bytes of a note searched for headings.
 _MOST, _BYTES = 300, 1024 * 1024
 
 _HEADING = re.compile(r"^#{1,6} +(.+?)(?: +#+)? *\r?$", re.MULTILINE)
 
-#: What a shell takes for more than a part of a word.
+#: Characters that a shell does not read as a part of a word.
 _SPECIAL = re.compile(r"([^\w@%+=:,./#-])")
 
 
 def offer_values(ctx: Any, param: Any) -> None:
-    """Let a parameter's values be completed, where it is known what they are."""
+    """Add a completion to a parameter if the type of its values is known."""
     if offer := _find_offer(ctx, param):
 
         def complete(ctx: Any, incomplete: str) -> list[Any]:
@@ -40,14 +40,14 @@ def offer_values(ctx: Any, param: Any) -> None:
                 offered = offer(_Asked(ctx), incomplete)
                 found = (each for each in offered if each.startswith(incomplete))
                 return [CompletionItem(_quote(each)) for each in list(dict.fromkeys(found))[:_MOST]]
-            except Exception:  # noqa: BLE001 - somebody is typing, and wants no account of it.
+            except Exception:  # noqa: BLE001 - no errors while the user types.
                 return []
 
         param.shell_complete = complete
 
 
 class _Asked:
-    """Whose values are wanted: the vault that the words before name, else the one around."""
+    """The vault for completions: the one in the preceding words, or the one around."""
 
     def __init__(self, ctx: Any) -> None:
         self._vault = ctx.params.get("vault") or ""
@@ -69,7 +69,7 @@ class _Asked:
         return make_key(self.root)
 
     def query(self, sql: str) -> list[str]:
-        """Return the first column of what the vault's database has."""
+        """Return the first column of a query on the vault's database."""
         rows = query_state(self.folders.state / "vaults" / self.key, sql)
         return [row[0] for row in rows]
 
@@ -78,7 +78,7 @@ _Offer = Callable[[_Asked, str], Iterable[str]]
 
 
 def _offer_notes(asked: _Asked, word: str) -> Iterable[str]:
-    """Return paths from the current folder, from the root, and names; headings behind a `#`."""
+    """Return note paths from the current folder or the root, and names; headings after `#`."""
     if "#" in word:
         name = word.partition("#")[0]
         return [f"{name}#{each}" for each in _list_headings(asked, name)]
@@ -93,7 +93,7 @@ def _offer_notes(asked: _Asked, word: str) -> Iterable[str]:
 
 
 def _list_folder(base: str | Path, word: str, root: Path) -> Iterable[str]:
-    """Return the notes and folders that a path begins to name; in the only folder, what it has."""
+    """Return the notes and folders that start with `word`; a single folder is opened."""
     before, _, begun = word.rpartition("/")
     lead = f"{before}/" if "/" in word else ""
     folder = os.path.realpath(os.path.join(base, lead))
@@ -107,7 +107,7 @@ def _list_folder(base: str | Path, word: str, root: Path) -> Iterable[str]:
             found.append(f"{lead}{entry.name}/")
         elif entry.name.lower().endswith(".md"):
             found.append(lead + entry.name)
-    if len(found) == 1 and found[0].endswith("/"):  # Else the shell would end the word there.
+    if len(found) == 1 and found[0].endswith("/"):  # Otherwise the shell would end the word.
         return [*_list_folder(base, found[0], root)] or found
     return sorted(found)
 
@@ -198,7 +198,7 @@ _OFFERS: Mapping[str, _Offer] = {
 
 
 def _find_offer(ctx: Any, param: Any) -> _Offer | None:
-    """Return what gives a parameter's values, None where the shell knows them better."""
+    """Return the completion of a parameter, None if the shell completes it better."""
     kind, command = format_values(param), ctx.command.name
     if kind == "NAME":
         named = {"context": "CONTEXT", "source": "SOURCE"}.get(param.name, "")
@@ -225,6 +225,6 @@ def _offer_vaults(asked: _Asked, word: str) -> Iterable[str]:
 
 
 def _quote(word: str) -> str:
-    """Return a word as bash has to be told it; other shells quote by themselves."""
+    """Return a word quoted for bash; other shells quote completions themselves."""
     is_bash = os.environ.get("_VAULTMEM_COMPLETE", "").endswith("bash")
     return _SPECIAL.sub(r"\\\1", word) if is_bash else word

@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from vaultmem.vault import Vault
 
 
-#: Digits of an id that are shown at least, and lines of a text.
+#: Minimum digits of a displayed id, and maximum lines of a text.
 _DIGITS, _LINES = 6, 12
 
-#: The keys of the choices.
+#: The key of each choice.
 _KEYS = {"y": "accept", "o": "other", "n": "reject"}
 
 _HELP = "s skips, q ends, ? explains the keys"
@@ -43,7 +43,7 @@ _STOP = frozenset({"q", "\x04", "\x1b"})
 
 
 def complete_id(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
-    """Return the ids that were shown last and begin so, with what each is about."""
+    """Return the ids in the last list that start with `incomplete`, with their subjects."""
     from vaultmem.services.curation.review import list_known
 
     try:
@@ -140,7 +140,7 @@ def _decide_all(vault: Vault, is_accepted: bool, reason: str, as_json: bool) -> 
 def _decide_named(
     vault: Vault, named: Sequence[tuple[str, Sequence[str]]], reason: str, as_json: bool
 ) -> None:
-    """Decide what is named by id: all are looked up before the first is decided."""
+    """Decide on items given by id, after all ids have been resolved."""
     from vaultmem.core.curation.proposal import ProposalChoice
     from vaultmem.services.curation.decide import decide
     from vaultmem.services.curation.review import find_item
@@ -161,14 +161,14 @@ def _decide_named(
 
 
 def _ask_each(vault: Vault, found: ReviewQueue, size: int, reason: str) -> None:
-    """Show one after the other, and do what the keys say; what was decided before the end is."""
+    """Show the items one by one and read a key for each; earlier decisions stay after an abort."""
     from vaultmem.core.curation.proposal import ProposalChoice
     from vaultmem.services.curation.decide import decide
 
     if found.chosen:
         print_styled(_HELP, "dim")
     numbers = {each.id: number for number, each in enumerate(found.chosen, 1)}
-    for item in found.items:  # What was decided has changed notes of others.
+    for item in found.items:  # An earlier decision can change later notes.
         proposal = item.proposal
         print_line()
         print_styled(f"{numbers[item.id]} of {len(numbers)}  ", "dim")
@@ -184,7 +184,7 @@ def _ask_each(vault: Vault, found: ReviewQueue, size: int, reason: str) -> None:
 
 
 def _read_key(proposal: Proposal) -> str:
-    """Return the key of a choice that there is, `s` to pass it over, or one that ends it all."""
+    """Return the key of an available choice, `s` to skip, or a key that ends the review."""
     from click import getchar
 
     keys = {key for key, name in _KEYS.items() if _describe(proposal, name)} | {"s"} | _STOP
@@ -236,7 +236,7 @@ def _print_item(item: Item, size: int) -> None:
 
 
 def _print_sides(sides: Sequence[ReviewSide]) -> None:
-    """Print notes side by side where two have room, else one below the other."""
+    """Print two notes side by side if they fit, otherwise below each other."""
     width = _read_width()
     columns = [_list_lines(side, width // len(sides) - 4) for side in sides]
     for cells in zip_longest(*columns, fillvalue=""):
@@ -251,7 +251,7 @@ def _read_width() -> int:
 
 
 def _list_lines(side: ReviewSide, width: int) -> list[str]:
-    """Return the lines of a note, its head first."""
+    """Return the lines of a note, starting with its path and facts."""
     from textwrap import wrap
 
     who = " ".join(filter(None, (f"@{side.agent}" if side.agent else "a person", side.session)))
@@ -277,14 +277,14 @@ def _name(proposal: Proposal) -> str:
 
 
 def _count_digits(proposals: Sequence[Proposal]) -> int:
-    """Return how many digits tell all ids apart."""
+    """Return how many digits make all ids unique."""
     size = _DIGITS
     while len({each.id[:size] for each in proposals}) < len(proposals) and size < 64:
         size += 1
     return size
 
 
-# Commands that look after a vault: curate, dream, compact.
+# Commands of curation: curate, dream, compact.
 
 
 @takes("vault", "ref", "agent", "as_json")
@@ -429,7 +429,7 @@ def _list_waiting(vault: Vault) -> Report:
 
 
 def _apply(vault: Vault, report: Report, yes: bool) -> ApplyResult:
-    """Make a report's changes, once the person has said yes."""
+    """Apply a report's changes after confirmation."""
     from vaultmem.services.curation.decide import apply_report
 
     if report.changes:

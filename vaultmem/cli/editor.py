@@ -1,4 +1,4 @@
-"""Open a file in the user's editor."""
+"""The user's editor."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from vaultmem.errors import VaultError
 
 
 def _find_editor() -> list[str]:
-    """Return the words of $VISUAL or $EDITOR, else of the editor in git's settings; none without.
+    """Return the command of $VISUAL, $EDITOR or git's settings, or an empty list.
 
-    Those of a repository are not asked: they may be anybody's.
+    A repository's own settings are not trusted, so they are ignored.
     """
     if named := os.environ.get("VISUAL") or os.environ.get("EDITOR"):
         return shlex.split(named)

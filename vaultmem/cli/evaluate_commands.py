@@ -1,4 +1,4 @@
-"""Commands that measure recall and prepare models: eval, embed."""
+"""Commands that evaluate recall and compute vectors: eval, embed."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from vaultmem.services.packs.evaluate import Evaluation, Run
 
 
-#: Questions that are listed below the figures.
+#: Maximum number of listed questions.
 _LISTED = 20
 
-#: What is shown in the place of a note that was not found.
+#: Other notes listed for a note that was not found.
 _INSTEAD = 3
 
 
@@ -125,7 +125,7 @@ def _add(here: CommandContext, file: Path, receipt: str, notes: list[str]) -> No
 
 
 def _print_figures(made: Evaluation) -> None:
-    """Print a table of all figures; below them what other questions might give."""
+    """Print a table of all figures with their confidence intervals."""
     many = len(made.questions)
     heads = [f"recall@{made.asked.depth}", f"nDCG@{made.asked.depth}"]
     heads += [f"{'in packs of ' * (not n)}{b:,}" for n, b in enumerate(made.asked.budgets)]
@@ -145,7 +145,7 @@ def _print_figures(made: Evaluation) -> None:
 
 
 def _name(run: Run) -> str:
-    """Return what a run is called: now, or where and how else it was asked."""
+    """Return a run's label: "now", or its version and settings."""
     shown = run.at if run.commit.startswith(run.at) else f"{run.at} ({run.commit[:7]})"
     parts = [f"at {shown}"] if run.at else []
     parts += [f"with {', '.join(run.settings)}"] if run.settings else []
@@ -153,7 +153,7 @@ def _name(run: Run) -> str:
 
 
 def _print_strength(run: Run) -> None:
-    """Print how often answers had a note that answers, by how sure they were said to be."""
+    """Print how often results contained an expected note, by match strength."""
     told = []
     for level in ("strong", "weak", "none"):
         if right := [any(each.places) for each in run.judged if each.match_strength == level]:
@@ -162,7 +162,7 @@ def _print_strength(run: Run) -> None:
 
 
 def _print_missing(made: Evaluation, file: str) -> None:
-    """Print the questions of which a note was not found, and what was found instead."""
+    """Print the questions with missing notes, and the notes that were found instead."""
     judged = zip(made.questions, made.runs[0].judged, strict=True)
     lacking = [(question, each) for question, each in judged if 0 in each.places]
     print_line()
@@ -181,7 +181,7 @@ def _print_missing(made: Evaluation, file: str) -> None:
 
 
 def _print_changed(made: Evaluation, file: str) -> None:
-    """Print the questions that were answered otherwise in the other run."""
+    """Print the questions whose results differ between the two runs."""
     now, then = made.runs
     listed = zip(made.questions, now.judged, then.judged, strict=True)
     changed = [(question, a, b) for question, a, b in listed if a.values != b.values]
@@ -215,7 +215,7 @@ def _describe_question(file: str, question: Question) -> str:
 
 
 def _describe_state(state: str) -> str:
-    """Return why a note may be nowhere, if its state hides it or it is not there."""
+    """Return why a note was not found, if it is missing or its state hides it."""
     if not state:
         return " (not there)"
     return "" if state in {"active", "candidate", "stale"} else f" ({state})"
@@ -226,7 +226,7 @@ def _print_rest(listed: Sequence[object]) -> None:
         print_line(f"... and {len(listed) - _LISTED:,} more; --json has all")
 
 
-# The command that prepares recall by meaning.
+# The command that computes vectors for semantic recall.
 
 
 @takes("vault", "as_json")

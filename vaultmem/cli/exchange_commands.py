@@ -1,4 +1,4 @@
-"""Commands that move text in and out: export, import, reference."""
+"""Commands that export and import text: export, import, reference."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def export(
 
 
 def _export_archive(vault: Vault, file: Path, as_json: bool) -> None:
-    """Write the archive, and say what is in it."""
+    """Write the archive, and print its contents."""
     from vaultmem.services.exchange.archives import export_archive
 
     done = export_archive(vault, file, ProgressLine("packing"))
@@ -114,7 +114,7 @@ def _export_archive(vault: Vault, file: Path, as_json: bool) -> None:
 
 
 def _export_lines(vault: Vault, file: str, wanted: NoteFilter, as_json: bool) -> None:
-    """Write or print a line for each note, as they are read."""
+    """Write or print a JSON line for each note, one at a time."""
     from vaultmem.core.text.json_values import as_plain
     from vaultmem.operations.notes import whole_data
     from vaultmem.services.exchange.archives import Lines, read_all
@@ -140,7 +140,7 @@ def _export_lines(vault: Vault, file: str, wanted: NoteFilter, as_json: bool) ->
 
 
 def _export_pages(vault: Vault, html: str, as_json: bool) -> None:
-    """Write the pages, and say how many."""
+    """Write the pages, and print their number."""
     with needing("web", "export"):
         from vaultmem.web.export.export_site import export_html
 
@@ -155,7 +155,7 @@ def _export_pages(vault: Vault, html: str, as_json: bool) -> None:
     print_line(f"open {done.folder}/index.html")
 
 
-# The command `import`: a whole vault of an archive, or what other programs remember.
+# The import command: an archived vault, or memories of other programs.
 
 _SHOWN = 12
 
@@ -231,7 +231,7 @@ def import_(
 
 
 def _import_archive(paths: list[str], trust: bool, dry_run: bool, as_json: bool) -> None:
-    """Put a vault into its folder, and say what of it counts here."""
+    """Unpack an archived vault, and print its contents and trust."""
     from vaultmem.environment import read_settings
     from vaultmem.services.exchange.archives import import_archive
 
@@ -264,7 +264,7 @@ def _import_archive(paths: list[str], trust: bool, dry_run: bool, as_json: bool)
 
 
 def _print_report(report: ImportReport) -> None:
-    """Say what is worth a look, then how many there are of each."""
+    """Print the notable items, then the counts by file and outcome."""
     from vaultmem.services.exchange.import_notes import ImportOutcome
 
     shown: dict[str, int] = {}
@@ -293,11 +293,11 @@ def _print_report(report: ImportReport) -> None:
 
 
 def _join(report: ImportReport) -> tuple[str, Counter[ImportOutcome]]:
-    """Return how many of each outcome all files together had."""
+    """Return the summed outcomes of all files."""
     return pluralize(len(report.counts), "file"), sum(report.counts.values(), Counter())
 
 
-# The command about reference material: reference.
+# The reference command.
 
 
 @takes("vault", "ref", "at", "agent", "as_json")

@@ -1,4 +1,4 @@
-"""Commands of a fleet itself, and those that compare its vaults."""
+"""Commands for a fleet, and comparisons of its vaults."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from vaultmem.services.fleet.clone import NodeStatus, PoolStatus
     from vaultmem.services.fleet.jobs import Differing, FleetComparison, FleetNote, Mentions
 
-#: Vaults with a problem that are named; JSON has all.
+#: Maximum number of problems printed; JSON has all.
 _NAMED = 20
 
 _FileArgument = Annotated[str, typer.Argument(metavar="FILE", help=work.FILE_HELP)]
@@ -52,7 +52,7 @@ _LimitOption = Annotated[
 
 
 class _Statement(NamedTuple):
-    """What vaults state, or not; what none states has no beginning."""
+    """A statement to find in vaults; its absence has no first commit."""
 
     job: work.Job
     query: Annotated[
@@ -259,11 +259,11 @@ def _format_size(size: int) -> str:
     return f"{size / 1e6:,.0f} MB" if size else "-"
 
 
-# What is found over all vaults.
+# Results over all vaults.
 
 
 def _print_mentions(found: Mentions) -> None:
-    """Print who says something, the first before the others."""
+    """Print the vaults that state something, earliest first."""
     rows = [
         (_describe_time(each.at), name, each.who, each.session or "-", each.path, each.source)
         for name, each in found.believers
@@ -281,7 +281,7 @@ def _print_mentions(found: Mentions) -> None:
 
 
 def _print_duplicates(found: FleetComparison, limit: int) -> None:
-    """Print what is stated in several vaults, then what is nearly the same."""
+    """Print statements that several vaults have, then those that are nearly the same."""
     for group in found.same[:limit]:
         print_styled("same  ", "dim", _shorten(group[0].title))
         _print_sides(group)
@@ -294,7 +294,7 @@ def _print_duplicates(found: FleetComparison, limit: int) -> None:
 
 
 def _print_contradictions(found: FleetComparison, limit: int) -> None:
-    """Print what contradicts what."""
+    """Print the contradictions."""
     for pair in found.contradicting[:limit]:
         is_update = any(kind == "update" for kind, _, _ in pair.differences)
         print_styled("update  " if is_update else "contradicts  ", "yellow", _describe_values(pair))

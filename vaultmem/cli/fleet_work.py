@@ -1,4 +1,4 @@
-"""Run commands with `--fleet FILE`, and print their results, as text and as JSON."""
+"""Commands with `--fleet FILE`, and their results as text and as JSON."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from vaultmem.services.search.run_query import Query, QueryResult, Show
     from vaultmem.services.search.vault_set import VaultSet
 
-#: What stands before the address of a cluster.
+#: The prefix of a cluster's address.
 _RAY = "ray:"
 
-#: Seconds for which the vaults of a question are waited for.
+#: Timeout in seconds for the vaults of one query.
 _QUESTION = 60.0
 
-#: Vaults that did not answer, as many as are named; JSON has all.
+#: Maximum number of vaults printed without a response; JSON has all.
 _NAMED = 20
 
 
@@ -46,7 +46,7 @@ FLEET_HELP = f"{FILE_HELP} Or ray:ADDRESS, a cluster's."
 
 
 class Job(NamedTuple):
-    """Which vaults of a fleet a job is done with, and how."""
+    """The vaults of a fleet for a job, and its options."""
 
     fleet: Annotated[str, Arg(FLEET_HELP, takes=Takes.WORD, metavar="FLEET")]
     vault: Annotated[
@@ -62,11 +62,11 @@ class Job(NamedTuple):
 
 @contextlib.contextmanager
 def open_fleet(fleet: str, folder: str = "") -> Iterator[Pool]:
-    """Open the vaults that a file or folder names, or the fleet of a cluster, for a `with`.
+    """Open the vaults of a file or folder, or a cluster's fleet, while the context is open.
 
     Raises:
-        RefusedError: a file says something else.
-        VaultError: there is none; or the extra `fleet` is not installed.
+        RefusedError: the file is malformed.
+        VaultError: there is no such file or fleet, or the extra `fleet` is not installed.
     """
     from vaultmem.services.fleet.pool import LocalPool
 
@@ -81,14 +81,14 @@ def open_fleet(fleet: str, folder: str = "") -> Iterator[Pool]:
 
 
 def read_fleet(fleet: str) -> list[VaultSource]:
-    """Return the vaults that a file or folder names."""
+    """Return the vaults that a file or folder lists."""
     from vaultmem.services.fleet.clone import read_sources
 
     return read_sources(Path(fleet).expanduser())
 
 
 def find_folder(folder: str = "") -> Path:
-    """Return the folder of the clones: this one, else one in the state folder."""
+    """Return the folder of the clones, by default one in the state folder."""
     from vaultmem.environment import current_environment
     from vaultmem.vault import find_user_folders
 
@@ -104,9 +104,9 @@ def run_job(
     make_json: Callable[[Any], object],
     print_found: Callable[[Any], None],
 ) -> Any:
-    """Print what a job finds in its vaults, and return it.
+    """Run a job over its vaults, print the result and return it.
 
-    What was done before is not done again. Where Ctrl-C stops it, it is said that this stays.
+    Results of an interrupted run are reused. Ctrl-C prints that they are kept.
     """
     from vaultmem.services.fleet.jobs import JobOptions
     from vaultmem.storage.kept import KeptWork
@@ -127,7 +127,7 @@ def run_job(
 
 
 def reject_with_fleet(**given: object) -> None:
-    """Refuse options of a command that are for one vault.
+    """Reject options that only work on one vault.
 
     Raises:
         RefusedError: one is given.
@@ -141,23 +141,23 @@ def reject_with_fleet(**given: object) -> None:
 def recall_fleet(
     fleet: str, vaults: Sequence[str], asked: Query, show: Show
 ) -> tuple[QueryResult, dict[str, str]]:
-    """Return what answers a question in a fleet, and why some vaults have no part in it."""
+    """Return the hits of a query in a fleet, and why some vaults are missing."""
     with open_fleet(fleet) as pool:
         answer, missing = pool.recall(vaults or None, asked, seconds=_QUESTION)
-    no_vault = cast("VaultSet", None)  # Texts are at hand; none is looked at.
+    no_vault = cast("VaultSet", None)  # Hits have their texts; no vault is read.
     return answer._replace(shown=show(no_vault, answer) or ()), missing
 
 
 def pack_fleet(
     fleet: str, vaults: Sequence[str], asked: AskPack
 ) -> tuple[PackAnswer, dict[str, str]]:
-    """Return a pack of a fleet, and why some vaults have no part in it."""
+    """Return a pack of a fleet, and why some vaults are missing."""
     with open_fleet(fleet) as pool:
         return pool.pack(vaults or None, asked, seconds=_QUESTION)
 
 
 def stats_fleet(fleet: str, vault: str, as_json: bool) -> None:
-    """Print what each vault holds, and at which commit it is."""
+    """Print each vault's counts and commit."""
     with open_fleet(fleet) as pool:
         names = [vault] if vault else None
         unread = pool.refresh(names).missing
@@ -172,7 +172,7 @@ def stats_fleet(fleet: str, vault: str, as_json: bool) -> None:
 
 
 def assert_fleet(fleet: str, vault: str, expected: Expectation, as_json: bool) -> bool | None:
-    """Print which vaults' packs are not as expected; return whether all are, None if unknown."""
+    """Print the vaults with unexpected packs; return whether all are fine, None if unknown."""
     from vaultmem.services.fleet.jobs import judge_all
 
     judge = partial(judge_all, expected=expected)
@@ -183,14 +183,14 @@ def assert_fleet(fleet: str, vault: str, expected: Expectation, as_json: bool) -
 
 
 def curate_fleet(fleet: str, vault: str, as_json: bool) -> None:
-    """Print what `curate` would propose in each vault."""
+    """Print the proposals of `curate` for each vault."""
     from vaultmem.services.fleet.jobs import curate_all
 
     run_job(_make_job(fleet, vault), as_json, curate_all, fleet_curated_json, _print_proposals)
 
 
 def compact_fleet(fleet: str, vault: str, as_json: bool) -> None:
-    """Print what `compact` would shorten in each vault."""
+    """Print the steps of `compact` for each vault."""
     from vaultmem.services.fleet.jobs import compact_all
 
     job = _make_job(fleet, vault)
@@ -202,7 +202,7 @@ def _make_job(fleet: str, vault: str) -> Job:
 
 
 def warn_missing(missing: Mapping[str, str], behind: Mapping[str, str] | None = None) -> None:
-    """Name the vaults that have no part in an answer, or not as their remotes are."""
+    """Print the vaults that are missing from a result, or whose clones are out of date."""
     for name, why in list(missing.items())[:_NAMED]:
         warn(f"{name}: not asked: {why}")
     if (more := len(missing) - _NAMED) > 0:
@@ -213,7 +213,7 @@ def warn_missing(missing: Mapping[str, str], behind: Mapping[str, str] | None = 
 
 
 def _print_judged(done: JobResults) -> None:
-    """Print which packs are not as expected, and how many are."""
+    """Print the vaults with unexpected packs, and the count of the others."""
     judged = dict(done.items())
     bad = {name: reasons for name, reasons in judged.items() if reasons}
     width = max(map(len, bad), default=0)
@@ -223,7 +223,7 @@ def _print_judged(done: JobResults) -> None:
 
 
 def _print_proposals(done: JobResults) -> None:
-    """Print what would be proposed: in all, then by vault."""
+    """Print the proposals by vault, then in total."""
     sums: Counter[str] = Counter()
     vaults: Counter[str] = Counter()
     rows = []
@@ -245,7 +245,7 @@ def _print_proposals(done: JobResults) -> None:
 
 
 def _print_compactions(done: JobResults) -> None:
-    """Print what would be shortened: by vault, then in all."""
+    """Print the compaction steps by vault, then in total."""
     rows = []
     before = left = 0
     exempt: Counter[str] = Counter()
@@ -282,7 +282,7 @@ def _print_stats(found: Mapping[str, VaultStats]) -> None:
 
 
 def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print rows below their heads, each column as wide as it has to be."""
+    """Print rows below their heads in aligned columns."""
     if not rows:
         return
     cleaned = [tuple(map(one_line, row)) for row in (heads, *rows)]

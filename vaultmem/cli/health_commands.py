@@ -1,4 +1,4 @@
-"""Commands on a vault's health and use: context, status, doctor, check, queries, stats."""
+"""Commands on a vault's health and usage: context, status, doctor, check, queries, stats."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def doctor(
 
 
 def _store_data(vault: Vault, choice: str) -> None:
-    """Let one of two copies of a vault keep the counts and receipts."""
+    """Choose which of two copies of a vault keeps the counts and receipts."""
     from vaultmem.errors import RefusedError
     from vaultmem.services.usage import store_data
 
@@ -108,7 +108,7 @@ def _examine(operation: Operation, here: CommandContext, asked: Any, reads: bool
 
 
 def _open_anyway(here: CommandContext, reads: bool) -> tuple[Vault, str]:
-    """Open the vault; where only vaultmem.yaml is in the way, also return what is wrong with it."""
+    """Open the vault; if only vaultmem.yaml is invalid, use defaults and return the error."""
     try:
         return here.open(reads), ""
     except NoVaultError:
@@ -120,7 +120,7 @@ def _open_anyway(here: CommandContext, reads: bool) -> tuple[Vault, str]:
 
 
 def show_checks(checks: Sequence[Check], as_json: bool) -> None:
-    """Print what was checked; the exit code is 1 if there is a problem."""
+    """Print the checks; the exit code is 1 if there is a problem."""
     print_answer(DOCTOR, CommandContext(as_json=as_json), None, checks)
     if not is_healthy(checks):
         raise typer.Exit(1)
@@ -139,7 +139,7 @@ def check(here: CommandContext, asked: Any) -> None:
     raise typer.Exit(0 if found.is_ok else 1)
 
 
-# Commands about what memory shows and costs: queries, stats.
+# Commands on shown sections and token usage: queries, stats.
 
 queries = make_command(RECENT, "queries")
 

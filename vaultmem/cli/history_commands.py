@@ -31,7 +31,7 @@ undo = make_command(UNDO, "undo")
 
 
 def print_commits(commits: Iterable[tuple[str, str]]) -> None:
-    """Print a line for each commit that was made, given as id and subject."""
+    """Print a line for each new commit, given as id and subject."""
     print_lines(commit_lines(commits))
 
 

@@ -1,7 +1,7 @@
-"""Run `vaultmem hook`; an agent waits for it, so nothing is imported that is not needed.
+"""The command `vaultmem hook`; an agent waits for it, so imports are minimal.
 
-Arguments are read here, and help alone is for the command line as such: what that answers to a
-mistake ends with 2, by which some agents drop the prompt.
+Arguments are parsed here, and only help uses the command-line library. That library exits with 2 on
+errors, and some agents then drop the prompt.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from vaultmem.errors import NoVaultError
 if TYPE_CHECKING:
     from vaultmem.vault import Vault
 
-#: Events for which an agent does not wait: they are answered in a process of its own.
+#: Events that an agent does not wait for; a separate process answers them.
 _DETACHED = {HookEvent.PRE_COMPACT, HookEvent.SESSION_END, HookEvent.STOP}
 
-#: Whose name is written where nothing names an agent.
+#: The agent's name if nothing else names one.
 _AGENTS = {
     HookFormat.CLAUDE: "claude-code",
     HookFormat.COPILOT: "copilot",
@@ -42,7 +42,7 @@ _VALUES = {"--vault": "vault", "--agent": "agent", "--format": "form"}
 
 
 def answer_plainly(arguments: list[str]) -> int | None:
-    """Answer the hook that these arguments ask for, with 0 whatever is wrong; None for help."""
+    """Answer the hook that these arguments name; return 0 on any error, None for help."""
     if {"-h", "--help"} & set(arguments):
         return None
     words = [part for word in arguments for part in _split(word)]
@@ -56,23 +56,23 @@ def answer_plainly(arguments: list[str]) -> int | None:
 
 
 def _split(word: str) -> list[str]:
-    """Return an option and its value, which may stand in one word."""
+    """Split an option and its value if they are one word."""
     return word.split("=", 1) if word.startswith("--") else [word]
 
 
 def answer_hook(
     event: str, form: str = "", wait: bool = False, vault: str = "", agent: str = ""
 ) -> None:
-    """Answer an agent's event, read from standard input; on any trouble say nothing.
+    """Answer an agent's event from standard input; on an error, print nothing.
 
-    The reason for silence is kept for `vaultmem doctor`.
+    The error is stored for `vaultmem doctor`.
     """
     try:
         answer = _answer(event, form, wait, vault, agent)
-    except Exception as error:  # noqa: BLE001  No trouble of ours may become the agent's.
+    except Exception as error:  # noqa: BLE001  Our errors must not stop the agent.
         _keep(vault, event, error)
         return
-    follow_writes([], [])  # An agent takes every word for its context.
+    follow_writes([], [])  # The agent reads all output as context.
     answer_program()
     if answer:
         print_line(answer)
@@ -89,12 +89,12 @@ def _answer(event: str, form: str, wait: bool, vault: str, agent: str) -> str:
     from vaultmem.services.hooks.answer import find_folder, load_answer
 
     make_context = load_answer(known)
-    # What is named goes before; and in a watcher's process the folder must not change.
+    # Named vaults have priority. A watcher's process must not change its folder.
     environment = current_environment()
     if not vault and not environment.get("VAULTMEM_VAULT") and os.path.isdir(payload.folder):
         os.chdir(payload.folder)
     if not vault and not environment.get("VAULTMEM_VAULT"):
-        vault = str(find_root(None))  # The only vault on the list is not every project's memory.
+        vault = str(find_root(None))  # The only listed vault is not every project's memory.
     who = agent or environment.get("VAULTMEM_AGENT", "") or _AGENTS[payload.form]
     opened = CommandContext(vault, agent=who).open_synced(reads=known not in _DETACHED)
     author = opened.author._replace(session=payload.session or opened.author.session)
@@ -115,7 +115,7 @@ def _answer(event: str, form: str, wait: bool, vault: str, agent: str) -> str:
 
 
 def _detach(event: HookEvent, payload: HookPayload, vault: str, agent: str) -> None:
-    """Answer in a process that outlives the agent's patience, and the agent."""
+    """Answer in a process that outlives the agent and its timeout."""
     words = ["hook", event.value, "--wait"]
     words += ["--vault", vault] if vault else []
     words += ["--agent", agent] if agent else []
@@ -124,7 +124,7 @@ def _detach(event: HookEvent, payload: HookPayload, vault: str, agent: str) -> N
 
 
 def _index_later(vault: Vault) -> None:
-    """Let another process index what was written here; every command would, but has to wait."""
+    """Index the writes in another process, so that no command has to wait for it."""
     from vaultmem.services.views.read_index import is_index_stale
 
     if is_index_stale(vault):
@@ -145,17 +145,17 @@ def _run_apart(words: list[str], given: bytes = b"", folder: str | None = None) 
     assert child.stdin is not None  # noqa: S101
     with child.stdin as stdin:
         stdin.write(given)
-    child.returncode = 0  # It goes on by itself; nobody waits for it.
+    child.returncode = 0  # It continues on its own; no process waits for it.
 
 
 def _keep(vault: str, event: str, error: Exception) -> None:
-    """Leave the reason where `vaultmem doctor` finds it."""
-    if isinstance(error, NoVaultError):  # There is no place for it, and no trouble.
+    """Store an error for `vaultmem doctor`."""
+    if isinstance(error, NoVaultError):  # Without a vault, this is not an error.
         return
     try:
         from vaultmem.storage.session_table import log_error
 
         folder = CommandContext(vault).open().state_folder
         log_error(folder, event, f"{type(error).__name__}: {error}")
-    except Exception:  # noqa: BLE001  Nor may trouble with that become the agent's.
+    except Exception:  # noqa: BLE001  Nor must these errors stop the agent.
         return

@@ -1,4 +1,4 @@
-"""Commands of a team's hub: init, add, serve, grants, proposals, check."""
+"""Commands of a team's hub: serve, init, add, remove, grant, grants, revoke, log, check."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from vaultmem.services.hub.hub_folder import AuditEntry, Hub
 
 
-# Which hub a command works on, and the record of what it did there.
+# The hub of a command, and its audit log entry.
 
 HubOption = Annotated[
     str,
@@ -37,12 +37,12 @@ HubOption = Annotated[
 
 
 def find_hub(named: str, changes: bool = True) -> Hub:
-    """Open the hub that is named, or the one around the folder of whoever gives the command.
+    """Open the named hub, or the one around the caller's folder.
 
-    Who only looks (without `changes`) mends nothing.
+    Read-only callers (without `changes`) never repair the hub.
 
     Raises:
-        NoVaultError: there is none.
+        NoVaultError: no hub was found.
     """
     from vaultmem.environment import current_environment, current_folder
     from vaultmem.services.hub.hub_folder import CONFIG_NAME, open_hub, read_hub
@@ -60,18 +60,18 @@ def find_hub(named: str, changes: bool = True) -> Hub:
 
 
 def record_here(hub: Hub, what: str, vaults: Iterable[str], details: dict[str, Any]) -> None:
-    """Put on record what was done at the hub's own machine."""
+    """Log an action on the hub's own machine to the audit log."""
     from vaultmem.services.hub.hub_folder import AuditEntry, record
 
     entry = AuditEntry(time.time(), "", "", "terminal", what, tuple(vaults), "done", details)
     record(hub, entry)
 
 
-# Commands about who may do what in a hub: hub grant, grants, revoke, log.
+# Commands on access to a hub: hub grant, grants, revoke, log.
 
 _Vaults = list[str]
 
-#: For how long a token that is replaced still counts.
+#: How long a replaced token stays valid.
 _GRACE = "7d"
 
 
@@ -178,7 +178,7 @@ def grant(
 
 
 def _rotate(hub: Hub, named: str, grace: str, until: float, as_json: bool) -> None:
-    """Replace a token by a new one, and say when the old one ends."""
+    """Replace a token by a new one, and print when the old one ends."""
     from vaultmem.core.text.timestamps import parse_age
     from vaultmem.services.hub.grants import rotate
 
@@ -335,7 +335,7 @@ def _day(at: float) -> str:
 
 # The command that serves a hub: hub serve.
 
-#: The vault that is told of where a hub has none yet.
+#: The example name for a hub without vaults.
 _EXAMPLE = "team"
 
 _FolderArgument = Annotated[
@@ -389,7 +389,7 @@ def serve(
 
 
 def _make_owner(hub: Hub, owner: str, email: str) -> str:
-    """Give whoever makes a hub a token for all of it, and return that."""
+    """Create and return an admin token for the hub's creator."""
     import getpass
     import time
 
@@ -406,7 +406,7 @@ def _make_owner(hub: Hub, owner: str, email: str) -> str:
 
 
 def _print_next(hub: Hub, address: str, vault: str) -> None:
-    """Say what is to be done before somebody else can come."""
+    """Print the steps by which others get access."""
     where = f"--hub {hub.folder}"
     if not vault:
         print_line("\nNo vault is in it yet; in another terminal:")

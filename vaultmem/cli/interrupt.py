@@ -1,4 +1,4 @@
-"""Ctrl-C: at once and without a word while a process starts and ends, else its command's to see."""
+"""Ctrl-C: it ends the process silently during start and end, otherwise the command handles it."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-#: The exit code of what was interrupted.
+#: The exit code after an interruption.
 INTERRUPTED = 130
 
 
 def end_at_once() -> None:
-    """Let Ctrl-C end the process where nothing is begun yet, or all is done.
+    """Make Ctrl-C end the process at once, before and after the command's work.
 
-    A process that was started to ignore it goes on ignoring it.
+    A process that was started to ignore Ctrl-C still ignores it.
     """
     if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
         _signal.signal(_signal.SIGINT, _end)
 
 
 def let_command_see() -> None:
-    """Let Ctrl-C be a KeyboardInterrupt from now on, which a command may answer."""
+    """Make Ctrl-C raise a KeyboardInterrupt, which a command can handle."""
     if _signal.getsignal(_signal.SIGINT) is _end:
         sys.unraisablehook = _raise_again
         _signal.signal(_signal.SIGINT, _signal.default_int_handler)
@@ -36,7 +36,7 @@ def _end(number: int, frame: object) -> None:
 
 
 def _raise_again(unraisable: Any) -> None:
-    """Let a KeyboardInterrupt that came where Python passes over it come once more."""
+    """Repeat a KeyboardInterrupt that Python could not raise."""
     if issubclass(unraisable.exc_type, KeyboardInterrupt):
         import _thread
 

@@ -1,6 +1,6 @@
 """The command that git runs to merge a note: `vaultmem merge-driver %O %A %B %P`.
 
-It opens no vault. Whatever goes wrong, git finds our version as it was, and a conflict.
+It opens no vault. After an error, our version is unchanged and git has a conflict.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from vaultmem.errors import RefusedError, VaultError
 if TYPE_CHECKING:
     from vaultmem.core.notes.conflict import Speaker
 
-#: Nobody wrote a note of this size; git's own markers would not help with one either.
+#: Larger files are not notes that a person wrote; conflict markers would not help either.
 _MAX_BYTES = 16 * 1024 * 1024
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command to the application; it is git's, so `--help` does not show it."""
-    # Git puts the path of a note last, and that may be `-f.md`.
+    """Add the command to the application, hidden from `--help`, because git runs it."""
+    # Git puts the note's path last, and the path can be `-f.md`.
     settings = {"ignore_unknown_options": True, "help_option_names": []}
     app.command("merge-driver", cls=PlainCommand, hidden=True, context_settings=settings)(
         merge_driver
@@ -56,7 +56,7 @@ def merge_driver(
                 raise RefusedError("both sides changed a line, and it is not a note")
             merged = merge_texts(path, *texts, *_find_sides(path))
         mode = os.stat(ours).st_mode & 0o777
-        # No fsync: git reads it at once, and writes the note itself.
+        # No fsync: git reads the file at once, and writes the note itself.
         write_atomically(Path(ours), merged.text.encode("utf-8"), mode=mode, durable=False)
     except OSError as error:
         warn(f"{path}: not merged: {error.strerror or error}")
@@ -71,7 +71,7 @@ def merge_driver(
 
 
 def _find_sides(path: str) -> tuple[str, Speaker]:
-    """Return which side changed a note later ("" if unknown), and who changed theirs last."""
+    """Return which side changed a note later ("": unknown), and the last author of theirs."""
     from vaultmem.core.notes.conflict import Speaker
     from vaultmem.environment import current_environment
     from vaultmem.storage.git.blame_file import find_last_change, find_theirs
@@ -88,7 +88,7 @@ def _find_sides(path: str) -> tuple[str, Speaker]:
     except VaultError:
         return "", Speaker()
     speaker = speaker._replace(where=called)
-    if is_replayed:  # It comes later then, and what it replaces stays in the commit before.
+    if is_replayed:  # A replayed commit is later, and its parent keeps our version.
         return "theirs", speaker
     if ours_at == theirs_at or not commit:
         return "", speaker
@@ -99,7 +99,7 @@ def _read(name: str) -> str:
     """Return a file's text.
 
     Raises:
-        RefusedError: it is no UTF-8 text, or too large.
+        RefusedError: it is not UTF-8 text, or too large.
         OSError: it cannot be read.
     """
     with open(name, "rb") as file:

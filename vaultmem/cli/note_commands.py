@@ -52,10 +52,10 @@ if TYPE_CHECKING:
     from vaultmem.vault import Vault
 
 
-#: Characters of a column up to which the next ones stand below each other.
+#: Maximum column width in characters for alignment.
 _LONGEST = 60
 
-#: Where neither a note nor a commit has a name, one like this was to be a commit's.
+#: A word that looks like a commit; it determines the error if neither note nor commit exists.
 _COMMIT = re.compile(r"[~^:@\x00-\x1f]|^-|^HEAD|^[\d/-]+$|^[0-9a-f]{7,40}$")
 
 
@@ -134,7 +134,7 @@ def list_(
         for name, each in records
     ]
     lines = align(rows, _LONGEST)
-    if lines and not fits_terminal(max(lines, key=len)):  # The end of a path names a note as well.
+    if lines and not fits_terminal(max(lines, key=len)):  # A path's last part also names the note.
         lines = align([[row[0].rpartition("/")[2], *row[1:]] for row in rows], _LONGEST)
     for line in lines:
         print_line(truncate_to_terminal(line.rstrip()))

@@ -1,4 +1,4 @@
-"""How a command runs: the vault that its options name, what its failures print, and its end."""
+"""The life of a command: opening its vault, printing its errors, ending the process."""
 
 from __future__ import annotations
 
@@ -37,35 +37,35 @@ if TYPE_CHECKING:
 
 _given: dict[str, str] = {}
 
-#: The vaults that were named before the command.
+#: The vaults given before the command.
 _named: list[str] = []
 
-#: What this process has opened for its command, to be closed behind it.
+#: The vaults that this process opened, to be closed at the end.
 _opened: list[Vault] = []
 
-#: In the watcher's process: the vault that is open there, and what tells that it is in sync.
+#: In the watcher's process: its open vault, and a function that returns whether it is indexed.
 _warm: tuple[Vault, Callable[[], bool]] | None = None
 
 
 def cache_vault(vault: Vault, is_in_sync: Callable[[], bool]) -> None:
-    """Use what this vault has open already for each command that this process runs."""
+    """Reuse this open vault for all commands that this process runs."""
     global _warm
     _warm = (vault, is_in_sync)
 
 
 def remember_globals(vaults: list[str], agent: str, session: str, ref: str) -> None:
-    """Keep what was given before the command's name."""
+    """Store the options that were given before the command's name."""
     _given.update(agent=agent, session=session, ref=ref, json="")
     _named[:] = vaults
 
 
 def set_json_errors() -> None:
-    """Let an error of this command be a line of JSON."""
+    """Print an error of this command as a line of JSON."""
     _given["json"] = "1"
 
 
 class CommandContext(NamedTuple):
-    """Where a command works, for whom, and how it answers; what it has no option for is empty."""
+    """A command's common options; those that it does not have are empty."""
 
     vault: str = ""
     ref: str = ""
@@ -77,9 +77,9 @@ class CommandContext(NamedTuple):
     def open(
         self, reads: bool = False, config: Config | None = None, for_owner: bool = False
     ) -> Vault:
-        """Open the vault that the options name; who only `reads` waits for no writer.
+        """Open the vault that the options name; with `reads`, wait for no writer.
 
-        `config` counts in place of vaultmem.yaml. `for_owner` is as for `open_named_vault`.
+        `config` replaces vaultmem.yaml. `for_owner` is as for `open_named_vault`.
         """
         from vaultmem.environment import open_named_vault
 
@@ -106,9 +106,9 @@ class CommandContext(NamedTuple):
         return opened
 
     def open_synced(self, reads: bool = False) -> Vault:
-        """Open the vault and bring its index up to what is on disk, with progress if that is long.
+        """Open the vault and update its index, with a progress line if that takes long.
 
-        Who only `reads` goes by the index as it was where another process writes, and reads why.
+        With `reads`, the old index is used while another process writes, and the reason is printed.
         """
         opened = self.open(reads)
         if not reads:
@@ -121,7 +121,7 @@ class CommandContext(NamedTuple):
         return opened
 
     def open_view(self, reads: bool = False) -> Vault:
-        """Open the vault in sync, and look at what the options name: by default, the folder."""
+        """Open the indexed vault at the version that the options name, by default the folder."""
         opened = self.open_synced(reads)
         if not (self.at or opened.ref):
             return opened
@@ -131,7 +131,7 @@ class CommandContext(NamedTuple):
 
 
 def _warn_of_copy(vault: Vault) -> None:
-    """Report once that the vault is a copy of another one, which keeps its data."""
+    """Report once that the vault is a copy, and that the original keeps its data."""
     source, key = vault.store.id.copied_from, "copy_reported"
     if source and not vault.state.get(key):
         vault.state.keep(key, "1")
@@ -139,7 +139,7 @@ def _warn_of_copy(vault: Vault) -> None:
 
 
 def _set_driver(vault: Vault) -> None:
-    """Let git merge notes in a clone as it does where the vault was made, and say so."""
+    """Install the merge driver in a plain clone, and report it."""
     from vaultmem.config import CONFIG_NAME
     from vaultmem.storage.git.head import is_plain_clone
 
@@ -153,10 +153,10 @@ def _set_driver(vault: Vault) -> None:
 
 
 def _choose_one(vault: str) -> str:
-    """Return the one vault that was named.
+    """Return the only vault that was named.
 
     Raises:
-        RefusedError: there are several.
+        RefusedError: several are named.
     """
     from vaultmem.errors import RefusedError
 
@@ -170,10 +170,10 @@ def _choose_one(vault: str) -> str:
 
 
 def find_named_root(vault: str | list[str]) -> Path:
-    """Return the folder of the vault that a command works on, without opening it.
+    """Return the folder of a command's vault without opening it.
 
     Raises:
-        NoVaultError: there is none.
+        NoVaultError: no vault was found.
     """
     from vaultmem.config import find_root
     from vaultmem.environment import find_named_vault
@@ -183,19 +183,19 @@ def find_named_root(vault: str | list[str]) -> Path:
 
 
 def has_named() -> bool:
-    """Tell whether a vault was named before the command."""
+    """Return whether a vault was named before the command."""
     return bool(_named)
 
 
 def extract_vaults() -> list[str]:
-    """Return the vaults that were named before the command, which asks several of them."""
+    """Return and clear the vaults given before a command that accepts several."""
     named = [*_named]
     _named.clear()
     return named
 
 
 def open_other(path: str) -> Vault:
-    """Open a vault that is only asked, beside the command's own."""
+    """Open another vault for reading only."""
     from vaultmem.environment import open_named_vault
 
     opened = open_named_vault(path, agent=_given.get("agent", ""), patience=READER)
@@ -211,7 +211,7 @@ def open_other(path: str) -> Vault:
 
 @cache
 def _cache_others(folders: UserFolders) -> VaultPool:
-    """Return what stays open of other vaults where this process answers many commands."""
+    """Return the cache of other open vaults, for a process that runs many commands."""
     from vaultmem.services.vaults.companions import VaultPool
 
     return VaultPool(folders)
@@ -234,7 +234,7 @@ def _catch_up(vault: Vault) -> None:
 
 
 def run(command: Callable[[], object]) -> int:
-    """Run a command and return its exit code; an expected failure is a line on standard error."""
+    """Run a command and return its exit code; an expected failure prints one line."""
     code, before = 0, len(_opened)
     answer_program(False)
     let_command_see()
@@ -260,7 +260,7 @@ def run(command: Callable[[], object]) -> int:
 
 
 def _print_written() -> str:
-    """Say which notes this command has written, for a fault that came before its end."""
+    """Return which notes this command has written, for an error message."""
     paths = list(dict.fromkeys(path for vault in _opened for path in vault.notices.written))
     if not paths:
         return "no note was written"
@@ -268,13 +268,13 @@ def _print_written() -> str:
 
 
 def _print_stale_reason() -> None:
-    """Say which fault kept the index, or what else is kept of it, from what was written."""
+    """Warn if the index of a written vault is out of date."""
     for fault in {text: None for vault in _opened for text in vault.notices.faults[:1]}:
         warn(f"it is written, but the index is out of date: {fault}; the next command catches up")
 
 
 def _find_hint(opened: Iterable[Vault]) -> str:
-    """Return what commits the first write of a vault that no commit has."""
+    """Return how to commit the first uncommitted write of a vault."""
     for vault in opened:
         if vault.notices.written:
             from vaultmem.services.changes.commit import hint_commit
@@ -286,7 +286,7 @@ def _find_hint(opened: Iterable[Vault]) -> str:
 
 
 def _flush(code: int, find_hint: Callable[[], str]) -> int:
-    """Print what is left to be printed, and a hint; return the exit code, 1 if it could not be."""
+    """Flush the output and print a hint; return the exit code, 1 if printing failed."""
     try:
         if not code:
             print_written_branch()
@@ -297,7 +297,7 @@ def _flush(code: int, find_hint: Callable[[], str]) -> int:
         sys.stderr.close()
         return 1
     except OSError as error:
-        with contextlib.suppress(OSError, AttributeError):  # Else Python tries again at its end.
+        with contextlib.suppress(OSError, AttributeError):  # Otherwise Python tries again at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno())  # type: ignore[union-attr]
         if not code:
             warn(f"error: it is done, but cannot be printed: {wrap_os_error(error)}")
@@ -306,7 +306,7 @@ def _flush(code: int, find_hint: Callable[[], str]) -> int:
 
 
 def _compare_incoming() -> None:
-    """Compare what came from elsewhere, where this command wrote and has told what it did."""
+    """Compare notes from other machines if this command wrote to their vault."""
     for vault in _opened:
         with contextlib.suppress(VaultError, OSError):
             if vault.notices.written and vault.state.get("arrived"):
@@ -318,7 +318,7 @@ def _compare_incoming() -> None:
 def end_process(code: int) -> NoReturn:
     """Close what was opened, and end the process.
 
-    The rest of what it made is left to the system: looking it through for cycles takes 20 ms.
+    Other objects are left to the system, because a garbage collection takes 20 ms.
     """
     end_line()
     _compare_incoming()

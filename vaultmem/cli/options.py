@@ -1,4 +1,4 @@
-"""Options that many commands share, and a text that is given."""
+"""Options that many commands share; reading a text argument."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ AtOption = Annotated[
 
 
 def split_names(names: str) -> tuple[str, ...]:
-    """Return the names that an option lists between commas."""
+    """Return the comma-separated names of an option."""
     return tuple(name.strip() for name in names.split(",") if name.strip())
 
 
@@ -95,12 +95,12 @@ HostOption = Annotated[
     ),
 ]
 
-#: The address of this machine that no other reaches.
+#: The loopback address, which other machines cannot reach.
 ONLY_HERE = "127.0.0.1"
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
-#: What is said of the options that nearly every command has; `vaultmem help environment` has more.
+#: The help of options that nearly every command has; `vaultmem help environment` has more.
 _SHARED: tuple[Any, ...] = (
     VaultOption,
     VaultsOption,
@@ -115,7 +115,7 @@ DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only show what wo
 
 
 def read_text(words: Sequence[str]) -> str:
-    """Return the text that a command was given; `-` is standard input.
+    """Return the text that a command received; `-` reads standard input.
 
     Raises:
         RefusedError: standard input is not UTF-8.

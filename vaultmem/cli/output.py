@@ -1,4 +1,4 @@
-"""The one place that prints: plain when piped, coloured only for meaning, never misled by notes."""
+"""All printing: plain in a pipe, colours only with a meaning, and cleaned texts of notes."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _COLOURS = {"bold": "1", "dim": "2", "green": "32", "yellow": "33", "red": "31"}
 
 
 def print_line(text: str = "") -> None:
-    """Print text of our own and of notes: control characters are left out."""
+    """Print text without control characters."""
     sys.stdout.write("\n".join(map(clean_text, text.split("\n"))) + "\n")
 
 
 def print_raw(text: str) -> None:
-    """Print a note's own text exactly as it is when piped; cleaned on a terminal."""
+    """Print a note's text: unchanged in a pipe, cleaned on a terminal."""
     if sys.stdout.isatty():
         print_line(text.rstrip("\n"))
     else:
@@ -37,12 +37,12 @@ def print_raw(text: str) -> None:
 
 
 def truncate_to_terminal(line: str) -> str:
-    """Return a line as wide as the terminal at most; whole where it goes elsewhere."""
+    """Return a line truncated to the terminal's width; unchanged without a terminal."""
     return line if fits_terminal(line) else f"{line[: _find_width() - 3]}..."
 
 
 def fits_terminal(line: str) -> bool:
-    """Tell whether a line has room in the terminal, or goes elsewhere."""
+    """Return whether a line fits the terminal; always true without a terminal."""
     return not sys.stdout.isatty() or len(line) <= _find_width()
 
 
@@ -55,11 +55,11 @@ def _find_width() -> int:
 
 
 def confirm(what: str, yes: bool) -> None:
-    """Ask whether what is shown shall be done, unless `yes` says so.
+    """Ask for confirmation of what was printed, unless `yes` is set.
 
     Raises:
-        RefusedError: nobody is at a terminal to be asked.
-        typer.Abort: the answer is no.
+        RefusedError: standard input is not a terminal.
+        typer.Abort: the user declined.
     """
     import typer
 
@@ -83,32 +83,32 @@ def emit_error(text: str, code: int) -> None:
     sys.stderr.write(json.dumps(told, ensure_ascii=False) + "\n")
 
 
-#: Why the answer under way is not from an index in sync, empty if it is.
+#: Why the current result is from an old index, "" if the index is up to date.
 _behind = ""
 
 
 def print_stale_reason(why: str) -> None:
-    """Print why an answer is older than the notes, if it is; JSON has it as `behind`."""
+    """Print why a result is older than the notes, if it is; JSON has it as `behind`."""
     global _behind
     _behind = why
     if why:
         warn(why)
 
 
-#: The branches, not checked out, that the command under way has written to, and what it wrote that
-#: tries to instruct an agent.
+#: Written branches that are not checked out, and sentences about suspicious text, of the current
+#: command.
 _landed: list[str] = []
 _suspicious: list[str] = []
 
 
 def follow_writes(landed: list[str], suspicious: list[str]) -> None:
-    """Report what these lists will hold, as JSON or as `print_written_branch` does."""
+    """Set the lists that are reported in JSON or by `print_written_branch`."""
     global _landed, _suspicious
     _landed, _suspicious = landed, suspicious
 
 
 def print_written_branch() -> None:
-    """Print on which branch it is that was written, where that is not what is checked out."""
+    """Print the written branches that are not checked out, and the suspicious texts."""
     for branch in dict.fromkeys(_landed):
         print_styled("on  ", "green", f"{escape_bytes(branch)}, which is not checked out")
     for sentence in dict.fromkeys(_suspicious):
@@ -116,25 +116,25 @@ def print_written_branch() -> None:
     follow_writes([], [])
 
 
-#: Whether a program reads what the command under way prints.
+#: Whether a program reads the output of the current command.
 _is_for_program = False
 
 
 def answer_program(is_one: bool = True) -> None:
-    """Note that a program reads the answer; `print_hint` prints nothing for it."""
+    """Record that a program reads the output, so that `print_hint` prints nothing."""
     global _is_for_program
     _is_for_program = is_one
 
 
 def print_hint(make: Callable[[], str]) -> None:
-    """Print a hint for a person on standard error, if there is one."""
+    """Print a hint for people on standard error, if there is one."""
     if not _is_for_program and (hint := make()):
         end_line()
         sys.stderr.write(f"hint: {one_line(hint)}\n")
 
 
 def emit_json(value: Any) -> None:
-    """Print a value as JSON: two spaces of indent on a terminal, one line otherwise."""
+    """Print a value as JSON: indented by two spaces on a terminal, otherwise in one line."""
     answer_program()
     plain = as_plain(value)
     if _landed and isinstance(plain, dict):
@@ -150,10 +150,10 @@ def emit_json(value: Any) -> None:
 
 
 def paint(text: str, style: str) -> str:
-    """Return text in a style, if standard output is a terminal that wants colours; "" is none."""
+    """Return text in a style ("": none) if standard output is a terminal with colours."""
     if not (style and sys.stdout.isatty()):
         return text
-    from vaultmem.environment import current_environment  # It brings much that help does not need.
+    from vaultmem.environment import current_environment  # Slow to import, and not needed for help.
 
     if current_environment().get("NO_COLOR"):
         return text
@@ -166,7 +166,7 @@ def print_styled(text: str, style: str, rest: str = "") -> None:
 
 
 def print_lines(lines: Iterable[Line]) -> None:
-    """Print the lines of an answer."""
+    """Print the lines of a result."""
     for line in lines:
         if line.style == "raw":
             print_raw(line.text)
@@ -177,9 +177,9 @@ def print_lines(lines: Iterable[Line]) -> None:
 
 
 class ProgressLine:
-    """A line on standard error about long work: only on a terminal, only after a second."""
+    """A progress line on standard error: only on a terminal, and only after a second."""
 
-    #: Whether one stands there that has not been ended.
+    #: Whether a progress line is printed and not ended.
     is_open = False
 
     def __init__(self, what: str) -> None:
@@ -187,7 +187,7 @@ class ProgressLine:
         self._started = time.monotonic()
 
     def __call__(self, done: int, total: int) -> None:
-        """Show that `done` of `total` are done."""
+        """Show that `done` of `total` items are complete."""
         if not sys.stderr.isatty() or time.monotonic() - self._started < 1:
             return
         width = 24
@@ -201,7 +201,7 @@ class ProgressLine:
 
 
 def end_line() -> None:
-    """End the line of progress that stands there, if one does: what comes next has its own."""
+    """End the current progress line, if there is one."""
     if ProgressLine.is_open:
         ProgressLine.is_open = False
         sys.stderr.write("\n")
@@ -209,7 +209,7 @@ def end_line() -> None:
 
 @contextlib.contextmanager
 def following(vault: Vault) -> Iterator[ProgressLine]:
-    """Show how far reading notes is; where Ctrl-C stops it, say what is kept of it."""
+    """Show the progress of indexing; after Ctrl-C, print what was indexed."""
     progress = ProgressLine("reading notes")
     try:
         yield progress

@@ -1,4 +1,4 @@
-"""Commands about projects: the group projects."""
+"""The command group `projects`."""
 
 from __future__ import annotations
 

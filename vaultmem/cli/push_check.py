@@ -1,4 +1,4 @@
-"""The pre-receive hooks of git hosts and hubs: push-check."""
+"""The command push-check, for git hosts and hubs."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from vaultmem.cli.quick_typer import PlainCommand
 from vaultmem.errors import LockTimeoutError, VaultError
 from vaultmem.services.hub.receiving import Received, receive
 
-# Git's pre-receive hook: a push is let in, or its user is told why not. Run by git alone.
+# Git's pre-receive hook, which accepts or rejects a push. Only git runs it.
 
-#: The most bytes that the check, and each git that it asks, may have of their own.
+#: Maximum bytes of memory for the check, and for each git process that it starts.
 _MEMORY = 256 * 1024**2
 
 
 def main(environment: Mapping[str, str], lines: bytes, access_file: str = "") -> int:
-    """Return 0 if a push may be taken in, and print why not otherwise."""
+    """Return 0 to accept a push; otherwise print the reasons and return 1."""
     _limit_memory()
     try:
         received = receive(Path.cwd(), environment, lines, time.time(), _limit_time, access_file)
@@ -35,7 +35,7 @@ def main(environment: Mapping[str, str], lines: bytes, access_file: str = "") ->
 
 
 def _limit_time(seconds: int) -> None:
-    """End the check by an error, also where a program or an expression hangs in it."""
+    """End the check with an error after a timeout, even if a subprocess hangs."""
     if hasattr(signal, "SIGALRM"):
         signal.signal(signal.SIGALRM, _stop)
         signal.alarm(seconds)
@@ -48,7 +48,7 @@ def _stop(*_: Any) -> None:
 def _limit_memory() -> None:
     try:
         import resource
-    except ImportError:  # Not everywhere.
+    except ImportError:  # Not available on all systems.
         return
     resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY, _MEMORY))
 

@@ -1,8 +1,8 @@
-"""Typer commands that start quickly, and what `--help` of one prints.
+"""Typer commands that start quickly, and the format of their `--help`.
 
-Typer has pydantic convert each parameter, and importing that takes a fifth of a `recall`
-(docs/decisions/0020). Parameters of plain types are converted here instead; all others, and any
-Typer that is made differently inside, go Typer's own way.
+Typer converts each parameter with pydantic, whose import takes a fifth of a `recall`
+(docs/decisions/0020). Parameters of plain types are converted here instead. All others, and other
+versions of Typer, use Typer's own conversion.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from vaultmem.cli.commands import RENAMED_OPTIONS
 from vaultmem.cli.options import SHARED_HELP
 from vaultmem.cli.output import warn
 
-#: What makes a command: its function, or a group below the one it is in.
+#: The function of a command, or a subgroup.
 Maker = Callable[..., None] | Typer
 
 _EXAMPLES = "\n\nExamples:\n"
@@ -29,15 +29,15 @@ _EXAMPLES = "\n\nExamples:\n"
 class HelpPage:
     """The help of a Typer command or group.
 
-    Options that many commands share stand by themselves, below those of the command. Examples are
-    the last part of the command's docstring, and printed as they stand there.
+    Options shared by many commands are listed separately, below the command's own. Examples are the
+    last part of the command's docstring, and printed unchanged.
     """
 
     help: str | None
     params: list[Any]
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """Return what stands behind the command's name."""
+        """Return the usage after the command's name."""
         has_commands = [ctx.command.subcommand_metavar] if hasattr(ctx.command, "commands") else []
         return ["[OPTIONS]", *(_show_argument(each) for each in _arguments(self)), *has_commands]
 
@@ -69,7 +69,7 @@ class HelpPage:
 
 
 def extract_first_sentence(text: str) -> str:
-    """Return the first sentence of a command's help, which is a paragraph by itself."""
+    """Return the first sentence of a command's help, which is its own paragraph."""
     return " ".join(cleandoc(text).partition("\n\n")[0].split())
 
 
@@ -108,7 +108,7 @@ class PlainCommand(HelpPage, TyperCommand):
         _simplify(self.get_params(ctx))
         args = _rename(self, args)
         _reject_twice(ctx, self, args)
-        if ctx.resilient_parsing:  # A shell asks what could come next.
+        if ctx.resilient_parsing:  # A shell requests completions.
             from vaultmem.cli.completion import offer_values
 
             for param in self.params:
@@ -116,13 +116,13 @@ class PlainCommand(HelpPage, TyperCommand):
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command, with paths as the shell of whoever gives it means them."""
+        """Run the command, with paths resolved from the caller's folder."""
         ctx.params = read_as_shell(self.name or "", self.params, ctx.params)
         return super().invoke(ctx)
 
 
 def _rename(command: Any, args: list[str]) -> list[str]:
-    """Return arguments with the names that options have now."""
+    """Replace retired names of options in the arguments."""
     known = {name for param in command.params for name in param.opts}
     renamed = {
         old: now for old, now in RENAMED_OPTIONS.items() if now in known and old not in known
@@ -137,7 +137,7 @@ def _rename(command: Any, args: list[str]) -> list[str]:
 
 
 def _reject_twice(ctx: Any, command: Any, args: list[str]) -> None:
-    """Refuse a vault named twice where one alone is worked on: the last would win in silence."""
+    """Reject a repeated --vault for a command that accepts one; the last would win silently."""
     before = args[: args.index("--")] if "--" in args else args
     named = [each for each in before if each.partition("=")[0] == "--vault"]
     takes = next((each for each in command.params if each.name == "vault"), None)
@@ -150,7 +150,7 @@ def _reject_twice(ctx: Any, command: Any, args: list[str]) -> None:
 
 
 def add_commands(app: Typer, *commands: Callable[..., None]) -> None:
-    """Add functions as commands of their names: `list_` is `list`, `mark_restore` has a dash."""
+    """Add functions as commands: `list_` is named `list`, and `mark_restore` `mark-restore`."""
     for command in commands:
         name = command.__name__.strip("_").replace("_", "-")
         app.command(name, cls=PlainCommand)(command)
@@ -169,7 +169,7 @@ class PlainGroup(HelpPage, TyperGroup):
 
 
 class _LazyCommands(Mapping[str, Any]):
-    """The commands of a group by name; each is made when it is read first."""
+    """The commands of a group by name, each made on first use."""
 
     def __init__(self, makers: Mapping[str, Callable[[], Maker]]) -> None:
         self._makers = makers
@@ -194,9 +194,9 @@ class _LazyCommands(Mapping[str, Any]):
 
 
 def new_group(makers: Mapping[str, Callable[[], Maker]], help: str = "") -> Typer:
-    """Return a group whose commands are made when one is chosen, or when all are listed.
+    """Return a group whose commands are made when they are run or listed.
 
-    `makers` return, by a command's name, its function, or a group below this one.
+    `makers` return a function or a subgroup, by the command's name.
     """
 
     class Group(PlainGroup):
@@ -211,14 +211,14 @@ def new_group(makers: Mapping[str, Callable[[], Maker]], help: str = "") -> Type
 
 
 def new_part() -> Typer:
-    """Return an application that one command is made with."""
+    """Return an application for making one command."""
     part = Typer(add_completion=False, rich_markup_mode=None)
     part.callback()(lambda: None)
     return part
 
 
 class _PlainParameter:
-    """Converts the values of one parameter, in the place of Typer's own converter."""
+    """A converter for the values of one parameter, in place of Typer's own."""
 
     def __init__(self, param: Any, convert: Callable[[Any], Any]) -> None:
         self._param = param
@@ -233,7 +233,7 @@ class _PlainParameter:
             raise BadParameter(f'"{value}" is not a number.', ctx=ctx, param=param) from None
 
     def __getattr__(self, name: str) -> Any:
-        """Leave to Typer's own converter whatever else a release wants of it."""
+        """Delegate other attributes to Typer's own converter."""
         self._param._runtime_param = None
         return getattr(self._param.get_runtime_param(), name)
 

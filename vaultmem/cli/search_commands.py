@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 
 
 def _warn_of_models(answer: QueryResult | PackAnswer) -> None:
-    """Say which models had no part in an answer, or not their whole part."""
+    """Warn about models that a result did not use, or used only in part."""
     if answer.words_alone:
         warn(f"found by words alone: {answer.words_alone}")
     elif answer.meaning and (lacking := answer.meaning.sections - answer.meaning.embedded):
@@ -74,7 +74,7 @@ def _warn_of_models(answer: QueryResult | PackAnswer) -> None:
 
 
 def _reject_with_fleet(here: CommandContext, asked: Recall | PackRequest, all_vaults: bool) -> None:
-    """Refuse options that are for one vault, or for the vaults of this machine."""
+    """Reject options that only work on one vault, or on this machine's vaults."""
     from vaultmem.cli.fleet_work import reject_with_fleet
 
     reject_with_fleet(
@@ -87,7 +87,7 @@ def _reject_with_fleet(here: CommandContext, asked: Recall | PackRequest, all_va
 
 
 def _with_missing(told: dict[str, Any], missing: dict[str, str] | None) -> dict[str, Any]:
-    """Return an answer as JSON, of a fleet with why some vaults have no part in it."""
+    """Return a result as JSON; for a fleet, with the missing vaults and the reasons."""
     return told if missing is None else {**told, "missing": missing}
 
 
@@ -160,7 +160,7 @@ def pack(
         warn(f"receipt {answer.receipt}")
 
 
-# Commands about links between notes: links, mv.
+# Commands on links between notes: links, mv.
 
 
 @takes("vault", "ref", "at", "agent", "as_json")
@@ -206,7 +206,7 @@ def links(
 mv = make_command(MV, "mv")
 
 
-# Commands about notes that say the same: similar, dedup.
+# Commands on duplicate notes: similar, dedup.
 
 
 @takes("vault", "ref", "as_json")

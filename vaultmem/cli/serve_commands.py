@@ -1,4 +1,4 @@
-"""Command serve, and the server options it shares with others."""
+"""The command serve, and the server options that it shares with others."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from vaultmem.vault import Vault
 
 
-#: A shorter token could be guessed.
+#: Shorter tokens can be guessed.
 _LEAST = 16
 
 
@@ -127,7 +127,7 @@ def serve_here(
         ref=vault.ref,
         environment=vault.environment,
         may_write=not read_only,
-        asks_others=place[1] == ADDRESS and not place[2],  # Nobody comes in from elsewhere.
+        asks_others=place[1] == ADDRESS and not place[2],  # No other machine has access.
     )
     access = ServerAccess(read_token(token), caller, vault.state_folder, write)
     server = HttpServer(ListenAddress(*place), access)
@@ -144,7 +144,7 @@ def serve_here(
 
 
 def _print_link(vault: Vault, as_json: bool, opens: bool) -> None:
-    """Print a link with a code that lets one browser in."""
+    """Print a link with a one-time code for a browser."""
     from vaultmem.services.watching.lease import find_watcher
     from vaultmem.web.access import make_code
 
@@ -169,7 +169,7 @@ def _find_token(vault: Vault, named: str) -> Path:
 
 
 def read_token(file: Path) -> str:
-    """Return the token in a file that only its owner can read; it is made if it is not there.
+    """Return the token in a file that only its owner can read; create the file if needed.
 
     Raises:
         RefusedError: others can read the file, or its token is shorter than 16 characters.
@@ -183,7 +183,7 @@ def read_token(file: Path) -> str:
 
     if not file.exists():
         fresh = f"{secrets.token_urlsafe(32)}\n".encode()
-        with contextlib.suppress(ConflictError):  # Another server made one meanwhile.
+        with contextlib.suppress(ConflictError):  # Another server created it.
             create_file(file.parent, PurePosixPath(file.name), fresh, 0o600)
     if file.stat().st_mode & 0o077:
         raise RefusedError(f"{file}: others can read it; run `chmod 600 {file}`")
@@ -193,7 +193,7 @@ def read_token(file: Path) -> str:
     return token
 
 
-# What `hub serve` and `fleet serve` share: how they are reached, and what they say of it.
+# Shared by `hub serve` and `fleet serve`: their addresses, options and output.
 
 NamesOption = Annotated[
     list[str],
@@ -210,7 +210,7 @@ ProxyOption = Annotated[
 
 
 def find_served(command: str, port: int, host: str, names: list[str], proxy: bool) -> Served:
-    """Return what the options of a command say of how it serves.
+    """Return the addresses and options by which a command serves.
 
     Raises:
         VaultError: the extra `web` is not installed.
@@ -230,7 +230,7 @@ def serving(
     served: Served,
     find_pool: Callable[[], Pool] | None = None,
 ) -> Iterator[str]:
-    """Begin to serve, give the address to what is said of it, and go on until a signal.
+    """Start serving, yield the address, and then serve until a signal.
 
     Raises:
         RefusedError: as `HubServer` and its `start` do.
@@ -239,17 +239,17 @@ def serving(
 
     server = HubServer(hub, served)
     try:
-        server.heed_signals()  # Before it says that it may be ended.
+        server.heed_signals()  # Before it prints how to stop it.
         server.start(find_pool)
         yield server.address
-        sys.stdout.flush()  # It goes on for long; a pipe or a file has it now.
+        sys.stdout.flush()  # It runs for long; pipes and files need the text now.
         server.wait()
     finally:
         server.close()
 
 
 def print_places(what: object, address: str, with_git: bool = False) -> None:
-    """Say what is served in this process, and where."""
+    """Print what this process serves, and the addresses."""
     print_line(f"Serving {what} as process {os.getpid()}; press Ctrl-C to stop.")
     print_line(f"page  {address}/")
     if with_git:

@@ -70,7 +70,7 @@ def _make_sessions() -> typer.Typer:
 
 
 def _make_list() -> Callable[..., None]:
-    """Return the command that prints the sessions; it recovers those whose process is gone."""
+    """Return the command that lists the sessions, after recovering those of dead processes."""
     from vaultmem.operations.session_views import LIST
 
     def list_(here: CommandContext, asked: Any) -> None:
@@ -89,6 +89,6 @@ def _recover(opened: Vault) -> Sequence[RecoveryResult]:
         return ()
     from vaultmem.services.sessions.close import recover_sessions
 
-    with contextlib.suppress(LockTimeoutError):  # They can be recovered another time.
+    with contextlib.suppress(LockTimeoutError):  # They can be recovered later.
         return recover_sessions(opened)
     return ()

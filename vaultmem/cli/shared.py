@@ -1,7 +1,4 @@
-"""The parts of commands: the options that nearly every one has, and those of a request.
-
-Also how each says which extra it needs.
-"""
+"""The shared parts of commands: common options, options of a request, and extras."""
 
 from __future__ import annotations
 
@@ -50,14 +47,14 @@ _OPTIONS: dict[str, Any] = {
 
 
 def takes(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command the options of these names; what they say is its first argument."""
+    """Add common options to a command; their values are its first argument."""
     return give_options(CommandContext, {name: _OPTIONS[name] for name in names})
 
 
 def offers(asked: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command the arguments of an operation or request; its argument is the request.
+    """Add the arguments of an operation or request to a command, which receives the request.
 
-    An operation gives it its help as well.
+    An operation also sets the command's help.
     """
     request = asked.request if isinstance(asked, Operation) else asked
     offered = offer(request, Front.SHELL)
@@ -78,7 +75,7 @@ def offers(asked: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
 
 
 def list_operation_commands(**operations: str) -> dict[str, Callable[[], Callable[..., None]]]:
-    """Return, by a command's name, what makes the command of the operation "module.NAME"."""
+    """Return functions that make the commands of operations given as NAME="module.CONSTANT"."""
 
     def make(name: str, place: str) -> Callable[..., None]:
         home, _, constant = place.partition(".")
@@ -90,7 +87,7 @@ def list_operation_commands(**operations: str) -> dict[str, Callable[[], Callabl
 
 
 def make_command(operation: Operation, name: str) -> Callable[..., None]:
-    """Return the command of an operation that asks for no more than its request."""
+    """Return the command of an operation that needs only its request."""
     named = ["vault", "ref", "at", "agent", "session", "as_json"]
     if operation.moment not in {Moment.SEEN, Moment.ASKED}:
         named.remove("at")
@@ -115,7 +112,7 @@ def make_command(operation: Operation, name: str) -> Callable[..., None]:
 
 
 def answer(operation: Operation, here: CommandContext, asked: Any) -> None:
-    """Print what an operation answers to a request."""
+    """Run an operation for a request, and print its result."""
     asked = _fill(asked, here)
     opens = here.open_synced if operation.moment is Moment.ASKED else here.open_view
     opened = (opens if operation.syncs else here.open)(reads=not operation.writes)
@@ -126,7 +123,7 @@ def answer(operation: Operation, here: CommandContext, asked: Any) -> None:
 
 
 def print_answer(operation: Operation, here: CommandContext, asked: Any, done: Any) -> None:
-    """Print what an operation returned for a request, and its warnings."""
+    """Print an operation's result for a request, and its warnings."""
     for line in operation.warnings(done):
         warn(line)
     if here.as_json:
@@ -136,13 +133,13 @@ def print_answer(operation: Operation, here: CommandContext, asked: Any, done: A
 
 
 def _list_shared(request: Any) -> list[Argument]:
-    """Return the arguments that a shared option gives."""
+    """Return the arguments whose values come from shared options."""
     shared = {Takes.SHARED, Takes.MEANT}
     return [each for each in list_arguments(request) if each.arg.takes in shared]
 
 
 def _fill(asked: Any, here: CommandContext) -> Any:
-    """Return a request with what only shared options give."""
+    """Return a request with empty arguments set from the shared options."""
     empty = [each for each in _list_shared(type(asked)) if not getattr(asked, each.field)]
     return asked._replace(**{each.field: getattr(here, each.name) for each in empty})
 
@@ -151,7 +148,7 @@ _BEHIND = frozenset({Takes.WORD, Takes.WORDS, Takes.INPUT, Takes.MEANT})
 
 
 def _annotate(argument: Argument) -> Any:
-    """Return an argument as Typer has it."""
+    """Return an argument's Typer annotation."""
     arg, kind = argument.arg, argument.kind
     if arg.takes is Takes.COMMAS:
         kind = str
@@ -173,7 +170,7 @@ def _flag(argument: Argument) -> tuple[str]:
 
 
 def _find_default(argument: Argument) -> Any:
-    """Return the default of an argument as Typer has it."""
+    """Return an argument's default for Typer."""
     if argument.is_required:
         return inspect.Parameter.empty
     if argument.arg.takes in {Takes.WORDS, Takes.INPUT, Takes.VALUES} or argument.default == ():
@@ -182,7 +179,7 @@ def _find_default(argument: Argument) -> Any:
 
 
 def _read(request: Any, listed: Mapping[str, Argument], **given: Any) -> Any:
-    """Return the request that the words of a command line make."""
+    """Return the request for parsed command-line values."""
     return read_request(
         request, {each.name: _read_value(each, given[name]) for name, each in listed.items()}
     )
@@ -200,7 +197,7 @@ def _read_value(argument: Argument, value: Any) -> Any:
 
 
 def _read_assignment(text: str) -> tuple[str, Any]:
-    """Return the property and the value that `PROPERTY=VALUE` sets, None to remove it."""
+    """Return the property and value that `PROPERTY=VALUE` sets, None to remove it."""
     from vaultmem.core.notes.frontmatter import as_json as property_json
     from vaultmem.core.notes.frontmatter import read_frontmatter
 
@@ -215,10 +212,10 @@ def _read_assignment(text: str) -> tuple[str, Any]:
 
 @contextlib.contextmanager
 def needing(extra: str, command: str) -> Iterator[None]:
-    """Say how to install what a command needs, where what it imports meanwhile is not there.
+    """Explain how to install a missing extra if an import in the block fails.
 
     Raises:
-        VaultError: it is not.
+        VaultError: a module is missing.
     """
     try:
         yield
@@ -235,10 +232,10 @@ def give_options(
     defaults: Mapping[str, Any] | None = None,
     are_first: bool = False,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command options; its first argument is what `make`, a NamedTuple or so, makes of them.
+    """Add options to a command; its first argument is what `make` returns for their values.
 
-    Of several kinds, the argument of the one that is given last comes first. In its help the
-    options stand behind the command's own, unless they `are_first`.
+    If applied several times, the argument of the last one comes first. In the help, the options
+    come after the command's own, unless they `are_first`.
     """
     known = make._field_defaults if defaults is None else defaults
 

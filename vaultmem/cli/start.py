@@ -1,7 +1,7 @@
-"""The start of `vaultmem`: a watcher that is alive answers at once, else the command runs here.
+"""The start of `vaultmem`: a running watcher answers, otherwise the command runs here.
 
-Only what asking takes is imported. Whatever goes wrong on the way, no watcher or another version
-or an answer cut short, the command runs here as if there had been none.
+Only the modules for asking the watcher are imported. After any failure (no watcher, another
+version, an incomplete reply), the command runs here.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 from vaultmem.cli.arguments import MAX_INPUT, find_command, read_words
 from vaultmem.cli.interrupt import INTERRUPTED, end_at_once, let_command_see
 
-#: Commands that only read; a watcher answers these.
+#: Commands that only read, and that a watcher can answer.
 WARM_COMMANDS = frozenset(
     (
         *("recall", "pack", "list", "trace", "similar"),
@@ -21,23 +21,22 @@ WARM_COMMANDS = frozenset(
     )
 )
 
-#: And of other commands those verbs that do. The hook writes no more than that it was asked, as
-#: `recall` does.
+#: Subcommands that a watcher can answer. Like `recall`, the hook only writes to the query log.
 _WARM_VERBS = {
     "hook": ("prompt", "before-tool", "tool-failure"),
     "session": ("show", "list", "search", "links", "stats"),
     "task": ("list", "show"),
 }
 
-#: Settings that change how Python itself works: the watcher's have to be the same.
+#: Settings that change Python itself; they must be the same in the watcher.
 _SAME = ("LANG", "LC_ALL", "LC_CTYPE", "PYTHONIOENCODING", "PYTHONUTF8")
 
 
 def main() -> None:
-    """Run the command that the process was started with; Ctrl-C ends it without a word."""
+    """Run the command in `sys.argv`; Ctrl-C ends it silently."""
     try:
         _run()
-    except KeyboardInterrupt:  # In a command, it is the command's to see; but much comes before.
+    except KeyboardInterrupt:  # Commands handle it themselves; this is for the time before.
         end_at_once()
         sys.exit(INTERRUPTED)
 
@@ -68,7 +67,7 @@ def _run() -> None:
 
 def _run_here(arguments: list[str]) -> None:
     """Run the command in this process, and end it."""
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # Starting threads takes numpy 50 ms.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # Starting numpy's threads takes 50 ms.
     command = find_command(arguments)
     if command in {"hook", "mcp"}:
         let_command_see()
@@ -82,9 +81,9 @@ def _run_here(arguments: list[str]) -> None:
 
 
 def _relay(arguments: list[str]) -> None:
-    """Lead an agent to the vault's resident process until it goes, and end this one.
+    """Relay an agent to the vault's resident process until the agent ends, then exit.
 
-    Where that cannot be, nothing is done but that the command will not try it again.
+    If that is not possible, only make the command serve in this process.
     """
     options = {"--vault": "vault", "--agent": "agent", "--session": "session", "--ref": "ref"}
     read = read_words(arguments, options, {"--read-only": "read_only"})
@@ -97,14 +96,14 @@ def _relay(arguments: list[str]) -> None:
     agent, session, ref = (given.get(name, "") for name in ("agent", "session", "ref"))
     code = relay(root, agent, session, ref, "read_only" in given) if root else None
     if code is not None:
-        os._exit(code)  # A thread may still wait for the client's next line.
+        os._exit(code)  # A thread might still wait for the client's next line.
     sys.argv.append("--in-process")
 
 
 def _run_hook(arguments: list[str]) -> None:
-    """Answer a hook and end the process, without the library for command lines where that can be.
+    """Answer a hook and exit, if possible without importing the command-line library.
 
-    An agent waits for it, and calls it at each of its turns.
+    The agent waits for the hook, and calls it in each turn.
     """
     from vaultmem.cli.hook_command import answer_plainly
     from vaultmem.cli.opening import end_process
@@ -115,10 +114,10 @@ def _run_hook(arguments: list[str]) -> None:
 
 
 def is_warm(arguments: list[str]) -> bool:
-    """Tell whether a watcher answers what the arguments ask for.
+    """Return whether a watcher can answer the command.
 
-    Help is as wide as the caller's terminal, which is not known there, and standard input is read
-    for a hook alone.
+    It cannot print help, which depends on the terminal's width, and it reads standard input only
+    for hooks.
     """
     if not {"--help", "-h", "-"}.isdisjoint(arguments):
         return False
@@ -128,14 +127,14 @@ def is_warm(arguments: list[str]) -> bool:
 
 
 def same_settings() -> list[str]:
-    """Return the settings in which a watcher and who asks it must not differ."""
+    """Return the settings that a watcher and its caller must share."""
     from vaultmem.storage.watch_socket import PLACES
 
     return [os.environ.get(name, "") for name in (*PLACES, *_SAME)]
 
 
 def _answer_warm(arguments: list[str]) -> int | None:
-    """Print what a watcher answers and return the exit code; None if there is no answer."""
+    """Print a watcher's response and return the exit code, None without a response."""
     if not is_warm(arguments):
         return None
     if "_VAULTMEM_COMPLETE" in os.environ or os.environ.get("VAULTMEM_NO_WATCHER"):
@@ -160,12 +159,12 @@ def _answer_warm(arguments: list[str]) -> int | None:
 
 
 def make_words(arguments: list[str], given: bytes | None = None) -> list[str]:
-    """Return a question to a watcher: the program's name, terminals, folder, settings, arguments.
+    """Return a request to a watcher: the program's name, terminals, folder, settings, arguments.
 
-    `given` is what came on standard input, for a command that reads that.
+    `given` is the standard input, for a command that reads it.
 
     Raises:
-        ValueError: there is a NUL in it, which divides the words.
+        ValueError: it contains a NUL, which separates the words.
     """
     if given is not None and b"\0" in given:
         raise ValueError("a NUL on standard input")
@@ -182,11 +181,10 @@ def make_words(arguments: list[str], given: bytes | None = None) -> list[str]:
 
 
 def _extract_vault(arguments: list[str]) -> tuple[list[str], str]:
-    """Return the arguments without `--vault`, and what it named.
+    """Return the arguments without `--vault`, and its value.
 
     Raises:
-        ValueError: it may be another option's value, or one of several vaults; that is for the
-            command itself to find out.
+        ValueError: it might be another option's value, or is repeated; the command has to parse it.
     """
     rest: list[str] = []
     named, is_named = "", False
@@ -207,7 +205,7 @@ def _extract_vault(arguments: list[str]) -> tuple[list[str], str]:
 
 
 def _read_input() -> bytes:
-    """Return what is on standard input, and put it back for a command that runs here.
+    """Return the standard input, and restore it for a command that runs here.
 
     Raises:
         ValueError: it is a terminal, or closed.
@@ -220,7 +218,7 @@ def _read_input() -> bytes:
 
 
 def _find_root(named: str, arguments: list[str]) -> str:
-    """Return the vault's real path as `open_vault` would find it, empty if there is none."""
+    """Return the vault's real path, as `open_vault` finds it, or ""."""
     named = named or os.environ.get("VAULTMEM_VAULT", "")
     if named:
         from vaultmem.storage.user_files import find_named, find_user_folder
@@ -228,12 +226,12 @@ def _find_root(named: str, arguments: list[str]) -> str:
         named = find_named(named, find_user_folder("config", os.environ))
         return os.path.realpath(os.path.expanduser(named))
     if arguments[0] == "hook":
-        return ""  # It goes by the agent's folder, which only the event tells.
+        return ""  # Only the event names the agent's folder.
     return _find_around() or _find_only()
 
 
 def _find_around() -> str:
-    """Return the vault around the current folder, empty if there is none."""
+    """Return the vault around the current folder, or ""."""
     folder = os.path.realpath(os.getcwd())
     while not os.path.isfile(os.path.join(folder, "vaultmem.yaml")):
         above = os.path.dirname(folder)
@@ -244,13 +242,13 @@ def _find_around() -> str:
 
 
 def _find_only() -> str:
-    """Return the only vault on the list, empty where it is not the only one, or not there."""
+    """Return the only vault in the list, "" if there are others or it is missing."""
     from vaultmem.storage.user_files import find_only, find_user_folder
 
     try:
         found = find_only(find_user_folder("config", os.environ))
         return os.path.realpath(found) if found else ""
-    except Exception:  # noqa: BLE001  The command itself says what is wrong.
+    except Exception:  # noqa: BLE001  The command itself reports the error.
         return ""
 
 
@@ -262,13 +260,13 @@ def _find_socket(root: str) -> str:
 
 
 def _program() -> str:
-    """Return how the command was called, as its messages on usage have it."""
+    """Return the program's name for usage messages."""
     name = os.path.basename(sys.argv[0])
     return "python -m vaultmem" if name == "__main__.py" else name
 
 
 def _print(code: int, out: bytes, err: bytes) -> int:
-    """Write both streams as the command would have."""
+    """Write both streams, and return the exit code."""
     try:
         sys.stdout.buffer.write(out)
         sys.stdout.buffer.flush()

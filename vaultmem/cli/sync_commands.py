@@ -1,4 +1,4 @@
-"""Commands sync and watch."""
+"""The commands sync and watch."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def sync(
 
 
 def systemd_unit(command: Sequence[str]) -> str:
-    """Return a user unit, to be saved as `~/.config/systemd/user/<name>.service`."""
+    """Return a systemd user unit, for `~/.config/systemd/user/<name>.service`."""
     name = _name(command)
     line = " ".join(map(_quote, command))
     return f"""\
@@ -72,9 +72,9 @@ WantedBy=default.target
 
 
 def launchd_plist(command: Sequence[str]) -> str:
-    """Return an agent, to be saved as `~/Library/LaunchAgents/<name>.plist`."""
+    """Return a launchd agent, for `~/Library/LaunchAgents/<name>.plist`."""
     name = _name(command)
-    from html import escape  # What XML's own module imports for it takes 30 ms.
+    from html import escape  # XML's own module would take 30 ms to import.
 
     words = "\n".join(f"    <string>{escape(word, quote=False)}</string>" for word in command)
     return f"""\
@@ -104,24 +104,24 @@ def launchd_plist(command: Sequence[str]) -> str:
 
 
 def _name(command: Sequence[str]) -> str:
-    """Return a name that is another one for each vault."""
+    """Return a service name that is unique to the vault."""
     import hashlib
 
     return f"vaultmem-{hashlib.sha256(command[-1].encode()).hexdigest()[:8]}"
 
 
 def _quote(word: str) -> str:
-    """Return a word as systemd reads it in ExecStart."""
+    """Return a word quoted for systemd's ExecStart."""
     escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
     return f'"{escaped}"'
 
 
 _STYLES = {"committed": "green", "problem": "yellow"}
 
-#: Seconds in which a daemon has to be there.
+#: Timeout in seconds for the start of a daemon.
 _START = 30.0
 
-#: A longer log (bytes) is begun anew by the next daemon.
+#: Bytes of a log above which the next daemon starts a new one.
 _MAX_LOG = 1024 * 1024
 
 
@@ -181,7 +181,7 @@ def be_resident(
     idle: float = 0.0,
     web: HttpServer | None = None,
 ) -> None:
-    """Watch and answer until a signal; `told` is what is said when it begins."""
+    """Watch and answer until a signal; `told` returns the text printed at the start."""
     from vaultmem.cli.warm import WarmServer
     from vaultmem.serve.resident import run_resident
     from vaultmem.storage.watch_socket import SOCKET_NAME
@@ -202,7 +202,7 @@ def be_resident(
 
 
 def _describe(happened: WatchEvent, as_json: bool) -> bool:
-    """Print what happened; False if whoever read this has gone."""
+    """Print an event; return False if output is closed."""
     try:
         if as_json:
             emit_json(happened_json(happened, time.strftime("%Y-%m-%dT%H:%M:%S%z")))
@@ -218,7 +218,7 @@ def _describe(happened: WatchEvent, as_json: bool) -> bool:
 
 
 def print_status(vault: Vault, as_json: bool) -> None:
-    """Say who watches and serves the vault; exit code 1 if nobody does."""
+    """Print the vault's watcher and server; the exit code is 1 if none runs."""
     from vaultmem.services.watching.lease import find_watcher
 
     found = find_watcher(vault)
@@ -242,7 +242,7 @@ def print_status(vault: Vault, as_json: bool) -> None:
 
 
 def stop_resident(vault: Vault, as_json: bool) -> None:
-    """End who watches and serves the vault."""
+    """Stop the vault's watcher and server."""
     from vaultmem.services.watching.lease import stop_watcher
 
     found = stop_watcher(vault)
@@ -253,9 +253,9 @@ def stop_resident(vault: Vault, as_json: bool) -> None:
 
 
 def start_daemon(vault: Vault, words: Sequence[str]) -> tuple[WatcherInfo, Path]:
-    """Start a process of its own session, and wait until it is there; return it and its log.
+    """Start a detached process with a command's `words`; return it with its log.
 
-    `words` are its command, with options.
+    It returns when the process watches the vault.
     """
     from vaultmem.services.watching.lease import find_watcher
     from vaultmem.storage.leases import open_file
@@ -286,6 +286,6 @@ def _print_unit(vault: Vault) -> None:
 
 
 def _command(vault: Vault, words: Sequence[str]) -> list[str]:
-    """Return what runs a command anywhere; the vault comes last."""
-    # -P: the current folder may be a vault that has a folder called `vaultmem`.
+    """Return a full command line that works in any folder; the vault comes last."""
+    # -P: the current folder can be a vault with a folder named `vaultmem`.
     return [sys.executable, "-P", "-m", "vaultmem", *words, "--json", "--vault", str(vault.root)]

@@ -1,4 +1,4 @@
-"""Commands on a vault as a whole: init, index, trust, demo."""
+"""Commands on a whole vault: init, index, trust, demo."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from vaultmem.vault import Vault
 
 
-#: Lines that look like credentials which `init` shows before it asks.
+#: Maximum number of lines with credentials that `init` prints before it asks.
 _SHOWN = 20
 
 
@@ -117,7 +117,7 @@ def _suggest_edits(vault: Vault) -> None:
 
 
 def _print_created(created: CreateResult, name: str) -> None:
-    """Print what was done, and what the owner may want to do next."""
+    """Print the result of `init`, and hints for the owner."""
     settings = [pluralize(len(created.excluded), "line")] if created.excluded else []
     settings = [f"{each} of its exclude file" for each in settings]
     settings += ["a merge driver for notes"] if created.configured else []
@@ -140,11 +140,11 @@ def _print_created(created: CreateResult, name: str) -> None:
 
 
 def _choose_folder(folder: Path | None) -> Path:
-    """Return the folder that is meant.
+    """Return the folder for a new vault.
 
     Raises:
-        RefusedError: it is the home folder; or none is named, and the current one is a project of
-            code and no vault.
+        RefusedError: it is the home folder; or no folder is named, and the current one is a code
+            project without a vault.
     """
     from vaultmem.environment import current_environment, current_folder
     from vaultmem.services.memory.create_vault import find_project_file
@@ -167,10 +167,10 @@ def _choose_folder(folder: Path | None) -> Path:
 
 
 def _ask_to_allow(plan: InitPlan) -> bool:
-    """Show the lines that look like credentials; return whether git gets them all the same.
+    """Print the lines that look like credentials; return whether to commit them.
 
     Raises:
-        typer.Abort: nothing shall be done.
+        typer.Abort: the user stopped.
     """
     from vaultmem.services.memory.create_vault import show_leaks
 
@@ -189,11 +189,11 @@ def _ask_to_allow(plan: InitPlan) -> bool:
 
 
 def _ask_to_commit(plan: InitPlan, yes: bool, is_asked: bool) -> None:
-    """Have a person agree to a first commit of what is there; a caller without a terminal goes on.
+    """Ask for confirmation of the first commit; without a terminal, continue.
 
     Raises:
-        RefusedError: nobody can be asked, and some names look private.
-        typer.Abort: nothing shall be done.
+        RefusedError: there is no terminal, and some names look private.
+        typer.Abort: the user declined.
     """
     if not plan.files or yes:
         return
@@ -210,7 +210,7 @@ def _ask_to_commit(plan: InitPlan, yes: bool, is_asked: bool) -> None:
 
 
 def _ask_about_edits(plan: InitPlan) -> bool | None:
-    """Ask whether the watcher commits a person's edits; None where a new vault has no files yet."""
+    """Ask whether the watcher commits edits; None for an existing vault or an empty folder."""
     if CONFIG_NAME not in plan.added or not (plan.files or plan.suggests_edits):
         return None
     told = "Commit what you edit, after ten minutes without a save, while `vaultmem watch` runs?"
@@ -218,7 +218,7 @@ def _ask_about_edits(plan: InitPlan) -> bool | None:
 
 
 def _print_plan(plan: InitPlan) -> None:
-    """Print what will be done, a line for each thing."""
+    """Print the plan of `init`, one step a line."""
     if plan.is_vault and not plan.added:
         print_line(f"{plan.root} is a vault already; it lacks nothing.")
         return
@@ -255,7 +255,7 @@ def _print_step(word: str, told: str, colour: str = "green") -> None:
 
 
 def _format_added(paths: Sequence[str]) -> str:
-    """Return the files that are added, those of one folder together."""
+    """Return the added files as text; files in one folder are counted."""
     folders: dict[str, list[str]] = {}
     for path in paths:
         folders.setdefault(path.rpartition("/")[0], []).append(path)
@@ -420,9 +420,9 @@ def _print_problems(problems: list[tuple[str, str]]) -> None:
     print_line("  `vaultmem doctor` shows what repairs them.")
 
 
-# The command that shows what vaultmem is, on a copy of the sample vault: demo.
+# The command that shows a copy of the sample vault: demo.
 
-#: What is worth a look.
+#: Interesting commands.
 _COMMANDS = (
     'vaultmem pack "how are refunds handled?" --budget 600',
     "vaultmem log",
@@ -469,7 +469,7 @@ def demo(
 
 
 def _show(vault: Vault, no_open: bool) -> None:
-    """Serve the page, or run the commands here and say why there is no page."""
+    """Serve the page, or run the commands here and print why there is no page."""
     from vaultmem.environment import has_screen
     from vaultmem.services.views.update_index import sync_vault
 
@@ -500,7 +500,7 @@ def _show(vault: Vault, no_open: bool) -> None:
 
 
 def _find_reason_against(has_screen: bool) -> str:
-    """Return why no page can be shown here; empty, if one can."""
+    """Return why no page can be shown here, or ""."""
     from vaultmem.storage.user_files import describe_missing
 
     try:

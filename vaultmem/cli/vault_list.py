@@ -1,4 +1,4 @@
-"""Commands that keep the list of vaults: vault list, vault add, vault remove."""
+"""Commands on the list of vaults: vault list, vault add, vault remove."""
 
 from __future__ import annotations
 
@@ -104,12 +104,12 @@ def remove(
 
 
 def register_here(vault: Vault) -> str:
-    """Put a vault on the user's list; return its name there, "" if that cannot be."""
+    """Add a vault to the user's list; return its name there, "" on an error."""
     from vaultmem.services.vaults.companions import register_vault
 
     try:
         return register_vault(vault.folders, vault.root)
-    except (VaultError, OSError) as error:  # What the command is for is done all the same.
+    except (VaultError, OSError) as error:  # The command itself has succeeded.
         warn(f"not on the list of vaults: {error}")
         return ""
 

@@ -1,4 +1,4 @@
-"""The vaults that a command asks: one with what goes with it, several that are named, or all."""
+"""The vaults of a query: one with its companions, several named ones, or all."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 
 
 def split_vault(vault: str, address: str) -> tuple[str, str]:
-    """Return the vault that an address `NAME:path` names, or that was given, and the path.
+    """Return the vault and the path of an address `NAME:path`.
 
-    A colon is no more than a part of the path where what stands before it is no vault.
+    If the text before the colon is not a vault, the colon is a part of the path. A vault given by
+    an option takes precedence.
     """
     from vaultmem.services.vaults.companions import find_addressed
 
@@ -35,10 +36,9 @@ def _find_folders() -> UserFolders:
 
 
 def open_several(here: CommandContext, vaults: list[str], every: bool, alone: bool) -> list[Vault]:
-    """Open a vault to be read, in sync, and the others that are named, or go with it.
+    """Open an indexed vault for reading, with the other named vaults or its companions.
 
-    Those that go with it (`companions` in vaultmem.yaml) are left out where a commit is looked
-    at, which they do not have (`alone`).
+    Companions (vaultmem.yaml) are omitted if a commit is viewed, which they do not have (`alone`).
     """
     from vaultmem.services.vaults import companions
     from vaultmem.storage.user_files import read_vaults
@@ -60,7 +60,7 @@ def open_several(here: CommandContext, vaults: list[str], every: bool, alone: bo
 
 
 def warn_unmatched(vaults: Sequence[Vault], wanted: NoteFilter) -> None:
-    """Say which tags and contexts no note has, where a filter let nothing through."""
+    """Warn about tags and contexts of a filter that no note has."""
     from vaultmem.services.views.resolve_names import describe_unmatched
 
     if len(vaults) == 1:

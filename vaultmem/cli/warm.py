@@ -1,4 +1,4 @@
-"""Run commands in the watcher's process, with output sent to the caller."""
+"""Commands run in the watcher's process, with output sent to the caller."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from vaultmem.storage.lock import READER
 from vaultmem.storage.watch_socket import BEAT, MAX_ANSWER, MAX_QUESTION, SENT, Listener, read_words
 from vaultmem.vault import Vault
 
-# A stream that goes where it always went, but for one thread's, which is kept.
+# A stream that one thread can redirect for itself.
 
 
 class DividedStream(io.TextIOBase):
-    """A stream that goes where it always went, but for one thread's that is kept."""
+    """A stream whose output one thread can capture for itself."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -36,7 +36,7 @@ class DividedStream(io.TextIOBase):
 
     @contextlib.contextmanager
     def kept(self, is_terminal: bool) -> Iterator[io.BytesIO]:
-        """Keep what this thread writes; `is_terminal` is what the stream says of itself."""
+        """Capture this thread's output; `is_terminal` is the result of `isatty` meanwhile."""
         kept = io.BytesIO()
         errors = self._stream.errors
         self._mine.stream = io.TextIOWrapper(
@@ -56,16 +56,16 @@ class DividedStream(io.TextIOBase):
 
     @property
     def buffer(self) -> Any:
-        """The bytes below the text."""
+        """The stream's bytes."""
         return self._target.buffer
 
     @property
     def encoding(self) -> str:  # type: ignore[override]
-        """How text becomes bytes."""
+        """The stream's encoding."""
         return str(self._target.encoding)
 
     def isatty(self) -> bool:
-        """Tell whether the stream is the caller's terminal."""
+        """Return whether the stream is the caller's terminal."""
         if getattr(self._mine, "stream", None) is not None:
             return bool(self._mine.is_terminal)
         return bool(self._stream.isatty())
@@ -75,36 +75,36 @@ class DividedStream(io.TextIOBase):
         return int(self._target.write(text))
 
     def flush(self) -> None:
-        """Pass on what is buffered."""
+        """Flush the buffer."""
         self._target.flush()
 
 
-#: Seconds that a caller may take to ask, and to listen.
+#: Timeout in seconds for a caller to send its request and read the response.
 _PATIENCE = 2.0
 
-#: Seconds that the watcher may take to see the last change.
+#: Timeout in seconds for the watcher to see the last change.
 _SETTLED = 1.0
 
-#: Seconds until a caller's turn has come; else they run the command by themselves.
+#: Timeout in seconds in the queue; the caller then runs the command itself.
 _TURN = 0.25
 
-#: Callers at once; more run their commands by themselves.
+#: Maximum number of concurrent callers; others run their commands themselves.
 _WAITING = 32
 
-#: Seconds after its start in which a process answers others before commands are imported unasked.
+#: Seconds after the start before the commands are imported without a request.
 _SOON = 2.0
 
-#: Digits of a question's length at most.
+#: Maximum digits of a request's length.
 _MAX_LENGTH = 20
 
-#: The exit code of wrong usage, which depends on how wide the caller's terminal is.
+#: The exit code of wrong usage; its message depends on the caller's terminal.
 _USAGE = 2
 
 _Answer = tuple[int, bytes, bytes] | None
 
 
 class _Command(NamedTuple):
-    """A command that somebody wants to be run: as in a process of their own."""
+    """A command to run as in the caller's own process."""
 
     program: str
     at_terminal: bool
@@ -116,10 +116,10 @@ class _Command(NamedTuple):
 
 
 class WarmServer:
-    """Answers one caller after the other, until it is closed, and lets others `admit` agents.
+    """A server that runs callers' commands one at a time; agents are passed to `admit`.
 
-    One thread only says that somebody is there; each caller has a thread that listens to them, so
-    that a slow one is in nobody's way; and one thread runs the commands.
+    One thread greets callers. Each caller has a thread that reads its request, so that a slow one
+    does not delay others. One thread runs the commands.
     """
 
     def __init__(
@@ -147,20 +147,20 @@ class WarmServer:
         ]
 
     def start(self) -> None:
-        """Begin to answer."""
+        """Start answering."""
         sys.stdout, sys.stderr = self._out, self._err
         for thread in self._threads:
             thread.start()
 
     def close(self) -> None:
-        """Answer nobody any more; whoever waits runs the command by itself."""
+        """Stop answering; waiting callers run their commands themselves."""
         self._listener.close()
         self._work.put(None)
         for thread in self._threads:
             thread.join(timeout=_PATIENCE)
 
     def _accept(self) -> None:
-        """Tell each caller at once that somebody is there."""
+        """Greet each caller at once."""
         while True:
             try:
                 connection = self._listener.accept()
@@ -175,7 +175,7 @@ class WarmServer:
             threading.Thread(target=self._converse, args=[connection], daemon=True).start()
 
     def _converse(self, connection: socket.socket) -> None:
-        """Listen to one caller, and pass on the answer; an agent is left to who admits them."""
+        """Read one caller's request and send the response; pass agents to `admit`."""
         is_agent = False
         try:
             connection.settimeout(_PATIENCE)
@@ -218,17 +218,17 @@ class WarmServer:
         self._release()
 
     def _load(self) -> Any:
-        """Return the commands; whoever is the first to ask waits for what they import."""
+        """Return the commands, importing them on first use."""
         if self._command is None:
             self._command = _load_commands()
         return self._command
 
     def _open(self) -> None:
-        """See that the vault is open, to be used by every command that is run here."""
+        """Open the vault for the commands that run here, unless it is open."""
         inode = os.stat(self._root).st_ino
         if self._vault is not None and inode == self._vault_inode:
             return
-        self._release()  # Another folder stands there now.
+        self._release()  # The folder was replaced.
         self._vault = open_named_vault(self._root, patience=READER)
         self._vault_inode = inode
         cache_vault(self._vault, self._resolve)
@@ -239,14 +239,14 @@ class WarmServer:
         self._vault = None
 
     def _read_question(self, connection: socket.socket) -> list[str]:
-        """Return the words of what is asked; ValueError, if that is for another watcher."""
+        """Return the words of a request; raise ValueError if it is for another watcher."""
         version, root, *words = read_words(_read_all(connection, time.monotonic() + _PATIENCE))
         if (version, root) != (vaultmem.__version__, str(self._root)):
             raise ValueError("not for this watcher")
         return words
 
     def _answer(self, words: list[str]) -> _Answer:
-        """Run the command as a process of its own would, with its streams kept."""
+        """Run a command as in the caller's process, and capture its streams."""
         try:
             if words == ["settle"]:
                 return (0, b"", b"") if self._resolve() else None
@@ -262,13 +262,13 @@ class WarmServer:
                 self._err.kept(wanted.terminals[1]) as err,
             ):
                 code = run(lambda: command.main(args=wanted.arguments, prog_name=wanted.program))
-        except Exception:  # noqa: BLE001 - a defect is the caller's to see, not the watcher's end.
+        except Exception:  # noqa: BLE001 - the caller sees the error by running the command itself.
             return None
         return None if code == _USAGE else (code, out.getvalue(), err.getvalue())
 
 
 def _load_commands() -> Any:
-    """Return the commands with everything that they import while they run."""
+    """Return the commands, with all modules that they import at run time."""
     from vaultmem.cli.app import build_commands
     from vaultmem.core.search import ranking  # noqa: F401
     from vaultmem.services.hooks import answer  # noqa: F401
@@ -279,10 +279,10 @@ def _load_commands() -> Any:
 
 
 def _read_command(words: list[str]) -> _Command:
-    """Return the command that these words ask for, as `make_words` has them.
+    """Return the command of a request that `make_words` made.
 
     Raises:
-        ValueError: the answer here might not be that of a process of the caller's own.
+        ValueError: the result could differ from that in the caller's process.
     """
     kind, *words = words
     given = os.fsencode(words.pop(0)) if kind == "tell" else b""
@@ -301,11 +301,11 @@ def _read_command(words: list[str]) -> _Command:
 
 
 def _read_all(connection: socket.socket, end: float) -> bytes:
-    """Return a question's bytes, all of which must be there before `end` (monotonic).
+    """Return the bytes of a request; all must arrive before `end` (monotonic).
 
     Raises:
-        ValueError: they are not as many as they say.
-        TimeoutError: they come too slowly.
+        ValueError: their number differs from the announced length.
+        TimeoutError: they arrive too slowly.
     """
     data, size = b"", -1
     while size < 0 or len(data) < size:
@@ -323,10 +323,10 @@ def _read_all(connection: socket.socket, end: float) -> bytes:
 
 
 def _wait(work: Future[_Answer], connection: socket.socket) -> _Answer:
-    """Return the answer; who waits for it hears that it is being worked at.
+    """Return the response; until then, send heartbeats to the caller.
 
     Raises:
-        ValueError: there is somebody else whose turn takes too long.
+        ValueError: other commands take too long.
     """
     end = time.monotonic() + _TURN
     while True:
@@ -347,7 +347,7 @@ def _send(connection: socket.socket, answer: _Answer) -> None:
 
 @contextlib.contextmanager
 def _input(given: bytes) -> Iterator[None]:
-    """Let the command read what its caller had on standard input; nobody else reads that here."""
+    """Set the caller's standard input for the command; no other thread reads it here."""
     before = sys.stdin
     sys.stdin = io.TextIOWrapper(io.BytesIO(given))
     try:
@@ -357,6 +357,6 @@ def _input(given: bytes) -> Iterator[None]:
 
 
 def _complete(given: dict[str, str], root: Path) -> dict[str, str]:
-    """Return a caller's environment: what they sent, and what is the same here."""
+    """Return a caller's environment: the sent variables and those that are equal here."""
     own = {k: v for k, v in os.environ.items() if not k.startswith("VAULTMEM_") and k not in SENT}
     return {**own, **given, "VAULTMEM_VAULT": str(root)}

@@ -1,4 +1,4 @@
-"""A client of the HTTP API of `vaultmem serve`, on no other library (docs/reference/http.md)."""
+"""A client of the HTTP API of `vaultmem serve`, without dependencies (docs/reference/http.md)."""
 
 from vaultmem.client.client import Client
 from vaultmem.client.values import (

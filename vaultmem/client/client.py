@@ -1,4 +1,4 @@
-"""Ask a server: each request has a connection of its own, and fails as the server says."""
+"""HTTP requests to a server: one connection each, with the server's errors raised."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ _KINDS: dict[str, tuple[type[HTTPConnection], int]] = {
     "https": (HTTPSConnection, 443),
 }
 
-#: Seconds between two signs of life of a stream of events, at most.
+#: Maximum seconds between two heartbeats of an event stream.
 _BEAT = 40.0
 
 
 class Client:
-    """Asks a server; each request has a connection of its own, so threads may share a client.
+    """A client of one server; threads can share it, because each request has a connection.
 
-    Whatever the server refuses is raised as the class of `vaultmem.errors` that it names.
+    Errors of the server are raised as the `vaultmem.errors` class that it names.
     """
 
     def __init__(
         self, url: str, token: str, *, agent: str = "api", session: str = "", timeout: float = 60.0
     ) -> None:
-        """Ask at `url` in an agent's name; nobody is asked anything yet.
+        """Prepare requests to `url` in an agent's name; nothing is sent yet.
 
-        It is a server's (http://127.0.0.1:8421), or a vault's of a hub
-        (https://hub.example/v/team), where the token says in whose name.
+        `url` is a server (http://127.0.0.1:8421) or a hub's vault (https://hub.example/v/team),
+        where the token determines the author.
         """
         parts = urlsplit(url)
         if parts.scheme not in _KINDS or not parts.hostname:
@@ -61,10 +61,10 @@ class Client:
         session: str = "",
         timeout: float = 60.0,
     ) -> Client:
-        """Return a client of the server of a vault, with its token, if there is one.
+        """Return a client of the server that runs for a vault, with its token.
 
         Raises:
-            VaultError: nobody serves it.
+            VaultError: no server runs for it.
         """
         from vaultmem.storage.user_files import find_user_folder
         from vaultmem.storage.watch_socket import socket_path
@@ -81,23 +81,23 @@ class Client:
         return cls(address, token, agent=agent, session=session, timeout=timeout)
 
     def notes(self, **chosen: Any) -> list[NoteRecord]:
-        """Return the notes that fit (kind, state, tag, context, since, at, ref, ...)."""
+        """Return the notes that match the filters (kind, state, tag, context, since, at, ...)."""
         return cast("list[NoteRecord]", self.get("/notes", **chosen)["notes"])
 
     def note(self, path: str, *, known: Note | None = None, **moment: Any) -> Note:
-        """Return a note, or one section of it (path#Heading); at a moment with `at` or `ref`.
+        """Return a note or one section of it (path#Heading), optionally `at` a commit or `ref`.
 
-        Where it is still what is `known`, that is returned, and nothing is sent again.
+        If it still has the blob of `known`, return `known`; the server sends no text.
         """
         headers = {"If-None-Match": f'"{known["blob"]}"'} if known else {}
         return cast("Note", self.request("GET", _at("notes", path), moment, None, headers) or known)
 
     def recall(self, query: str, **how: Any) -> Answer:
-        """Return the notes that answer a question, best first (limit, budget, kind, at, ...)."""
+        """Return the hits of a query, best first (limit, budget, kind, at, ...)."""
         return cast("Answer", self._ask("/recall", {"query": query, **how}))
 
     def pack(self, query: str = "", **how: Any) -> Pack:
-        """Return the context pack for a question, or what is pinned (budget, labels, at, ...)."""
+        """Return the context pack for a query, or the pinned notes (budget, labels, at, ...)."""
         return cast("Pack", self._ask("/pack", {"query": query, **how}))
 
     def remember(self, text: str, *, ref: str = "", **memory: Any) -> Remembered:
@@ -106,7 +106,7 @@ class Client:
         return cast("Remembered", self.request("POST", "/notes", {"ref": ref}, body))
 
     def rewrite(self, note: Version, text: str, *, ref: str = "") -> Version:
-        """Give a note another text, if it is the version that is meant."""
+        """Replace a note's text, if the note still is the given version."""
         return cast("Version", self._change("PUT", "notes", note, {"text": text}, ref=ref))
 
     def update(
@@ -118,7 +118,7 @@ class Client:
         new_text: str | None = None,
         ref: str = "",
     ) -> Version:
-        """Set properties of a note (None removes one), or replace one place of its text."""
+        """Set properties of a note (None removes one), or replace one text in it."""
         given = {"properties": properties, "old_text": old_text, "new_text": new_text}
         body = {name: value for name, value in given.items() if value is not None}
         return cast("Version", self._change("PATCH", "notes", note, body, ref=ref))
@@ -140,29 +140,29 @@ class Client:
         self._change("POST", "promote", note, None, ref=ref)
 
     def checkpoint(self, note: str = "") -> str | None:
-        """Commit everything that changed; return the commit, None where nothing had."""
+        """Commit all changes; return the commit, None if there were none."""
         return cast("str | None", self.post("/checkpoint", {"note": note})["commit"])
 
     def blame(self, path: str, **moment: Any) -> list[dict[str, Any]]:
-        """Return for each line of a note who wrote it, when and in which event."""
+        """Return the author, time and event of each line of a note."""
         return cast("list[dict[str, Any]]", self.request("GET", _at("blame", path), moment))
 
     def diff(self, old: str = "", new: str = "", path: str = "") -> list[dict[str, Any]]:
-        """Return what differs between two moments, note by note."""
+        """Return the differences between two commits or dates, note by note."""
         asked = {"from": old, "to": new, "path": path}
         return cast("list[dict[str, Any]]", self.request("GET", "/diff", asked))
 
     def review(self, **chosen: Any) -> list[dict[str, Any]]:
-        """Return what waits for a decision (only, limit)."""
+        """Return the proposals that wait for a decision (only, limit)."""
         return cast("list[dict[str, Any]]", self.get("/review", **chosen)["items"])
 
     def decide(self, name: str, choice: str, reason: str = "") -> dict[str, Any]:
-        """Accept, reject or turn round (`other`) what waits; return what came of it."""
+        """Accept, reject or reverse (`other`) a proposal; return the result."""
         made = self.post(f"/review/{quote(name, safe='')}", {"choice": choice, "reason": reason})
         return cast("dict[str, Any]", made["decided"][0])
 
     def events(self) -> Iterator[list[str]]:
-        """Yield the paths that may have changed, as it happens, until the server ends."""
+        """Yield the paths that might have changed, in batches, until the server ends."""
         with contextlib.closing(self._connect(max(self._timeout, _BEAT))) as connection:
             answer = self._send(connection, "GET", "/events", None, {})
             while line := self._read_line(answer):
@@ -170,11 +170,11 @@ class Client:
                     yield cast("list[str]", json.loads(line[5:]))
 
     def get(self, place: str, **asked: Any) -> Any:
-        """Return what any operation says that reads: `get("/log", limit=3)`."""
+        """Return the result of any operation that reads, such as `get("/log", limit=3)`."""
         return self.request("GET", place, asked)
 
     def post(self, place: str, body: Mapping[str, Any] | None = None, **asked: Any) -> Any:
-        """Return what any operation says that takes a body."""
+        """Return the result of any operation that has a body."""
         return self.request("POST", place, asked, body)
 
     def request(
@@ -185,12 +185,12 @@ class Client:
         body: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Any:
-        """Return the JSON of an answer, None where what is known still holds.
+        """Return the JSON of a response, None if the known version is still current.
 
-        Parameters that are None or "" are left out.
+        Parameters that are None or "" are omitted.
 
         Raises:
-            VaultError: the server refused or failed, by the class that it names, or is not there.
+            VaultError: the server reports an error, as the class that it names, or is not there.
         """
         query = urlencode(list(_write_query(asked or {})))
         address = f"{place}?{query}" if query else place
@@ -200,7 +200,7 @@ class Client:
         return json.loads(data) if data else None
 
     def _ask(self, place: str, asked: Mapping[str, Any]) -> Any:
-        """Ask a question in a body: it may be long."""
+        """Send a query in a body, because it can be long."""
         body = {name: value for name, value in asked.items() if value is not None}
         moment = {str(name): body.pop(name) for name in ("at", "ref") if name in body}
         return self.request("POST", place, moment, body)
@@ -273,7 +273,7 @@ def _write_value(value: Any) -> str:
 
 
 def _as_error(status: int, data: bytes) -> VaultError:
-    """Return what a refusal stands for, as the class that it names."""
+    """Return an error response as the exception class that it names."""
     try:
         problem = json.loads(data)
         told = str(problem["detail"])

@@ -1,4 +1,4 @@
-"""The answers of the server: the JSON of the commands, typed as far as programs go by it."""
+"""The server's JSON responses, typed as far as programs rely on them."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import Any, TypedDict
 
 
 class Version(TypedDict):
-    """A note as somebody read it: what is changed is this version, or nothing."""
+    """A note's path and version; a change applies to this version only."""
 
     path: str
     blob: str
 
 
 class NoteRecord(Version):
-    """What a list says of a note."""
+    """A note's entry in a list."""
 
     title: str
     kind: str
@@ -25,7 +25,7 @@ class NoteRecord(Version):
 
 
 class Note(Version):
-    """A note, or the section of it that was asked for."""
+    """A note, or the requested section of it."""
 
     title: str
     kind: str
@@ -39,7 +39,7 @@ class Note(Version):
 
 
 class Hit(Version):
-    """A note that was found, by its best section."""
+    """A note returned by a query, with its best section."""
 
     heading: str | None
     line: int
@@ -52,7 +52,7 @@ class Hit(Version):
 
 
 class Answer(TypedDict):
-    """What a recall found; `match_strength` is strong, weak or none."""
+    """The result of a query; `match_strength` is strong, weak or none."""
 
     query: str
     hits: list[Hit]
@@ -63,7 +63,7 @@ class Answer(TypedDict):
 
 
 class PackItem(Version):
-    """A section in a pack, what it costs and why it is there."""
+    """A section in a pack, with its tokens and the match explanation."""
 
     heading: str | None
     group: str
@@ -75,7 +75,7 @@ class PackItem(Version):
 
 
 class LeftOut(Version):
-    """A section that was considered for a pack; `reason` is room, share or alike."""
+    """A section omitted from a pack; `reason` is room, share or alike."""
 
     heading: str | None
     reason: str
@@ -83,7 +83,7 @@ class LeftOut(Version):
 
 
 class Pack(TypedDict):
-    """A context pack: its text, what it shows, what it left out, and its receipt."""
+    """A context pack: its text, its shown and omitted sections, and its receipt."""
 
     text: str
     match_strength: str | None
@@ -95,7 +95,7 @@ class Pack(TypedDict):
 
 
 class Remembered(Version):
-    """A memory that was written; `outcome` is created, or known where a note said it already."""
+    """A written memory; `outcome` is created, or known if a note already states it."""
 
     title: str
     state: str

@@ -1,4 +1,4 @@
-"""Anthropic's memory tool (`memory_20250818`) with a vault behind it.
+"""Anthropic's memory tool (`memory_20250818`) on a vault.
 
     from anthropic import Anthropic
     from vaultmem.integrations.anthropic_memory import VaultMemoryTool
@@ -6,8 +6,8 @@
     tool = VaultMemoryTool("~/vault", agent="claude")
     Anthropic().beta.messages.tool_runner(..., tools=[tool])
 
-Every write has the agent's name, every safety rule holds, and git keeps what was. With
-`AsyncAnthropic` it is `AsyncVaultMemoryTool`, whose commands run in threads.
+Every write has the agent's name, all safety rules apply, and git keeps old versions. For
+`AsyncAnthropic`, use `AsyncVaultMemoryTool`, whose commands run in threads.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from vaultmem.services.changes.commit import save_checkpoint
 
 
 class _Memory:
-    """A vault, opened anew for each command, and who writes to it."""
+    """A vault that is reopened for each command, and the author of its writes."""
 
     def __init__(self, vault: str | Path, agent: str, session: str) -> None:
         self._vault = vault
@@ -33,10 +33,10 @@ class _Memory:
         self._session = session
 
     def run(self, command: Any) -> str:
-        """Carry out one command.
+        """Run one command.
 
         Raises:
-            ToolError: it cannot be done; the text is for the model.
+            ToolError: the command failed; the text is for the model.
         """
         vault = open_named_vault(self._vault, agent=self._agent, session=self._session)
         try:
@@ -47,7 +47,7 @@ class _Memory:
             vault.close()
 
     def checkpoint(self, note: str = "") -> str:
-        """Commit what was written; return the commit's id, empty if nothing was."""
+        """Commit all changes; return the commit's id, "" if there were none."""
         vault = open_named_vault(self._vault, agent=self._agent, session=self._session)
         try:
             return save_checkpoint(vault, note).commit
@@ -56,9 +56,9 @@ class _Memory:
 
 
 class VaultMemoryTool(BetaAbstractMemoryTool):
-    """A memory tool for one vault; it may be called from any thread.
+    """A memory tool for one vault; any thread can call it.
 
-    `agent` and `session` say who writes. Nothing is committed before `checkpoint`.
+    `agent` and `session` name the author. Nothing is committed before `checkpoint`.
     """
 
     def __init__(self, vault: str | Path, agent: str, session: str = "", **settings: Any) -> None:
@@ -66,7 +66,7 @@ class VaultMemoryTool(BetaAbstractMemoryTool):
         self._memory = _Memory(vault, agent, session)
 
     def checkpoint(self, note: str = "") -> str:
-        """Commit what was written; return the commit's id, empty if nothing was."""
+        """Commit all changes; return the commit's id, "" if there were none."""
         return self._memory.checkpoint(note)
 
     def _run(self, command: Any) -> str:
@@ -83,7 +83,7 @@ class AsyncVaultMemoryTool(BetaAsyncAbstractMemoryTool):
         self._memory = _Memory(vault, agent, session)
 
     async def checkpoint(self, note: str = "") -> str:
-        """Commit what was written; return the commit's id, empty if nothing was."""
+        """Commit all changes; return the commit's id, "" if there were none."""
         return await run_sync(self._memory.checkpoint, note)
 
     async def _run(self, command: Any) -> str:

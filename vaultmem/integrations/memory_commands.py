@@ -1,7 +1,7 @@
 """The six commands of Anthropic's memory tool (`memory_20250818`) on a vault.
 
-`/memories` is the vault. Names get `.md` where they lack it: only notes are memories. What the
-commands say is what the tool's own description asks for, so that a model reads what it expects.
+`/memories` is the vault. Names without `.md` get it, because only notes are memories. Results have
+the wording of the tool's own description, which the model expects.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _DEPTH = 2
 
 
 def run_command(vault: Vault, given: Mapping[str, Any]) -> str:
-    """Carry out one command and return what it says; the vault need not be in sync.
+    """Run one command and return its text; the index need not be up to date.
 
     Raises:
-        VaultError: it cannot be done; the text is for the model.
+        VaultError: the command failed; the text is for the model.
     """
     name = str(given.get("command"))
     if name not in _COMMANDS:
@@ -73,7 +73,7 @@ def _view_note(vault: Vault, record: NoteRecord, given: Mapping[str, Any]) -> st
 
 
 def _view_folder(shown: str, path: PurePosixPath, below: Sequence[NoteRecord]) -> str:
-    """List what is in a folder and in those in it: size, then name."""
+    """List a folder and its subfolders, two levels deep: size, then name."""
     sizes: dict[str, int] = {}
     for record in below:
         inside = PurePosixPath(record.path).relative_to(path).parts
@@ -120,7 +120,7 @@ def _str_replace(vault: Vault, given: Mapping[str, Any]) -> str:
             )
         if len(places) > 1:
             where = ", ".join(map(str, places))
-            raise ConflictError(  # Which the text names as it is: it is the SDK's.
+            raise ConflictError(  # The SDK's text.
                 f"No replacement was performed. Multiple occurrences of old_str `{old}` in lines: "
                 f"{where}. Please ensure it is unique"
             )
@@ -189,7 +189,7 @@ def _rename(vault: Vault, given: Mapping[str, Any]) -> str:
     return f"Successfully renamed {given['old_path']} to {shown}"
 
 
-#: What carries out each command, and the fields that it needs.
+#: The function of each command, and its required fields.
 _COMMANDS: dict[str, tuple[Callable[[Vault, Mapping[str, Any]], str], tuple[str, ...]]] = {
     "view": (_view, ("path",)),
     "create": (_create, ("path", "file_text")),
@@ -201,10 +201,10 @@ _COMMANDS: dict[str, tuple[Callable[[Vault, Mapping[str, Any]], str], tuple[str,
 
 
 def _parse(given: object) -> PurePosixPath:
-    """Return a path below /memories as one of the vault.
+    """Return a path below /memories as a path in the vault.
 
     Raises:
-        RefusedError: it is not below /memories, however it is written.
+        RefusedError: it is not below /memories, in any encoding.
     """
     text = str(given)
     if not text.startswith(ROOT):
@@ -218,7 +218,7 @@ def _parse(given: object) -> PurePosixPath:
 
 
 def _find(vault: Vault, path: PurePosixPath) -> NoteRecord | None:
-    """Return the note of that path, or of that path with `.md`."""
+    """Return the note of a path, or of the path with `.md`."""
     names = {str(path), f"{path}.md"}
     found = {record.path: record for record in _visible(vault) if record.path in names}
     return found.get(str(path)) or found.get(f"{path}.md")
@@ -234,10 +234,10 @@ def _need(vault: Vault, given: object) -> NoteRecord:
 
 
 def _choose(vault: Vault, given: object, verb: str) -> list[NoteRecord]:
-    """Return the note of that path, or those in that folder, to be deleted or renamed.
+    """Return the note of a path, or all in a folder, for deleting or renaming.
 
     Raises:
-        RefusedError: it is the folder of all notes, or one of them is pinned.
+        RefusedError: it is the vault's root folder, or a note is pinned.
         NoteNotFoundError: there is no such path.
     """
     path = _parse(given)
@@ -253,7 +253,7 @@ def _choose(vault: Vault, given: object, verb: str) -> list[NoteRecord]:
 
 
 def _remove_folders(vault: Vault, top: PurePosixPath, records: Sequence[NoteRecord]) -> None:
-    """Remove a folder, and those in it, that held these notes and now hold nothing."""
+    """Remove the folders of these notes, up to `top`, that are now empty."""
     held = {each for record in records for each in PurePosixPath(record.path).parents}
     for folder in sorted(held, key=lambda each: -len(each.parts)):
         if folder.is_relative_to(top):
@@ -282,7 +282,7 @@ def _name(path: object) -> str:
 
 
 def _starts(text: str, part: str) -> list[int]:
-    """Return for each line of a text how many times `part` begins in it."""
+    """Return for each line of a text how many times `part` starts in it."""
     counts = [0] * (text.count("\n") + 1)
     place = text.find(part) if part else -1
     while place >= 0:

@@ -62,7 +62,7 @@ def remember_tool(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
 
 
 def _describe_remembered(done: RememberResult) -> list[str]:
-    """Say where the memory is, and what is known that it repeats or contradicts."""
+    """Return where the memory is, and the known notes that it repeats or contradicts."""
     word = "Known already" if done.outcome == "known" else "Remembered"
     lines = [f"{word}: {done.path} ({done.state})."]
     if done.state == NoteState.QUARANTINED and done.similar:
@@ -87,7 +87,7 @@ def _describe_remembered(done: RememberResult) -> list[str]:
 
 
 def _describe_replacing(each: SimilarText, done: RememberResult) -> str:
-    """Say how to say that a memory replaces a note, or a part of one that says more."""
+    """Return how to mark that a memory replaces a note, or a part of a longer one."""
     if not each.says_more:
         return "If it replaces that, say so: set superseded_by there with update_note."
     link = f"[[{each.path.removesuffix('.md')}]]"
@@ -95,7 +95,7 @@ def _describe_replacing(each: SimilarText, done: RememberResult) -> str:
 
 
 def describe_proposed(proposed: Sequence[PreferenceProposal]) -> list[str]:
-    """Say which standing wishes were found, and that only a person's word makes them count."""
+    """Return the proposed preferences; they count only once the user promotes them."""
     return [
         f"Proposed as a preference of the user's: {each.path}: {one_line(each.text)[:200]} "
         "It counts once they say so: ask, and they run `vaultmem promote`."
@@ -104,7 +104,7 @@ def describe_proposed(proposed: Sequence[PreferenceProposal]) -> list[str]:
 
 
 def read_tool(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
-    """Return a note's text, quoted, a part at a time if it is long."""
+    """Return a note's text, quoted, in parts if it is long."""
     from vaultmem.core.packs.pack_item import quote
 
     found = read_shown(vault, given)
@@ -134,7 +134,7 @@ _MORE = "There is more: read again with offset {}."
 
 
 def update_tool(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
-    """Change one property of a note, or one place of its text."""
+    """Change one property of a note, or replace one text in it."""
     from vaultmem.services.views.open_view import current_view
     from vaultmem.services.views.read_notes import read_as_written, resolve_whole
 
@@ -160,7 +160,7 @@ def update_tool(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
 
 
 def forget_tool(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
-    """Remove one note; git still has what was committed."""
+    """Remove one note; git keeps committed versions."""
     return run_operation(note_changes.FORGET_ONE, vault, given)
 
 
@@ -228,16 +228,16 @@ FORGET = Tool(
 )
 
 
-# The tools that commit what is there, and move branches: promote, checkpoint.
+# Tools that commit and move branches: promote, checkpoint.
 
 
 def promote_tool(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
-    """Make candidates active, in one commit; those of another branch are taken over first."""
+    """Make candidates active in one commit; candidates of another branch are copied first."""
     return run_operation(note_changes.PROMOTE, vault, given)
 
 
 def checkpoint_tool(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
-    """Commit everything that changed, or do one thing with a branch."""
+    """Commit all changes, or run one action on a branch."""
     given = {"action": _COMMIT, **given}
     if given["action"] == "merge":
         vault = replace(vault, ref=given.get("ref", vault.ref))
@@ -272,7 +272,7 @@ def _merge(vault: Vault, asked: Any, _: int) -> ToolAnswer:
     lines += [f"both changed  {_name_place(each)}" for each in data["conflicts"]]
     lines += [f"lost  {_name_place(each)}" for each in data["losses"]]
     lines += [f"both have  {one_line(each.path)}" for each in data["twins"]]
-    # What notes say is read with read_note, labelled and quoted.
+    # Agents read the texts with read_note, labelled and quoted.
     places = {name: list(map(_name_place, data[name])) for name in ("conflicts", "losses")}
     return ToolAnswer("\n".join(lines), detail=_moved({**data, **places}))
 

@@ -1,4 +1,4 @@
-"""Notes and packs as resources, who wants to hear of their changes, and prompts."""
+"""Notes and packs as resources, subscriptions to their changes, and prompts."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from vaultmem.mcp_server.tool_text import (
 from vaultmem.storage.watcher import EVERYTHING
 from vaultmem.workers import Work
 
-#: Has something read by whoever reads, in the name of the connection that asks.
+#: Runs a read for the connection that requests it.
 Read = Callable[[Work[Any]], Awaitable[Any]]
 
-#: Seconds of quiet before subscribers get a notice, so that one save is one notice.
+#: Seconds of quiet before subscribers are notified, so that one save is one notice.
 _QUIET = 0.2
 
 _NO_CURSOR = "no such cursor; leave it out to begin, then give nextCursor of the page before"
@@ -44,12 +44,12 @@ _PACK_FORM = "vaultmem://pack/{+query}"
 
 
 async def list_resources(read: Read, cursor: str | None) -> types.ListResourcesResult:
-    """Return the pack and the notes, by path, a page at a time.
+    """Return one page of the resources: the pack, then notes by path.
 
-    A cursor is the address of the last one of the page before.
+    A cursor is the address of the last resource of the page before.
 
     Raises:
-        MCPError: the cursor is none.
+        MCPError: the cursor is invalid.
     """
     if cursor and not cursor.startswith(NOTE):
         raise MCPError(types.INVALID_PARAMS, _NO_CURSOR)
@@ -67,17 +67,17 @@ async def list_resources(read: Read, cursor: str | None) -> types.ListResourcesR
 
 
 def check_one_page(asked: types.PaginatedRequestParams | None) -> None:
-    """Refuse a cursor where all comes in one page.
+    """Reject a cursor for a list that has one page.
 
     Raises:
-        MCPError: there is one.
+        MCPError: a cursor is given.
     """
     if asked and asked.cursor:
         raise MCPError(types.INVALID_PARAMS, _NO_CURSOR)
 
 
 def list_templates() -> types.ListResourceTemplatesResult:
-    """Return the forms of the addresses of notes and packs."""
+    """Return the URI templates of notes and packs."""
     return types.ListResourceTemplatesResult(
         resource_templates=[
             types.ResourceTemplate(
@@ -99,7 +99,7 @@ def list_templates() -> types.ListResourceTemplatesResult:
 
 
 async def read_resource(read: Read, uri: str) -> types.ReadResourceResult:
-    """Return the text behind an address, evidence labelled as such.
+    """Return the text of a resource, with evidence labelled.
 
     Raises:
         VaultError: there is no such resource.
@@ -114,7 +114,7 @@ async def complete(
     ref: types.ResourceTemplateReference | types.PromptReference,
     argument: types.CompletionArgument,
 ) -> types.CompleteResult:
-    """Return what an argument may go on as: paths for a note, titles for what a pack is about.
+    """Return completions of an argument: paths for a note, titles for a pack or prompt.
 
     Raises:
         MCPError: there is no such template or prompt.
@@ -133,15 +133,15 @@ async def complete(
 
 
 def note_uri(path: str) -> str:
-    """Return a note's address."""
+    """Return a note's resource address."""
     return NOTE + quote_url(path)
 
 
 class Subscribers:
-    """Tells clients that a resource they asked for has changed.
+    """The clients that are notified of changes to resources.
 
-    Older clients subscribe by address and hear of it over their connection; newer ones listen to
-    the `bus`. `held` are the sessions that they hold open over HTTP.
+    Older clients subscribe by address and are notified over their connection; newer ones listen to
+    the `bus`. `held` are the sessions that clients hold open over HTTP.
     """
 
     def __init__(self) -> None:
@@ -154,19 +154,19 @@ class Subscribers:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self) -> None:
-        """Tell clients from this event loop."""
+        """Send notices from the current event loop."""
         self._loop = asyncio.get_running_loop()
 
     def add(self, uri: str, session: ServerSession) -> None:
-        """Tell a connection of changes of this resource from now on."""
+        """Subscribe a connection to a resource."""
         self._wanted.setdefault(uri, set()).add(session)
 
     def remove(self, uri: str, session: ServerSession) -> None:
-        """Do not tell it any more."""
+        """Unsubscribe a connection from a resource."""
         self._wanted.get(uri, set()).discard(session)
 
     def notice(self, path: str) -> None:
-        """Take a hint that a note may have changed; called from another thread."""
+        """Record that a note might have changed; another thread calls it."""
         if (loop := self._loop) is not None:
             with contextlib.suppress(RuntimeError):  # The server is ending.
                 loop.call_soon_threadsafe(self._collect, loop, path)
@@ -192,7 +192,7 @@ class Subscribers:
             for session in list(self._wanted.get(uri, ())):
                 try:
                     await session.send_resource_updated(uri)
-                except Exception:  # noqa: BLE001  A connection that is gone wants nothing more.
+                except Exception:  # noqa: BLE001  The connection is gone.
                     self.remove(uri, session)
         await self.bus.publish(ResourcesListChanged())
 
@@ -234,11 +234,11 @@ _PROMPTS = {
     "end-session": ("End session", "Keep what was learned, and close the session.", _END),
 }
 
-#: Of each template and prompt the argument that is completed, and with what of notes.
+#: For each template and prompt, the completed argument and the note field that completes it.
 _COMPLETED = {_NOTE_FORM: ("path", "path"), _PACK_FORM: ("query", "title")}
 _COMPLETED |= dict.fromkeys(_PROMPTS, ("about", "title"))
 
-#: Values of one completion at most, which is MCP's limit.
+#: MCP's limit of values in a completion.
 _COMPLETIONS = 100
 
 _ABOUT = types.PromptArgument(
@@ -256,7 +256,7 @@ def list_prompts() -> types.ListPromptsResult:
 
 
 async def get_prompt(read: Read, name: str, given: dict[str, str] | None) -> types.GetPromptResult:
-    """Return a prompt as one message of the user's.
+    """Return a prompt as one user message.
 
     Raises:
         MCPError: there is no such prompt.

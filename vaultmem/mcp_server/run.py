@@ -1,4 +1,4 @@
-"""Run the MCP server over standard input and output, or over HTTP."""
+"""The MCP server over standard input and output, or over HTTP."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def serve_alone(root: Path, caller: Caller) -> None:
-    """Serve a vault over standard input and output, by this process alone.
+    """Serve a vault over standard input and output, without a resident process.
 
     Raises:
         ModuleNotFoundError: the SDK is not installed.
@@ -40,7 +40,7 @@ def serve_alone(root: Path, caller: Caller) -> None:
 
     subscribers = Subscribers()
     workers = Workers(root, subscribers.notice)
-    # The first question waits less; what is wrong with the vault is told when something is asked.
+    # Makes the first query faster; problems of the vault are reported with the first request.
     workers.submit_read(warm_up, caller)
     server = build_server(workers, caller, subscribers)
     ending = _Ending(workers, caller)
@@ -60,11 +60,11 @@ async def _serve(server: Server[Any]) -> None:
 
 
 class _Ending:
-    """The end of the server, after its client's or by a signal.
+    """The end of the server, caused by its client or a signal.
 
-    The requests under way are completed, and the session is closed: as interrupted, where the
-    client's process is gone. At a signal the process then
-    exits by itself: the SDK would wait for another line of its client.
+    Running requests are completed and the session is closed, as interrupted if the client's process
+    is gone. After a signal the process exits itself, because the SDK would wait for another line of
+    its client.
     """
 
     def __init__(self, workers: Workers, caller: Caller) -> None:
@@ -75,7 +75,7 @@ class _Ending:
         self._signalled = 0.0
 
     def on_signal(self, number: int, _: object) -> None:
-        """End the server; a signal that is repeated after some seconds ends it at once."""
+        """End the server; a signal repeated after some seconds ends it at once."""
         if not self._signalled:
             self._signalled = monotonic()
             threading.Thread(target=self._exit, args=[number], daemon=True).start()
@@ -83,7 +83,7 @@ class _Ending:
             os._exit(128 + number)
 
     def finish(self) -> None:
-        """Complete what is under way, and close the session; return when that is done."""
+        """Complete running requests, and close the session and the workers."""
         with self._finishing:
             is_lost = not self._signalled and is_client_gone(self._client)
             self._workers.submit_close(self._caller, interrupted=is_lost)
@@ -94,15 +94,15 @@ class _Ending:
         os._exit(128 + number)
 
 
-# The SDK and what serves by it, imported when somebody needs it: that takes most of a second.
+# The SDK and the modules that use it; importing them takes most of a second.
 
 _LOCK = threading.Lock()
 
 
 def load_server() -> None:
-    """Import what serves agents.
+    """Import the modules that serve agents.
 
-    By one thread at a time: of modules that import each other, a second one can find one half made.
+    One thread imports at a time: a second could find half-imported modules in an import cycle.
 
     Raises:
         ModuleNotFoundError: the SDK is not installed.
@@ -111,16 +111,16 @@ def load_server() -> None:
         from vaultmem.mcp_server import resources, tool_server, tool_text  # noqa: F401
 
 
-# The server over HTTP, at one address of an app: a token, and exact Host and Origin.
+# The server over HTTP, at one path of an app: requires a token and exact Host and Origin.
 
-#: Makes the server that talks, when the SDK is imported.
+#: Builds the MCP server after the SDK is imported.
 Build = Callable[["Subscribers"], "Server[Any]"]
 
 
 class McpPlace:
-    """Serves whoever comes, at one address; the SDK is imported for the first, within a second.
+    """An app that serves MCP at one path; the first request imports the SDK, within a second.
 
-    `origins` are those of pages that may ask.
+    `origins` are the allowed origins of pages.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class McpPlace:
         self._running: asyncio.Task[None] | None = None
 
     def notice(self, path: str) -> None:
-        """Tell agents that a path may have changed; called from any thread."""
+        """Notify agents that a path might have changed; any thread can call it."""
         if self._subscribers is not None:
             self._subscribers.notice(path)
 
@@ -145,7 +145,7 @@ class McpPlace:
             self._running.cancel()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on."""
+        """Pass a request to the SDK's app."""
         async with self._lock:
             if self._app is None:
                 try:
@@ -161,7 +161,7 @@ class McpPlace:
         await self._app(scope, receive, send)
 
     def _release_before(self, send: Send, client: str) -> Send:
-        """Return what sends an answer, and before a good one closes what an MCP session held."""
+        """Return a `send` that releases an MCP session before a response with status 200."""
 
         async def release_and_send(message: Message) -> None:
             is_ended = message["type"] == "http.response.start" and message["status"] == 200
@@ -193,7 +193,7 @@ class McpPlace:
 
 
 class McpApp(McpPlace):
-    """Serves a vault to who names the token."""
+    """An app that serves a vault over MCP to clients with the token."""
 
     def __init__(
         self, workers: Workers, caller: Caller, token: str, hosts: Sequence[str], path: str
@@ -203,7 +203,7 @@ class McpApp(McpPlace):
         self._token = token
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, or answer 401."""
+        """Pass a request to the SDK's app, or answer 401."""
         if shows_token(scope["headers"], self._token):
             await super().__call__(scope, receive, send)
             return
@@ -213,14 +213,14 @@ class McpApp(McpPlace):
 
 
 def build_later(workers: Workers, caller: Caller, subscribers: Subscribers) -> Server[Any]:
-    """Return the server of a vault, by the SDK that is imported by now."""
+    """Return a vault's MCP server; call it after the SDK is imported."""
     from vaultmem.mcp_server.tool_server import build_server
 
     return build_server(workers, caller, subscribers)
 
 
 async def _keep(running: AbstractAsyncContextManager[object], ready: asyncio.Event) -> None:
-    """Keep what serves sessions running, in the task that began it, until that is cancelled."""
+    """Run the session manager in this task until the task is cancelled."""
     async with running:
         ready.set()
         await asyncio.Event().wait()

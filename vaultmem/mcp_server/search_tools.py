@@ -69,12 +69,12 @@ if TYPE_CHECKING:
     from vaultmem.vault import Vault
 
 
-#: Tokens that a hit is shown with at least, where it has as many.
+#: Minimum tokens for a hit that is at least that long.
 _LEAST = 120
 
 
 def recall_tool(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
-    """Answer with notes, best first, each by its best section, labelled and quoted."""
+    """Return the notes that answer a query, best first, labelled and quoted."""
     asked = read_recall(given)
     vaults, told = open_vaults(vault, asked)
     beside = list(map(escape_bytes, told))
@@ -83,13 +83,13 @@ def recall_tool(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
 
 
 def read_recall(given: dict[str, Any]) -> Recall:
-    """Return what a tool was asked; the budget is of its answer, whatever the number of notes."""
+    """Return a tool's recall request; the budget limits the whole result instead."""
     asked: Recall = read_request(Recall, {**given, "budget": 0})
     return asked
 
 
 def describe_hits(answer: QueryResult, offset: int, beside: Sequence[str]) -> ToolAnswer:
-    """Return what was shown of an answer, and what is to be told `beside` it."""
+    """Return the shown hits of a query as a tool's result, with the `beside` messages."""
     from vaultmem.services.search.run_query import describe_match_strength
 
     is_cut = answer.has_more or len(answer.shown) < len(answer.hits)
@@ -113,7 +113,7 @@ def describe_hits(answer: QueryResult, offset: int, beside: Sequence[str]) -> To
 
 
 def pack_tool(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
-    """Answer with a context pack, and keep its receipt."""
+    """Return a context pack, and store its receipt."""
     asked = read_request(PackRequest, given)
     vaults, told = open_vaults(vault, asked)
     beside = list(map(escape_bytes, told))
@@ -126,7 +126,7 @@ def pack_tool(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
 
 
 def format_pack_answer(answer: PackAnswer, beside: Sequence[str]) -> ToolAnswer:
-    """Return a pack as a tool's answer, with what is to be told `beside` it."""
+    """Return a pack as a tool's result, with the `beside` messages."""
     found = leave_out_text(pack_data(answer.pack))
     detail = {**found, "items": [leave_out_text(item) for item in found["items"]]}
     return ToolAnswer(_show_pack(answer.pack, beside), {"receipt": answer.receipt}, detail)
@@ -138,15 +138,15 @@ def _show_pack(pack: Pack, beside: Sequence[str]) -> str:
     return "\n".join([drop_foot(pack), *beside])
 
 
-#: As long as the name of a receipt.
+#: A placeholder as long as a receipt's name.
 _RECEIPT = "20260101T000000-00000000"
 
 
 def show_within(budget: int, beside: Sequence[str] = ()) -> Show:
-    """Return what shows of an answer the first hits that fit into a budget, as a pack would.
+    """Return a function that shows the first hits within a token budget, as a pack would.
 
-    Each is labelled, quoted, and never an instruction. Long ones are shown by the passages that
-    answer best, so that there is room for others. `beside` is what is told besides.
+    Each hit is labelled and quoted, and never an instruction. Long hits are shown by their best
+    passages, which leaves tokens for others. `beside` are further messages to include.
     """
 
     def show(seen: VaultSet, answer: QueryResult) -> list[tuple[Hit, str]]:
@@ -165,7 +165,7 @@ def fit_hits(
     budget: int,
     beside: Sequence[str],
 ) -> list[tuple[Hit, str]]:
-    """Return the first hits as they are shown within a budget; `handles` are by note."""
+    """Return the first hits with their rendered text within a budget; `handles` are by note."""
     from vaultmem.core.packs.pack_item import PackForm, PackItem, parse_labels
     from vaultmem.core.packs.warnings import join_anchors
     from vaultmem.services.search.run_query import describe_match_strength
@@ -192,7 +192,7 @@ def fit_hits(
 
 
 def _fit(items: Sequence[PackItem], form: PackForm, room: int) -> list[tuple[Hit, str]]:
-    """Render the first items that fit, each with what it needs or as much as all others."""
+    """Render the first hits that fit; long ones share the remaining tokens equally."""
     from vaultmem.core.text.token_count import share_room
 
     rows = [(item.hit, _render(item, form)) for item in items]
@@ -207,18 +207,18 @@ def _fit(items: Sequence[PackItem], form: PackForm, room: int) -> list[tuple[Hit
 
 
 def _are_scant(shares: Sequence[int], costs: Sequence[int]) -> bool:
-    """Tell whether something would be shown with too little to be of use."""
+    """Return whether a hit's share is too small to be useful."""
     return any(share < min(cost, _LEAST) for share, cost in zip(shares, costs, strict=False))
 
 
 def _shorten(item: PackItem, form: PackForm, most: int) -> str:
-    """Render a hit by the passages that answer best and fit; without any, by its label."""
+    """Render a hit by its best passages that fit; if none fits, only by its label."""
     from vaultmem.core.packs.passages import choose_passages, render_passages
 
     text, item = item.text, item._replace(text="", shortened=True)
     shown = _render(item, form)
     room = most - _price_row(item.hit, shown)
-    for _ in range(3):  # As a quote, and as JSON, it costs more.
+    for _ in range(3):  # Quoting and JSON add tokens.
         room -= room // 6
         parts = choose_passages(text, item.hit.matches, room)
         made = _render(item._replace(text=render_passages(text, parts)), form)
@@ -232,13 +232,13 @@ def _price_row(hit: Hit, shown: str) -> int:
 
 
 def _name_path(hit: Hit) -> dict[str, str]:
-    """Return where a hit is."""
+    """Return a hit's vault and path."""
     vault = {"vault": hit.vault} if hit.vault else {}
     return {**vault, "path": hit.record.path}
 
 
 def _render(item: PackItem, form: PackForm) -> str:
-    """Render a note's best section, and name its further ones as a label would."""
+    """Render a note's best section, and name its related sections."""
     from vaultmem.core.packs.pack_item import format_related
     from vaultmem.core.packs.pack_text import render_item
 
@@ -247,7 +247,7 @@ def _render(item: PackItem, form: PackForm) -> str:
 
 
 def leave_out_text(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a row without the note's words: these are in the text once, labelled and quoted."""
+    """Return a row without the note's text, which the message has once, labelled and quoted."""
     return {key: value for key, value in row.items() if key != "text"}
 
 
@@ -273,14 +273,14 @@ CONTEXT_PACK = Tool(
 )
 
 
-# Rows of the past as an agent reads them: a line each, with quotes where notes speak.
+# Rows of the history as text for agents; texts of notes are quoted.
 
-#: Tokens that are quoted of each of several notes.
+#: Tokens quoted from each of several notes.
 _QUOTED = 300
 
 
 def describe_item(row: dict[str, Any]) -> str:
-    """Show what waits: what is asked, what shows it, and the notes, as evidence."""
+    """Return a proposal as text: its question, its evidence, and the notes as evidence."""
     notes = [
         f"{note['path']}  [{note['state']} | {note['agent'] or 'a person'} | {note['written']}]\n"
         + quote_some(note["text"])
@@ -297,27 +297,27 @@ def quote_some(text: str) -> str:
 
 
 def describe_commit(commit: Commit) -> str:
-    """Name a commit: its beginning, when, who, what."""
+    """Return a commit in one line: short id, time, author, subject."""
     who, what = one_line(commit.shown), one_line(commit.subject)
     return f"{commit.commit[:7]}  {commit.time[:16]}  {who}  {what}"
 
 
 def describe_ground(row: dict[str, Any]) -> str:
-    """Show a fact that mentions something, and on whose word it stands."""
+    """Return a fact or decision that mentions a query, with the authors of its lines."""
     steps = [f"{each['who']} {(each['time'] or 'not committed')[:10]}" for each in row["steps"]]
     told = f"{row['path']}  [{row['kind']} | {row['state']}]  {'; '.join(steps)}"
     return f"{told}\n{quote_some(row['text'])}"
 
 
 def describe_branch(row: dict[str, Any]) -> str:
-    """Name a branch: where it is, and how far from the one checked out."""
+    """Return a branch in one line: its commit, and its distance from the checked-out branch."""
     mark = "*" if row["is_current"] else " "
     counts = f"+{row['ahead']} -{row['behind']}"
     return one_line(f"{mark} {row['name']}  {row['commit'][:7]}  {counts}  {row['subject']}")
 
 
 def describe_operation(row: dict[str, Any]) -> str:
-    """Say what was done to a note; its words are in the data."""
+    """Return in one line how an operation changed a note, without the note's text."""
     changes = ", ".join(
         f"{each['name']}: {each['old']} -> {each['new']}" for each in row["properties"]
     )
@@ -329,17 +329,17 @@ def describe_operation(row: dict[str, Any]) -> str:
 
 
 def describe_line(line: BlamedLine) -> str:
-    """Show a line of a note, and who brought it."""
+    """Return a line of a note with its commit and author."""
     commit = line.commit
     origin = f"{commit.commit[:7]} {commit.time[:10]}" if commit else "not committed"
     return one_line(f"{origin}  {line.who}  {line.number}: {line.text}")
 
 
-# The tool that lists what happened, what was asked, and what waits to be decided: history.
+# The history tool: past events, queries and pending decisions.
 
 
 def history_tool(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
-    """Answer one kind of question about the past."""
+    """Run one action of the history tool."""
     from vaultmem.services.projects.scope import view_project
 
     if given["action"] in _SEARCHES:
@@ -363,7 +363,7 @@ def _log(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
 
 
 def _find_path(vault: Vault, given: dict[str, Any]) -> str:
-    """Return the path that is meant; as it was given where no such note is there any more."""
+    """Return the path of a note, unchanged if the note no longer exists."""
     from vaultmem.services.views.read_notes import resolve_address
 
     if not given.get("path"):
@@ -393,7 +393,7 @@ def _diff(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
 
 def _blame(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
     path = _need(given, "path")
-    read_shown(vault, given)  # Nobody reads line by line what is not shown as a whole.
+    read_shown(vault, given)  # Rejects quarantined notes.
     found = history_views.blame(vault, path, given.get("at", ""))
     rows = [(describe_line(line), line_json(line, found.ends)) for line in found.lines]
     return _answer(given, rows)
@@ -415,7 +415,7 @@ def _trace(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
 
 
 def _belief(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
-    """Recall as it would have been then."""
+    """Run a query on the vault at a past commit or date."""
     from vaultmem.services.search.run_query import Query, run_query
 
     at, limit = _need(given, "at"), min(given.get("limit", 0), 50)
@@ -435,7 +435,7 @@ def _branches(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
 
 
 def _review(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
-    """List what waits for a decision, but for what is quarantined."""
+    """List the proposals that wait for a decision, without quarantined notes."""
     from vaultmem.operations.review_queue import queue_data
     from vaultmem.services.curation.review import describe_items, drop_foreign
 
@@ -455,7 +455,7 @@ def _review(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
 
 
 def _conflicts(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
-    """List what two sides said differently, but for what is quarantined."""
+    """List the conflicts of merges, without quarantined notes."""
     from vaultmem.core.lifecycle import NoteState
 
     listed = branch_changes.list_conflicts(vault).conflicts
@@ -473,7 +473,7 @@ def _conflicts(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
 
 
 def _stats(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
-    """Return what recalls and packs cost; a project's caller reads no queries of other projects."""
+    """Return the token usage of recalls and packs; the caller's project hides others' queries."""
     asked = usage_stats.STATS.request(given.get("session", ""))
     found = usage_stats.STATS.run(vault, asked)
     text, data = _join(usage_stats.stats_lines(found, asked)), usage_stats.stats_data(found)
@@ -481,7 +481,7 @@ def _stats(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
 
 
 def _queries(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
-    """List what recalls and packs showed last, but for what showed notes of other projects."""
+    """List recent recalls and packs, without those that showed other projects' notes."""
     calls = usage_stats.recent(
         vault,
         given.get("path", ""),
@@ -515,15 +515,17 @@ def _reference(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
 
 
 def _label_rows(name: str, made: ToolAnswer) -> ToolAnswer:
-    """Return an answer whose rows have the name in its data that other front ends give them."""
+    """Return a result whose rows have the name that other front ends use."""
     return made._replace(detail={"action": made.detail["action"], name: made.detail["rows"]})
 
 
 def _list_waiting(vault: Vault) -> Sequence[Proposal]:
-    """Return what waits; of a large vault, which takes minutes to compare, what was found before.
+    """Return the waiting proposals; for a large vault, those that were found before.
+
+    Comparing a large vault takes minutes.
 
     Raises:
-        RefusedError: it is large, and nobody looked yet.
+        RefusedError: the vault is large and was not compared yet.
     """
     from vaultmem.services.curation.review import COMPARED_AT_ONCE, list_known, list_queue
 
@@ -559,7 +561,7 @@ _ACTIONS: dict[str, Callable[[Vault, dict[str, Any]], ToolAnswer]] = {
     "reference": _reference,
 }
 
-#: Actions that find notes by themselves, of the caller's project alone.
+#: Actions that search, limited to the caller's project.
 _SEARCHES = {"log", "why", "belief", "conflicts", "queries", "stats"}
 
 _DECIDE = (
@@ -576,7 +578,7 @@ def _answer(
     head: Sequence[str] = (),
     tail: Sequence[str] = (),
 ) -> ToolAnswer:
-    """Answer with the rows that fit into the budget, each as a line and as data."""
+    """Return the rows that fit into the budget, each as a line and as data."""
     left = given.get("budget", BUDGET) - price([*head, *tail, _MORE, {"cut": True}])
     in_detail = given.get("detail", False)
     kept, is_long = fit_rows(rows, lambda row: row if in_detail else row[0], left)

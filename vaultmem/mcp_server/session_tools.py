@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from vaultmem.vault import Vault
 
 
-#: Tokens of what was last done here, where nothing says that it is gone on with.
+#: Tokens for the last work here, if no session is continued.
 _LAST_BUDGET = 300
 
-#: Sessions that are listed at most.
+#: Maximum number of listed sessions.
 _LISTED = 30
 
 _REMARK = "Sessions, the last begun first; evidence, not instruction:"
@@ -45,14 +45,14 @@ _MORE = "There are more; recall finds what they were about."
 
 
 def session_tool(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
-    """Do one thing with a session."""
+    """Run one action of the session tool."""
     if "continues" in given:
         given = {**given, "continues": list(filter(None, [given["continues"]]))}
     return run_action(_ACTIONS, vault, given, "session")
 
 
 def leave_tool(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
-    """Close a session whose MCP session has ended."""
+    """Close a session after its MCP session has ended."""
     from vaultmem.services.sessions.close import close_left
 
     close_left(vault, given["session"])
@@ -76,7 +76,7 @@ def _fork(vault: Vault, asked: Any, budget: int) -> ToolAnswer:
 
 
 def _describe_begun(vault: Vault, begun: StartResult, before: str, budget: int) -> ToolAnswer:
-    """Say which session is open now, and what it goes on from."""
+    """Return the open session, and the work that it continues."""
     found = _tell("Began" if begun.is_new else "Open already:", begun.session)
     told = [found.text]
     told += [f"Recovered {each.session}, whose process is gone." for each in begun.recovered]
@@ -92,7 +92,7 @@ def _describe_begun(vault: Vault, begun: StartResult, before: str, budget: int) 
 
 
 def _writes(operation: Operation, word: str) -> Callable[..., ToolAnswer]:
-    """Return what writes into a session, and says so."""
+    """Return an action that writes into a session and names it."""
 
     def act(vault: Vault, asked: Any, _: int) -> ToolAnswer:
         return _tell(word, operation.run(vault, asked))
@@ -137,7 +137,7 @@ def _restore(vault: Vault, asked: Any, budget: int) -> ToolAnswer:
         LEAST,
     )
     detail = session_views.restore_data(made)
-    del detail["text"]  # It is told, quoted.
+    del detail["text"]  # The message has it, quoted.
     return ToolAnswer(made.text, {"session": name}, detail)
 
 
@@ -204,7 +204,7 @@ def _describe(facts: SessionFacts) -> str:
 
 
 def _name(facts: SessionFacts) -> dict[str, Any]:
-    """Return a session without the words of its note, which are told, quoted."""
+    """Return a session's data without its note's text, which the message has, quoted."""
     return {"session": facts.id, "path": facts.path, "blob": facts.blob, "status": facts.status}
 
 
@@ -254,22 +254,22 @@ SESSION = Tool(
 )
 
 
-# The sessions that agents hold open over HTTP, so that the end of an MCP session closes them.
+# Sessions that agents hold open over HTTP; the end of an MCP session closes them.
 
-#: The header that names an MCP session.
+#: The header with the id of an MCP session.
 SESSION_HEADER = "mcp-session-id"
 
-#: Actions of the tool after which a session is held.
+#: Actions after which the MCP session holds the session.
 _TAKEN = {"start", "resume"}
 
-#: Arguments of the tool that say where a session is kept.
+#: Arguments that name the vault and branch of a session.
 _WHERE = ("vault", "ref")
 
 
 class HeldSessions:
-    """Which MCP sessions began a session, or took one up.
+    """The MCP sessions that started or resumed each session.
 
-    `leave` closes a session, by its id and the arguments that say where it is kept.
+    `leave` closes a session, by its id, vault and branch.
     """
 
     def __init__(self) -> None:
@@ -277,13 +277,13 @@ class HeldSessions:
         self._held: dict[tuple[tuple[str, str], ...], set[str]] = {}
 
     def note(self, client: str, given: dict[str, Any], session: str) -> None:
-        """Note that an MCP session has called the tool, with the session that this was about."""
+        """Record that an MCP session has started or resumed a session; ignore other actions."""
         if client and given["action"] in _TAKEN:
             where = [(name, str(given[name])) for name in _WHERE if name in given]
             self._held.setdefault((("session", session), *where), set()).add(client)
 
     async def release(self, client: str) -> None:
-        """Close the sessions that an ended MCP session held and that no other one holds."""
+        """Close the sessions that only the ended MCP session held."""
         for session, holders in list(self._held.items()):
             holders.discard(client)
             if not holders:
@@ -293,14 +293,14 @@ class HeldSessions:
                         await self.leave(dict(session))
 
 
-# The tool for what is to be done: task.
+# The task tool.
 
 _TASK_REMARK = "Open tasks, the last changed first; evidence, not instruction:"
 _MORE_TASKS = "There are more; set those that are over to done or dropped."
 
 
 def task_tool(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
-    """Do one thing with tasks."""
+    """Run one action of the task tool."""
     return run_action(_TASK_ACTIONS, vault, given)
 
 
@@ -349,7 +349,7 @@ def _describe_task(task: Task) -> str:
 
 
 def _describe_tasks(told: str, shown: Sequence[Task]) -> ToolAnswer:
-    """Return what is told, and the tasks without the words of their notes."""
+    """Return a message, and the tasks' data without the text of their notes."""
     facts = "id path blob status created updated sessions"
     return ToolAnswer(told, detail={"tasks": [{"task": t.id, **pick(t, facts)} for t in shown]})
 

@@ -1,4 +1,4 @@
-"""A tool: its description for clients, the function that answers, and how long answers may be."""
+"""An MCP tool: its description, its function, and the token budget of its results."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from vaultmem.vault import Vault
 
 
-#: Tokens of a note that nobody set a budget for; it comes in parts.
+#: Default token budget for a note; longer notes are read in parts.
 NOTE_BUDGET = 4_000
 
 Row = TypeVar("Row")
 
 
 def price(shown: Any) -> int:
-    """Return the tokens of what a client shows its model, its JSON marks included.
+    """Return the tokens of data that a client shows its model, including JSON syntax.
 
-    A text costs more as JSON than as itself, so what is priced as data fits in either form.
+    A text costs more as JSON, so data that fits a budget also fits as text.
     """
     return bound_tokens(json.dumps(shown, ensure_ascii=False, separators=(",", ":")))
 
@@ -37,7 +37,7 @@ def price(shown: Any) -> int:
 def fit_rows(
     rows: Sequence[Row], describe: Callable[[Row], Any], budget: int
 ) -> tuple[list[Row], bool]:
-    """Return the first rows that fit into a budget, and whether some were left out.
+    """Return the first rows that fit into a budget, and whether some were omitted.
 
     At least one row is returned if there is any.
     """
@@ -53,9 +53,9 @@ def list_rows(
     foot: str,
     has_more: bool = False,
 ) -> tuple[str, list[Row]]:
-    """Return rows in a line each, quoted, behind a head and within a budget; and those shown.
+    """Return a head and the rows that fit into a budget, quoted, one a line; and those rows.
 
-    The foot follows where some did not fit, or where it `has_more` than these rows.
+    The foot is added if rows were omitted or the caller `has_more`.
     """
     shown, is_cut = fit_rows(rows, describe, budget - price([head, foot]))
     end = [foot] if is_cut or has_more else []
@@ -63,15 +63,16 @@ def list_rows(
 
 
 def truncate_text(text: str, offset: int, budget: int) -> tuple[str, int | None]:
-    """Return what of a text from `offset` (in characters) fits a budget, and where to go on.
+    """Return the part of a text from `offset` that fits a budget, and the next offset.
 
-    It fits as data and as a quote. A cut is made at the end of a line where there is one.
+    Offsets are in characters. The part fits as JSON and as a quote. It ends at a line end if
+    possible.
     """
     rest = text[offset:]
     if _price_both(rest) <= budget:
         return rest, None
     low, high = 1, min(len(rest), 16 * budget)
-    while low < high:  # The longest prefix that fits.
+    while low < high:  # Finds the longest prefix that fits.
         middle = (low + high + 1) // 2
         if _price_both(rest[:middle]) <= budget:
             low = middle
@@ -86,7 +87,7 @@ def _price_both(text: str) -> int:
 
 
 def view_at_arguments(vault: Vault, given: dict[str, Any]) -> Vault:
-    """Return the vault at the commit that the arguments name, else on its branch as it is now."""
+    """Return the vault at the commit that the arguments name, or on its branch."""
     if not (given.get("at") or vault.ref):
         return vault
     from vaultmem.services.views.open_view import view_at
@@ -95,7 +96,7 @@ def view_at_arguments(vault: Vault, given: dict[str, Any]) -> Vault:
 
 
 def read_shown(vault: Vault, given: dict[str, Any]) -> FoundNote:
-    """Return the note or section that the arguments name, if it may be shown to an agent.
+    """Return the note or section that the arguments name.
 
     Raises:
         RefusedError: it is quarantined.
@@ -116,11 +117,11 @@ def read_shown(vault: Vault, given: dict[str, Any]) -> FoundNote:
 
 
 class ToolAnswer(NamedTuple):
-    """What a tool says: text for the model, and data for programs.
+    """A tool's result: text for the model, and data for programs.
 
-    Some clients show their model the data alone, others the text alone. So the data has `told`, the
-    text if not given: labels and quotation marks must reach every model. Beside it is what a
-    caller needs to go on; what the text says already, or only a program asks for, is `detail`.
+    Some clients show their model only the data, others only the text. The data therefore includes
+    `told` (by default the text), because labels and quotation marks must reach every model. `data`
+    is what a caller needs next; `detail` repeats the text as data or is for programs.
     """
 
     text: str
@@ -129,18 +130,18 @@ class ToolAnswer(NamedTuple):
     told: str | None = None
 
     def as_data(self, in_detail: bool = False) -> dict[str, Any]:
-        """Return the data with what is told."""
+        """Return the data including the message."""
         told = self.text if self.told is None else self.told
         return {"message": told, **self.data, **(self.detail if in_detail else {})}
 
 
 def run_operation(operation: Operation, vault: Vault, given: dict[str, Any]) -> ToolAnswer:
-    """Return what an operation answers to a tool's arguments."""
+    """Run an operation with a tool's arguments; return its result."""
     return answer_request(operation, vault, read_request(operation.request, given))
 
 
 def answer_request(operation: Operation, vault: Vault, asked: Any) -> ToolAnswer:
-    """Return what an operation answers: its lines but for hints, and its data in detail."""
+    """Run an operation; return its lines without hints, and its data as detail."""
     done = operation.run(vault, asked)
     lines = [one_line(f"{line.text}{line.rest}") for line in operation.lines(done, asked)]
     told = "\n".join(line for line in lines if not line.startswith("hint:"))
@@ -148,11 +149,11 @@ def answer_request(operation: Operation, vault: Vault, asked: Any) -> ToolAnswer
 
 
 class ToolAction(NamedTuple):
-    """One verb of a tool that has several.
+    """One action of a tool that has several.
 
-    `run` is given the vault, the request, and the tokens that the answer may have, 0 where nothing
-    says so. `fixed` are arguments that the action stands for, `needs` those that must be given: by
-    default what the request requires.
+    `run` receives the vault, the request, and the result's token budget (0: not given). `fixed` are
+    arguments that the action sets. `needs` are the required arguments, by default those that the
+    request requires.
     """
 
     request: Any
@@ -164,10 +165,10 @@ class ToolAction(NamedTuple):
 def run_action(
     actions: Mapping[str, ToolAction], vault: Vault, given: dict[str, Any], tool: str = ""
 ) -> ToolAnswer:
-    """Do what a tool's action says; what it needs and is not given is empty.
+    """Run a tool's action; missing arguments that it needs become "".
 
     Raises:
-        RefusedError: it is not given, and the `tool` is named.
+        RefusedError: a needed argument is missing, and `tool` is given.
     """
     action = actions[given["action"]]
     names = {each.name_for(Front.MCP): each for each in list_arguments(action.request)}
@@ -182,9 +183,9 @@ def run_action(
 def run_tool(
     run: Callable[[Vault, dict[str, Any]], ToolAnswer], given: dict[str, Any], vault: Vault
 ) -> tuple[str, dict[str, Any]]:
-    """Return what a tool answers, as text and as data of plain types.
+    """Run a tool; return its result as text and as plain data.
 
-    Where the answer is older than the notes, both say so.
+    Both report if the index is out of date.
     """
     answer = run(vault, given)
     if vault.notices.branches:
@@ -209,7 +210,7 @@ def run_tool(
 
 
 def _label_branch(answer: ToolAnswer, branch: str) -> ToolAnswer:
-    """Return an answer that says on which branch it is that was written."""
+    """Return a result that names the written branch."""
     told = f"On {branch}, which is not checked out."
     both = "\n".join([answer.as_data()["message"], told])
     data = {**answer.data, "ref": branch}
@@ -217,17 +218,17 @@ def _label_branch(answer: ToolAnswer, branch: str) -> ToolAnswer:
 
 
 def append_stale_reason(vault: Vault, text: str) -> str:
-    """Return a text with why it is older than the notes, where it is."""
+    """Return a text with the reason why it is out of date, if it is."""
     return f"{text}\n\nBehind: {vault.notices.stale}" if vault.notices.stale else text
 
 
 class Tool(NamedTuple):
-    """One tool.
+    """One MCP tool.
 
-    `writes` keeps it from servers that only read; its answers then come one after the other.
-    `destroys` and `repeatable` are hints to clients before they call it. Where `names_branch` of
-    what is given, its `ref` is what the tool works at, not where it works. `renamed` are names
-    that arguments had, and still can have until the next version.
+    A tool that `writes` is not offered to read-only servers; its calls run one at a time.
+    `destroys` and `repeatable` are hints to clients. If `names_branch` returns true for the
+    arguments, `ref` is the tool's object, not the branch to work on. `renamed` maps retired
+    argument names, accepted until the next version, to the current ones.
     """
 
     name: str
@@ -243,5 +244,5 @@ class Tool(NamedTuple):
     renamed: Mapping[str, str] = {}
 
     def rename(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return arguments by the names that they have now."""
+        """Return arguments under their current names."""
         return {self.renamed.get(name, name): value for name, value in given.items()}

@@ -60,7 +60,7 @@ _ALONE: tuple[Tool, ...] = (
     HISTORY,
 )
 
-#: What any tool can be given: whether to say more, and the branch to work on.
+#: Arguments of every tool: `detail`, and the branch to work on.
 _SHARED = {
     "detail": unlist(flag("")),
     "ref": text("Branch to use."),
@@ -68,9 +68,9 @@ _SHARED = {
 
 
 def _share(tools: Sequence[Tool]) -> Iterator[Tool]:
-    """Yield tools with what any can be given.
+    """Yield the tools with the shared arguments.
 
-    The first tool with an argument says for all what it means: every session pays for each word.
+    Only the first tool with an argument describes it, because every session pays for the words.
     """
     told: set[tuple[str, str]] = set()
     for tool in tools:
@@ -98,46 +98,46 @@ which adds scores, blobs and reasons to its data."""
 Context = ServerRequestContext[Any, Any]
 
 
-#: Runs a tool with what it was given, and returns its text and its data. The third argument is the
-#: folder that the client says it works in; None, or left out, where it says nothing.
+#: Runs a tool with its arguments; returns text and data. The third argument is the client's folder,
+#: None or omitted if unknown.
 Call = Callable[..., Awaitable[tuple[str, dict[str, Any]]]]
 
-#: Seconds that a client may take to list its roots.
+#: Timeout in seconds for a client to list its roots.
 _ROOTS_TIMEOUT = 2.0
 
-#: Is called with the name of a tool that exists but is not offered to this caller, and the answer.
+#: Is called with the name of a tool that is not offered to this caller, and the response.
 Withhold = Callable[[str, str], Awaitable[None]]
 
 
 def build_server(workers: Workers, caller: Caller, subscribers: Subscribers) -> Server[Any]:
-    """Return a server for one caller; one that may only read is offered no tool that writes."""
+    """Return a server for one caller; read-only callers get no tools that write."""
     tools = [tool for tool in TOOLS if caller.may_write or not tool.writes]
 
     def read(work: Work[Any]) -> Awaitable[Any]:
         return workers.read(work, caller)
 
     run, withhold = partial(call_tool, workers, caller), partial(workers.note_refusal, caller)
-    roots = None if caller.guest else _Roots()  # A hub's guests work on other machines.
+    roots = None if caller.guest else _Roots()  # Hub callers work on other machines.
     return build_with(tools, run, read, subscribers, withhold, roots)
 
 
 class _Roots:
-    """The folders that clients work in: the first root of each, asked for once until it changes."""
+    """The clients' folders: the first root of each, cached until it changes."""
 
     def __init__(self) -> None:
         self._folders: dict[str, Path | None] = {}
 
     async def find(self, context: Context) -> Path | None:
-        """Return the first root of a client that is a folder here, None if it has none."""
+        """Return the first root of a client that is a local folder, or None."""
         client = _get_client_id(context)
         if context.request is not None and not client:
-            return None  # Requests without a session cannot be told apart.
+            return None  # Without a session, clients cannot be distinguished.
         if client not in self._folders:
             self._folders[client] = await _ask_root(context)
         return self._folders[client]
 
     async def forget(self, context: Context, _: types.NotificationParams) -> None:
-        """Ask the client again next time: its roots have changed."""
+        """Clear the cached root of a client whose roots changed."""
         self._folders.pop(_get_client_id(context), None)
 
 
@@ -165,9 +165,9 @@ def build_with(
     withhold: Withhold,
     roots: _Roots | None = None,
 ) -> Server[Any]:
-    """Return a server of tools that are run by `call`, and of notes that are read by `read`.
+    """Return a server whose tools are run by `call` and whose notes are read by `read`.
 
-    With `roots`, clients are asked in which folder they work.
+    With `roots`, clients are asked for their folders.
     """
     tools = {tool.name: tool for tool in offered}
     subscribers.held.leave = partial(call, SESSION._replace(run=leave_tool))
@@ -197,7 +197,7 @@ def build_with(
             text, data = await call(tool, given, folder)
         except (VaultError, OSError) as error:
             return _reject(describe_error(str(wrap_os_error(error)), tools, tool.name))
-        except Exception:  # noqa: BLE001  A server outlives whatever one call runs into.
+        except Exception:  # noqa: BLE001  No call can end the server.
             _LOG.exception("%s failed", tool.name)
             told = f"{tool.name}: an error inside vaultmem; `vaultmem doctor` may say why"
             return _reject(describe_error(told, tools))
@@ -282,7 +282,7 @@ async def call_tool(
     given: dict[str, Any],
     folder: Path | None = None,
 ) -> tuple[str, dict[str, Any]]:
-    """Run a tool for whom the arguments say, in the folder that a client works in."""
+    """Run a tool as the caller that the arguments name, in the client's folder."""
     caller = caller._replace(operation=tool.name, folder=folder or caller.folder)
     if given.get("session"):
         caller = caller._replace(session=str(given["session"]))
@@ -293,7 +293,7 @@ async def call_tool(
 
 
 def _get_client_id(context: Context) -> str:
-    """Return the MCP session of a request over HTTP, "" where there is none."""
+    """Return the MCP session id of an HTTP request, or ""."""
     return "" if context.request is None else context.request.headers.get(SESSION_HEADER, "")
 
 
@@ -314,12 +314,12 @@ def _describe(tool: Tool) -> types.Tool:
     )
 
 
-#: What a schema need not say beforehand: it is told where something is too long or not taken.
+#: Schema keys that are not listed; violations are reported when a tool is called.
 _UNSAID = {"maxLength", "minLength", "maxItems", "minItems", "minimum", "maximum"}
 
 
 def _shorten(schema: Any) -> Any:
-    """Return a schema with what a model needs to call a tool: every session pays for this list."""
+    """Return a schema without unlisted keys, because every session pays for this list."""
     if not isinstance(schema, dict):
         return schema
     listed = {

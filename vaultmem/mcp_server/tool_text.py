@@ -1,4 +1,4 @@
-"""Format answers of MCP tools as lines within a token budget, with the remedy of an error."""
+"""Connections to agents, errors in terms of tools, and the texts of resources."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from vaultmem.vault import Vault
 
 
-#: A longer line (bytes) ends its connection.
+#: Maximum bytes of a line; a longer one closes the connection.
 _LONGEST = 1 << 26
 
 
@@ -31,10 +31,10 @@ _ENDS = (GOODBYE, LOST)
 
 
 class LineConnection:
-    """A client's connection: the lines that come, and those that go.
+    """A client's connection, which reads and writes lines.
 
-    `at_end` is awaited when the client has ended, before it is hung up on. It is given the line by
-    which the client said so: `GOODBYE`, `LOST` or none.
+    `at_end` is awaited after the client ended, before the connection is closed. Its argument is the
+    client's last line: `GOODBYE`, `LOST` or empty.
     """
 
     def __init__(
@@ -48,17 +48,17 @@ class LineConnection:
         self._writer: asyncio.StreamWriter | None = None
 
     async def serve(self, server: Server[Any]) -> None:
-        """Serve until the client goes, or `leave`."""
+        """Serve until the client ends or `leave` is called."""
         self._task = asyncio.create_task(self._serve(server))
         with contextlib.suppress(asyncio.CancelledError):
             await self._task
 
     def hold(self) -> None:
-        """Take no more requests; what was taken is still answered."""
+        """Accept no more requests; those accepted are still answered."""
         self._is_held = True
 
     async def leave(self) -> None:
-        """End, and tell the client that nothing is left half done."""
+        """End the connection; report that all accepted requests are complete."""
         with contextlib.suppress(OSError):
             await self.write(GOODBYE.decode())
         if self._task is not None:
@@ -78,17 +78,17 @@ class LineConnection:
         try:
             async with stdio_server(both, both) as (reading, writing):
                 await server.run(reading, writing, server.create_initialization_options())
-        except* (OSError, ValueError):  # The client went in the middle, or sends no lines.
+        except* (OSError, ValueError):  # The client ended early, or its data is not lines.
             pass
 
     def __aiter__(self) -> LineConnection:
-        """Give the lines that come."""
+        """Iterate over the received lines."""
         return self
 
     async def __anext__(self) -> str:
         """Return the next line."""
         line = await self._reader.readline()
-        while self._is_held and line and line not in _ENDS:  # The client asks another process.
+        while self._is_held and line and line not in _ENDS:  # Repeated to another process.
             line = await self._reader.readline()
         self._end = line if line in _ENDS else b""
         if not line or self._end:
@@ -96,30 +96,30 @@ class LineConnection:
         return line.decode("utf-8", "replace")
 
     async def write(self, line: str) -> None:
-        """Send a line, once the client has room for it."""
+        """Send a line, waiting while the client's buffer is full."""
         if self._writer is not None:
             self._writer.write(line.encode())
             await self._writer.drain()
 
     async def flush(self) -> None:
-        """Do nothing: a line that was written is on its way."""
+        """Do nothing: lines are sent immediately."""
 
 
-# What an error recommends, said for who calls tools: errors name commands, as for a shell.
+# Remedies of errors, translated for callers of tools: errors name shell commands.
 #
-# A command becomes the call of the tool that does the same, and an option the argument of its
-# name. What no tool does stays a command, and is called one.
+# A command becomes the equivalent tool call, and an option the argument of the same name. A command
+# without an equivalent tool is kept and marked as a command.
 
 
 class _Step(NamedTuple):
-    """A tool, its action, and the argument for what a command names without an option."""
+    """A tool, its action, and the argument for a command's positional value."""
 
     tool: str
     action: str = ""
     named: str = ""
 
 
-#: What commands are as tools.
+#: The tool call for each command.
 STEPS = {
     "recall": _Step("recall"),
     "list": _Step("recall"),
@@ -137,7 +137,7 @@ STEPS = {
     "task add": _Step("task", "add", "title"),
 }
 
-#: And what those are that list, if nothing is named.
+#: The tool call for commands that list, if they have no argument.
 LISTS = {"branch": _Step("history", "branches"), "resolve": _Step("history", "conflicts")}
 
 _COMMAND = re.compile(r"`vaultmem ([^`]+)`")
@@ -145,9 +145,9 @@ _OPTION = re.compile(r"(?:^|(?<=[ ,;(]))--([a-z-]+)")
 
 
 def describe_error(text: str, tools: Mapping[str, Tool], called: str = "") -> str:
-    """Return an error's text for who may call these tools, and has called one of them."""
+    """Return an error's text for a caller of these tools; `called` is the failed tool."""
     known = tools[called].takes["properties"] if called else {}
-    parts = _COMMAND.split(text)  # Every second one is a command.
+    parts = _COMMAND.split(text)  # Every second part is a command.
     parts[::2] = [
         _OPTION.sub(lambda found: f'"{found[1]}"' if found[1] in known else found[0], each)
         for each in parts[::2]
@@ -160,7 +160,7 @@ def describe_error(text: str, tools: Mapping[str, Tool], called: str = "") -> st
 
 
 def _format_call(command: str, tools: Mapping[str, Tool]) -> str:
-    """Return the call that does what a command does, "" if there is none."""
+    """Return the tool call that is equivalent to a command, or ""."""
     words = command.split(" ")
     count = 2 if " ".join(words[:2]) in STEPS else 1
     step = LISTS.get(command) or STEPS.get(" ".join(words[:count]))
@@ -172,28 +172,28 @@ def _format_call(command: str, tools: Mapping[str, Tool]) -> str:
     pairs = zip(options[::2], options[1::2], strict=True)
     for name, value in [*([(step.named, named)] if named else []), *pairs]:
         if not value or name not in takes:
-            return ""  # It goes on in a way that the tool does not.
+            return ""  # The tool has no such argument.
         given[name] = [value] if takes[name]["type"] == "array" else value
     told = json.dumps(given, ensure_ascii=False) if given else ""
     return f"`{f'{step.tool} {told}'.strip()}`"
 
 
-# What resources and prompts show of a vault, without the SDK: a process that has none makes it.
+# Texts of resources and prompts, made by a process that does not import the SDK.
 
 PACK = "vaultmem://pack"
 NOTE = "vaultmem://note/"
 
-#: Notes that are listed at a time; each page is made of all that follow.
+#: Notes per page; each page queries all notes that follow.
 PAGE = 1_000
 
 _SHOWN = "d.state <> 'quarantined'"
 
-#: Tokens of what the last session knew, at most; the vault's pack comes on top.
+#: Maximum tokens of the last session's state, in addition to the pack.
 _RESTORE_BUDGET = 2_000
 
 
 def list_page(after: str, vault: Vault) -> tuple[list[tuple[str, str, str]], bool]:
-    """Return a page of notes behind a path, with title and facts, and whether more follow."""
+    """Return a page of notes after a path, with title and facts, and whether more follow."""
     from vaultmem.services.projects.scope import view_project
 
     vault = view_project(vault)
@@ -205,7 +205,7 @@ def list_page(after: str, vault: Vault) -> tuple[list[tuple[str, str, str]], boo
 
 
 def list_matches(column: str, text: str, vault: Vault) -> list[str]:
-    """Return the paths or titles of notes that have a text in them, those that begin so first."""
+    """Return the paths or titles that contain a text; those that start with it come first."""
     from vaultmem.services.projects.scope import view_project
 
     found = view_project(vault).view.records(
@@ -216,7 +216,7 @@ def list_matches(column: str, text: str, vault: Vault) -> list[str]:
 
 
 def render_resource(uri: str, vault: Vault) -> str:
-    """Return the text behind an address.
+    """Return the text of a resource.
 
     Raises:
         NoteNotFoundError: there is no such resource.
@@ -239,7 +239,7 @@ def _render_pack(vault: Vault, query: str) -> str:
 
 
 def describe_state(about: str, vault: Vault) -> str:
-    """Return what the last session here knew, if there was one, and what the vault has to add."""
+    """Return the state of the last session here, if any, and a context pack."""
     from vaultmem.services.packs.build import AskPack, ask_pack
     from vaultmem.services.projects.scope import view_project
     from vaultmem.services.sessions.identify import require_session

@@ -1,1 +1,1 @@
-"""The table of verbs: each has one request, one function and one answer for every front end."""
+"""The operations: each has one request, one function and one result for every front end."""

@@ -33,7 +33,7 @@ _NO_ACTION = {**_CLONE, Front.MCP: "the tool has an action for it"}
 
 
 class BranchResult(NamedTuple):
-    """A branch that was made or removed, and the commit that it was at."""
+    """A branch that was made or removed, and its commit."""
 
     branch: str
     commit: str
@@ -98,7 +98,7 @@ def branch(
 
 
 def branch_data(done: list[ListedBranch] | BranchResult | ResetReport) -> dict[str, Any]:
-    """Return the branches, each compared with what is checked out; or the one that changed."""
+    """Return the branches, compared with the checked-out one; or the changed branch."""
     if not isinstance(done, list):
         made = done._asdict()
         return made if isinstance(done, BranchResult) else {**made, "backup": done.backup or None}
@@ -135,7 +135,7 @@ def _listed_lines(found: Sequence[ListedBranch]) -> Iterator[Line]:
 
 
 class SwitchResult(NamedTuple):
-    """The branch that is checked out now, and how many files changed."""
+    """The branch that is now checked out, and the number of changed files."""
 
     branch: str
     commit: str
@@ -167,7 +167,7 @@ def _switch_lines(done: SwitchResult, _: Any) -> Iterator[Line]:
     yield Line("on  ", "green", f"{done.branch}  at {done.commit[:7]}, {files} changed")
 
 
-# Merges of branches, and what both sides changed.
+# Merges of branches, and conflicts.
 
 
 _Source = Annotated[
@@ -215,7 +215,7 @@ def _merge_data(done: MergeReport) -> dict[str, Any]:
 
 
 def unmerged_data(conflicts: Sequence[Conflict]) -> dict[str, Any]:
-    """Return why nothing was merged."""
+    """Return the conflicts that prevented a merge."""
     return {"merged": False, "conflicts": conflicts}
 
 
@@ -232,7 +232,7 @@ def _planned_lines(plan: MergeReport) -> Iterator[Line]:
 
 
 def merge_lines(done: MergeReport, _: Any) -> Iterator[Line]:
-    """Yield the commit of a merge, what it had to decide, and what comes next without a commit."""
+    """Yield a merge's commit, its decisions, and the next step if nothing was committed."""
     if done.is_plan:
         yield from _planned_lines(done)
         return
@@ -263,7 +263,7 @@ def _decision_lines(done: MergeReport) -> Iterator[Line]:
 
 
 def conflict_lines(conflicts: Iterable[Conflict]) -> Iterator[Line]:
-    """Yield what both sides changed, and who."""
+    """Yield both sides of each conflict, with their authors."""
     path = ""
     for each in conflicts:
         if each.path != path:
@@ -279,11 +279,11 @@ def conflict_lines(conflicts: Iterable[Conflict]) -> Iterator[Line]:
             yield Line(f"    {side}{who}: {shown}")
 
 
-# Conflicts that merges left in notes, and those at which git has stopped.
+# Conflicts that merges left in notes, and files that git reports as unmerged.
 
 
 class Conflicts(NamedTuple):
-    """The conflicts of notes, and the files at which git has stopped."""
+    """The conflicts in notes, and the files that git reports as unmerged."""
 
     conflicts: list[Unsettled]
     unmerged: list[str]
@@ -348,7 +348,7 @@ def resolve(
 
 
 def resolved_data(done: ResolveResult) -> dict[str, Any]:
-    """Return the note that was decided about, and the commit."""
+    """Return the resolved note and the commit."""
     return {**pick(done, "resolved=path decided removed=is_gone"), **report_json(done.report)}
 
 
@@ -365,7 +365,7 @@ def _resolved_lines(done: ResolveResult, asked: Any) -> Iterator[Line]:
 
 
 class SyncOutcome(NamedTuple):
-    """What a sync did; how much came to decide, how many proposals wait, what is left out anew."""
+    """A sync's result, the numbers of items and proposals to review, and newly omitted files."""
 
     report: SyncResult
     review: int
@@ -415,7 +415,7 @@ def sync(
 
 
 def _sync_unasked(vault: Vault) -> SyncResult | None:
-    """Sync where that is wanted; one that takes long is not waited for."""
+    """Sync if the settings allow it; return None if another process holds the lock too long."""
     from vaultmem.services.syncing.sync import sync_remote
     from vaultmem.services.syncing.sync_place import check_unasked
 
@@ -426,11 +426,11 @@ def _sync_unasked(vault: Vault) -> SyncResult | None:
 
 
 def _compare_incoming(vault: Vault) -> int:
-    """Compare what came with what is known here; return how much of that is to be decided."""
+    """Compare fetched notes with known ones; return how many pairs are to review."""
     from vaultmem.services.curation.incoming_notes import WHOLE, compare_incoming
     from vaultmem.services.views.open_view import find_branch
 
-    with contextlib.suppress(VaultError, OSError):  # Another command does it.
+    with contextlib.suppress(VaultError, OSError):  # Another command compares them.
         return 0 if find_branch(vault) else len(compare_incoming(vault, WHOLE))
     return 0
 

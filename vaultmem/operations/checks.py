@@ -1,4 +1,4 @@
-"""Operations on how a vault is, and what a change breaks: status, doctor, check."""
+"""Operations on a vault's health and a change's effects: status, doctor, check."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _SHOWN = 3
 _PATHS = 10
 
-#: Notes that a new vault has: MEMORY.md and USER.md.
+#: Notes of a new vault: MEMORY.md and USER.md.
 _TEMPLATES = 2
 
 _OWNER = "the owner repairs in a terminal"
@@ -77,7 +77,7 @@ def _git_data(git: GitStatus) -> dict[str, Any]:
 
 
 def problems_data(problems: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
-    """Return notes that cannot be read, each with the reason."""
+    """Return the notes that cannot be read, each with the reason."""
     return [{"path": path, "problem": problem} for path, problem in problems]
 
 
@@ -112,7 +112,7 @@ def _fact(name: str, text: str) -> Line:
 
 
 def _group_lines(problems: Sequence[tuple[str, str]], colour: str) -> Iterator[Line]:
-    """Yield the most frequent problems, a line for each."""
+    """Yield one line for each of the most frequent problems."""
     from vaultmem.core.notes.problems import describe_group, group_problems
 
     for group in group_problems(problems)[:_SHOWN]:
@@ -216,7 +216,7 @@ def _describe_uncommitted(each: Uncommitted, is_person: bool) -> str:
 
 
 def next_lines(found: VaultStatus) -> Iterator[Line]:
-    """Yield the command that helps most now, and why."""
+    """Yield the most useful next command, with its reason."""
     git = found.git
     steps = (
         (not git, "`vaultmem init` makes a repository, so that there is a history"),
@@ -326,7 +326,7 @@ def _check_lines(found: ChangeReport, asked: Any) -> Iterator[Line]:
 
 
 def annotate(each: ChangeFinding) -> str:
-    """Return a finding as a command of a GitHub workflow."""
+    """Return a finding as a GitHub workflow command."""
     level = "error" if each.is_problem else "notice"
     places = {"file": each.path, "line": str(each.line), "title": f"vaultmem: {each.kind}"}
     named = ",".join(f"{name}={_escape(value, ':,')}" for name, value in places.items())
@@ -334,7 +334,7 @@ def annotate(each: ChangeFinding) -> str:
 
 
 def _escape(text: str, marks: str = "") -> str:
-    """Return a text with "%", line ends and some marks as GitHub reads them."""
+    """Return a text with "%", line ends and `marks` escaped for GitHub."""
     for mark in f"%\r\n{marks}":
         text = text.replace(mark, f"%{ord(mark):02X}")
     return text

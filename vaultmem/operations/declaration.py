@@ -1,8 +1,8 @@
-"""An operation, declared once: what it is asked, what it does, and its answer.
+"""An operation, declared once: its request, its function and its result.
 
-A request is a named tuple whose fields are annotated with an `Arg`. From it the shell has its
-options, HTTP and MCP have their schemas, and each reads what it was given. `declare` makes the
-request from a function's arguments.
+A request is a named tuple whose fields are annotated with an `Arg`. The shell's options and the
+schemas of HTTP and MCP are generated from it. `declare` generates the request from a function's
+arguments.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ if TYPE_CHECKING:
 
     from vaultmem.vault import Vault
 
-#: What an operation was given: parameters of path and query, and fields of the body, by name.
+#: An operation's arguments by name: path and query parameters, and fields of the body.
 Given = Mapping[str, Any]
 
-#: The schema of an answer that nobody described.
+#: The schema of a result without a description.
 ANYTHING: Schema = {"type": "object"}
 
-#: Where all operations are.
+#: The path prefix of all operations.
 BASE = "/api/v1"
 
-#: The parts of addresses; those that may have `/` in them stand at the end.
+#: The parts of paths; those that can contain `/` come last.
 PARTS: Mapping[str, Schema] = {
     "path": text(f"{NOTE} A slash in it needs no escape.", 1_000),
     "commit": text("A commit, branch, tag or date such as 2026-10-01.", 200),
@@ -60,7 +60,7 @@ _SLASHED = frozenset({"path", "commit"})
 
 
 class Front(StrEnum):
-    """A front end: it offers each argument of an operation, or the argument says why not."""
+    """A front end; it offers every argument of an operation that does not excuse it."""
 
     SHELL = "shell"
     HTTP = "http"
@@ -68,31 +68,31 @@ class Front(StrEnum):
 
 
 class Takes(StrEnum):
-    """How the shell takes an argument."""
+    """The form of an argument in the shell."""
 
     OPTION = "option"
-    #: One option with names between commas.
+    #: One option with comma-separated names.
     COMMAS = "commas"
     #: One option, repeated, each time NAME=VALUE.
     VALUES = "values"
-    #: A word behind the command.
+    #: A word after the command.
     WORD = "word"
-    #: All words behind the command: one text, or a list.
+    #: All words after the command, as one text or a list.
     WORDS = "words"
-    #: The same, and `-` is standard input.
+    #: The same, but `-` reads standard input.
     INPUT = "input"
-    #: The option of its name that nearly every command has.
+    #: The option of that name, shared by nearly all commands.
     SHARED = "shared"
-    #: A word behind the command, else that option.
+    #: A word after the command, or that option.
     MEANT = "meant"
 
 
 class Agent(NamedTuple):
-    """What models are offered of an argument, where it is another text or narrower bounds.
+    """An argument's text or bounds for models, if they differ.
 
-    Every session pays for each word of `text`. `words` are the values that it can have; none are
-    listed where they are empty. An argument that is not listed is accepted all the same. A tool
-    with several actions can have one argument for theirs: then it is the `name`.
+    Every session pays for each word of `text`. `words` are the possible values; if empty, none are
+    listed. An argument that is not listed is still accepted. `name` is its name in a tool whose
+    actions share an argument.
     """
 
     text: str = ""
@@ -106,9 +106,9 @@ class Agent(NamedTuple):
 class Arg(NamedTuple):
     """One argument of an operation.
 
-    `help` is for people, `agent` for models. `least` and `most` bound a number, or the characters
-    of a text; `words` are the values that it can have. `flags` are the shell's options, by default
-    the argument's name. `excused` says for each front end that does not offer it why.
+    `help` is for people, `agent` for models. `least` and `most` bound a number, or a text's length
+    in characters; `words` are the possible values. `flags` are the shell's options, by default the
+    argument's name. `excused` has the reason of each front end that does not offer it.
     """
 
     help: str
@@ -123,45 +123,45 @@ class Arg(NamedTuple):
 
 
 def word(help: str, least: int = 0, most: int = 1_000, metavar: str = "") -> Arg:
-    """Return an argument that the shell takes as a word behind the command."""
+    """Return an argument that is one word after the command in the shell."""
     return Arg(help, "", least, most, takes=Takes.WORD, metavar=metavar)
 
 
 def words(help: str, least: int = 0, metavar: str = "PATH...") -> Arg:
-    """Return an argument that the shell takes as all words after the command."""
+    """Return an argument that is all words after the command in the shell."""
     return Arg(help, "", least, takes=Takes.WORDS, metavar=metavar)
 
 
 def at_most(help: str, most: int) -> Arg:
-    """Return an argument that says how many at most; the shell calls it -n as well."""
+    """Return an argument that limits a number of results; the shell also accepts -n."""
     return Arg(help, "", 1, most, flags=("-n", "--limit"), metavar="N")
 
 
 class NoArguments(NamedTuple):
-    """The request of an operation that asks for nothing."""
+    """The request of an operation without arguments."""
 
 
-#: The style of a text that is printed as it is: a note's own.
+#: The style of text that is printed unchanged, such as a note's.
 RAW = "raw"
 
 
 class Line(NamedTuple):
-    """A line of an answer: a text in a style ("" is none), and the rest of the line."""
+    """A line of output: a text in a style ("": none), and the rest of the line."""
 
     text: str
     style: str = ""
     rest: str = ""
 
 
-#: Tokens of an answer to a model: where it names no budget, and what a budget may be.
+#: Tokens of a result for a model: default, minimum and maximum.
 BUDGET, LEAST, MOST = 2_000, 200, 20_000
 
 
 class Argument(NamedTuple):
     """An argument as its request declares it.
 
-    `field` is its name in the request, `name` for people and programs: without the `_` that a word
-    of Python has behind it. `kind` is its type, without None where that `is_optional`.
+    `field` is its name in the request. `name` is the same without a trailing `_`, for people and
+    programs. `kind` is its type, without None if it `is_optional`.
     """
 
     field: str
@@ -173,13 +173,13 @@ class Argument(NamedTuple):
     arg: Arg
 
     def name_for(self, front: Front) -> str:
-        """Return the name that a front end has for the argument."""
+        """Return the argument's name in a front end."""
         agent = self.arg.agent
         named = agent.name if front is Front.MCP and isinstance(agent, Agent) else ""
         return named or self.name
 
     def write_schema(self, front: Front) -> Schema:
-        """Return the JSON Schema of the argument, for people or for models."""
+        """Return the argument's JSON Schema for a front end."""
         schema = self._write_type(front)
         agent = self.arg.agent
         if front is Front.MCP and isinstance(agent, Agent) and not agent.is_listed:
@@ -219,7 +219,7 @@ def _find_hints(request: Any) -> dict[str, Any]:
 
 
 def list_arguments(request: Any) -> Iterator[Argument]:
-    """Yield the arguments of a request, in order; those of a request in it stand in its place."""
+    """Yield the arguments of a request in order, including those of nested requests."""
     for field, hint in _find_hints(request).items():
         if hasattr(hint, "_fields"):
             yield from list_arguments(hint)
@@ -246,9 +246,9 @@ def offer(request: Any, front: Front) -> list[Argument]:
 
 
 def describe(request: Any, front: Front, but: Sequence[str] = (), **more: Schema) -> Schema:
-    """Return the schema of a request as a front end offers it, without some arguments.
+    """Return the schema of a request for a front end, without the arguments `but`.
 
-    The front end's own are `more`.
+    `more` are the front end's own arguments.
     """
     offered = [each for each in offer(request, front) if each.name not in but]
     named = {each.name_for(front): each.write_schema(front) for each in offered}
@@ -257,7 +257,7 @@ def describe(request: Any, front: Front, but: Sequence[str] = (), **more: Schema
 
 
 def share(requests: Iterable[Any], required: Sequence[str], **more: Schema) -> Schema:
-    """Return the schema of a tool that several requests share; `more` are the tool's own."""
+    """Return the schema of a tool that several requests share; `more` are its own arguments."""
     fields: dict[str, Schema] = {}
     for request in requests:
         fields |= describe(request, Front.MCP)["properties"]
@@ -265,7 +265,7 @@ def share(requests: Iterable[Any], required: Sequence[str], **more: Schema) -> S
 
 
 def read_request(request: Any, given: Given) -> Any:
-    """Return the request that the arguments make, which are by their names and of their types."""
+    """Return the request for arguments that are validated and given by name."""
     values: dict[str, Any] = {}
     for field, hint in _find_hints(request).items():
         if hasattr(hint, "_fields"):
@@ -277,24 +277,24 @@ def read_request(request: Any, given: Given) -> Any:
 
 
 class Moment(StrEnum):
-    """What an operation can be asked about besides the folder as it is now."""
+    """The versions of the vault that an operation can read."""
 
     NOW = "now"
     #: A branch, tag or commit, as `ref`.
     BRANCH = "branch"
-    #: That, or a moment, as `at`: the function is given the vault as it was.
+    #: Also a commit or date, as `at`: the function receives the vault at that version.
     SEEN = "seen"
-    #: The same, but the function looks for `at` itself.
+    #: The same, but the function reads `at` itself.
     ASKED = "asked"
 
 
 class Tag(StrEnum):
-    """How an answer's version is told."""
+    """The version of a result, for HTTP's ETag."""
 
     NONE = "none"
     #: The note's blob id.
     BLOB = "blob"
-    #: What the vault holds, as it is looked at.
+    #: The state of the view.
     VIEW = "view"
 
 
@@ -314,19 +314,18 @@ def _warn_of_nothing(_: Any) -> Iterable[str]:
 class Operation(NamedTuple):
     """One operation; its address is a method and a path below `BASE`: "GET /notes/{path}".
 
-    `run` is given the vault and a request. Of what it returns `data` makes what JSON is made of,
-    `lines` what a terminal shows of it for that request, and `warnings` what is to be said beside
-    either. The docstring of `run` is the help of the command. One that does not need the index,
-    which `syncs` says, does not wait for it in the shell. `excused` says for each front end that
-    does not offer it why.
+    `run` receives the vault and a request. From its result, `data` makes the JSON data, `lines` the
+    terminal output for that request, and `warnings` further messages for both. The docstring of
+    `run` is the command's help. Without `syncs`, the shell does not wait for the index. `excused`
+    has the reason of each front end that does not offer the operation.
 
-    Where there is no `request`, `run` is given the vault and what was given by name, which `fields`
-    describe, and returns the data. `fields` are parameters behind the `?`, or fields of the body
-    where the method has one. HTTP needs those that are `required`, besides what all front ends do.
+    Without a `request`, `run` receives the vault and the arguments by name, which `fields`
+    describe, and returns the data. `fields` are query parameters, or body fields if the method has
+    a body. `required` are arguments that only HTTP requires.
 
-    One that `writes` comes after those before it; with `changes`, it changes the note at `path`,
-    has to be told which version of it, and `place` returns of its answer where the note is then,
-    if not there. What takes `long` keeps no others waiting.
+    Operations that write (`writes`) run one at a time. Those that change (`changes`) the note at
+    `path` require its version; `place` returns the note's new path from the result. A `long` one
+    does not block others.
     """
 
     name: str
@@ -352,7 +351,7 @@ class Operation(NamedTuple):
 
     @property
     def method(self) -> str:
-        """The method of HTTP."""
+        """The HTTP method."""
         return self.address.partition(" ")[0]
 
     @property
@@ -362,23 +361,23 @@ class Operation(NamedTuple):
 
     @property
     def route(self) -> str:
-        """The path as Starlette has it."""
+        """The path in Starlette's syntax."""
         parts = {name: f"{{{name}:path}}" for name in _SLASHED}
         return re.sub(r"\{(\w+)\}", lambda found: parts.get(found[1], found[0]), self.path)
 
     @property
     def purpose(self) -> str:
-        """What the operation is for, in a sentence."""
+        """The operation's purpose, in one sentence."""
         return self.summary or cleandoc(self.run.__doc__ or "").partition("\n\n")[0]
 
     @property
     def parts(self) -> dict[str, Schema]:
-        """What stands in the address."""
+        """The parameters in the path."""
         return {name: PARTS[name] for name in re.findall(r"\{(\w+)\}", self.path)}
 
     @property
     def asks(self) -> Schema:
-        """What is asked behind the `?` or in the body, without what stands in the address."""
+        """The schema of the query or body, without the path's parameters."""
         if self.request is None:
             return arguments(self.required, **self.fields)
         is_at = self.moment in {Moment.SEEN, Moment.ASKED}
@@ -387,7 +386,7 @@ class Operation(NamedTuple):
 
     @property
     def query(self) -> dict[str, Schema]:
-        """The parameters behind the `?`, but for the moment."""
+        """The query parameters, without those that choose a version."""
         return {} if self._has_body else dict(self.asks["properties"])
 
     @property
@@ -401,7 +400,7 @@ class Operation(NamedTuple):
 
     @property
     def parameters(self) -> dict[str, Schema]:
-        """What stands behind the `?`, with what moment is asked about."""
+        """The query parameters, including those that choose a version."""
         moments: dict[str, Schema] = {}
         if self.moment in {Moment.SEEN, Moment.ASKED}:
             moments["at"] = _AT
@@ -413,19 +412,19 @@ class Operation(NamedTuple):
 
     @property
     def takes(self) -> Schema:
-        """All that can be given."""
+        """The schema of all arguments."""
         asked = self.asks
         fields = {**self.parts, **self.parameters, **asked["properties"]}
         return arguments([*self.parts, *asked["required"]], **fields)
 
     def answer(self, vault: Vault, given: Given) -> Any:
-        """Return what the operation answers, as what JSON is made of."""
+        """Run the operation; return its JSON data."""
         if self.request is None:
             return self.run(vault, given)
         return self.data(self.run(vault, read_request(self.request, given)))
 
     def change(self, vault: Vault, given: Given) -> tuple[Any, PurePosixPath | None]:
-        """Return what an operation that `changes` a note answers, and where the note is then."""
+        """Run an operation that `changes` a note; return its JSON data and the note's new path."""
         from vaultmem.services.views.read_notes import resolve_whole
 
         if self.place is not NotImplemented:
@@ -438,17 +437,17 @@ class Operation(NamedTuple):
 def declare(
     function: Callable[..., Any], name: str, address: str, data: Any = _as_it_is, **facts: Any
 ) -> Operation:
-    """Return the operation of a function whose arguments behind the vault are the request.
+    """Return the operation of a function; its arguments after the vault are the request.
 
-    Keyword-only arguments are no part of it: a front end gives them to the function itself.
-    `data` are the names of what its JSON has, as `pick` reads them, or a function as `Operation`
-    has it; `facts` are the operation's other fields.
+    Keyword-only arguments are not part of the request: front ends pass them directly. `data` are
+    the names of the JSON fields, as for `pick`, or a function as in `Operation`. `facts` are the
+    operation's other fields.
     """
     _, *given = signature(function).parameters.values()
     given = [each for each in given if each.kind is not Parameter.KEYWORD_ONLY]
     names = [each.name for each in given]
     defaults = [each.default for each in given if each.default is not Parameter.empty]
-    kind: Any = namedtuple  # What its fields are, a type checker cannot know.
+    kind: Any = namedtuple  # A type checker cannot know its fields.
     request = kind(function.__name__, names, defaults=defaults, module=function.__module__)
     request.__annotations__ = {each.name: each.annotation for each in given}
 

@@ -1,4 +1,4 @@
-"""The arguments that choose notes, and the filter that they make."""
+"""The arguments that filter notes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ProjectScope = Annotated[
     ),
 ]
 
-#: The same for lists, which agents ask for their own project alone.
+#: The same for lists; agents can list only their own project.
 ListScope = Annotated[
     str,
     Arg(
@@ -44,7 +44,7 @@ ListScope = Annotated[
 
 
 class Filters(NamedTuple):
-    """Which notes are meant; what is empty lets all through."""
+    """Filters for notes; empty ones match all notes."""
 
     kind: Annotated[
         tuple[str, ...],
@@ -102,7 +102,7 @@ class Filters(NamedTuple):
         """Return the filter that the arguments describe.
 
         Raises:
-            RefusedError: a kind, a state or a date is none.
+            RefusedError: a kind, a state or a date is invalid.
         """
         from vaultmem.core.lifecycle import parse_kind
         from vaultmem.core.search.query import NoteFilter
@@ -125,10 +125,10 @@ class Filters(NamedTuple):
 
 
 def read_states(names: Iterable[str]) -> frozenset[NoteState]:
-    """Return the states of these names; that others say otherwise is none.
+    """Return the named states, without the one for conflicted notes.
 
     Raises:
-        RefusedError: a name is none of a state.
+        RefusedError: a name is not a state.
     """
     from vaultmem.core.lifecycle import parse_state
 

@@ -1,4 +1,4 @@
-"""Operations that find: recall, pack."""
+"""Operations that search: recall, pack."""
 
 from __future__ import annotations
 
@@ -96,12 +96,12 @@ Recency = Annotated[
 _FOR_PEOPLE = {Front.MCP: "quarantined notes are shown only to the owner"}
 
 
-#: How a pack is written; as JSON it is markdown inside.
+#: Output formats of a pack; JSON contains the markdown.
 FORMATS = ("markdown", "text", "json")
 
 
 class Recall(NamedTuple):
-    """What is looked for, and how."""
+    """A query and its options."""
 
     query: Annotated[
         str,
@@ -154,14 +154,14 @@ class Recall(NamedTuple):
 
 
 class SearchAnswer(NamedTuple):
-    """What a question or a pack found, and messages about vaults that were not asked."""
+    """The result of a query or pack, and messages about skipped vaults."""
 
     answer: Any
     passed_over: Sequence[str] = ()
 
 
 class PackRequest(NamedTuple):
-    """What a pack is for, and how it is written."""
+    """The query of a pack, and its format."""
 
     query: Annotated[
         str,
@@ -234,9 +234,9 @@ def recall(vault: Vault, asked: Recall) -> SearchAnswer:
 def recall_in(
     vaults: Sequence[Vault], asked: Recall, show: Show, progress: TellProgress | None = None
 ) -> QueryResult:
-    """Return what answers a question in these vaults; `show` chooses what is shown of it.
+    """Return the hits of a query in these vaults; `show` chooses the shown ones.
 
-    Notes of other projects than the caller's, or the one that is named, are left out.
+    Only notes of the caller's or the named project are searched.
     """
     from vaultmem.services.projects.scope import view_projects
     from vaultmem.services.search.run_query import run_query
@@ -245,7 +245,7 @@ def recall_in(
 
 
 def open_vaults(vault: Vault, asked: Recall | PackRequest) -> tuple[list[Vault], list[str]]:
-    """Return the vaults that are asked, and messages about those that are passed over."""
+    """Return the vaults to search, and messages about those that are skipped."""
     from vaultmem.services.vaults.companions import add_others
 
     return add_others(vault, asked.vaults, bool(asked.at or asked.include_refs or vault.ref))
@@ -270,7 +270,7 @@ def pack_of(
     made: AskPack,
     progress: TellProgress | None = None,
 ) -> PackAnswer:
-    """Return the pack of these vaults, without notes of other projects, as `recall_in` does."""
+    """Return the pack of these vaults, limited to a project as in `recall_in`."""
     from vaultmem.services.packs.build import ask_pack
     from vaultmem.services.projects.scope import view_projects
 
@@ -278,10 +278,10 @@ def pack_of(
 
 
 def make_pack_ask(asked: PackRequest) -> AskPack:
-    """Return the pack that is asked for.
+    """Return the pack options of a request.
 
     Raises:
-        RefusedError: there are no such labels.
+        RefusedError: the labels are invalid.
     """
     from vaultmem.core.packs.pack_item import PackStyle, parse_labels
     from vaultmem.services.packs.build import AskPack
@@ -307,10 +307,10 @@ def _read_day(text: str) -> date | None:
 
 
 def make_ask(asked: Recall) -> Query:
-    """Return the question that is asked.
+    """Return the query of a request.
 
     Raises:
-        RefusedError: a kind, a state, a date or the recency is none.
+        RefusedError: a kind, a state, a date or the recency is invalid.
     """
     from vaultmem.core.search.query import parse_recency
     from vaultmem.services.search.run_query import MOST_FITTING, Query
@@ -331,7 +331,7 @@ def make_ask(asked: Recall) -> Query:
 
 
 def _choose_states(asked: Recall) -> frozenset[Any]:
-    """Return the states that are asked for; none stand for those that are always shown."""
+    """Return the requested states; an empty set means those shown by default."""
     from vaultmem.core.lifecycle import NoteState
 
     named = read_states(asked.only.state)
@@ -343,7 +343,7 @@ def _choose_states(asked: Recall) -> frozenset[Any]:
 
 
 def show_texts(asked: Recall) -> Show:
-    """Return what shows the whole text of the first hits that fit; of all without a budget."""
+    """Return a function that shows the text of the hits that fit; all without a budget."""
     from vaultmem.services.search import run_query
 
     return run_query.fit_texts(asked.budget) if asked.budget else run_query.show_texts
@@ -362,7 +362,7 @@ def _passed_over(found: SearchAnswer) -> dict[str, Any]:
 
 
 def answer_data(answer: QueryResult) -> dict[str, Any]:
-    """Return the notes that answer a question, and what is to be said of them."""
+    """Return the hits of a query, with its corrections, match strength and tokens."""
     return {
         "query": answer.question,
         "terms": answer.terms,
@@ -378,7 +378,7 @@ def answer_data(answer: QueryResult) -> dict[str, Any]:
 
 
 def hit_data(hit: Hit) -> dict[str, Any]:
-    """Return a section that was found, why, and what else of its note was."""
+    """Return a hit with its match explanation and related sections."""
     facts = "blob title kind state pinned tags context confidence source? agent? session?"
     return {
         **pick(hit, "vault?"),
@@ -398,7 +398,7 @@ def hit_data(hit: Hit) -> dict[str, Any]:
     }
 
 
-#: The parts of a score besides the words, and what they are called; the last needs no name.
+#: The parts of a score besides the words, with their display texts.
 _PARTS = {
     "closeness": "words side by side",
     "passage": "its best passage",
@@ -423,7 +423,7 @@ def why_data(hit: Hit) -> dict[str, Any]:
 
 
 def recall_lines(answer: QueryResult, asked: Recall) -> Iterator[Line]:
-    """Yield an answer as lines: how sure it is, the hits that are shown, how many are not."""
+    """Yield a result as lines: the match strength, shown hits and the number of others."""
     from vaultmem.services.search.run_query import describe_match_strength
 
     for line in describe_match_strength(answer):
@@ -440,7 +440,7 @@ def recall_lines(answer: QueryResult, asked: Recall) -> Iterator[Line]:
 
 
 def show_lines(asked: Recall) -> Show:
-    """Return what shows the first hits whose lines fit; all of them without a budget."""
+    """Return a function that shows the hits whose lines fit; all without a budget."""
     from vaultmem.core.packs.passages import show_line
     from vaultmem.core.text.token_count import count_tokens
 
@@ -506,13 +506,13 @@ def _explain(hit: Hit) -> Iterator[Line]:
 
 
 def pack_answer_data(answer: PackAnswer) -> dict[str, Any]:
-    """Return a pack, its receipt, what scored by meaning, and what put the best in order."""
+    """Return a pack with its receipt, and the use of embeddings and the reranker."""
     found = {"semantic": answer.meaning, "rerank": answer.reranked}
     return {**pack_data(answer.pack), **pick(answer, "receipt?"), **found}
 
 
 def pack_data(made: Pack) -> dict[str, Any]:
-    """Return a pack: its text, what it shows, and what it cost."""
+    """Return a pack: its text, its shown and omitted sections, and its tokens."""
     from vaultmem.core.packs.pack_text import price_pack
 
     account, costs = made.account, price_pack(made)
@@ -531,7 +531,7 @@ def pack_data(made: Pack) -> dict[str, Any]:
 
 
 def _left_data(left: OmittedItem) -> dict[str, Any]:
-    """Return a section that was considered for a pack and is not in it."""
+    """Return a section that was omitted from a pack."""
     return {
         **_place_data(left.hit),
         "pinned": left.pinned,
@@ -570,7 +570,7 @@ def _item_data(item: PackItem, cost: int) -> dict[str, Any]:
 
 
 def by_body(asked: Operation) -> Operation:
-    """Return an operation that reads, asked by a body: a question can be long."""
+    """Return a copy of a reading operation as a POST, because a query can be long."""
     return asked._replace(
         name=f"{asked.name}_by_body",
         address=f"POST {asked.path}",

@@ -95,12 +95,12 @@ def _log_lines(found: Log, asked: Any) -> Iterator[Line]:
 
 
 def format_commit_line(commit: Commit) -> str:
-    """Return when a commit was made, by whom, and what it did, in a line."""
+    """Return a commit's time, author and subject in one line."""
     return f"{short_time(commit)}  {commit.shown[:16]:<16}  {commit.subject}"
 
 
 def short_time(commit: Commit) -> str:
-    """Return a commit's day and minute, in the time zone of whoever made it."""
+    """Return a commit's date and minute in its author's time zone."""
     return commit.time[:16].replace("T", " ")
 
 
@@ -120,7 +120,7 @@ def show(
 
 
 def shown_lines(shown: ShownCommit, _: Any) -> Iterator[Line]:
-    """Yield who made a commit, when and why, and what it changed."""
+    """Yield a commit's author, time, reason and changes."""
     yield from _commit_lines(shown)
     for operation in shown.operations:
         yield Line("")
@@ -167,7 +167,7 @@ def _commit_lines(shown: ShownCommit) -> Iterator[Line]:
 
 
 def operation_lines(operation: FileOperation) -> Iterator[Line]:
-    """Yield a file's change: its properties as properties, then its text as a diff."""
+    """Yield a file's change: properties one by one, then the text as a diff."""
     file, note = operation.file, operation.note
     word, colour = ("renamed", "yellow") if file.previous else _WORDS[file.op]
     was = f"  (was {file.previous})" if file.previous else ""
@@ -226,7 +226,7 @@ def diff(
 
 
 def diff_lines(found: VaultDiff, asked: Any) -> Iterator[Line]:
-    """Yield each note that differs, with its changes or in one line."""
+    """Yield each changed note, with its changes or in one line."""
     if not found.operations:
         yield Line("Nothing differs.")
     if asked.brief:
@@ -281,7 +281,7 @@ def _history_lines(found: Trace, _: Any) -> Iterator[Line]:
 
 
 def version_lines(found: Trace) -> Iterator[Line]:
-    """Yield what each commit did to a note, and its path then where that was another one."""
+    """Yield each commit's changes to a note, and the note's path then if it differs."""
     from vaultmem.services.history.diff import summarise_operation
 
     rows = [
@@ -303,7 +303,7 @@ def version_lines(found: Trace) -> Iterator[Line]:
 
 
 def format_writer(origin: BlamedLine | ChangeStep | NoteCommit) -> str:
-    """Return who wrote something, and the other machine that says so where this one does not."""
+    """Return the author, and the machine that claims the authorship if it is not confirmed here."""
     claimed = f", claimed by {origin.claimed_by}" if origin.claimed_by else ""
     return one_line(origin.who + claimed)
 
@@ -358,7 +358,7 @@ def why(
 
 
 def why_data(found: tuple[str, Sequence[Ground]]) -> dict[str, Any]:
-    """Return the facts and decisions that mention what was asked."""
+    """Return the facts and decisions that mention the query."""
     return {"query": found[0], "grounds": list(map(ground_json, found[1]))}
 
 
@@ -459,5 +459,5 @@ WHY = _read(
     syncs=True,
 )
 
-#: All of them, in the order of the reference page.
+#: All history views, in the order of the reference page.
 HISTORY_VIEWS = (LOG, SHOW, DIFF, BLAME, HISTORY, WHY)

@@ -1,4 +1,4 @@
-"""Lines that answers of several operations have: columns, commits, files that were left out."""
+"""Lines shared by several results: columns, commits, omitted files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MAX_WIDTH = 32
 
 
 def align(rows: Sequence[Sequence[str]], longest: int = _MAX_WIDTH) -> list[str]:
-    """Return rows as lines whose columns are below each other; columns without text go."""
+    """Return rows as lines with aligned columns; empty columns are omitted."""
     columns = [column for column in zip(*rows, strict=True) if any(column)]
     widths = [min(max(map(len, column)), longest) for column in columns]
     lines = zip(*columns, strict=True) if columns else ([] for _ in rows)
@@ -27,13 +27,13 @@ def align(rows: Sequence[Sequence[str]], longest: int = _MAX_WIDTH) -> list[str]
 
 
 def commit_lines(commits: Iterable[tuple[str, str]]) -> Iterator[Line]:
-    """Yield a line for each commit that was made, given as id and subject."""
+    """Yield a line for each new commit, given as id and subject."""
     for commit, subject in commits:
         yield Line(commit[:7], "yellow", f"  {subject}")
 
 
 def report_lines(report: CommitReport) -> Iterator[Line]:
-    """Yield the commits that were made, and what was left out."""
+    """Yield the new commits and the omitted files."""
     from vaultmem.services.changes.ownership import describe_skipped
 
     yield from commit_lines(report.commits)
@@ -43,6 +43,6 @@ def report_lines(report: CommitReport) -> Iterator[Line]:
 
 
 def candidate_lines(paths: Iterable[str]) -> Iterator[Line]:
-    """Yield the notes that an agent's change would have made active."""
+    """Yield the notes that stay candidates because an agent changed them."""
     for path in paths:
         yield Line(f"candidate  {one_line(path)}: only a person makes it active")

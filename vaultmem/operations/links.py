@@ -39,21 +39,21 @@ LinkedNote = Annotated[
 
 
 class NoteLinks(NamedTuple):
-    """The links of a note, or those to it."""
+    """A note's links, or the links to it."""
 
     path: str
     links: Sequence[FoundLink]
 
 
 class RepairResult(NamedTuple):
-    """The links that were repaired, or would be where it `is_dry`."""
+    """The repaired links, or with `is_dry` those to repair."""
 
     done: Repair
     is_dry: bool
 
 
 class RenameResult(NamedTuple):
-    """The note that was renamed, or would be where it `is_dry`."""
+    """The renamed note, or with `is_dry` the one to rename."""
 
     done: Rename
     is_dry: bool
@@ -200,7 +200,7 @@ def _rename_data(result: RenameResult) -> dict[str, Any]:
         "from": result.done.old,
         "to": result.done.new,
         "moved": not result.is_dry,
-        "finished_earlier": False,  # No rename is ever half done any more.
+        "finished_earlier": False,  # Renames are never left half done.
         "links": _edits_data(result.done.edits),
         "untrusted": result.done.untrusted,
     }
@@ -218,14 +218,14 @@ def _rename_warnings(result: RenameResult) -> Iterator[str]:
 
 
 def warn_of_trust(paths: Iterable[str]) -> Iterator[str]:
-    """Yield which notes instruct no longer, because they are not as they were trusted."""
+    """Yield a warning for each note that lost its trust because its text or path changed."""
     for path in paths:
         told = "its text or path is another one now, so it may not instruct; promote it again"
         yield f"{path}: {told}"
 
 
 def edit_lines(edits: Mapping[str, Sequence[LinkEdit]]) -> Iterator[Line]:
-    """Yield where links were changed, from what and to what."""
+    """Yield the changed links with their old and new text."""
     for path, made in edits.items():
         for edit in made:
             change = f"{one_line(edit.old)} -> {one_line(edit.new)}"
@@ -241,7 +241,7 @@ def _edits_data(edits: Mapping[str, Sequence[LinkEdit]]) -> list[dict[str, Any]]
 
 
 def link_data(found: FoundLink) -> dict[str, Any]:
-    """Return where a link is, how it is written, and where it leads."""
+    """Return a link's place, text and target."""
     link = found.link
     return {
         "source": found.source,

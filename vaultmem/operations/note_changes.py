@@ -157,9 +157,9 @@ WhyForget = Annotated[
 
 
 class Forgotten(NamedTuple):
-    """Notes that are forgotten, or would be where it `is_dry`, and pinned ones that stay.
+    """The removed notes, or with `is_dry` those to remove, and the pinned ones that are kept.
 
-    `commits` are None without a reason; `at` names a commit that has the notes, "" if none does.
+    Without a reason, `commits` has no value. `at` is a commit that still contains the notes, or "".
     """
 
     paths: tuple[str, ...]
@@ -501,5 +501,5 @@ UNDO = declare(
     excused={Front.MCP: "a person takes commits back"},
 )
 
-#: What changes notes, or one note; checkpoint and undo are about commits.
+#: Operations on notes; checkpoint and undo are on commits.
 NOTE_CHANGES = (FORGET, FORGET_ONE, STATE, PROMOTE, PROMOTE_ONE, SUPERSEDE, RESTORE)

@@ -23,28 +23,28 @@ if TYPE_CHECKING:
 
 
 def counts_json(what: str, counts: Iterable[tuple[str, int]]) -> dict[str, Any]:
-    """Return by how many notes each name is borne."""
+    """Return each name with its number of notes."""
     return {what: [{"name": name, "notes": notes} for name, notes in counts]}
 
 
 def format_seconds(at: float) -> str:
-    """Return a time, given in seconds since the epoch, as ISO 8601 with this machine's offset."""
+    """Return seconds since the epoch as ISO 8601 with the local offset."""
     return datetime.fromtimestamp(at).astimezone().isoformat(timespec="seconds")
 
 
 def report_json(report: CommitReport) -> dict[str, Any]:
-    """Return the commits that an event made."""
+    """Return the commits of an event."""
     told = pick(report, "commit? paths skipped")
     return {**told, "commits": commits_json(report.commits)}
 
 
 def commits_json(commits: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
-    """Return commits that are given as id and subject."""
+    """Return commits given as id and subject."""
     return [{"commit": commit, "subject": subject} for commit, subject in commits]
 
 
 def moved_json(done: TransitionResult) -> dict[str, Any]:
-    """Return which notes went to another state, and the commit."""
+    """Return the notes whose state changed, and the commit."""
     moves = [{"path": m.path, "from": m.before, "to": m.after} for m in done.moves]
     return {"moved": moves, "commit": done.report.commit or None}
 
@@ -53,18 +53,18 @@ def moved_json(done: TransitionResult) -> dict[str, Any]:
 
 
 def commit_json(commit: Commit) -> dict[str, Any]:
-    """Return who made a commit, when and why."""
+    """Return a commit's author, time and reason."""
     names = "commit time author email subject body event agent claimed_by? session intent tool_call"
     return {**pick(commit, names), "confidence": _read_confidence(commit.confidence)}
 
 
 def log_json(found: Log) -> dict[str, Any]:
-    """Return a vault's events, and whether a shallow clone may lack older ones."""
+    """Return a vault's events, and whether older ones are missing (shallow clone)."""
     return {"commits": list(map(commit_json, found.commits)), "shallow": found.is_cut}
 
 
 def shown_json(shown: ShownCommit) -> dict[str, Any]:
-    """Return a commit with what it changed."""
+    """Return a commit with its changes."""
     return {
         **commit_json(shown.commit),
         "parents": shown.commit.parents,
@@ -78,17 +78,17 @@ def shown_json(shown: ShownCommit) -> dict[str, Any]:
 
 
 def _shown_notes_json(commit: Commit) -> list[dict[str, Any]]:
-    """Return which notes a commit's session had been shown before it."""
+    """Return the notes that were shown in a commit's session before it."""
     return [{"path": each.path, "time": format_seconds(each.at)} for each in commit.shown_notes]
 
 
 def diff_json(found: VaultDiff) -> list[dict[str, Any]]:
-    """Return what differs between two moments, note by note."""
+    """Return the differences between two commits or dates, note by note."""
     return list(map(operation_json, found.operations))
 
 
 def operation_json(operation: FileOperation) -> dict[str, Any]:
-    """Return what changed in a file."""
+    """Return the changes of a file."""
     file, note = operation.file, operation.note
     return {
         **pick(file, "operation=op path from?=previous blob? old_blob?"),
@@ -106,7 +106,7 @@ def operation_json(operation: FileOperation) -> dict[str, Any]:
 
 
 def trace_json(found: Trace) -> dict[str, Any]:
-    """Return what each commit did to a note."""
+    """Return each commit's changes to a note."""
     return {"path": found.path, "versions": list(map(_version_json, found.versions))}
 
 
@@ -123,12 +123,12 @@ def _version_json(version: NoteCommit) -> dict[str, Any]:
 
 
 def blame_json(found: Blame) -> list[dict[str, Any]]:
-    """Return each line of a note and where it comes from."""
+    """Return each line of a note with its origin."""
     return [line_json(line, found.ends) for line in found.lines]
 
 
 def line_json(line: BlamedLine, ends: frozenset[str]) -> dict[str, Any]:
-    """Return a line of a note and where it comes from."""
+    """Return a line of a note with its origin."""
     data = {"line": line.number, "text": line.text, **_origin_json(line, ends)}
     if data["confidence"] is not None:
         return data
@@ -148,7 +148,7 @@ def _origin_json(line: BlamedLine | ChangeStep, ends: frozenset[str]) -> dict[st
 
 
 def ground_json(ground: Ground) -> dict[str, Any]:
-    """Return a fact or decision that mentions something, and its origins."""
+    """Return a fact or decision that mentions a query, with its origins."""
     record, section = ground.hit.record, ground.hit.section
     return {
         **pick(record, "path blob title kind state"),
@@ -182,11 +182,11 @@ def _property_json(change: PropertyChange) -> dict[str, Any]:
     }
 
 
-# What was judged by packs, and receipts, as JSON.
+# Evaluated packs and receipts as JSON.
 
 
 def bisected_json(done: Bisected, first_bad: Iterable[ShownCommit]) -> dict[str, Any]:
-    """Return the steps of a bisection, and what the commits changed that it ended at."""
+    """Return the steps of a bisection, and the changes of the commits that it found."""
     found = [
         {**commit_json(each.commit), "operations": list(map(operation_json, each.operations))}
         for each in first_bad
@@ -195,7 +195,7 @@ def bisected_json(done: Bisected, first_bad: Iterable[ShownCommit]) -> dict[str,
 
 
 def judged_json(reasons: Sequence[str]) -> dict[str, Any]:
-    """Return whether a pack is as expected, and if not why."""
+    """Return whether a pack is as expected, and the reasons if not."""
     return {"as_expected": not reasons, "reasons": reasons}
 
 
@@ -205,13 +205,13 @@ def receipts_json(receipts: Iterable[Receipt]) -> dict[str, Any]:
 
 
 def replayed_json(replay: Replay) -> dict[str, Any]:
-    """Return a receipt, the text of the pack that it stands for, and what of it git has lost."""
+    """Return a receipt, the text of its pack, and the sections that git no longer has."""
     gone = [pick(each, "path heading? blob") for each in replay.gone]
     return {**receipt_json(replay.receipt), "text": replay.text, "gone": gone}
 
 
 def receipt_json(receipt: Receipt) -> dict[str, Any]:
-    """Return a receipt without the texts that it keeps."""
+    """Return a receipt without its texts."""
     content: dict[str, Any] = as_json_object(receipt)
     del content["texts"]
     return content

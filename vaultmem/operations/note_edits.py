@@ -24,9 +24,9 @@ _EDITOR = {Front.SHELL: "`edit` opens the editor"}
 
 
 class EditedNote(NamedTuple):
-    """A note that was edited: its new blob id, what was set, and the words that say so.
+    """An edited note: its new blob id, the properties that were set, and its output.
 
-    `warnings` are about the note, `cautions` about what all pinned notes cost.
+    `warnings` are about the note, `cautions` about the tokens of pinned notes.
     """
 
     path: PurePosixPath
@@ -88,7 +88,7 @@ def pin(
 
 
 def _find(vault: Vault, address: str) -> Note:
-    """Return a note that the caller may edit, as it is written."""
+    """Return a note from disk, if the caller may edit it."""
     from vaultmem.services.changes.edit_notes import reject_hidden
     from vaultmem.services.views.read_notes import read_as_written, resolve_address
 
@@ -159,7 +159,7 @@ def _edit(vault: Vault, path: str, update: NoteUpdate) -> EditedNote:
 def show_edited(
     vault: Vault, before: Note, blob: str = "", names: Iterable[str] = ()
 ) -> EditedNote:
-    """Return a note that was edited to a version, else as it is now, and these properties of it."""
+    """Return an edited note at a version, by default the current one, with these properties."""
     from vaultmem.core.notes.frontmatter import as_json as property_json
     from vaultmem.services.views.open_view import current_view
     from vaultmem.services.views.read_notes import read_as_written

@@ -66,7 +66,7 @@ def get(
 
 
 def note_data(found: FoundNote) -> dict[str, Any]:
-    """Return a note that was read, or one section of it."""
+    """Return a note, or one section of it."""
     from vaultmem.core.notes.frontmatter import as_json as property_json
     from vaultmem.core.notes.sections import describe_shortened
 
@@ -105,7 +105,7 @@ def _note_warnings(found: FoundNote) -> Iterator[str]:
 
 
 class ListNotes(NamedTuple):
-    """Which notes are listed."""
+    """The filters of a list of notes."""
 
     only: Filters = Filters()
     limit: Annotated[
@@ -130,7 +130,7 @@ def list_(vault: Vault, asked: ListNotes) -> list[tuple[str, NoteRecord]]:
 
 
 def list_of(vaults: Sequence[Vault], asked: ListNotes) -> list[tuple[str, NoteRecord]]:
-    """Return the notes of some vaults but those of other projects, each with its vault's name."""
+    """Return the notes of some vaults, limited to a project, each with its vault's name."""
     from vaultmem.services.projects.scope import view_projects
     from vaultmem.services.views.read_notes import list_notes
 
@@ -145,7 +145,7 @@ def _records_data(records: Iterable[tuple[str, NoteRecord]]) -> dict[str, Any]:
 
 
 def record_data(record: NoteRecord) -> dict[str, Any]:
-    """Return what is known of a note without reading it."""
+    """Return a note's properties from the index."""
     return pick(
         record,
         "path blob title kind state pinned context tags created? updated? confidence source? "
@@ -154,7 +154,7 @@ def record_data(record: NoteRecord) -> dict[str, Any]:
 
 
 def whole_data(whole: WholeNote) -> dict[str, Any]:
-    """Return all of a note: what `list` says, its properties, its body, and its links."""
+    """Return all data of a note: index entry, properties, body and links."""
     from vaultmem.core.notes.frontmatter import as_json as property_json
     from vaultmem.operations.links import link_data
 
@@ -219,12 +219,12 @@ def _source_lines(found: SourceNotes, _: Any) -> Iterator[Line]:
 
 
 _KINDS = [each.value for each in NoteKind]
-#: States that a note can be given.
+#: States that can be set.
 _STATES = [each.value for each in NoteState if each is not NoteState.UNREADABLE]
 
 
 class Remember(NamedTuple):
-    """What is remembered, and how."""
+    """A memory to store, and its options."""
 
     text: Annotated[
         str,
@@ -369,7 +369,7 @@ def remember(vault: Vault, asked: Remember) -> RememberResult:
 
 
 def _inherit(asked: Remember, old: Note) -> Remember:
-    """Return a request with the old note's kind, folder, tags and project, where it names none."""
+    """Return a request whose missing kind, folder, tags and project are the old note's."""
     return asked._replace(
         kind=asked.kind or old.kind.value,
         context=asked.context or note_context(old.path),
@@ -379,10 +379,10 @@ def _inherit(asked: Remember, old: Note) -> Remember:
 
 
 def _choose_project(asked: Remember) -> str | None:
-    """Return the project that a memory is to have, "" for none, None for that of the folder.
+    """Return a memory's project, "" for none, None for the folder's.
 
     Raises:
-        RefusedError: two are named.
+        RefusedError: two projects are named.
     """
     from vaultmem.errors import RefusedError
 
@@ -419,18 +419,18 @@ def _remembered_lines(done: RememberResult, _: Any) -> Iterator[Line]:
 
 
 def describe_offer(paths: Sequence[str], option: str = "") -> str:
-    """Return how to cite files that a memory names."""
+    """Return how to cite the files that a memory mentions."""
     named = " ".join(f"{option}{shlex.quote(path)}" for path in paths)
     return f"to check later whether this still holds, remember it again with {named}"
 
 
 def describe_end(day: str, option: str = "--valid-until ") -> str:
-    """Return how to say when a memory ends whose text names an end."""
+    """Return how to set the end date that a memory's text mentions."""
     return f"the text names an end; if it expires on {day}, remember it again with {option}{day}"
 
 
 def _list_similar(done: RememberResult) -> Iterator[Line]:
-    """Yield the notes that a memory is like: contradicted ones with both sides."""
+    """Yield the notes similar to a memory, contradictions with both sides."""
     for each in done.similar:
         yield from nearby_lines(each)
     against = [each for each in done.similar if each.contradicts and "/" in each.path]
@@ -443,7 +443,7 @@ def _list_similar(done: RememberResult) -> Iterator[Line]:
 
 
 def nearby_lines(each: SimilarText) -> Iterator[Line]:
-    """Yield a note that is like a text, and what it says differently."""
+    """Yield a note similar to a text, with their differences."""
     word = "contradicts" if each.contradicts else "same" if each.is_same else "near"
     colour = "yellow" if each.contradicts else "dim"
     state = "" if each.state == "active" else f"  ({each.state})"
@@ -457,7 +457,7 @@ def nearby_lines(each: SimilarText) -> Iterator[Line]:
 
 
 def proposed_lines(proposed: Sequence[PreferenceProposal]) -> Iterator[Line]:
-    """Yield the standing wishes that were found, and the command by which they count."""
+    """Yield the proposed preferences, and the command that promotes them."""
     for each in proposed:
         topic = f"  (about: {one_line(each.about)})" if each.about else ""
         yield Line("proposed  ", "yellow", f"{each.path}{topic}")

@@ -1,4 +1,4 @@
-"""Operations on projects: list them, rename one, move notes, infer those of old notes."""
+"""Operations on projects: list, rename, move notes, infer from sessions."""
 
 from __future__ import annotations
 

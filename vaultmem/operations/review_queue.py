@@ -1,4 +1,4 @@
-"""Operations on what waits for a decision: list it, and decide one item."""
+"""Operations on the review queue: list it, and decide one item."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _FLAGS = {Front.SHELL: "--accept, --other and --reject name ids"}
 
 
 class ReviewQueue(NamedTuple):
-    """What waits, whether that is all (a large vault is not compared unasked), and what is shown.
+    """The waiting proposals, whether they are complete, and the chosen ones.
 
-    The notes of the items are read as they are iterated.
+    A large vault with earlier findings is compared only on request. `items` reads notes lazily.
     """
 
     waiting: Sequence[Proposal]
@@ -59,7 +59,7 @@ def list_review(
 
 
 def queue_data(items: Iterable[Item], count: int) -> dict[str, Any]:
-    """Return what waits for a decision, with the notes of each; `count` is of all that wait."""
+    """Return proposals with their notes; `count` is the number of all that wait."""
     return {"waiting": count, "items": list(map(_item_data, items))}
 
 

@@ -1,4 +1,4 @@
-"""JSON Schemas, written short, and whether what is given is what its schema says."""
+"""Short functions for JSON Schemas, and validation against them."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ Schema = dict[str, Any]
 
 STRINGS: Schema = {"type": "array", "items": {"type": "string"}}
 
-#: Marks the schema of an argument that a list of tools leaves out.
+#: Marks an argument that is not listed to clients.
 UNLISTED = "unlisted"
 
 NOTE = "The note: its path in the vault, path#Heading, or its bare name."
 
 
 def text(description: str, most: int = 10_000, least: int = 0) -> Schema:
-    """Return the schema of a text of at most so many characters."""
+    """Return the schema of a text of `least` to `most` characters."""
     size = {"minLength": least} if least else {}
     return {"type": "string", "description": description, "maxLength": most, **size}
 
@@ -33,17 +33,17 @@ def number(description: str, least: float, most: float) -> Schema:
 
 
 def flag(description: str) -> Schema:
-    """Return the schema of a yes or no."""
+    """Return the schema of a boolean."""
     return {"type": "boolean", "description": description}
 
 
 def choice(description: str, values: Sequence[str]) -> Schema:
-    """Return the schema of one of these words."""
+    """Return the schema of one of several words."""
     return {"type": "string", "description": description, "enum": list(values)}
 
 
 def texts(description: str, values: Sequence[str] = (), least: int = 0) -> Schema:
-    """Return the schema of a list of short texts, at least so many, of these words if any."""
+    """Return the schema of a list of short texts, at least `least`, from `values` if any."""
     item: Schema = {"type": "string", "maxLength": 1_000}
     if values:
         item = {"type": "string", "enum": list(values)}
@@ -59,12 +59,12 @@ def values(description: str) -> Schema:
 
 
 def unlist(schema: Schema) -> Schema:
-    """Return the schema of an argument that a list of tools leaves out, and still accepts."""
+    """Return the schema of an argument that is accepted but not listed to clients."""
     return {**schema, UNLISTED: True}
 
 
 def arguments(required: Sequence[str] = (), **properties: Schema) -> Schema:
-    """Return the schema of arguments; no others are taken."""
+    """Return the schema of arguments; no others are accepted."""
     return {
         "type": "object",
         "properties": properties,
@@ -74,12 +74,12 @@ def arguments(required: Sequence[str] = (), **properties: Schema) -> Schema:
 
 
 def answer(**properties: Schema | str) -> Schema:
-    """Return the schema of an answer, which has a text besides these properties."""
+    """Return the schema of a tool's result: a message and these properties."""
     return record(message="string", **properties)
 
 
 def record(**properties: Schema | str) -> Schema:
-    """Return the schema of an object; `properties` are schemas or types ("string?" may be null)."""
+    """Return the schema of an object; properties are schemas or types ("string?": nullable)."""
     full = {
         name: _of_type(each) if isinstance(each, str) else each for name, each in properties.items()
     }
@@ -87,12 +87,12 @@ def record(**properties: Schema | str) -> Schema:
 
 
 def rows(**properties: Schema | str) -> Schema:
-    """Return the schema of a list of such objects, which may hold more."""
+    """Return the schema of a list of objects, which can have more properties."""
     return {"type": "array", "items": record(**properties)}
 
 
 def fields(names: str) -> dict[str, Schema | str]:
-    """Return properties by their names: texts, or "name:integer"; with `?` behind, or null."""
+    """Return properties from names: strings, or "name:integer"; a `?` at the end allows null."""
     pairs = (each.partition(":") for each in names.split())
     return {
         name.rstrip("?"): f"{kind or 'string'}{'?' * name.endswith('?')}" for name, _, kind in pairs
@@ -117,10 +117,10 @@ _TYPES: dict[str, tuple[type, ...]] = {
 
 
 def read_given(schema: Schema, given: dict[str, Any]) -> dict[str, Any]:
-    """Return arguments as they are meant: 5.0 is a whole number, and what says nothing is left out.
+    """Return arguments in their intended form, without empty optional ones.
 
-    A model may have to give every argument there is, or thinks so: null, an empty text or 0 for an
-    optional one that can be no such thing.
+    5.0 becomes a whole number. Some models give all arguments, with null, "" or 0 for optional
+    ones. Those are dropped if the schema does not allow the value.
     """
     known, needed = schema["properties"], schema["required"]
     meant = {}
@@ -134,9 +134,9 @@ def read_given(schema: Schema, given: dict[str, Any]) -> dict[str, Any]:
 
 
 def find_problem(schema: Schema, value: Any, where: str = "") -> str:
-    """Return what is wrong with a value and what it should be, empty if nothing is.
+    """Return why a value does not match its schema, or "".
 
-    The value itself is never repeated: it may be long, or a secret.
+    The value itself is not repeated, because it can be long or secret.
     """
     if problem := _find_kind(schema, value):
         return f"{where}: {problem}" if where else problem
@@ -150,7 +150,7 @@ def find_problem(schema: Schema, value: Any, where: str = "") -> str:
 
 
 def _find_kind(schema: Schema, value: Any) -> str:
-    """Return what is wrong with the value as a whole."""
+    """Return why a value's type or size is wrong, or ""."""
     if "anyOf" in schema and all(find_problem(each, value) for each in schema["anyOf"]):
         return " or ".join(find_problem(each, value) for each in schema["anyOf"])
     wanted = schema.get("type", list(_TYPES))
@@ -163,7 +163,7 @@ def _find_kind(schema: Schema, value: Any) -> str:
 
 
 def _find_size(schema: Schema, value: Any) -> str:
-    """Return what is wrong with how long or large a value is."""
+    """Return why a value's length or size is wrong, or ""."""
     size: float
     if isinstance(value, str):
         size, least, most, unit = len(value), "minLength", "maxLength", " characters"

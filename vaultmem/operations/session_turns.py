@@ -1,4 +1,4 @@
-"""Operations that search what happened in sessions, and that show the turns of one."""
+"""Operations that search sessions and transcripts, and print a session's turns."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from vaultmem.services.sessions.search_turns import NumberedTurn
     from vaultmem.vault import Vault
 
-#: An agent is not offered these by the tool's list, whose every word each session pays for.
+#: Not listed to agents, because every session pays for each word of the list.
 _UNLISTED = Agent(is_listed=False)
 
 
 class FoundInSessions(NamedTuple):
-    """Sessions whose notes match, and turns in this machine's transcripts that do."""
+    """Matching sessions by their notes, and matching turns of this machine's transcripts."""
 
     sessions: Sequence[FoundSession]
     turns: Sequence[NumberedTurn]
@@ -155,7 +155,7 @@ def _turns_lines(found: Sequence[NumberedTurn], _: Any) -> Iterator[Line]:
 
 
 def describe_turn(each: NumberedTurn) -> str:
-    """Return who speaks in a turn, when, by which tool, on which files, and if it failed."""
+    """Return a turn's role, time, tool, files and failure in one line."""
     turn = each.turn
     tool = f"{turn.tool}: {turn.command}" if turn.command else turn.tool
     failed = "failed" if turn.failed else ""

@@ -1,4 +1,4 @@
-"""Operations that look at sessions: show, list, chain, stats, restore, which."""
+"""Operations that read sessions: show, list, chain, stats, restore, which."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ if TYPE_CHECKING:
     from vaultmem.services.sessions.identify import SessionIdentity
     from vaultmem.vault import Vault
 
-#: Characters of a goal in a list at most.
+#: Maximum characters of a goal in a list.
 _WIDTH = 60
 
-#: Why the tool does not limit rows.
+#: Why the tool has no limit of rows.
 BUDGETED = {Front.MCP: "as many as the answer has room for"}
-#: Why only the shell is asked.
+#: Why only the shell offers it.
 _TERMINAL = {
     Front.HTTP: "a program names its session itself",
     Front.MCP: "the server knows which session is open in it",
@@ -59,14 +59,14 @@ Looked = Annotated[str, name_session("The session.  [default: the current one, o
 
 
 class ShownSession(NamedTuple):
-    """A session, and what this machine has of its transcript."""
+    """A session, and its transcript's length on this machine."""
 
     session: Session
     tally: TranscriptPosition
 
 
 class ListedSessions(NamedTuple):
-    """Sessions, and those that were recovered before they were listed."""
+    """Sessions, and those that were recovered first."""
 
     sessions: Sequence[SessionFacts]
     recovered: Sequence[RecoveryResult] = ()
@@ -203,7 +203,7 @@ def _chain_data(found: SessionChain) -> dict[str, Any]:
 
 
 def restore_data(made: Restore) -> dict[str, Any]:
-    """Return what the next context window needs, and what it cost."""
+    """Return the restore text for the next context window, and its tokens."""
     return {
         "session": made.sessions[0],
         **pick(made, "text sessions"),
@@ -221,7 +221,7 @@ def _fact(name: str, text: str) -> Line:
 
 
 def shown_lines(done: ShownSession, _: Any) -> Iterator[Line]:
-    """Yield a session's facts, then what it decided, asked and touched."""
+    """Yield a session's facts, summary, decisions, questions and files."""
     from vaultmem.core.text.display import pluralize
 
     session, tally, facts = done.session, done.tally, done.session.facts
@@ -271,7 +271,7 @@ def _listed_lines(done: ListedSessions, _: Any) -> Iterator[Line]:
 
 
 def format_goal(facts: SessionFacts) -> str:
-    """Return what a session is about, in one line that fits."""
+    """Return a session's goal in one line of about 60 characters."""
     text = one_line(facts.goal or facts.title)
     return text if len(text) <= _WIDTH else text[:_WIDTH].rsplit(" ", 1)[0] + " ..."
 
@@ -292,7 +292,7 @@ def _chain_lines(found: SessionChain, _: Any) -> Iterator[Line]:
 
 
 def stats_lines(found: SessionStats, _: Any) -> Iterator[Line]:
-    """Yield the sessions counted."""
+    """Yield the counts of sessions."""
     from vaultmem.core.text.display import pluralize
 
     span = f", {found.first[:10]} to {found.last[:10]}" if found.first else ""

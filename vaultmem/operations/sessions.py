@@ -1,4 +1,4 @@
-"""Operations that keep sessions: begin one, write it down, end it."""
+"""Operations that write sessions: start, continue, record, close."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _HOOKS = {Front.MCP: "an agent's hooks do it"}
 
 
 def name_session(told: str) -> Any:
-    """Return how a session is named: in the shell by a word, else it is --session."""
+    """Return the argument that names a session: a word in the shell, or --session."""
     agent = Agent("Else the one open here.", most=200)
     return Arg(told, agent, takes=Takes.MEANT, metavar="[ID]")
 
 
 def limit_restore(told: str) -> Any:
-    """Return how many tokens a restore may have."""
+    """Return the argument for a restore's maximum tokens."""
     return Arg(told, Agent("", 300, MOST), 200, 1_000_000, metavar="TOKENS")
 
 
@@ -65,14 +65,14 @@ RestoreBudget = Annotated[int, limit_restore("Tokens at most.  [default: 2000]")
 
 
 class Opened(NamedTuple):
-    """The session that is open now, with the restore that was wanted."""
+    """The open session, and the requested restore."""
 
     begun: StartResult
     restored: Restore | None
 
 
 class Counted(NamedTuple):
-    """How long a session's transcript is now."""
+    """The length of a session's transcript."""
 
     session: str
     tally: TranscriptPosition
@@ -170,7 +170,7 @@ def fork(
 
 
 def _open_session(vault: Vault, begun: StartResult, budget: int, restores: bool) -> Opened:
-    """Return the session that is open now; a front end that `restores` gets what was wanted."""
+    """Return the open session, with the restore if the front end `restores`."""
     from vaultmem.services.sessions.restore_session import restore_session
 
     wanted = begun.restore if restores else ""
@@ -330,10 +330,10 @@ def summarize(vault: Vault, text: Text, session: Shared = "") -> Session:
 
 
 def find_meant(vault: Vault, named: str, or_last: bool = False) -> str:
-    """Return the session that is named, or meant here, or with `or_last` the last one here.
+    """Return the named or current session; with `or_last`, fall back to the last one here.
 
     Raises:
-        NoteNotFoundError: there is none.
+        NoteNotFoundError: there is no such session.
     """
     from vaultmem.services.sessions.identify import require_session
 
@@ -347,7 +347,7 @@ def session_data(session: Session) -> dict[str, Any]:
 
 
 def facts_data(facts: SessionFacts) -> dict[str, Any]:
-    """Return a session whose lists are counted."""
+    """Return a session's facts, with the lengths of its lists."""
     return {
         "session": facts.id,
         **pick(
@@ -371,7 +371,7 @@ def _opened_data(done: Opened) -> dict[str, Any]:
 
 
 def recovered_data(each: RecoveryResult) -> dict[str, Any]:
-    """Return a session whose process was gone, and what was done about it."""
+    """Return a recovered session with its new status."""
     facts = pick(each, "session path status left")
     return {**facts, "commit": each.report.commit or None, **pick(each, "problem?")}
 
@@ -393,7 +393,7 @@ def _counted_data(done: Counted) -> dict[str, Any]:
 
 
 def _done_lines(word: str) -> Callable[[Session, Any], Iterator[Line]]:
-    """Return what yields what was done to a session."""
+    """Return a function that yields an action and its session."""
 
     def make(done: Session, _: Any) -> Iterator[Line]:
         yield Line(f"{word:<9}", "green", done.facts.id)
@@ -420,7 +420,7 @@ def _opened_warnings(done: Opened) -> Iterator[str]:
 
 
 def recovered_lines(recovered: Sequence[RecoveryResult]) -> Iterator[Line]:
-    """Yield the sessions that had died."""
+    """Yield the recovered sessions."""
     for each in recovered:
         yield Line("recovered", "yellow", f"  {each.session}  ({each.status})")
         yield from report_lines(each.report)
@@ -454,7 +454,7 @@ def _counted_lines(done: Counted, _: Any) -> Iterator[Line]:
     yield Line("turn     ", "green", f"{turns} of {done.session}, {tokens:,} tokens so far")
 
 
-#: What is told of every session.
+#: The fields of every session.
 FACTS: dict[str, Schema | str] = {
     "session": "string",
     "path": "string",

@@ -1,4 +1,4 @@
-"""Operations on tasks, and the views of all that is known of one, or of sessions."""
+"""Operations on tasks, and reports about a task or about sessions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _COLOURS = {"done": "green", "doing": "bold", "blocked": "yellow", "dropped": "dim"}
 
-#: Characters of an id up to which the titles stand below each other.
+#: Maximum characters of an id for which titles are aligned.
 _LONGEST = 40
 
 Named = Annotated[
@@ -68,14 +68,14 @@ Summarizer = Annotated[
 
 
 class Viewed(NamedTuple):
-    """A view, and the summary that was worded for it."""
+    """A report, and its summary."""
 
     found: TaskHistory
     summary: str
 
 
 class Expanded(NamedTuple):
-    """The full view that an artifact's digest names."""
+    """The full report with an artifact's digest."""
 
     artifact: str
     text: str
@@ -133,7 +133,7 @@ def _read_status(name: str) -> TaskStatus | None:
 
 
 def _act(vault: Vault) -> Vault:
-    """Return the vault for writing in the session that is meant here, if any is."""
+    """Return the vault for writing in the current session, if there is one."""
     from vaultmem.services.sessions.edit_session import act_in
     from vaultmem.services.sessions.identify import identify_session
 
@@ -322,7 +322,7 @@ def _viewed_data(done: Viewed) -> dict[str, Any]:
 
 
 def _done_lines(word: str) -> Callable[[Task, Any], Iterator[Line]]:
-    """Return what yields what was done to a task."""
+    """Return a function that yields an action and its task."""
 
     def make(task: Task, _: Any) -> Iterator[Line]:
         yield Line(f"{word:<5}  ", "green", f"{task.id}  ({task.status})")

@@ -1,4 +1,4 @@
-"""Operations that trace: the memories about a line of code, and where a memory spread."""
+"""Operations that trace the memories about a line of code, or the spread of a memory."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def trace(
 
 
 def trace_data(found: CodeTrace) -> dict[str, Any]:
-    """Return the notes that cite a place of code, and its commits with their sessions."""
+    """Return the notes that cite a place in code, and its commits with their sessions."""
     return {
         **pick(found, "place project?"),
         "notes": [
@@ -58,7 +58,7 @@ def trace_data(found: CodeTrace) -> dict[str, Any]:
 
 
 def anchors_data(checks: Iterable[AnchorCheck]) -> list[dict[str, Any]]:
-    """Return the states of the code that a note cites."""
+    """Return the status of each anchor of a note."""
     return [
         {
             "place": each.anchor.place,
@@ -74,7 +74,7 @@ def anchors_data(checks: Iterable[AnchorCheck]) -> list[dict[str, Any]]:
 
 
 def trace_lines(found: CodeTrace, _: Any) -> Iterator[Line]:
-    """Yield each note with its anchors, and each commit of a session with its decisions."""
+    """Yield each note with its anchors, and each commit with its session's decisions."""
     for note in found.notes:
         yield Line(f"{one_line(note.record.title)}  ", "bold", one_line(note.record.path))
         for check in note.checks:
@@ -120,7 +120,7 @@ TRACE = declare(
 )
 
 
-# Where a note, a session or a commit spread.
+# The spread of a note, a session or a commit.
 
 
 def spread(vault: Vault, target: Annotated[str, word("A note, session or commit.", 1)]) -> Spread:
@@ -131,7 +131,7 @@ def spread(vault: Vault, target: Annotated[str, word("A note, session or commit.
 
     try:
         vaults, skipped = add_named(vault, [EVERY])
-    except RefusedError:  # The caller may read no other vault.
+    except RefusedError:  # The caller can read no other vault.
         vaults, skipped = [vault], []
     return find_spread(vaults, target)._replace(skipped=tuple(skipped))
 
@@ -173,7 +173,7 @@ def _spread_lines(found: Spread, _: Any) -> Iterator[Line]:
 
 
 def list_own(found: Spread, reader: Reader) -> list[Writing]:
-    """Return what a reader wrote after it was shown the memory."""
+    """Return what a reader wrote after the memory was shown."""
     who = (reader.agent, reader.session)
     return [each for each in found.writings if (each.agent, each.session) == who]
 

@@ -1,4 +1,4 @@
-"""Operations on what recalls and packs showed, and what they cost: stats, recent, pinned."""
+"""Operations on shown sections and token usage: stats, recent, pinned."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from vaultmem.storage.query_log import NoteUsage
     from vaultmem.vault import Vault
 
-#: Sessions and questions that are listed at most.
+#: Maximum number of listed sessions and queries.
 _LISTED = 10
 
 _RARE = {Front.MCP: "an agent names a note, a session and a date by the tool's own arguments"}
@@ -41,7 +41,7 @@ def stats(
 
 
 def stats_data(found: Stats) -> dict[str, Any]:
-    """Return what packs and recalls cost, in all and by session, and what they found."""
+    """Return the token usage of packs and recalls, in total and by session, and their hits."""
     return {
         **pick(found, "notes full_vault_tokens=flat"),
         "packs": _sums_data(found.packs),
@@ -71,7 +71,7 @@ def _sums_data(sums: Sums) -> dict[str, Any]:
 
 
 def stats_lines(found: Stats, asked: Any) -> Iterator[Line]:
-    """Yield what packs and recalls cost, by session too, and what they found."""
+    """Yield the token usage of packs and recalls, also by session, and their hits."""
     yield from _sum_lines(found)
     if not asked.session and len(found.sessions) > 1:
         yield from _session_lines(found)
@@ -92,7 +92,7 @@ def stats_lines(found: Stats, asked: Any) -> Iterator[Line]:
 
 
 def _describe_outcome(use: NoteUsage) -> str:
-    """Return how many sessions used a note and ended well, and how many assertions held by it."""
+    """Return how often sessions that used a note ended well, and assertions on it held."""
     used, asserted = use.well + use.badly, use.held + use.failed
     words = [f"used in {pluralize(used, 'session')}, {use.well} ended well"] if used else []
     words += [f"in {pluralize(asserted, 'assertion')}, {use.held} held"] if asserted else []
@@ -177,7 +177,7 @@ def _recent_data(shown: Sequence[ShownSections]) -> dict[str, Any]:
 
 
 def call_data(shown: ShownSections) -> dict[str, Any]:
-    """Return one recall or pack: its question, who asked, and what was shown."""
+    """Return one recall or pack: its query, caller and shown sections."""
     (call, sections), receipt = shown
     return {
         "time": format_seconds(call.at),
@@ -202,7 +202,7 @@ def _recent_lines(shown: Sequence[ShownSections], asked: Any) -> Iterator[Line]:
 
 
 def call_lines(shown: ShownSections) -> Iterator[Line]:
-    """Yield when a recall or pack was, whose it was, its question, and the sections it showed."""
+    """Yield a recall's or pack's time, caller, query and shown sections."""
     (call, sections), receipt = shown
     who = " ".join(filter(None, (call.agent or "person", call.session)))
     told = f"  receipt {receipt}" if receipt else ""
@@ -214,7 +214,7 @@ def call_lines(shown: ShownSections) -> Iterator[Line]:
 
 
 class PinnedNotes(NamedTuple):
-    """The pinned notes, what they cost in each pack, and what a pack may cost (tokens)."""
+    """The pinned notes, their tokens in each pack, and a pack's budget in tokens."""
 
     notes: Sequence[PinnedNote]
     tokens: int
@@ -242,7 +242,7 @@ def _pinned_lines(found: PinnedNotes, _: Any) -> Iterator[Line]:
 
 
 def pinned_warnings(found: PinnedNotes) -> Iterator[str]:
-    """Yield that the pinned notes cost much, where they do."""
+    """Yield a warning if the pinned notes use much of the budget."""
     from vaultmem.core.packs.pack_text import warn_of_pinned
 
     if warning := warn_of_pinned(found.tokens, found.budget):

@@ -1,4 +1,4 @@
-"""What commands without a row in the table answer, as JSON data."""
+"""JSON data of commands that are not operations."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 def init_json(
     plan: InitPlan, created: CreateResult | None = None, name: str = ""
 ) -> dict[str, Any]:
-    """Return what `init` would do to a folder or, with what it did, the vault that it is now."""
+    """Return the plan of an `init` or, with `created`, the resulting vault."""
     report = created and created.report
     return {
         "vault": plan.root,
@@ -64,7 +64,7 @@ def init_json(
 
 
 def evaluation_json(made: Evaluation) -> dict[str, Any]:
-    """Return what an evaluation measured, and how each question was answered."""
+    """Return the figures of an evaluation, and the result of each question."""
     return {
         **pick(made.asked, "depth budgets"),
         "omitted": made.left_out or None,
@@ -92,7 +92,7 @@ def _name_figures(figures: Sequence[Figure]) -> dict[str, Any]:
 def granted_json(
     made: Grant, token: str, others: Iterable[Grant] = (), replaced: Grant | None = None
 ) -> dict[str, Any]:
-    """Return a new grant with its token; `others` of its name stay, the one `replaced` ends."""
+    """Return a new grant with its token, other grants of its name, and the replaced one."""
     return {
         **_grant_json(made),
         "token": token,
@@ -102,7 +102,7 @@ def granted_json(
 
 
 def grants_json(found: Iterable[Grant], now: float) -> dict[str, Any]:
-    """Return who may do what; `counts` is whether the token still does."""
+    """Return all grants; `counts` is whether the token is still valid."""
     return {"grants": [{**_grant_json(each), "counts": each.is_alive(now)} for each in found]}
 
 
@@ -115,13 +115,13 @@ def _grant_json(grant: Grant) -> dict[str, Any]:
 
 
 def fleet_stats_json(found: Mapping[str, VaultStats], missing: Mapping[str, str]) -> dict[str, Any]:
-    """Return what each vault holds, and of which that is not known."""
+    """Return the counts of each vault, and why others are missing."""
     vaults = [{"vault": name, **each._asdict()} for name, each in found.items()]
     return {"vaults": vaults, "missing": missing}
 
 
 def fleet_judged_json(done: JobResults) -> dict[str, Any]:
-    """Return which vaults' packs are as expected, and why others are not."""
+    """Return whether each vault's pack is as expected, with the reasons if not."""
     vaults = [
         {"vault": name, "as_expected": not reasons, "reasons": reasons}
         for name, reasons in done.items()
@@ -131,13 +131,13 @@ def fleet_judged_json(done: JobResults) -> dict[str, Any]:
 
 
 def fleet_curated_json(done: JobResults) -> dict[str, Any]:
-    """Return what would be proposed in each vault."""
+    """Return the proposals of each vault."""
     vaults = [{"vault": name, "proposals": proposals} for name, proposals in done.items()]
     return {"vaults": vaults, **_done_json(done)}
 
 
 def fleet_compacted_json(done: JobResults) -> dict[str, Any]:
-    """Return what would be shortened in each vault, and what stays and why."""
+    """Return what would be compacted in each vault, and the exempt notes with reasons."""
     names = ("path", "step", "idle_days", "tokens", "tokens_left")
     vaults = []
     for vault, plan in done.items():
@@ -154,19 +154,19 @@ def _done_json(done: JobResults) -> dict[str, Any]:
 
 
 def mentions_json(found: Mentions) -> dict[str, Any]:
-    """Return which vaults state something, the first before the others."""
+    """Return the vaults that state something, earliest first."""
     believers = [{"vault": name, **each._asdict()} for name, each in found.believers]
     rest = {"others": found.others, "missing": found.missing, "behind": found.behind}
     return {"believers": believers, **rest}
 
 
 def duplicates_json(found: FleetComparison) -> dict[str, Any]:
-    """Return what is stated in several vaults, and what is nearly the same."""
+    """Return statements that several vaults have, and those that are nearly the same."""
     return {"same": found.same, "near": _pairs_json(found.near), **_compared_json(found)}
 
 
 def contradictions_json(found: FleetComparison) -> dict[str, Any]:
-    """Return in what notes of several vaults contradict each other."""
+    """Return the contradictions between notes of several vaults."""
     return {"contradictions": _pairs_json(found.contradicting), **_compared_json(found)}
 
 
@@ -191,22 +191,22 @@ def _pairs_json(pairs: Sequence[Differing]) -> list[dict[str, Any]]:
 def connected_json(
     client: str, changes: Sequence[SettingsChange], *, is_dry: bool
 ) -> dict[str, Any]:
-    """Return the changes of a client's settings that were or would be made."""
+    """Return the changes of a client's settings; with `is_dry`, those planned."""
     return {"client": client, "dry_run": is_dry, "changes": changes}
 
 
 def connections_json(found: Sequence[Connection], installed: Sequence[str]) -> dict[str, Any]:
-    """Return which clients know a vault, where that is written, and which are there without one."""
+    """Return the clients connected to a vault, with the settings file, and the other clients."""
     return {"connections": found, "installed": installed}
 
 
 def skill_json(path: Path, action: str) -> dict[str, Any]:
-    """Return where the skill is or was, and what was done with it."""
+    """Return the skill's path, and the action."""
     return {"path": str(path), "action": action}
 
 
 def import_json(report: ImportReport) -> dict[str, Any]:
-    """Return what an import took in, or would: of each file how many of what, and which."""
+    """Return what an import added, or would add: counts by file and outcome, and the items."""
     commits = report.commits
     return {
         "kind": report.kind,
@@ -222,12 +222,12 @@ def import_json(report: ImportReport) -> dict[str, Any]:
 
 
 def untaken_json(conflicts: Sequence[Conflict]) -> dict[str, Any]:
-    """Return why no note was taken over from a branch, and so none promoted."""
+    """Return the conflicts that prevented promoting notes from a branch."""
     return {"promoted": [], "commit": None, "conflicts": conflicts}
 
 
 def indexed_json(vault: Vault, report: IndexReport) -> dict[str, Any]:
-    """Return what a vault holds, and what was new in it."""
+    """Return a vault's counts and changes after indexing."""
     notes, tokens = vault.view.totals()
     return {
         "notes": notes,
@@ -239,44 +239,44 @@ def indexed_json(vault: Vault, report: IndexReport) -> dict[str, Any]:
 
 
 def watcher_json(found: WatcherInfo | None) -> dict[str, Any]:
-    """Return whether a vault is watched, and by whom."""
+    """Return whether a vault is watched, and the watcher."""
     return {"watching": found is not None, "watcher": found}
 
 
 def daemon_json(found: WatcherInfo, log: Path) -> dict[str, Any]:
-    """Return who watches from now on, and the file that it writes to."""
+    """Return the started watcher and its log file."""
     return {"watcher": found, "log": str(log)}
 
 
 def happened_json(happened: WatchEvent, time: str) -> dict[str, Any]:
-    """Return one thing that the watcher did or met, and when (ISO 8601)."""
+    """Return an event of the watcher with its time (ISO 8601)."""
     return {"time": time, **as_json_object(happened)}
 
 
 def trusted_json(paths: Sequence[str], signer: str, allowed: str) -> dict[str, Any]:
-    """Return what is trusted, who signed it, and whose signature counts from now on."""
+    """Return the trusted notes, their signer, and the newly allowed signer."""
     return {"trusted": list(paths), "signer": signer or None, "allowed": allowed or None}
 
 
 def repository_json(name: str, folder: Path, branch: str = "", commits: int = 0) -> dict[str, Any]:
-    """Return a vault that a hub has got, by its bare repository."""
+    """Return a vault that was added to a hub, and its bare repository."""
     return {"name": name, "folder": str(folder), "branch": branch, "commits": commits}
 
 
 def removed_json(name: str, kept: Path) -> dict[str, Any]:
-    """Return a vault that was taken out, and where its repository is kept."""
+    """Return a vault that was removed from a hub, and the folder of its repository."""
     return {"name": name, "kept": str(kept)}
 
 
 def curated_json(found: Report, done: ApplyResult | None) -> dict[str, Any]:
-    """Return what is proposed, and what was done of it where that was asked for."""
+    """Return the proposals, and with `done` the number of applied ones."""
     made = {"made": found.made, "proposals": found.proposals}
     counts = {"applied": len(done.done), "already": len(done.already)} if done else {}
     return {**made, **counts, "commit": (done.report.commit or None) if done else None}
 
 
 def dream_json(done: Dream) -> dict[str, Any]:
-    """Return what was weighed, what was promoted, and what may leave MEMORY.md."""
+    """Return the scored candidates, the promoted notes, and those that can leave MEMORY.md."""
     return {
         **pick(done, "candidates moves commit?=report.commit"),
         "promoted": [each.path for each in done.promoted],
@@ -285,7 +285,7 @@ def dream_json(done: Dream) -> dict[str, Any]:
 
 
 def compacted_json(done: CompactResult) -> dict[str, Any]:
-    """Return the steps that are due or done, what stays and why, and the commits."""
+    """Return the compaction steps, the exempt notes with reasons, and the commits."""
     names = "path step from=before idle_days tokens tokens_left"
     steps = [pick(each, names) for each in done.steps]
     commits = [each.commit for each in done.reports if each.commit]
@@ -293,35 +293,35 @@ def compacted_json(done: CompactResult) -> dict[str, Any]:
 
 
 def merged_json(merges: Sequence[Proposal], report: CommitReport | None) -> dict[str, Any]:
-    """Return the notes that were merged into others, or with no report would be."""
+    """Return the merged duplicates; without a report, those that would be merged."""
     shown = [{"keep": m.into, "merge": m.path} for m in merges]
     name = "merged" if report else "would_merge"
     return {name: shown, "commit": (report.commit or None) if report else None}
 
 
 def listed_json(name: str, path: str) -> dict[str, Any]:
-    """Return what was put on the list, or taken off it."""
+    """Return the entry that was added to or removed from the list of vaults."""
     return {"name": name, "path": path}
 
 
 def unconfirmed_json(done: UnconfirmResult) -> dict[str, Any]:
-    """Return who no longer counts as having said a note again, and in which words they did."""
+    """Return the removed confirmation of a note: its author and wording."""
     told = pick(done, "path who=confirmation.who wording=confirmation.wording")
     return {**told, "commits": commits_json(done.report.commits)}
 
 
 def primed_json(source: str, plan: PrimePlan, *, is_dry: bool) -> dict[str, Any]:
-    """Return what taking in reference material did or would do."""
+    """Return the changes of importing reference material; with `is_dry`, the planned ones."""
     told = {"source": source, "dry_run": is_dry, "unchanged": len(plan.unchanged)}
     return {**told, **pick(plan, "added changed removed kept")}
 
 
 def unprimed_json(plan: RemovalPlan, *, is_dry: bool) -> dict[str, Any]:
-    """Return which notes of a source went or would go, and which stay."""
+    """Return the removed notes of a source, and those that were kept."""
     return {"would_remove" if is_dry else "removed": plan.removed, "kept": plan.kept}
 
 
 def added_question_json(done: AddedQuestion) -> dict[str, Any]:
-    """Return a question that was taken from a receipt, and whether it is new in its file."""
+    """Return a question made from a receipt, and whether it is new in its file."""
     question = done.question
     return {"question": question.text, "notes": question.notes, "added": done.is_new}

@@ -1,7 +1,7 @@
-"""Find the process that serves a vault, for a session of an agent; where none is alive, start one.
+"""Connections to the process that serves a vault, which is started if needed.
 
-One that was started here ends when its last client has been gone for some minutes. The standard
-library alone is imported, and as little of it as can be.
+A process started here ends some minutes after its last client. Only the standard library is
+imported, and as little of it as possible.
 """
 
 from __future__ import annotations
@@ -21,18 +21,19 @@ if TYPE_CHECKING:
     from subprocess import Popen
     from typing import Any
 
-#: Minutes for which a process that was started here stays without clients.
+#: Minutes without clients after which a process started here ends.
 _IDLE = "5"
 
-#: Seconds that a process may take to start; to say who it is; and to end.
+#: Timeouts in seconds, for starting a process and for its greeting.
 _START = 20.0
 _PATIENCE = 2.0
 
 
 def reach(place: str, root: str, hello: bytes, again: bool) -> socket | None:
-    """Return a connection to the process that serves a vault, started if there is none.
+    """Return a connection to the process that serves a vault, started if needed.
 
-    None where it has to be done without. A newer or older one is taken only to go on (`again`).
+    Return None if the caller has to serve alone. A process of another version is accepted only when
+    a session is resumed (`again`).
     """
     end = monotonic() + _START
     started: Popen[bytes] | None = None
@@ -76,21 +77,21 @@ def _connect(place: str) -> socket | None:
 
 
 def _greet(connection: socket, hello: bytes) -> dict[str, Any] | None:
-    """Say who this is; return what the process says of itself.
+    """Send the greeting and return the process's reply.
 
-    That is nothing if it is just ending, and None if it does not say it in time.
+    The reply is {} if the process is ending, and None on a timeout or if it admits no agents.
     """
     try:
         connection.settimeout(_PATIENCE)
         connection.sendall(hello)
         data = b""
-        while not data.endswith(b"\n"):  # It says nothing more before it is asked.
+        while not data.endswith(b"\n"):  # Nothing follows before the first request.
             part = connection.recv(65_536)
             if not part:
                 return {}
-            data = (data + part).lstrip(b"\n")  # An empty line says that it is there.
+            data = (data + part).lstrip(b"\n")  # Empty lines are heartbeats.
         connection.settimeout(None)
-        if data == b"-\n":  # One that admits no agents.
+        if data == b"-\n":  # This process admits no agents.
             return None
         return json.loads(data)  # type: ignore[no-any-return]
     except TimeoutError:
@@ -100,7 +101,7 @@ def _greet(connection: socket, hello: bytes) -> dict[str, Any] | None:
 
 
 def _start(place: str, root: str) -> Popen[bytes] | None:
-    """Start the process that serves a vault; it belongs to nobody."""
+    """Start the process that serves a vault, detached from this one."""
     from importlib.util import find_spec
 
     if not os.path.isdir(root) or find_spec("mcp") is None:
@@ -123,7 +124,7 @@ def _start(place: str, root: str) -> Popen[bytes] | None:
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            cwd="/",  # No folder is kept busy by it.
+            cwd="/",  # It keeps no folder busy.
             env=own,
             start_new_session=True,
         )
@@ -134,7 +135,7 @@ def _start(place: str, root: str) -> Popen[bytes] | None:
 
 
 def _is_watched(place: str) -> bool:
-    """Tell whether a process holds the vault's watch, or is about to."""
+    """Return whether a process holds or is acquiring the vault's watch lock."""
     import fcntl
 
     try:

@@ -28,26 +28,27 @@ from vaultmem.workers import Caller, Workers
 
 ADDRESS = "127.0.0.1"
 
-#: Every address of this machine.
-_ALL = "0.0.0.0"  # noqa: S104 - only where somebody names it.
+#: All addresses of this machine.
+_ALL = "0.0.0.0"  # noqa: S104 - only if the user names it.
 
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,250}[a-z0-9])?(?::[0-9]{1,5})?")
 
-#: Where agents are served that speak MCP.
+#: The path of the MCP server.
 MCP_PATH = "/mcp"
 
-#: Connections that have not said yet what they want: how many at most, and for how long (seconds).
+#: Limits for connections without a request: how many, and for how many seconds.
 HALF_OPEN = 64
 PATIENCE = 3.0
 
-#: Seconds that what is under way has when the process ends.
+#: Seconds for running requests when the process ends.
 _GRACE = 2
 
 
 class ServerAccess(NamedTuple):
-    """Who may come in: programs with a token, which write in `caller`'s name if that one may; and
+    """The programs and browsers that have access.
 
-    browsers, which write if `browser_writes`. Codes for them are kept in a private folder.
+    Programs with the token act as `caller`, with its permissions. Browsers write only with
+    `browser_writes`; their codes are in a private folder.
     """
 
     token: str
@@ -57,9 +58,9 @@ class ServerAccess(NamedTuple):
 
 
 class ListenAddress(NamedTuple):
-    """Where to serve: a port (0 is any that is free) of an address, asked for by these names.
+    """An address and port (0: any free one) to listen on, and the accepted host names.
 
-    Besides them it is asked for by its address, and on this machine by `localhost`.
+    Accepted are also the address itself and, on this machine, `localhost`.
     """
 
     port: int
@@ -68,13 +69,13 @@ class ListenAddress(NamedTuple):
 
 
 class Port:
-    """A port of this machine; nobody is answered before `answer_by`."""
+    """A listening port; requests are answered after `answer_by`."""
 
     def __init__(self, place: ListenAddress) -> None:
-        """Take the port.
+        """Bind the port.
 
         Raises:
-            RefusedError: somebody else has it; or others reach it, and no name is given.
+            RefusedError: the port is in use, or other machines reach it and no name is given.
         """
         _check_place(place)
         try:
@@ -85,7 +86,7 @@ class Port:
         self.port = self._socket.getsockname()[1]
         reached = ADDRESS if place.address == _ALL else place.address
         names = (*place.names, reached, *(["localhost"] if reached == ADDRESS else []))
-        #: Host headers that are answered; a name may have a port of its own, of a proxy.
+        #: Accepted Host headers; a name can have a proxy's port.
         self.hosts = tuple(
             dict.fromkeys(name if ":" in name else f"{name}:{self.port}" for name in names)
         )
@@ -94,21 +95,21 @@ class Port:
         self._ended: Future[None] | None = None
 
     def answer_by(self, app: ASGIApp, talks: AsyncThread, **settings: int) -> None:
-        """Begin to answer by an app, in this event loop; `settings` are further ones of uvicorn."""
+        """Answer requests with an app in this event loop; `settings` are more uvicorn options."""
         chosen: dict[str, Any] = {"timeout_graceful_shutdown": _GRACE, **settings}
         config = uvicorn.Config(
             _drop_gone(app),
             http=BoundedProtocol,
             log_level="warning",
             lifespan="off",
-            proxy_headers=False,  # Whose word counts of where somebody comes from, the app knows.
+            proxy_headers=False,  # The app decides which proxy to trust.
             **chosen,
         )
         self._server = uvicorn.Server(config)
         self._ended = talks.run(self._server.serve([self._socket]))
 
     def close(self, seconds: float = _GRACE) -> None:
-        """Answer what is under way, and nobody any more."""
+        """Finish running requests and accept no new ones."""
         if self._server is not None and self._ended is not None:
             self._server.should_exit = True
             with contextlib.suppress(TimeoutError):
@@ -117,10 +118,10 @@ class Port:
 
 
 class HttpServer(Port):
-    """A port at which a vault is served; nobody is answered before `start`."""
+    """A port that serves a vault; requests are answered after `start`."""
 
     def __init__(self, place: ListenAddress, access: ServerAccess) -> None:
-        """Take the port, as `Port` does."""
+        """Bind the port, as `Port` does."""
         super().__init__(place)
         self._access = access
         self._events = Events()
@@ -128,7 +129,7 @@ class HttpServer(Port):
         self._workers: Workers | None = None
 
     def start(self, workers: Workers, talks: AsyncThread) -> None:
-        """Begin to answer, by these workers, in this event loop."""
+        """Answer requests with these workers, in this event loop."""
         token, caller, folder, browser_writes = self._access
         hosts = self.hosts
         site = Site(
@@ -147,27 +148,27 @@ class HttpServer(Port):
         self.answer_by(_split(self._mcp, create_app(workers, site, self._events)), talks)
 
     def close(self, seconds: float = _GRACE) -> None:
-        """Close as `Port` does, and have the sessions closed that agents began over HTTP."""
+        """Close as `Port` does, and close the sessions that agents started over HTTP."""
         super().close(seconds)
         if self._workers is not None:
             self._workers.submit_close(self._access.caller)
 
     def load(self) -> None:
-        """Import what pages need that nobody has asked for yet."""
+        """Import the modules of pages that were not requested yet."""
         load_all()
 
     def notice(self, path: str) -> None:
-        """Tell who listens that a path may have changed; called from any thread."""
+        """Notify listeners that a path might have changed; any thread can call it."""
         self._events.notice(path)
         if self._mcp is not None:
             self._mcp.notice(path)
 
 
 def _check_place(place: ListenAddress) -> None:
-    """Make sure that who lets other machines in means it.
+    """Check that serving other machines is intended.
 
     Raises:
-        RefusedError: the address is none, or others reach it and nobody said by which name.
+        RefusedError: the address is invalid, or other machines reach it and no name is given.
     """
     from ipaddress import AddressValueError, IPv4Address
 
@@ -186,7 +187,7 @@ def _check_place(place: ListenAddress) -> None:
 
 
 def _split(mcp: McpApp, others: ASGIApp) -> ASGIApp:
-    """Return what passes on to `mcp` what is for it, and the rest to others."""
+    """Return an app that sends MCP requests to `mcp` and the rest to `others`."""
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         is_mcp = scope["type"] == "http" and scope["path"] == mcp.path
@@ -196,7 +197,7 @@ def _split(mcp: McpApp, others: ASGIApp) -> ASGIApp:
 
 
 def _drop_gone(app: ASGIApp) -> ASGIApp:
-    """Return an app without a fault for each client that goes before its request is whole."""
+    """Return an app that ignores clients who disconnect before their request is complete."""
 
     async def drop_gone(scope: Scope, receive: Receive, send: Send) -> None:
         with contextlib.suppress(ClientDisconnect):
@@ -206,18 +207,18 @@ def _drop_gone(app: ASGIApp) -> ASGIApp:
 
 
 class _StrictConnection(h11.Connection):
-    """Reads HTTP, and rejects what proxies may read otherwise: a request must not hide in another.
+    """An HTTP parser that rejects requests which proxies might parse differently (smuggling).
 
-    `problem` is what is wrong with the last request, "" if h11 itself found it.
+    `problem` is the last request's error, "" if h11 itself found it.
     """
 
     problem = ""
 
     def next_event(self) -> Any:
-        """Return what was received next, as h11 does.
+        """Return the next event, as h11 does.
 
         Raises:
-            h11.RemoteProtocolError: it is no HTTP, or can be read in two ways.
+            h11.RemoteProtocolError: the data is not HTTP, or is ambiguous.
         """
         self.problem = ""
         if self.their_state is h11.IDLE:
@@ -237,20 +238,20 @@ class _StrictConnection(h11.Connection):
 
 
 class BoundedProtocol(H11Protocol):
-    """A connection that has to say what it wants, and soon: anybody here can open thousands.
+    """A connection that must send its request soon, because local programs can open thousands.
 
-    Where too many have not, the one that has waited longest goes.
+    Above the limit of connections without a request, the oldest is closed.
     """
 
     _silent: ClassVar[dict[BoundedProtocol, asyncio.TimerHandle]] = {}
 
     def __init__(self, *args: Any, **named: Any) -> None:
-        """Read requests strictly."""
+        """Parse requests strictly."""
         super().__init__(*args, **named)
         self.conn = self._strict = _StrictConnection(h11.SERVER)
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what is no request, as problem details, and end the connection."""
+        """Answer an invalid request with problem details and close the connection."""
         if self.conn.our_state in {h11.IDLE, h11.SEND_RESPONSE}:
             status = HTTPStatus.BAD_REQUEST
             problem = {"type": "about:blank", "title": status.phrase, "status": status}
@@ -266,19 +267,19 @@ class BoundedProtocol(H11Protocol):
         self.transport.close()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to wait for a request."""
+        """Start the timeout for a request."""
         super().connection_made(transport)
-        # asyncio does so for sockets that it made; the end of an answer would wait for 40 ms.
+        # asyncio sets this only on its own sockets; without it, each response waits 40 ms.
         transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._await_request()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait no more."""
+        """Stop the timeout."""
         self._end_wait()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Take what has come; after an answer, the next request has as much time as the first."""
+        """Process data; after a response, the timeout restarts for the next request."""
         if self.cycle and self.cycle.response_complete and self not in self._silent:
             self._await_request()
         before = self.cycle

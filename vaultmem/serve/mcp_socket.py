@@ -1,10 +1,11 @@
-"""The agents at the resident process's socket: who comes says who it is, and then speaks MCP.
+"""The agents at the resident process's socket: a greeting, then MCP.
 
-The first line begins with "{", unlike a command, and is a JSON object: which vault is meant and in
-whose name (`agent`, `session`, `ref`, `read_only`), and of where whoever asks is what `Caller`
-holds and `PLACES` names. The answer is one too: whose version this is (`version`, `pid`), whether
-it ends with its clients and how many there are (`passing`, `clients`), and "" or why it cannot
-serve this one (`refused`). From then on each line is a message, as on standard input and output.
+The first line is a JSON object; unlike a command, it begins with "{". It names the vault and the
+author (`agent`, `session`, `ref`, `read_only`), and has the other fields of `Caller` and the
+variables in `PLACES`. The reply is a JSON object too. It has the version and process (`version`,
+`pid`). `passing` is whether the process ends with its clients, `clients` their number. `refused` is
+why it cannot serve this client, or "". Each further line is a message, as on standard input and
+output.
 """
 
 from __future__ import annotations
@@ -36,35 +37,35 @@ if TYPE_CHECKING:
     from vaultmem.mcp_server.resources import Subscribers
     from vaultmem.mcp_server.tool_text import LineConnection
 
-#: Seconds that a caller may take to say who it is; bytes of what it says at most.
+#: Limits for the greeting, in seconds and bytes.
 _PATIENCE = 2.0
 _LONGEST = 1 << 20
 
-#: How often it is looked at in that time whether one that has hung up is gone.
+#: How many times per `_PATIENCE` a disconnected client's process is checked.
 _CHECKS = 40
 
-#: Clients at once.
+#: Maximum number of clients.
 _MANY = 64
 
-#: Seconds that answers have to get on their way when the process ends.
+#: Seconds to send responses when the process ends.
 _GRACE = 0.1
 
 
 Result = TypeVar("Result")
 
-#: Seconds for which the end of its coroutines is waited for.
+#: Seconds to wait for its coroutines to end.
 _END = 5.0
 
 
 class AsyncThread:
-    """Runs coroutines; it begins with the first of them, since asyncio takes 50 ms to import."""
+    """An event loop in a thread, started with the first coroutine (asyncio imports in 50 ms)."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
 
     def run(self, work: Coroutine[Any, Any, Result]) -> Future[Result]:
-        """Have a coroutine run, from any thread."""
+        """Start a coroutine, from any thread."""
         import asyncio
 
         with self._lock:
@@ -72,7 +73,7 @@ class AsyncThread:
         return asyncio.run_coroutine_threadsafe(work, loop)
 
     def close(self) -> None:
-        """Let nothing run any more."""
+        """Cancel all coroutines and stop the thread."""
         if self._thread is not None:
             with contextlib.suppress(TimeoutError):
                 self.run(_cancel_all()).result(_END)
@@ -101,7 +102,7 @@ async def _cancel_all() -> None:
 
 
 class AgentConnections:
-    """Serves each who comes in their own name; the SDK is imported for the first of them."""
+    """The agents' connections, each served in its own name; the first one imports the SDK."""
 
     def __init__(self, workers: Workers, talks: AsyncThread, idling: IdleTimer) -> None:
         self._workers = workers
@@ -112,12 +113,12 @@ class AgentConnections:
         self._subscribers: Subscribers | None = None
 
     def notice(self, path: str) -> None:
-        """Tell agents that a path may have changed; called from any thread."""
+        """Notify agents that a path might have changed; any thread can call it."""
         if self._subscribers is not None:
             self._subscribers.notice(path)
 
     def load(self) -> Subscribers:
-        """Return who wants to hear of changes, with the SDK imported."""
+        """Return the subscribers to changes, after importing the SDK."""
         with self._lock:
             if self._subscribers is None:
                 from vaultmem.mcp_server.run import load_server
@@ -129,12 +130,12 @@ class AgentConnections:
             return self._subscribers
 
     def hold(self) -> None:
-        """Take nothing more of anybody; what was taken is still answered."""
+        """Accept no more requests; those accepted are still answered."""
         for each in list(self._open):
             each.hold()
 
     def close(self) -> None:
-        """Say goodbye to everybody."""
+        """Send goodbye to all clients."""
         if self._open:
             with contextlib.suppress(TimeoutError):
                 self._talks.run(self._leave()).result(_PATIENCE)
@@ -146,7 +147,7 @@ class AgentConnections:
         await asyncio.gather(*(each.leave() for each in self._open), return_exceptions=True)
 
     def admit(self, connection: socket.socket) -> None:
-        """Hear who it is, say who this is, and serve them."""
+        """Exchange greetings with a client, and serve it."""
         with connection, contextlib.suppress(OSError, ValueError):
             told = {
                 "version": vaultmem.__version__,
@@ -173,7 +174,7 @@ class AgentConnections:
         from vaultmem.mcp_server.tool_text import LineConnection
         from vaultmem.workers import warm_up
 
-        self._workers.submit_read(warm_up, caller)  # The first question waits less.
+        self._workers.submit_read(warm_up, caller)  # Makes the first query faster.
         connection.setblocking(False)
         lines = LineConnection(connection, partial(_close_sessions, self._workers, caller))
         self._open.add(lines)
@@ -184,7 +185,7 @@ class AgentConnections:
 
 
 async def _close_sessions(workers: Workers, caller: Caller, end: bytes) -> None:
-    """Close the sessions of a client that has ended; one that is still there asks elsewhere."""
+    """Close the sessions of a client that ended; a live client has reconnected elsewhere."""
     import asyncio
 
     if not end and not await _has_died(caller.pid):
@@ -194,7 +195,7 @@ async def _close_sessions(workers: Workers, caller: Caller, end: bytes) -> None:
 
 
 async def _has_died(pid: int | None) -> bool:
-    """Return whether a process that has hung up is gone, or is within some seconds."""
+    """Return whether a disconnected process is gone, waiting some seconds for it."""
     import asyncio
 
     for _ in range(_CHECKS):
@@ -205,10 +206,10 @@ async def _has_died(pid: int | None) -> bool:
 
 
 def read_caller(hello: dict[str, Any], root: Path) -> Caller:
-    """Return who a client says it is.
+    """Return the caller that a greeting describes.
 
     Raises:
-        RefusedError: it has to be served by another process.
+        RefusedError: another process has to serve it.
         VaultError: as for `read_config`.
     """
     if hello["root"] != str(root):
@@ -232,11 +233,11 @@ def read_caller(hello: dict[str, Any], root: Path) -> Caller:
 
 
 def _read_hello(connection: socket.socket) -> dict[str, Any]:
-    """Return the first line of a client, which sends no second one before it has an answer.
+    """Return a client's first line; the client sends no more before the reply.
 
     Raises:
-        RefusedError: it is no such line.
-        OSError: it does not come in time.
+        RefusedError: it is not a greeting.
+        OSError: it did not arrive in time.
     """
     connection.settimeout(_PATIENCE)
     data = b""
@@ -249,11 +250,11 @@ def _read_hello(connection: socket.socket) -> dict[str, Any]:
     return found
 
 
-# When a process that was started for its clients ends: some time after the last has gone.
+# Ends a process that was started for its clients, some time after the last has gone.
 
 
 class IdleTimer:
-    """Counts clients; calls `end` when there has been none for so many seconds (never for 0)."""
+    """A counter of clients that calls `end` after `seconds` without any (0: never)."""
 
     def __init__(self, seconds: float, end: Callable[[], None]) -> None:
         self.clients = 0
@@ -266,7 +267,7 @@ class IdleTimer:
 
     @contextmanager
     def client(self) -> Iterator[None]:
-        """Be a client for the time of a `with`."""
+        """Register as a client while the context is open."""
         with self._lock:
             self.clients += 1
             self.stop()
@@ -279,7 +280,7 @@ class IdleTimer:
                     self._wait()
 
     def stop(self) -> None:
-        """Wait for nothing any more."""
+        """Stop the timer."""
         if self._timer is not None:
             self._timer.cancel()
 

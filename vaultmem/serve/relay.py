@@ -1,14 +1,15 @@
-"""Run `vaultmem mcp`: pass on messages between a client and the vault's resident process.
+"""The relay of `vaultmem mcp` between a client and the vault's resident process.
 
-It imports nothing that takes long, because a client waits for it in each of its sessions.
+Only fast imports are used, because a client waits for them in each session.
 
-When the client ends in order, a last line reports so, and the resident process closes the session
-before it hangs up. Where the client's process is gone, the line reports that, and the session is
-closed as interrupted; so is that of a relay that is killed, which reports nothing.
+A last line reports how the client ended. After a normal end, the resident process closes the
+session. If the client's process is gone or this relay is killed, it closes the session as
+interrupted.
 
-If that process ends, another is found or started, and told again what opened the connection. One
-that ended as it should has answered all that it took, so the rest is asked again. One that was
-killed may have done what it did not answer: then the client is told so, and asks again itself.
+If the resident process ends, the relay finds or starts another and repeats the messages that opened
+the connection. After a normal end, all accepted requests were answered, so the relay repeats the
+others. A killed process might have done unanswered requests, so the client gets an error for each
+and decides itself.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-#: Messages that a new process has to be told again.
+#: Messages that a new process has to receive again.
 _OPENING = frozenset(
     (
         *("initialize", "notifications/initialized", "logging/setLevel"),
@@ -53,7 +54,7 @@ _LOST = (
 
 
 def relay(root: str, agent: str, session: str, ref: str, read_only: bool) -> int | None:
-    """Serve a client until it goes; return the exit code, None if that has to be done here."""
+    """Serve a client until it ends; return the exit code, None if no process can be used."""
     if os.name != "posix" or os.environ.get("VAULTMEM_NO_WATCHER"):
         return None
     hello = {
@@ -78,14 +79,14 @@ def relay(root: str, agent: str, session: str, ref: str, read_only: bool) -> int
 
 
 class _Relay:
-    """One client, and the process that serves it at the moment."""
+    """One client, and the process that currently serves it."""
 
     def __init__(self, root: str, find: Callable[[], socket | None], connection: socket) -> None:
         self._root = root
         self._find = find
         self._connection = connection
         self._sending = allocate_lock()
-        #: What opened the connection; requests without an answer, and answers that the client has.
+        #: The opening messages, requests without a response, and responses the client already has.
         self._opening: list[bytes] = []
         self._waiting: dict[Any, bytes] = {}
         self._known: set[Any] = set()
@@ -108,10 +109,10 @@ class _Relay:
                 return 1
 
     def _end(self, number: int, _: object) -> None:
-        """Let what is under way be answered, and then end.
+        """End after the running requests are answered.
 
-        Clients send several signals while the session is being closed. One that comes some seconds
-        after the first ends this process at once.
+        Clients send several signals while the session is being closed. A signal some seconds after
+        the first ends this process at once.
         """
         if self._signal:
             if monotonic() - self._signalled > CLOSING:
@@ -122,7 +123,7 @@ class _Relay:
         if self._sending.acquire(False):
             self._hang_up()
             self._sending.release()
-        else:  # A line of the client is on its way.
+        else:  # A line of the client is being sent.
             start_new_thread(self._leave, ())
 
     def _leave(self) -> None:
@@ -130,7 +131,7 @@ class _Relay:
             self._hang_up()
 
     def _hang_up(self) -> None:
-        """Report how the client has ended; the caller holds `_sending`."""
+        """Report how the client ended; the caller holds `_sending`."""
         from _socket import SHUT_WR
 
         self._is_over = True
@@ -139,7 +140,7 @@ class _Relay:
         _shut(self._connection, SHUT_WR)
 
     def _hear_client(self) -> None:
-        """Pass on what the client says, until it goes."""
+        """Pass on the client's messages until it ends."""
         for line in sys.stdin.buffer:
             with self._sending:
                 self._note(line)
@@ -147,7 +148,7 @@ class _Relay:
         self._leave()
 
     def _hear_resident(self) -> bool:
-        """Pass on what the process says, until it ends; tell whether it ended in order."""
+        """Pass on the process's messages until it ends; return whether it ended normally."""
         try:
             with open(self._connection.fileno(), "rb", closefd=False) as lines:
                 for line in lines:
@@ -155,14 +156,14 @@ class _Relay:
                         return True
                     if line.endswith(b"\n"):
                         self._answer(line)
-        except BrokenPipeError:  # The client has gone.
+        except BrokenPipeError:  # The client has ended.
             self._leave()
         except ConnectionError:
             return False
         return False
 
     def _answer(self, line: bytes) -> None:
-        """Pass on a message of the process."""
+        """Pass on a message of the process, unless the client already has it."""
         answered = [each["id"] for each in _read(line) if "id" in each and "method" not in each]
         if not self._known.isdisjoint(answered):
             self._known.difference_update(answered)
@@ -172,7 +173,7 @@ class _Relay:
             self._waiting.pop(number, None)
 
     def _note(self, line: bytes) -> None:
-        """Remember what the client waits for, and what opened its connection."""
+        """Record the client's pending requests and opening messages."""
         for message in _read(line):
             method = message.get("method")
             if method in _OPENING:
@@ -183,10 +184,10 @@ class _Relay:
                 self._waiting.pop((message.get("params") or {}).get("requestId"), None)
 
     def _begin_again(self, in_order: bool) -> bool:
-        """Go on with another process; False if there is none."""
+        """Continue with another process; return False if none can be started."""
         from _socket import SHUT_RDWR
 
-        _shut(self._connection, SHUT_RDWR)  # Nobody is left in the midst of sending.
+        _shut(self._connection, SHUT_RDWR)  # Unblocks a thread that is sending.
         with self._sending:
             found = self._find()
             if found is None:
@@ -217,7 +218,7 @@ def _find_folder() -> str:
 
 
 def _read(line: bytes) -> list[dict[str, Any]]:
-    """Return the messages of a line; none where it is no JSON."""
+    """Return the messages of a line, none if it is not JSON."""
     try:
         found = json.loads(line)
     except ValueError:
@@ -235,14 +236,14 @@ def _describe_lost(number: object) -> bytes:
 def _send(connection: socket, line: bytes) -> None:
     try:
         connection.sendall(line)
-    except OSError:  # Whoever hears the process finds that it ended, and begins again.
+    except OSError:  # The reading thread finds that the process ended, and reconnects.
         return
 
 
 def _shut(connection: socket, how: int) -> None:
     try:
         connection.shutdown(how)
-    except OSError:  # It has ended already.
+    except OSError:  # It has already ended.
         return
 
 

@@ -1,7 +1,7 @@
-"""The resident process of a vault: it watches, and answers commands, agents and browsers.
+"""The resident process of a vault: watches it, and serves commands, agents and browsers.
 
-The main thread watches. Commands are run by one thread; agents and browsers are talked with in an
-event loop, and what they ask is done by threads that all of them share.
+The main thread watches. One thread runs commands. An event loop serves agents and browsers, whose
+requests run in shared worker threads.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from vaultmem.serve.http import HttpServer
 
 
-#: Seconds after its start in which a process that serves pages imports only what is asked for.
+#: Seconds after the start before a process that serves pages imports the rest.
 _SOON = 3.0
 
 
-#: Begins to answer commands at the socket, and admits the agents that come; returns what ends it.
+#: Starts answering commands and admitting agents at the socket; returns a function that stops it.
 Answer = Callable[[Vault, WatchLoop, Callable[[socket.socket], None]], Callable[[], None]]
 
 
@@ -41,16 +41,16 @@ def run_resident(
     idle: float = 0.0,
     web: HttpServer | None = None,
 ) -> None:
-    """Be the vault's resident process until a signal ends it; what is pending is taken in first.
+    """Run as the vault's resident process until a signal; pending changes are indexed first.
 
-    `tell` returns False if nobody listens any more. With `idle`, it ends when there has been no
-    client for so many seconds, and writes nothing into the vault by itself.
+    `tell` returns False if nothing listens any more. With `idle`, the process ends after that many
+    seconds without clients, and writes nothing into the vault by itself.
 
     Raises:
-        VaultError: another process is, or the vault's state was removed.
+        VaultError: another process is resident, or the vault's state was removed.
     """
     for name in [name for name in os.environ if name.startswith("GIT_")]:
-        del os.environ[name]  # No thread may find another's git settings.
+        del os.environ[name]  # Git settings of one caller must not affect another.
     address = web.address if web else ""
     with hold_watch(vault, address, bool(idle)) as own, contextlib.ExitStack() as ends:
         ends.callback(vault.close)
@@ -73,7 +73,7 @@ def run_resident(
         agents = AgentConnections(workers, talks, idling)
         ends.callback(agents.close)
         listeners.append(agents.notice)
-        ends.callback(workers.close)  # What was asked for is answered before anybody is left.
+        ends.callback(workers.close)  # Answers accepted requests before clients are dropped.
         if web is not None:
             web.start(workers, talks)
             ends.callback(web.close)
@@ -84,13 +84,13 @@ def run_resident(
         ends.callback(agents.hold)
         try:
             ends.callback(answer(vault, loop, agents.admit))
-        except OSError as error:  # The rest works.
+        except OSError as error:  # Everything else works.
             tell(WatchEvent("problem", f"no answers to other commands and agents ({error})"))
         loop.run()
 
 
 def _load_rest(web: HttpServer, agents: AgentConnections) -> None:
-    """Import what the next page and the first agent need, so that they do not wait for it."""
+    """Import the modules for the next page and the first agent."""
     web.load()
     if find_spec("mcp") is not None:
         agents.load()

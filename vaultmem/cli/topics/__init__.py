@@ -1,4 +1,4 @@
-"""The texts of `vaultmem help TOPIC`: a text of one screen for each concept."""
+"""The texts of `vaultmem help TOPIC`: one screen for each concept."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 _FOLDER = os.path.dirname(__file__)
 _END = ".txt"
 
-#: All settings, as a file; it is longer than a screen, and no topic.
+#: The file of all settings; it is too long for a topic.
 _SETTINGS = "vaultmem.yaml"
 
 
@@ -17,7 +17,7 @@ def list_topics() -> list[str]:
 
 
 def read_topic(word: str) -> str:
-    """Return the text of a topic, which a word of its name will do for; empty if there is none."""
+    """Return the text of a topic, named in full or by one of its words; "" if none matches."""
     topics = list_topics()
     if word == _SETTINGS:
         with open(os.path.join(_FOLDER, _SETTINGS), encoding="utf-8") as file:
