@@ -222,8 +222,7 @@ class ArchiveWriter:
     ) -> int:
         """Write the archive atomically and durably, private to its owner; return its size in bytes.
 
-        It is written under a fixed hidden name, so that the next export replaces what a killed one
-        left.
+        A fixed hidden name is used meanwhile, so that the next export replaces a killed one's file.
 
         Raises:
             OSError: writing failed; an earlier file is unchanged.
@@ -382,11 +381,7 @@ class _Limit(io.RawIOBase):
         return self._packed.read(size)
 
     def seek(self, place: int, whence: int = 0) -> int:
-        """Go to an offset.
-
-        Raises:
-            RefusedError: the limit would be exceeded.
-        """
+        """Go to an offset within the limit."""
         if whence or place > self.most + _AROUND:
             raise RefusedError(f"it unpacks to more than its {MANIFEST} says")
         return self._packed.seek(place)

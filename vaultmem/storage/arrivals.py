@@ -23,7 +23,7 @@ def read_waiting(state: StateDatabase) -> dict[str, str]:
 
 
 def add_waiting(state: StateDatabase, arrived: Mapping[str, str]) -> None:
-    """Add notes to those not yet compared; `arrived` has their senders by path."""
+    """Add notes to those not yet compared, with their senders by path."""
     if arrived:
         state.put(_WAITING, json.dumps(read_waiting(state) | dict(arrived)))
 
@@ -49,9 +49,9 @@ def store_found(
     compared: Collection[str],
     change: Callable[[Sequence[Proposal]], Sequence[Proposal]],
 ) -> None:
-    """Remove `compared` from the waiting notes, and store the proposals that `change` returns.
+    """Remove `compared` from the waiting notes, and apply `change` to the stored proposals.
 
-    `change` receives the proposals stored now: other processes can have changed them.
+    It receives them as they are now, because other processes can change them.
     """
     with state.transaction():
         waiting = read_waiting(state)

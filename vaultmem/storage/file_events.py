@@ -1,8 +1,8 @@
 """File events for watchdog, with our own emitter for inotify on Linux.
 
-watchdog's own emitter leaves folders unwatched after some moves, does not report lost events or the
-system's limit of watches, delays all events by half a second after a move to the outside, and
-cannot show that it saw every earlier event. We use watchdog's bindings for inotify; its constants
+watchdog's own emitter leaves folders unwatched after some moves, and does not report lost events or
+the system's limit of watches. It delays all events by half a second after a move to the outside,
+and cannot show that it saw every earlier event. Its bindings for inotify are used; the constants
 are in inotify(7).
 """
 

@@ -90,9 +90,9 @@ def hash_file(root: Path, path: PurePosixPath) -> str:
 
 
 def read_known(root: Path, path: str, blob: str) -> bytes | None:
-    """Return the bytes of a file with this blob id, None if it has another one or is not readable.
+    """Return the bytes of a file if it has this blob id, None otherwise.
 
-    Faster than `read_file`: known bytes are safe even if a folder of the path is a link.
+    Faster than `read_file`: known bytes are safe even through a link.
     """
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     try:
@@ -116,8 +116,8 @@ def create_file(root: Path, path: PurePosixPath, data: bytes, mode: int | None =
 
     Raises:
         ConflictError: a file of this name exists; it is unchanged.
-        RefusedError: a folder of the path is a link or a file.
-        SystemFailureError: writing failed; no file was added.
+        RefusedError: a folder of the path is not a folder.
+        SystemFailureError: writing failed; no file is left.
     """
     target = root / path
     _make_folders(root, path.parent)
@@ -143,8 +143,7 @@ def replace_file(
     """Replace the bytes of a file if they still have the blob id `expected`.
 
     Raises:
-        ConflictError: the file now has other bytes, which it keeps, was removed, or another program
-            has it open to write.
+        ConflictError: the file was changed or removed, or another program has it open to write.
         SystemFailureError: writing failed; the file is unchanged.
     """
     if blob_id(read_file(root, path, limit)) != expected:
@@ -163,8 +162,7 @@ def remove_file(
     """Remove a file if its bytes still have the blob id `expected`.
 
     Raises:
-        ConflictError: the file now has other bytes, or another program has it open to write; it
-            is kept.
+        ConflictError: the file was changed, or another program has it open to write; it stays.
         SystemFailureError: removing failed; the file is unchanged.
     """
     if blob_id(read_file(root, path, limit)) != expected:
@@ -174,7 +172,7 @@ def remove_file(
 
 
 def set_executable(root: Path, path: PurePosixPath, wanted: bool) -> None:
-    """Set or clear a file's executable bits, as far as it is readable; ignore an unsafe file."""
+    """Set (for its readers) or clear a file's executable bits; ignore an unsafe file."""
     if not hasattr(os, "fchmod"):
         return
     try:
@@ -189,11 +187,11 @@ def set_executable(root: Path, path: PurePosixPath, wanted: bool) -> None:
 
 
 def open_beneath(root: Path, path: PurePosixPath) -> int:
-    """Open a file through its folders one by one, so that no part of the path can be a link.
+    """Open a file through its folders, so that no part of the path can be a link.
 
     Raises:
         NoteNotFoundError: the file does not exist.
-        UnsafeFileError: a part of the path is a link, or the file cannot be opened.
+        UnsafeFileError: a part is a link.
     """
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
     folder_flags = flags | getattr(os, "O_DIRECTORY", 0)

@@ -1,7 +1,7 @@
 """Leases on files (Linux), which show whether another process has a file open to write.
 
-While a read lease is held, no process has the file open to write, and one that opens it so waits
-for the release of the lease; a write lease keeps readers out too. Source: fcntl(2), "Leases".
+While a read lease is held, no process has the file open to write. A process that opens it waits for
+the lease's release. A write lease excludes readers too. Source: fcntl(2), "Leases".
 """
 
 from __future__ import annotations
@@ -32,8 +32,7 @@ def open_leased(
 ) -> Iterator[tuple[int, Lease]]:
     """Open a file with a read lease, after waiting up to `patience` (s) for its writers.
 
-    With `alone` it is opened to write, with a lease that excludes all other processes. The second
-    value is `REFUSED` if the wait was too short.
+    With `alone` it is opened to write, with a lease that excludes all others.
 
     Raises:
         OSError: the file cannot be opened, or is a link.
@@ -50,7 +49,7 @@ def open_leased(
 
 
 def open_file(file: Path, flags: int = os.O_RDONLY) -> int:
-    """Return the descriptor of an opened file, without following links or waiting for devices.
+    """Open a file without following links or waiting for devices; return its descriptor.
 
     A file that `O_CREAT` creates is private to the owner.
 

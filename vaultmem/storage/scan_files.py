@@ -50,7 +50,7 @@ Stat = tuple[int, int, int, int]
 
 @dataclass(slots=True)
 class SkippedFiles:
-    """Paths that are not notes, by reason; a folder ends in `/` and stands for its contents.
+    """Paths that are not notes, by reason; a folder ends in `/` and includes its contents.
 
     `hidden` are hidden by their names (except git's), `ignored` by vaultmem.yaml, `set_aside` are
     root folders without notes. `others` are other markdown files, by reason.
@@ -233,10 +233,10 @@ def move_files(root: Path, moves: Moves, contents: Mapping[str, bytes]) -> None:
 
 
 def order_moves(moves: Moves) -> Iterator[tuple[str, Move, bool]]:
-    """Yield the moves: removals of blocking files, new files, replacements, other removals.
+    """Yield the moves in order: removals of blocking files, new files, replacements, removals.
 
-    So links never lead nowhere. The last value is whether the old file blocks a new one: a file in
-    place of a folder, a file in a folder in place of a file, or the same name in another case.
+    This order never breaks a link. The last value is whether the old file blocks a new one: a file
+    in place of a folder, a file in a folder in place of a file, or the same name in another case.
     """
     new = {path for path, (before, after) in moves.items() if before is None and after is not None}
     above = {parent for path in new for parent in _parents(path)}

@@ -180,7 +180,10 @@ class TrustStore:
         return sorted(self._file.parent.glob("*.json"))
 
     def elsewhere(self) -> list[TrustRecord]:
-        """Return trusted records of this repository at other paths, after one not valid here."""
+        """Return trusted records of this repository at other paths.
+
+        If the vault is not trusted, the record in its own file comes first.
+        """
         files = [file for file in self._list_files() if file != self._file]
         name = self._names.one() if files else ""
         found = [

@@ -43,7 +43,7 @@ _SATURATION, _NORM, _USUAL = 0.6, 0.2, 40
 class TurnQuery(NamedTuple):
     """The query and filters of a search for turns; empty ones match all.
 
-    `words` rank, `file` is the path of a file or folder or its end, `command` a part of a command,
+    `words` rank; `file` is the end of a path of a file or folder, `command` a part of a command.
     `since` and `until` are seconds since the epoch.
     """
 

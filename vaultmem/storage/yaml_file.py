@@ -65,7 +65,7 @@ def read_yaml(file: Path) -> Any:
 # for years. So a vault's regular expressions run in a process of their own with a timeout: this
 # module, run as a program, reads texts from standard input and writes its findings.
 
-#: Timeout of a vault's rules in seconds, and the extra seconds for each million characters.
+#: Timeout of a vault's rules in seconds, and extra seconds for each million characters.
 _SECONDS = 10
 _SECONDS_A_MILLION = 5
 
@@ -101,7 +101,7 @@ def check_rules(root: Path) -> None:
     """Check that a vault's rules can be used.
 
     Raises:
-        RefusedError: a rule cannot be used; the message names it and the reason.
+        RefusedError: a rule cannot be used; the message names it.
     """
     told, settings = _read_settings(root)
     if settings.has_regexes:
@@ -147,11 +147,7 @@ def _read(root: Path, name: str) -> str:
 def _ask(
     settings: str, ignored: Iterable[str], mark: str, texts: Sequence[Text]
 ) -> list[list[SecretFinding]]:
-    """Return the secrets that the other process finds in each text.
-
-    Raises:
-        RefusedError: the rules cannot be used, or take too long.
-    """
+    """Return the secrets that the other process finds in each text."""
     import subprocess
 
     seconds = _SECONDS + _SECONDS_A_MILLION * sum(len(text) for _, text in texts) // 1_000_000
@@ -189,7 +185,7 @@ def _answer(asked: dict[str, Any]) -> dict[str, Any]:
 
 
 def _describe(name: str) -> None:
-    """Write the name of the running rule to standard error, for the message of a timeout."""
+    """Write the running rule's name to standard error, for the message of a timeout."""
     sys.stderr.write(f"\t{name}")
     sys.stderr.flush()
 

@@ -53,7 +53,7 @@ class ArraySegment(base.Segment):  # type: ignore[misc]
         return str(self.make_filename(SUFFIX))
 
     def doc_count_all(self) -> int:
-        """Return the number of sections, which are Whoosh's documents."""
+        """Return the number of documents (sections)."""
         return self._size
 
     def deleted_count(self) -> int:
@@ -148,22 +148,14 @@ class PostingMatcher(LeafMatcher):  # type: ignore[misc]
         return self._read_value(self._ids[self._at])
 
     def next(self) -> bool:
-        """Go to the next posting; return whether a new block starts or the postings end.
-
-        Raises:
-            ReadTooFar: the postings have ended.
-        """
+        """Go to the next posting; return whether a new block starts or the postings end."""
         if not self.is_active():
             raise ReadTooFar
         self._at += 1
         return self._at % _BLOCK == 0 or not self.is_active()
 
     def skip_to(self, id: int) -> None:
-        """Go forward to the first posting of this document or a later one.
-
-        Raises:
-            ReadTooFar: the postings have ended.
-        """
+        """Go forward to the first posting of this document or a later one."""
         if not self.is_active():
             raise ReadTooFar
         self._at = bisect_left(self._ids, id, lo=self._at)

@@ -92,7 +92,7 @@ class ArrayFile:
         return found
 
     def _find_mark(self) -> tuple[int, int]:
-        """Return the file's size and the time of its last change (ns)."""
+        """Return the file's size and modification time (ns)."""
         status = os.fstat(self._descriptor)
         return status.st_size, status.st_mtime_ns
 
@@ -115,7 +115,7 @@ class ArrayFile:
         return self._places
 
     def length(self, name: str) -> int:
-        """Return how many numbers an array has."""
+        """Return the number of numbers in an array."""
         return self._places[name][2]
 
     def numbers(self, name: str) -> memoryview[int]:

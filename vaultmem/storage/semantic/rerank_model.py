@@ -35,7 +35,7 @@ class RerankModel(Protocol):
         """The model's name for the user."""
 
     def score(self, question: str, texts: Sequence[str], seconds: float) -> list[float]:
-        """Return one score for each text, higher is better, within about `seconds`.
+        """Return one score for each text (higher is better) within about `seconds`.
 
         Raises:
             VaultError: the model cannot be used, or not in this time.
@@ -65,7 +65,7 @@ _TEXTS = 32
 #: Seconds that a socket waits longer than the caller, so that the caller reports the timeout.
 _SPARE = 1.0
 
-#: The HTTP code for a request without a required field; it shows which of the two forms to use.
+#: The HTTP code for a request without a required field: then the other form is tried.
 _LACKS_FIELD = 422
 
 
@@ -159,7 +159,7 @@ class CrossEncoder:
         """Find the files; `variable` is the setting that names the folder.
 
         Raises:
-            MissingModelError: a file is missing.
+            MissingModelError: one is missing.
         """
         self.name = folder.resolve().name
         self._model = OnnxModel(*find_in_folder(folder, variable), _MAX_TOKENS)

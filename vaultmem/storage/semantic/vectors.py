@@ -55,10 +55,7 @@ class VectorStore:
         self._read: SectionVectors | None = None
 
     def read(self) -> SectionVectors:
-        """Return the stored vectors; the same object until they change.
-
-        If the files cannot be read in five tries, the store is emptied.
-        """
+        """Return the stored vectors, the same object until they change; empty a damaged store."""
         for _ in range(5):
             about = self._about()
             version = f"{about.get('number', '')}:{about.get('count', 0)}"
