@@ -23,7 +23,7 @@ def read_waiting(state: StateDatabase) -> dict[str, str]:
 
 
 def add_waiting(state: StateDatabase, arrived: Mapping[str, str]) -> None:
-    """Add notes to those not yet compared, with their senders by path."""
+    """Add notes not yet compared, with their senders by path."""
     if arrived:
         state.put(_WAITING, json.dumps(read_waiting(state) | dict(arrived)))
 

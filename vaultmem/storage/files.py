@@ -187,12 +187,7 @@ def set_executable(root: Path, path: PurePosixPath, wanted: bool) -> None:
 
 
 def open_beneath(root: Path, path: PurePosixPath) -> int:
-    """Open a file through its folders, so that no part of the path can be a link.
-
-    Raises:
-        NoteNotFoundError: the file does not exist.
-        UnsafeFileError: a part is a link.
-    """
+    """Open a file through its folders, so that no part of the path can be a link."""
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
     folder_flags = flags | getattr(os, "O_DIRECTORY", 0)
     try:

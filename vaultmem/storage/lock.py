@@ -100,7 +100,7 @@ def is_gone(process: Process) -> bool:
 
 
 def is_stopped(pid: int) -> bool:
-    """Return whether a process is known to be stopped (Ctrl-Z, SIGSTOP, a debugger) (Linux)."""
+    """Return whether a process is known to be stopped by Ctrl-Z, SIGSTOP or a debugger (Linux)."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
             return file.read().rpartition(")")[2].split()[:1] in (["T"], ["t"])

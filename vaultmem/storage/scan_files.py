@@ -395,7 +395,7 @@ def read_obsidian(root: Path) -> ObsidianSettings:
 def find_template_folder(root: Path, settings: ObsidianSettings) -> str:
     """Return the path in the vault of its templates folder, which might not exist yet.
 
-    The first of: Obsidian's, Templater's, a root folder with such a name, `templates`.
+    The first of: Obsidian's, Templater's, a root folder with this name, `templates`.
     """
     if settings.template_folders:
         return settings.template_folders[0]

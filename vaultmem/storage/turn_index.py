@@ -111,7 +111,7 @@ class TurnIndex:
         return list(islice(found, limit))
 
     def _rank(self, terms: Sequence[str], rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-        """Return rows in the order of BM25 with a weak length norm, so that all terms rank first.
+        """Return rows by BM25 with a weak length norm: turns with all terms rank first.
 
         SQLite's strong norm would rank a short turn with half of the terms first.
         """

@@ -34,7 +34,7 @@ def read_yaml(file: Path) -> Any:
     """Return the one document of a YAML file, without aliases and tags.
 
     Raises:
-        VaultError: the file is missing, too long, or not valid YAML of this kind.
+        VaultError: the file is missing, too long, or not such YAML.
     """
     import yaml  # Imported late: most users of this module read no YAML.
 

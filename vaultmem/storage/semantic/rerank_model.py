@@ -62,7 +62,7 @@ _MAX_BYTES = 16 * 1024 * 1024
 #: Most texts that Text Embeddings Inference accepts in a request by default.
 _TEXTS = 32
 
-#: Seconds that a socket waits longer than the caller, so that the caller reports the timeout.
+#: Seconds that a socket waits longer than the caller, who reports the timeout.
 _SPARE = 1.0
 
 #: The HTTP code for a request without a required field: then the other form is tried.

@@ -1,9 +1,9 @@
 """Vectors of sections on disk, mapped into memory; a cache for one model.
 
 A folder has a file of keys and one of vectors, both append-only, and `about.json` with the number
-of valid rows. It is replaced after the other files are durable, so that a reader or a killed
-writer never leaves half of a batch. Numbers are float32: float16 takes half the space, but its
-conversion makes a search ten times slower.
+of valid rows. It is replaced after the other files are durable, so that readers never see half of a
+batch, even after a kill. Numbers are float32: float16 takes half the space, but its conversion
+makes a search ten times slower.
 """
 
 from __future__ import annotations
