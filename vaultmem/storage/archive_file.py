@@ -1,9 +1,8 @@
-"""A whole vault as one archive: a manifest that describes each member, in a gzipped tar.
+"""A whole vault as one archive: a gzipped tar whose first member is a manifest of all others.
 
-It is written in one order, and read without trust in it.
-
-`tarfile` extracts nothing here: its filter for that is not in every Python 3.11. Each member goes
-to a new file, by a name that the manifest was checked for.
+Members are sorted by name. Archives that are read are not trusted: each member is written to a new
+file, by a checked name of the manifest. `tarfile` does not extract, because its filter is not in
+every Python 3.11.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from vaultmem.storage.atomic import drop_file, sync_folder
 
 FORMAT = 1
 
-#: The first member; all others follow by name.
+#: The first member; the others follow sorted by name.
 MANIFEST = "manifest.json"
 FILES = "vault/"
 HISTORY = "history.bundle"
@@ -40,7 +39,7 @@ SESSIONS = "kept/sessions/"
 STATE = "kept/state.jsonl"
 TRUST = "kept/trust.json"
 
-#: Members, and bytes of the manifest, of an archive that is read.
+#: Most members, and most bytes of the manifest, in an archive that is read.
 MAX_MEMBERS = 1_000_000
 MAX_MANIFEST = 256 * 1024 * 1024
 
@@ -54,9 +53,9 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 class Member(NamedTuple):
-    """A file by its size and the SHA-256 digest of its bytes; or a `link` by what it holds.
+    """A file by its size in bytes and SHA-256 digest, or a symbolic link by its target `link`.
 
-    `at` is when it was last changed, in nanoseconds since the epoch.
+    `at` is the modification time in nanoseconds since the epoch.
     """
 
     bytes: int
@@ -67,10 +66,10 @@ class Member(NamedTuple):
 
 
 class ArchiveManifest(NamedTuple):
-    """What an archive is of: the vault's name, its `folder` in the repository ("" or with a "/").
+    """The manifest of an archive: the vault's name, its `folder` in the repository ("" or "x/").
 
-    `vaultmem` is the version that made it, `made` when (ISO 8601). `branch` and `commit` are what
-    was checked out; both are empty where there is no git.
+    `vaultmem` is the version that wrote it, `made` the time (ISO 8601). `branch` and `commit` are
+    the checked-out ones, both empty without git.
     """
 
     vaultmem: str
@@ -85,16 +84,16 @@ class ArchiveManifest(NamedTuple):
 
     @property
     def size(self) -> int:
-        """The bytes of all members together."""
+        """The total size of all members in bytes."""
         return sum(each.bytes for each in self.members.values())
 
     def count(self, beginning: str) -> int:
-        """Return how many members' names begin like this."""
+        """Return the number of members whose names start with `beginning`."""
         return sum(name.startswith(beginning) for name in self.members)
 
 
 def format_manifest(manifest: ArchiveManifest) -> bytes:
-    """Return a manifest as a file: JSON, members by name."""
+    """Return a manifest as JSON, with members sorted by name."""
     members = {
         name: {key: value for key, value in member._asdict().items() if value or key == "bytes"}
         for name, member in sorted(manifest.members.items())
@@ -104,10 +103,10 @@ def format_manifest(manifest: ArchiveManifest) -> bytes:
 
 
 def parse_manifest(data: bytes) -> ArchiveManifest:
-    """Return what a manifest says, all of it checked.
+    """Return the manifest in a JSON text, fully checked.
 
     Raises:
-        RefusedError: it is of a newer format, damaged, or names what no archive may have.
+        RefusedError: it has another format, is damaged, or lists a member that is not allowed.
     """
     try:
         content = json.loads(data)
@@ -128,7 +127,7 @@ def parse_manifest(data: bytes) -> ArchiveManifest:
 
 
 def _check(manifest: ArchiveManifest) -> None:
-    """Refuse names that lead elsewhere than into the vault, and more than can be looked at."""
+    """Raise RefusedError for damaged values, too many members, or names outside the vault."""
     if len(manifest.members) > MAX_MEMBERS:
         raise RefusedError(f"it has {len(manifest.members):,} members; {MAX_MEMBERS:,} are allowed")
     is_sound = _COMMIT.fullmatch(manifest.commit) and all(map(_is_sound, manifest.members.values()))
@@ -153,12 +152,12 @@ def _is_sound(member: Member) -> bool:
 
 
 def is_kept(name: str) -> bool:
-    """Tell whether a member that is no file of the vault has a name that is known."""
+    """Return whether a name is one of the members that are not files of the vault."""
     return name in _SINGLE or _KEPT.fullmatch(name) is not None
 
 
 def is_safe(path: str) -> bool:
-    """Tell whether a path is one inside a vault, written in the one way, and not in git's own."""
+    """Return whether a path is a normalized one inside a vault, and not in `.git`."""
     try:
         parse_note_path(path)
     except RefusedError:
@@ -167,7 +166,7 @@ def is_safe(path: str) -> bool:
 
 
 def stays_inside(path: str, target: str) -> bool:
-    """Tell whether a link at a path of the vault leads to another path of it."""
+    """Return whether a link at a path of the vault points to a path inside the vault."""
     if not target or "\\" in target or posixpath.isabs(target):
         return False
     led = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
@@ -181,7 +180,7 @@ def _parents(path: str) -> list[str]:
 
 _BLOCK = 1024 * 1024
 
-#: What tar itself adds to each member, at most: its header, a long name's, and what fills a block.
+#: Most bytes that tar adds to a member: its header, that of a long name, and padding.
 _AROUND = 8_192
 
 
@@ -191,7 +190,7 @@ class _Spooled(NamedTuple):
 
 
 class ArchiveWriter:
-    """Members wait in a file without a name until all of them, and so the manifest, are known."""
+    """A writer that collects members in a temporary file, because the manifest comes first."""
 
     def __init__(self, folder: Path) -> None:
         self._spool: IO[bytes] = tempfile.TemporaryFile(dir=folder)
@@ -199,7 +198,7 @@ class ArchiveWriter:
 
     @property
     def members(self) -> dict[str, Member]:
-        """What was added so far."""
+        """The members added so far, by name."""
         return {name: each.member for name, each in self._found.items()}
 
     def add(
@@ -221,12 +220,12 @@ class ArchiveWriter:
     def write(
         self, file: Path, manifest: ArchiveManifest, progress: Callable[[int, int], None]
     ) -> int:
-        """Write the archive, whole or not at all; only its owner may read it. Return its bytes.
+        """Write the archive atomically and durably, private to its owner; return its size in bytes.
 
-        It grows under a hidden name, always the same: what a kill leaves, the next one goes over.
+        A fixed hidden name is used meanwhile, so that the next export replaces a killed one's file.
 
         Raises:
-            OSError: the disk did not take it; what was there before still is.
+            OSError: writing failed; an earlier file is unchanged.
         """
         growing = file.with_name(f".{file.name}.vaultmem-export")
         drop_file(growing)
@@ -259,7 +258,7 @@ class ArchiveWriter:
                 progress(number, len(self._found))
 
     def close(self) -> None:
-        """Let the disk have back what waited."""
+        """Remove the temporary file."""
         self._spool.close()
 
 
@@ -273,7 +272,7 @@ def _describe(name: str, member: Member) -> tarfile.TarInfo:
 
 
 class ArchiveReader:
-    """An archive whose manifest was read and checked; no other byte was believed yet."""
+    """An archive whose manifest was read and checked; its other members are not yet."""
 
     def __init__(
         self, file: Path, tar: tarfile.TarFile, limit: _Limit, manifest: ArchiveManifest
@@ -284,10 +283,10 @@ class ArchiveReader:
         self.manifest = manifest
 
     def unpack(self, place: Callable[[str], Path], progress: Callable[[int, int], None]) -> None:
-        """Write each member where `place` says, which must be new; not durable yet.
+        """Write each member to the path that `place` returns, which must not exist; not durable.
 
         Raises:
-            RefusedError: a member is another than the manifest says, is missing, or is too much.
+            RefusedError: a member differs from the manifest, is missing, or is not in it.
         """
         wanted = dict(self.manifest.members)
         self._limit.most += self.manifest.size + _AROUND * len(wanted)
@@ -325,11 +324,11 @@ class ArchiveReader:
 
 @contextmanager
 def open_archive(file: Path) -> Iterator[ArchiveReader]:
-    """Open an archive, and read what it says it is.
+    """Open an archive and read its manifest.
 
     Raises:
-        NoteNotFoundError: there is no such file.
-        RefusedError: it is none, is damaged, or is of a newer format; the text names it.
+        NoteNotFoundError: the file does not exist.
+        RefusedError: it is not an archive, damaged, or of another format; the message names it.
     """
     if not file.is_file():
         raise NoteNotFoundError(f"{file}: there is no such file")
@@ -348,7 +347,7 @@ def open_archive(file: Path) -> Iterator[ArchiveReader]:
 
 @contextmanager
 def naming_archive(file: Path) -> Iterator[None]:
-    """Say which archive is refused, and of bytes that are none, or end too soon, what they are."""
+    """Add the archive's path to a RefusedError, and convert errors of damaged archives to it."""
     try:
         yield
     except RefusedError as error:
@@ -365,7 +364,7 @@ def naming_archive(file: Path) -> Iterator[None]:
 
 
 class _Limit(io.RawIOBase):
-    """What is unpacked of a file, at most as much as it may be: some bytes stand for very many."""
+    """The unpacked bytes of a file, up to a limit: a few packed bytes can unpack to very many."""
 
     def __init__(self, packed: gzip.GzipFile) -> None:
         self._packed = packed
@@ -375,18 +374,18 @@ class _Limit(io.RawIOBase):
         """Return the next bytes.
 
         Raises:
-            RefusedError: that would be more than there may be.
+            RefusedError: the limit would be exceeded.
         """
         if not 0 <= size <= self.most - self._packed.tell() + _AROUND:
             raise RefusedError(f"it unpacks to more than its {MANIFEST} says")
         return self._packed.read(size)
 
     def seek(self, place: int, whence: int = 0) -> int:
-        """Go to a place: forward, by what tar says of sizes."""
+        """Go to an offset within the limit."""
         if whence or place > self.most + _AROUND:
             raise RefusedError(f"it unpacks to more than its {MANIFEST} says")
         return self._packed.seek(place)
 
     def tell(self) -> int:
-        """Return the place."""
+        """Return the offset."""
         return self._packed.tell()

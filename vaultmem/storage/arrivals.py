@@ -1,6 +1,6 @@
-"""Notes that came by a merge or a pull: which wait to be compared, and what was found of them.
+"""Notes that a merge or pull added: those not yet compared, and the proposals about them.
 
-Both are in the state database. What is lost with it, a look at the whole vault finds as well.
+Both are in the state database; if it is lost, a comparison of the whole vault finds them again.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ _WAITING, _FOUND = "arrived", "arrived_found"
 
 
 def read_waiting(state: StateDatabase) -> dict[str, str]:
-    """Return, by path, who sent the notes that nobody has compared yet ("" where it is unknown)."""
+    """Return the sender ("" if unknown) of each note not yet compared, by path."""
     text = state.get(_WAITING)
     found: dict[str, str] = json.loads(text) if text else {}
     return found
 
 
 def add_waiting(state: StateDatabase, arrived: Mapping[str, str]) -> None:
-    """Let notes wait to be compared."""
+    """Add notes not yet compared, with their senders by path."""
     if arrived:
         state.put(_WAITING, json.dumps(read_waiting(state) | dict(arrived)))
 
 
 def read_found(state: StateDatabase) -> tuple[Proposal, ...]:
-    """Return what was found of notes that had come, as they and the others were then."""
+    """Return the stored proposals, made from the notes as they were when compared."""
     text = state.get(_FOUND)
     if not text:
         return ()
@@ -37,7 +37,7 @@ def read_found(state: StateDatabase) -> tuple[Proposal, ...]:
     if kept is None or kept[0] != text:
         try:
             kept = (text, parse_report(text).proposals)
-        except RefusedError:  # Of another version of vaultmem.
+        except RefusedError:  # Written by another version of vaultmem.
             kept = (text, ())
         state.kept[_FOUND] = kept
     proposals: tuple[Proposal, ...] = kept[1]
@@ -49,9 +49,9 @@ def store_found(
     compared: Collection[str],
     change: Callable[[Sequence[Proposal]], Sequence[Proposal]],
 ) -> None:
-    """Let notes that were `compared` wait no more, and keep what `change` makes of what was found.
+    """Remove `compared` from the waiting notes, and apply `change` to the stored proposals.
 
-    Others may have taken in something meanwhile, so it is given what is there by then.
+    It receives them as they are now, because other processes can change them.
     """
     with state.transaction():
         waiting = read_waiting(state)

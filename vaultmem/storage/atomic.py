@@ -11,7 +11,7 @@ from pathlib import Path
 
 from vaultmem.errors import SystemFailureError, VaultError
 
-#: The name of a file that is being written; what a kill leaves behind is known by it.
+#: The name of a file that is being written; after a kill, leftovers are found by it.
 TEMPORARY = ".vaultmem-{}.tmp"
 
 _AT_FDCWD = -100
@@ -22,15 +22,14 @@ _UNSUPPORTED = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP}
 def write_atomically(
     file: Path, data: bytes | Iterable[bytes], *, mode: int | None = None, durable: bool = True
 ) -> None:
-    """Put new bytes in a file's place: whoever reads it sees the old ones or all of the new.
+    """Replace a file's bytes, so that a reader sees all of the old or all of the new ones.
 
-    `mode` is its permission bits, by default those of a new file. What is durable outlives a
-    power cut once this returns; of a cache, which is looked at before it is used, that is not
-    asked.
+    `mode` is its permission bits, by default those of a new file. A `durable` write survives a
+    power cut; caches that are checked before use do not need that.
 
     Raises:
-        OSError: the disk did not take it. The old bytes are in place, or (where only its folder
-            could not be made durable) the new ones; nothing else is left behind.
+        OSError: writing failed. The file has the old bytes, or the new ones if only its folder
+            could not be made durable; no other file is left.
     """
     temporary = write_temporary(file.parent, data, mode=mode, durable=durable)
     try:
@@ -45,10 +44,10 @@ def write_atomically(
 def write_temporary(
     folder: Path, data: bytes | Iterable[bytes], *, mode: int | None = None, durable: bool = True
 ) -> Path:
-    """Write a new hidden file, which is to get its name by a link, a rename or an exchange.
+    """Write a new hidden file, to be linked, renamed or exchanged, and return its path.
 
     Raises:
-        OSError: the disk did not take it; nothing is left behind.
+        OSError: writing failed; no file is left.
     """
     temporary = folder / TEMPORARY.format(os.urandom(6).hex())
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
@@ -69,10 +68,10 @@ def write_temporary(
 
 @contextlib.contextmanager
 def naming_failure(what: object, done: str = "written") -> Iterator[None]:
-    """Say of what the disk does not accept in a `with`: "notes/x.md: could not be written".
+    """Convert each OSError of the block to "notes/x.md: could not be written: ...".
 
     Raises:
-        SystemFailureError: the disk did not accept it.
+        SystemFailureError: the block raised an OSError.
     """
     try:
         yield
@@ -81,16 +80,16 @@ def naming_failure(what: object, done: str = "written") -> Iterator[None]:
 
 
 def drop_file(file: Path) -> None:
-    """Remove a file if that can be done: a temporary one is hidden, and harms nothing."""
+    """Remove a file if possible; a hidden temporary file that stays does no harm."""
     with contextlib.suppress(OSError):
         file.unlink()
 
 
 def make_private_folder(folder: Path) -> None:
-    """Make a folder that only its owner can look into, durably, where it is not there yet.
+    """Create a folder (if missing) durably, private to its owner.
 
     Raises:
-        OSError: it could not be made.
+        OSError: the folder could not be created.
     """
     missing = [each for each in (folder, *folder.parents) if not each.exists()]
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -99,10 +98,11 @@ def make_private_folder(folder: Path) -> None:
 
 
 def claim_private_folder(folder: Path) -> Path:
-    """Make a folder that only its user can enter, and make sure that it is that.
+    """Create a private folder, or make the user's existing one private; return it.
 
     Raises:
-        VaultError: it is somebody else's, or a link.
+        VaultError: the folder belongs to another user, or is a link.
+        SystemFailureError: the folder cannot be created.
     """
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -119,12 +119,10 @@ def claim_private_folder(folder: Path) -> Path:
 
 
 def copy_attributes(source: Path, target: Path) -> None:
-    """Give a file the permissions, owner and extended attributes of another one.
-
-    Attributes that the system keeps to itself are left out.
+    """Copy permissions, owner and extended attributes (where allowed) to another file.
 
     Raises:
-        OSError: the owner, or the permissions, cannot be given.
+        OSError: owner or permissions cannot be set.
     """
     status, own = source.stat(), target.stat()
     if (status.st_uid, status.st_gid) != (own.st_uid, own.st_gid) and hasattr(os, "chown"):
@@ -136,7 +134,7 @@ def copy_attributes(source: Path, target: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable, where the system can."""
+    """Make the names in a folder durable (POSIX only)."""
     if os.name != "posix":
         return
     descriptor = os.open(folder, os.O_RDONLY)
@@ -149,12 +147,11 @@ def sync_folder(folder: Path) -> None:
 def exchange_files(first: Path, second: Path) -> None:
     """Exchange two files atomically.
 
-    On a system or file system without such a call, the second file is put under the first
-    one's name by a link and a rename: the note is still whole at each moment, and only a save
-    between these two calls would go unnoticed.
+    Without such a system call, a link and two renames are used: the second file is complete at all
+    times, and only a save between these calls would be missed.
 
     Raises:
-        OSError: neither way worked; both files are as they were.
+        OSError: the exchange failed.
     """
     code = _exchange(os.fsencode(first), os.fsencode(second))
     if code == 0:
@@ -184,14 +181,14 @@ def _exchange(first: bytes, second: bytes) -> int:
     return 0 if result == 0 else ctypes.get_errno()
 
 
-# How many files this process may have open, as far as the system lets it be raised.
+# The limit of open files of this process.
 
-#: What is assumed where the system does not tell: few systems give less.
+#: The limit assumed on Windows; few systems have less.
 _ASSUMED = 512
 
 
 def raise_file_limit(wanted: int) -> int:
-    """Let this process have so many files open, or as many as it may have; return how many."""
+    """Raise the limit of open files to `wanted`, as far as allowed; return the new limit."""
     if sys.platform == "win32":
         return _ASSUMED
     import resource

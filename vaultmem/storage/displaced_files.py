@@ -1,8 +1,7 @@
-"""What an edit takes out of a note's place: it goes once nobody can be writing to it any more.
+"""Displaced files: old files that an edit replaced, kept while a program might still write to them.
 
-A program that opened the note before the edit writes to the file that it opened, wherever that is
-by then. So the file is under a name that says what it was, until it is known to hold nothing but
-what the edit knew.
+A program that opened a note before an edit writes to the file that it opened. So that file is
+renamed, and removed only when it is known to contain no other bytes than the edit's.
 """
 
 from __future__ import annotations
@@ -20,30 +19,33 @@ from vaultmem.core.text.patterns import compile_later
 from vaultmem.storage.atomic import TEMPORARY, drop_file
 from vaultmem.storage.leases import Lease, open_file, open_leased
 
-#: The names in git of its bytes before and after the edit ("" for none) begin so; and the note's.
+#: The start of the blob ids before and after the edit ("" for none), and the note's name.
 _NAME = compile_later(
     r"\.vaultmem-[0-9a-f]{12}-([0-9a-f]{16}|)-([0-9a-f]{16}|)-(.+?)(?:\.old)+", re.S
 )
 _BLOB = 16
 
-#: The name of what is written, and has not been in any note's place.
+#: The name of a temporary file, which was never a note.
 _TEMPORARY = compile_later(re.escape(TEMPORARY).replace(r"\{\}", "[0-9a-f]{12}"))
 
-#: How all these names begin.
+#: The prefix of all these names.
 LEFTOVER = ".vaultmem-"
 
-#: No name is longer, in bytes, with most file systems; what stands around the note's takes these.
+#: Most bytes of a file name on most file systems, and those around the note's name.
 _LONGEST, _AROUND = 255, 70
 
-#: Seconds after which nobody who opened a file before its edit is thought to write to it still.
+#: Seconds after its last change in which a program might still write to a displaced file.
 _QUIET = 5.0
 
-#: So ends the opening of a link, a device or a folder, which somebody put in a note's place.
+#: Errors of opening a link, device or folder that another process put in a note's place.
 _NO_FILE = {errno.ELOOP, errno.EMLINK, errno.ENXIO, errno.EINVAL}
 
 
 def set_aside(file: Path, target: Path, before: str, after: str = "") -> Path:
-    """Give a file beside a note the name of one that an edit takes out of the note's place."""
+    """Rename a file to the name of a displaced file of `target`; return the new path.
+
+    `before` and `after` are the blob ids of the note before and after the edit, "" for none.
+    """
     parts = (os.urandom(6).hex(), before[:_BLOB], after[:_BLOB], _shorten(target))
     aside = target.with_name(f".vaultmem-{'-'.join(parts)}.old")
     os.rename(file, aside)
@@ -51,14 +53,14 @@ def set_aside(file: Path, target: Path, before: str, after: str = "") -> Path:
 
 
 def is_aside(name: str) -> bool:
-    """Tell whether a file's name is that of one that an edit took out of a note's place."""
+    """Return whether a name is that of a displaced file."""
     return _NAME.fullmatch(name) is not None
 
 
 def discard(aside: Path) -> Path | None:
-    """Remove what an edit took out, unless somebody wrote to it: return where that is kept.
+    """Remove a displaced file, or rename it next to the note and return its path if it changed.
 
-    While somebody has it open to write, it stays; and for some seconds, where that is not told.
+    It stays while a program has it open to write or, without leases, for some seconds.
     """
     named = _NAME.fullmatch(aside.name)
     if named is None:
@@ -72,18 +74,18 @@ def discard(aside: Path) -> Path | None:
             if is_known and lease is Lease.HELD:
                 drop_file(aside)
     except OSError as error:
-        if error.errno not in _NO_FILE:  # It is gone, or cannot be read just now.
+        if error.errno not in _NO_FILE:  # It was removed, or cannot be read now.
             return None
         is_known = False
     if is_known:
-        if is_over:  # A system without leases may not remove what is open.
+        if is_over:  # A system without leases might not remove open files.
             drop_file(aside)
         return None
     return store_beside(aside, aside.with_name(named[3]))
 
 
 def drop_asides(target: Path) -> None:
-    """Remove what edits took out of one file's place, whoever has it open: it may hold keys."""
+    """Remove all displaced files of a note, even if open: they might contain secrets."""
     for file in find_leftovers(target.parent):
         named = _NAME.fullmatch(file.name)
         if named is not None and named[3] == _shorten(target):
@@ -91,9 +93,10 @@ def drop_asides(target: Path) -> None:
 
 
 def clear_leftover(file: Path, is_held: bool = True) -> Path | None:
-    """Remove what an interrupted write left; return where it is, if somebody else wrote it.
+    """Remove a file that an interrupted write left; return the path if it is kept (see `discard`).
 
-    With `is_held` the caller holds off all who write such files; without, they get some seconds.
+    `is_held`: the caller holds the lock on such writes. Otherwise a temporary file stays for some
+    seconds.
     """
     if is_aside(file.name):
         return discard(file)
@@ -102,28 +105,28 @@ def clear_leftover(file: Path, is_held: bool = True) -> Path | None:
             at_once = is_held and lease is Lease.HELD
             is_over = at_once or (lease is not Lease.REFUSED and _is_quiet(descriptor))
     except OSError:
-        return None  # It is gone, or none of ours.
+        return None  # It was removed, or is not our file.
     if is_over:
         drop_file(file)
     return None
 
 
 def find_leftovers(folder: Path) -> list[Path]:
-    """Return the files of a folder that writes were interrupted at, or that edits took out."""
+    """Return the temporary and displaced files in a folder."""
     try:
         names = os.listdir(folder)
-    except OSError:  # There is no such folder, or nobody may look into it.
+    except OSError:  # The folder does not exist or is not readable.
         return []
     return [folder / name for name in names if name.startswith(LEFTOVER) and is_leftover(name)]
 
 
 def is_leftover(name: str) -> bool:
-    """Tell whether a file's name is one that writes give, and no note."""
+    """Return whether a name is that of a temporary or displaced file."""
     return _TEMPORARY.fullmatch(name) is not None or is_aside(name)
 
 
 def store_beside(file: Path, target: Path) -> Path:
-    """Give what somebody put in a note's place a name next to it that all can see."""
+    """Rename a file to a visible conflict name next to the note; return the new path."""
     stamp = datetime.now().strftime("%Y%m%dT%H%M%S")
     name = f"{target.stem}.conflict-{stamp}-{os.urandom(2).hex()}{target.suffix}"
     kept = target.with_name(name)
@@ -132,7 +135,7 @@ def store_beside(file: Path, target: Path) -> Path:
 
 
 def holds(file: Path, blob: str) -> bool:
-    """Tell whether it is a regular file of these bytes."""
+    """Return whether a file is a regular file with this blob id."""
     try:
         descriptor = open_file(file)
         try:
@@ -147,7 +150,7 @@ def read_open(descriptor: int) -> bytes:
     """Return all bytes of an open file.
 
     Raises:
-        OSError: it is no regular one.
+        OSError: the file is not a regular file.
     """
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         raise OSError(errno.EINVAL, "it is not a regular file")
@@ -157,7 +160,7 @@ def read_open(descriptor: int) -> bytes:
 
 
 def _shorten(target: Path) -> str:
-    """Return a note's name, so much of it as a file's name has room for."""
+    """Return a note's name, shortened to fit in the name of a displaced file."""
     stem = target.stem
     while len(os.fsencode(stem + target.suffix)) > _LONGEST - _AROUND and stem:
         stem = stem[:-1]

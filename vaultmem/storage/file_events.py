@@ -1,9 +1,9 @@
-"""File events for watchdog: inotify on Linux, and which events count.
+"""File events for watchdog, with our own emitter for inotify on Linux.
 
-watchdog's own leaves folders unwatched after some moves, says nothing where the system's limit
-keeps it from watching one or where events were lost, holds all events back for half a second after
-a move to the outside, and cannot tell whether it saw every event of the past. For inotify itself,
-watchdog's bindings are used; what its numbers mean is in inotify(7).
+watchdog's own emitter leaves folders unwatched after some moves, and does not report lost events or
+the system's limit of watches. It delays all events by half a second after a move to the outside,
+and cannot show that it saw every earlier event. Its bindings for inotify are used; the constants
+are in inotify(7).
 """
 
 from __future__ import annotations
@@ -69,25 +69,25 @@ _KINDS = reduce(or_, _FILE_EVENTS)
 _GONE = Bits.IN_DELETE | Bits.IN_MOVED_FROM
 _SELF = Bits.IN_DELETE_SELF | Bits.IN_MOVE_SELF
 
-#: Only folders, no links, nothing of removed files.
+#: Watch only folders, no links, no removed files.
 _WANTED = _KINDS | Bits.IN_ONLYDIR | Bits.IN_DONT_FOLLOW | Bits.IN_EXCL_UNLINK
 
-#: Reads of 64 KiB at most before others have their turn.
+#: Most reads (of up to 64 KiB) in one drain.
 _READS = 64
 
 #: Milliseconds in which a move's second half follows the first; the kernel does both in one call.
 _HALF_MOVE = 1
 
-#: What adding a watch fails with where the folder exists and cannot be watched.
+#: The errors of adding a watch to a folder that exists but cannot be watched.
 _REFUSED = {errno.ENOSPC, errno.ENOMEM, errno.EACCES}
 
 
 class TreeEmitter(EventEmitter):
-    """Queues the events of a folder; links are not followed.
+    """An emitter that queues the events of a folder; links are not followed.
 
-    `enters` tells of a folder's path whether what is in it is of interest. Where events were lost,
-    there is a synthetic `DirModifiedEvent` of the root; otherwise nothing is said of a folder in
-    which something else happened. When the root is gone from its place the emitter stops.
+    Folders for which `enters` is false are not watched. If events were lost, it queues a synthetic
+    `DirModifiedEvent` of the root; there are no other modified events of folders. It stops when the
+    root is moved or deleted.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class TreeEmitter(EventEmitter):
         self._cover(self._root, tells=False)
 
     def on_thread_stop(self) -> None:
-        """Wake the thread, which gives the watches back as it ends."""
+        """Wake the thread, which releases the watches when it ends."""
         with self._lock:
             if self.is_alive() and self._wake >= 0:
                 os.eventfd_write(self._wake, 1)
@@ -128,21 +128,21 @@ class TreeEmitter(EventEmitter):
                 self._close()
 
     def run(self) -> None:
-        """Queue events until it is stopped."""
+        """Queue events until the emitter is stopped."""
         try:
             super().run()
         finally:
             self._close()
 
     def queue_events(self, timeout: float) -> None:
-        """Wait until something happens or it is stopped, however long, and queue what happened."""
+        """Wait for events or a stop, without a timeout, and queue the events."""
         if self._wake not in _wait_for(self._events, self._wake):
             self.drain()
 
     def drain(self) -> bool:
-        """Queue every event of what happened before this call; False if there are too many.
+        """Queue all events of changes made before this call; return False if there are too many.
 
-        It may be called from any thread.
+        Any thread can call it.
         """
         with self._lock:
             return self._events >= 0 and any(not self._read_batch() for _ in range(_READS))
@@ -155,7 +155,7 @@ class TreeEmitter(EventEmitter):
             self._events = self._wake = -1
 
     def _read_batch(self) -> bool:
-        """Queue the events of one read; False if there were none."""
+        """Queue the events of one read; return False if there were none."""
         if not _wait_for(self._events, milliseconds=_HALF_MOVE if self._left else 0):
             self._end_move()
             return False
@@ -170,7 +170,7 @@ class TreeEmitter(EventEmitter):
         return True
 
     def _take(self, watch: WatchDescriptor, mask: int, cookie: int, name: str) -> None:
-        folder = self._folders.get(watch)  # None if it was moved; the move itself was told.
+        folder = self._folders.get(watch)  # None if it was moved; the move was queued.
         path = os.path.join(folder, name) if folder and name else ""
         if path and mask & Bits.IN_ISDIR:
             if mask & _GONE:
@@ -190,7 +190,7 @@ class TreeEmitter(EventEmitter):
             self.stop()
 
     def _describe(self, path: str, was: str, mask: int, cookie: int) -> None:
-        """Queue one event; of a move's first half it is not known yet which one."""
+        """Queue one event; the first half of a move waits for the second."""
         is_folder = bool(mask & Bits.IN_ISDIR)
         kinds = _FOLDER_EVENTS if is_folder else _FILE_EVENTS
         event = _arrival(path, was, is_folder) if was else kinds[mask & _KINDS](path)
@@ -202,7 +202,10 @@ class TreeEmitter(EventEmitter):
             self._cover(path, was)
 
     def _end_move(self, cookie: int = 0) -> str:
-        """Return where it was before if this is a move's second half; else what left is gone."""
+        """Return the old path if `cookie` is of a move's second half, otherwise "".
+
+        A first half without a second is queued as a deletion.
+        """
         left, self._left = self._left, None
         if left is not None and left[0] == cookie:
             return os.fsdecode(left[1].src_path)
@@ -211,10 +214,10 @@ class TreeEmitter(EventEmitter):
         return ""
 
     def _cover(self, path: str, was: str = "", tells: bool = True) -> None:
-        """Watch a folder and all below it, those again that are watched already.
+        """Watch a folder and all below it, including those already watched.
 
-        A folder is listed after it is watched, so what appears in it meanwhile is not missed. What
-        is in one that was not watched until now is told.
+        A folder is listed after it is watched, so that new files are not missed. With `tells`, the
+        contents of folders not watched before are queued.
         """
         unwatched = {other for other in self.unwatched if not _is_within(other, path)}
         pending = [path]
@@ -228,7 +231,7 @@ class TreeEmitter(EventEmitter):
             elif ctypes.get_errno() in _REFUSED:
                 unwatched.add(folder)
             else:
-                continue  # It is gone again, or a link.
+                continue  # It was removed, or is a link.
             for place, is_folder in self._list(folder):
                 if is_new and tells:
                     before = was + place[len(path) :] if was else ""
@@ -238,7 +241,7 @@ class TreeEmitter(EventEmitter):
         self.unwatched = frozenset(unwatched)
 
     def _list(self, folder: str) -> Iterator[tuple[str, bool]]:
-        """List files, and folders that are of interest; whether it is a folder stands beside."""
+        """Yield the files of a folder, and its folders to enter, each with whether it is one."""
         with contextlib.suppress(OSError), os.scandir(folder) as entries:
             for entry in entries:
                 is_folder = entry.is_dir(follow_symlinks=False)
@@ -246,16 +249,16 @@ class TreeEmitter(EventEmitter):
                     yield entry.path, is_folder
 
     def _forget(self, path: str, is_moved: bool) -> None:
-        """Watch a folder no more that left its place; at its new place it is watched again."""
+        """Stop watching a folder that was moved or deleted; at its new path it is watched again."""
         self.unwatched = frozenset(p for p in self.unwatched if not _is_within(p, path))
-        if is_moved:  # What was deleted is watched no more as it is.
+        if is_moved:  # The kernel removes the watches of deleted folders.
             for watch in [w for w, folder in self._folders.items() if _is_within(folder, path)]:
                 inotify_rm_watch(self._events, watch)
                 del self._folders[watch]
 
 
 def _arrival(path: str, was: str, is_folder: bool, is_synthetic: bool = False) -> FileSystemEvent:
-    """Return the event of what came from somewhere, or from nowhere."""
+    """Return the event of a file or folder moved from `was`, or created if `was` is empty."""
     if was:
         moved = DirMovedEvent if is_folder else FileMovedEvent
         return moved(was, path, is_synthetic=is_synthetic)
@@ -264,7 +267,7 @@ def _arrival(path: str, was: str, is_folder: bool, is_synthetic: bool = False) -
 
 
 def _wait_for(*descriptors: int, milliseconds: int | None = None) -> set[int]:
-    """Return which of them can be read, after so long at most."""
+    """Return the descriptors that can be read, after at most `milliseconds`."""
     poll = select.poll()
     for descriptor in descriptors:
         poll.register(descriptor, select.POLLIN)
@@ -275,18 +278,18 @@ def _is_within(path: str, folder: str) -> bool:
     return path == folder or path.startswith(f"{folder}/")
 
 
-# File events of a folder by watchdog: on Linux from an emitter of ours, elsewhere from its own.
+# File events of a folder by watchdog, on Linux from our own emitter.
 
-#: Seconds in which threads that are to end have ended.
+#: Seconds to wait for threads to end.
 _PATIENCE = 5.0
 
 
 class FolderEvents(FileSystemEventHandler):
-    """Watches a folder from threads of watchdog's until it is stopped.
+    """A running watch of a folder, in watchdog's threads, until it is stopped.
 
-    `notice` is called with a path relative to the folder, and whether it is a folder; "" is the
-    folder itself, where it is not known what changed. `enters` tells, for `is_ours`, which folders
-    are of interest.
+    It calls `notice` with a path relative to the folder, and whether it is a folder; "" is the
+    folder itself if it is unknown what changed. `is_ours` uses our emitter, which skips folders for
+    which `enters` is false.
     """
 
     def __init__(
@@ -322,63 +325,63 @@ class FolderEvents(FileSystemEventHandler):
 
     @property
     def unwatched(self) -> frozenset[str]:
-        """Folders that are known not to be watched, relative to the folder."""
+        """Paths, relative to the folder, of folders known not to be watched."""
         paths: frozenset[str] = getattr(self._emitter, "unwatched", frozenset())
         return frozenset(map(self._inside, paths))
 
     def on_any_event(self, event: Any) -> None:
-        """Do nothing but pass names on: what a handler raises would end the thread."""
+        """Pass on an event's paths; do no more, because an error would end the thread."""
         if event.event_type in {"opened", "closed_no_write"}:
             return
         if event.is_directory and event.event_type == "modified" and not event.is_synthetic:
-            return  # By what happened in it, which is told too.
+            return  # The change inside the folder has its own event.
         for raw in filter(None, (event.src_path, event.dest_path)):
             self._notice(self._inside(os.fsdecode(raw)), event.is_directory)
 
     def is_alive(self) -> bool:
-        """Tell whether events are still being passed on."""
+        """Return whether the threads still run."""
         return self._first.is_alive() and self._emitter.is_alive()
 
     def catch_up(self) -> bool:
-        """Pass on every event of what happened before this call; False if that cannot be known.
+        """Pass on all events of changes before this call; return False if some might be missing.
 
-        Our emitter passes them on in this thread: no other one is waited for.
+        Our emitter passes them on in the calling thread; watchdog's cannot, so this returns False.
         """
         drain: Callable[[], bool] = getattr(self._emitter, "drain", lambda: False)
         return drain()
 
     def stop(self) -> None:
-        """End the threads."""
+        """Stop the threads."""
         logging.getLogger("watchdog").removeHandler(self._losses)
         if self._first.is_alive():
             self._first.stop()
             self._first.join(_PATIENCE)
 
     def _inside(self, path: str) -> str:
-        """Return a path relative to the folder, with `/`; "" for itself and what is not in it."""
+        """Return a path relative to the folder, with `/`; "" for the folder and paths outside."""
         inside = path.removeprefix(self._prefix)
         return "" if inside == path else inside.replace(os.sep, "/")
 
 
 class _Passing(EventQueue):
-    """Passes each event on at once; watchdog's own has a thread that empties it."""
+    """A queue that passes each event on at once; watchdog's own has a thread to empty it."""
 
     def __init__(self, dispatch: Callable[[Any], None]) -> None:
         super().__init__()
         self._dispatch = dispatch
 
     def put(self, item: Any, block: bool = True, timeout: float | None = None) -> None:
-        """Pass on an event, which stands beside its watch."""
+        """Pass on an event, the first of the pair `item`."""
         self._dispatch(item[0])
 
 
 class _LossHandler(logging.Handler):
-    """Hears of lost events, of which watchdog's own emitters say no more than a line in its log."""
+    """A log handler that detects lost events: watchdog's emitters only log a warning."""
 
     def __init__(self, notice: Callable[[], None]) -> None:
         super().__init__(logging.WARNING)
         self._notice = notice
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Ask for a look at everything, whatever the warning is."""
+        """Call `notice` for any warning."""
         self._notice()

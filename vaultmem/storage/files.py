@@ -1,4 +1,4 @@
-"""Notes on disk: read safely, written whole or not at all, never over somebody else's bytes."""
+"""Files of a vault: safe reads, and atomic writes that never overwrite others' changes."""
 
 from __future__ import annotations
 
@@ -20,31 +20,31 @@ from vaultmem.errors import (
 from vaultmem.storage.atomic import drop_file, naming_failure, sync_folder, write_temporary
 from vaultmem.storage.replacing import put_bytes, remove_checked
 
-#: Larger files are not read as notes.
+#: The size limit of a note in bytes.
 MAX_FILE_BYTES = 1024 * 1024
 
-#: The MiB of the largest other file that is committed or moved: hosts of git take no larger ones.
+#: The size limit in MiB of other files that are committed or moved, as on hosts of git.
 MAX_ATTACHMENT_MIB = 100
 
-#: Seconds for which nobody but its editor may open a file.
+#: Seconds to wait for a file that another process has leased.
 _LEASED = 1.0
 
 
 class UnsafeFileError(VaultError):
-    """A file that is not read: a link, a device, too large; its text says which."""
+    """A file must not be read: it is a link, a device, or too large; the message explains."""
 
 
 def find_max_bytes(path: str, attachments_max_mib: int = MAX_ATTACHMENT_MIB) -> int:
-    """Return the bytes up to which a file is committed or moved; a note's limit is fixed."""
+    """Return the size limit in bytes of a file that is committed or moved; a note's is fixed."""
     return MAX_FILE_BYTES if is_note_name(path) else attachments_max_mib * 1024 * 1024
 
 
 def read_file(root: Path, path: PurePosixPath, limit: int = MAX_FILE_BYTES) -> bytes:
-    """Return the bytes of a regular file inside the vault, no link followed on the way.
+    """Return the bytes of a regular file inside the vault, without following links.
 
     Raises:
-        NoteNotFoundError: there is no such file.
-        UnsafeFileError: it is no regular file, or larger than `limit` bytes.
+        NoteNotFoundError: the file does not exist.
+        UnsafeFileError: the file is not a regular file, or larger than `limit` bytes.
     """
     return read_file_and_mode(root, path, limit)[0]
 
@@ -52,7 +52,7 @@ def read_file(root: Path, path: PurePosixPath, limit: int = MAX_FILE_BYTES) -> b
 def read_file_and_mode(
     root: Path, path: PurePosixPath, limit: int = MAX_FILE_BYTES
 ) -> tuple[bytes, int]:
-    """Do as `read_file`; return the file's permission bits as well."""
+    """Return the bytes of a file as `read_file` does, and its permission bits."""
     descriptor = open_beneath(root, path)
     try:
         status = os.fstat(descriptor)
@@ -74,11 +74,11 @@ def read_file_and_mode(
 
 
 def hash_file(root: Path, path: PurePosixPath) -> str:
-    """Return git's blob id of a regular file of any size, which is never held as a whole.
+    """Return git's blob id of a regular file of any size, read in pieces.
 
     Raises:
-        NoteNotFoundError: there is no such file.
-        UnsafeFileError: it is no regular file.
+        NoteNotFoundError: the file does not exist.
+        UnsafeFileError: the file is not a regular file.
     """
     with os.fdopen(open_beneath(root, path), "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -90,9 +90,9 @@ def hash_file(root: Path, path: PurePosixPath) -> str:
 
 
 def read_known(root: Path, path: str, blob: str) -> bytes | None:
-    """Return the bytes of a file that has this blob id, None if that is not plain to see.
+    """Return the bytes of a file if it has this blob id, None otherwise.
 
-    Quicker than `read_file`: bytes that are known already can come by way of a link.
+    Faster than `read_file`: known bytes are safe even through a link.
     """
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     try:
@@ -112,11 +112,12 @@ def read_known(root: Path, path: str, blob: str) -> bytes | None:
 
 
 def create_file(root: Path, path: PurePosixPath, data: bytes, mode: int | None = None) -> None:
-    """Write a new file, whole and durable, with these permission bits; an existing one is kept.
+    """Write a new file atomically and durably, with these permission bits.
 
     Raises:
-        ConflictError: a file of that name exists.
-        VaultError: the disk did not take it; nothing is left behind.
+        ConflictError: a file of this name exists; it is unchanged.
+        RefusedError: a folder of the path is not a folder.
+        SystemFailureError: writing failed; no file is left.
     """
     target = root / path
     _make_folders(root, path.parent)
@@ -139,12 +140,11 @@ def create_file(root: Path, path: PurePosixPath, data: bytes, mode: int | None =
 def replace_file(
     root: Path, path: PurePosixPath, expected: str, data: bytes, limit: int = MAX_FILE_BYTES
 ) -> None:
-    """Exchange the bytes of a file for new ones if they still have the blob id `expected`.
+    """Replace the bytes of a file if they still have the blob id `expected`.
 
     Raises:
-        ConflictError: the file has other bytes by now, which are kept as the note; or another
-            program has it open to write.
-        VaultError: the disk did not take it; the note is unchanged.
+        ConflictError: the file was changed or removed, or another program has it open to write.
+        SystemFailureError: writing failed; the file is unchanged.
     """
     if blob_id(read_file(root, path, limit)) != expected:
         raise ConflictError(f"{path}: another process changed it; read it again")
@@ -162,9 +162,8 @@ def remove_file(
     """Remove a file if its bytes still have the blob id `expected`.
 
     Raises:
-        ConflictError: the file has other bytes by now, or another program has it open to write; it
-            is kept.
-        VaultError: the disk did not take it; the note is unchanged.
+        ConflictError: the file was changed, or another program has it open to write; it stays.
+        SystemFailureError: removing failed; the file is unchanged.
     """
     if blob_id(read_file(root, path, limit)) != expected:
         raise ConflictError(f"{path}: another process changed it; nothing was removed")
@@ -173,7 +172,7 @@ def remove_file(
 
 
 def set_executable(root: Path, path: PurePosixPath, wanted: bool) -> None:
-    """Let those who may read a file execute it, or nobody; not where it is none any more."""
+    """Set (for its readers) or clear a file's executable bits; ignore an unsafe file."""
     if not hasattr(os, "fchmod"):
         return
     try:
@@ -188,7 +187,7 @@ def set_executable(root: Path, path: PurePosixPath, wanted: bool) -> None:
 
 
 def open_beneath(root: Path, path: PurePosixPath) -> int:
-    """Open a file by walking its folders, so that no part of the path may be a link."""
+    """Open a file through its folders, so that no part of the path can be a link."""
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
     folder_flags = flags | getattr(os, "O_DIRECTORY", 0)
     try:
@@ -210,7 +209,7 @@ def open_beneath(root: Path, path: PurePosixPath) -> int:
 
 
 def _open_last(name: str, flags: int, folder: int) -> int:
-    """Open a file; for a moment it may be leased to an edit that writes it in its place."""
+    """Open a file, after waiting if it is leased to an edit that writes it in place."""
     end = time.monotonic() + _LEASED
     while True:
         try:

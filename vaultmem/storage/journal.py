@@ -1,4 +1,4 @@
-"""Journal of uncommitted writes: who wrote which bytes, and unfinished operations."""
+"""The write journal (authors of uncommitted bytes), and unfinished operations."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from vaultmem.storage.git.commit_draft import Moves, TreeEntry
 from vaultmem.storage.git.person_index import StagedEntries
 from vaultmem.storage.state import StateDatabase
 
-#: Of how many of the last writes to a path the bytes are kept: the last may not have come about.
+#: The last writes to a path whose bytes are stored; the latest one might not have happened.
 _KEPT = 2
 
-#: Stands for "the file was removed" where a blob id stands otherwise.
+#: The blob id of a removed file.
 REMOVED = ""
 
 
 class Author(NamedTuple):
-    """Who is writing: an agent ("" for the person), and if known its session and call."""
+    """The author of a write: an agent ("" for the owner), and its session and tool call."""
 
     agent: str
     session: str = ""
@@ -29,7 +29,7 @@ class Author(NamedTuple):
 
 
 class AgentDraft(NamedTuple):
-    """Bytes that an agent wrote to a path and no commit of ours has."""
+    """Bytes that an agent wrote to a path and that vaultmem has not committed."""
 
     path: str
     author: Author
@@ -38,9 +38,9 @@ class AgentDraft(NamedTuple):
 
 
 class Owner(NamedTuple):
-    """The author of bytes that no commit has, None for a person by hand.
+    """The author of uncommitted bytes, None for an edit without vaultmem.
 
-    `draft` is what an agent had written before the person edited it, there or where it was then.
+    `draft` is the agent's version before this edit, at the same path or the file's earlier one.
     """
 
     author: Author | None
@@ -48,15 +48,15 @@ class Owner(NamedTuple):
 
 
 class Journal:
-    """The state database's tables of writes and of candidates that no commit has yet."""
+    """The state database's tables of uncommitted writes and candidates."""
 
     def __init__(self, state: StateDatabase) -> None:
         self._state = state
 
     def record(self, path: str, blob: str, author: Author, at: float, data: bytes | None) -> None:
-        """Say, before it is done, that `author` writes these bytes (None: removes it); durable.
+        """Record, before the write, that `author` writes these bytes (None: removes the file).
 
-        An agent's bytes are kept: what a person changes of them can be told apart then.
+        An agent's bytes are stored to detect later edits. `at` is in seconds since the epoch.
         """
         self._state.execute(
             "INSERT INTO journal (path, blob, agent, session, tool, at, data) "
@@ -70,7 +70,7 @@ class Journal:
         )
 
     def find_author(self, path: str, blob: str) -> Author | None:
-        """Return who wrote these very bytes, None if vaultmem did not."""
+        """Return the author of these bytes at a path, None if vaultmem did not write them."""
         rows = self._state.query(
             "SELECT agent, session, tool FROM journal WHERE path = ? AND blob = ? "
             "ORDER BY id DESC LIMIT 1",
@@ -79,7 +79,7 @@ class Journal:
         return Author(*rows[0]) if rows else None
 
     def find_moved(self, blob: str) -> list[tuple[str, Author]]:
-        """Return which agents wrote these bytes to paths where no file is now; the last first."""
+        """Return path and agent of writes of these bytes to paths without a file, newest first."""
         rows = self._state.query(
             "SELECT path, agent, session, tool FROM journal WHERE blob = ? AND blob <> '' "
             "AND agent <> '' AND path NOT IN (SELECT path FROM files) ORDER BY id DESC",
@@ -88,11 +88,14 @@ class Journal:
         return [(path, Author(*who)) for path, *who in rows]
 
     def find_drafts(self, path: str) -> list[AgentDraft]:
-        """Return what agents wrote last to a path, newest first."""
+        """Return the last drafts of agents at a path, newest first."""
         return self._read_drafts("AND path = ? ORDER BY id DESC", path)
 
     def find_lost(self) -> list[AgentDraft]:
-        """Return what agents wrote last where no file is and they removed none, oldest first."""
+        """Return the last drafts of agents at paths without a file, oldest first.
+
+        A path that vaultmem itself removed last has none.
+        """
         return self._read_drafts(
             "AND id IN (SELECT max(id) FROM journal GROUP BY path) "
             "AND path NOT IN (SELECT path FROM files) ORDER BY id"
@@ -104,31 +107,34 @@ class Journal:
         return [AgentDraft(path, Author(*who), blob, data) for path, *who, blob, data in rows]
 
     def find_written(self, beginning: str) -> list[str]:
-        """Return the paths to which vaultmem wrote bytes whose blob id begins like this."""
+        """Return the paths to which vaultmem wrote a blob whose id starts with `beginning`."""
         sql = "SELECT DISTINCT path FROM journal WHERE blob >= ? AND blob < ?"
         return [path for (path,) in self._state.query(sql, (beginning, f"{beginning}g"))]
 
     def has_writes(self, path: str) -> bool:
-        """Tell whether vaultmem wrote to a path what no commit of ours has."""
+        """Return whether vaultmem has uncommitted writes to a path."""
         return bool(self._state.query("SELECT 1 FROM journal WHERE path = ? LIMIT 1", (path,)))
 
     def agents_paths(self) -> set[str]:
-        """Return the paths to which agents wrote what no commit of ours has."""
+        """Return the paths with uncommitted writes of agents."""
         rows = self._state.query("SELECT DISTINCT path FROM journal WHERE agent <> ''")
         return {path for (path,) in rows}
 
     def clear(self, blobs: Mapping[str, str]) -> None:
-        """Forget the writes to paths whose bytes (by blob id) are committed now, moved or not."""
+        """Delete the writes to paths that are now committed (with their blob ids), moved or not."""
         moved = {old for blob in blobs.values() for old, _ in self.find_moved(blob)}
         gone = ((path,) for path in {*blobs, *moved})
         self._state.execute_many("DELETE FROM journal WHERE path = ?", gone)
 
     def candidates(self) -> set[str]:
-        """Return the notes that were seen as candidates while no commit had them."""
+        """Return the paths of uncommitted notes that were candidates."""
         return {path for (path,) in self._state.query("SELECT path FROM candidates")}
 
     def put_candidates(self, seen: Mapping[str, bool], uncommitted: Collection[str]) -> None:
-        """Remember which notes were `seen` as candidates; of others the `uncommitted` stay."""
+        """Store which `uncommitted` notes are candidates.
+
+        `seen` is whether a note is one, by path; other notes stay as stored.
+        """
         known = self.candidates()
         now = {path for path in uncommitted if seen.get(path, path in known)}
         gone, new = ([(path,) for path in paths] for paths in (known - now, now - known))
@@ -137,10 +143,10 @@ class Journal:
 
 
 class Owners:
-    """Answers who wrote bytes that no commit has. A draft that was moved counts for one path.
+    """A finder of the authors of uncommitted bytes; a moved draft is used for one path only.
 
-    `find_head` returns the blob id that HEAD has of a path, "" for none; a draft of that blob is
-    committed. Other drafts count if `is_allowed` says so.
+    `find_head` returns the blob id of a path in HEAD, "" for none; a draft with it is committed.
+    Other drafts are used if `is_allowed` is true.
     """
 
     def __init__(
@@ -155,15 +161,15 @@ class Owners:
         self._lost: dict[str, tuple[AgentDraft, Counter[str]]] | None = None
 
     def find(self, path: str, blob: str, read: Callable[[], bytes]) -> Owner:
-        """Return the owner of what a path has; `read` returns its bytes, if they are needed."""
+        """Return the owner of a path's bytes; `read` returns the bytes and is called if needed."""
         author = self.find_author(path, blob)
         is_by_hand = author is None and blob != REMOVED
         return Owner(author, self._find_draft(path, read) if is_by_hand else None)
 
     def find_author(self, path: str, blob: str) -> Author | None:
-        """Return who wrote bytes with vaultmem, None for a person by hand.
+        """Return the author of bytes at a path, None for an edit without vaultmem.
 
-        It is their agent, too, where somebody moved the file before a commit had it.
+        For a file moved before its first commit, it is the agent that wrote it.
         """
         if written := self._journal.find_author(path, blob):
             return written
@@ -171,7 +177,7 @@ class Owners:
         return next(moved, None)
 
     def _find_draft(self, path: str, read: Callable[[], bytes]) -> AgentDraft | None:
-        """Return the draft that a person edited: of the last ones the most alike."""
+        """Return the draft that was edited by hand: the most similar of the last ones."""
         if drafts := list(filter(self._counts, self._journal.find_drafts(path))):
             lines = Counter(read().split(b"\n"))
             return min(drafts, key=lambda each: _count_missing(each.data, lines))
@@ -189,22 +195,22 @@ class Owners:
 
 
 def _count_missing(data: bytes, lines: Counter[bytes]) -> int:
-    """Return how many lines of these bytes are not among the others."""
+    """Return the number of lines of `data` that are not in `lines`."""
     return (Counter(data.split(b"\n")) - lines).total()
 
 
-# The operation that is under way in a vault, as rows of the state database.
+# The running operation of a vault, as rows of the state database.
 #
-# A row is written before the first file is touched and goes when files, index and branch are as
-# they should be. So a row that the next process finds is what a crash interrupted.
+# A row is written before the first file changes, and deleted when files, index and branch are
+# complete. So a row that the next process finds is from an interrupted operation.
 
 
 class FileChanges(NamedTuple):
-    """The files that an operation changes, and how to undo that.
+    """The files that an operation changes, and the data to undo that.
 
-    `head` is the commit that was checked out when it began; with `is_committed` it is over only
-    when a later one has what it wrote. `contents` are bytes by blob id that git may not have.
-    `earlier` are blobs that one file after the other had on the way to its last one.
+    `head` is the commit checked out at its start. With `is_committed`, it ends only when a later
+    commit has its changes. `contents` are bytes by blob id that git might not have. `earlier` are,
+    by path, the blobs that a file had before its last one.
     """
 
     head: str
@@ -215,44 +221,44 @@ class FileChanges(NamedTuple):
 
 
 class Operations(StagedEntries):
-    """The table of operations: one that is under way, and events whose commit has to wait."""
+    """The table of operations: the running one, and events that wait for their commit."""
 
     def __init__(self, state: StateDatabase) -> None:
         super().__init__()
         self._state = state
 
     def is_open(self) -> bool:
-        """Tell whether an operation is under way, or was interrupted."""
+        """Return whether an operation is running or was interrupted."""
         return bool(self._state.query("SELECT 1 FROM operations WHERE event = ''"))
 
     def read_files(self) -> FileChanges | None:
-        """Return the files that the operation under way changes, None if it changes none."""
+        """Return the files that the running operation changes, None if it changes none."""
         text = self._read("files")
         return _decode_files(text) if text else None
 
     def write_files(self, files: FileChanges) -> None:
-        """Write down, durably, which files are changed next."""
+        """Store, durably, the files that are changed next."""
         self._write("files", _encode_files(files))
 
     def drop_files(self) -> None:
-        """Remove the files of the operation under way, and keep what was staged."""
+        """Delete the files of the running operation, but not its staged entries."""
         self._state.execute("UPDATE operations SET files = '' WHERE event = ''")
 
     def read_staged(self) -> dict[str, list[str]]:
-        """Return what was put into git's index and may not be in HEAD yet; "" is a removal."""
+        """Return the staged entries that might not be in HEAD yet; "" is a removal."""
         return dict(json.loads(self._read("staged") or "{}"))
 
     def write_staged(self, entries: Mapping[str, list[str]]) -> None:
-        """Write down, durably, what is put into git's index next."""
+        """Store, durably, the entries that are staged next."""
         if entries or self.is_open():
             self._write("staged", json.dumps(dict(entries)))
 
     def close(self) -> None:
-        """Remove the operation under way: all of it has come about, or was undone."""
+        """Delete the running operation after its end or undo."""
         self._state.execute("DELETE FROM operations WHERE event = ''")
 
     def add_waiting(self, event: Mapping[str, Any]) -> None:
-        """Keep an event whose files are written and whose commit has to wait."""
+        """Store an event whose files are written, and whose commit has to wait."""
         self._state.execute("INSERT INTO operations (event) VALUES (?)", (json.dumps(event),))
 
     def list_waiting(self) -> list[tuple[int, dict[str, Any]]]:
@@ -261,7 +267,7 @@ class Operations(StagedEntries):
         return [(int(number), json.loads(event)) for number, event in rows]
 
     def drop_waiting(self, number: int) -> None:
-        """Remove a waiting event: its commit was made."""
+        """Delete a waiting event whose commit was made."""
         self._state.execute("DELETE FROM operations WHERE id = ?", (number,))
 
     def _read(self, column: str) -> str:

@@ -1,9 +1,8 @@
 """Values stored outside the vault: receipts, artifacts and results of jobs.
 
 A value is a text, or a named tuple as JSON, in a file that is replaced as a whole. A folder is
-named by the vault's path, and holds by which names the vault's repository is known wherever it is:
-its root commits. A name proves nothing, as anybody can copy a commit. So no value that is found by
-name alone lets a note instruct.
+named by the vault's path, and contains the names of the vault's repository: its root commits.
+Anyone can copy a commit, so a value that is found only by a name never makes a note trusted.
 """
 
 from __future__ import annotations
@@ -32,34 +31,31 @@ _MARK = ".vault"
 
 
 class RepositoryNames(NamedTuple):
-    """How a vault's repository is known: `one` name, quickly told, or `every` one, asked of git.
+    """Functions that return the names of a vault's repository: `one` (fast), or `every` by git.
 
-    Both are empty where there is no commit, or a shallow clone does not have the first.
+    Both are empty without commits, or in a shallow clone without the first.
     """
 
     one: Callable[[], str] = str
     every: Callable[[], Sequence[str]] = tuple
 
 
-#: Those of a vault that is known by its path alone.
+#: The names of a vault that is identified only by its path.
 NAMELESS = RepositoryNames()
 
 
 class KeptFolder:
-    """The folder of one vault's values; it is made with the first.
-
-    `names` are those of the vault's repository.
-    """
+    """The folder of one vault's values, created with the first; `names` are its repository's."""
 
     def __init__(self, folder: Path, names: RepositoryNames = NAMELESS) -> None:
         self.folder = folder
         self._names = names
 
     def make(self) -> None:
-        """Make the folder, and write into it by which names the vault is known.
+        """Create the folder, and store the repository's names in it.
 
         Raises:
-            OSError: the disk did not take it.
+            OSError: writing failed.
         """
         make_private_folder(self.folder)
         name = self._names.one()
@@ -68,10 +64,10 @@ class KeptFolder:
             write_atomically(self.folder / _MARK, content.encode(), mode=0o600)
 
     def write(self, name: str, data: bytes) -> Path:
-        """Write a file, whole and private; it is durable when this returns.
+        """Write a private file atomically and durably; return its path.
 
         Raises:
-            FaultError: the disk did not take it.
+            SystemFailureError: writing failed.
         """
         file = self.folder / name
         with naming_failure(file):
@@ -80,14 +76,14 @@ class KeptFolder:
         return file
 
     def write_value(self, name: str, value: Any) -> None:
-        """Write a named tuple as JSON, as `write` does."""
+        """Write a named tuple as JSON (see `write`)."""
         self.write(name, json.dumps(as_json_object(value), indent=1, sort_keys=True).encode())
 
     def move_from(self, other: KeptFolder) -> None:
-        """Move the files of another vault's folder here, but for those that are here already.
+        """Move the files of another vault's folder here, except those that exist here.
 
         Raises:
-            OSError: the disk did not accept it.
+            OSError: moving failed.
         """
         for file in sorted(other.folder.glob("[!.]*")):
             self.make()
@@ -95,9 +91,9 @@ class KeptFolder:
                 file.rename(self.folder / file.name)
 
     def find(self, pattern: str) -> dict[str, Path]:
-        """Return files by name: of this folder, and of those of the same repository elsewhere.
+        """Return files by name, of this folder and of others of the same repository.
 
-        Of several with one name, this folder's counts.
+        Of several with one name, this folder's is returned.
         """
         marked = sorted(each.parent for each in self.folder.parent.glob(f"*/{_MARK}"))
         others = [each for each in marked if each != self.folder]
@@ -111,10 +107,10 @@ class KeptFolder:
 
 
 def read_value(file: Path, kind: type[Value]) -> Value | None:
-    """Return the named tuple that a file has as JSON, None if there is no file.
+    """Return the named tuple in a JSON file, None if the file does not exist.
 
     Raises:
-        VaultError: it cannot be read as one.
+        VaultError: the file cannot be read as this type.
     """
     try:
         value: Value = as_typed(json.loads(file.read_text(encoding="utf-8")), kind)
@@ -126,7 +122,7 @@ def read_value(file: Path, kind: type[Value]) -> Value | None:
 
 
 def read_value_if_sound(file: Path, kind: type[Value]) -> Value | None:
-    """Return the named tuple that a file has as JSON, None if there is none that can be read."""
+    """Return the named tuple in a JSON file, None if missing or unreadable."""
     try:
         return read_value(file, kind)
     except VaultError:
@@ -144,28 +140,28 @@ _ID = compile_later(r"[0-9A-Za-z-]{1,64}")
 
 
 class ReceiptStore:
-    """The receipts of one vault, wherever it was."""
+    """The receipts of one vault, including those from its other paths."""
 
     def __init__(self, folder: Path, names: RepositoryNames = NAMELESS) -> None:
         self._kept = KeptFolder(folder, names)
 
     def move_from(self, other: ReceiptStore) -> None:
-        """Move another vault's receipts here, as `KeptFolder.move_from` does."""
+        """Move another vault's receipts here (see `KeptFolder.move_from`)."""
         self._kept.move_from(other._kept)
 
     def write(self, name: str, text: str) -> Path:
-        """Keep a receipt under its id; it is durable when this returns.
+        """Store a receipt under its id, durably; return its path.
 
         Raises:
-            FaultError: the disk did not take it.
+            SystemFailureError: writing failed.
         """
         return self._kept.write(f"{name}.json", text.encode("utf-8"))
 
     def read(self, name: str, *, in_files: bool = True) -> str:
-        """Return the receipt of an id, or of the only one that begins so, or `in_files` of a path.
+        """Return a receipt by its id or a unique start of it or, with `in_files`, by its path.
 
         Raises:
-            NoteNotFoundError: there is none, or several begin like that.
+            NoteNotFoundError: no receipt matches, or several do.
             VaultError: the file cannot be read.
         """
         file = self._find(name, in_files)
@@ -175,7 +171,7 @@ class ReceiptStore:
             raise VaultError(f"{file}: cannot be read ({error})") from error
 
     def files(self) -> Iterator[Path]:
-        """Yield the file of each receipt, the newest first: an id begins with its time."""
+        """Yield the file of each receipt, newest first: an id starts with its time."""
         found = self._kept.find("[!.]*.json")
         yield from (found[name] for name in sorted(found, reverse=True))
 
@@ -208,14 +204,14 @@ class ArtifactStore:
         self._limit = limit
 
     def move_from(self, other: ArtifactStore) -> None:
-        """Move another vault's texts here, as `KeptFolder.move_from` does."""
+        """Move another vault's texts here (see `KeptFolder.move_from`)."""
         self._kept.move_from(other._kept)
 
     def keep(self, text: str) -> str:
-        """Keep a text, and return the SHA-256 digest of its UTF-8 bytes.
+        """Store a text, and return the SHA-256 digest of its UTF-8 bytes.
 
         Raises:
-            FaultError: the disk did not take it.
+            SystemFailureError: writing failed.
         """
         data = text.encode("utf-8")
         digest = hashlib.sha256(data).hexdigest()
@@ -224,15 +220,15 @@ class ArtifactStore:
         return digest
 
     def files(self) -> list[Path]:
-        """Return the file of each text of this vault, wherever it was."""
+        """Return the file of each text of this vault, including those from its other paths."""
         return sorted(self._kept.find("*.md").values())
 
     def read(self, digest: str) -> str:
-        """Return the text of a digest, or of the only one that begins so.
+        """Return a text by its digest or a unique start of it.
 
         Raises:
-            NoteNotFoundError: none is kept.
-            RefusedError: it is no digest, or the file was changed.
+            NoteNotFoundError: no text matches, or several do.
+            RefusedError: `digest` is not a digest, or the file was changed.
         """
         if not re.fullmatch(r"[0-9a-f]{6,64}", digest):
             raise RefusedError(f'"{digest}" is not a digest; give 6 to 64 hexadecimal digits')
@@ -250,15 +246,15 @@ class ArtifactStore:
             return
         aged = []
         for file in files:
-            with contextlib.suppress(FileNotFoundError):  # Another process drops as well.
+            with contextlib.suppress(FileNotFoundError):  # Another process dropped it.
                 aged.append((file.stat().st_mtime, file))
         for _, file in sorted(aged, reverse=True)[self._limit :]:
             file.unlink(missing_ok=True)
 
 
-# What of the state database cannot be made again from notes and git, as lines of JSON.
+# The part of the state database that cannot be rebuilt from notes and git, as lines of JSON.
 
-#: Tables and columns that travel; what else there is, the notes give.
+#: The tables and columns that are exported; all others are rebuilt from the notes.
 _TABLES = {
     "journal": ("path", "blob", "agent", "session", "tool", "at", "data"),
     "operations": ("event",),
@@ -270,10 +266,10 @@ _TABLES = {
     "meta": ("key", "value"),
 }
 
-#: Of these the rows' order says which came first.
+#: The tables whose rows are exported in the order of their ids.
 _NUMBERED = frozenset({"journal", "operations"})
 
-#: What of `meta` is no cache: this machine's id, what arrived, and how far was imported what.
+#: Keys of `meta` that are not a cache: this machine's id, arrived notes, positions of imports.
 _KEYS = ("machine", "arrived", "arrived_found")
 _BEGINNINGS = ("imported ", "record ", "transcript ", "wishes ")
 
@@ -281,7 +277,7 @@ _MAX_LINE = 16 * 1024 * 1024
 
 
 def dump_state(state: StateDatabase) -> Iterator[bytes]:
-    """Yield each row as a line: its table, and its values in the order of the table's columns."""
+    """Yield each row as a JSON line: its table, and its values in the order of `_TABLES`."""
     for table, columns in _TABLES.items():
         order = "id" if table in _NUMBERED else ", ".join(columns[:3])
         for row in state.query(f"SELECT {', '.join(columns)} FROM {table} ORDER BY {order}"):
@@ -290,10 +286,10 @@ def dump_state(state: StateDatabase) -> Iterator[bytes]:
 
 
 def load_state(state: StateDatabase, lines: Iterable[bytes]) -> None:
-    """Put lines into a new database, all or none.
+    """Load the lines of `dump_state` into a new database, all or none.
 
     Raises:
-        RefusedError: a line is none of these.
+        RefusedError: a line is invalid.
     """
     with state.transaction():
         for line in lines:
@@ -325,40 +321,39 @@ def _decode(value: Any) -> Any:
     return value
 
 
-# What work over many vaults made of each, so that who asks again asks only what changed.
-#
-# A cache: without it, all vaults are asked again.
+# The results of jobs over many vaults, cached so that a new run queries only changed vaults.
 
 _WORK = "work"
 
-#: Seconds after which what nobody asked for again is dropped.
+#: Seconds after which a stored result is dropped.
 _KEPT_FOR = 30 * 86_400
 
 
 class KeptWork:
-    """What was made of vaults, a file by work and vault; `stand` is what it was made of, a commit.
+    """Cached results of jobs (`work`), one file for each job and vault.
 
-    Values are what JSON has. `now` is when the work is done, in seconds since the epoch.
+    `stand` is the commit that a result was made from; values are JSON values. `now` is the time of
+    the job, in seconds since the epoch.
     """
 
     def __init__(self, folder: Path, now: float) -> None:
         self.now = now
         self._folder = folder / _WORK
         for file in self._folder.glob("*/*"):
-            with contextlib.suppress(FileNotFoundError):  # Another process drops as well.
+            with contextlib.suppress(FileNotFoundError):  # Another process dropped it.
                 if file.stat().st_mtime < now - _KEPT_FOR:
                     file.unlink()
 
     def list_stands(self, work: str) -> dict[str, str]:
-        """Return of what a work's results were made, by vault."""
+        """Return the commit of each result of a job, by vault."""
         names = (file.name.partition("@") for file in self._find(work))
         return {vault: stand for vault, _, stand in names}
 
     def read(self, work: str, vault: str) -> Any:
-        """Return what a work made of a vault.
+        """Return the result of a job for a vault.
 
         Raises:
-            VaultError: it is not kept.
+            VaultError: the result is not stored, or damaged.
         """
         for file in self._find(work, vault):
             with contextlib.suppress(OSError, ValueError, zlib.error):
@@ -366,10 +361,10 @@ class KeptWork:
         raise VaultError(f"{vault}: what was kept of it is gone; run the command with --again")
 
     def keep(self, work: str, vault: str, stand: str, value: Any) -> None:
-        """Keep what a work made of a vault, in the place of what it made before.
+        """Replace the result of a job for a vault.
 
         Raises:
-            SystemFailureError: the disk did not take it.
+            SystemFailureError: writing failed.
         """
         data = zlib.compress(json.dumps(as_plain(value), separators=(",", ":")).encode(), 1)
         before, file = self._find(work, vault), self._folder / work / f"{vault}@{stand}"
@@ -382,7 +377,7 @@ class KeptWork:
                     each.unlink(missing_ok=True)
 
     def forget(self, work: str) -> None:
-        """Drop all that a work made."""
+        """Delete all results of a job."""
         shutil.rmtree(self._folder / work, ignore_errors=True)
 
     def _find(self, work: str, vault: str = "*") -> list[Path]:

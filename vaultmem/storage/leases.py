@@ -1,7 +1,7 @@
-"""Whether somebody has a file open to write: on Linux the system tells it by a lease.
+"""Leases on files (Linux), which show whether another process has a file open to write.
 
-While a read lease is held, nobody has the file open to write, and whoever opens it so waits until
-the lease is given back; an exclusive one keeps readers out too. Source: fcntl(2), "Leases".
+While a read lease is held, no process has the file open to write. A process that opens it waits for
+the lease's release. A write lease excludes readers too. Source: fcntl(2), "Leases".
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
 
-#: Seconds that a program is waited for that has a file open.
+#: Seconds to wait for a program that has a file open.
 _PATIENCE = 0.5
 
 
 class Lease(Enum):
-    """What the system answered; where it is `UNKNOWN`, it has no leases for such a file."""
+    """The result of a request for a lease; `UNKNOWN` if the system has none for this file."""
 
     HELD = 1
     REFUSED = 2
@@ -30,12 +30,12 @@ class Lease(Enum):
 def open_leased(
     file: Path, *, alone: bool = False, patience: float = _PATIENCE
 ) -> Iterator[tuple[int, Lease]]:
-    """Open a file for a `with`, after waiting for those who have it open to write.
+    """Open a file with a read lease, after waiting up to `patience` (s) for its writers.
 
-    With `alone` it is opened to be written itself, and nobody else has it open at all.
+    With `alone` it is opened to write, with a lease that excludes all others.
 
     Raises:
-        OSError: it cannot be opened, or is a link.
+        OSError: the file cannot be opened, or is a link.
     """
     descriptor = open_file(file, os.O_RDWR if alone else os.O_RDONLY)
     try:
@@ -49,12 +49,12 @@ def open_leased(
 
 
 def open_file(file: Path, flags: int = os.O_RDONLY) -> int:
-    """Open a file and return its descriptor; a link is not followed, a device not waited for.
+    """Open a file without following links or waiting for devices; return its descriptor.
 
-    With `O_CREAT` it may be a new file, for its owner alone.
+    A file that `O_CREAT` creates is private to the owner.
 
     Raises:
-        OSError: it cannot be opened, or is a link.
+        OSError: the file cannot be opened, or is a link.
     """
     for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"):
         flags |= getattr(os, name, 0)
@@ -62,7 +62,7 @@ def open_file(file: Path, flags: int = os.O_RDONLY) -> int:
 
 
 def is_broken(descriptor: int, lease: Lease) -> bool:
-    """Tell whether somebody waits to write to a file that is leased, or has got it meanwhile."""
+    """Return whether another process waits to open a leased file, or has opened it."""
     if lease is not Lease.HELD:
         return False
     import fcntl
@@ -75,11 +75,11 @@ def _take(descriptor: int, alone: bool) -> Lease:
         import fcntl
         import signal
 
-        # Who opens the file sends us a signal: one that nothing comes of, for SIGIO ends a process.
+        # A process that opens the file sends a signal; the default, SIGIO, would end this process.
         fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGURG)
         fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_WRLCK if alone else fcntl.F_RDLCK)
     except (ImportError, AttributeError):
         return Lease.UNKNOWN
-    except OSError as error:  # Somebody else's file, or a file system without leases.
+    except OSError as error:  # Another user's file, or a file system without leases.
         return Lease.REFUSED if error.errno == errno.EAGAIN else Lease.UNKNOWN
     return Lease.HELD

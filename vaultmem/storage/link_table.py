@@ -21,7 +21,7 @@ _COLUMNS = 'kind, path, subpath, text, start, "end", line, embed, property, hidd
 
 
 def find_attachments(root: Path) -> Iterator[str]:
-    """Yield the files of the folders at the root that hold no notes; no link is followed."""
+    """Yield the files in the root folders without notes (`NOT_NOTES`); links are not followed."""
     pending = [root / name for name in sorted(NOT_NOTES)]
     while pending:
         folder = pending.pop()
@@ -34,13 +34,13 @@ def find_attachments(root: Path) -> Iterator[str]:
 
 
 class LinkStore:
-    """What each document links to, as written; they go with their documents."""
+    """The links and aliases of each document, as written."""
 
     def __init__(self, state: StateDatabase) -> None:
         self._state = state
 
     def put(self, notes: Iterable[tuple[int, NoteRows]]) -> None:
-        """Remember the links and aliases of new documents."""
+        """Store the links and aliases of new documents."""
         linking = [
             (document, note)
             for document, note in notes
@@ -61,20 +61,20 @@ class LinkStore:
         )
 
     def links(self, documents: Iterable[int]) -> dict[int, list[Link]]:
-        """Return the links of these documents, each in its order."""
+        """Return the links of these documents."""
         listed = ", ".join(str(int(document)) for document in documents)
         return self._read_all(f"WHERE document IN ({listed})")
 
     def cites(self, documents: Iterable[int]) -> dict[int, list[Link]]:
         """Return the links in the properties `cites` and `refs` of these documents."""
         numbers = list(documents)
-        marks = ", ".join("?" * len(numbers))  # So that the statement is compiled but once.
+        marks = ", ".join("?" * len(numbers))  # With marks, the statement is compiled only once.
         return self._read(
             f"WHERE document IN ({marks}) AND +property IN ('cites', 'refs')", numbers
         )
 
     def citing(self, paths: Iterable[str]) -> dict[int, list[str]]:
-        """Return by document, of all views, its items in `cites` and `refs` with these paths."""
+        """Return, by document of any view, its items in `cites` and `refs` with these paths."""
         found: dict[int, list[str]] = {}
         sql = (
             "SELECT document, iif(text <> '', text, path) FROM links "
@@ -97,12 +97,12 @@ class LinkStore:
         return dict(sorted(found.items()))
 
     def links_in(self, properties: Sequence[str]) -> dict[int, list[Link]]:
-        """Return the links in properties of these names, of all views."""
+        """Return the links in properties of these names, in documents of all views."""
         marks = ", ".join("?" * len(properties))
         return self._read(f"WHERE property IN ({marks})", properties)
 
     def targets_in(self, name: str) -> dict[int, list[str]]:
-        """Return what documents of all views link to in the property of this name."""
+        """Return the paths that documents of all views link to in the property `name`."""
         found: dict[int, list[str]] = {}
         sql = "SELECT document, path FROM links WHERE property = ?"
         for document, path in self._state.query(f"{sql} ORDER BY document, number", [name]):
@@ -119,7 +119,7 @@ class LinkStore:
         return self._read_aliases(f"WHERE document IN ({listed})")
 
     def aliases_among(self, names: Iterable[str]) -> dict[int, list[str]]:
-        """Return the aliases that are one of these names, whatever the case of ASCII letters."""
+        """Return the aliases that equal one of these names, ignoring the case of ASCII letters."""
         wanted = list(names)
         marks = ", ".join("?" * len(wanted))
         return self._read_aliases(f"WHERE alias COLLATE NOCASE IN ({marks})", wanted)

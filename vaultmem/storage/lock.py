@@ -16,13 +16,12 @@ from typing import NamedTuple
 
 from vaultmem.errors import LockTimeoutError, SystemFailureError
 
-# Processes of this machine: whose a session is, and whether that one is still there.
+# Processes of this machine: the owner of a session, and whether it still runs.
 #
-# A process is known by its number and the time it started, so that another one that gets the same
-# number is not taken for it. Where that cannot be told (another machine, another container,
-# another system than Linux or macOS), nothing is claimed.
+# A process is identified by its pid and start time, because pids are reused. If either is unknown
+# (another machine or container, a system other than Linux and macOS), it counts as running.
 
-#: Programs that start others and then are gone, or stay for other reasons.
+#: Programs that only start other programs.
 _LAUNCHERS = frozenset(
     [
         *("sh", "bash", "dash", "zsh", "fish", "ksh", "ash", "tcsh", "csh", "busybox", "pwsh"),
@@ -35,7 +34,7 @@ _MAX_GENERATIONS = 32
 
 
 class Process(NamedTuple):
-    """A process: its number, the start that tells it from others, and where it runs."""
+    """A process: its pid, its start time, and its (host name, boot id, pid namespace)."""
 
     pid: int
     started: str
@@ -50,27 +49,27 @@ class _Status(NamedTuple):
 
 
 def make_environment(given: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of a child: this process's own, but for what is given."""
+    """Return the environment of a child: this process's, updated with `given`."""
     return {**os.environ, **given}
 
 
 def find_process(pid: int) -> Process | None:
-    """Return the process of this number, None if there is none or nothing can be told."""
+    """Return the process with this pid, None if there is none or its status is unknown."""
     status = _read_status(pid)
     return None if status is None else Process(pid, status.started, _here())
 
 
 def find_owner(known: int | None = None) -> Process | None:
-    """Return the process of this number; else the one that this one works for.
+    """Return the process with the pid `known`, by default the one that this process works for.
 
-    That is the nearest above that is no mere launcher. A shell counts if it is the first process of
-    a terminal: it lasts as long as that. None if nothing can be told.
+    That is the nearest ancestor that is not a launcher. A shell counts if it leads a terminal's
+    session, because it lives as long as the terminal. None if unknown.
     """
     return _find_above(os.getppid()) if known is None else find_process(known)
 
 
 def find_client(pid: int) -> Process | None:
-    """Return the process that one of this number works for, as `find_owner` finds it."""
+    """Return the process that the process `pid` works for (see `find_owner`)."""
     status = _read_status(pid)
     return None if status is None else _find_above(status.parent)
 
@@ -87,13 +86,13 @@ def _find_above(pid: int) -> Process | None:
 
 
 def is_gone(process: Process) -> bool:
-    """Tell whether a process is known to have ended; False where that cannot be told."""
+    """Return whether a process is known to have ended; False if unknown."""
     node, boot, space = process.place
     here = _here()
     if node != here[0] or not process.started:
         return False
     if boot != here[1]:
-        return bool(boot and here[1])  # The machine was started anew.
+        return bool(boot and here[1])  # The machine was restarted.
     if space != here[2]:
         return False
     status = _read_status(process.pid)
@@ -101,7 +100,7 @@ def is_gone(process: Process) -> bool:
 
 
 def is_stopped(pid: int) -> bool:
-    """Tell whether a process is known to stand still (Ctrl-Z, SIGSTOP, a debugger) (Linux)."""
+    """Return whether a process is known to be stopped by Ctrl-Z, SIGSTOP or a debugger (Linux)."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
             return file.read().rpartition(")")[2].split()[:1] in (["T"], ["t"])
@@ -110,10 +109,7 @@ def is_stopped(pid: int) -> bool:
 
 
 def find_commands(name: str) -> Iterator[tuple[list[str], str | None]]:
-    """Yield the words and the folder of each process that runs a program of this name.
-
-    The folder is None where it is not told.
-    """
+    """Yield command line and working folder (None if unknown) of each process of a program."""
     if sys.platform == "linux":
         for pid in filter(str.isdigit, os.listdir("/proc")):
             if _read_name(pid) == name:
@@ -128,7 +124,7 @@ def find_commands(name: str) -> Iterator[tuple[list[str], str | None]]:
 
 
 def _read_name(pid: str) -> str:
-    """Return a program's name alone: before each commit, that of all there are is read."""
+    """Return a program's name, read with few calls: each commit reads it for all processes."""
     try:
         opened = os.open(f"/proc/{pid}/comm", os.O_RDONLY)
     except OSError:
@@ -158,7 +154,7 @@ def _read_folder(pid: str) -> str | None:
 
 @cache
 def _here() -> tuple[str, str, str]:
-    """Return the machine's name, what tells its starts apart, and the space of its numbers."""
+    """Return the host name, the id of its last boot, and the pid namespace ("" if unknown)."""
     boot = space = ""
     if sys.platform == "linux":
         try:
@@ -177,7 +173,7 @@ def _read_status(pid: int) -> _Status | None:
 
 
 def _read_proc(pid: int) -> _Status | None:
-    """Read /proc/<pid>/stat. Source: proc(5): the name is in brackets, field 22 is the start."""
+    """Read /proc/<pid>/stat. Source: proc(5); the name is in brackets, field 22 is the start."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
             text = file.read()
@@ -207,24 +203,23 @@ def _ask_ps(pid: int) -> _Status | None:
     return _Status(int(fields[0]), name, " ".join(fields[3:8]), is_terminal)
 
 
-#: Seconds that a writer waits for another one; and who only reads, which can do without the lock.
+#: Lock timeouts in seconds: of writers, and of readers, which can go on without the lock.
 WRITER = 60.0
 READER = 0.5
 
-#: How often a thread holds a lock; threads lock each other out like processes do.
+#: How many times each thread holds a lock; threads exclude each other like processes.
 _held: dict[tuple[Path, int], int] = {}
 
 
 @contextlib.contextmanager
 def hold_lock(path: Path, timeout: float = WRITER, shared: bool = False) -> Iterator[None]:
-    """Hold the lock of this thread on `path`; nested uses in one thread are one lock.
+    """Hold the lock on `path` for this thread; nested uses in one thread are one lock.
 
-    Whoever holds it is waited for, but nobody whose process was stopped (seen on Linux). Many may
-    hold it `shared` at once, and then nobody else holds it alone.
+    Several holders can share a `shared` lock; it excludes an exclusive one.
 
     Raises:
-        BusyError: somebody else held it for `timeout` seconds.
-        VaultError: its file cannot be made.
+        LockTimeoutError: another held it for `timeout` seconds, or is a stopped process (Linux).
+        SystemFailureError: the lock file cannot be created.
     """
     key = (path, threading.get_ident())
     if key in _held:
@@ -250,10 +245,7 @@ def hold_lock(path: Path, timeout: float = WRITER, shared: bool = False) -> Iter
 
 @contextlib.contextmanager
 def _be_next(path: Path, end: float) -> Iterator[None]:
-    """Stand first in line: who has just let go of the lock does not get it again before us.
-
-    Without it, one who writes all the time keeps the others out for as long as it likes.
-    """
+    """Hold the queue lock, so that a process that writes all the time cannot starve the others."""
     line = path.with_name(f"{path.name}.next")
     descriptor = _open(line)
     try:
@@ -273,18 +265,18 @@ def _open(path: Path) -> int:
 
 
 def is_held(path: Path) -> bool:
-    """Tell whether some process holds the lock on `path` alone; nothing is waited for."""
+    """Return whether an exclusive lock on `path` is held, without waiting."""
     if not path.exists():
         return False
     try:
-        with hold_lock(path, 0.0, shared=True):  # Two who ask do not see each other.
+        with hold_lock(path, 0.0, shared=True):  # Two such checks do not block each other.
             return False
     except (LockTimeoutError, SystemFailureError):
         return True
 
 
 def find_holders(path: Path) -> list[int]:
-    """Return the processes that hold the lock on `path`, where the system tells them (Linux)."""
+    """Return the pids that hold the lock on `path`, where the system lists them (Linux)."""
     try:
         inode = path.stat().st_ino
         lines = Path("/proc/locks").read_text(encoding="ascii").splitlines()
@@ -292,7 +284,7 @@ def find_holders(path: Path) -> list[int]:
         return []
     fields = [line.split() for line in lines if "->" not in line]
     found = {int(each[4]) for each in fields if len(each) > 5 and each[5].endswith(f":{inode}")}
-    return sorted(pid for pid in found if pid > 0)  # Of another container there is no number.
+    return sorted(pid for pid in found if pid > 0)  # Processes of other containers have no pid.
 
 
 def _describe_holder(path: Path) -> str:
@@ -305,7 +297,7 @@ def _describe_holder(path: Path) -> str:
 
 
 def _find_stopped(path: Path) -> int:
-    """Return a process that holds the lock and stands still, 0 if none is known to."""
+    """Return the pid of a stopped process that holds the lock, 0 if none is known."""
     return next(filter(is_stopped, find_holders(path)), 0)
 
 
@@ -324,7 +316,7 @@ def _acquire(descriptor: int, path: Path, end: float, shared: bool) -> bool:
 
 def _try(descriptor: int, shared: bool) -> bool:
     try:
-        if os.name == "nt":  # Which has no shared locks of this kind.
+        if os.name == "nt":  # `msvcrt` has no shared locks.
             import msvcrt
 
             msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""The log of queries and their results: recall signals and the account of tokens."""
+"""The query log: recalls and packs with their hits, and sums of tokens."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from vaultmem.storage.state import StateDatabase
 #: The file's name, next to the state database.
 LOG = "calls.log"
 
-#: Sections that are kept of a call.
+#: Sections that are stored for a call.
 MAX_SECTIONS = 50
 
-#: The kinds of a pack, and of what a hook showed before a tool call, unasked.
+#: The kinds of a context pack, and of what a hook showed before a tool call.
 PACK, TOOL = "pack", "tool"
 
 _LARGE = 1024 * 1024
@@ -30,8 +30,7 @@ _LARGE = 1024 * 1024
 class LoggedQuery(NamedTuple):
     """One recall, pack or tool call (`kind`): `sent` is its tokens, `flat` the whole vault's.
 
-    `at` is in seconds since the epoch; `found` counts sections that answered the question. `flat`
-    is -1 where nobody counted it.
+    `at` is in seconds since the epoch, `found` the number of hits; `flat` is -1 if not counted.
     """
 
     at: float
@@ -45,9 +44,9 @@ class LoggedQuery(NamedTuple):
 
 
 def append(folder: Path, call: LoggedQuery, sections: Sequence[tuple[str, str, float]]) -> int:
-    """Note down a call with its sections (path, heading, score); return the file's size.
+    """Append a call with its sections (path, heading, score) to the log file.
 
-    A failure to write is no failure of the command: then 0 is returned.
+    Return the file's size in bytes, 0 if writing failed.
     """
     kept = [[path, heading, round(score, 4)] for path, heading, score in sections[:MAX_SECTIONS]]
     name = f"{time.time_ns():x}{os.urandom(3).hex()}"
@@ -66,18 +65,18 @@ def append(folder: Path, call: LoggedQuery, sections: Sequence[tuple[str, str, f
 
 
 def is_large(size: int) -> bool:
-    """Tell whether the lines should be taken into the database now."""
+    """Return whether the log file (size in bytes) should be folded into the database now."""
     return size > _LARGE
 
 
-#: Calls that are kept with their signals.
+#: Calls that are stored with their signals.
 MAX_CALLS = 10_000
 
 _FOLDING = "calls.folding"
 
 
 class Signal(NamedTuple):
-    """A section of a note surfaced: when, for which question, at which rank (from 1), how well."""
+    """One hit of a note's section: `at` (seconds since the epoch), query, rank (from 1), score."""
 
     at: float
     query: str
@@ -89,9 +88,9 @@ class Signal(NamedTuple):
 
 
 class LoggedHits(NamedTuple):
-    """A call, and the sections that came up in it, best first: path, heading, score.
+    """A call and its sections, best first: path, heading, score.
 
-    The score is None where a pack's receipt names them.
+    The score is None if the sections are from a pack's receipt.
     """
 
     call: LoggedQuery
@@ -99,10 +98,10 @@ class LoggedHits(NamedTuple):
 
 
 class NoteUsage(NamedTuple):
-    """How often a note surfaced (once a call), when last, and its best score ever.
+    """Usage of a note: the number of calls with it, the last time, and its best score ever.
 
-    `well` and `badly` count the sessions that used what they were shown of it, by their end;
-    `held` and `failed` count the assertions that it met, and those that expected its absence.
+    `well` and `badly` count sessions that used it, by how they ended; `held` and `failed` count
+    assertions with it, by how they ended.
     """
 
     path: str
@@ -116,7 +115,7 @@ class NoteUsage(NamedTuple):
 
 
 class UsageTotals(NamedTuple):
-    """The sums of one agent's calls of a kind in one session; `empty` found nothing."""
+    """The sums of one agent's calls of a kind in one session; `empty` counts those without hits."""
 
     agent: str
     session: str
@@ -131,7 +130,7 @@ class UsageTotals(NamedTuple):
 
 _MOST_OUTCOMES = 20_000
 
-#: How the name of an assertion begins, in place of a session's id; no id has a colon.
+#: The prefix of an assertion's name, which replaces a session id; no id has a colon.
 ASSERTED = "assert:"
 
 #: The fields of `UsageTotals` that are sums.
@@ -139,16 +138,16 @@ _SUMS = ("calls", "sent", "flat", "empty")
 
 
 class SignalStore:
-    """The state database's tables of calls; `folder` is where the lines are."""
+    """The state database's tables of calls; `folder` has the log file."""
 
     def __init__(self, state: StateDatabase, folder: Path) -> None:
         self._state = state
         self._folder = folder
 
     def fold(self, flat: int = 0, patience: float = WRITER) -> None:
-        """Store what was noted down; `flat` counts where the whole vault was not counted.
+        """Move the log file's lines to the database, each once even if interrupted.
 
-        Each line is stored once, whatever interrupts it.
+        `flat` replaces a call's own `flat` of -1.
         """
         with hold_lock(self._folder / "calls.lock", patience):
             self._fold(self._folder / LOG, self._folder / _FOLDING, flat)
@@ -160,7 +159,7 @@ class SignalStore:
             except FileNotFoundError:
                 return
         size = -1
-        while folding.stat().st_size != size:  # A writer may have had the file open still.
+        while folding.stat().st_size != size:  # A writer might still have the file open.
             size = folding.stat().st_size
             with self._state.transaction():
                 for row in _read_lines(folding):
@@ -176,7 +175,7 @@ class SignalStore:
     def showings(
         self, limit: int, *, agent: str = "", session: str = "", path: str = "", since: float = 0.0
     ) -> list[LoggedHits]:
-        """Return the newest calls with their sections, of an agent, session or note if named."""
+        """Return the newest calls with their sections, filtered by the options that are given."""
         wanted = {
             "at >= ?": since,
             "agent = ?": agent,
@@ -196,7 +195,7 @@ class SignalStore:
         ]
 
     def signals(self, path: str) -> list[Signal]:
-        """Return when and how a note surfaced, newest first."""
+        """Return the hits of a note, newest first."""
         rows = self._state.query(
             "SELECT c.at, c.query, s.number, s.score, c.kind, c.session, s.heading "
             "FROM signals s JOIN calls c ON c.id = s.call WHERE s.path = ? ORDER BY c.at DESC",
@@ -205,7 +204,7 @@ class SignalStore:
         return [Signal(*row) for row in rows]
 
     def surfaced(self) -> dict[str, NoteUsage]:
-        """Return all notes that ever surfaced, by path; some may be gone."""
+        """Return the usage of all notes that ever were a hit, by path; some might be deleted."""
         is_asserted = f"(session LIKE '{ASSERTED}%')"
         ends = [(well, asserted) for asserted in (0, 1) for well in (1, 0)]
         sums = ", ".join(f"sum(well = {well} AND {is_asserted} = {a})" for well, a in ends)
@@ -218,15 +217,15 @@ class SignalStore:
         return {each.path: each for each in (NoteUsage(*row) for row in rows)}
 
     def shown_to(self, session: str) -> list[str]:
-        """Return the notes of which a session was shown something, as far as was stored."""
+        """Return the notes with sections shown to a session, from the stored calls."""
         calls = "(SELECT id FROM calls WHERE session = ?)"
         sql = f"SELECT DISTINCT path FROM signals WHERE call IN {calls}"
         return [path for (path,) in self._state.query(sql, (session,))]
 
     def put_outcome(self, session: str, paths: Iterable[str], ended_well: bool) -> None:
-        """Store which notes a session used, and how it ended, in place of what was stored of it.
+        """Replace the stored outcome of a session: the notes it used, and how it ended.
 
-        An assertion is stored under its name, as `NoteUsage` counts it.
+        For an assertion, `session` is its name (see `ASSERTED`).
         """
         with self._state.transaction():
             self._state.execute("DELETE FROM outcomes WHERE session = ?", (session,))
@@ -238,12 +237,12 @@ class SignalStore:
             self._state.execute(f"DELETE FROM outcomes WHERE id <= {last} - {_MOST_OUTCOMES}")
 
     def accounts(self) -> list[UsageTotals]:
-        """Return the sums of all calls ever, the latest session first."""
+        """Return the sums of all calls ever, the most recently used first."""
         sql = f"SELECT {', '.join(UsageTotals._fields)} FROM accounts ORDER BY last DESC, kind"
         return [UsageTotals(*row) for row in self._state.query(sql)]
 
     def rename(self, old: str, new: str) -> None:
-        """Let a note keep its signals under another path."""
+        """Move a note's signals and usage to a new path."""
         self.fold()
         with self._state.transaction():
             for table in ("signals", "outcomes"):
@@ -255,9 +254,9 @@ class SignalStore:
             self._state.execute("DELETE FROM surfaced WHERE path = ?", (old,))
 
     def move_from(self, other: SignalStore) -> None:
-        """Add the calls and counts of another vault's state to these, and remove them there.
+        """Move the calls and counts of another vault's state here.
 
-        They are removed last, so that nothing is lost where this is interrupted.
+        They are removed there last, so that an interruption loses nothing.
         """
         other.fold()
         with self._state.transaction():
@@ -317,7 +316,7 @@ class SignalStore:
         )
 
     def _prune(self) -> None:
-        """Forget the oldest calls beyond those that are kept; their sums stay."""
+        """Delete the oldest calls beyond `MAX_CALLS`; their sums stay."""
         row = self._state.query(f"SELECT at FROM calls ORDER BY at DESC LIMIT 1 OFFSET {MAX_CALLS}")
         if row:
             old = "(SELECT id FROM calls WHERE at <= ?)"
@@ -326,7 +325,7 @@ class SignalStore:
 
 
 def _read_lines(file: Path) -> Iterator[list[Any]]:
-    """Yield the lines that can be read; one that was cut off is left out."""
+    """Yield the valid lines of a log file; truncated ones are skipped."""
     with open(file, encoding="utf-8", errors="replace") as lines:
         for line in lines:
             with contextlib.suppress(ValueError):

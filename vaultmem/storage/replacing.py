@@ -1,8 +1,8 @@
-"""Put other bytes in a file's place, or take it out, beside people who save it at any moment.
+"""Replace or remove a file that an editor can save at any time.
 
-The old and the new file change places in one step, while nobody has the old one open to write. So
-a save at the same moment is noticed, and put back. Where the system does not tell of writers, the
-old file stays beside the note for some seconds (`asides`).
+The old and the new file are exchanged in one step, while no process has the old one open to write.
+So a save at the same time is detected and restored. On systems without leases, the old file stays
+next to the note for some seconds (`displaced_files`).
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from vaultmem.storage.leases import Lease, is_broken, open_leased
 
 
 def put_bytes(target: Path, path: PurePosixPath, expected: str, data: bytes) -> None:
-    """Give a file other bytes than those of the blob id `expected`; messages call it `path`.
+    """Replace the bytes of a file if they have the blob id `expected`; messages name it `path`.
 
-    All else that it has stays: permissions, owner, extended attributes, hard links.
+    Permissions, owner, extended attributes and hard links stay.
 
     Raises:
-        ConflictError: it has other bytes by now, or another program has it open to write.
-        OSError: the disk did not take it; the file is unchanged.
+        ConflictError: the file now has other bytes, or another program has it open to write.
+        OSError: writing failed; the file is unchanged.
     """
     if has_to_stay(target):
         _write_in_place(target, path, expected, data)
@@ -56,11 +56,11 @@ def put_bytes(target: Path, path: PurePosixPath, expected: str, data: bytes) -> 
 
 
 def remove_checked(target: Path, path: PurePosixPath, expected: str) -> None:
-    """Remove a file that has the blob id `expected`; messages call it `path`.
+    """Remove a file if it has the blob id `expected`; messages name it `path`.
 
     Raises:
-        ConflictError: it has other bytes by now, or another program has it open to write.
-        OSError: the disk did not take it; the file is unchanged.
+        ConflictError: the file now has other bytes, or another program has it open to write.
+        OSError: removing failed; the file is unchanged.
     """
     with _nobody_writing(target, path, expected) as (descriptor, lease):
         aside = set_aside(target, target, expected)
@@ -80,10 +80,9 @@ def remove_checked(target: Path, path: PurePosixPath, expected: str) -> None:
 
 
 def has_to_stay(target: Path) -> bool:
-    """Tell whether a file can only be written in its place: another one would not be the same.
+    """Return whether a file must be written in place.
 
-    It has other names (hard links), or belongs to somebody, or to a group, that we can give no file
-    to.
+    Such a file has hard links, or an owner or group that this process cannot give to a new file.
     """
     if os.name != "posix":
         return False
@@ -98,7 +97,7 @@ def has_to_stay(target: Path) -> bool:
 
 
 def _write_aside(target: Path, before: str, data: bytes) -> Path:
-    """Write what is to take a file's place, with all that the file has but its bytes."""
+    """Write the new bytes to a file next to the target, with the target's attributes."""
     temporary = write_temporary(target.parent, data, mode=0o600)
     try:
         copy_attributes(target, temporary)
@@ -109,10 +108,10 @@ def _write_aside(target: Path, before: str, data: bytes) -> Path:
 
 
 def _write_in_place(target: Path, path: PurePosixPath, expected: str, data: bytes) -> None:
-    """Write over a file's bytes while nobody else has it open.
+    """Overwrite a file's bytes while no other process has it open.
 
-    A process that ends in the midst of it leaves some of both, which its transaction's intent tells
-    from what a person wrote.
+    After a kill, the file has some old and some new bytes; the transaction's intent shows that they
+    are not an edit of the owner.
     """
     with _nobody_writing(target, path, expected, alone=True) as (descriptor, _):
         old = read_open(descriptor)
@@ -135,13 +134,13 @@ def _overwrite(descriptor: int, data: bytes) -> None:
 def _nobody_writing(
     target: Path, path: PurePosixPath, expected: str, alone: bool = False
 ) -> Iterator[tuple[int, Lease]]:
-    """Open a file for a `with` in which nobody can write to it unnoticed, as far as that is told.
+    """Open a file so that writes of other processes are noticed, if the system has leases.
 
-    Without a lease it is closed by then, unless `alone` is asked for.
+    Without a lease, the file is closed inside the block, unless `alone`.
 
     Raises:
-        ConflictError: another program has it open, or it has other bytes by now.
-        OSError: it cannot be opened.
+        ConflictError: another program has the file open, or it now has other bytes.
+        OSError: the file cannot be opened.
     """
     busy = f"{path}: another program has it open to write, so it was left as it is; close it there"
     with contextlib.ExitStack() as stack:
@@ -154,13 +153,13 @@ def _nobody_writing(
         if blob_id(read_open(opened[0])) != expected:
             raise ConflictError(f"{path}: another process changed it; read it again")
         if opened[1] is Lease.UNKNOWN and not alone:
-            stack.close()  # Such a system may not rename what is open.
+            stack.close()  # A system without leases might not rename open files.
         yield opened
 
 
 def _roll_back(aside: Path, target: Path, path: PurePosixPath) -> NoReturn:
-    """Put what the exchange took out back in its place: somebody else wrote it, or is about to."""
-    with contextlib.suppress(FileNotFoundError):  # What was written is gone again: nothing to swap.
+    """Undo an exchange because another process wrote or is writing; raise ConflictError."""
+    with contextlib.suppress(FileNotFoundError):  # The new file is gone: nothing to exchange.
         exchange_files(aside, target)
     kept = discard(aside)
     told = f"one version is {kept.name}" if kept else "read it again"
@@ -177,7 +176,7 @@ def _sync_exchange(aside: Path, target: Path) -> None:
 
 
 def _put_back(aside: Path, target: Path) -> None:
-    """Give a removed file its name again, or one beside it where somebody has taken that."""
+    """Restore a removed file, under another name next to it if its own is taken."""
     try:
         os.link(aside, target, follow_symlinks=False)
         drop_file(aside)
@@ -186,7 +185,7 @@ def _put_back(aside: Path, target: Path) -> None:
 
 
 def _is_file(file: Path, descriptor: int) -> bool:
-    """Tell whether a name is that of an open file."""
+    """Return whether a path names this open file."""
     try:
         return os.path.samestat(file.lstat(), os.fstat(descriptor))
     except OSError:

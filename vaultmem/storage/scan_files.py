@@ -1,4 +1,4 @@
-"""Scan a vault's files: which exist, which changed, and which are ignored."""
+"""Scan a vault's files, move files of the work tree, and read the settings of Obsidian."""
 
 from __future__ import annotations
 
@@ -44,17 +44,16 @@ if TYPE_CHECKING:
     from vaultmem.storage.git.commit_draft import Move, Moves
 
 
-#: What the file system says of a file: size in bytes, times in ns, inode number.
+#: A file's size in bytes, modification and change times in ns, and inode number.
 Stat = tuple[int, int, int, int]
 
 
 @dataclass(slots=True)
 class SkippedFiles:
-    """Paths that are no notes, by reason; a folder means all that is in it and ends in `/`.
+    """Paths that are not notes, by reason; a folder ends in `/` and includes its contents.
 
-    `hidden` are those hidden by their names but for git's own, `ignored` those that vaultmem.yaml
-    names, `set_aside` the folders at the root that hold no notes. `others` are markdown files that
-    are none by other rules, by the reason.
+    `hidden` are hidden by their names (except git's), `ignored` by vaultmem.yaml, `set_aside` are
+    root folders without notes. `others` are other markdown files, by reason.
     """
 
     hidden: list[str] = field(default_factory=list)
@@ -64,10 +63,10 @@ class SkippedFiles:
 
 
 class Scan(NamedTuple):
-    """What a walk found: notes and other files by path, and what was passed over.
+    """The result of a scan: notes and other files by path, and skipped paths.
 
-    Paths are relative to the vault, with `/`. `unsafe` are files that exist but must not be
-    read, with the reason; `leftovers` are those of interrupted writes.
+    Paths are relative to the vault, with `/`. `unsafe` are files and folders that must not be
+    read, with the reason; `leftovers` are files of interrupted writes.
     """
 
     notes: dict[str, Stat]
@@ -77,21 +76,21 @@ class Scan(NamedTuple):
     skipped: SkippedFiles
 
     def signature(self) -> str:
-        """Return a text that differs whenever the walk found something else."""
+        """Return a text that changes with notes, other files and unsafe files."""
         found = marshal.dumps((self.notes, self.others, self.unsafe), 2)
         return hashlib.sha256(found).hexdigest()
 
 
-#: Hidden files at the root that are committed all the same.
+#: Hidden files at the root that are committed.
 _COMMITTED = frozenset({".gitignore", ".gitattributes"})
 
-#: What tells paths to pass over, and what says why a markdown file is no note ("": it is one);
-#: None where there is no such path.
+#: A test for ignored paths, and a function that returns why a markdown file is not a note ("" if
+#: it is one). None: there are no such paths.
 Rules = tuple[Callable[[str], bool] | None, Callable[[str], str] | None]
 
 
 def scan_vault(root: Path, rules: Rules = (None, None)) -> Scan:
-    """Walk the vault without following any link, under these rules."""
+    """Scan the vault by these rules, without following links."""
     scan = Scan({}, {}, {}, [], SkippedFiles())
     pending = [(os.fspath(root), "")]
     while pending:
@@ -114,7 +113,7 @@ def _scan_folder(
     scan: Scan,
     pending: list[tuple[str, str]],
 ) -> None:
-    """Sort the entries of one folder; written flat, because it runs for each file each time."""
+    """Add the entries of one folder to the scan; not split, because it runs for each file."""
     ignored, set_aside = rules
     top = prefix.split("/", 1)[0]
     has_notes = top not in NOT_NOTES and not is_template_folder(top)
@@ -147,7 +146,7 @@ def _scan_folder(
             try:
                 status = entry.stat(follow_symlinks=False)
             except OSError:
-                continue  # It went away between listing and looking.
+                continue  # It was removed since the folder was listed.
             if not path.isascii() and not is_text(path):
                 scan.unsafe[escape_bytes(path)] = "its name is not UTF-8"
                 continue
@@ -163,7 +162,7 @@ def _scan_folder(
 
 @contextlib.contextmanager
 def _open_folder(folder: str) -> Iterator[Iterator[os.DirEntry[str]]]:
-    """Open a folder that is no link, so that its entries are looked up in it, not by long paths."""
+    """Open a folder that is not a link; its entries are looked up by name, not by long path."""
     if os.scandir not in os.supports_fd:
         with os.scandir(folder) as entries:
             yield entries
@@ -177,7 +176,7 @@ def _open_folder(folder: str) -> Iterator[Iterator[os.DirEntry[str]]]:
 
 
 def _show(entry: os.DirEntry[str], path: str) -> str:
-    """Return the path of an entry as it is shown, a folder's with a slash at its end."""
+    """Return the path of an entry for display, with a slash at the end of a folder's."""
     return escape_bytes(path) + ("/" if entry.is_dir(follow_symlinks=False) else "")
 
 
@@ -197,14 +196,14 @@ def _reject_entry(entry: os.DirEntry[str], path: str, is_note: bool, scan: Scan)
         scan.unsafe[escape_bytes(path)] = "it is not a regular file"
 
 
-#: How the problem of a note begins that is too large to be read.
+#: The start of the reason for a note that is too large to read.
 LARGER = "it is larger than"
 
 
 def count_folders(root: Path, most: int) -> int:
-    """Return how many folders there are, links not followed, hidden ones included; `most` at most.
+    """Return the number of folders including hidden ones, at most `most`; links are not followed.
 
-    These are the ones that a watcher asks the system to watch.
+    A watcher asks the system to watch each of them.
     """
     count = 0
     for _ in os.walk(root):
@@ -214,18 +213,18 @@ def count_folders(root: Path, most: int) -> int:
     return count
 
 
-# Files of the work tree go from one entry to another, each only while it has the old bytes.
+# Files of the work tree change from one tree entry to another, each only if it has the old bytes.
 #
-# Git's own checkout would run the repository's filters, and write over an editor's save.
+# Git's own checkout would run the repository's filters, and overwrite an editor's save.
 
 _EXECUTABLE = "100755"
 
 
 def move_files(root: Path, moves: Moves, contents: Mapping[str, bytes]) -> None:
-    """Bring files to where `moves` says; what they become is in `contents` by blob id.
+    """Change files as `moves` lists; their new bytes are in `contents` by blob id.
 
     Raises:
-        ConflictError: a file has other bytes than before; those in front of it have moved.
+        ConflictError: a file has other bytes than expected; earlier files are already changed.
     """
     for path, (before, after), is_in_the_way in order_moves(moves):
         move_file(root, PurePosixPath(path), before, after, contents)
@@ -234,11 +233,10 @@ def move_files(root: Path, moves: Moves, contents: Mapping[str, bytes]) -> None:
 
 
 def order_moves(moves: Moves) -> Iterator[tuple[str, Move, bool]]:
-    """Yield the moves so that what is new is there before what it replaces goes.
+    """Yield the moves in order: removals of blocking files, new files, replacements, removals.
 
-    First goes only what is in the way, which the last value tells: a file where a folder is to
-    be, what is in a folder where a file is to be, or the same name but for its case. So at no
-    time does a link lead nowhere.
+    This order never breaks a link. The last value is whether the old file blocks a new one: a file
+    in place of a folder, a file in a folder in place of a file, or the same name in another case.
     """
     new = {path for path, (before, after) in moves.items() if before is None and after is not None}
     above = {parent for path in new for parent in _parents(path)}
@@ -261,10 +259,10 @@ def move_file(
     after: TreeEntry | None,
     contents: Mapping[str, bytes],
 ) -> None:
-    """Create, replace or remove a file; what it becomes is in `contents` by blob id.
+    """Create, replace or remove a file; its new bytes are in `contents` by blob id.
 
     Raises:
-        ConflictError: it has other bytes than `before`, or there is one where there was none.
+        ConflictError: it has other bytes than `before`, or exists although `before` is None.
     """
     if after is None:
         if before is not None:
@@ -287,12 +285,12 @@ def put_back(
     earlier: tuple[str, ...],
     contents: Mapping[str, bytes],
 ) -> None:
-    """Undo one file's move, if it has come about and nobody has changed the file since.
+    """Undo one file's move if it was made (or half made) and the file is unchanged since.
 
-    `earlier` are blobs that the file had on the way to its last one.
+    `earlier` are blobs that the file had before its last one.
     """
     before, after = move
-    # Where a folder of its path is a file or a link by now, somebody has made other plans.
+    # These errors mean that another process changed the file or a folder of its path.
     with contextlib.suppress(ConflictError, RefusedError, UnsafeFileError):
         now = read_blob(root, path)
         if now == (after.blob if after else ""):
@@ -307,10 +305,7 @@ def put_back(
 def _is_half_written(
     root: Path, path: PurePosixPath, move: Move, contents: Mapping[str, bytes]
 ) -> bool:
-    """Tell whether each byte of a file is that of before or of after, as a killed write leaves it.
-
-    That is for files that are written in their place.
-    """
+    """Return whether each byte is an old or a new one, as after a killed write in place."""
     old, new = (contents.get(entry.blob) if entry else None for entry in move)
     if old is None or new is None or not has_to_stay(root / path):
         return False
@@ -322,10 +317,10 @@ def _is_half_written(
 
 
 def read_blob(root: Path, path: PurePosixPath) -> str:
-    """Return the blob id of a file, empty if there is no file, as where a folder is.
+    """Return the blob id of a file, empty if it does not exist.
 
     Raises:
-        UnsafeFileError: it is no file that may be read.
+        UnsafeFileError: the file must not be read.
     """
     try:
         return blob_id(read_file(root, path, find_max_bytes(str(path))))
@@ -334,8 +329,8 @@ def read_blob(root: Path, path: PurePosixPath) -> str:
 
 
 def remove_empty_folders(root: Path, folder: PurePosixPath) -> None:
-    """Remove a folder and those above it, as far as nothing is in them."""
-    with contextlib.suppress(OSError):  # Not empty, or gone: as git leaves it.
+    """Remove a folder and its parents below `root` while they are empty."""
+    with contextlib.suppress(OSError):  # Not empty or already removed, as in git.
         while folder.parts:
             (root / folder).rmdir()
             folder = folder.parent
@@ -345,7 +340,7 @@ def _parents(path: str) -> Iterator[str]:
     return (path[:at] for at, mark in enumerate(path) if mark == "/")
 
 
-# Reads a vault's `.obsidian` folder; what was read is kept until one of its files changes.
+# The settings in a vault's `.obsidian` folder, cached until one of its files changes.
 
 _NONE = ObsidianSettings()
 
@@ -353,10 +348,10 @@ _Seen = tuple[tuple[int, ...] | None, ...]
 
 
 class ObsidianFolder:
-    """The settings of one vault, read again when a file of them is another one.
+    """The settings of one vault, read again when one of their files changes.
 
-    It is the folder on disk that counts, for views of commits too: the settings say how the owner
-    sees the vault now, and are seldom committed. No link is followed.
+    Views of commits use the folder on disk too: settings are the owner's current ones, and are
+    seldom committed. Links are not followed.
     """
 
     def __init__(self, root: Path) -> None:
@@ -365,7 +360,7 @@ class ObsidianFolder:
         self._settings = _NONE
 
     def read(self) -> ObsidianSettings:
-        """Return the settings as they are now; what cannot be read is named in `problems`."""
+        """Return the current settings; files that cannot be read are listed in `problems`."""
         folder = f"{self._root}/{FOLDER}"
         if (there := _inspect(folder)) is None:
             return _NONE
@@ -393,15 +388,14 @@ class ObsidianFolder:
 
 
 def read_obsidian(root: Path) -> ObsidianSettings:
-    """Return what a vault's `.obsidian` says, read once; the defaults where there is none."""
+    """Return the settings in a vault's `.obsidian`, the defaults if it does not exist."""
     return ObsidianFolder(root).read()
 
 
 def find_template_folder(root: Path, settings: ObsidianSettings) -> str:
-    """Return the folder of a vault where its templates are, or are to be: a path in it.
+    """Return the path in the vault of its templates folder, which might not exist yet.
 
-    It is Obsidian's, else Templater's, else the one at the root that is called so, else
-    `templates`.
+    The first of: Obsidian's, Templater's, a root folder with this name, `templates`.
     """
     if settings.template_folders:
         return settings.template_folders[0]

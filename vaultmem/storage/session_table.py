@@ -1,4 +1,4 @@
-"""Sessions in derived state: their rows, their transcripts, and what hooks have shown."""
+"""Sessions in derived state: facts, command results, transcripts, and logs of hooks."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ from vaultmem.storage.lock import Process, is_gone
 from vaultmem.storage.state import StateDatabase
 from vaultmem.storage.views import View
 
-#: Every path below `sessions/`: "0" comes next to "/".
+#: The condition for paths below `sessions/`: the character after "/" is "0".
 _INSIDE = "v.path > 'sessions/' AND v.path < 'sessions0'"
 
 
 class SessionTable:
-    """The state database's table of session facts, by document; those of a view are read."""
+    """The state database's table of session facts by document; a view selects those to read."""
 
     def __init__(self, state: StateDatabase, view: View) -> None:
         self._state = state
         self._documents = f"({view.relation}) v"
 
     def unknown(self) -> list[tuple[int, str, str]]:
-        """Return document, path and blob of the view's session notes that were not read yet."""
+        """Return document, path and blob of the view's session notes without stored facts."""
         rows = self._state.query(
             f"SELECT v.document, v.path, d.blob FROM {self._documents} "
             "JOIN documents d ON d.id = v.document LEFT JOIN session_facts s "
@@ -55,7 +55,7 @@ class SessionTable:
         return [(int(document), str(path), str(blob)) for document, path, blob in rows]
 
     def put(self, found: Iterable[tuple[int, SessionFacts]]) -> None:
-        """Remember facts by document."""
+        """Store facts by document."""
         rows = [
             (document, facts.id, json.dumps(as_json_object(facts))) for document, facts in found
         ]
@@ -63,19 +63,19 @@ class SessionTable:
             self._state.execute_many("INSERT OR REPLACE INTO session_facts VALUES (?, ?, ?)", rows)
 
     def all(self) -> list[SessionFacts]:
-        """Return the facts of all session notes of the view that were read."""
+        """Return the stored facts of all session notes in the view."""
         return self._read("")
 
     def find(self, session: str) -> SessionFacts | None:
-        """Return the facts of an id; of two notes with one name, the first path counts."""
+        """Return the facts of a session id, None if unknown; of several notes, the first path's."""
         return next(iter(self._read("AND s.id = ? ORDER BY v.path", session)), None)
 
     def at_path(self, path: str) -> SessionFacts | None:
-        """Return the facts of the session note at a path."""
+        """Return the facts of the session note at a path, None if unknown."""
         return next(iter(self._read("AND v.path = ?", path)), None)
 
     def naming(self, session: str) -> list[SessionFacts]:
-        """Return the facts of the sessions that have an edge to one."""
+        """Return the facts of the sessions with an edge to `session`."""
         found = self._read("AND instr(s.facts, ?) > 0", json.dumps(session))
         return [each for each in found if session in {edge.session for edge in each.edges}]
 
@@ -93,16 +93,16 @@ def _decode(text: str) -> SessionFacts:
     return SessionFacts(**{**value, "edges": tuple(edges)})
 
 
-# How commands ended last: a table of the state database, for the hook before a command.
+# The last result of each command: a table of the state database, for the hook before a command.
 
-#: Commands that are kept, and failures that are compared with a call.
+#: Most commands that are stored, and most failures that are compared with a call.
 _MOST_ENDS, _MOST_FAILED = 5_000, 300
 
 
 class CommandEnd(NamedTuple):
-    """How a command ended last in a project: in which session, when (seconds since the epoch).
+    """The last result of a command in a project: its session and time (seconds since the epoch).
 
-    `trouble` is what went wrong, "" if nothing did.
+    `trouble` is the error, "" if none.
     """
 
     command: str
@@ -112,13 +112,13 @@ class CommandEnd(NamedTuple):
 
 
 class CommandEnds:
-    """The table of how commands ended, by project."""
+    """The table of commands' last results, by project."""
 
     def __init__(self, state: StateDatabase) -> None:
         self._state = state
 
     def put(self, project: str, ends: Iterable[CommandEnd]) -> None:
-        """Store the ends that are later than those stored, and forget the oldest beyond 5,000."""
+        """Store results that are newer than the stored ones, and delete the oldest beyond 5,000."""
         rows = [(project, *end) for end in ends]
         with self._state.transaction():
             self._state.execute_many(
@@ -134,7 +134,7 @@ class CommandEnds:
             )
 
     def failed(self, project: str) -> list[CommandEnd]:
-        """Return the commands of a project that failed when they last ran, the last first."""
+        """Return a project's commands whose last run failed, newest first (at most 300)."""
         rows = self._state.query(
             f"SELECT {', '.join(CommandEnd._fields)} FROM command_ends WHERE project = ? "
             f"AND trouble <> '' ORDER BY at DESC LIMIT {_MOST_FAILED}",
@@ -143,15 +143,15 @@ class CommandEnds:
         return list(map(CommandEnd._make, rows))
 
 
-#: Processes that one session may have at once; the oldest are forgotten.
+#: Most processes of one session; the oldest are dropped.
 _MAX_PROCESSES = 16
 
 
 class ActiveSession(NamedTuple):
-    """A session that was started here; `at` is when it was last begun or taken up (seconds).
+    """A session started on this machine; `at` is its last start or resume (s since the epoch).
 
-    `workspace` is an absolute folder. `recovered` says that its processes were gone and that its
-    note was closed for it. `ref` is the branch that it was begun on, "" if on none.
+    `workspace` is an absolute folder. If `recovered`, its processes had ended and its note was
+    closed. `ref` is the branch on which it started, "" if none.
     """
 
     id: str
@@ -164,12 +164,12 @@ class ActiveSession(NamedTuple):
 
     @property
     def is_gone(self) -> bool:
-        """Tell whether all its processes are known to have ended; False if it never had any."""
+        """Whether all its processes are known to have ended; False without processes."""
         return bool(self.processes) and all(map(is_gone, self.processes))
 
     @property
     def is_there(self) -> bool:
-        """Tell whether one of its processes is known to be there."""
+        """Whether one of its processes is not known to have ended; False without processes."""
         return bool(self.processes) and not self.is_gone
 
 
@@ -185,28 +185,28 @@ class ActiveSessions:
         return self.folder / f"{name}.json"
 
     def put(self, record: ActiveSession) -> None:
-        """Remember a session, with the processes that it had and still has."""
+        """Store a session, and keep its stored processes that still run."""
         known = self.find(record.id)
         alive = [each for each in known.processes if not is_gone(each)] if known else []
         fresh = [each for each in record.processes if each not in alive]
         self._write(record._replace(processes=tuple([*alive, *fresh][-_MAX_PROCESSES:])))
 
     def mark_recovered(self, session: str) -> None:
-        """Remember that a session's note was closed because its processes were gone."""
+        """Store that a session's note was closed because its processes had ended."""
         record = self.find(session)
         if record is not None:
             self._write(record._replace(recovered=True))
 
     def drop(self, session: str) -> None:
-        """Forget a session that has ended."""
+        """Delete the file of a session that has ended."""
         self.file_of(session).unlink(missing_ok=True)
 
     def find(self, session: str) -> ActiveSession | None:
-        """Return what is known of a session, None if nothing is."""
+        """Return a session, None if it is not stored."""
         return read_value_if_sound(self.file_of(session), ActiveSession)
 
     def all(self) -> list[ActiveSession]:
-        """Return all sessions, those last begun or taken up first."""
+        """Return all sessions, the last started or resumed first."""
         try:
             files = sorted(self.folder.glob("*.json"))
         except OSError:
@@ -216,25 +216,25 @@ class ActiveSessions:
         return sorted(found, key=lambda record: (-record.at, record.id))
 
     def list_open(self, workspace: str) -> list[ActiveSession]:
-        """Return the sessions that are open in a workspace, those last begun or taken up first."""
+        """Return a workspace's open sessions, the last started or resumed first."""
         return [each for each in self.all() if each.workspace == workspace and not each.recovered]
 
     def _write(self, record: ActiveSession) -> None:
         KeptFolder(self.folder).write_value(self.file_of(record.id).name, record)
 
 
-# What hooks have told a session so far, so that it is not told again: a file for each session.
+# The digests of sections that hooks have shown to a session, so that they are not shown again.
 #
-# Nothing depends on it: where it cannot be read or written, a session is told once more.
+# There is a file for each session. Errors are ignored: then a section is shown again.
 
 FOLDER = "had"
 
-#: Sessions that are kept, and bytes of one: what is beyond that is told again.
+#: Most sessions that are stored, and most bytes of a session's file.
 _MOST, _LARGE = 100, 256 * 1024
 
 
 def read_had(state_folder: Path, session: str) -> frozenset[str]:
-    """Return the names of what a session has had."""
+    """Return the digests of sections shown to a session; empty for a file that is too large."""
     if not session:
         return frozenset()
     try:
@@ -245,7 +245,7 @@ def read_had(state_folder: Path, session: str) -> frozenset[str]:
 
 
 def add_had(state_folder: Path, session: str, names: Iterable[str]) -> None:
-    """Note down what a session was told; one that was told very much begins anew."""
+    """Store digests of sections shown to a session; a file of `_LARGE` bytes is emptied first."""
     file = state_folder / FOLDER / session
     with contextlib.suppress(OSError):
         if not session:
@@ -260,7 +260,7 @@ def add_had(state_folder: Path, session: str, names: Iterable[str]) -> None:
 
 
 def forget_had(state_folder: Path, session: str) -> None:
-    """Forget what a session has had, whose context is empty now; and the oldest sessions."""
+    """Delete the file of a session whose context is now empty, and those of the oldest sessions."""
     folder = state_folder / FOLDER
     with contextlib.suppress(OSError):
         if session:
@@ -270,16 +270,16 @@ def forget_had(state_folder: Path, session: str) -> None:
             file.unlink(missing_ok=True)
 
 
-# Why hooks stayed silent: lines of JSON in the state folder, for whoever asks later.
+# The errors of hooks: lines of JSON in the state folder.
 
 TROUBLE_FILE = "hook-trouble.jsonl"
 
-#: A file that has grown past this (bytes) begins anew.
+#: The size in bytes at which the file is rotated to `.old`.
 _MAX_LOG_BYTES = 256 * 1024
 
 
 def log_error(state_folder: Path, event: str, error: str) -> None:
-    """Add a line; whatever hinders that is nobody's trouble."""
+    """Append a line to the log; failures to write are ignored."""
     now = datetime.now(UTC).isoformat(timespec="seconds")
     line = json.dumps({"at": now, "event": event, "error": error[:1_000]}) + "\n"
     file = state_folder / TROUBLE_FILE
@@ -294,47 +294,46 @@ def _open(path: str, flags: int) -> int:
     return open_file(Path(path), flags)
 
 
-# Transcripts of sessions: `transcripts/<id>.jsonl`, local, append-only, and bounded.
+# Transcripts of sessions: `transcripts/<id>.jsonl`, local, append-only, and limited in size.
 #
-# An append is one write of whole lines. What a crash cut short is one broken line, which is
-# passed over; a file that has grown too large loses its oldest lines, and a line that tells their
-# digest takes their place.
+# An append is one write of whole lines. A crash leaves one broken line, which is skipped. In a
+# file that is too large, one line with their digest replaces the oldest lines.
 
-#: A line's bytes at most: each character six bytes as an escape, and its other fields.
+#: Most bytes of a line: six for each escaped character, and its other fields.
 _MAX_LINE = MAX_PART * 6 + 32 * 1024
 
 _BLOCK = 256 * 1024
 
-#: Bytes of a transcript's first line by which it is known.
+#: Bytes of a transcript's first line that identify it.
 _HEAD = 200
 
 
 def _name_file(file: BinaryIO) -> str:
-    """Return a name of an open transcript that it loses when it is written anew."""
+    """Return a name of an open transcript that changes when the file is replaced."""
     head = hashlib.sha256(file.readline(_HEAD)).hexdigest()[:16]
     return f"{os.fstat(file.fileno()).st_ino} {head}"
 
 
 class Transcripts:
-    """The transcripts of one vault; a file may hold `limit` bytes."""
+    """The transcripts of one vault; `limit` is the most bytes of a file."""
 
     def __init__(self, root: Path, limit: int) -> None:
         self._root = root
         self._limit = max(limit, 4 * _MAX_LINE)
 
     def exists(self, session: str) -> bool:
-        """Tell whether a session has a transcript."""
+        """Return whether a session has a transcript."""
         return self._file(session).is_file()
 
     def size(self, session: str) -> int:
-        """Return the bytes of a transcript, 0 if there is none."""
+        """Return the size of a transcript in bytes, 0 if there is none."""
         try:
             return self._file(session).lstat().st_size
         except OSError:
             return 0
 
     def last_added(self) -> dict[str, float]:
-        """Return when something was last added to each transcript, in seconds since the epoch."""
+        """Return the modification time of each transcript, in seconds since the epoch."""
         try:
             with os.scandir(self._root / TRANSCRIPTS) as files:
                 found = {each.name: each.stat(follow_symlinks=False) for each in files}
@@ -347,11 +346,11 @@ class Transcripts:
         }
 
     def append(self, session: str, lines: Iterable[TranscriptLine]) -> None:
-        """Add lines; they are durable when this returns.
+        """Append lines durably.
 
         Raises:
-            RefusedError: folder or file is a link, or no regular file.
-            VaultError: the disk did not take them.
+            RefusedError: folder or file is a link, or the file is not a regular file.
+            SystemFailureError: writing failed.
         """
         data = b"".join(map(encode_line, lines))
         if not data:
@@ -368,12 +367,12 @@ class Transcripts:
             self._shorten(session)
 
     def tally(self, session: str) -> TranscriptPosition:
-        """Return the tally of a transcript after its last whole line."""
+        """Return the position in a transcript after its last whole line."""
         last = next(self.read_back(session), None)
         return TranscriptPosition() if last is None else tally_of(last)
 
     def read(self, session: str) -> Iterator[TranscriptLine | TranscriptPosition]:
-        """Yield the lines of a transcript from its beginning; broken ones are passed over."""
+        """Yield the lines of a transcript from the start; broken ones are skipped."""
         with self._read(session) as file:
             while data := file.readline(_MAX_LINE):
                 found = decode_line(data)
@@ -381,9 +380,9 @@ class Transcripts:
                     yield found
 
     def read_from(self, session: str, mark: str) -> Iterator[tuple[int, str, TranscriptLine]]:
-        """Yield turns after a mark: where each begins, the mark after it, and the line itself.
+        """Yield the turns after a mark: the line's byte offset, the mark after it, and the line.
 
-        A mark of another file, or "", is its beginning. A line that is being written is left out.
+        A mark of another file, or "", is the start. An unfinished line is left out.
         """
         with self._read(session) as file:
             own, _, end = mark.rpartition(" ")
@@ -396,18 +395,18 @@ class Transcripts:
                 place += len(data)
 
     def is_current(self, session: str, mark: str) -> bool:
-        """Tell whether a mark is at the end of a transcript's last whole line."""
+        """Return whether no turn follows a mark; False for an empty mark."""
         return bool(mark) and next(self.read_from(session, mark), None) is None
 
     def read_at(self, session: str, place: int) -> TranscriptLine | None:
-        """Return the line that begins at a place, None if there is no turn."""
+        """Return the turn's line at a byte offset, None if there is no turn."""
         with self._read(session) as file:
             file.seek(place)
             found = decode_line(file.readline(_MAX_LINE))
             return found if isinstance(found, TranscriptLine) else None
 
     def read_back(self, session: str) -> Iterator[TranscriptLine | TranscriptPosition]:
-        """Yield the lines of a transcript from its end; it may be left at any time."""
+        """Yield the lines of a transcript from the end; broken ones are skipped."""
         with self._read(session) as file:
             place, rest = file.seek(0, os.SEEK_END), b""
             while place > 0:
@@ -424,11 +423,11 @@ class Transcripts:
                 yield found
 
     def replace(self, session: str, lines: Iterable[TranscriptLine]) -> None:
-        """Put lines in place of a transcript, or make a new one of them: all of them, or none.
+        """Replace all lines of a transcript atomically, or create it.
 
         Raises:
-            RefusedError: folder or file is a link, or no regular file.
-            VaultError: the disk did not take them.
+            RefusedError: folder or file is a link, or the file is not a regular file.
+            SystemFailureError, OSError: writing failed.
         """
         if not self.exists(session):
             self.append(session, lines)
@@ -442,18 +441,18 @@ class Transcripts:
         return self._root / TRANSCRIPTS / f"{session}.jsonl"
 
     def _read(self, session: str) -> BinaryIO:
-        """Return an open transcript, an empty one where there is none."""
+        """Return an open transcript, an empty file if it does not exist."""
         try:
             return os.fdopen(self._open(session, os.O_RDONLY), "rb")
         except NoteNotFoundError:
             return open(os.devnull, "rb")
 
     def _open(self, session: str, flags: int) -> int:
-        """Open a transcript; neither it nor its folder may be a link.
+        """Open a transcript without following links.
 
         Raises:
-            NoteNotFoundError: there is none.
-            RefusedError: it is no regular file in a folder of the vault.
+            NoteNotFoundError: the transcript does not exist.
+            RefusedError: it is not a regular file in a folder of the vault.
         """
         file = self._file(session)
         try:
@@ -476,7 +475,7 @@ class Transcripts:
             if os.lseek(descriptor, 0, os.SEEK_END):
                 os.lseek(descriptor, -1, os.SEEK_END)
             if os.read(descriptor, 1) not in {b"", b"\n"}:
-                data = b"\n" + data  # A crash cut the last line short.
+                data = b"\n" + data  # A crash truncated the last line.
             while data:
                 data = data[os.write(descriptor, data) :]
             os.fsync(descriptor)
@@ -484,7 +483,7 @@ class Transcripts:
             os.close(descriptor)
 
     def _shorten(self, session: str) -> None:
-        """Drop the oldest lines until half of the limit is free, and keep their digest."""
+        """Replace the oldest lines by their digest, so that half of the limit is free."""
         file = self._file(session)
         dropped, place = self._find_cut(session)
         with naming_failure(f"{TRANSCRIPTS}/{file.name}", "shortened"), open(file, "rb") as old:
@@ -493,7 +492,7 @@ class Transcripts:
             write_atomically(file, itertools.chain([encode_dropped(dropped)], kept))
 
     def _find_cut(self, session: str) -> tuple[TranscriptPosition, int]:
-        """Return what is to be dropped, and where the first line stands that stays."""
+        """Return the position after the lines to drop, and the byte offset of the next line."""
         dropped, place = TranscriptPosition(), 0
         surplus = self.size(session) - self._limit // 2
         with self._read(session) as file:

@@ -1,7 +1,7 @@
-"""The state database (SQLite): its schema, its connection, and a fallback without a disk.
+"""The state database (SQLite): its schema, its connection, and a fallback folder.
 
-A cache but for the write journal, which says who wrote bytes that are not committed yet; if the
-database is lost, those count as a person's. Each connection is used by one thread.
+It is a cache, except for the write journal, which records the author of uncommitted bytes; without
+it, the author is the owner. Each connection is used by one thread at a time.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from vaultmem.errors import DamagedError, LockTimeoutError, SystemFailureError, 
 from vaultmem.storage.atomic import claim_private_folder, drop_file, write_atomically
 from vaultmem.storage.lock import WRITER, hold_lock
 
-# The tables of the state database, and the version that they are of.
+# The tables of the state database, and their version.
 
-#: A database of another one is made anew.
+#: A database of another version is replaced by a new one.
 VERSION = 25
 
 SCHEMA = """
@@ -135,45 +135,44 @@ CREATE TABLE outcomes (
 
 _NAME = re.compile(r"state-[0-9a-f]{16}\.sqlite3")
 
-#: What SQLite says where pages, tables or files are not what they were.
+#: Parts of SQLite's error names for damaged pages, tables or files.
 _DAMAGE = ("CORRUPT", "NOTADB", "IOERR_SHORT_READ", "READONLY_DBMOVED", "SCHEMA")
 
 
-#: Seconds that a database is waited for at least: the last to close it may be putting it in order.
+#: The least lock timeout in seconds: the last process to close a database checkpoints it.
 _LEAST = 1.0
 
 
 class StateDatabase:
-    """The database in one folder; opened, or made anew, on first use.
+    """The database in one folder, opened or created on first use.
 
-    SQLite takes what lies next to a file for that file's own, whichever file it was. So a new
-    database gets a name of its own, made whole before the pointer names it, and nobody who is still
-    connected to another one can harm it. Whoever writes to it is waited for `patience` seconds; who
-    only reads waits for nobody.
+    SQLite uses a file's `-wal` and `-shm` by name only. So a new database gets a new name, and is
+    complete before the pointer names it; connections to an older one cannot damage it. Writers wait
+    for each other for `patience` seconds; readers do not wait.
     """
 
     def __init__(self, folder: Path, patience: float = WRITER) -> None:
         self._folder = folder
         self._patience = max(patience, _LEAST)
-        #: It names the database in use.
+        #: The file with the name of the database in use.
         self._pointer = folder / "state"
         self._connection: sqlite3.Connection | None = None
-        #: The file in use, one that proved to be damaged, and the inodes of pointer and file.
+        #: The file in use, a damaged file, and the inodes of pointer and file.
         self._path = self._damaged = folder
         self._inodes = (0, 0)
-        #: A cache of long queries: each result with the key for which it holds.
+        #: A cache of slow queries: each result with the key for which it is valid.
         self.kept: dict[str, tuple[object, Any]] = {}
-        #: What was made of views, which connections to one vault's databases may share.
+        #: A cache of data about views, which connections to one vault's databases can share.
         self.made: dict[str, tuple[object, Any]] = {}
 
     @property
     def in_use(self) -> str:
-        """The name of the database that this was connected to last; each has another."""
+        """The unique file name of the database last connected to."""
         return self._path.name
 
     @property
     def path(self) -> Path:
-        """The file of the database in use; where nothing names it, the one written to last."""
+        """The file of the database in use; without a pointer, the one last written."""
         with contextlib.suppress(FileNotFoundError):
             name = self._pointer.read_text(encoding="ascii", errors="replace")
             if _NAME.fullmatch(name):
@@ -191,7 +190,7 @@ class StateDatabase:
             raise self._translate(error) from error
 
     def execute(self, sql: str, values: Sequence[Any] = ()) -> int:
-        """Run a statement and return the id of the row that it inserted, if any."""
+        """Run a statement and return the id of the last inserted row, 0 if none."""
         try:
             return self._open().execute(sql, values).lastrowid or 0
         except UnicodeEncodeError:
@@ -208,7 +207,7 @@ class StateDatabase:
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
-        """Make everything inside durable at once, or not at all."""
+        """Commit all statements of the block together, or none; nested uses are one transaction."""
         connection = self._open()
         if connection.in_transaction:
             yield
@@ -217,22 +216,22 @@ class StateDatabase:
         try:
             yield
         except BaseException:
-            with contextlib.suppress(sqlite3.Error):  # Closed already, where it was damaged.
+            with contextlib.suppress(sqlite3.Error):  # A damaged database is already closed.
                 connection.rollback()
             raise
         self.execute("COMMIT")
 
     def get(self, key: str) -> str:
-        """Return a remembered text, empty if there is none."""
+        """Return the text stored under a key, empty if there is none."""
         rows = self.query("SELECT value FROM meta WHERE key = ?", (key,))
         return str(rows[0][0]) if rows else ""
 
     def put(self, key: str, value: str) -> None:
-        """Remember a text under a key."""
+        """Store a text under a key."""
         self.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
 
     def keep(self, key: str, value: str) -> None:
-        """Remember what can be found out again, unless another process is writing just now."""
+        """Store a text that can be computed again, unless another process is writing."""
         self.query("PRAGMA busy_timeout = 0")
         try:
             with contextlib.suppress(LockTimeoutError):
@@ -241,10 +240,10 @@ class StateDatabase:
             self.query(f"PRAGMA busy_timeout = {int(self._patience * 1_000)}")
 
     def find_damage(self) -> str:
-        """Return what SQLite itself finds wrong with the database, empty if nothing.
+        """Return the damage that SQLite finds in the database, empty if none.
 
         Raises:
-            VaultError: it is damaged so much that it was set aside.
+            DamagedError: it was so damaged that it was replaced.
         """
         told = str(self.query("PRAGMA quick_check(1)")[0][0])
         return "" if told == "ok" else f"the database is damaged ({told})"
@@ -259,7 +258,7 @@ class StateDatabase:
         """Return the connection.
 
         Raises:
-            DamagedError: another process has made a new database, or the file is gone.
+            DamagedError: another process has created a new database, or the file is gone.
         """
         if self._connection is None:
             try:
@@ -272,11 +271,11 @@ class StateDatabase:
         return self._connection
 
     def _find_inodes(self) -> tuple[int, int]:
-        """Return what differs when another database is in use, or when this one is gone."""
+        """Return the inodes of pointer and database, 0 for a missing file."""
         return _find_inode(self._pointer), _find_inode(self._path)
 
     def _connect(self) -> sqlite3.Connection | None:
-        """Connect to the database in use, None where it is none of this version, or damaged."""
+        """Connect to the database in use; None if missing, damaged or of another version."""
         self.kept.clear()
         self._path = self.path
         self._inodes = self._find_inodes()
@@ -289,9 +288,9 @@ class StateDatabase:
                 if not _is_current(connection, self._path):
                     return None
             except sqlite3.OperationalError:
-                if self._find_inodes() == self._inodes:  # It is in use, or may not be read.
+                if self._find_inodes() == self._inodes:  # It is locked or not readable.
                     raise
-                return None  # Another process has put it away meanwhile.
+                return None  # Another process has removed it meanwhile.
             except sqlite3.DatabaseError:
                 self._damaged = self._path
                 return None
@@ -299,7 +298,7 @@ class StateDatabase:
             return connection
 
     def _replace(self) -> sqlite3.Connection:
-        """Make a new database, unless another process has meanwhile."""
+        """Create a new database, unless another process has done so meanwhile."""
         with hold_lock(self._folder / "state.lock"):
             if connection := self._connect():
                 return connection
@@ -318,15 +317,15 @@ class StateDatabase:
             return connection
 
     def _set_aside(self, new: Path) -> None:
-        """Put all other databases away: one that is damaged is kept in place of the one before."""
+        """Remove all other databases; the damaged one replaces the older `.damaged` one."""
         for file in self._folder.glob("state*.sqlite3*"):
             if file.name.startswith(new.name) or file.suffix == ".damaged":
                 continue
             name, ending = file.name.split(".sqlite3")
-            with contextlib.suppress(OSError):  # Others may have it open, where that matters.
+            with contextlib.suppress(OSError):  # Windows keeps files that are open elsewhere.
                 if f"{name}.sqlite3" == self._damaged.name:
                     file.replace(self._folder / f"state.sqlite3{ending}.damaged")
-                else:  # Of an older version, or of a process that was killed.
+                else:  # From an older version or a killed process.
                     file.unlink()
 
     def _translate(self, error: sqlite3.DatabaseError) -> VaultError:
@@ -336,7 +335,7 @@ class StateDatabase:
         if any(damage in name for damage in _DAMAGE) or "no such table" in str(error):
             self._damaged = self._path
             self.close()
-            with contextlib.suppress(sqlite3.DatabaseError):  # Then the next use says why not.
+            with contextlib.suppress(sqlite3.DatabaseError):  # The next use will raise it.
                 self._connection = self._replace()
             return _damage()
         return SystemFailureError(f"the vault's state cannot be used ({error}); see {self._path}")
@@ -354,10 +353,10 @@ def _damage() -> DamagedError:
 
 
 def _is_current(connection: sqlite3.Connection, path: Path) -> bool:
-    """Tell whether a database is one of this version.
+    """Return whether a database is of this version.
 
     Raises:
-        sqlite3.DatabaseError: it is damaged.
+        sqlite3.DatabaseError: the database is damaged.
     """
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     if version != VERSION:
@@ -365,18 +364,18 @@ def _is_current(connection: sqlite3.Connection, path: Path) -> bool:
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("SELECT count(*) FROM meta")
     page = connection.execute("PRAGMA page_size").fetchone()[0]
-    if os.stat(path).st_size % page:  # SQLite reads what was cut off as zeros.
+    if os.stat(path).st_size % page:  # SQLite reads the missing end as zeros.
         raise sqlite3.DatabaseError("the file was cut off")
     return True
 
 
 def _connect(path: Path, patience: float) -> sqlite3.Connection:
-    # A pool lends an open vault to one thread after the other.
+    # A fleet lends an open vault to one thread after the other.
     return sqlite3.connect(path, timeout=patience, isolation_level=None, check_same_thread=False)
 
 
 def _lay_out(connection: sqlite3.Connection, path: Path) -> None:
-    """Make the tables of a new database."""
+    """Create the tables of a new database."""
     os.chmod(path, 0o600)
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
@@ -384,12 +383,12 @@ def _lay_out(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _as_text(values: Sequence[Any]) -> list[Any]:
-    """Return values with escapes for bytes that are no UTF-8, such as of a folder's name."""
+    """Return values with escapes for bytes that are not UTF-8, for example in a folder's name."""
     return [escape_bytes(value) if isinstance(value, str) else value for value in values]
 
 
 def query_state(folder: Path, sql: str) -> list[tuple[str, ...]]:
-    """Return rows of a vault's database as it is, without a lock; none where it cannot be read."""
+    """Return rows of a vault's database without waiting for a lock, none if it is unreadable."""
     from urllib.parse import quote
 
     try:
@@ -403,17 +402,17 @@ def query_state(folder: Path, sql: str) -> list[tuple[str, ...]]:
         return []
 
 
-# A folder for a vault's state where the user's own cannot be written, as in a sandbox.
+# A spare folder for a vault's state if the user's own is not writable, for example in a sandbox.
 
-#: Where Linux keeps files in memory.
-_IN_MEMORY = Path("/dev/shm")  # noqa: S108 - what is made in it is its user's alone.
+#: Linux's folder for files in memory.
+_IN_MEMORY = Path("/dev/shm")  # noqa: S108 - folders in it are private to the user.
 
 
 class StateFolder(NamedTuple):
-    """Where a vault's state is, and why the user's own could not be written ("" if it could).
+    """The folder of a vault's state; `lack` is why the user's own is not writable ("" if it is).
 
-    A spare folder is one of a cache: what is in it was made from the notes, never copied, for the
-    user's own may hold a change that is half done. Locks in it hold nobody off who uses the other.
+    A spare folder is filled from the notes, never copied: the user's own can contain an unfinished
+    change. Its locks do not exclude processes that use the user's own.
     """
 
     path: Path
@@ -422,10 +421,10 @@ class StateFolder(NamedTuple):
 
 
 def claim_state_folder(folder: Path) -> StateFolder:
-    """Return a folder for the state of a vault: this one, else a spare one of the same name.
+    """Return a vault's state folder: this one, or a spare one of the same name if not writable.
 
     Raises:
-        VaultError: it is somebody else's, or no other folder can be written either.
+        VaultError: it belongs to another user or is a link, or no spare folder is writable.
     """
     try:
         claimed = claim_private_folder(folder)
@@ -445,8 +444,8 @@ def claim_state_folder(folder: Path) -> StateFolder:
 
 
 def _list_spares(name: str) -> Iterator[Path]:
-    """Yield folders that a temporary one can be made in, none of which is the current one."""
-    found = Path(tempfile.gettempdir())  # The current folder, where no other can be written.
+    """Yield possible spare folders for a vault's state, none in the current folder."""
+    found = Path(tempfile.gettempdir())  # The current folder if no other is writable.
     user = f"vaultmem-{os.geteuid()}" if os.name == "posix" else "vaultmem"
     places = [] if found == Path.cwd() else [found]
     for place in (*places, _IN_MEMORY):
@@ -455,7 +454,7 @@ def _list_spares(name: str) -> Iterator[Path]:
 
 
 def _find_reason(folder: Path) -> str:
-    """Return why the system lets nobody write into a folder."""
+    """Return the system's message for why a folder is not writable."""
     if os.name == "posix" and os.statvfs(folder).f_flag & os.ST_RDONLY:
         return os.strerror(errno.EROFS)
     return os.strerror(errno.EACCES)

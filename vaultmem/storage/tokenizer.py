@@ -1,8 +1,7 @@
-"""An exact tokenizer in place of the estimate, where one is installed and asked for.
+"""An exact tokenizer instead of the estimate, if one is installed and set.
 
-It is named by an encoding such as `o200k_base`; tiktoken or bpe-openai counts in it. Who opens a
-vault says so ($VAULTMEM_TOKENIZER in the front ends) and not the vault: counting is many times
-slower than estimating.
+It is set by an encoding such as `o200k_base`, which tiktoken or bpe-openai provides. The user sets
+it ($VAULTMEM_TOKENIZER), not the vault: counting is many times slower than estimating.
 """
 
 from __future__ import annotations
@@ -15,19 +14,19 @@ from vaultmem.errors import VaultError
 
 VARIABLE = "VAULTMEM_TOKENIZER"
 
-#: Packages that know OpenAI's encodings, in the order in which they are tried.
+#: Packages with OpenAI's encodings, in the order of preference.
 _PACKAGES = ("tiktoken", "bpe_openai")
 
 
-#: The encoding in which this process counts, "" for the estimate.
+#: The encoding used in this process, "" for the estimate.
 _used = ""
 
 
 def use_tokenizer(name: str) -> None:
-    """Count tokens exactly from now on, in this process, where an encoding is named.
+    """Count tokens in the encoding `name` in this process; "" changes nothing.
 
     Raises:
-        VaultError: no package that knows it is installed.
+        VaultError: no package is installed, or the encoding cannot be used.
     """
     global _used
     if name:
@@ -36,15 +35,15 @@ def use_tokenizer(name: str) -> None:
 
 
 def get_tokenizer_name() -> str:
-    """Return the encoding in which this process counts, empty for the estimate."""
+    """Return the encoding used in this process, empty for the estimate."""
     return _used
 
 
 def load_tokenizer(name: str) -> Callable[[str], int]:
-    """Return what counts the tokens of a text in an encoding.
+    """Return a function that counts the tokens of a text in an encoding.
 
     Raises:
-        VaultError: no package that knows it is installed.
+        VaultError: no package is installed, or the encoding cannot be used.
     """
     for package in _PACKAGES:
         try:

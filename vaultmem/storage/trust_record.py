@@ -23,7 +23,7 @@ from vaultmem.storage.kept import (
     read_value_if_sound,
 )
 
-#: What the signatures are for; one that was made for another purpose counts for nothing.
+#: The namespace of signatures; those of another namespace are not valid here.
 NAMESPACE = "trust@vaultmem"
 
 _FORMAT = "vaultmem trust 1"
@@ -31,9 +31,9 @@ _DIGEST = compile_later(r"[0-9a-f]{64}")
 
 
 class TrustList(NamedTuple):
-    """The digest of each text that is vouched for, by path, in the vault of these names.
+    """The digests of trusted texts by path, for the vault with these names.
 
-    Of one signer's lists that with the highest `serial` counts; `date` is for people.
+    Of a signer's lists, the one with the highest `serial` counts; `date` is only displayed.
     """
 
     serial: int
@@ -43,13 +43,13 @@ class TrustList(NamedTuple):
 
 
 def format_list(listed: TrustList) -> str:
-    """Return a list as text; there is one text of each list."""
+    """Return a list as text; equal lists have equal texts."""
     value = {"format": _FORMAT, **listed._asdict()}
     return json.dumps(value, indent=1, sort_keys=True) + "\n"
 
 
 def parse_list(text: str) -> TrustList | None:
-    """Return the list that a text is, None if it is none to the letter."""
+    """Return the list in a text, None if the text is not exactly as `format_list` writes it."""
     try:
         value: dict[str, Any] = json.loads(text)
         listed: TrustList = as_typed(value, TrustList)
@@ -59,23 +59,22 @@ def parse_list(text: str) -> TrustList | None:
     return listed if is_sound and format_list(listed) == text else None
 
 
-# The trust record: which texts the owner lets instruct. In the user's own folder, not the vault.
+# The trust record: the texts that the owner allows to instruct. It is in the user's own folder.
 #
-# Not a cache: it records promotions by the person, or by an agent that vaultmem.yaml allows. A
-# promotion is for the text of an active note. When the owner moves the note out of `active`,
-# removes it or replaces its text, the entry is withdrawn (`services/reading/withdraw.py`).
+# It is not a cache: it records promotions by the owner, or by an agent that vaultmem.yaml allows.
+# A promotion is for the text of an active note. When the owner moves the note out of `active`,
+# removes it or replaces its text, the entry is withdrawn.
 #
-# Next to it are the signed lists of notes that were verified here. The newest of each signer is
-# kept, with its signature, so that none that is older ever counts again, and so that it can be
-# verified again when another signer is allowed, or one no longer.
+# Next to it are the verified signed lists. Each signer's newest list is stored with its signature:
+# an older one never counts again, and it can be verified again when the allowed signers change.
 
 
 class TrustRecord(NamedTuple):
-    """What the owner said of the vault at a path: by path, the digest of each text vouched for.
+    """The trust record of the vault at a path: the digest of each trusted text, by note path.
 
-    `names` are those of its repository, empty where none was known; `companions` are the folders of
-    other vaults that may be asked whenever it is. `withdrawn` is by path each digest that no longer
-    counts, with the time (seconds since the epoch). A record that is not `trusted` only withdraws.
+    `names` are its repository's, empty if unknown; `companions` are folders of vaults that may be
+    queried with it. `withdrawn` has by path the withdrawn digests, with the time (seconds since the
+    epoch). A record that is not `trusted` only withdraws.
     """
 
     trusted: bool
@@ -87,10 +86,10 @@ class TrustRecord(NamedTuple):
 
 
 class TrustStore:
-    """One JSON file for each vault: `trusted`, and the digest of each promoted note's text.
+    """The JSON file with a vault's trust record.
 
-    A record that names a repository holds for no other that comes to stand in the vault's place.
-    `beside` returns the files of the same vault in other work trees, whose word counts here too.
+    A record with names does not apply to another repository at the same path. `beside` returns
+    the files of the vault's other work trees, whose records apply too.
     """
 
     def __init__(
@@ -106,13 +105,13 @@ class TrustStore:
         self._beside = beside
 
     def is_trusted(self) -> bool:
-        """Tell whether the owner has said that this vault may instruct at all."""
+        """Return whether the owner trusts this vault."""
         return any(record.trusted for record in self._find_all())
 
     def notes(self) -> dict[str, set[str]]:
-        """Return path and text digests of each note that was promoted by somebody trusted.
+        """Return the digests of each trusted note's texts, by path.
 
-        There is one digest of each, and others where other work trees vouch for other texts.
+        A note has several if other work trees trust other texts.
         """
         own = self._list_own()
         withdrawn = _list_withdrawn(own)
@@ -130,22 +129,22 @@ class TrustStore:
         return {text for each in self._find_all() for text in each.notes.items()} - here
 
     def withdrawn_here(self) -> dict[tuple[str, str], float]:
-        """Return when (seconds since the epoch) each text was withdrawn here: path and digest."""
+        """Return when (seconds since the epoch) each text (path, digest) was withdrawn here."""
         return _list_withdrawn(self._list_own())
 
     def withdrawn(self) -> dict[tuple[str, str], float]:
-        """Return when each text was withdrawn last, in any clone of this user."""
+        """Return when each text was last withdrawn in any of the user's clones."""
         records = filter(None, map(_read_if_sound, self._list_files()))
         return _list_withdrawn(each for each in records if each.withdrawn and self._holds(each))
 
     def companions(self) -> set[str]:
-        """Return the folders of other vaults that may be asked whenever this one is."""
+        """Return the folders of vaults that may be queried with this one."""
         return {folder for record in self._find_all() for folder in record.companions}
 
     def record(self, notes: Mapping[str, str], companions: Sequence[str] | None = None) -> None:
-        """Trust the vault, and these notes (path to text digest) besides those already trusted.
+        """Trust the vault, and add these notes (path to text digest) to the trusted ones.
 
-        Its companions are those known before, unless others are given.
+        `companions` replace the stored ones, unless None.
         """
         found = self._find_named()
         withdrawn = {
@@ -162,7 +161,7 @@ class TrustStore:
         )
 
     def withdraw(self, texts: Iterable[tuple[str, str]], at: float) -> None:
-        """Let these texts (path and digest) count no longer, whichever record or list has them."""
+        """Withdraw trust from these texts (path, digest); `at` is in seconds since the epoch."""
         found = self._find_named()
         notes, withdrawn = dict(found.notes), dict(found.withdrawn)
         for path, digest in texts:
@@ -172,7 +171,7 @@ class TrustStore:
         self._write(found._replace(notes=notes, withdrawn=withdrawn))
 
     def _find_named(self) -> TrustRecord:
-        """Return this place's own record with all names of its repository, a new one if none is."""
+        """Return the own record (or a new one) with all names of its repository."""
         found = self._find() or TrustRecord(trusted=False, notes={})
         names = tuple(dict.fromkeys((*found.names, *self._names.every())))
         return found._replace(vault=self._vault, names=names)
@@ -181,7 +180,10 @@ class TrustStore:
         return sorted(self._file.parent.glob("*.json"))
 
     def elsewhere(self) -> list[TrustRecord]:
-        """Return what was said of the same repository at other paths, or of another one here."""
+        """Return trusted records of this repository at other paths.
+
+        If the vault is not trusted, the record in its own file comes first.
+        """
         files = [file for file in self._list_files() if file != self._file]
         name = self._names.one() if files else ""
         found = [
@@ -194,7 +196,7 @@ class TrustStore:
         return same if mine is None or self.is_trusted() else [mine, *same]
 
     def _find_all(self) -> list[TrustRecord]:
-        """Return the records that hold here: this place's own, and those of other work trees."""
+        """Return the records that apply here: the own one, and those of other work trees."""
         return [*self._list_own(), *self._list_other_trees()]
 
     def _list_own(self) -> list[TrustRecord]:
@@ -209,7 +211,7 @@ class TrustStore:
         return record if record and self._holds(record) else None
 
     def _holds(self, record: TrustRecord) -> bool:
-        """Tell whether a record is of the repository that is here."""
+        """Return whether a record has no names, or a name of this repository."""
         if not record.names or self._names.one() in record.names:
             return True
         return bool(set(record.names) & set(self._names.every()))
@@ -231,12 +233,12 @@ def _read_if_sound(file: Path) -> TrustRecord | None:
     return read_value_if_sound(file, TrustRecord)
 
 
-#: Seconds after which signatures are verified again: a key may be allowed until a date.
+#: Seconds after which signatures are verified again: a key can be allowed until a date.
 _FRESH = 86_400
 
 
 class SignedList(NamedTuple):
-    """A list as it was signed, and the name of an allowed signer who did, "" if none did."""
+    """A list's signed text, and the name of the allowed signer, "" if none signed it."""
 
     signer: str
     text: str
@@ -244,7 +246,7 @@ class SignedList(NamedTuple):
 
 
 class _Stamp(NamedTuple):
-    """A file of signers, as it was when lists were verified; zeros if it was not there."""
+    """The status of a file of signers when lists were verified; zeros if it did not exist."""
 
     file: str
     changed: int = 0
@@ -253,7 +255,7 @@ class _Stamp(NamedTuple):
 
 
 class _Verified(NamedTuple):
-    """When lists were verified, against files as they were then."""
+    """Verified lists, the time, and the stamps of the files of signers."""
 
     at: float
     stamps: tuple[_Stamp, ...]
@@ -261,26 +263,26 @@ class _Verified(NamedTuple):
 
 
 class SignedTrust:
-    """The file of one vault, which is known by its names."""
+    """The file of one vault's signed lists."""
 
     def __init__(self, file: Path, names: RepositoryNames = NAMELESS) -> None:
         self._file = file
         self._names = names
 
     def lists(self) -> tuple[SignedList, ...]:
-        """Return all lists that were ever verified here, but those that newer ones replaced."""
+        """Return all lists that are stored here, valid or not."""
         known = self._read()
         return known.lists if known else ()
 
     def named(self) -> set[tuple[str, str]]:
-        """Return path and digest of each text that a list names, whether or not it counts now."""
+        """Return path and digest of each text in a stored list, valid or not."""
         lists = [json.loads(each.text) for each in self.lists()]
         return {text for each in lists for text in each["notes"].items()}
 
     def notes(self, now: float) -> dict[tuple[str, str], int] | None:
-        """Return path and digest of each text that is vouched for, each with its list's serial.
+        """Return the serial of the newest list for each trusted text, by path and digest.
 
-        None: the lists must be verified.
+        None if the lists must be verified again. `now` is in seconds since the epoch.
         """
         known = self._read()
         if known is None:
@@ -290,28 +292,28 @@ class SignedTrust:
             return None
         found: dict[tuple[str, str], int] = {}
         for each in known.lists:
-            content = json.loads(each.text) if each.signer else {}  # Verified when it was kept.
+            content = json.loads(each.text) if each.signer else {}  # Verified when stored.
             for text in content["notes"].items() if self.is_meant(content.get("names", ())) else ():
                 found[text] = max(content["serial"], found.get(text, 0))
         return found
 
     def is_meant(self, names: Sequence[str]) -> bool:
-        """Tell whether a list that names a vault so means this one."""
+        """Return whether one of a list's vault names is a name of this vault."""
         return self._names.one() in names or not set(self._names.every()).isdisjoint(names)
 
     def write(self, lists: Iterable[SignedList], signers: Iterable[str], now: float) -> None:
-        """Keep lists that were verified against these files of signers just now."""
+        """Store lists that were just verified against these files of signers."""
         known = _Verified(now, _stamp(signers), tuple(lists))
         KeptFolder(self._file.parent).write_value(self._file.name, known)
 
     def _read(self) -> _Verified | None:
-        """Return what was verified, None where nothing was; a damaged file has nothing."""
+        """Return the stored lists, None if there is no file; a damaged file has no lists."""
         known = read_value_if_sound(self._file, _Verified)
         return known or (_Verified(0.0, (), ()) if self._file.exists() else None)
 
 
 def _stamp(files: Iterable[str]) -> tuple[_Stamp, ...]:
-    """Return what changes with each of the files."""
+    """Return the stamps of files, which change with them."""
     stamps = []
     for file in files:
         try:
@@ -323,9 +325,9 @@ def _stamp(files: Iterable[str]) -> tuple[_Stamp, ...]:
     return tuple(stamps)
 
 
-# Signatures by SSH keys, made and verified by OpenSSH's `ssh-keygen -Y`, as git does it.
+# Signatures by SSH keys, made and verified by OpenSSH's `ssh-keygen -Y`, as in git.
 
-#: Seconds that a verification may take; who signs may have to enter a passphrase first.
+#: Timeout of a verification in seconds; signing has none, because it can ask for a passphrase.
 _LONGEST = 10.0
 
 _KEY = compile_later(r"(?:^|\s)((?:sk-)?(?:ssh|ecdsa)-[a-z0-9@.-]+ [A-Za-z0-9+/]+={0,3})(?=\s|$)")
@@ -333,15 +335,15 @@ _NAME = compile_later(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,99}")
 
 
 def is_installed() -> bool:
-    """Tell whether there is an `ssh-keygen`."""
+    """Return whether `ssh-keygen` is installed."""
     return shutil.which("ssh-keygen") is not None
 
 
 def sign(data: bytes, key: Path, namespace: str) -> str:
-    """Return the signature of bytes; the key may be a public one whose other half an agent has.
+    """Return the signature of `data`; the key can be a public one if an SSH agent has its secret.
 
     Raises:
-        VaultError: there is no ssh-keygen, or it does not sign with this key.
+        VaultError: ssh-keygen is not installed, or cannot sign with this key.
     """
     code, out, err = _run(None, data, "-Y", "sign", "-q", "-f", str(key), "-n", namespace)
     if code or not out.startswith(b"-----BEGIN SSH SIGNATURE-----"):
@@ -350,9 +352,9 @@ def sign(data: bytes, key: Path, namespace: str) -> str:
 
 
 def find_signer(data: bytes, signature: str, signers: Path, namespace: str, name: str = "") -> str:
-    """Return by which name a file of allowed signers knows who signed these bytes, "" if by none.
+    """Return the name of the allowed signer who signed `data`, "" if none did.
 
-    With a `name`, only that one counts.
+    With a `name`, only this signer is accepted.
     """
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "signature")
@@ -368,10 +370,10 @@ def find_signer(data: bytes, signature: str, signers: Path, namespace: str, name
 
 
 def read_public_key(text: str) -> tuple[str, str]:
-    """Return name and public key that a text holds: `NAME KEY`, or a public key with a comment.
+    """Return name and public key in a text: `NAME KEY`, or a public key with a comment.
 
     Raises:
-        RefusedError: it holds none, or several.
+        RefusedError: the text has no key, or several.
     """
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
     match = _KEY.search(lines[0]) if len(lines) == 1 else None
@@ -382,10 +384,10 @@ def read_public_key(text: str) -> tuple[str, str]:
 
 
 def allow_signer(file: Path, name: str, key: str, namespace: str) -> bool:
-    """Add a signer to a file of them; tell whether it is new there.
+    """Add a signer to a file of allowed signers; return whether it is new there.
 
     Raises:
-        RefusedError: the name cannot stand in such a file, or the key is none.
+        RefusedError: the name is not valid in this file, or the key is not a public key.
         VaultError: the file could not be written.
     """
     if not _NAME.fullmatch(name):

@@ -1,8 +1,7 @@
 """An index of the turns in this machine's transcripts: tables of the state database (FTS5).
 
-It holds terms, files and commands, and where in its transcript each line begins; the text is read
-from there. It is a cache: what a transcript has no longer is dropped, and what the index lacks is
-read from the transcripts.
+It holds terms, files, commands, and the offset of each line in its transcript, from where the text
+is read. It is a cache of the transcripts.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from vaultmem.core.sessions.turns import TranscriptLine
 from vaultmem.storage.session_table import Transcripts
 from vaultmem.storage.state import StateDatabase
 
-#: Named after the form of their rows: another form is another table.
+#: The number in a name is the version of its columns.
 _TABLES = (
     "CREATE TABLE IF NOT EXISTS turn_marks_1 (session TEXT PRIMARY KEY, mark TEXT NOT NULL) "
     "WITHOUT ROWID",
@@ -31,21 +30,21 @@ _TABLES = (
     "CREATE VIRTUAL TABLE IF NOT EXISTS turn_terms_1 USING fts5(terms)",
 )
 
-#: Lines that are added at once while others have to wait to write.
+#: Lines added in one transaction, during which other writers wait.
 _BATCH = 1_000
 
-#: Terms of a query that are looked for, and lines that are ranked.
+#: Most terms of a query that are searched, and most lines that are ranked.
 _MAX_TERMS, _CANDIDATES = 64, 400
 
-#: BM25's k1 and b, and the terms of a usual turn.
+#: BM25's k1 and b, and the usual number of terms in a turn.
 _SATURATION, _NORM, _USUAL = 0.6, 0.2, 40
 
 
 class TurnQuery(NamedTuple):
-    """Which turns are wanted; what is empty lets all through.
+    """The query and filters of a search for turns; empty ones match all.
 
-    `words` rank, `file` is a file's or folder's path or the end of one, and `command` a part of
-    a command. `since` and `until` are seconds since the epoch.
+    `words` rank; `file` is the end of a path of a file or folder, `command` a part of a command.
+    `since` and `until` are seconds since the epoch.
     """
 
     words: str = ""
@@ -65,7 +64,7 @@ class TurnIndex:
             state.execute(statement)
 
     def update_all(self) -> None:
-        """Index what transcripts got since they were indexed, and drop those that are gone."""
+        """Index the new lines of all transcripts, and drop transcripts that were deleted."""
         marks = {str(s): str(m) for s, m in self._state.query("SELECT * FROM turn_marks_1")}
         there = self._transcripts.last_added()
         for session in marks.keys() - there:
@@ -76,16 +75,16 @@ class TurnIndex:
                 self.update(session)
 
     def update(self, session: str) -> None:
-        """Index what a transcript got since it was indexed, in several transactions if much."""
+        """Index the new lines of a transcript, in several transactions if there are many."""
         while self._update_batch(session):
             pass
 
     def find(
         self, wanted: TurnQuery, sessions: Iterable[str], limit: int
     ) -> list[tuple[str, int, TranscriptLine]]:
-        """Return session, turn and line of what is wanted: the best first, without words the last.
+        """Return session, turn number and line of matching turns, one line for each turn.
 
-        Of a turn in several lines, one is returned.
+        The best is first; without words, the newest.
         """
         terms = list(dict.fromkeys(term_sequence(wanted.words)))[:_MAX_TERMS]
         if wanted.words and not terms:
@@ -112,9 +111,9 @@ class TurnIndex:
         return list(islice(found, limit))
 
     def _rank(self, terms: Sequence[str], rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-        """Return candidates in the order of BM25 with a weak norm: a turn that has all terms first.
+        """Return rows by BM25 with a weak length norm: turns with all terms rank first.
 
-        SQLite's own norm is strong, so that a short turn with half of the terms would be first.
+        SQLite's strong norm would rank a short turn with half of the terms first.
         """
         if not terms:
             return rows
@@ -131,7 +130,7 @@ class TurnIndex:
         return sorted(rows, key=score)
 
     def _update_batch(self, session: str) -> bool:
-        """Index the next lines of a transcript; return whether there may be more."""
+        """Index the next lines of a transcript; return whether there might be more."""
         with self._state.transaction():
             query = "SELECT mark FROM turn_marks_1 WHERE session = ?"
             mark = "".join(str(found) for (found,) in self._state.query(query, [session]))
@@ -178,10 +177,10 @@ def _quote(term: str) -> str:
 
 
 def _choose(wanted: TurnQuery) -> tuple[list[str], list[object]]:
-    """Return the conditions of a query without its words, and their values."""
+    """Return the SQL conditions of a query's filters, and their values."""
     conditions, values = list[str](), list[object]()
     if file := wanted.file.strip().strip("/"):
-        # A path ends with the file, or with the folder and what is in it; a command names it.
+        # Match the end of a path or a folder in it; without files, match the command.
         conditions.append(
             "(instr(t.files, ?) OR instr(t.files, ?) OR (t.files = '' AND instr(t.command, ?)))"
         )

@@ -1,7 +1,6 @@
 """The user's own files: list of vaults, settings folder, and files of this package.
 
-The first import of whoever looks up a name, so the standard library's `json` alone is imported,
-and only where a name has to be looked up.
+This module is imported at startup, so it imports the standard library's `json` only on demand.
 """
 
 from __future__ import annotations
@@ -17,21 +16,21 @@ if TYPE_CHECKING:
 
 FILE_NAME = "vaults.json"
 
-#: Characters of a vault's name in the list at most.
+#: Most characters of a vault's name in the list.
 _LONGEST = 40
 
 
 def is_vault_name(name: str) -> bool:
-    """Tell whether a vault can be listed under a name: no path, and nothing that an address has."""
+    """Return whether a name is valid in the list: not a path or an address."""
     rest = name.translate({ord(each): None for each in "_.-"})
     is_plain = rest.isalnum() or not rest
     return name[:1].isalnum() and is_plain and len(name) <= _LONGEST
 
 
 def find_named(named: str, config: str | Path) -> str:
-    """Return the folder that a name stands for in the list, else what was given.
+    """Return the folder that is listed under a name, or `named` itself.
 
-    A folder of that name here wins, as its path was a vault before there was a list.
+    An existing folder at the path `named` has precedence over the list.
     """
     if not is_vault_name(named) or os.path.isdir(named):
         return named
@@ -39,10 +38,10 @@ def find_named(named: str, config: str | Path) -> str:
 
 
 def find_only(config: str | Path) -> str:
-    """Return the folder of the only vault on the list, "" where the list is empty.
+    """Return the folder of the only vault on the list, "" if the list is empty.
 
     Raises:
-        NoVaultError: the list has several, or one that is not there.
+        NoVaultError: the list has several vaults, or one that does not exist.
     """
     listed = read_vaults(config, anyway=True)
     if not listed:
@@ -74,9 +73,9 @@ def _is_vault(path: str) -> bool:
 
 
 def read_vaults(config: str | Path, anyway: bool = False) -> dict[str, str]:
-    """Return by name the folders of the vaults in the list, in its order.
+    """Return the folders of the vaults in the list by name, in the list's order.
 
-    With `anyway`, a list that cannot be read is an empty one.
+    With `anyway`, a list that cannot be read is empty.
 
     Raises:
         VaultError: the list cannot be read.
@@ -102,10 +101,10 @@ def read_vaults(config: str | Path, anyway: bool = False) -> dict[str, str]:
 
 
 def write_vaults(config: Path, vaults: Mapping[str, str]) -> None:
-    """Keep a list of vaults in place of the one before.
+    """Replace the list of vaults.
 
     Raises:
-        FaultError: the disk did not take it.
+        SystemFailureError: writing failed.
     """
     import json
 
@@ -121,20 +120,20 @@ def write_vaults(config: Path, vaults: Mapping[str, str]) -> None:
         raise SystemFailureError(f"{file}: could not be written: {error.strerror}") from error
 
 
-# The user's own folders, as platformdirs has them; on Linux without importing it (5 ms).
+# The user's own folders, as in platformdirs; on Linux without importing it (5 ms).
 
-#: Each kind's folder in one's home under Linux, where no `$XDG_..._HOME` names another.
+#: The default of each kind's `$XDG_..._HOME` on Linux, relative to the home folder.
 _LINUX = {"state": ".local/state", "config": ".config", "data": ".local/share"}
 
-#: Debian's home of those who have none: it is not there.
+#: Debian's home for users without one; it does not exist.
 _NOBODY = "/nonexistent"
 
 
 def find_user_folder(kind: str, environment: Mapping[str, str]) -> str:
     """Return the user's folder of vaultmem for "state", "config" or "data".
 
-    What the environment does not say, platformdirs finds out by itself: by the list of users. Who
-    is not in it has a folder that cannot be made.
+    If the environment does not name it, platformdirs finds it. A user without a home gets a folder
+    that cannot be created.
     """
     named = environment.get(f"XDG_{kind.upper()}_HOME", "")
     folder = named or os.path.join(environment.get("HOME", ""), _LINUX[kind])
@@ -148,11 +147,11 @@ def find_user_folder(kind: str, environment: Mapping[str, str]) -> str:
         return os.path.join(_NOBODY, _LINUX[kind], "vaultmem")
 
 
-# Where the folders are that the package brings along: templates, and the sample vault.
+# Folders that are shipped with the package: templates, and the sample vault.
 
 
 def find_package_folder(name: str) -> Path:
-    """Return a folder of files: in the package where it is installed, beside it in a clone."""
+    """Return a folder of shipped files: in the installed package, or next to it in a clone."""
     from pathlib import Path
 
     package = Path(__file__).parents[1]
@@ -160,19 +159,19 @@ def find_package_folder(name: str) -> Path:
     return inside if inside.is_dir() else package.parent / name
 
 
-# Say how to install what an extra needs, into this environment.
+# The commands to install missing packages into this environment.
 
-#: What the package is called where packages are installed from; another's is called `vaultmem`.
+#: The package's name on PyPI, where `vaultmem` is another package.
 DISTRIBUTION = "vaultmem-notes"
 
 
 def describe_missing(what: str | None, extra: str) -> str:
-    """Say that something is not installed, and how to get what it is part of."""
+    """Return the message that something is not installed, with the command to install its extra."""
     return f"{what} is not installed; {how_to_install(extra)}"
 
 
 def how_to_install(extra: str) -> str:
-    """Say which command installs what this environment lacks of an extra ("mcp", "web")."""
+    """Return "run `...`" with the command that installs an extra ("mcp", "web") here."""
     import shlex
     from importlib import metadata  # It loads `email` and `zipfile`.
 
@@ -180,13 +179,13 @@ def how_to_install(extra: str) -> str:
         extras = metadata.metadata(DISTRIBUTION).get_all("Provides-Extra") or ()
     except metadata.PackageNotFoundError:
         extras = ()
-    if extra not in extras:  # It runs from its folder alone, or was installed without that extra.
+    if extra not in extras:  # It runs from a clone, or its distribution lacks this extra.
         return f"run `pip install '.[{extra}]'`"
     return f"run `{shlex.join([*_installer(), f'{DISTRIBUTION}[{extra}]'])}`"
 
 
 def _installer() -> list[str]:
-    """Return what installs into the environment of this process."""
+    """Return the command that installs into the environment of this process."""
     if os.path.isfile(os.path.join(sys.prefix, "pipx_metadata.json")):
         return ["pipx", "inject", DISTRIBUTION]
     if os.path.isfile(os.path.join(sys.prefix, "uv-receipt.toml")):

@@ -1,8 +1,8 @@
-"""The id of a vault's folder, by which the vault keeps its data on this machine when it moves.
+"""The id of a vault's folder, by which a moved vault finds its data on this machine.
 
-The id is a file in the git folder of the vault's work tree. `mv` and `cp -r` take it along; a
-clone and another work tree get none, so they are never taken for copies. The user's state folder
-has for each id the path of the vault that keeps its data: state, receipts and artifacts.
+The id is a file in the git folder of the vault's work tree. `mv` and `cp -r` keep it; clones and
+other work trees have none. The user's state folder contains, for each id, the path of the vault
+that owns its data: state, receipts and artifacts.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ from vaultmem.storage.lock import hold_lock
 
 _ID = re.compile(r"[0-9a-f]{32}")
 
-#: In the user's state folder: for each id, a file with the path of its vault and its data's name.
+#: The folder in the user's state folder with a file for each id: the vault's path and data key.
 _PLACES = "ids"
 
 
 class VaultId(NamedTuple):
-    """A vault's id, "" if it has none yet, and the vault that it was copied from ("" if none)."""
+    """A vault's id ("" if it has none yet), and the path of the vault it is a copy of ("")."""
 
     id: str = ""
     copied_from: str = ""
 
 
 def make_key(root: Path) -> str:
-    """Return the name of what the user's folders have of the vault at a path."""
+    """Return the name of the data folders of the vault at a path."""
     return hashlib.sha256(os.fsencode(root)).hexdigest()[:32]
 
 
 def find_id(root: Path, state: Path, keyed: Iterable[Path]) -> VaultId:
-    """Return a vault's id; if the vault was moved, bring its data along.
+    """Return a vault's id; if the vault was moved, move its data to the key of its new path.
 
-    `keyed` are the folders with one folder for each vault's key. Data that another vault left at
-    the new path is set aside, and that vault finds it again.
+    `keyed` are the parents of the data folders. Data of another vault under this key is renamed so
+    that its vault still finds it.
     """
     own = _read_id(root)
     if not own:
@@ -52,16 +52,16 @@ def find_id(root: Path, state: Path, keyed: Iterable[Path]) -> VaultId:
     if known is not None and known.root != root and _read_id(known.root) == own:
         return VaultId(own, str(known.root))
     if known != _Place(root, make_key(root)):
-        with contextlib.suppress(OSError, VaultError):  # As in a sandbox: the next one does it.
+        with contextlib.suppress(OSError, VaultError):  # For example in a sandbox; done next time.
             _move_data(root, own, state, keyed)
     return VaultId(own)
 
 
 def make_id(root: Path, state: Path) -> str:
-    """Give a vault a new id in the place of any other, and return it; "" outside of git.
+    """Give a vault a new id, replacing an old one, and return it; "" outside of git.
 
     Raises:
-        OSError: the disk did not accept it.
+        OSError: writing failed.
     """
     file = _id_file(root)
     if file is None:
@@ -73,26 +73,26 @@ def make_id(root: Path, state: Path) -> str:
 
 
 def assign_id(root: Path, state: Path, vault_id: str) -> None:
-    """Let the vault at a path be the one that keeps the data of an id.
+    """Make the vault at a path the owner of the data of an id.
 
     Raises:
-        OSError: the disk did not accept it.
+        OSError: writing failed.
     """
     _write_place(state, vault_id, _Place(root, make_key(root)))
 
 
 def forget_ids(folder: Path, state: Path) -> None:
-    """Forget the ids of the vaults in a folder."""
+    """Delete the entries of the vaults in a folder."""
     for file in (state / _PLACES).glob("*"):
         place = _read_place(state, file.name)
         if place is not None and folder in (place.root, *place.root.parents):
             file.unlink()
-    with contextlib.suppress(OSError):  # Other vaults are there.
+    with contextlib.suppress(OSError):  # Not empty: other vaults have entries.
         (state / _PLACES).rmdir()
 
 
 def _id_file(root: Path) -> Path | None:
-    """Return the file of a vault's id: each vault of a repository has its own."""
+    """Return the file of a vault's id, None outside of git; vaults of one repository differ."""
     found = find_git_folder(root)
     if found is None:
         return None
@@ -112,7 +112,7 @@ def _read_id(root: Path) -> str:
 
 
 class _Place(NamedTuple):
-    """The path of the vault that keeps the data of an id, and the name of its data's folders."""
+    """The path of the vault that owns the data of an id, and the name of its data folders."""
 
     root: Path
     key: str
@@ -133,11 +133,11 @@ def _write_place(state: Path, vault_id: str, place: _Place) -> None:
 
 
 def _move_data(root: Path, vault_id: str, state: Path, keyed: Iterable[Path]) -> None:
-    """Rename the folders of a vault that was moved, and record its new path."""
+    """Rename the data folders of a moved vault, and store its new path."""
     make_private_folder(state / _PLACES)
     with hold_lock(state / _PLACES / "lock"):
         known, place = _read_place(state, vault_id), _Place(root, make_key(root))
-        if known is not None and known != place:  # Another process may have been faster.
+        if known is not None and known != place:  # Not yet done by another process.
             aside = _set_aside(root, state)
             for folder in keyed:
                 if (folder / known.key).is_dir():
@@ -147,7 +147,7 @@ def _move_data(root: Path, vault_id: str, state: Path, keyed: Iterable[Path]) ->
 
 
 def _set_aside(root: Path, state: Path) -> str:
-    """Return the new name of the data that another vault left at a path, where it finds them."""
+    """Return a new name for data of another vault under a path's key; store it for that vault."""
     key = make_key(root)
     for file in (state / _PLACES).iterdir():
         place = _read_place(state, file.name)

@@ -1,8 +1,8 @@
-"""Which documents the work tree holds, or a commit, or several of these together.
+"""Views: the documents of the work tree, of a commit, or of several of these.
 
-One table lists the documents of each view by path. View 0 is the work tree: a sync changes it
-together with `files`, which has each file as it was last read. The others are of commits, stored
-once because they never change; they are a cache, and those not used for longest go.
+One table lists the documents of each view by path. View 0 is the work tree, indexed together with
+`files`, the files as last read. The others are of commits; they never change, and are a cache whose
+least recently used views are dropped.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ T = TypeVar("T")
 #: The number of the work tree's view.
 WORK_TREE = 0
 
-#: Rows that the views of commits may take together; one is kept however large it is.
+#: Most rows of all views of commits together; the newest view is kept at any size.
 MAX_ROWS = 1_000_000
 
-#: A record's columns have the names of its fields, but for these.
+#: The columns of a record whose names differ from its fields.
 _COLUMNS = {"document": "d.id", "changed": "v.changed", "problem": "v.problem"}
 _NOTE = f"SELECT {', '.join(_COLUMNS.get(name, f'd.{name}') for name in NoteRecord._fields)}"
 _NOTE_ALONE = _NOTE.replace("v.changed, v.problem", "0, ''")
@@ -45,37 +45,37 @@ _PINNED, _TAGS, _WARNINGS, _WISHES, _CHANGED = map(
     NoteRecord._fields.index, ("pinned", "tags", "warnings", "wishes", "changed")
 )
 
-#: Columns by which notes are counted.
+#: Columns by which notes can be counted.
 _COUNTED = frozenset({"kind", "state", "context", "agent", "tags"})
 
-#: What `NoteFilter.shows_proposals` is about.
+#: The SQL condition for proposed preferences (see `NoteFilter.shows_proposals`).
 PROPOSED = f"d.kind = '{NoteKind.PREFERENCE.value}' AND d.state = '{NoteState.CANDIDATE.value}'"
 _PROPOSALS = f"SELECT d.id FROM documents d WHERE {PROPOSED}"
 
-#: Since when (seconds since the epoch) a file has its bytes, of what a commit says and its time.
+#: When (seconds since the epoch) a file got its bytes: its commit's time, or its modification time.
 _CHANGED_AT = (
     "coalesce((SELECT at FROM committed c WHERE c.path = f.path AND c.blob = f.blob), "
     "f.mtime / 1000000000)"
 )
 
-#: Whether a commit has the bytes of a document of the work tree.
+#: The SQL condition that a commit has the bytes of a document of the work tree.
 _IS_COMMITTED = (
     "EXISTS (SELECT 1 FROM files f JOIN committed c ON c.path = f.path AND c.blob = f.blob "
     "WHERE f.path = view_documents.path)"
 )
 
-#: The notes that lack what another side of a merge says.
+#: The SQL condition for notes without the text of the other side of a merge.
 UNMERGED = f"""d.warnings LIKE '["{CONFLICTED}: %'"""
 
-#: A note's place in the order of paths, in a view that has several of its versions.
+#: The order by path, then by blob in a view with several versions of a note.
 _BY_PATH = "v.path, (SELECT blob FROM documents WHERE id = v.document)"
 
 
 class ViewSource(NamedTuple):
-    """What a view shows: the work tree (`number` is 0) or a commit's stored documents.
+    """The source of a view: the work tree (`number` is 0) or a commit's stored documents.
 
-    `name` is what a person calls it, `branch` is empty unless it is one (bytes of either that are
-    no UTF-8 are escapes), `commit` may be empty for a work tree, `at` is the commit's time in
+    `name` is for the user; `branch` is empty if it is not a branch (bytes of both that are not
+    UTF-8 are escaped). `commit` can be empty for the work tree; `at` is the commit's time in
     seconds since the epoch.
     """
 
@@ -87,12 +87,12 @@ class ViewSource(NamedTuple):
 
 
 class View:
-    """The documents of one source, or the union of several; read by SQL, never held as a list.
+    """The documents of one source, or the union of several, read by SQL.
 
-    Without sources it is the work tree. The note at the path `without` is left out. With a
-    `project`, notes of other projects are left out; "" leaves global notes only. Notes in the state
-    `without_state` are left out. With `commit_time` (seconds since the epoch), notes of the work
-    tree have the dates that they get from a commit of all of them at that time.
+    Without sources, it is the work tree. The note at the path `without`, notes in the state
+    `without_state`, and notes of other projects than `project` are left out ("": only global notes,
+    None: all). With `commit_time` (seconds since the epoch), uncommitted notes of the work tree
+    have this date.
     """
 
     def __init__(
@@ -114,26 +114,26 @@ class View:
 
     @property
     def is_work_tree(self) -> bool:
-        """Tell whether this is the folder as it is, and nothing else."""
+        """Whether the work tree is the only source."""
         return self._numbers == {WORK_TREE}
 
     @property
     def has_work_tree(self) -> bool:
-        """Tell whether the folder is among what is looked at."""
+        """Whether the work tree is a source."""
         return WORK_TREE in self._numbers
 
     def key(self) -> tuple[object, ...]:
-        """Return a value that differs whenever the view holds other documents."""
+        """Return a value that changes with the documents of the view."""
         stamp = self._state.get("view") if self.has_work_tree else ""
         left_out = (self.without, self.project, self.without_state)
         return (stamp, *left_out, self.commit_time, *(source.number for source in self.sources))
 
     def of_project(self, project: str | None) -> View:
-        """Return the same view with the notes of a project and global ones; of all for None."""
+        """Return the same view of a project's and global notes, for None of all notes."""
         return self._change(project=project)
 
     def foreign(self) -> frozenset[str]:
-        """Return the paths of the notes of other projects than the one that is viewed."""
+        """Return the paths of the notes of other projects, which the view leaves out."""
         if self.project is None:
             return frozenset()
         everything = self.of_project(None).paths().values()
@@ -144,15 +144,15 @@ class View:
         return self._change(without_state=state)
 
     def date_by_commit(self, at: float) -> View:
-        """Return the same view with the dates that notes get if all are committed at that time."""
+        """Return the same view, with uncommitted notes dated `at` (seconds since the epoch)."""
         return self._change(commit_time=int(at))
 
     def at(self, sources: Sequence[ViewSource]) -> View:
-        """Return a view of other sources, of the same project."""
+        """Return the same view of other sources, without an excluded path."""
         return self._change(sources=sources, without="")
 
     def _change(self, **changes: Any) -> View:
-        """Return the same view, but for these arguments."""
+        """Return the same view with these arguments changed."""
         names = ("sources", "without", "project", "without_state", "commit_time")
         return View(self._state, **{name: getattr(self, name) for name in names} | changes)
 
@@ -172,13 +172,13 @@ class View:
 
     @cached_property
     def _shown(self) -> str:
-        """What holds for the rows of `view_documents` that are this view's."""
+        """The SQL condition for the rows of `view_documents` in this view."""
         own = "" if self.project is None else f" AND project IN ('', {_quote(self.project)})"
         return self._listed + own
 
     @cached_property
     def _listed(self) -> str:
-        """The condition for the rows of `view_documents` of every project."""
+        """The SQL condition for the rows of `view_documents` of all projects."""
         numbers = ", ".join(str(int(number)) for number in self._numbers)
         without = f" AND path <> {_quote(self.without)}" if self.without else ""
         if self.without_state:
@@ -187,13 +187,13 @@ class View:
         return f"view IN ({numbers}){without}"
 
     def documents(self) -> list[int]:
-        """Return the numbers of all documents."""
+        """Return the numbers of all documents in the view."""
         return [each for (each,) in self._state.query(f"SELECT document FROM ({self.relation})")]
 
     def choose(self, note_filter: NoteFilter) -> list[tuple[int, float]]:
-        """Return number and time (seconds since the epoch) of documents, in the order of paths.
+        """Return number and change time (seconds since the epoch) of documents, ordered by path.
 
-        They are those that the filter admits, of any state where nothing else decides.
+        A filter by state only is not applied, except for proposals.
         """
         if not note_filter.is_by_state_alone:
             chosen = self.records()
@@ -203,24 +203,24 @@ class View:
         return self._state.query(sql)
 
     def paths(self, where: str = "", values: Sequence[Any] = ()) -> dict[int, str]:
-        """Return the paths of documents by number."""
+        """Return the paths of documents by number, filtered by an SQL condition."""
         return dict(self._state.query(f"SELECT d.id, d.path {self._joined(where)}", values))
 
     def titles(self) -> list[tuple[int, str, str]]:
-        """Return number, path and title of every document in the order of their paths."""
+        """Return number, path and title of all documents, ordered by path."""
         return self._state.query(f"SELECT d.id, d.path, d.title {self._joined()} ORDER BY d.path")
 
     def blobs(self) -> dict[str, str]:
-        """Return path and blob of every note; of a union, those of the first source that has it."""
+        """Return the blob of each note by path, in a union the one that was indexed first."""
         sql = f"SELECT d.path, d.blob {self._joined()} ORDER BY d.id DESC"
         return dict(self._state.query(sql))
 
     def find_blobs(self, beginnings: Iterable[str]) -> list[tuple[str, str]]:
-        """Return path and blob of the notes of all projects whose blob ids begin with one of these.
+        """Return path and blob of notes whose blob ids start with one of these texts.
 
-        A handle is its note's alone in the whole vault.
+        Notes of all projects are included, because a handle is unique in the whole vault.
         """
-        # For many ranges joined by OR, SQLite would not choose the index by itself.
+        # SQLite would not use the index for many ranges joined by OR.
         sql = (
             "SELECT d.path, d.blob FROM json_each(?) j CROSS JOIN documents d "
             "ON d.blob >= j.value AND d.blob < j.value || 'g' WHERE EXISTS "
@@ -229,25 +229,25 @@ class View:
         return self._state.query(sql, (json.dumps(list(beginnings)),))
 
     def records(self, where: str = "", values: Sequence[Any] = ()) -> list[NoteRecord]:
-        """Return the notes in the order of their paths."""
+        """Return the notes ordered by path, filtered by an SQL condition."""
         sql = f"{_NOTE} {self._joined(where)} ORDER BY v.path, d.blob"
         return [_read_note(row) for row in self._state.query(sql, values)]
 
     def problems(self) -> dict[int, str]:
-        """Return, by document, why the notes cannot be taken at their word that cannot."""
+        """Return the problem of each invalid note, by document."""
         sql = f"SELECT document, problem FROM ({self.relation}) WHERE problem <> ''"
         return dict(self._keep("problems", sql))
 
     def pinned(self) -> list[NoteRecord]:
-        """Return the pinned notes in the order of their paths."""
+        """Return the pinned notes, ordered by path."""
         found = self._keep("pinned", f"SELECT d.id {self._joined('d.pinned = 1')}")
         records = self.records_of(row[0] for row in found).values()
         return sorted(records, key=lambda record: (record.path, record.blob))
 
     def changed_at(self, path: str) -> float | None:
-        """Return when a file, be it a note or not, came to be as it is; None if it is unknown.
+        """Return when a file (a note or not) got its bytes, None if the file is unknown.
 
-        In seconds since the epoch: the commit that brought these bytes, else the file's own time.
+        In seconds since the epoch: its commit's time, or the file's modification time.
         """
         sql = f"SELECT max(changed) FROM ({self.relation}) WHERE path = ? HAVING count(*)"
         rows = self._state.query(sql, (path,))
@@ -261,12 +261,12 @@ class View:
         return float(rows[0][0]) if rows else None
 
     def recent(self, limit: int) -> list[NoteRecord]:
-        """Return notes that are neither pinned nor primed, the last changed first."""
+        """Return notes that are not pinned or reference material, the last updated first."""
         own = "d.pinned = 0 AND d.path NOT LIKE 'primed/%'"
         return self._list_first(own, "max(d.updated, d.created) DESC, v.changed", limit)
 
     def last_changed(self, limit: int) -> list[NoteRecord]:
-        """Return the notes that came to be as they are last, whatever they say of themselves."""
+        """Return the notes whose bytes changed last; their own dates are ignored."""
         return self._list_first("", "v.changed", limit)
 
     def _list_first(self, where: str, order: str, limit: int) -> list[NoteRecord]:
@@ -274,9 +274,9 @@ class View:
         return [_read_note(row) for row in self._state.query(sql, (limit,))]
 
     def count_notes(self, column: str) -> dict[str, int]:
-        """Return how many notes have each value of a column of `_COUNTED`, the most first.
+        """Return the number of notes for each value of a column of `_COUNTED`, most first.
 
-        Of "tags", how many have each tag.
+        For "tags", it is the number for each tag.
         """
         if column not in _COUNTED:
             raise ValueError(column)
@@ -301,7 +301,7 @@ class View:
     def sections_of(
         self, documents: Iterable[int], ordinals: Sequence[int] | None = None
     ) -> dict[tuple[int, int], SectionRecord]:
-        """Return the sections of documents by document and ordinal: all, or these of each."""
+        """Return sections by document and ordinal, all or those with these ordinals."""
         listed = ", ".join(str(int(document)) for document in documents)
         rows = self._state.query(f"SELECT id, sections FROM documents WHERE id IN ({listed})")
         return {
@@ -311,33 +311,30 @@ class View:
         }
 
     def totals(self) -> tuple[int, int]:
-        """Return the number of notes and the tokens of all of them."""
+        """Return the number of notes and the sum of their tokens."""
         return self.keep("totals", self._sum_up)
 
     def _sum_up(self) -> tuple[int, int]:
         everything = "SELECT count(*), coalesce(sum(tokens), 0) FROM documents"
         notes, tokens = self._state.query(everything)[0]
         sql = f"SELECT count(*) FROM ({self.relation})"
-        if notes != self._state.query(sql)[0][0]:  # Else no note has to be looked up.
+        if notes != self._state.query(sql)[0][0]:  # If equal, the view has all documents.
             sql = f"SELECT count(*), coalesce(sum(d.tokens), 0) {self._joined()}"
             notes, tokens = self._state.query(sql)[0]
         return int(notes), int(tokens)
 
     def projects(self) -> list[str]:
-        """Return the names of the projects that notes of the view belong to, sorted."""
+        """Return the sorted names of the projects of the view's notes."""
         sql = f"SELECT DISTINCT project FROM view_documents WHERE {self._shown} AND project <> ''"
         return sorted(name for (name,) in self._state.query(sql))
 
     def sources_of(self, document: int) -> tuple[str, ...]:
-        """Return the names of the sources that hold a document."""
+        """Return the names of the sources with a document."""
         rows = self._state.query("SELECT view FROM view_documents WHERE document = ?", (document,))
         return tuple(source.name for source in self.sources if (source.number,) in rows)
 
     def keep(self, name: str, make: Callable[[], T], *others: object) -> T:
-        """Return what is made of the view's files and of `others`, from memory while all are same.
-
-        One value is kept by each name.
-        """
+        """Return the result of `make`, cached by `name` until the view or `others` change."""
         key = (self.key(), self._state.in_use, *others)
         found = self._state.made.get(name)
         if found is None or found[0] != key:
@@ -345,14 +342,14 @@ class View:
         return found[1]
 
     def _keep(self, name: str, sql: str) -> list[tuple[Any, ...]]:
-        """Return rows about the documents alone, from memory while the view holds the same."""
+        """Return the rows of a query, cached by `name` until the view changes."""
         return list(self.keep(name, lambda: self._state.query(sql)))
 
     def _joined(self, where: str = "") -> str:
-        """Return what SQL reads from: `d` are the documents, `v` what the view has of each."""
+        """Return an SQL FROM clause: `d` are the documents, `v` the view's rows."""
         if not where:
             return f"FROM ({self.relation}) v JOIN documents d ON d.id = v.document"
-        # What narrows is about the documents: SQLite would list the whole view first.
+        # The condition is about documents; without CROSS JOIN, SQLite would list the view first.
         joined = f"FROM documents d CROSS JOIN ({self.relation}) v ON v.document = d.id"
         return f"{joined} WHERE {where}"
 
@@ -360,8 +357,8 @@ class View:
 class ViewRow(NamedTuple):
     """A document of a view.
 
-    `changed` is since when it has these bytes, in seconds since the epoch; `problem` why the note
-    cannot be taken at its word, where that is so.
+    `changed` is when it got these bytes, in seconds since the epoch; `problem` is why the note is
+    invalid, "" if it is valid.
     """
 
     path: str
@@ -371,7 +368,7 @@ class ViewRow(NamedTuple):
 
 
 class KnownFile(NamedTuple):
-    """A file as it was when last read; `document` is None for a file that is no readable note."""
+    """A file as last read; `document` is None if it is not a readable note."""
 
     blob: str
     stat: Stat
@@ -390,15 +387,15 @@ class Manifest:
         return {row[0] for row in self._state.query("SELECT id FROM documents")}
 
     def list_readable(self) -> dict[tuple[str, str], int]:
-        """Return the number of every document of any view, by path and blob.
+        """Return the numbers of all documents of all views, by path and blob.
 
-        Those that cannot be read are left out: what counts instead is another matter in each view.
+        Unreadable ones are left out, because each view can use another version instead.
         """
         sql = f"SELECT path, blob, id FROM documents WHERE state <> '{NoteState.UNREADABLE.value}'"
         return {(path, blob): number for path, blob, number in self._state.query(sql)}
 
     def find_documents(self, places: Iterable[tuple[str, str]]) -> dict[tuple[str, str], int]:
-        """Return the numbers of those documents that were seen before, by path and blob."""
+        """Return the numbers of the known ones of these documents, by path and blob."""
         sql = (
             "SELECT d.path, d.blob, d.id FROM json_each(?) j CROSS JOIN documents d "
             "ON d.path = json_extract(j.value, '$[0]') AND d.blob = json_extract(j.value, '$[1]')"
@@ -407,7 +404,7 @@ class Manifest:
         return {(path, blob): number for path, blob, number in rows}
 
     def add_documents(self, notes: Sequence[NoteRows]) -> range:
-        """Remember notes with their sections and return their numbers."""
+        """Store notes with their sections and return their document numbers."""
         last = self._state.query("SELECT seq FROM sqlite_sequence WHERE name = 'documents'")
         first = (int(last[0][0]) if last else 0) + 1
         numbered = range(first, first + len(notes))
@@ -422,7 +419,7 @@ class Manifest:
         return numbered
 
     def drop_documents(self, documents: Iterable[int]) -> None:
-        """Forget those of the documents that no view has any more."""
+        """Delete those of the documents that are in no view."""
         self._state.execute_many(
             "DELETE FROM documents WHERE id = ?1 "
             "AND NOT EXISTS (SELECT 1 FROM view_documents WHERE document = ?1)",
@@ -430,12 +427,12 @@ class Manifest:
         )
 
     def stats(self) -> dict[str, Stat]:
-        """Return size and times of every file that was seen, by path."""
+        """Return size, times and inode of all known files, by path."""
         rows = self._state.query("SELECT path, size, mtime, ctime, inode FROM files")
         return {row[0]: row[1:] for row in rows}
 
     def files(self, paths: Sequence[str] | None = None) -> dict[str, KnownFile]:
-        """Return what is known of these files (of others too where they are many), or of all."""
+        """Return the entries of these files by path; for None or over 1,000 paths, of all files."""
         sql = (
             "SELECT f.path, f.blob, f.size, f.mtime, f.ctime, f.inode, v.document, f.problem "
             f"FROM files f LEFT JOIN view_documents v ON v.view = {WORK_TREE} AND v.path = f.path"
@@ -452,22 +449,22 @@ class Manifest:
         }
 
     def paths(self) -> list[str]:
-        """Return the paths of all files that were seen, sorted."""
+        """Return the sorted paths of all known files."""
         return [path for (path,) in self._state.query("SELECT path FROM files ORDER BY path")]
 
     def blobs(self) -> dict[str, str]:
-        """Return path and blob of every file whose bytes were read: notes and others."""
+        """Return the blob of each file that was read, by path: notes and others."""
         return dict(self._state.query("SELECT path, blob FROM files WHERE blob <> ''"))
 
     def find_named(self, name: str) -> list[str]:
-        """Return the paths of the files of a name, in any folder, the case of letters aside."""
-        like = re.sub(r"[^\x00-\x7f]+", "%", name)  # SQLite knows the case of ASCII alone.
+        """Return the paths of files with a name, in any folder, ignoring case."""
+        like = re.sub(r"[^\x00-\x7f]+", "%", name)  # SQLite ignores the case of ASCII only.
         rows = self._state.query("SELECT path FROM files WHERE path LIKE ?", (f"%{like}",))
         ending = fold(f"/{name}")
         return [path for (path,) in rows if fold(f"/{path}").endswith(ending)]
 
     def put_files(self, files: Mapping[str, KnownFile]) -> None:
-        """Remember files as they are now, by path, and the documents that they are."""
+        """Store the entries of files by path, and their documents in the work tree's view."""
         self._state.execute_many(
             "INSERT OR REPLACE INTO files (path, blob, size, mtime, ctime, inode, problem) "
             "VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -482,20 +479,20 @@ class Manifest:
         )
 
     def drop_files(self, paths: Iterable[str]) -> None:
-        """Forget files that are gone."""
+        """Delete the entries of removed files."""
         gone = list(paths)
         self._state.execute_many("DELETE FROM files WHERE path = ?", [(path,) for path in gone])
         self._drop_from_work_tree(gone)
 
     def set_blob(self, path: str, blob: str) -> None:
-        """Remember the blob of a file that is no note, now that it was read."""
+        """Store the blob of a file that is not a note, if it has none yet."""
         sql = "UPDATE files SET blob = ? WHERE path = ? AND blob = ''"
         self._state.execute(sql, (blob, path))
 
     def problems(self) -> list[tuple[str, str]]:
-        """Return path and reason of every file that was not read, or not fully, and of twins.
+        """Return path and reason of all invalid notes, then of unread files, warnings and twins.
 
-        Those come first that cannot be taken at their word.
+        Twins are files whose names are equal on some systems.
         """
         warned = self._state.query(
             "SELECT v.path, w.value FROM documents d JOIN view_documents v ON v.document = d.id, "
@@ -511,26 +508,26 @@ class Manifest:
         return [*self.in_doubt(), *told, *twins]
 
     def in_doubt(self) -> list[tuple[str, str]]:
-        """Return path and reason of every note that cannot be taken at its word."""
+        """Return path and reason of all invalid notes."""
         return self._describe("instr(problem, ?) > 0")
 
     def unread(self) -> list[tuple[str, str]]:
-        """Return path and reason of every other file that was not read."""
+        """Return path and reason of all other files that were not read."""
         return self._describe("instr(problem, ?) = 0")
 
     def too_large(self) -> list[str]:
-        """Return the path of every note that was not read because of its size."""
+        """Return the paths of notes that are too large to read."""
         return [path for path, problem in self.unread() if problem.startswith(LARGER)]
 
     def is_committed(self, path: str, blob: str) -> bool:
-        """Tell whether some commit brought these bytes to this path."""
+        """Return whether a commit wrote these bytes to this path."""
         sql = "SELECT 1 FROM committed WHERE path = ? AND blob = ?"
         return is_text(path) and bool(self._state.query(sql, (path, blob)))
 
     def put_commit_dates(self, dates: Mapping[tuple[str, str], int], is_anew: bool = False) -> None:
-        """Remember when (seconds since the epoch) a commit last wrote these bytes to a path.
+        """Store when (seconds since the epoch) a commit last wrote a blob to a path.
 
-        With `is_anew`, because another history is checked out, all other commits are forgotten.
+        With `is_anew` (another history is checked out), all other dates are deleted.
         """
         if is_anew:
             self._state.execute("DELETE FROM committed")
@@ -549,7 +546,7 @@ class Manifest:
             self._state.execute_many(f"{dated} AND path = ?", {(path,) for path, _ in dates})
 
     def find_view(self, key: str) -> int | None:
-        """Return the number of a commit's stored view, which counts as used now."""
+        """Return the number of a commit's stored view and mark it as used, None if not stored."""
         rows = self._state.query("SELECT id FROM views WHERE key = ?", (key,))
         if not rows:
             return None
@@ -559,7 +556,7 @@ class Manifest:
         return int(rows[0][0])
 
     def add_view(self, key: str, rows: Sequence[ViewRow]) -> int:
-        """Store a commit's view and return its number."""
+        """Store a commit's view, drop views beyond `MAX_ROWS`, and return its number."""
         number = self._state.execute(
             "INSERT INTO views (key, size, used) VALUES (?, ?, ?)", (key, len(rows), time.time())
         )
@@ -576,17 +573,17 @@ class Manifest:
         return number
 
     def view_keys(self, suffix: str) -> dict[str, int]:
-        """Return the numbers of all stored views whose key ends so, by key."""
+        """Return the numbers of stored views whose key ends with `suffix`, by key."""
         rows = self._state.query("SELECT key, id FROM views")
         return {key: number for key, number in rows if key.endswith(suffix)}
 
     def view_dates(self, number: int) -> dict[int, int]:
-        """Return a stored view's documents, and since when each has its bytes."""
+        """Return when (seconds since the epoch) each document of a stored view got its bytes."""
         sql = "SELECT document, changed FROM view_documents WHERE view = ?"
         return dict(self._state.query(sql, (number,)))
 
     def clear_views(self) -> None:
-        """Forget all views of commits; their documents stay until they are dropped."""
+        """Delete all views of commits; their documents stay until they are dropped."""
         self._state.execute("DELETE FROM view_documents WHERE view <> ?", (WORK_TREE,))
         self._state.execute("DELETE FROM views")
 
@@ -606,23 +603,22 @@ class Manifest:
 
 
 def _quote(text: str) -> str:
-    """Return a text as SQL writes it."""
+    """Return a text as an SQL literal."""
     return "'" + text.replace("'", "''") + "'"
 
 
 def read_places(
     state: StateDatabase, places: Mapping[tuple[int, int], float]
 ) -> dict[tuple[int, int], tuple[NoteRecord, SectionRecord]]:
-    """Return note and section at these (document, ordinal).
+    """Return note and section at these places (document, ordinal).
 
-    Each is given with the time (seconds since the epoch) since when the note has its bytes, as
-    `View.choose` gives it: asking for it again takes most of the time. Problems are the view's,
-    and left out too.
+    The values of `places` are the notes' change times (seconds since the epoch) from `View.choose`,
+    because querying them again is slow. Records have no `problem`, because it depends on the view.
     """
     ordinals: defaultdict[int, list[int]] = defaultdict(list)
     for document, ordinal in places:
         ordinals[document].append(ordinal)
-    marks = ", ".join("?" * len(ordinals))  # So that the statement is compiled but once.
+    marks = ", ".join("?" * len(ordinals))  # With marks, the statement is compiled only once.
     sql = f"{_NOTE_ALONE}, sections FROM documents d WHERE id IN ({marks})"
     found = {}
     for *values, text in state.query(sql, list(ordinals)):

@@ -1,14 +1,12 @@
-"""The private socket on which a vault's watcher answers: where it is, and how it is asked.
+"""The private socket of a vault's watcher (mode 0600), and its protocol.
 
-Only what Python has loaded anyway, and two modules written in C: `socket`, `json` and `hashlib`
-take as long to import as Python takes to start.
+This module imports only what Python has already loaded, and two C modules: importing `socket`,
+`json` and `hashlib` takes as long as starting Python.
 
-A question is its length in bytes, a line end, and texts with a NUL between them: the version of
-whoever asks, the vault, and words. The watcher answers with an empty line as soon as it is there,
-and with another one ever so often while it works; when it is done, with a line of exit code and the
-lengths of two streams, and then the streams. A line of "-" is no answer. An agent's session begins
-with a JSON object instead of a length (serve/mcp_socket.py). The socket is its owner's alone (mode
-0600).
+A request is its length in bytes, a line end, and texts separated by NUL: the caller's version, the
+vault, and words. The watcher sends an empty line at once, and others regularly while it works; then
+a line with exit code and the lengths of two streams, and the streams. A line "-" means no answer.
+An agent's session starts with a JSON object instead of a length (serve/mcp_socket.py).
 """
 
 from __future__ import annotations
@@ -23,24 +21,24 @@ if TYPE_CHECKING:
     import socket as sockets
     from collections.abc import Mapping, Sequence
 
-#: What a watcher's socket is called in the folder of its vault's state.
+#: The name of a watcher's socket in the folder of its vault's state.
 SOCKET_NAME = "watch.sock"
 
-#: The last line of a side that ends in order. Of the resident process: requests without an answer
-#: have not begun. Of a client: its session can be closed.
+#: The last line of a side that ends normally. From the watcher: unanswered requests have not
+#: started. From a client: its session can be closed.
 GOODBYE = b'{"vaultmem":"goodbye"}\n'
 
-#: The last line for a client whose process is gone: its session was interrupted.
+#: The last line for a client whose process has ended: its session was interrupted.
 LOST = b'{"vaultmem":"lost"}\n'
 
-#: Seconds after the end of its output in which a client's process that was killed is gone.
+#: Seconds within which a killed client's process has ended after the end of its output.
 _DYING = 0.1
 
 
 def is_client_gone(client: int) -> bool:
-    """Return whether the process that began this one is gone; called at the end of input.
+    """Return whether the parent process has ended; called at the end of input.
 
-    A client that ends in order closes its output and waits for this process.
+    A client that ends normally closes its output and waits for this process.
     """
     until = monotonic() + _DYING
     while os.getppid() == client:
@@ -50,61 +48,61 @@ def is_client_gone(client: int) -> bool:
     return True
 
 
-#: Seconds after a signal in which an agent's server ignores further ones: clients send several, and
-#: the session is being closed.
+#: Seconds after a signal in which an agent's server ignores further ones: clients send several
+#: while it closes the session.
 CLOSING = 5.0
 
-#: Settings that a command reads, and that are sent with what is asked; so are $VAULTMEM_*.
+#: Variables that are sent with a request, like $VAULTMEM_*.
 SENT = frozenset(("NO_COLOR", "COLUMNS", "TERM_SESSION_ID", *VARIABLES))
 
-#: Where the user's own folders are, and the time of day: the resident process has one of each.
+#: Variables for the user's folders and time zone; a watcher has one value of each.
 PLACES = ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "TZ")
 
-#: Seconds in which a watcher that is alive says so, and says so again; how long it may work.
+#: Seconds within which a live watcher sends each empty line, and within which it must be done.
 THERE = 0.25
 PATIENCE = 20.0
 
-#: Seconds between two signs of life.
+#: Seconds between two empty lines of a working watcher.
 BEAT = 0.05
 
-#: Seconds for which one that did not answer in time is not asked again.
+#: Seconds without requests to a watcher that did not answer in time.
 _REST = 2.0
 
-#: A longer question (bytes) is not sent, a longer answer not taken.
+#: Most bytes of a request and of an answer.
 MAX_QUESTION = 64 * 1024
 MAX_ANSWER = 64 * 1024 * 1024
 
 _MAX_HEAD = 100
 
-#: Sockets at which nobody answered in time, and until when (monotonic) they are left alone.
+#: Sockets without an answer in time, and the (monotonic) time until which they are not used.
 _silent: dict[str, float] = {}
 
 
 def socket_path(root: str, state_home: str) -> str:
-    """Return where the watcher of a vault (its real path) listens: next to the vault's state."""
+    """Return the socket's path for a vault (its real path), in the folder of the vault's state."""
     key = _digest(os.fsencode(root))[:32]
     return os.path.join(state_home, "vaults", key, SOCKET_NAME)
 
 
 def choose_sent(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return what of a caller's environment goes along with what it asks."""
+    """Return the variables of a caller's environment that are sent with a request."""
     return {k: v for k, v in environment.items() if k.startswith("VAULTMEM_") or k in SENT}
 
 
 def has_terminal() -> bool:
-    """Tell whether this process has a terminal: it reads from one, or writes to one."""
+    """Return whether a standard stream of this process is a terminal."""
     return any(map(os.isatty, range(3)))
 
 
 def has_socket(path: str) -> bool:
-    """Tell whether a watcher may be there; one that was killed leaves its socket behind."""
+    """Return whether a socket exists; a killed watcher does not remove it."""
     return os.name == "posix" and os.path.exists(path)
 
 
 def ask_watcher(
     path: str, root: str, version: str, words: Sequence[str]
 ) -> tuple[int, bytes, bytes] | None:
-    """Return the exit code and two streams of the watcher at a socket; None without an answer."""
+    """Return exit code, stdout and stderr from the watcher at a socket; None without an answer."""
     if not has_socket(path) or monotonic() < _silent.get(path, 0.0):
         return None
     from _socket import AF_UNIX, SOCK_STREAM, socket
@@ -145,12 +143,12 @@ def ask_watcher(
 
 
 def read_words(question: bytes) -> list[str]:
-    """Return what a question without its length says: version, vault and words."""
+    """Return the texts of a request without its length: version, vault and words."""
     return [os.fsdecode(word) for word in question.split(b"\0")]
 
 
 class short_path:  # noqa: N801 - used like a function.
-    """Gives, for a `with`, a name of a socket that no system finds too long."""
+    """A context with a name of a socket that is short enough for the system."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -168,13 +166,13 @@ class short_path:  # noqa: N801 - used like a function.
 
 
 class Listener:
-    """A socket at a path, which is its owner's alone; what stood there is replaced."""
+    """A listening socket, private to the owner; it replaces an older file at its path."""
 
     def __init__(self, path: str, waiting: int) -> None:
-        """Listen, with so many who may wait.
+        """Listen, with at most `waiting` queued connections.
 
         Raises:
-            OSError: there can be no socket.
+            OSError: the socket cannot be created.
         """
         import contextlib
         import socket
@@ -198,15 +196,15 @@ class Listener:
             os.umask(before)
 
     def accept(self) -> sockets.socket:
-        """Wait for who comes next.
+        """Wait for the next connection and return it.
 
         Raises:
-            OSError: it was closed.
+            OSError: the listener was closed.
         """
         return self._socket.accept()[0]
 
     def close(self) -> None:
-        """Let nobody in any more; another one's socket at the path stays."""
+        """Stop listening; another process's socket at the path is not removed."""
         import contextlib
         import socket
 

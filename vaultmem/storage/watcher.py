@@ -1,6 +1,6 @@
-"""File events of a vault's folder: hints that something may have changed, never more.
+"""File events of a vault's folder: hints that something might have changed.
 
-watchdog passes them on, on Linux from an emitter of ours. What sends no events is polled.
+watchdog sends them, on Linux from our own emitter. Folders without events are polled.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ from vaultmem.storage.scan_files import scan_vault
 if TYPE_CHECKING:
     from vaultmem.storage.file_events import FolderEvents
 
-#: Stands for a path where it is not known what changed.
+#: The path in a notice if it is unknown what changed.
 EVERYTHING = ""
 
-#: The file by which anybody asks for a checkpoint; the only hidden one that counts.
+#: The file that requests a checkpoint; other hidden files are ignored.
 CHECKPOINT_FILE = ".checkpoint"
 
-#: Seconds between two looks where the system cannot tell of changes.
+#: Seconds between two polls where the system sends no events.
 POLL_SECONDS = 5.0
 
-#: File systems whose changes by other machines send no events here.
+#: Types of file systems without events for changes by other machines.
 _REMOTE = ("nfs", "cifs", "smb", "9p", "vboxsf", "virtiofs", "prl_fs", "fuse.", "afs", "ceph")
 
-#: Whether events come from our own emitter, and not from watchdog's for this system.
+#: Whether events come from our own emitter, not from watchdog's.
 _IS_OURS = sys.platform == "linux"
 
 _UNREAD = frozenset({"transcripts", "media"})
 
 
 class FolderWatcher:
-    """Tells of changes below a folder, from a thread of its own, until it is stopped.
+    """A watcher of all changes below a folder, in a thread of its own.
 
-    `notice` is called with a path relative to the folder, with `/`, or with `EVERYTHING`.
-    `ignored` tells paths to pass over.
+    It calls `notice` with a path relative to the folder, with `/`, or with `EVERYTHING`. Paths for
+    which `ignored` is true are not watched.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class FolderWatcher:
         self._next_poll = 0.0
 
     def start(self) -> None:
-        """Begin."""
+        """Start watching the folder."""
         self._inode = os.stat(self._root).st_ino
         kind = _find_remote(self._root)
         self._why_all = f"{kind} does not report other machines' changes" if kind else ""
@@ -70,7 +70,7 @@ class FolderWatcher:
         self._polled = self._fingerprint()
 
     def polling(self) -> str:
-        """Return why and how much has to be polled, empty if nothing."""
+        """Return a message about the polled folders and the reason, empty if none are polled."""
         every = f"polled every {POLL_SECONDS:.0f} s"
         if self._why_all:
             return f"{self._why_all}; everything is {every}"
@@ -81,7 +81,7 @@ class FolderWatcher:
         return f"the system watches no more folders (fs.inotify.max_user_watches); {which} {every}"
 
     def poll(self) -> None:
-        """Look at what sends no events, if it is time to."""
+        """Check the folders without events for changes, if `POLL_SECONDS` have passed."""
         if time.monotonic() < self._next_poll or not (self._why_all or self._unwatched()):
             return
         found = self._fingerprint()
@@ -91,12 +91,12 @@ class FolderWatcher:
         self._next_poll = time.monotonic() + POLL_SECONDS
 
     def catch_up(self) -> bool:
-        """Tell of all that happened before this call; False if that cannot be known."""
+        """Notice all changes made before this call; return False if some might be missing."""
         events = self._events
         return events is not None and events.catch_up() and not self.polling()
 
     def is_healthy(self) -> bool:
-        """Tell whether it still watches this folder: threads can die, folders be replaced."""
+        """Return whether the threads still run, and the folder was not replaced."""
         try:
             same = os.stat(self._root).st_ino == self._inode
         except OSError:
@@ -104,7 +104,7 @@ class FolderWatcher:
         return same and (self._events is None or self._events.is_alive())
 
     def stop(self) -> None:
-        """End the threads; it can be started again."""
+        """Stop the threads; the watcher can be started again."""
         if self._events is not None:
             self._events.stop()
         self._events = None
@@ -113,7 +113,7 @@ class FolderWatcher:
         return self._events.unwatched if self._events is not None else frozenset()
 
     def _fingerprint(self) -> str:
-        """Return a text that differs whenever what sends no events is something else."""
+        """Return a text that changes with the files in folders without events."""
         if self._why_all:
             return scan_vault(self._root, (self._ignored, None)).signature()
         found = hashlib.sha256()
@@ -129,12 +129,12 @@ class FolderWatcher:
         return found.hexdigest()
 
     def _pass_on(self, path: str, is_folder: bool) -> None:
-        """Pass on what a file's or folder's event says, but for what is never looked at."""
+        """Notice the event of a file or folder, unless its path is hidden."""
         if path == CHECKPOINT_FILE or not path or not any(map(is_hidden, path.split("/"))):
             self._notice(EVERYTHING if is_folder else path)
 
     def _enters(self, folder: str) -> bool:
-        """Tell whether files of a folder are ever looked at, as a scan does it."""
+        """Return whether a scan reads the files of a folder."""
         name = folder.rpartition("/")[2]
         if folder in _UNREAD or is_hidden(name) or self._ignored(folder):
             return False
@@ -142,7 +142,7 @@ class FolderWatcher:
 
 
 def _find_remote(root: Path) -> str:
-    """Return what the file system is called if other machines may change it, else ""."""
+    """Return the type of the file system if other machines can change it, otherwise ""."""
     if sys.platform != "linux":
         return ""
     device = os.stat(root).st_dev

@@ -1,4 +1,4 @@
-"""Read YAML files within limits, and the credential rules among them."""
+"""Read YAML files within limits, and find secrets with a vault's own rules."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from vaultmem.core.secrets.scan import (
 from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError
 from vaultmem.storage.files import UnsafeFileError, read_file
 
-#: The longest file that is read, in bytes; PyYAML crashes on some larger ones.
+#: The longest file that is read, in characters; PyYAML crashes on some longer ones.
 _LONGEST = 64 * 1024
 
 
@@ -36,7 +36,7 @@ def read_yaml(file: Path) -> Any:
     Raises:
         VaultError: the file is missing, too long, or not such YAML.
     """
-    import yaml  # Most that imports this module reads no YAML.
+    import yaml  # Imported late: most users of this module read no YAML.
 
     name = file.name
     try:
@@ -59,14 +59,13 @@ def read_yaml(file: Path) -> Any:
         raise VaultError(f"{name}: not YAML that can be read ({error})") from None
 
 
-# A vault's own word on credentials: its `.gitleaks.toml` and `.gitleaksignore`.
+# A vault's rules for secrets: its `.gitleaks.toml` and `.gitleaksignore`.
 #
-# Nothing can stop a regular expression in Python once it runs, and one of a vault that somebody
-# sent may run for years. So a vault's regular expressions run in a process of their own, which
-# has limited time: this module, run as a program, reads texts from standard input and writes what
-# it finds.
+# Python cannot stop a running regular expression, and one in a vault from another person could run
+# for years. So a vault's regular expressions run in a process of their own with a timeout: this
+# module, run as a program, reads texts from standard input and writes its findings.
 
-#: Seconds that a vault's rules may take, and those for each million characters more.
+#: Timeout of a vault's rules in seconds, and extra seconds for each million characters.
 _SECONDS = 10
 _SECONDS_A_MILLION = 5
 
@@ -77,12 +76,12 @@ Text = tuple[str, str]
 def find_in_texts(
     root: Path, texts: Sequence[Text], mark: str = ALLOW_MARK
 ) -> list[list[SecretFinding]]:
-    """Return for each text what looks like a credential by our rules and those of the vault.
+    """Return the secrets found in each text, by our rules and those of the vault.
 
-    `mark` on a line allows what is there; an empty one allows nothing.
+    A line with `mark` is allowed; an empty mark allows none.
 
     Raises:
-        RefusedError: the vault's rules cannot be read, or take too long.
+        RefusedError: the vault's rules cannot be used, or take too long.
     """
     told, settings = _read_settings(root)
     ignored = parse_ignored(_read(root, IGNORE_NAME))
@@ -99,10 +98,10 @@ def find_in_texts(
 
 
 def check_rules(root: Path) -> None:
-    """Make sure that a vault's rules can be used.
+    """Check that a vault's rules can be used.
 
     Raises:
-        RefusedError: they cannot; the text says which and why.
+        RefusedError: a rule cannot be used; the message names it.
     """
     told, settings = _read_settings(root)
     if settings.has_regexes:
@@ -110,10 +109,10 @@ def check_rules(root: Path) -> None:
 
 
 def parse_ignored(text: str) -> tuple[str, ...]:
-    """Return the places of a `.gitleaksignore` as path:rule:line.
+    """Return the entries of a `.gitleaksignore` as path:rule:line.
 
-    What gitleaks found in a commit, commit:path:rule:line, is known to whoever wrote it down, so
-    it is allowed where it is now, too. A path can hold a colon or a number sign.
+    An entry with a commit, commit:path:rule:line, is returned without it too, because the owner
+    knows the finding. A path can contain a colon or a number sign.
     """
     whole = [line.strip() for line in text.splitlines() if not line.lstrip().startswith("#")]
     lines = [*whole, *(line.partition("#")[0].strip() for line in whole if "#" in line)]
@@ -122,7 +121,7 @@ def parse_ignored(text: str) -> tuple[str, ...]:
 
 
 def _is_suspect(text: Text, ours: Rules, settings: SecretSettings) -> bool:
-    """Tell whether a vault's rules may say something of a text, or of what ours find in it."""
+    """Return whether a vault's rules might find secrets in a text, or ours do."""
     added = Rules(settings.rules)
     return has_candidates(text[1], added) or bool(find_secrets(text[1], text[0], ours))
 
@@ -136,7 +135,7 @@ def _read_settings(root: Path) -> tuple[str, SecretSettings]:
 
 
 def _read(root: Path, name: str) -> str:
-    """Return a file's text, empty where there is none; no link is followed."""
+    """Return a file's text, empty if it does not exist; links are not followed."""
     try:
         return read_file(root, PurePosixPath(name)).decode("utf-8", "replace")
     except NoteNotFoundError:
@@ -148,12 +147,12 @@ def _read(root: Path, name: str) -> str:
 def _ask(
     settings: str, ignored: Iterable[str], mark: str, texts: Sequence[Text]
 ) -> list[list[SecretFinding]]:
-    """Let the other process look."""
+    """Return the secrets that the other process finds in each text."""
     import subprocess
 
     seconds = _SECONDS + _SECONDS_A_MILLION * sum(len(text) for _, text in texts) // 1_000_000
     asked = {"settings": settings, "ignored": list(ignored), "mark": mark, "texts": texts}
-    # -P: the current folder may be a vault that has a folder called `vaultmem`.
+    # -P: the current folder can be a vault with a folder named `vaultmem`.
     command = [sys.executable, "-P", "-m", __name__]
     try:
         done = subprocess.run(
@@ -174,7 +173,7 @@ def _ask(
 
 
 def _answer(asked: dict[str, Any]) -> dict[str, Any]:
-    """Return what the vault's rules and ours find: the other process's part."""
+    """Return the findings of the vault's rules and ours (in the other process)."""
     settings = parse_settings(asked["settings"])
     try:
         _describe("the rules' regexes")
@@ -186,7 +185,7 @@ def _answer(asked: dict[str, Any]) -> dict[str, Any]:
 
 
 def _describe(name: str) -> None:
-    """Say which rule is at work, for the case that it never ends."""
+    """Write the running rule's name to standard error, for the message of a timeout."""
     sys.stderr.write(f"\t{name}")
     sys.stderr.flush()
 

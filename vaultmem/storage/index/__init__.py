@@ -1,1 +1,1 @@
-"""The search index: segments of arrays, and the codec with which Whoosh reads them."""
+"""The search index: segments of arrays, and the codec for Whoosh to read them."""

@@ -1,4 +1,4 @@
-"""Sections collected in memory as arrays, to be written as one segment of the index."""
+"""Sections in memory as arrays, ready to be written as one segment of the index."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from vaultmem.core.indexing.rows import NoteRows
 from vaultmem.core.indexing.term_arrays import TermArrays
 
 #: Numbers of each section: its document's id, its ordinal there, the number of its note's state,
-#: and the note's own dates (seconds since the epoch, 0 where it has none).
+#: and the note's dates (seconds since the epoch, 0 if it has none).
 NUMBER_COLUMNS = ("document", "ordinal", "state", "created", "updated")
 
 
 class SectionArrays(NamedTuple):
-    """Some sections: their terms, `NUMBER_COLUMNS` by name, and labels (see `NoteFacts`).
+    """Sections: their terms, `NUMBER_COLUMNS` by name, and labels (see `NoteFacts`).
 
-    `labels` are those of all sections one after another, `label_counts` how many each has.
+    `labels` are those of all sections in order, `label_counts` the number of each section.
     """
 
     terms: TermArrays
@@ -35,13 +35,13 @@ class SectionArrays(NamedTuple):
 def describe_sections(
     documents: Sequence[int], notes: Sequence[NoteRows], terms: TermArrays
 ) -> SectionArrays:
-    """Return the sections of notes, each of which is a document of a number."""
+    """Return the sections of notes; `documents` are the notes' document ids."""
     many = np.array([len(note.ordinals) for note in notes], np.int64)
     facts = [np.array(column, np.uint32) for column in _turn(note.facts[:3] for note in notes)]
     columns = [np.array(documents, np.uint32), *facts]
     document, state, created, updated = (np.repeat(column, many) for column in columns)
     ordinal = np.fromiter(chain.from_iterable(note.ordinals for note in notes), np.uint32)
-    # Only a note of one section has neighbours (see `core.finding.eligible`).
+    # Only a note with one section has neighbours (see `core.search.eligible`).
     own = (note.facts[3] if len(note.ordinals) == 1 else b"" for note in notes)
     labels = [np.frombuffer(each, np.uint32) for each in own]
     return SectionArrays(
@@ -57,7 +57,7 @@ def _turn(rows: Iterable[tuple[int, ...]]) -> list[tuple[int, ...]]:
 
 
 def select_sections(sections: SectionArrays, kept: NDArray[np.bool_]) -> SectionArrays:
-    """Return some of the sections (`kept` has one truth a section), in their order."""
+    """Return the sections for which `kept` is true, in order (shape of `kept`: sections)."""
     if kept.all():
         return sections
     old = sections.terms

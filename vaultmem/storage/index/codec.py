@@ -1,7 +1,7 @@
 """The Whoosh codec that reads an index's segments of arrays, and the index's schema.
 
-Positions are not stored with postings: they follow from a document's sequence, and are looked up
-when a matcher is asked for them. A term that has no place in the sequence has no positions.
+Postings have no positions: a matcher computes them from a document's sequence on demand. A term
+that is not in the sequence has no positions.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
 
 class ArraySegment(base.Segment):  # type: ignore[misc]
-    """What a table of contents says of a segment; instances are pickled there.
+    """The entry of a segment in a table of contents, where it is pickled.
 
-    No document of a segment is ever deleted: it is left out of the next merge.
+    Documents are never deleted from a segment; the next merge leaves them out.
     """
 
     def __init__(self, indexname: str, size: int) -> None:
@@ -45,7 +45,7 @@ class ArraySegment(base.Segment):  # type: ignore[misc]
         self._size = size
 
     def codec(self) -> ArrayCodec:
-        """Return what reads the segment."""
+        """Return the codec that reads the segment."""
         return ArrayCodec()
 
     def file_name(self) -> str:
@@ -53,11 +53,11 @@ class ArraySegment(base.Segment):  # type: ignore[misc]
         return str(self.make_filename(SUFFIX))
 
     def doc_count_all(self) -> int:
-        """Return the number of documents."""
+        """Return the number of documents (sections)."""
         return self._size
 
     def deleted_count(self) -> int:
-        """Return that no document is deleted."""
+        """Return 0, because no document is deleted."""
         return 0
 
     def deleted_docs(self) -> Iterable[int]:
@@ -65,23 +65,23 @@ class ArraySegment(base.Segment):  # type: ignore[misc]
         return ()
 
     def is_deleted(self, docnum: int) -> bool:
-        """Tell that a document is not deleted."""
+        """Return False, because no document is deleted."""
         return False
 
 
 class ArrayCodec(base.Codec):  # type: ignore[misc]
-    """Reads segments of arrays; what writes them is `segment_encoding`, many sections at once."""
+    """The codec that reads segments of arrays; `segment_encoding` writes them."""
 
     def terms_reader(self, storage: Any, segment: ArraySegment) -> SegmentTerms:
-        """Return what reads terms and postings.
+        """Return the reader of terms and postings.
 
         Raises:
-            DamagedFileError: the segment's file is not as it was written.
+            DamagedFileError: the segment's file is damaged.
         """
         return SegmentTerms(_open_arrays(storage, segment))
 
     def per_document_reader(self, storage: Any, segment: ArraySegment) -> SegmentDocuments:
-        """Return what reads what each document has."""
+        """Return the reader of lengths and columns."""
         return SegmentDocuments(_open_arrays(storage, segment))
 
 
@@ -89,19 +89,19 @@ def _open_arrays(storage: Any, segment: ArraySegment) -> SegmentArrays:
     """Open a segment's file.
 
     Raises:
-        DamagedFileError: it was cut short, or is of another version.
+        DamagedFileError: the file is truncated, or of another version.
     """
     return SegmentArrays.open(Path(storage.folder) / segment.file_name())
 
 
-# The postings of one term as a matcher of Whoosh's.
+# The postings of one term as a Whoosh matcher.
 
-#: So many postings are left out at once where none of them can be among the best.
+#: Postings in a block, which is skipped if none of them can be among the best.
 _BLOCK = 128
 
 
 class PostingMatcher(LeafMatcher):  # type: ignore[misc]
-    """Documents in their order, each with the count of a term; values are made when asked for."""
+    """The documents with a term, in order, with its count; values are made on demand."""
 
     def __init__(
         self,
@@ -113,7 +113,7 @@ class PostingMatcher(LeafMatcher):  # type: ignore[misc]
         format_: Any,
         scorer: Any,
     ) -> None:
-        """Take postings; `lengths` are those of all documents in the field."""
+        """Start at the first posting; `lengths` are those of all documents in the field."""
         self._ids = ids
         self._weights = weights
         self._lengths = lengths
@@ -124,7 +124,7 @@ class PostingMatcher(LeafMatcher):  # type: ignore[misc]
         self._at = 0
 
     def is_active(self) -> bool:
-        """Tell whether there is a posting here."""
+        """Return whether there is a posting at the position."""
         return self._at < len(self._ids)
 
     def reset(self) -> None:
@@ -132,36 +132,36 @@ class PostingMatcher(LeafMatcher):  # type: ignore[misc]
         self._at = 0
 
     def copy(self) -> PostingMatcher:
-        """Return another that stands where this one does."""
+        """Return a copy at the same position."""
         return copy(self)
 
     def id(self) -> int:
-        """Return the posting's document; behind the last that of the last, as AndNot asks there."""
+        """Return the posting's document; after the end, the last one (Whoosh's AndNot reads it)."""
         return self._ids[min(self._at, len(self._ids) - 1)]
 
     def weight(self) -> float:
-        """Return how often the document has the term."""
+        """Return the count of the term in the document."""
         return float(self._weights[self._at])
 
     def value(self) -> bytes:
-        """Return the posting's value as the field's format has it."""
+        """Return the posting's value in the field's format."""
         return self._read_value(self._ids[self._at])
 
     def next(self) -> bool:
-        """Go to the next posting; tell whether a block of postings begins there."""
+        """Go to the next posting; return whether a new block starts or the postings end."""
         if not self.is_active():
             raise ReadTooFar
         self._at += 1
         return self._at % _BLOCK == 0 or not self.is_active()
 
     def skip_to(self, id: int) -> None:
-        """Go to the first posting from here on that is of this document or a later one."""
+        """Go forward to the first posting of this document or a later one."""
         if not self.is_active():
             raise ReadTooFar
         self._at = bisect_left(self._ids, id, lo=self._at)
 
     def skip_to_quality(self, minquality: float) -> int:
-        """Leave out blocks in which no posting has more than a quality; return how many."""
+        """Skip blocks without a posting above a quality; return how many were skipped."""
         skipped = 0
         while self.is_active() and self.block_quality() <= minquality:
             self._at = self._block().stop
@@ -173,7 +173,7 @@ class PostingMatcher(LeafMatcher):  # type: ignore[misc]
         return slice(first, first + _BLOCK)
 
     def _block_lengths(self) -> list[int]:
-        """Return lengths of the block's documents, no shorter than scorers take them."""
+        """Return the lengths of the block's documents, at least 1 as in scorers."""
         return [self._lengths[number] or 1 for number in self._ids[self._block()]]
 
     def block_min_length(self) -> int:
@@ -189,18 +189,18 @@ class PostingMatcher(LeafMatcher):  # type: ignore[misc]
         return float(max(self._weights[self._block()]))
 
 
-#: So many documents' sequences are kept at hand.
+#: Documents whose sequences are cached.
 _KEPT = 4096
 
 
 class SegmentTerms(base.TermsReader):  # type: ignore[misc]
-    """The terms of a segment, field after field in the order of their names."""
+    """The terms of a segment, ordered by field name."""
 
     def __init__(self, arrays: SegmentArrays) -> None:
-        """Take a segment's arrays.
+        """Check the checksum of a segment's file.
 
         Raises:
-            DamagedFileError: a byte of the file is not as it was written.
+            DamagedFileError: the checksum is wrong.
         """
         if not arrays.file.is_whole():
             raise DamagedFileError
@@ -210,7 +210,7 @@ class SegmentTerms(base.TermsReader):  # type: ignore[misc]
         self._sequence = lru_cache(_KEPT)(partial(_read_sequence, arrays))
 
     def _find_places(self, field: str) -> list[int]:
-        """Return the places of a field's terms in the order of all."""
+        """Return the places of a field's terms in the order of all terms."""
         if field not in self._arrays.fields:
             return []
         bit = 1 << self._arrays.fields.index(field)
@@ -238,7 +238,7 @@ class SegmentTerms(base.TermsReader):  # type: ignore[misc]
         return True
 
     def indexed_field_names(self) -> Iterable[str]:
-        """Return the fields that have terms."""
+        """Return the names of the fields, sorted."""
         return self._names
 
     def terms(self) -> Iterator[tuple[str, bytes]]:
@@ -248,7 +248,7 @@ class SegmentTerms(base.TermsReader):  # type: ignore[misc]
                 yield field, self._arrays.term(place)
 
     def terms_from(self, fieldname: str, prefix: bytes) -> Iterator[tuple[str, bytes]]:
-        """Yield field and text of all terms from one on, those of later fields too."""
+        """Yield field and text of all terms from `prefix` on, including later fields."""
         places = self._places(fieldname)
         for place in places[bisect_left(places, self._arrays.find_place(prefix)) :]:
             yield fieldname, self._arrays.term(place)
@@ -258,28 +258,28 @@ class SegmentTerms(base.TermsReader):  # type: ignore[misc]
                     yield field, self._arrays.term(place)
 
     def items(self) -> Iterator[tuple[tuple[str, bytes], TermInfo]]:
-        """Yield all terms, each with its facts."""
+        """Return an iterator over all terms and their `TermInfo`."""
         return ((term, self.term_info(*term)) for term in self.terms())
 
     def items_from(
         self, fieldname: str, prefix: bytes
     ) -> Iterator[tuple[tuple[str, bytes], TermInfo]]:
-        """Yield all terms from one on, each with its facts."""
+        """Return an iterator over the terms from `prefix` on and their `TermInfo`."""
         return ((term, self.term_info(*term)) for term in self.terms_from(fieldname, prefix))
 
     def _postings(self, field: str, place: int) -> tuple[NDArray[np.int64], NDArray[Any]]:
-        """Return the documents that have a term in a field, and how often."""
+        """Return the documents with a term in a field, and its count in each."""
         sections, codes = self._arrays.postings(place)
         counts = self._arrays.counts()[codes, self._arrays.fields.index(field)]
         has_it = counts > 0
         return sections[has_it], counts[has_it]
 
     def _lengths(self, field: str) -> memoryview:
-        """Return how many words each document has in a field."""
+        """Return the number of words of each document in a field."""
         return self._arrays.file.numbers(f"{field}_length")
 
     def term_info(self, fieldname: str, text: bytes) -> TermInfo:
-        """Return a term's facts.
+        """Return a term's statistics.
 
         Raises:
             KeyError: the field does not have the term.
@@ -292,7 +292,7 @@ class SegmentTerms(base.TermsReader):  # type: ignore[misc]
         return TermInfo(weight, len(ids), shortest, longest, most, first, last)
 
     def matcher(self, fieldname: str, text: bytes, format_: Any, scorer: Any = None) -> Any:
-        """Return a term's postings.
+        """Return a matcher over a term's postings.
 
         Raises:
             TermNotFound: the field does not have the term.
@@ -314,7 +314,7 @@ class SegmentTerms(base.TermsReader):  # type: ignore[misc]
         )
 
     def _read_value(self, field: int, rank: int, format_: Any, document: int) -> bytes:
-        """Return a posting's value: the places of the term, as the field's format has them."""
+        """Return the positions of a term in a document, encoded by the field's format."""
         positions = np.flatnonzero(self._sequence(document)[field] == rank)
         value: bytes = format_.encode(positions.tolist())
         return value
@@ -325,7 +325,7 @@ class SegmentTerms(base.TermsReader):  # type: ignore[misc]
 
 
 def _read_sequence(arrays: SegmentArrays, document: int) -> list[NDArray[np.uint32]]:
-    """Return for each field of a document the ranks of its words in their order."""
+    """Return the ranks of a document's words in order, one array for each field."""
     starts = arrays.file.numbers("sequence_start")
     ranks = unpack_numbers(arrays["sequence"][starts[document] : starts[document + 1]])
     parts = np.split(ranks, np.flatnonzero(ranks == SEPARATOR))
@@ -333,7 +333,7 @@ def _read_sequence(arrays: SegmentArrays, document: int) -> list[NDArray[np.uint
 
 
 class FieldTerms(base.FieldCursor):  # type: ignore[misc]
-    """A cursor on the terms of a field, which `text` gives as the field reads them."""
+    """A cursor on the terms of a field, decoded by the field."""
 
     def __init__(
         self, terms: SegmentTerms, arrays: SegmentArrays, places: list[int], name: str, field: Any
@@ -346,27 +346,27 @@ class FieldTerms(base.FieldCursor):  # type: ignore[misc]
         self._at = 0
 
     def first(self) -> Any:
-        """Go to the first term, and return it."""
+        """Go to the first term and return it."""
         self._at = 0
         return self.text()
 
     def find(self, term: str | bytes) -> Any:
-        """Go to a term, or to the first behind where it would be, and return it."""
+        """Go to a term, or to the next one if it is absent, and return it."""
         text = term if isinstance(term, bytes) else self._field.to_bytes(term)
         self._at = bisect_left(self._places, self._arrays.find_place(text))
         return self.text()
 
     def next(self) -> Any:
-        """Go to the next term, and return it."""
+        """Go to the next term and return it."""
         self._at += 1
         return self.text()
 
     def is_valid(self) -> bool:
-        """Tell whether there is a term here."""
+        """Return whether there is a term at the position."""
         return self._at < len(self._places)
 
     def text(self) -> Any:
-        """Return the term, None behind the last."""
+        """Return the term, None after the last."""
         return self._field.from_bytes(self._bytes()) if self.is_valid() else None
 
     term = text
@@ -375,11 +375,11 @@ class FieldTerms(base.FieldCursor):  # type: ignore[misc]
         return self._arrays.term(self._places[self._at])
 
     def term_info(self) -> TermInfo | None:
-        """Return the term's facts, None behind the last."""
+        """Return the term's statistics, None after the last."""
         return self._terms.term_info(self._name, self._bytes()) if self.is_valid() else None
 
 
-# What each document of a segment of arrays has, as Whoosh reads it: lengths and columns.
+# The lengths and columns of a segment's documents, as Whoosh reads them.
 
 
 class SegmentDocuments(base.PerDocumentReader):  # type: ignore[misc]
@@ -390,17 +390,17 @@ class SegmentDocuments(base.PerDocumentReader):  # type: ignore[misc]
         self._columns: dict[str, bytes] = {}
 
     def doc_count(self) -> int:
-        """Return how many documents there are; none is deleted."""
+        """Return the number of documents."""
         return self._arrays.size
 
     doc_count_all = doc_count
 
     def has_deletions(self) -> bool:
-        """Tell that no document is deleted."""
+        """Return False, because no document is deleted."""
         return False
 
     def is_deleted(self, docnum: int) -> bool:
-        """Tell that a document is not deleted."""
+        """Return False, because no document is deleted."""
         return False
 
     def deleted_docs(self) -> Iterable[int]:
@@ -408,11 +408,11 @@ class SegmentDocuments(base.PerDocumentReader):  # type: ignore[misc]
         return ()
 
     def supports_columns(self) -> bool:
-        """Tell that there are columns."""
+        """Return True, because there are columns."""
         return True
 
     def has_column(self, fieldname: str) -> bool:
-        """Tell whether a field is a column."""
+        """Return whether a field is a column."""
         return fieldname in self.list_columns()
 
     def list_columns(self) -> tuple[str, ...]:
@@ -423,7 +423,7 @@ class SegmentDocuments(base.PerDocumentReader):  # type: ignore[misc]
         """Return the reader of a field's column.
 
         Raises:
-            KeyError: the field has none.
+            KeyError: the field has no column.
         """
         if fieldname not in self._columns:
             self._columns[fieldname] = self._encode_column(fieldname, column)
@@ -431,7 +431,7 @@ class SegmentDocuments(base.PerDocumentReader):  # type: ignore[misc]
         return column.reader(BufferFile(data), 0, len(data), self._arrays.size)
 
     def _encode_column(self, name: str, column: Any) -> bytes:
-        """Return the bytes that the column's own writer makes of the documents' values."""
+        """Return the documents' values, encoded by Whoosh's writer of the column."""
         file = StructFile(BytesIO())
         writer = column.writer(file)
         values = self._list_labels() if name == "labels" else self._arrays[name].tolist()
@@ -442,35 +442,35 @@ class SegmentDocuments(base.PerDocumentReader):  # type: ignore[misc]
         return data
 
     def _list_labels(self) -> list[bytes]:
-        """Return each document's labels, 32 bits each, the lowest first."""
+        """Return each document's labels, 32 bits each, the lowest byte first."""
         data = self._arrays["labels"].astype("<u4").tobytes()
         starts = (self._arrays["labels_start"].astype("i8") * 4).tolist()
         return [data[start:end] for start, end in pairwise(starts)]
 
     def doc_field_length(self, docnum: int, fieldname: str, default: int = 0) -> int:
-        """Return how many words a field of a document has, the default if none."""
+        """Return the number of words in a document's field, the default if 0 or not counted."""
         lengths = self._lengths(fieldname)
         return lengths[docnum] or default if lengths else default
 
     def field_length(self, fieldname: str) -> int:
-        """Return how many words a field has in all documents."""
+        """Return the number of words that a field has in all documents."""
         return sum(self._lengths(fieldname))
 
     def min_field_length(self, fieldname: str) -> int:
-        """Return how many words a field has where it has the fewest."""
+        """Return the smallest number of words that a field has in a document."""
         return min(self._lengths(fieldname), default=0)
 
     def max_field_length(self, fieldname: str) -> int:
-        """Return how many words a field has where it has the most."""
+        """Return the largest number of words that a field has in a document."""
         return max(self._lengths(fieldname), default=0)
 
     def _lengths(self, field: str) -> Sequence[int]:
-        """Return the field's words by document; none where they are not counted."""
+        """Return the number of words by document, empty if the field's are not counted."""
         name = f"{field}_length"
         return self._arrays.file.numbers(name) if name in self._arrays.file else ()
 
     def stored_fields(self, docnum: int) -> dict[str, Any]:
-        """Return that nothing is stored of a document."""
+        """Return no fields, because none are stored."""
         return {}
 
 
@@ -480,7 +480,7 @@ _RUN = re.compile(r"\S+")
 
 
 class TermTokenizer(Tokenizer):  # type: ignore[misc]
-    """Gives the index terms of a text in their order, so that queries are cut as sections are."""
+    """A tokenizer that splits queries into index terms as sections are split."""
 
     def __call__(
         self,
@@ -493,7 +493,7 @@ class TermTokenizer(Tokenizer):  # type: ignore[misc]
         mode: str = "",
         **options: Any,
     ) -> Iterator[Token]:
-        """Yield the tokens of a text; each begins and ends where there are blanks around it."""
+        """Yield the tokens of a text; each has the span of the word between blanks."""
         token = Token(positions, chars, removestops, mode, **options)
         terms = ((run, term) for run in _RUN.finditer(value) for term in term_sequence(run[0]))
         for position, (run, term) in enumerate(terms, start_pos):
@@ -506,7 +506,7 @@ class TermTokenizer(Tokenizer):  # type: ignore[misc]
 def make_schema() -> Schema:
     """Return the schema: three fields of terms, columns of numbers, and labels as bytes.
 
-    A section's labels are 32 bits each, the lowest first. Nothing is stored.
+    A section's labels are 32 bits each, the lowest byte first. No field is stored.
     """
     fields: dict[str, Any] = {name: TEXT(analyzer=TermTokenizer()) for name in FIELDS}
     fields |= {name: COLUMN(NumericColumn("I")) for name in NUMBER_COLUMNS}

@@ -1,8 +1,8 @@
 """The inverted index: add and remove sections, read postings, count shared terms.
 
-The index is a cache, and Whoosh's table of contents is a pickle: it lives in a private folder of
-the user's, and any trouble with it means that it is set aside and built again. A section belongs to
-a document id of the state database; which documents count is the reader's choice (a view).
+The index is a cache; after any error it is set aside and rebuilt. It is in the user's private
+folder, because Whoosh's table of contents is a pickle. A section belongs to a document id of the
+state database; the reader's view selects documents.
 """
 
 from __future__ import annotations
@@ -43,34 +43,30 @@ _T = TypeVar("_T")
 
 _FORMAT = f"{VERSION} {ANALYSIS_VERSION}"
 
-#: Whoosh's name of the index, with which its tables of contents begin.
+#: Whoosh's name of the index, in the file names of its tables of contents.
 _NAME = "MAIN"
 
-#: A folder that changed this shortly (ns) ago may change again within the same tick of its clock.
+#: A folder changed less than this (ns) ago can change again without a new modification time.
 _RACY_NS = 100_000_000
 
 
 class SearchIndex:
-    """The index in one folder; open it once and use it for many searches and batches.
+    """The index in one folder; open it once for many searches and writes.
 
-    Who reads changes nothing, whatever is found: only who holds the vault's lock may write, and
-    `reset` what is damaged.
+    Readers never repair it; only the holder of the vault's lock may `write` or `reset`.
     """
 
     def __init__(self, folder: Path, patience: float = WRITER) -> None:
         self._folder = folder
         self._patience = patience
         self._snapshot: Snapshot | None = None
-        #: What the snapshot is of, what proved to be damaged, and the folder's time when last read.
+        #: The snapshot's segments, the damaged segments, and the folder's time when last read.
         self._listed: SegmentList | None = None
         self._damaged: SegmentList | None = None
         self._seen = 0
 
     def stamp(self) -> str:
-        """Return a text that differs whenever the index holds something else.
-
-        It is empty where there is no index, or a damaged one.
-        """
+        """Return a text that changes with the index, empty if it is missing or damaged."""
         try:
             return f"{_FORMAT}:{self._read(self._describe)}"
         except DamagedError:
@@ -83,14 +79,14 @@ class SearchIndex:
         return describe_files(self._folder, listed)
 
     def documents(self) -> set[int]:
-        """Return the ids of all documents that have a section here."""
+        """Return the ids of all documents with a section in the index."""
         return self.snapshot().documents()
 
     def write(self, parts: Sequence[SectionArrays], dropped: set[int]) -> None:
-        """Add sections and forget documents; readers see all of it or nothing.
+        """Add sections and remove documents; readers see all of the change or nothing.
 
         Raises:
-            DamagedError: what is there cannot be added to.
+            DamagedError: the present index is damaged.
         """
         from whoosh import index
 
@@ -110,7 +106,7 @@ class SearchIndex:
     def _write_segment(
         self, parts: Sequence[SectionArrays], dropped: set[int], old: list[Any]
     ) -> list[Any]:
-        """Write one segment of these sections and of old segments; return all that are to stay."""
+        """Write a segment of new and merged sections; return all segments of the generation."""
         from vaultmem.storage.index.batch import select_sections
         from vaultmem.storage.index.codec import ArraySegment
         from vaultmem.storage.index.segment_encoding import (
@@ -134,27 +130,27 @@ class SearchIndex:
         if not (size := sum(map(len, [*parts, *absorbed]))):
             return kept
         segment = ArraySegment(_NAME, size)
-        # No fsync: a power cut leaves a file of another size or time, which is built again.
+        # No fsync: after a power cut, a wrong size or time causes a rebuild.
         encoded = encode_segment([*parts, *absorbed])
         write_atomically(self._folder / segment.file_name(), encoded, durable=False)
         return [*kept, segment]
 
     def reset(self) -> None:
-        """Empty the index; what is in it is set aside."""
+        """Replace the index by an empty one; the old one is set aside."""
         self.close()
         with _whoosh_errors():
             self._create()
 
     def snapshot(self) -> Snapshot:
-        """Return the index as it is now; the same object while nothing has changed.
+        """Return the current index; the same object until it changes.
 
         Raises:
-            DamagedError: there is none, or it is damaged.
+            DamagedError: the index is missing or damaged.
         """
         return self._read(self._open_snapshot)
 
     def is_as_read(self) -> bool:
-        """Tell whether nobody wrote to a file that the last snapshot reads from."""
+        """Return whether the last snapshot's files are unwritten; close it if they are not."""
         if self._snapshot is None or self._snapshot.is_as_opened():
             return True
         self._damaged = self._listed
@@ -199,7 +195,7 @@ class SearchIndex:
             write_list(self._folder, _FORMAT, SegmentList(generation, names))
 
     def find_damage(self) -> str:
-        """Return why the index cannot be read, empty if each of its bytes is as it was written."""
+        """Return why the index cannot be read, empty if all checksums are correct."""
         try:
             for name in self._list_segments().files:
                 if not SegmentArrays.open(self._folder / name).file.is_whole():
@@ -209,13 +205,13 @@ class SearchIndex:
         return ""
 
     def close(self) -> None:
-        """Forget what is open; the object can be used again afterwards."""
+        """Release the snapshot; the object can still be used."""
         self._snapshot = self._listed = None
 
     def _read(self, read: Callable[[], _T]) -> _T:
-        """Return what is read; where a writer got in between, once more with writers held off.
+        """Return the result of `read`; if that fails, try again with writers locked out.
 
-        A segment's files never change, so what could be opened belongs together.
+        Segment files never change, so all files that could be opened are consistent.
         """
         with contextlib.suppress(FileNotFoundError, DamagedError):
             return read()
@@ -226,7 +222,7 @@ class SearchIndex:
             raise DamagedFileError from error
 
     def _read_contents(self) -> Any:
-        """Return Whoosh's newest table of contents, None if there is none that can be read."""
+        """Return Whoosh's newest table of contents, None if it is missing or unreadable."""
         from whoosh import index
 
         try:
@@ -241,7 +237,7 @@ class SearchIndex:
             return None
         except OSError:
             raise
-        except Exception:  # noqa: BLE001 - whatever a damaged pickle raises: rebuild.
+        except Exception:  # noqa: BLE001 - a damaged pickle can raise anything: rebuild.
             return None
 
     def _open_storage(self) -> Any:
@@ -260,13 +256,13 @@ class SearchIndex:
             (self._folder / "format").write_text(_FORMAT)
 
     def _swap(self) -> AbstractContextManager[None]:
-        """Hold off others for the moment in which files of the index come and go."""
+        """Lock out other processes while files of the index are replaced."""
         return hold_lock(self._folder.with_name("index.lock"), self._patience)
 
 
 @contextlib.contextmanager
 def _whoosh_errors() -> Iterator[None]:
-    """Let what Whoosh raises be errors of ours, and a folder that went away damage."""
+    """Convert Whoosh's errors and missing files to DamagedFileError."""
     from whoosh import index
 
     try:
@@ -276,9 +272,9 @@ def _whoosh_errors() -> Iterator[None]:
 
 
 def _set_aside(folder: Path) -> None:
-    """Empty the folder, keeping its segments as `damaged` for whoever wants to look.
+    """Empty the folder; if it has segments, keep it as `<name>.damaged` for inspection.
 
-    An index without any is made when a damaged one is gone; it is not worth losing that one for.
+    A folder without segments never replaces an older `.damaged` folder.
     """
     import shutil
 
@@ -291,19 +287,19 @@ def _set_aside(folder: Path) -> None:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
-# Which sections share most of a text's rare terms, by the index alone: no note is read.
+# The sections that share most of a text's rare terms, by the index only: no note is read.
 
-#: Postings that one look-up reads; the rarest terms come first, so it does not grow with a vault.
+#: Most postings that a look-up reads, so that its time does not grow with the vault.
 _BUDGET = 10_000
 
-#: Terms that one look-up reads: more of a long text say no more.
+#: Most terms that a look-up reads; more of them do not improve the result.
 _TERMS = 16
 
 
 class Sharing(NamedTuple):
-    """Sections as (document, ordinal), best first, and in how many sections each term stands.
+    """Sections as (document, ordinal), best first, and the number of sections with each term.
 
-    `shares` says of each section how much (0 to 1) it has of the terms that were looked up.
+    `shares` is each section's share (0 to 1) of the weight of the terms looked up.
     """
 
     sections: tuple[tuple[int, int], ...]
@@ -312,7 +308,7 @@ class Sharing(NamedTuple):
     size: int
 
     def weigh(self, term: str) -> float:
-        """Return how rare a term is: 0.5 where it stands everywhere, 1 where it is new."""
+        """Return the rarity of a term: 0.5 if all sections have it, 1 if none has."""
         if not self.size or term not in self.counts:
             return 1.0
         rarity = math.log((self.size + 1) / (self.counts[term] + 1)) / math.log(self.size + 1)
@@ -327,8 +323,8 @@ def find_sharing(
 ) -> Sharing:
     """Return at most `limit` sections that share the most terms, weighted by ln(1 + N / n).
 
-    Only the rarest terms are looked up, as many as the budget of postings allows. `known` keeps
-    the counts of terms from look-up to look-up.
+    Only the rarest terms within the budget of postings are looked up. `known` caches the counts
+    of terms between calls.
     """
     cache = {} if known is None else known
     counts = {term: _count(snapshot, term, cache) for term in dict.fromkeys(terms)}
@@ -350,9 +346,9 @@ def find_sharing(
 
 
 def _choose_terms(counts: Mapping[str, int], size: int) -> list[tuple[str, float]]:
-    """Return the terms to be looked up among `size` sections, the rarest first, and their weights.
+    """Return the terms to look up among `size` sections, rarest first, with their weights.
 
-    `counts` says in how many sections each stands.
+    `counts` is the number of sections with each term.
     """
     chosen: list[tuple[str, float]] = []
     left = _BUDGET
@@ -367,7 +363,7 @@ def _choose_terms(counts: Mapping[str, int], size: int) -> list[tuple[str, float
 def _choose_best(
     scores: Mapping[int, Mapping[int, float]], limit: int
 ) -> list[tuple[float, int, int]]:
-    """Return the `limit` best as negative score, place and number, the best first."""
+    """Return the `limit` best as negative score, segment place and section number, best first."""
     largest = heapq.nlargest(limit, chain.from_iterable(each.values() for each in scores.values()))
     least = largest[-1] if largest else 0.0
     kept = [
@@ -380,7 +376,7 @@ def _choose_best(
 
 
 def _count(snapshot: Snapshot, term: str, known: dict[str, int]) -> int:
-    """Return in how many sections a term stands, those of forgotten notes counted too."""
+    """Return the number of sections with a term, including those of forgotten notes."""
     count = known.get(term)
     if count is None:
         count = known[term] = snapshot.count_sections(term)
@@ -390,9 +386,9 @@ def _count(snapshot: Snapshot, term: str, known: dict[str, int]) -> int:
 def find_with_all(
     snapshot: Snapshot, terms: Iterable[str], beside: Iterable[str], limit: int
 ) -> list[tuple[int, int]]:
-    """Return at most `limit` sections that have all terms, first those with most of `beside`.
+    """Return at most `limit` sections with all terms, first those with most of the other terms.
 
-    A term of more sections than the budget allows is passed over, and none are found by it alone.
+    Terms with more sections than the budget allows are ignored; if all are, the result is empty.
     """
     found: set[tuple[int, int]] | None = None
     left = _BUDGET

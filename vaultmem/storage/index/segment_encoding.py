@@ -1,7 +1,4 @@
-"""Encode sections as arrays of a segment, and merge segments.
-
-`segment_arrays` says what each of the arrays is.
-"""
+"""Encode sections as the arrays of a segment (see `segments`), and choose segments to merge."""
 
 from __future__ import annotations
 
@@ -29,9 +26,9 @@ Numbers = NDArray[np.uint32]
 
 
 class Postings(NamedTuple):
-    """Postings in the order of terms, then of sections; `many` of each of the terms.
+    """Postings in the order of terms, then sections; `many` is the number for each term.
 
-    `code` says which row of `counts` (shape: codes, fields) has the counts of a posting.
+    `code` is the row of `counts` (shape: codes, fields) with the counts of a posting.
     """
 
     terms: Sequence[bytes]
@@ -42,7 +39,7 @@ class Postings(NamedTuple):
 
 
 def encode_segment(parts: Sequence[SectionArrays]) -> list[bytes]:
-    """Return the bytes of the file of a segment of all parts, which follow one another."""
+    """Return the bytes of one segment file with the sections of all parts, in order."""
     terms, places = _join_terms([part.terms for part in parts])
     size = sum(map(len, parts))
     label_start = np.zeros(size + 1, np.uint32)
@@ -67,7 +64,7 @@ def encode_segment(parts: Sequence[SectionArrays]) -> list[bytes]:
 
 
 def _join_terms(parts: Sequence[TermArrays]) -> tuple[list[bytes], list[Numbers]]:
-    """Return the terms of all parts in their order, and for each part its terms' places there."""
+    """Return the sorted terms of all parts, and for each part its terms' places in them."""
     names: set[bytes] = set()
     for part in parts:
         names.update(part.terms)
@@ -84,8 +81,8 @@ def _sort_postings(
 ) -> Postings:
     """Return the postings of all parts.
 
-    Each part has its own in the order of terms, then of sections, so it is known where each goes:
-    behind those of its term that came before.
+    Each part is sorted by term, then section, so a posting goes after those that earlier parts
+    have of its term.
     """
     many = [np.bincount(part.terms.term, minlength=len(part.terms.terms)) for part in parts]
     total = np.zeros(len(terms), np.int64)
@@ -106,8 +103,8 @@ def _sort_postings(
 
 
 def _number_counts(packed: Numbers) -> tuple[Numbers, Numbers]:
-    """Return the number of each packed count, and these, the most frequent first."""
-    frequency = np.bincount(packed)  # As long as the largest there is: most writes are small.
+    """Return the code of each packed count, and the distinct counts, most frequent first."""
+    frequency = np.bincount(packed)  # As long as the largest value: small in most writes.
     known = np.flatnonzero(frequency)
     known = known[np.argsort(-frequency[known], kind="stable")]
     numbers = np.zeros(len(frequency), np.uint32)
@@ -148,11 +145,11 @@ def encode_postings(postings: Postings) -> dict[str, NDArray[Any] | bytes]:
 def encode_sequences(
     parts: Sequence[tuple[Numbers, Numbers]], lengths: Sequence[Numbers], many: int
 ) -> dict[str, NDArray[Any]]:
-    """Return the arrays of the sections' sequences, given part by part.
+    """Return the arrays of the sections' sequences.
 
     Each part has the numbers of its terms in this segment, and the terms of all its sections in
-    their order; `lengths` (shape of each: sections, fields) say how many each field has, `many` is
-    the number of terms in the segment.
+    order. `lengths` (shape of each: sections, fields) are the words of each field, `many` is the
+    number of terms in the segment.
     """
     frequency = np.zeros(many, np.int64)
     for places, sequence in parts:
@@ -172,7 +169,7 @@ def encode_sequences(
 
 
 def rank_terms(frequency: NDArray[np.int64]) -> Numbers:
-    """Return the rank of each term by how often it is in sequences."""
+    """Return the rank of each term, 1 for the most frequent in sequences."""
     rank = np.zeros(len(frequency), np.uint32)
     rank[np.argsort(-frequency, kind="stable")] = np.arange(1, len(frequency) + 1)
     return rank
@@ -181,9 +178,9 @@ def rank_terms(frequency: NDArray[np.int64]) -> Numbers:
 def pack_sequences(
     ranks: NDArray[Any], lengths: NDArray[Any]
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Return the bytes of some sections, a 0 between two fields, and how many each section has."""
+    """Return the packed sequences of sections, with a 0 between two fields, and their sizes."""
     sections, fields = lengths.shape
-    # Before the n-th field of a section stand the separators of the sections before, and n more.
+    # The n-th field of a section follows all separators of earlier sections, and n more.
     field = np.arange(sections * fields)
     places = np.arange(len(ranks)) + np.repeat(field - field // fields, lengths.ravel())
     separated = np.zeros(len(ranks) + sections * (fields - 1), np.uint32)
@@ -194,7 +191,7 @@ def pack_sequences(
 
 
 def decode_segment(segment: SegmentArrays) -> SectionArrays:
-    """Return what a segment holds."""
+    """Return the sections of a segment."""
     term, section, code = decode_postings(segment)
     packed = (segment.counts().astype(np.uint32) << np.array(SHIFTS, np.uint32)).sum(1)
     ranks = unpack_numbers(segment["sequence"])
@@ -227,9 +224,9 @@ def decode_postings(
     return term, segment["section"].astype(np.uint32), code
 
 
-# Which segments are merged with a batch: few segments are quick to search, small ones to merge.
+# The choice of segments to merge: few segments are fast to search, small ones fast to merge.
 
-#: Segments up to this many sections are always merged with the next batch.
+#: Segments up to this number of sections are always merged with the next batch.
 SMALL_SEGMENT = 16
 
 #: This many segments of about the same size are merged into one.
@@ -239,7 +236,10 @@ MERGE_FACTOR = 4
 def choose_merge(
     segments: Mapping[str, SegmentArrays], incoming: int, dropped: set[int]
 ) -> set[str]:
-    """Return the names of segments to merge with the batch, by size and share of dead."""
+    """Return the names of segments to merge with `incoming` new sections.
+
+    The choice depends on each segment's size, and its share of dropped documents.
+    """
     chosen: set[str] = set()
     tiers: dict[int, list[tuple[int, str]]] = {}
     for name, segment in segments.items():
@@ -264,14 +264,14 @@ def choose_merge(
 def find_dropped(
     segment: SegmentArrays, dropped: set[int]
 ) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Tell for each section of a segment whether its document is among the dropped ones."""
+    """Return for each section of a segment whether its document is dropped."""
     if not dropped:
         return np.zeros(segment.size, np.bool_)
     return np.isin(segment["document"], np.fromiter(dropped, np.int64, len(dropped)))
 
 
 def _select_fitting(segments: Iterable[tuple[int, str]], room: int) -> list[tuple[int, str]]:
-    """Return the smallest segments (size, name), as many as there is room for."""
+    """Return the smallest segments (size, name) that together have at most `room` sections."""
     fitting: list[tuple[int, str]] = []
     for size, name in sorted(segments):
         room -= size

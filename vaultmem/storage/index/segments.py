@@ -1,10 +1,9 @@
 """Segment files: named arrays in one file, read as a whole or in part.
 
-Nothing is mapped: who looks at a mapped page of a file that was cut short is ended by the system.
-The arrays stand one after another, each from a multiple of eight bytes on, in this machine's byte
-order. Behind them stands a JSON text that says what each is called, its kind of number, where it
-begins and how many it has; and behind that, in 16 bytes, where the text begins and the CRC-32 of
-all that stands before.
+Files are not mapped: a mapped page of a truncated file kills the process that reads it. A file
+contains the arrays, each aligned to 8 bytes, in this machine's byte order; a JSON header with the
+name, type, offset and length of each; and a tail of 16 bytes: the header's offset, the CRC-32 of
+all before the tail, and a magic number.
 """
 
 from __future__ import annotations
@@ -35,25 +34,25 @@ _TAIL = struct.Struct("=QII")
 _MAGIC = 0x766D6172  # "vmar"
 
 
-#: Bytes that are read at once to be checked.
+#: Bytes read at once for the checksum.
 _BLOCK = 1 << 20
 
 
 class DamagedFileError(DamagedError):
-    """A file that is not what was written: lost, cut short, changed, or of another version."""
+    """A file is lost, truncated, changed, or of another version."""
 
     def __init__(self) -> None:
         super().__init__("the index was damaged and is built again; run the command again")
 
 
 class ArrayFile:
-    """The arrays of one file; numpy is imported when the first of them is asked for."""
+    """The arrays of one file; numpy is imported when it is first needed."""
 
     def __init__(self, descriptor: int, version: str) -> None:
-        """Take a file's descriptor, which stays open as long as this.
+        """Read the header from a descriptor, which must stay open.
 
         Raises:
-            DamagedFileError: it is not a whole file of this version.
+            DamagedFileError: the file is not a complete file of this version.
         """
         self._descriptor = descriptor
         #: Size and time (ns) of the file when it was opened.
@@ -80,8 +79,8 @@ class ArrayFile:
         """Open a file.
 
         Raises:
-            FileNotFoundError: there is none.
-            DamagedFileError: it was cut short, or is of another version.
+            FileNotFoundError: the file does not exist.
+            DamagedFileError: the file is truncated, or of another version.
         """
         descriptor = os.open(file, os.O_RDONLY | getattr(os, "O_BINARY", 0))
         try:
@@ -93,16 +92,16 @@ class ArrayFile:
         return found
 
     def _find_mark(self) -> tuple[int, int]:
-        """Return the file's size and the time of its last change (ns)."""
+        """Return the file's size and modification time (ns)."""
         status = os.fstat(self._descriptor)
         return status.st_size, status.st_mtime_ns
 
     def is_as_opened(self) -> bool:
-        """Tell whether nobody wrote to the file since; it may have been removed or replaced."""
+        """Return whether the open file is unwritten since; its path can be removed or replaced."""
         return self._find_mark() == self.mark
 
     def is_whole(self) -> bool:
-        """Tell whether each byte is as it was written."""
+        """Return whether the checksum is correct."""
         check = 0
         for start in range(0, self._size, _BLOCK):
             check = crc32(self._read(start, min(_BLOCK, self._size - start)), check)
@@ -116,21 +115,21 @@ class ArrayFile:
         return self._places
 
     def length(self, name: str) -> int:
-        """Return how many numbers an array has."""
+        """Return the number of numbers in an array."""
         return self._places[name][2]
 
     def numbers(self, name: str) -> memoryview[int]:
-        """Return an array of numbers without numpy; it is kept for the next time."""
+        """Return an array of numbers without numpy, cached."""
         known = self._kept.get(name)
         if known is None:
             known = self._kept[name] = self.read(name, 0, self.length(name))
         return known
 
     def read(self, name: str, start: int, end: int) -> memoryview[int]:
-        """Return some of an array of numbers.
+        """Return the numbers of an array from `start` to `end`.
 
         Raises:
-            DamagedFileError: the file was cut short.
+            DamagedFileError: the file is truncated.
         """
         kind, offset, _ = self._places[name]
         size = _SIZES[kind]
@@ -150,7 +149,7 @@ class ArrayFile:
         return data
 
     def bytes(self, name: str, start: int, end: int) -> bytes:
-        """Return some of an array of bytes, as `read` does."""
+        """Return the bytes of an array from `start` to `end` (see `read`)."""
         return self._read(self._places[name][1] + start, end - start)
 
     def __getitem__(self, name: str) -> NDArray[Any]:
@@ -159,17 +158,17 @@ class ArrayFile:
         return np.asarray(self.numbers(name))
 
 
-#: The kinds of numbers as numpy and as memoryview name them.
+#: The types of numbers, as numpy and as memoryview name them.
 _CODES: dict[str, Literal["B", "H", "I", "Q"]] = {"u1": "B", "u2": "H", "u4": "I", "u8": "Q"}
 
-#: The bytes that one of each takes.
+#: The size of each type in bytes.
 _SIZES = {"u1": 1, "u2": 2, "u4": 4, "u8": 8}
 
 
 def encode_arrays(
     arrays: Mapping[str, NDArray[Any] | bytes], facts: Mapping[str, Any], version: str
 ) -> list[bytes]:
-    """Return the bytes of a file, in parts that follow one another; arrays of unsigned numbers."""
+    """Return the bytes of a file, in consecutive parts; arrays must be of unsigned numbers."""
     places: dict[str, tuple[str, int, int]] = {}
     parts: list[bytes] = []
     offset = 0
@@ -188,7 +187,7 @@ def encode_arrays(
 
 
 def narrow(numbers: NDArray[Any]) -> NDArray[Any]:
-    """Return whole numbers in as few bytes each as the largest of them takes."""
+    """Return numbers (0 or more) in the smallest type that holds the largest, up to 4 bytes."""
     import numpy as np
 
     largest = int(numbers.max(initial=0))
@@ -198,29 +197,29 @@ def narrow(numbers: NDArray[Any]) -> NDArray[Any]:
 
 # A segment of the index: one file of arrays.
 #
-# One a section: document, ordinal, state, created, updated and the length of each field. Many a
-# section, those of section n from <name>_start[n] to [n + 1]: labels, and sequence, the ranks of
-# the terms of all fields in their order, packed, with a 0 between two fields.
+# One value for each section: document, ordinal, state, created, updated and the length of each
+# field. Several for section n, from <name>_start[n] to [n + 1]: labels; and sequence, the ranks of
+# the terms of all fields in order, packed, with a 0 between two fields.
 #
-# One a term, in the order of its UTF-8, which is in `terms` from terms_start[t] on: rank, its
-# number in sequences, 1 for the most frequent; fields, a bit for each in which it stands; and, in
-# an order of their own, hashes, the CRC-32 of all terms, ascending, and hashed, whose each is.
-# Many a term, from postings_start[t] to [t + 1]: section, in ascending order, and code, the row
-# of `counts` that has the posting's count in each field. A code of 255 is in rare_code, beside
-# its place among all in rare_place.
+# One for each term, in the order of its UTF-8 (in `terms` from terms_start[t]): rank, its number
+# in sequences, 1 for the most frequent; and fields, a bit for each field with the term. In another
+# order: hashes, the CRC-32 of all terms, ascending; and hashed, the term of each.
+# Several for each term, from postings_start[t] to [t + 1]: section, ascending; and code, the row of
+# `counts` with the posting's count in each field. For a code of 255, rare_place contains the number
+# of the posting, and rare_code its real code.
 
 SUFFIX = ".arrays"
 
 VERSION = "vaultmem-segment-1"
 
-#: Sections in a segment at most: what is held in memory while it is written, some 2 kB for each,
-#: and what an interruption loses.
+#: Most sections in a segment. A write holds them in memory (about 2 kB each); an interruption
+#: loses them.
 MAX_SIZE = 32_768
 
-#: The code that stands for all counts too rare for one of their own.
+#: The code of all counts too rare for a code of one byte.
 RARE = 255
 
-#: Parts of a sequence end in it.
+#: The number between two fields of a sequence.
 SEPARATOR = 0
 
 
@@ -228,10 +227,10 @@ class SegmentArrays:
     """The arrays of one segment."""
 
     def __init__(self, file: ArrayFile) -> None:
-        """Take a file.
+        """Read the arrays that each look-up needs.
 
         Raises:
-            DamagedFileError: it does not have what each segment has.
+            DamagedFileError: an array or fact is missing.
         """
         self.file = file
         try:
@@ -239,7 +238,7 @@ class SegmentArrays:
             self.fields: tuple[str, ...] = tuple(file.facts["fields"])
             #: The number of terms.
             self.terms = file.length("terms_start") - 1
-            # What each look-up needs is read once, and at once: by maps, pages come one by one.
+            # Read now and as a whole: a memory map would load page by page.
             self._starts = file.read("terms_start", 0, self.terms + 1)
             self._postings = file.read("postings_start", 0, self.terms + 1)
             self._hashes = file.read("hashes", 0, self.terms)
@@ -252,8 +251,8 @@ class SegmentArrays:
         """Open a segment's file.
 
         Raises:
-            FileNotFoundError: there is none.
-            DamagedFileError: it was cut short, or is of another version.
+            FileNotFoundError: the file does not exist.
+            DamagedFileError: the file is truncated, or of another version.
         """
         return cls(ArrayFile.open(file, VERSION))
 
@@ -261,20 +260,20 @@ class SegmentArrays:
         return self.file[name]
 
     def term(self, place: int) -> bytes:
-        """Return a term's UTF-8 by its place in the order of all."""
+        """Return the UTF-8 of the term at a place in the order of all terms."""
         return self.file.bytes("terms", self._starts[place], self._starts[place + 1])
 
     def find_place(self, term: bytes) -> int:
-        """Return the place of a term, or of the first behind where it would be."""
+        """Return the place of a term, or of the next one if it is absent."""
         return bisect_left(range(self.terms), term, key=self.term)
 
     def list_terms(self, prefix: bytes) -> Iterator[bytes]:
-        """Yield the terms that begin with some bytes, in order."""
+        """Yield the terms with a prefix, in order."""
         terms = map(self.term, range(self.find_place(prefix), self.terms))
         return takewhile(lambda term: term.startswith(prefix), terms)
 
     def find_term(self, term: bytes) -> int:
-        """Return the place of a term, -1 if there is none."""
+        """Return the place of a term, -1 if it is absent."""
         hashed = crc32(term)
         number = bisect_left(self._hashes, hashed)
         while number < len(self._hashes) and self._hashes[number] == hashed:
@@ -286,11 +285,11 @@ class SegmentArrays:
 
     @property
     def codes(self) -> int:
-        """The number of codes of counts."""
+        """The number of codes (rows of `counts`)."""
         return len(self.file.numbers("counts")) // len(self.fields)
 
     def postings(self, place: int) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return the sections that have a term anywhere, and the codes of its counts."""
+        """Return the sections with a term in any field, and the codes of its counts."""
         import numpy as np
 
         start, end = self._postings[place : place + 2]
@@ -304,11 +303,11 @@ class SegmentArrays:
         return sections, code
 
     def count_sections(self, place: int) -> int:
-        """Return how many sections have a term anywhere."""
+        """Return the number of sections with a term in any field."""
         return int(self._postings[place + 1] - self._postings[place])
 
     def list_sections(self, place: int) -> Sequence[int]:
-        """Return the sections that have a term anywhere, without numpy."""
+        """Return the sections with a term in any field, without numpy."""
         return self.file.read("section", *self._postings[place : place + 2])
 
     def rank(self, place: int) -> int:
@@ -320,18 +319,18 @@ class SegmentArrays:
         return self.file.read("sequence_start", 0, self.size + 1)
 
     def sequences(self, sections: Iterable[int]) -> list[bytes]:
-        """Return the sequences of sections, each packed."""
+        """Return the packed sequence of each section."""
         starts, read = self._sequences, self.file.bytes
         return [read("sequence", starts[n], starts[n + 1]) for n in sections]
 
     def counts(self) -> NDArray[Any]:
-        """Return the counts that codes stand for (shape: codes, fields)."""
+        """Return the counts of each code (shape: codes, fields)."""
         return self["counts"].reshape(-1, len(self.fields))
 
 
-# What the index's newest table of contents lists, in a file that is read without Whoosh.
+# The segments of the index's newest table of contents, in a file that is read without Whoosh.
 
-#: Whoosh's own name for a table of contents: its number is the generation.
+#: Whoosh's file name of a table of contents; the number is the generation.
 _CONTENTS = compile_later(r"_MAIN_([0-9]+)\.toc")
 
 _NAME = "segments.json"
@@ -340,8 +339,8 @@ _NAME = "segments.json"
 class SegmentList(NamedTuple):
     """The files of a generation's segments.
 
-    `marks` are their sizes and times (ns) as they were written; there are none where only Whoosh's
-    table of contents says which files there are.
+    `marks` are their sizes and modification times (ns) when written; empty if the list comes from
+    Whoosh's table of contents.
     """
 
     generation: int
@@ -350,7 +349,7 @@ class SegmentList(NamedTuple):
 
 
 def read_list(folder: Path, index_format: str) -> SegmentList | None:
-    """Return what was written for the newest table of contents, None if it is not the same."""
+    """Return the stored list, None if it is not for the newest table of contents and format."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         found = map(_CONTENTS.fullmatch, os.listdir(folder))
         newest = max((int(match[1]) for match in found if match), default=-1)
@@ -363,7 +362,7 @@ def read_list(folder: Path, index_format: str) -> SegmentList | None:
 
 
 def write_list(folder: Path, index_format: str, listed: SegmentList) -> None:
-    """Write down what a table of contents lists, and how its files are."""
+    """Store a list with the marks of its files and of its table of contents."""
     described = _describe(folder, listed.generation)
     if described[0] == index_format:
         marks = [_mark_file(folder / name) for name in listed.files]
@@ -372,23 +371,23 @@ def write_list(folder: Path, index_format: str, listed: SegmentList) -> None:
 
 
 def describe_files(folder: Path, listed: SegmentList) -> str:
-    """Return a text that differs whenever one of the files is not the one that was written.
+    """Return a text that changes with the generation, name, size or time of any file.
 
     Raises:
-        FileNotFoundError: one is lost.
+        FileNotFoundError: a file is lost.
     """
     marks = ["{} {} {}".format(name, *_mark_file(folder / name)) for name in sorted(listed.files)]
     return f"{listed.generation}:{','.join(marks)}"
 
 
 def _mark_file(file: Path) -> tuple[int, int]:
-    """Return a file's size and the time of its last change (ns)."""
+    """Return a file's size and modification time (ns)."""
     status = os.stat(file)
     return status.st_size, status.st_mtime_ns
 
 
 def folder_time(folder: Path) -> int:
-    """Return when a file last came into a folder or went (ns since the epoch), 0 if unknown."""
+    """Return a folder's modification time (ns since the epoch), 0 if it does not exist."""
     try:
         return os.stat(folder).st_mtime_ns
     except FileNotFoundError:
@@ -396,6 +395,6 @@ def folder_time(folder: Path) -> int:
 
 
 def _describe(folder: Path, generation: int) -> list[object]:
-    """Return the index's format, and what tells that its table of contents is undamaged."""
+    """Return the index's format, and the size and time (ns) of its table of contents."""
     status = os.stat(folder / f"_MAIN_{generation}.toc")
     return [(folder / "format").read_text(), status.st_size, status.st_mtime_ns]

@@ -14,28 +14,28 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-#: Postings that are kept unpacked for the next question.
+#: Postings that are cached unpacked.
 _KEPT_POSTINGS = 4_000_000
 
-#: Terms whose places are kept.
+#: Terms whose places are cached.
 _KEPT_TERMS = 8_192
 
 _NO_RANK = (1 << 32) - 1
 
 
 class Snapshot:
-    """The sections of one generation; each has a number from 0 up, its row.
+    """The sections of one generation, numbered by row from 0.
 
-    Everything is open from the beginning: a writer removes the segments that it replaced.
+    All files are opened at once, because a writer removes the segments that it replaced.
     """
 
     def __init__(self, generation: int, parts: Sequence[SegmentArrays]) -> None:
         self.generation = generation
         self.size = sum(part.size for part in parts)
-        #: What whoever reads wants to keep as long as the sections are these, by any key.
+        #: A cache for callers, by any key, as long as the sections are the same.
         self.kept: dict[object, Any] = {}
         self._parts = [part for part in parts if part.size]
-        #: The first row of each segment, and the first of its codes in `counts`.
+        #: The first row of each segment, and its first code in `counts`.
         self._rows = [0, *accumulate(part.size for part in self._parts)]
         self._codes = [0, *accumulate(part.codes for part in self._parts)]
         self._columns: dict[str, NDArray[Any]] = {}
@@ -45,20 +45,20 @@ class Snapshot:
         self._left = _KEPT_POSTINGS
 
     def is_as_opened(self) -> bool:
-        """Tell whether nobody wrote to a file of these since they were opened."""
+        """Return whether no segment file was written since it was opened."""
         return all(part.file.is_as_opened() for part in self._parts)
 
     def documents(self) -> set[int]:
-        """Return the ids of all documents that have a section, without numpy."""
+        """Return the ids of all documents with a section, without numpy."""
         found: set[int] = set()
         for part in self._parts:
             found.update(part.file.numbers("document"))
         return found
 
     def find_sections(self, term: str) -> list[tuple[int, Sequence[int]]]:
-        """Return the sections that have a term anywhere, without numpy.
+        """Return the sections with a term in any field, without numpy.
 
-        They are numbered in each segment from 0, with the segment's place.
+        Each item is the place of a segment, and section numbers from 0 within it.
         """
         places = self._find_places(term)
         return [
@@ -68,17 +68,17 @@ class Snapshot:
         ]
 
     def count_sections(self, term: str) -> int:
-        """Return how many sections have a term anywhere, without numpy."""
+        """Return the number of sections with a term in any field, without numpy."""
         found = zip(self._parts, self._find_places(term), strict=True)
         return sum(part.count_sections(place) for part, place in found if place >= 0)
 
     def locate(self, place: int, number: int) -> tuple[int, int]:
-        """Return document and ordinal of a section of the segment at a place, without numpy."""
+        """Return document and ordinal of a section in the segment at `place`, without numpy."""
         file = self._parts[place].file
         return file.numbers("document")[number], file.numbers("ordinal")[number]
 
     def column(self, name: str) -> NDArray[Any]:
-        """Return one number a section: "document", "ordinal", "<field>_length" and so on."""
+        """Return one number for each section: "document", "ordinal", "<field>_length" and so on."""
         known = self._columns.get(name)
         if known is None:
             known = self._columns[name] = _join([part[name] for part in self._parts])
@@ -86,13 +86,13 @@ class Snapshot:
 
     @cached_property
     def counts(self) -> NDArray[Any]:
-        """How often a term stands in each field, by the codes of `term` (shape: codes, fields)."""
+        """The counts of a term in each field, by the codes of `term` (shape: codes, fields)."""
         import numpy as np
 
         return np.concatenate([np.empty((0, 3), np.uint8), *(p.counts() for p in self._parts)])
 
     def term(self, term: str) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
-        """Return the sections that have a term anywhere, and the codes of its counts."""
+        """Return the rows with a term in any field, and the codes of its counts."""
         known = self._found.get(term)
         if known is not None:
             return known
@@ -114,7 +114,7 @@ class Snapshot:
             for part, place in zip(self._parts, places, strict=True)
             if place >= 0
         )
-        # Each is written once: what is allocated for a frequent term costs as much as its sums.
+        # Each array is allocated and written once: for frequent terms, copies cost as much as sums.
         rows, codes = np.empty(many, np.int64), np.empty(many, np.uint32)
         end = 0
         for number, (part, place) in enumerate(zip(self._parts, places, strict=True)):
@@ -128,11 +128,10 @@ class Snapshot:
     def mark_sequences(
         self, rows: NDArray[np.int64], terms: Sequence[Sequence[str]]
     ) -> tuple[NDArray[np.uint16], NDArray[np.int64]]:
-        """Return the places of some sections, which of the terms is at each, and their starts.
+        """Return which term is at each word of some sections, and where each section starts.
 
-        `terms` has the forms of each. `rows` are in ascending order. A place has 1 for the first of
-        the terms and so on, 0 for all others and between fields.
-        Shapes: all places, and one more than rows.
+        `rows` are ascending; `terms` has the forms of each term. The mark is 1 for the first term
+        and so on, 0 for other words and between fields. Shapes: all words; rows + 1.
         """
         import numpy as np
 
@@ -158,7 +157,7 @@ class Snapshot:
         return marks, starts
 
     def labels(self) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-        """Return the labels of all sections, and where each one's begin and the last end."""
+        """Return the labels of all sections, and where each section's start (shape: rows + 1)."""
         import numpy as np
 
         starts: list[Any] = [np.zeros(1, np.int64)]
@@ -167,20 +166,20 @@ class Snapshot:
         return _join([part["labels"] for part in self._parts]), np.concatenate(starts)
 
     def vocabulary(self) -> list[tuple[bytes, NDArray[np.uint32]]]:
-        """Return for each segment its terms as UTF-8, and where each begins and the last ends."""
+        """Return the terms of each segment as UTF-8, and where each starts (shape: terms + 1)."""
         return [
             (part.file.bytes("terms", 0, part.file.length("terms")), part["terms_start"])
             for part in self._parts
         ]
 
     def list_terms(self, prefix: str) -> list[str]:
-        """Return the terms that begin with some letters, in order."""
+        """Return the terms with a prefix, in order."""
         start = prefix.encode("utf-8", "surrogatepass")
         found = {term for part in self._parts for term in part.list_terms(start)}
         return [term.decode("utf-8", "surrogatepass") for term in sorted(found)]
 
     def _find_ranks(self, term: str) -> NDArray[np.uint32]:
-        """Return a term's rank in each segment; where it is not, one that none has."""
+        """Return a term's rank in each segment, `_NO_RANK` where it is absent."""
         import numpy as np
 
         known = self._ranks.get(term)
@@ -193,7 +192,7 @@ class Snapshot:
         return known
 
     def _find_places(self, term: str) -> list[int]:
-        """Return a term's place in each segment, -1 where it is not."""
+        """Return a term's place in each segment, -1 where it is absent."""
         known = self._places.get(term)
         if known is None:
             if len(self._places) >= _KEPT_TERMS:
@@ -205,7 +204,7 @@ class Snapshot:
 
 @cache
 def _nothing() -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
-    """Return what there is of a term that no section has: many vaults lack most of a question."""
+    """Return the empty result of a term without sections, cached because it is frequent."""
     import numpy as np
 
     return np.empty(0, np.int64), np.empty(0, np.uint32)

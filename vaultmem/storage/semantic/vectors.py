@@ -1,9 +1,9 @@
-"""Vectors of sections on disk, mapped into memory; a cache of one model's work.
+"""Vectors of sections on disk, mapped into memory; a cache for one model.
 
-A folder has one file of keys and one of vectors, both only ever appended to, and `about.json`,
-which says how many of them count. It is exchanged for a new one after the others are durable, so
-whoever is killed, or reads meanwhile, sees all of a batch or nothing. Numbers are float32: half
-of the space as float16 costs ten times the time of a search, to bring them back.
+A folder has a file of keys and one of vectors, both append-only, and `about.json` with the number
+of valid rows. It is replaced after the other files are durable, so that readers never see half of a
+batch, even after a kill. Numbers are float32: float16 takes half the space, but its conversion
+makes a search ten times slower.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 _ABOUT = "about.json"
 _KEY_BYTES = 24
 
-#: An odd number near 2 to the 64th divided by the golden ratio, which spreads section numbers.
+#: An odd number near 2^64 divided by the golden ratio; it spreads section numbers.
 _SPREAD = 0x9E3779B97F4A7C15
 
 
 class SectionVectors(NamedTuple):
-    """What is stored: one row a vector; a section may have several rows, next to each other.
+    """The stored vectors, one in a row; a section can have several adjacent rows.
 
     `names` is blob and section as 24 bytes (shape: rows, 24), `keys` a number for each (shape:
-    rows), `vectors` float32 (shape: rows, dimensions). `version` differs when anything does.
+    rows), `vectors` float32 (shape: rows, dimensions). `version` changes with the data.
     """
 
     version: str
@@ -55,14 +55,14 @@ class VectorStore:
         self._read: SectionVectors | None = None
 
     def read(self) -> SectionVectors:
-        """Return what is stored now; the same object while nothing has changed."""
+        """Return the stored vectors, the same object until they change; empty a damaged store."""
         for _ in range(5):
             about = self._about()
             version = f"{about.get('number', '')}:{about.get('count', 0)}"
             if self._read is None or self._read.version != version:
                 try:
                     self._read = self._map(about, version)
-                except (FileNotFoundError, ValueError):  # Written anew, or cut off, meanwhile.
+                except (FileNotFoundError, ValueError):  # Replaced or truncated meanwhile.
                     continue
             return self._read
         with hold_lock(self._lock()):
@@ -70,12 +70,13 @@ class VectorStore:
         return self.read()
 
     def append(self, names: NDArray[np.uint8], vectors: NDArray[np.float32]) -> SectionVectors:
-        """Add vectors of sections by their packed names; durable when this returns.
+        """Add vectors of sections by their packed names, durably.
 
-        All vectors of a section must come at once, and sections that are there are left out.
+        Add all vectors of a section in one call; sections already stored are skipped. Vectors of
+        other dimensions replace all that is stored.
 
         Raises:
-            VaultError: the disk did not take it; nothing was added.
+            SystemFailureError: writing failed; nothing was added.
         """
         import numpy as np
 
@@ -95,7 +96,7 @@ class VectorStore:
         return self.read()
 
     def retain_only(self, blobs: Iterable[str], allowed: int = 0) -> int:
-        """Drop the vectors of other blobs if there are more than allowed; return how many."""
+        """Drop the vectors of other blobs if more than `allowed`; return how many were dropped."""
         import numpy as np
 
         listed = list(blobs)
@@ -123,7 +124,7 @@ class VectorStore:
             file = self._folder / f"{name}-{about['number']}"
             descriptor = os.open(file, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o600)
             with os.fdopen(descriptor, "r+b") as opened:
-                opened.truncate(count * size)  # What an interrupted batch left behind.
+                opened.truncate(count * size)  # Remove the rest of an interrupted batch.
                 opened.seek(count * size)
                 opened.write(rows.astype("<f4" if name == "vectors" else "u1").tobytes())
                 opened.flush()
@@ -131,7 +132,7 @@ class VectorStore:
         self._write_about({**about, "count": count + len(names), "dimensions": width})
 
     def _clear(self) -> SectionVectors:
-        """Begin with new files; processes that have the old ones mapped keep them."""
+        """Remove all vectors; processes that have the old files mapped can still read them."""
         old = self._about()
         self._write_about({})
         for name in ("keys", "vectors"):
@@ -140,7 +141,7 @@ class VectorStore:
         return self.read()
 
     def _about(self) -> dict[str, Any]:
-        """Return what counts; empty where nothing does, or where the file makes no sense."""
+        """Return the contents of `about.json`, empty if missing, invalid or of another model."""
         try:
             about = json.loads((self._folder / _ABOUT).read_text(encoding="utf-8"))
             if about["model"] == self._model and about["number"].isalnum():
@@ -168,7 +169,7 @@ class VectorStore:
             )
         files = [self._folder / f"{name}-{about['number']}" for name in ("keys", "vectors")]
         names = np.fromfile(files[0], np.uint8, count * _KEY_BYTES).reshape(count, _KEY_BYTES)
-        # As a plain array: each operation on a memmap makes another memmap, which takes time.
+        # A plain array is faster: each operation on a memmap makes another memmap.
         vectors = np.asarray(np.memmap(files[1], "<f4", "r", shape=(count, width)))
         return SectionVectors(version, names, make_keys(names), vectors)
 
@@ -177,7 +178,7 @@ class VectorStore:
 
 
 def make_keys(names: NDArray[np.uint8]) -> NDArray[np.uint64]:
-    """Return a number for each blob and section: of the blob 64 bits, which are enough."""
+    """Return a number for each blob and section, from 64 bits of the blob's id."""
     import numpy as np
 
     blobs = np.ascontiguousarray(names[:, :8]).view(">u8").reshape(-1).astype(np.uint64)
