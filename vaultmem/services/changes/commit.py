@@ -179,7 +179,7 @@ def commit_earlier(
 ) -> list[Made]:
     """Commit these notes (path to blob id) as they are, before vaultmem changes them.
 
-    The following change then contains no other author's text, removed text can be restored from
+    The following change then contains no other author's text. Removed text can be restored from
     git, and events made by hand are committed. Notes that cannot be committed now (another git is
     running, a possible credential) are left to the next event.
 

@@ -144,9 +144,9 @@ class _Change(NamedTuple):
 def check_changes(vault: Vault, since: str) -> ChangeReport:
     """Return the problems that the work tree introduces since it diverged from a commit.
 
-    `since` is a branch, tag or commit of the vault's repository. If the caller works in another
-    repository that is a project of the vault, `since` is of that repository, and only anchors are
-    checked. The vault must be in sync.
+    `since` is a branch, tag or commit of the vault's repository. The caller can also work in
+    another repository that is a project of the vault. Then `since` is of that repository, and only
+    anchors are checked. The vault must be in sync.
 
     Raises:
         VaultError: the commit is unknown, or git cannot read the repository.

@@ -25,7 +25,7 @@ from vaultmem.vault import Vault
 
 
 def find_commit(vault: Vault) -> str:
-    """Return the commit of the vault's ref, "" if the ref is the folder.
+    """Return the commit of the vault's ref, "" without one or if it is checked out.
 
     Raises:
         NoteNotFoundError: there is no such ref.

@@ -1,8 +1,7 @@
 """Withdraw trust that the owner took back, however the note changed.
 
-The trust record is about active notes. Each change of a note, by a command, a saved file or a
-commit, passes the index, so the index compares the note before and after. A trusted text is
-withdrawn when
+The trust record is about active notes. Each change of a note (a command, a saved file or a commit)
+is indexed, so the index compares the note before and after. A trusted text is withdrawn when
 
 - its note is no longer active, or of another kind;
 - a person removed it, or a person's commit removed it or replaced its text;

@@ -1,8 +1,8 @@
 """Keep a vault up to date during edits: scan, index, commit, render.
 
 File events are hints. After a short quiet time, the notes that they name are indexed by the same
-functions as in every command. The whole folder is scanned at start, after unknown changes, a moved
-HEAD or an error of watching, after a rest, and once an hour. So a missed event is harmless.
+functions as in every command. A missed event is harmless, because the whole folder is also scanned:
+at start, after unknown changes, a moved HEAD or a watching error, after a rest, and once an hour.
 """
 
 from __future__ import annotations

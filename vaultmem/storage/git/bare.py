@@ -149,7 +149,7 @@ class BareGit:
         return sum(file.stat().st_size for file in files if file.is_file())
 
     def list_incoming(self) -> set[str]:
-        """Return the ids of the objects that a push brings and the repository lacks."""
+        """Return the ids of pushed objects that the repository lacks."""
         if "GIT_QUARANTINE_PATH" not in self._environment:
             return set()
         command = ("cat-file", "--batch-all-objects", "--unordered", "--batch-check=%(objectname)")
@@ -180,7 +180,7 @@ class BareGit:
 def copy_refs(folder: Path, environment: Mapping[str, str], source: str, branch: str = "") -> None:
     """Fetch branches, tags and vaultmem's refs from another repository, with the user's settings.
 
-    HEAD then names the source's first branch, or `branch`.
+    HEAD is then `branch`, or the branch of the source's HEAD.
 
     Raises:
         NoteNotFoundError: the source has no commit, or no such branch.

@@ -2,8 +2,8 @@
 
 Git creates `X.lock` while it writes X; a killed git leaves it. So before vaultmem starts a git that
 takes locks, a record in the state folder names the process and the time. The record is removed with
-the child. If a record remains, its process is gone and no git is running in the repository, the
-locks of that time are ours.
+the child. If a record remains although its process is gone, and no git is running in the
+repository, the locks of that time are ours.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Brought(NamedTuple):
-    """The bytes that a commit brought to a path ("" if it removed them), and the commit's time.
+    """A path's new bytes in a commit ("" if removed), and the commit's time.
 
     The time is in seconds since the epoch.
     """
@@ -25,7 +25,7 @@ class Brought(NamedTuple):
 
 
 def find_brought(history: VaultHistory, commit: str, since: str) -> list[Brought]:
-    """Return the changes that commits made to the vault's paths with UTF-8 names, newest first.
+    """Return the commits' changes of the vault's paths with UTF-8 names, newest first.
 
     Only commits of `commit` that `since` does not contain are read.
     """
@@ -40,7 +40,7 @@ def find_brought(history: VaultHistory, commit: str, since: str) -> list[Brought
 
 
 def date_brought(brought: Iterable[Brought]) -> dict[tuple[str, str], int]:
-    """Return the time of the last commit that brought each (path, blob)."""
+    """Return the time of the last commit that wrote each (path, blob)."""
     dates: dict[tuple[str, str], int] = {}
     for path, blob, _, at in brought:
         if blob:

@@ -199,7 +199,7 @@ class Machine(NamedTuple):
 
     `owner` is the commit's author. `name` is the host's if the owner is also the person here,
     otherwise the owner's. `usage` is the last use of each note there, by path. `sessions` is the
-    last sign of each open session, by id. Times are in seconds since the epoch.
+    last activity of each open session, by id. Times are in seconds since the epoch.
     """
 
     id: str

@@ -1,6 +1,6 @@
 """Fetch from and push to remotes; the only module that uses the network for git.
 
-Git runs in a separate folder with the repository's objects and refs, but without its settings, so
+Git runs in a separate folder with the repository's objects and refs, but without its settings. So
 no program that they name (ssh, proxy, password helper, hook) runs. The person's own settings apply.
 Git never prompts, and errors are returned, not raised.
 """
@@ -125,7 +125,7 @@ def add_remote(history: VaultHistory, remote: Remote, branch: str) -> None:
 #: Timeout in seconds of one fetch or push.
 LONGEST = 300.0
 
-#: The hub's header with a token's end.
+#: The hub's header with the time a token expires.
 ENDS_HEADER = "Vaultmem-Token-Ends"
 
 _HEADS = "refs/heads/"
@@ -156,7 +156,7 @@ class Fetched(NamedTuple):
     """The result of a fetch: the moved refs with their commits, or the error.
 
     `is_absent` means that the remote lacks a branch that was named. `token_ends` is when a hub's
-    token ends, in seconds since the epoch; 0 if not soon.
+    token expires, in seconds since the epoch; 0 if not soon.
     """
 
     refs: Mapping[str, str] = MappingProxyType({})

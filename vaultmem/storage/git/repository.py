@@ -28,7 +28,7 @@ def list_beside(folder: Path) -> list[Path]:
     """Return a folder's paths in the other work trees of its repository.
 
     Git's files must link both ways: a work tree that names this repository and is not named by it
-    is a copy or an attack. All of its files belong to the user, and none is a symbolic link.
+    is a copy or an attack. Its git files belong to the user, and no symbolic link leads to them.
     """
     found = find_git_folder(folder)
     if found is None:
