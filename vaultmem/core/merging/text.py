@@ -276,8 +276,8 @@ def _merge_region(
 ) -> list[str] | None:
     """Return a region's merged lines, or None if both sides changed it differently.
 
-    `code` is the fenced code of ours and theirs, in which both sides' items are not combined; None
-    combines none anywhere.
+    `code` is both sides' fenced code, in which no items are combined; None combines none
+    anywhere.
     """
     mine, other, changes = region
     old = texts[0][mine.start : mine.end]

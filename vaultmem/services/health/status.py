@@ -75,7 +75,7 @@ class GitStatus(NamedTuple):
 
 
 class VaultStatus(NamedTuple):
-    """The status of a vault; `git` is None without git.
+    """The status of a vault; without git, `git` has no value (None).
 
     `in_doubt` are the invalid notes, with the reason. `sync` counts changes since the last index
     run. `proposed` counts preferences that wait for the owner, `to_decide` the decisions in

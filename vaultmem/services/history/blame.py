@@ -42,7 +42,7 @@ from vaultmem.vault import Vault
 
 
 class NoteCommit(NamedTuple):
-    """A commit's change of a note; `commit` is None for uncommitted changes.
+    """A commit's change of a note, or an uncommitted change (`commit` None).
 
     `agent` and `session` are the author's, empty for a person. `claimed_by` is the other machine
     that reports it, "" if this one knows it. `is_end` means that a shallow clone's history ends
@@ -177,7 +177,7 @@ def _find_reason(line: str, path: str) -> str:
 class BlamedLine(NamedTuple):
     """A line (1-based number) and its origin.
 
-    `commit` is None for an uncommitted line; `agent` and `session` are the author's, empty for a
+    An uncommitted line has `commit` None. `agent` and `session` are the author's, empty for a
     person. `claimed_by` is the other machine that reports it, "" if this one knows it. `confidence`
     is the note's, if it was written together with the line.
     """

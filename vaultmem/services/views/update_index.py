@@ -110,7 +110,7 @@ def sync_vault(vault: Vault, progress: Progress | None = None) -> IndexReport:
 
 
 def update_index_nonblocking(vault: Vault, progress: Progress | None = None) -> IndexReport:
-    """Update the index as `sync_vault` does, if that is possible without waiting."""
+    """Update the index as `sync_vault` does, if that is possible without a long wait."""
     return read_nonblocking(vault, lambda brief: sync_vault(brief, progress)) or IndexReport()
 
 
@@ -123,7 +123,7 @@ def sync_once(vault: Vault, progress: Progress | None = None) -> None:
 def read_nonblocking(vault: Vault, sync: Callable[[Vault], _T]) -> _T | None:
     """Update the index by `sync`, unless others are writing or the disk is full.
 
-    Otherwise the old index is used, `vault.notices.stale` is the reason, and None is returned. The
+    In these cases the old index is used, `vault.notices.stale` is the reason, and None is returned. The
     first build of an index is waited for.
 
     Raises:
@@ -551,7 +551,7 @@ def _find_made_here(vault: Vault, since: str) -> set[str]:
 
 
 def _find_senders(vault: Vault, sent: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """Return the author of the last of these commits, ignoring merges."""
+    """Return the author of the last of these commits; merges count last."""
     from vaultmem.storage.git.log import read_commits
 
     try:

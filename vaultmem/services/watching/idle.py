@@ -229,7 +229,7 @@ _MINUTE = 60.0
 #: `dream_every` and `compact_every` if both are off.
 _UNASKED = ("never", "never")
 
-#: Seconds before each check of git's loose objects.
+#: Seconds before each check for loose objects.
 _UPKEEP = 900.0
 
 

@@ -304,7 +304,7 @@ def _is_empty(history: VaultHistory, commit: Commit) -> bool:
 
 
 def _stream(history: VaultHistory, *arguments: str) -> Iterator[str]:
-    """Yield the words of git's output as they arrive; git ends when the caller stops reading."""
+    """Yield the words that git prints as they arrive; git ends when the caller stops reading."""
     process = history.git.start(*arguments)
     process.stdin.close()
     rest = b""
