@@ -123,8 +123,8 @@ def sync_once(vault: Vault, progress: Progress | None = None) -> None:
 def read_nonblocking(vault: Vault, sync: Callable[[Vault], _T]) -> _T | None:
     """Update the index by `sync`, unless others are writing or the disk is full.
 
-    In these cases the old index is used, `vault.notices.stale` is the reason, and None is returned. The
-    first build of an index is waited for.
+    In these cases the old index is used, `vault.notices.stale` is the reason, and None is
+    returned. The first build of an index is waited for.
 
     Raises:
         LockTimeoutError: there is no index yet, and its builder is stuck.
