@@ -1,8 +1,8 @@
 """Merge three versions of a note: properties one by one, the body line by line.
 
-A merge always ends. Changes of one side alone stay. Of a property that both changed one value stays
-and the other is reported as lost; of words that both changed ours stay, and theirs follow as a
-callout. No state becomes freer than both sides have it.
+A merge always succeeds. Changes by one side are kept. For a property that both changed, one value
+is kept and the other reported as lost. For text that both changed, ours stays and theirs follows as
+a callout. The merged state is never freer than the freer side's.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from vaultmem.core.similarity.canonical import Titled, read_title, state_same
 from vaultmem.core.text.line_diff import find_line_end, split_keys, split_lines
 from vaultmem.errors import RefusedError
 
-# Twins, the same statement made on two sides: one note remains, confirmed by the other author.
+# Duplicates made on two sides: one note remains, confirmed by the other author.
 
 
 def merge_twins(paths: tuple[str, str], ours: str, theirs: str, later: str = "") -> Merged | None:
-    """Return one note of two that say the same; None if they do not.
+    """Return one note of two that state the same; None if they do not.
 
-    The one made first stays as it is worded, whichever side that is; of the other, who said it
-    and in which words is kept as `remember` keeps it. A title that one was given stays.
+    The wording of the note made first stays, from either side. The other's author and wording are
+    kept as in `remember`. A title that only one note has stays.
     """
     notes = [
         parse_note(PurePosixPath(path), text.encode("utf-8"))
@@ -58,12 +58,12 @@ def merge_twins(paths: tuple[str, str], ours: str, theirs: str, later: str = "")
         later = "ours" if later == "theirs" else "theirs"
     try:
         return _join(_call(first, second), _call(second, first), later)
-    except RefusedError:  # Its properties cannot be edited by position.
+    except RefusedError:  # Its properties have no positions.
         return None
 
 
 def is_first(ours: str, theirs: str, mine: Frontmatter, other: Frontmatter) -> bool:
-    """Tell whether ours was made first; where that is not known, any side, but always the same."""
+    """Return whether ours was made first; if unknown, choose the same text on each side."""
     made = [_read_time(matter, "created") for matter in (mine, other)]
     if made[0] != made[1]:
         return made[0] < made[1]
@@ -71,7 +71,7 @@ def is_first(ours: str, theirs: str, mine: Frontmatter, other: Frontmatter) -> b
 
 
 def get_author_name(note: Note) -> str:
-    """Return who made a note, as `confirmed_by` names it."""
+    """Return a note's author in the form of `confirmed_by`."""
     return Attestation(note.agent, note.session, datetime.min).who
 
 
@@ -82,7 +82,7 @@ def _read_time(matter: Frontmatter, name: str) -> float:
 
 
 def _call(note: Note, other: Note) -> Note:
-    """Return a note under the other's title, where only that one says what its text does not."""
+    """Return a note with the other's title, if only that adds to the text."""
     if read_title(note.title, note.visible_body) or not read_title(other.title, other.visible_body):
         return note
     return parse_note(note.path, set_property(note.text, "title", other.title).encode("utf-8"))
@@ -110,7 +110,7 @@ def _join(first: Note, second: Note, later: str) -> Merged | None:
 
 
 def _confirm(text: str, merged: Note, first: Note, second: Note, wording: str) -> str:
-    """Return the merged text with who said it again, between those who said it before and after."""
+    """Return the merged text with the second author's confirmation, in order."""
     said = Attestation(second.agent, second.session, datetime.min, wording=wording)
     text = add_to_list(text, merged, "also_said", said.said)
     names = (*list_items(first, "confirmed_by"), said.who, *list_items(second, "confirmed_by"))
@@ -127,7 +127,7 @@ def _confirm(text: str, merged: Note, first: Note, second: Note, wording: str) -
 
 _BOM = "\ufeff"
 
-#: The author of a side of which nothing is known.
+#: The author of a side with an unknown author.
 NOBODY = Speaker()
 
 _T = TypeVar("_T", str, tuple[str, str])
@@ -145,7 +145,7 @@ class _Version(NamedTuple):
 
     @property
     def _has_odd_state(self) -> bool:
-        """Tell whether something else than the property `state` gives a state that hides it."""
+        """Return whether another state than the property `state` hides it."""
         state = self.matter.get("state")
         others = {*self.matter.states} - {state and state.value}
         return not HIDDEN_STATES.isdisjoint(others)
@@ -160,7 +160,7 @@ class _Version(NamedTuple):
 
     @property
     def frame(self) -> tuple[str, str]:
-        """The lines around the block, both empty where there is none."""
+        """The lines around the frontmatter block, both empty without one."""
         return self.text[: self.matter.start], self.text[self.matter.end : self.matter.body]
 
     @property
@@ -169,25 +169,25 @@ class _Version(NamedTuple):
 
     @property
     def state_rank(self) -> int:
-        """How much its state restricts it, as far as that is clear without reading it."""
+        """The rank of its most restricted state, found without parsing."""
         has_block = self.matter.body or self.matter.problem
         said = read_state_lines(self.text, self.matter) if has_block else []
         return max(map(rank_state, said), default=rank_state(""))
 
 
 def is_note(path: str) -> bool:
-    """Tell whether a file is merged as a note."""
+    """Return whether a file is merged as a note."""
     return path.lower().endswith(".md")
 
 
 def merge_texts(
     path: str, base: str, ours: str, theirs: str, later: str = "", speaker: Speaker = NOBODY
 ) -> Merged:
-    """Merge what two sides made of `base`; only markdown (by `path`) is read as a note.
+    """Merge two sides' changes of `base`; only markdown (by `path`) is read as a note.
 
-    An empty `base` means a file that both sides added. Other texts are merged as lines, and of
-    lines that both changed ours stay. `later` is the side (`ours`, `theirs`) with the later commit,
-    "" if unknown, and `speaker` who changed theirs.
+    An empty `base` means a file that both sides added. Other texts are merged by lines; for lines
+    that both changed, ours stay. `later` is the side (`ours`, `theirs`) with the later commit, ""
+    if unknown, and `speaker` the author of theirs.
     """
     if theirs in (base, ours):
         return Merged(ours)
@@ -229,7 +229,7 @@ def _read(text: str) -> _Version:
 
 
 def _find_later(ours: _Version, theirs: _Version) -> str:
-    """Return which side says that it was changed later, "" if neither does."""
+    """Return the side with the later `updated`, "" if they are equal."""
     times = []
     for side in (ours, theirs):
         prop = side.matter.get("updated")
@@ -241,7 +241,7 @@ def _find_later(ours: _Version, theirs: _Version) -> str:
 def _merge_by_property(
     old: _Version, mine: _Version, other: _Version, later: str, speaker: Speaker
 ) -> Merged | None:
-    """Merge block and body apart; None if reading the result would not give what was merged."""
+    """Merge block and body separately; None if the result would be read differently."""
     before = old if old.is_readable else _Version("", Frontmatter())
     sides = [split_block(side.text, side.matter) for side in (before, mine, other)]
     divided = [side for side in sides if side is not None]
@@ -278,7 +278,7 @@ def _merge_bodies(old: _Version, mine: _Version, other: _Version, speaker: Speak
 def _merge_around(
     old: _Version, mine: _Version, other: _Version, later: str, speaker: Speaker
 ) -> Merged:
-    """Take one side's frontmatter as a whole, where two cannot be merged, and merge the bodies."""
+    """Keep one side's frontmatter if they cannot be merged, and merge the bodies."""
     fronts = [side.front for side in (old, mine, other)]
     front = _pick(*fronts)
     if fronts[0] not in fronts[1:] and fronts[1] != fronts[2]:
@@ -295,7 +295,7 @@ def _merge_around(
 
 
 def _find_lost(old: _Version, sides: Sequence[_Version], front: str) -> tuple[DiscardedValue, ...]:
-    """Return what sides put into their frontmatter, or took out, and `front` does not show."""
+    """Return the sides' changes of frontmatter that `front` lacks."""
     said: Counter[str] = Counter()
     for side in sides:
         said |= Counter(side.front.splitlines())
@@ -308,7 +308,7 @@ def _find_lost(old: _Version, sides: Sequence[_Version], front: str) -> tuple[Di
 
 
 def _append_all(ours: str, theirs: str, speaker: Speaker) -> tuple[str, Conflict]:
-    """Return ours with all of theirs as a callout after it, where nothing else can be read."""
+    """Return ours followed by all of theirs as a callout, if nothing else is readable."""
     count = len(split_lines(ours))
     callout = Callout(SAID, speaker, tuple(split_keys(theirs)), 0)
     conflict = Conflict("", f"lines 1-{count}", ours, theirs)
@@ -316,7 +316,7 @@ def _append_all(ours: str, theirs: str, speaker: Speaker) -> tuple[str, Conflict
 
 
 def _is_chosen(mine: _Version, other: _Version, later: str) -> bool:
-    """Tell whether ours is the frontmatter to keep: one that can be read, else restricts more."""
+    """Return whether to keep our frontmatter: the readable one, or the more restricted one."""
     ranks = [(bool(side.front) and side.is_readable, side.state_rank) for side in (mine, other)]
     if ranks[0] != ranks[1]:
         return ranks[0] > ranks[1]
@@ -324,7 +324,7 @@ def _is_chosen(mine: _Version, other: _Version, later: str) -> bool:
 
 
 def _restrict(text: str, mine: _Version, other: _Version) -> str:
-    """Return a note's text so that its state is no freer than that of either side."""
+    """Return a note's text with a state at least as restricted as on both sides."""
     wanted = max(mine, other, key=lambda side: side.state_rank)
     if _read(text).state_rank >= wanted.state_rank:
         return text
@@ -336,13 +336,13 @@ def _restrict(text: str, mine: _Version, other: _Version) -> str:
 
 
 def _end_line(line: str, text: str, goes_on: bool) -> str:
-    """Return a line of the frame with the end that it needs if something follows."""
+    """Return a line of the frame, with a line end if text follows."""
     missing = line and goes_on and not line.endswith("\n")
     return line + find_line_end(text) if missing else line
 
 
 def _is_sound(merged: str, mine: _Version, other: _Version) -> bool:
-    """Tell whether properties that both sides could read are still read, as one of them has it."""
+    """Return whether properties that both sides could read still have a value of one side."""
     if not (mine.is_readable and other.is_readable):
         return True
     found = _read(merged)

@@ -1,7 +1,7 @@
-"""Merge three versions of a frontmatter block, property by property, and lists item by item.
+"""Merge three versions of a frontmatter block by property, and lists by item.
 
-A block is properties with comments between them, a list is items with comments between them. Such
-parts are found by their name, lines that belong to no part by their text.
+A block is properties with comments between them, a list is items with comments between them. These
+parts are matched by name, other lines by text.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from vaultmem.errors import RefusedError
 
 _TRUE = frozenset(["true", "yes", "on"])
 
-#: Where a note came from: of two that say the same, the first one counts, also in what it lacks.
+#: A note's origin: of two duplicates the first one's counts, including its gaps.
 _ORIGIN = frozenset(["created", "agent", "session", "source", "tool_call"])
 
-#: Properties that are lists even where a note has `tags: one, two`.
+#: Properties that are lists even if written as `tags: one, two`.
 _LISTS = LISTS | {"tag", "alias"}
 
 _COMMENT = re.compile(r"(?:^|(?<=\s))#[^\r\n]*", re.MULTILINE)
@@ -34,10 +34,10 @@ _FENCE = "---\n"
 
 
 class PropertyLines(NamedTuple):
-    """The whole lines of a property or an item; without a name, one line that belongs to none.
+    """The whole lines of a property or an item; without a name, one other line.
 
-    `prop` is what reading the lines must give, None if that is no property. Of a merged part,
-    `loss` is what one side has that could not stay.
+    `prop` is the property that the lines must parse to, None for another part. In a merged part,
+    `loss` is a discarded value of one side.
     """
 
     name: str
@@ -47,11 +47,11 @@ class PropertyLines(NamedTuple):
 
     @property
     def key(self) -> str:
-        """What the part is found by in another version."""
+        """The key that matches the part in another version."""
         return f"+{self.name}" if self.name else f"-{strip_end(self.text)}"
 
 
-#: Decides about a part: its name, and what it is in base, ours and theirs (None: not there).
+#: Merges a part: its name, and its versions in base, ours and theirs (None: missing).
 Settle = Callable[
     [str, PropertyLines | None, PropertyLines | None, PropertyLines | None], PropertyLines
 ]
@@ -80,8 +80,8 @@ def merge_blocks(
 ) -> list[PropertyLines]:
     """Merge three blocks.
 
-    Where both changed a value, that of the side counts which is `later`, if that is known. `first`
-    is the side of the note that was made first, of two that came from nothing.
+    If both changed a value, the one of the side `later` counts, if known. Without a base, `first`
+    is the side of the note that was made first.
     """
     sides = [{part.name: part for part in side if part.name} for side in (ours, theirs)]
     return _merge_parts(base, ours, theirs, partial(_resolve, sides, later, first))
@@ -99,7 +99,7 @@ def _resolve(
     ours: PropertyLines | None,
     theirs: PropertyLines | None,
 ) -> PropertyLines:
-    """Decide what becomes of one property."""
+    """Return one merged property."""
     gone = PropertyLines(name, "")
     if name in _ORIGIN and first:
         return (ours if first == "ours" else theirs) or gone
@@ -122,9 +122,9 @@ def _read_text(part: PropertyLines | None) -> str | None:
 
 
 def _changed_by(base: str | None, ours: str | None, theirs: str | None) -> str:
-    """Return "ours" or "theirs", whose version is to be taken, or "both".
+    """Return the side whose version to use, "ours" or "theirs", or "both".
 
-    Line ends are not compared, but a side that changed nothing else is the one to take.
+    Line ends are ignored, but a side that changed only line ends is used.
     """
     old, mine, other = (
         None if x is None else x.replace("\r\n", "\n") for x in (base, ours, theirs)
@@ -139,10 +139,10 @@ def _changed_by(base: str | None, ours: str | None, theirs: str | None) -> str:
 def _find_equal(
     base: PropertyLines | None, ours: PropertyLines | None, theirs: PropertyLines | None
 ) -> str:
-    """Return whose lines are taken for a scalar that both changed, or "both" if none can.
+    """Return the side whose lines to use for a scalar that both changed, or "both".
 
-    They can if the value is the same, or `updated` and the later time; and if no comment that
-    the other added is lost with its lines.
+    A side is used if the values are equal, or for the later `updated`; and if its lines keep the
+    other's new comments.
     """
     mine, other = ours and ours.prop, theirs and theirs.prop
     if ours is None or theirs is None or mine is None or other is None:
@@ -164,7 +164,7 @@ def _find_equal(
 
 
 def _choose_side(name: str, sides: Sequence[dict[str, PropertyLines]], later: str) -> str:
-    """Return the side whose value lets the note do less, else the later one, else the greater."""
+    """Return the side with the more restricted value, or the later one, or the greater."""
     deciding = "state" if name == "state_reason" else name
     ranks = [_rank_restriction(deciding, side.get(deciding)) for side in sides]
     if ranks[0] != ranks[1]:
@@ -176,7 +176,7 @@ def _choose_side(name: str, sides: Sequence[dict[str, PropertyLines]], later: st
 
 
 def _rank_restriction(name: str, part: PropertyLines | None) -> int:
-    """Return how much a value of a property restricts its note, 0 for all other properties."""
+    """Return how much a property's value restricts its note, 0 for all other properties."""
     said = part.prop.value if part and part.prop else ""
     word = said.strip().lower() if isinstance(said, str) else "?"
     if name == "state":
@@ -189,7 +189,7 @@ def _rank_restriction(name: str, part: PropertyLines | None) -> int:
 def _describe_loss(
     name: str, base: PropertyLines | None, kept: PropertyLines | None, lost: PropertyLines | None
 ) -> DiscardedValue:
-    """Return what was lost as a value, or as lines where the values do not differ."""
+    """Return the discarded value, or its lines if the values are equal."""
     values = [_show_value(side) for side in (base, kept, lost)]
     unclear = values[1] == values[2] or (base is not None and values[0] in values[1:])
     if unclear or None in values:
@@ -198,14 +198,14 @@ def _describe_loss(
 
 
 def _show_value(part: PropertyLines | None) -> str | None:
-    """Return a scalar's value, "" for none; None for what has to be shown as it is written."""
+    """Return a scalar's value, "" for none; None if only its lines can show it."""
     if part is None or part.prop is None:
         return ""
     value = part.prop.value
     return None if isinstance(value, tuple) or part.prop.kind == "map" else value
 
 
-# ---- lists, as sets in order: our order, their additions, less what either removed
+# ---- lists, as ordered sets: our order, plus their additions, minus both sides' removals
 
 
 def _merge_list(
@@ -213,7 +213,7 @@ def _merge_list(
 ) -> PropertyLines | None:
     """Return a merged list property; None if it cannot be merged.
 
-    The sides are the property's lines, None where a side has no such property.
+    The sides are the property's lines, None if a side lacks it.
     """
     lists = [_read_items(name, side) for side in (base, ours, theirs)]
     if any(items is None for items in lists):
@@ -233,7 +233,7 @@ def _merge_list(
 
 
 def _read_property(text: str) -> Property | None:
-    """Return the one property of these lines, placed from line 0; None if it is not one alone."""
+    """Return the only property of these lines, placed from line 0; None if it is not alone."""
     matter = read_frontmatter(f"{_FENCE}{text}{_FENCE}")
     alone = len(matter.properties) == 1 and not matter.warnings
     return matter.properties[0] if alone else None
@@ -249,7 +249,7 @@ def _merge_items(
 
 
 def _read_items(name: str, text: str | None) -> tuple[str, ...] | None:
-    """Return a property's items; None if it is no list, or one with more in it than texts."""
+    """Return a property's items; None if it is not a list of plain texts."""
     if text is None:
         return ()
     prop = _read_property(text)
@@ -276,7 +276,7 @@ def _find_inside(text: str, prop: Property) -> str | None:
 def _merge_hyphens(
     base: str | None, ours: str | None, theirs: str | None, old: tuple[str, ...]
 ) -> str | None:
-    """Merge two hyphen lists item by item, as written, comments included."""
+    """Merge two hyphen lists item by item, as written, with comments."""
     prop = _read_property(ours) if ours is not None else None
     if ours is None or prop is None or not prop.items:
         return None
@@ -333,7 +333,7 @@ def _resolve_item(
 def _rewrite(
     name: str, ours: str | None, theirs: str | None, wanted: tuple[str, ...]
 ) -> str | None:
-    """Write the items into the side that has some, ours first, in its own form."""
+    """Write the items in the form of a side that has some, ours first."""
     sides = [side for side in (ours, theirs) if side is not None]
     text = next((side for side in sides if _read_items(name, side)), sides[0])
     prop = _read_property(text)
@@ -353,7 +353,7 @@ def _rewrite(
 
 
 def _extend(text: str, prop: Property, wanted: tuple[str, ...]) -> str | None:
-    """Add items to a list written as `[a, b]` and leave those that it has as they are."""
+    """Add items to a list written as `[a, b]` without changing its items."""
     inside = _find_inside(text, prop)
     have = len(prop.value)
     if inside is None or wanted[:have] != prop.value or not isinstance(prop.value, tuple):
@@ -376,9 +376,9 @@ def _merge_parts(
     settle: Settle,
     append: bool = False,
 ) -> list[PropertyLines]:
-    """Return the merged parts in our order; what they added comes after what it followed.
+    """Return the merged parts in our order; their additions follow the part before them.
 
-    With `append`, parts that they added come last, each after the comments right above it.
+    With `append`, their additions come last, each after the comments directly above it.
     """
     our_base, their_base = _pair(base, ours), _pair(base, theirs)
     same = _find_same(ours, theirs, our_base, their_base)
@@ -420,25 +420,25 @@ def _resolve_part(
     if part.name:
         return settle(part.name, base, ours, theirs)
     if base is not None and (ours is None or theirs is None):
-        return PropertyLines("", "")  # A line that one side removed.
+        return PropertyLines("", "")  # One side removed it.
     side = _changed_by(_read_text(base), _read_text(ours), _read_text(theirs))
     return theirs if side == "theirs" and theirs else part
 
 
 def _keeps_comments(text: str, base: str | None, ours: str | None, theirs: str | None) -> bool:
-    """Tell whether a merged part has every comment that neither side removed."""
+    """Return whether a merged part has every comment that neither side removed."""
     old, mine, other, kept = (set(_find_comments(x or "")) for x in (base, ours, theirs, text))
     removed = (old - mine) | (old - other)
     return (mine | other) - removed <= kept
 
 
 def _find_comments(text: str) -> list[str]:
-    """Return what may be a comment; `#` inside quotes is taken for one, to be on the safe side."""
+    """Return possible comments; `#` inside quotes counts too, to be safe."""
     return [found.rstrip() for found in _COMMENT.findall(text)]
 
 
 def _pair(base: Sequence[PropertyLines], side: Sequence[PropertyLines]) -> dict[int, int]:
-    """Return which part of base each part of a side is."""
+    """Return the index in base of each part of a side."""
     named = {part.name: place for place, part in enumerate(base) if part.name}
     pairs = {place: named[part.name] for place, part in enumerate(side) if part.name in named}
     for start, other, length in match_lines([x.key for x in base], [x.key for x in side]):
@@ -454,7 +454,7 @@ def _find_same(
     our_base: dict[int, int],
     their_base: dict[int, int],
 ) -> dict[int, int]:
-    """Return for parts of theirs which part of ours is the same one."""
+    """Return the index in ours of each equal part of theirs."""
     by_base = {old: place for place, old in our_base.items()}
     added: dict[str, list[int]] = {}
     for place in range(len(ours) - 1, -1, -1):
@@ -471,7 +471,7 @@ def _find_same(
 
 
 def _skip_own(place: int, length: int, shared: set[int]) -> int:
-    """Return the last of the parts that only we have, right after `place`."""
+    """Return the last of the parts after `place` that only ours has."""
     while place + 1 < length and place + 1 not in shared:
         place += 1
     return place

@@ -1,9 +1,8 @@
 """Merge three versions of a text line by line (diff3).
 
-Lines that one side changed alone are that side's. Of lines that both changed ours stay; in a
-note's body theirs follow as a callout. Callouts that the texts contain already are taken out before
-these are merged, and put back: so none ends in another, and another order of merges has the same
-result.
+Lines that one side changed are that side's. For lines that both changed, ours stay, and in a note's
+body theirs follow as a callout. Existing callouts are removed before the merge and put back. So
+none is nested in another, and the order of merges does not matter.
 """
 
 from __future__ import annotations
@@ -42,17 +41,17 @@ _HEADING = re.compile(r" {0,3}#{1,6}[ \t]")
 #: Numbers of lines from 0, the end exclusive.
 Span = tuple[int, int]
 
-#: What ours and theirs have in place of the same lines of base; and the single changes of which
-#: that is made, each with whether it is theirs.
+#: Our and their lines in place of the same lines of base, and the single changes in them, each with
+#: whether it is theirs.
 _Region = tuple[Hunk, Hunk, list[tuple[Hunk, bool]]]
 
 
 class Conflict(NamedTuple):
-    """What both sides changed differently: a property or lines of a note, or the whole file.
+    """Different changes by both sides: of a property, of lines, or of the whole file.
 
-    Of lines, `what` says which of ours: `lines 12-14`, `line 12`, or `after line 12` where ours
-    has none. The texts are what each side has, empty where it has nothing; `our_author` and
-    `their_author` wrote that, or where it is gone the newest change of the note on their side.
+    For lines, `what` names ours: `lines 12-14`, `line 12`, or `after line 12` if ours has none. The
+    texts are each side's, empty for none. `our_author` and `their_author` wrote them; for a removed
+    text, they made that side's last change of the note.
     """
 
     path: str
@@ -64,7 +63,7 @@ class Conflict(NamedTuple):
 
 
 class DiscardedValue(NamedTuple):
-    """What one side has and the merge does not: `property "confidence"`, and its value."""
+    """A value of one side that the merge lacks: `property "confidence"`, and the value."""
 
     path: str
     what: str
@@ -72,9 +71,9 @@ class DiscardedValue(NamedTuple):
 
 
 class Merged(NamedTuple):
-    """A merged text: of each conflict ours is in it; what could not stay is in `losses`.
+    """A merged text: in conflicts it has ours; `losses` are discarded values.
 
-    `is_twin`: both sides were notes of their own that state the same.
+    `is_twin`: both sides were new notes that state the same.
     """
 
     text: str
@@ -84,7 +83,7 @@ class Merged(NamedTuple):
 
 
 class ConflictChoice(StrEnum):
-    """Whose words stay where a conflict is decided."""
+    """The side whose text stays when a conflict is resolved."""
 
     OURS = "ours"
     THEIRS = "theirs"
@@ -92,19 +91,19 @@ class ConflictChoice(StrEnum):
 
 
 def merge_lines(base: str, ours: str, theirs: str, prose: int | None = None) -> Merged:
-    """Merge what two sides made of `base`; of each conflict ours is taken.
+    """Merge two sides' changes of `base`; in conflicts ours stays.
 
-    Line ends are not compared, and each line keeps its own. From the base's line `prose` on, list
-    items and sections that both sides added at one place are both kept; None: nowhere.
+    Line ends are ignored, and each line keeps its own. From the base's line `prose` on, list items
+    and sections that both sides added at one place are both kept; None: nowhere.
     """
     lines, clashes = _merge_regions(base, ours, theirs, 0, prose)
     return Merged("".join(lines), tuple(conflict for conflict, _ in clashes))
 
 
 def merge_words(base: str, ours: str, theirs: str, speaker: Speaker, first: int = 0) -> Merged:
-    """Merge three bodies; what both changed differently stays as ours, with a callout after it.
+    """Merge three bodies; conflicts keep ours, followed by a callout.
 
-    `speaker` is who changed theirs; `first` is how many lines its file has before `ours`.
+    `speaker` is the author of theirs; `first` is the number of lines before `ours` in its file.
     """
     taken = [extract_callouts(text) for text in (base, ours, theirs)]
     bare, placed = [text for text, _ in taken], [found for _, found in taken]
@@ -122,9 +121,9 @@ def merge_words(base: str, ours: str, theirs: str, speaker: Speaker, first: int 
 
 
 def resolve_callouts(body: str, choice: ConflictChoice, numbers: Collection[int] = ()) -> str:
-    """Return a note's body without the callouts of these numbers (from 1; none: all of them).
+    """Return a note's body without the callouts of these numbers (from 1; none: all).
 
-    Ours stay, theirs take their place, or both stay.
+    Ours stay, theirs replace them, or both stay.
     """
     bare, placed = extract_callouts(body)
     lines, line_end = split_lines(bare), find_line_end(body)
@@ -147,9 +146,9 @@ def resolve_callouts(body: str, choice: ConflictChoice, numbers: Collection[int]
 
 
 class Reverted(NamedTuple):
-    """A text without one change: how many lines of it stay, for others had changed them since.
+    """A text without one change; `changed` lines of it stay because others changed them.
 
-    `lost` are the lines before it that do not come back, for others wrote in their place.
+    `lost` are earlier lines that are not restored because others wrote in their place.
     """
 
     text: str
@@ -158,10 +157,10 @@ class Reverted(NamedTuple):
 
 
 def revert_lines(before: str, after: str, now: str) -> Reverted:
-    """Return `now` without what made `after` of `before`; every other line keeps its bytes.
+    """Return `now` without the change from `before` to `after`; other lines keep their bytes.
 
-    Lines that were replaced or removed come back where none of the lines in their place was changed
-    since. Lines that others put between those that go stay.
+    Replaced or removed lines are restored if none of their replacements was changed since. Lines
+    that others inserted between reverted ones stay.
     """
     old, present = split_lines(before), split_lines(now)
     keys = split_keys(after)
@@ -200,9 +199,9 @@ def revert_lines(before: str, after: str, now: str) -> Reverted:
 def _merge_regions(
     base: str, ours: str, theirs: str, first: int, prose: int | None
 ) -> tuple[list[str], list[tuple[Conflict, Span]]]:
-    """Return the merged lines; and each conflict, with which of these lines are ours in it.
+    """Return the merged lines, and each conflict with the range of our lines in it.
 
-    `first` is how many lines its file has before `ours`, for the names of conflicts.
+    `first` is the number of lines before `ours` in its file, for conflict names.
     """
     texts = [split_lines(text) for text in (base, ours, theirs)]
     keys = [split_keys(text) for text in (base, ours, theirs)]
@@ -233,9 +232,9 @@ def _merge_regions(
 def _find_regions(
     base: Sequence[str], ours: Sequence[str], theirs: Sequence[str]
 ) -> Iterator[_Region]:
-    """Yield where the lines of three texts do not all agree, in order.
+    """Yield the regions where three texts do not all agree, in order.
 
-    Changes that touch are one region, so between two regions all three texts agree.
+    Adjacent changes are one region, so all three texts agree between two regions.
     """
     hunks = [(hunk, False) for hunk in diff_lines(base, ours)]
     hunks += [(hunk, True) for hunk in diff_lines(base, theirs)]
@@ -259,7 +258,7 @@ def _find_regions(
 
 
 def _merge_agreed(texts: Sequence[list[str]], at: tuple[int, int, int], end: int) -> list[str]:
-    """Return lines on which all agree; a line end that one side changed is that side's."""
+    """Return lines on which all agree; a line end changed by one side is that side's."""
     length = end - at[0]
     base, ours, theirs = (
         lines[start : start + length] for lines, start in zip(texts, at, strict=True)
@@ -277,8 +276,8 @@ def _merge_region(
 ) -> list[str] | None:
     """Return a region's merged lines, or None if both sides changed it differently.
 
-    `code` is fenced code of ours and of theirs, in which no statements are put side by side; None
-    where that is to be done nowhere.
+    `code` is both sides' fenced code, in which no items are combined; None combines none
+    anywhere.
     """
     mine, other, changes = region
     old = texts[0][mine.start : mine.end]
@@ -297,7 +296,7 @@ def _merge_region(
 
 
 def _choose_side(base: list[str], ours: list[str], theirs: list[str]) -> list[str] | None:
-    """Return the side that alone changed lines, or that has all that the other inserted."""
+    """Return the side that alone changed lines, or that contains all the other inserted."""
     old, mine, other = (list(map(strip_end, lines)) for lines in (base, ours, theirs))
     if mine == old:
         return theirs
@@ -313,7 +312,7 @@ def _choose_side(base: list[str], ours: list[str], theirs: list[str]) -> list[st
 
 
 def _count_agreed(ours: Sequence[str], theirs: Sequence[str]) -> tuple[int, int]:
-    """Return how many lines both sides of a conflict begin with, and how many they end with."""
+    """Return how many lines at the start and end of a conflict are equal on both sides."""
     mine, other = (list(map(strip_end, lines)) for lines in (ours, theirs))
     most = min(len(mine), len(other))
     head = tail = 0
@@ -331,7 +330,7 @@ def _format_lines(start: int, end: int) -> str:
 
 
 def _find_code(text: str) -> list[Span]:
-    """Return the lines of each fenced code; one that is never closed ends after the text."""
+    """Return the lines of each fenced code; an unclosed one ends after the text."""
     found = []
     for start, end in find_fences(text, 0):
         first = text.count("\n", 0, start)
@@ -342,26 +341,26 @@ def _find_code(text: str) -> list[Span]:
 
 
 def _leaves_fence_open(lines: Sequence[str]) -> bool:
-    """Tell whether a code fence is opened and not closed in these lines."""
+    """Return whether these lines leave a code fence open."""
     text = "\n".join(map(strip_end, lines)) + "\n.\n"
     spans = find_fences(text, 0)
     return bool(spans) and spans[-1][1] == len(text)
 
 
-# ---- statements of their own: list items and sections, which two sides may add side by side
+# ---- list items and sections, which two sides can add next to each other
 
-#: Lines as whole list items of one depth (columns; -1 without items), then whole sections.
+#: Whole list items of one depth (columns; -1 without items), then whole sections.
 _Pieces = tuple[list[list[str]], int, list[str]]
 
 
 def _combine_insertions(
     ours: Sequence[str], theirs: Sequence[str], following: str | None, into_text: bool
 ) -> list[str] | None:
-    """Return what both sides inserted at one place, ours first; None if that may not be done.
+    """Return both sides' insertions at one place, ours first; None if not combinable.
 
-    Both have to be whole list items, or sections, or items with sections after them. Identical
-    items are kept once. `following` is the next line with text, None at the end; `into_text` is
-    whether the note had any text, for of two whole texts neither is a section of the other.
+    Both must be whole list items, or sections, or items and then sections. Equal items are kept
+    once. `following` is the next line with text, None at the end. `into_text` is whether the note
+    had any text: of two whole texts, neither is a section of the other.
     """
     shared = _count_shared(ours, theirs)
     for cut in sorted({shared, 0}, reverse=True):
@@ -380,10 +379,10 @@ def _join_changes(
     changes: Sequence[tuple[Hunk, bool]],
     following: str | None,
 ) -> list[str] | None:
-    """Return the new lines of changes that follow one another, each by one side.
+    """Return the new lines of successive changes, each by one side.
 
-    None if both sides changed a line, or if one of them is anything but whole list items: two
-    changes that touch may then be about the same statement.
+    None if both sides changed a line, or if a change is not only whole list items: adjacent changes
+    can then be about the same statement.
     """
     if any(after.start < hunk.end for (hunk, _), (after, _) in pairwise(changes)):
         return None
@@ -436,7 +435,7 @@ def _combine(
             return None
     if not all(_may_precede(following, depth) for items, depth, _ in (mine, other) if items):
         return None
-    # Deeper items belong to the text above, items to the section that the others end.
+    # Deeper items belong to the text above, other items to the section before.
     first, second = (mine, other) if mine[1] >= other[1] else (other, mine)
     known = Counter(map(_item_key, first[0]))
     items = [*first[0], *(item for item in second[0] if not _is_known(item, known))]
@@ -451,7 +450,7 @@ def _has_text(lines: Iterable[str]) -> bool:
 
 
 def _is_known(item: Sequence[str], known: Counter[str]) -> bool:
-    """Tell whether the other side has the item too; each of its items answers once."""
+    """Return whether the other side has the item too; each of its items matches once."""
     key = _item_key(item)
     if not key or not known[key]:
         return False
@@ -460,7 +459,7 @@ def _is_known(item: Sequence[str], known: Counter[str]) -> bool:
 
 
 def _item_key(item: Sequence[str]) -> str:
-    """Return an item's text for comparison, blank lines around it aside."""
+    """Return an item's text for comparison, without surrounding blank lines."""
     return "\n".join(map(strip_end, item)).strip("\n")
 
 
@@ -475,7 +474,7 @@ def _measure_indent(line: str) -> int:
 
 
 def _read_pieces(lines: Sequence[str]) -> _Pieces | None:
-    """Divide lines into whole items and sections; None if they are anything else."""
+    """Split lines into whole items and sections; None for anything else."""
     items: list[list[str]] = []
     lead: list[str] = []
     depth = -1
@@ -502,7 +501,7 @@ def _read_pieces(lines: Sequence[str]) -> _Pieces | None:
 def _filter_known(
     placed: Sequence[tuple[Placed, ...]], bare: Sequence[str], merged: str
 ) -> list[Placed]:
-    """Return the callouts that neither side has removed, each once and where it was."""
+    """Return the callouts that neither side removed, each once and at its place."""
     base, ours, theirs = ({each.callout for each in side} for side in placed)
     keys = split_keys(merged)
     found: dict[Callout, Placed] = {}
@@ -517,7 +516,7 @@ def _filter_known(
 
 
 def _follow(old: Sequence[str], new: Sequence[str]) -> list[int]:
-    """Return for each place in a text which one it is in another: after the same line."""
+    """Return each place's index in another text: after the same line."""
     same = {
         start + offset + 1: other + offset + 1
         for start, other, length in match_lines(old, new)
@@ -536,10 +535,10 @@ def _make_callout(
     code: Sequence[Span],
     speaker: Speaker,
 ) -> Placed:
-    """Return a conflict as a callout after our lines; not in code, but after all of it."""
+    """Return a conflict as a callout after our lines, or after the code that contains them."""
     start, last = span
     end = _leave_code(last, code, len(lines))
-    if end < last:  # The code is never closed, so nothing can follow it.
+    if end < last:  # Unclosed code: nothing can follow it.
         place = _leave_code(min(end, start), code, len(lines))
         return Placed(Callout(SAID, speaker, tuple(split_keys(conflict.theirs)), 0), place)
     if not conflict.theirs.strip():
@@ -549,7 +548,7 @@ def _make_callout(
 
 
 def _leave_code(place: int, code: Iterable[Span], count: int) -> int:
-    """Return the place after the code that a place is in, before it if it is never closed."""
+    """Return the place after the code that contains a place, or before unclosed code."""
     for start, end in code:
         if start < place < end:
             return start if end > count else end

@@ -1,4 +1,4 @@
-"""Take a dream's bullet out of MEMORY.md with what its note no longer is: in the same change."""
+"""Remove a promoted note's bullet from MEMORY.md in the change that removes or hides the note."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from vaultmem.vault import Vault
 
 
 def drop_bullets(vault: Vault, change: Change) -> None:
-    """Leave out the lines that a dream wrote of notes which this change removes or hides.
+    """Drop the lines that consolidation wrote about notes this change removes or hides.
 
-    A line that a person wrote or edited stays, and so does one whose name another note has too.
+    A line that a person wrote or edited stays. So does a line whose name also fits another note.
     """
     gone = [path for path, step in change.steps.items() if _is_gone(path, step)]
     head = vault.head() if gone and change.is_folder else None
@@ -43,7 +43,7 @@ def drop_bullets(vault: Vault, change: Change) -> None:
 
 
 def _is_gone(path: str, step: NoteStep) -> bool:
-    """Tell whether a note is removed, or in a state that no pack shows."""
+    """Return whether a note is removed, or in a state that no pack shows."""
     if step.data is None:
         return True
     if not step.before or not any(state.encode() in step.data for state in HIDDEN_STATES):
@@ -53,7 +53,7 @@ def _is_gone(path: str, step: NoteStep) -> bool:
 
 
 def _find_lines(vault: Vault, change: Change, text: str, path: str) -> Iterator[int]:
-    """Yield the lines that lead to a note, and to no other that is or will be there."""
+    """Yield the lines that link to this note and to no other present or new note."""
     for line, link in find_bullets(text, path).items():
         wanted = fold(f"/{link}.md")
         others = {*vault.manifest.blobs(), *change.steps} - {path}
@@ -62,9 +62,9 @@ def _find_lines(vault: Vault, change: Change, text: str, path: str) -> Iterator[
 
 
 def read_dreamt(vault: Vault, commit: str) -> set[str]:
-    """Return the lines of MEMORY.md as they are in a commit that a dream's own commit wrote."""
+    """Return the lines of MEMORY.md in a commit that an agent's promotion wrote."""
     origins, known = [], {}
-    with contextlib.suppress(VaultError):  # It may be in no commit yet.
+    with contextlib.suppress(VaultError):  # It might be in no commit yet.
         origins = blame_file(vault.history, commit, str(MEMORY))
         known = read_commits(vault.history, {origin.commit for origin in origins})
     return {

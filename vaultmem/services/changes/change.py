@@ -1,4 +1,4 @@
-"""The changes that a verb plans: which are put, replaced or removed, and as which event."""
+"""A change that an operation plans: notes to write, replace or remove, and its event."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ T = TypeVar("T")
 
 
 class NoteStep(NamedTuple):
-    """What a note becomes: `before` is its blob id now ("" for none), no data removes it.
+    """The change of one note: `before` is its blob id ("" for none); `data` None removes it.
 
-    `mode` are the permission bits of a new file, None for the usual ones.
+    `mode` is the permission bits of a new file, None for the default.
     """
 
     before: str
@@ -36,11 +36,11 @@ class NoteStep(NamedTuple):
 
 
 class Change:
-    """What a verb wants of the notes of one place, which `seen` shows; nothing is written yet.
+    """A planned change of notes in one view (`seen`); nothing is written yet.
 
-    Only a person makes a text active again that was trusted; an agent's change makes the note one
-    of the `candidates`. Text that tries to instruct an agent puts a note into quarantine where it
-    is not a person's own (`is_foreign`); `suspicious` says of each note where it has such text.
+    Only a person can make a trusted text active again; an agent's change makes the note one of the
+    `candidates`. Text that tries to instruct an agent quarantines a note unless a person wrote it
+    (`is_foreign`). `suspicious` describes such text for each note.
     """
 
     def __init__(self, seen: Vault) -> None:
@@ -56,15 +56,15 @@ class Change:
 
     @property
     def is_folder(self) -> bool:
-        """Tell whether it is the folder that changes, not a branch."""
+        """Return whether the change is for the folder, not a branch."""
         return self.seen.view.is_work_tree
 
     def read(self, path: PurePosixPath) -> Note:
-        """Return a note as it is there, or as this change leaves it.
+        """Return a note as stored, or as this change leaves it.
 
         Raises:
             NoteNotFoundError: there is no such note.
-            RefusedError: it is no file that can be read as a note.
+            RefusedError: the file cannot be read as a note.
         """
         step = self.steps.get(str(path))
         if step is not None and step.data is not None:
@@ -77,10 +77,10 @@ class Change:
         return note
 
     def _expect(self, path: PurePosixPath, blob: str) -> None:
-        """Allow a note to be changed that nobody changed since it was read.
+        """Check that a note has not changed since the caller read it.
 
         Raises:
-            ChangedError: it is not the version that was to be changed.
+            VersionMismatchError: the note has another version than expected.
         """
         expected = self.seen.expected.get(str(path))
         if expected is not None and blob not in expected:
@@ -92,7 +92,7 @@ class Change:
         """Return the bytes of a note that was read.
 
         Raises:
-            ConflictError: somebody saved it since.
+            ConflictError: another process saved it since.
         """
         step = self.steps.get(str(note.path))
         ours = step.data if step is not None else None
@@ -102,21 +102,21 @@ class Change:
         return data
 
     def put(self, path: PurePosixPath, data: bytes, mode: int | None = None) -> bytes:
-        """Make a new note, and return its bytes."""
+        """Add a new note and return its bytes."""
         data = self._restrict(path, data, None)
         self.steps[str(path)] = NoteStep("", data, mode)
         return data
 
     def move(self, old: PurePosixPath, blob: str, new: PurePosixPath, data: bytes) -> None:
-        """Move a note whose blob id is `blob`, with its permissions; its bytes may change."""
+        """Move a note whose blob id is `blob`, keeping its permissions; its bytes can change."""
         mode = read_file_and_mode(self.seen.root, old)[1] & 0o777 if self.is_folder else None
         self.steps[str(new)] = NoteStep("", data, mode)
         self.remove(old, blob)
 
     def replace(self, path: PurePosixPath, data: bytes, blob: str) -> bytes:
-        """Give a note whose blob id is `blob` other bytes, and return what they are.
+        """Replace the bytes of a note whose blob id is `blob`, and return the new bytes.
 
-        Nothing happens where they are its own.
+        Equal bytes are not a change.
         """
         first = self.steps.get(str(path))
         if first is not None:
@@ -132,14 +132,14 @@ class Change:
         return data
 
     def _restrict(self, path: PurePosixPath, data: bytes, before: bytes | None) -> bytes:
-        """Return a note's bytes as they may be written: quarantined, a candidate, or as given."""
+        """Return a note's bytes as allowed: quarantined, a candidate, or unchanged."""
         return self._demote(path, self._contain(path, data, before), before)
 
     def _contain(self, path: PurePosixPath, data: bytes, before: bytes | None) -> bytes:
-        """Return a note's bytes, quarantined where foreign text in it tries to instruct an agent.
+        """Return a note's bytes, quarantined if foreign text tries to instruct an agent.
 
         Raises:
-            RefusedError: it is pinned, so that no agent may quarantine it.
+            RefusedError: the note is pinned, so it cannot be quarantined.
         """
         from vaultmem.services.changes.containment import describe_found, find_new, quarantine
 
@@ -151,7 +151,7 @@ class Change:
         return data
 
     def _demote(self, path: PurePosixPath, data: bytes, before: bytes | None) -> bytes:
-        """Return a note's bytes, as a candidate where an agent may not make it active."""
+        """Return a note's bytes, as a candidate if the agent cannot make it active."""
         agent = self.seen.author.agent
         if self.seen.may_activate(agent) or not (digest := _digest_in_force(path, data)):
             return data
@@ -163,7 +163,7 @@ class Change:
         return as_bytes(write_state(text, NoteState.CANDIDATE, f"{agent} may not make it active"))
 
     def read_before(self, path: str) -> bytes | None:
-        """Return the bytes that a step is made for, None where there are none."""
+        """Return the bytes that a step replaces, None if there are none."""
         blob = self.steps[path].before
         return self._read_blob(path, blob) if blob else None
 
@@ -174,7 +174,7 @@ class Change:
             return None
         try:
             return self.seen.history.objects.read(blob)[1]
-        except NoteNotFoundError:  # Somebody saved it just now.
+        except NoteNotFoundError:  # Another process just saved it.
             return None
 
     def remove(self, path: PurePosixPath, blob: str) -> None:
@@ -184,15 +184,15 @@ class Change:
         self.steps[str(path)] = NoteStep(blob, None)
 
     def commit(self, event: Event, whose: AuthorScope = AuthorScope.ANYBODY) -> None:
-        """Make it one commit; what `whose` uncommitted words were there before go in others."""
+        """Commit the change; earlier uncommitted text by `whose` goes into other commits first."""
         self.event, self.whose, self.is_left = event, whose, False
 
     def leave(self, event: Event | None = None, whose: AuthorScope = AuthorScope.OTHERS) -> None:
-        """Leave it to the next event; a branch, where nothing can wait, gets this one."""
+        """Leave the change to the next event; on a branch, where nothing can wait, use this one."""
         self.event, self.whose, self.is_left = event, whose, True
 
     def find_touched(self) -> dict[str, str]:
-        """Return the notes that were there and are changed or committed: path to blob id."""
+        """Return the existing notes that are changed or committed: path to blob id."""
         named = {*self.steps, *(self.event.only if self.event else ())}
         return {path: blob for path, blob in self._known.items() if path in named}
 
@@ -206,17 +206,17 @@ def _digest_in_force(path: PurePosixPath, data: bytes | None) -> str:
 
 
 def check_encoding(note: Note) -> None:
-    """Allow a note's text to be changed: what is written is UTF-8, and nothing else is converted.
+    """Check that a note's text can be changed: only UTF-8 is written, and nothing is converted.
 
     Raises:
-        RefusedError: its bytes are something else.
+        RefusedError: its bytes are not UTF-8.
     """
     if note.encoding:
         raise RefusedError(f"{note.path}: {describe_encoding(note.encoding)}")
 
 
 class WriteResult(NamedTuple, Generic[T]):
-    """What a plan returned, and the commits that were made."""
+    """A plan's return value, and the report of the commits."""
 
     value: T
     report: CommitReport

@@ -1,7 +1,7 @@
-"""Commit an event: what others wrote goes first, in commits of their own.
+"""Commit an event: text by other authors goes first, in commits of their own.
 
-Pending files are split into parts by their owners, and each part is a commit. All of them are made
-at once, or none is.
+Pending files are split into parts by owner, and each part is a commit. Either all parts are
+committed or none.
 """
 
 from __future__ import annotations
@@ -59,25 +59,25 @@ from vaultmem.storage.query_log import MAX_CALLS, PACK, SignalStore
 from vaultmem.storage.session_table import ActiveSessions
 from vaultmem.vault import Vault
 
-#: What came of a commit that a fault ended.
+#: The outcome of a commit that a system error ended.
 UNCOMMITTED = "not committed, but the notes are safe on disk"
 
-#: In the state database: the hint at what commits a write was given.
+#: State key: the commit hint was already shown.
 _HINTED = "commit_hint"
 
-#: In the state database: when a commit last named what a session was shown.
+#: State key: the time when a commit last listed the notes shown to a session.
 _NAMED = "shown_named"
 
 _MOST_NAMED = 200
 
-#: A commit that was made: its id and its subject.
+#: A commit: its id and its subject.
 Made = tuple[str, str]
 
 
 class CommitReport(NamedTuple):
     """Commits made, oldest first, as (id, subject); the event's own is `commit` ("" if none).
 
-    `skipped` are files that were left out, with the reason; `has_closed` says that a session ended.
+    `skipped` are files left out, with the reason; `has_closed` means that a session ended.
     `candidates` are policies, skills and preferences that an agent could not make active.
     """
 
@@ -92,12 +92,12 @@ class CommitReport(NamedTuple):
 def save_checkpoint(vault: Vault, note: str = "", even_if_clean: bool = False) -> CommitReport:
     """Commit all changes; the author's own part is `checkpoint: {note}`.
 
-    Without a note, its subject names the files. A clean tree makes no commit, unless
-    `even_if_clean` is set.
+    Without a note, its subject lists the files. A clean tree makes no commit unless
+    `even_if_clean`.
 
     Raises:
-        RefusedError: the branch is not checked out, or something looks like a credential.
-        PendingError: git cannot take a commit now.
+        RefusedError: the branch is not checked out, or some text looks like a credential.
+        PendingError: git cannot commit now.
     """
     if branch := find_branch(vault):
         raise RefusedError(
@@ -111,14 +111,14 @@ def save_checkpoint(vault: Vault, note: str = "", even_if_clean: bool = False) -
 
 
 def commit_event(vault: Vault, event: Event, even_if_clean: bool = False) -> CommitReport:
-    """Commit what changed since the last commit, each author's part on its own.
+    """Commit all changes since the last commit, each author's part separately.
 
-    All these commits come to be together, or none. A clean tree makes no commit, unless
-    `even_if_clean` is set. Events that had to wait are committed first.
+    Either all these commits are made or none. A clean tree makes no commit unless `even_if_clean`.
+    Waiting events are committed first.
 
     Raises:
-        PendingError: git cannot take a commit now; the event is kept and committed later.
-        RefusedError: something looks like a credential; nothing was committed.
+        PendingError: git cannot commit now; the event is stored and committed later.
+        RefusedError: some text looks like a credential; nothing was committed.
     """
     reject_named_secrets(event.author, event.subject, event.body)
 
@@ -138,25 +138,24 @@ def commit_event(vault: Vault, event: Event, even_if_clean: bool = False) -> Com
 
 
 def commit_said(vault: Vault) -> CommitReport:
-    """Commit what was said by hand (see `ownership`), after a person's other edits.
+    """Commit events made by hand (see `ownership`), after a person's other edits.
 
-    `skipped` names the notes of it that look like a credential, or whose session wrote one.
+    `skipped` names those notes that look like a credential, or whose session wrote one.
 
     Raises:
-        PendingError: git cannot take a commit now. The notes say all there is to know, so nothing
-            is kept.
+        PendingError: git cannot commit now. The notes contain everything, so nothing is stored.
     """
     return _commit_after_waiting(vault, lambda pending, _: split_said(vault, pending))
 
 
 def commit_edits(vault: Vault, may_commit: Callable[[], bool] = lambda: True) -> CommitReport:
-    """Commit a person's changes as one `edit`; an agent's wait for an event.
+    """Commit a person's changes as one `edit`; an agent's changes wait for an event.
 
-    `may_commit` is asked once the index has what is on disk. `skipped` names what looks like a
-    credential and what no commit takes.
+    `may_commit` is called once the index matches the disk. `skipped` names files with a possible
+    credential and files that cannot be committed.
 
     Raises:
-        PendingError: git cannot take a commit now. Nothing is kept: the files are on disk.
+        PendingError: git cannot commit now. Nothing is stored: the files are on disk.
     """
 
     def split(pending: PendingFiles, _: bool) -> CommitPlan:
@@ -166,11 +165,11 @@ def commit_edits(vault: Vault, may_commit: Callable[[], bool] = lambda: True) ->
 
 
 def commit_all(vault: Vault) -> CommitReport:
-    """Commit all that no commit has, each author's part on its own, and no event besides.
+    """Commit all uncommitted changes, each author's part separately, without another event.
 
     Raises:
-        PendingError: git cannot take a commit now.
-        RefusedError: something looks like a credential; nothing was committed.
+        PendingError: git cannot commit now.
+        RefusedError: some text looks like a credential; nothing was committed.
     """
     return _commit_after_waiting(vault, lambda pending, _: split_all(vault, pending))
 
@@ -180,13 +179,12 @@ def commit_earlier(
 ) -> list[Made]:
     """Commit these notes (path to blob id) as they are, before vaultmem changes them.
 
-    So the change that follows never takes somebody else's words under its own author, what is
-    removed can be had back from git, and what was said by hand is on record. What cannot be
-    committed now (another git is at work, a note with a credential) is left to the next event.
+    The following change then contains no other author's text. Removed text can be restored from
+    git, and events made by hand are committed. Notes that cannot be committed now (another git is
+    running, a possible credential) are left to the next event.
 
     Raises:
-        ConflictError: a note was saved since it was read. An agent's change of the words that were
-            read would be the first commit with them.
+        ConflictError: a note was saved since it was read; an agent's change would commit that text.
     """
     if not notes or vault.head() is None:
         return []
@@ -212,7 +210,7 @@ def commit_earlier(
 
 
 def hint_commit(vault: Vault) -> str:
-    """Return what commits what was just written, "" if it is committed or that was said before."""
+    """Return how the last write gets committed; "" if it is, or if the hint was shown before."""
     if vault.state.get(_HINTED) or vault.head() is None:
         return ""
     if not any(vault.journal.has_writes(path) for path in vault.notices.written):
@@ -231,9 +229,9 @@ def hint_commit(vault: Vault) -> str:
 def _commit_after_waiting(
     vault: Vault, split: Callable[[PendingFiles, bool], CommitPlan]
 ) -> CommitReport:
-    """Commit the events that had to wait, then the parts of what is pending.
+    """Commit waiting events, then the parts of the pending files.
 
-    `split` is told whether an event had waited.
+    The second argument of `split` is whether an event had waited.
     """
     waited: list[Made] = []
 
@@ -250,10 +248,10 @@ def _commit_after_waiting(
 
 
 def _commit_waiting(vault: Vault) -> list[Made]:
-    """Commit the events that had to wait.
+    """Commit waiting events.
 
     Raises:
-        PendingError: they still have to.
+        PendingError: git still cannot commit.
     """
     if obstacle := vault.history.obstacle(patience=PATIENCE):
         raise PendingError(obstacle)
@@ -266,7 +264,7 @@ def _commit_waiting(vault: Vault) -> list[Made]:
 
 
 def _restore(stored: dict[str, Any]) -> Event:
-    """Return an event as it was kept while it had to wait, where tuples became lists."""
+    """Return a stored waiting event, with lists turned back into tuples."""
     known = {name: value for name, value in stored.items() if name in Event._fields}
     lists = {name: tuple(stored.get(name, ())) for name in ("body", "only")}
     return Event(**{**known, **lists, "author": Author(**stored["author"])})
@@ -275,10 +273,10 @@ def _restore(stored: dict[str, Any]) -> Event:
 def _commit(
     vault: Vault, split: Callable[[PendingFiles], CommitPlan]
 ) -> tuple[CommitPlan, list[Made]]:
-    """Split what is pending into parts and commit them all at once.
+    """Split the pending files into parts and commit them all at once.
 
     Raises:
-        RefMovedError: another commit came first; what is on disk has to be compared with it.
+        RefMovedError: another commit came first; compare the files with it again.
     """
     pending = find_pending(vault)
     plan = join_moves(split(pending), pending)
@@ -286,7 +284,7 @@ def _commit(
 
 
 def _write(vault: Vault, parent: str, parts: Sequence[CommitPart]) -> list[Made]:
-    """Make the commits, and remember that they were made."""
+    """Make the commits, and record them in the state database."""
     history = vault.history
     if not parts:
         history.update_git_index()
@@ -308,8 +306,8 @@ def _write(vault: Vault, parent: str, parts: Sequence[CommitPart]) -> list[Made]
         for part in parts
         for path, file in part.files.items()
     ]
-    entries = dict(changes)  # As the last of the commits has them.
-    # A database that proves to be damaged is made anew, and then learns of the commits from git.
+    entries = dict(changes)  # As in the last commit.
+    # A damaged database is rebuilt, and then reads the commits from git.
     done = vault.leaving_to_next()
     with done, contextlib.suppress(DamagedError), vault.state.transaction():
         vault.journal.clear({path: e.blob if e else REMOVED for path, e in entries.items()})
@@ -342,16 +340,16 @@ def draft_event(
     settings: CommitSettings | None = None,
     shown: Sequence[ShownNote] = (),
 ) -> CommitDraft:
-    """Return the commit that an event and its files make, at a time in seconds since the epoch."""
+    """Return the commit of an event and its files, at a time in seconds since the epoch."""
     identity = _identity(vault, event.author, settings)
     return CommitDraft(files, _write_message(event, files, shown), identity, at)
 
 
 def list_shown(vault: Vault, author: Author) -> list[ShownNote]:
-    """Return the notes that a session was shown since its last commit, for its next one to name.
+    """Return the notes shown to a session since its last commit, for its next commit message.
 
-    What git ignores is left out, and after the first 200 all others. None is named with
-    `share_usage` off.
+    Ignored files are left out, and so are all after the first 200. With `share_usage` off, the list
+    is empty.
     """
     found: list[ShownNote] = []
     if author.agent and author.session and vault.config.share_usage:
@@ -361,7 +359,7 @@ def list_shown(vault: Vault, author: Author) -> list[ShownNote]:
 
 
 def store_named(vault: Vault, author: Author, at: int) -> None:
-    """Store that a commit named what a session was shown, at a time in seconds since the epoch."""
+    """Store when (seconds since the epoch) a commit listed the notes shown to a session."""
     if author.agent and author.session:
         vault.state.put(f"{_NAMED} {author.session}", str(at))
 
@@ -369,11 +367,11 @@ def store_named(vault: Vault, author: Author, at: int) -> None:
 def _find_shown(vault: Vault, session: str) -> list[ShownNote]:
     since = int(vault.state.get(f"{_NAMED} {session}") or 0)
     signals = SignalStore(vault.state, vault.state_folder)
-    with contextlib.suppress(LockTimeoutError):  # What was noted down last, a later one names.
+    with contextlib.suppress(LockTimeoutError):  # The newest entries go into a later commit.
         signals.fold(vault.view.totals()[1], vault.wait)
     calls = signals.showings(MAX_CALLS, session=session, since=since)
     found = [ShownNote(path, int(each.call.at)) for each in calls for path, *_ in each.sections]
-    # Only a pack's receipt has what is pinned. Its id begins with its second.
+    # Only a pack's receipt has its pinned notes. Its id begins with its second.
     packs = [each.call.at + n for each in calls if each.call.kind == PACK for n in (0, 1)]
     seconds = {f"{datetime.fromtimestamp(at, UTC):%Y%m%dT%H%M%S}" for at in packs}
     for file in vault.store.receipts.files() if seconds else ():
@@ -404,7 +402,7 @@ def _write_message(event: Event, files: Mapping[str, File], shown: Sequence[Show
 
 
 def _build_subject(event: Event, files: Mapping[str, File]) -> str:
-    """Return the subject of an event that is named after what it wrote, else what it removed."""
+    """Return an event's subject with its written files, or with its removed ones."""
     written = [path for path, file in files.items() if file is not None]
     return format_files(event.name if written else f"{event.name}: removed", written or files)
 
@@ -415,7 +413,7 @@ def _describe_change(change: tuple[str, File]) -> str:
 
 
 def _identity(vault: Vault, author: Author, settings: CommitSettings | None) -> Identity:
-    """Return an agent's identity as vaultmem.yaml has it, the person's as git has it."""
+    """Return an agent's identity from vaultmem.yaml, or the person's from git."""
     agent = author.agent
     if not agent:
         return vault.history.person(settings).identity

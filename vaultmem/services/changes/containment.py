@@ -1,4 +1,4 @@
-"""Quarantine notes with text that tries to instruct an agent, and describe where it is."""
+"""Quarantine notes with text that tries to instruct an agent, and describe that text."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from vaultmem.errors import RefusedError
 
 
 def find_new(data: bytes, before: bytes | None) -> Sequence[SuspiciousFinding]:
-    """Return the suspicious places of a note that it did not have before; none in quarantine.
+    """Return a note's new suspicious places; none if it is in quarantine.
 
-    Text that was in quarantine before is new: only the owner releases it.
+    Text that was in quarantine before counts as new: only the owner releases it.
     """
     found = find_suspicious(decode_text(data).text)
     if not found or is_quarantined(data):
@@ -28,13 +28,13 @@ def find_new(data: bytes, before: bytes | None) -> Sequence[SuspiciousFinding]:
 
 
 def is_quarantined(data: bytes) -> bool:
-    """Tell whether the bytes of a note say that it is quarantined."""
+    """Return whether a note's bytes have the state quarantined."""
     note = parse_readable_note("note.md", data)
     return note is not None and note.state is NoteState.QUARANTINED
 
 
 def quarantine(path: PurePosixPath, data: bytes, found: Sequence[SuspiciousFinding]) -> bytes:
-    """Return the bytes of a note in quarantine, with the names of the rules and the reason.
+    """Return a note's bytes in quarantine, with the rules' names and the reason.
 
     Raises:
         RefusedError: the note is pinned.
@@ -57,7 +57,7 @@ def quarantine(path: PurePosixPath, data: bytes, found: Sequence[SuspiciousFindi
 def describe_found(
     path: PurePosixPath | str, found: Sequence[SuspiciousFinding], *, is_held: bool
 ) -> str:
-    """Return what to report of suspicious text, and what is done about it."""
+    """Return a message on suspicious text and on how it was handled."""
     if is_held:
         held = f"{path}: quarantined, it {describe_places(found)}"
         return f"{held}; the owner decides in `vaultmem review`"
@@ -65,7 +65,7 @@ def describe_found(
 
 
 def describe_places(found: Sequence[SuspiciousFinding]) -> str:
-    """Return the first line that tries to instruct an agent, its rule, and how many more."""
+    """Return the first line that tries to instruct an agent, its rule, and the number of others."""
     first = found[0]
     more = f" and {len(found) - 1} more" if len(found) > 1 else ""
     return f"tries to instruct an agent (line {first.line}: {first.rule}{more})"

@@ -1,4 +1,4 @@
-"""Write single notes: a new one, another property, other tags; what nobody asked for stays."""
+"""Write single notes: create one, set a property, change tags; everything else stays."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from vaultmem.vault import Vault
 def edit_note(vault: Vault, path: PurePosixPath, edit: Edit, kind: str = "write") -> str:
     """Replace a note's text by `edit(note)` and return the new blob id.
 
-    On a branch, `kind` is what the commit's first line says was done.
+    On a branch, `kind` begins the commit's subject.
 
     Raises:
         ConflictError, RefusedError: as for `edit_as`.
@@ -43,14 +43,14 @@ def edit_note(vault: Vault, path: PurePosixPath, edit: Edit, kind: str = "write"
 def edit_as(
     vault: Vault, path: PurePosixPath, edit: Edit, format_event: Callable[[bytes], Event]
 ) -> WriteResult[bytes]:
-    """Replace a note's text by `edit(note)`, and return what it is then.
+    """Replace a note's text by `edit(note)` and return the new bytes.
 
-    A save by somebody else in between is kept: the edit is made again on their text. On a
-    branch that is not checked out, the edit is a commit there, as the event of the new bytes.
+    If another program saves the note meanwhile, the edit is repeated on its text. On another
+    branch, the edit becomes a commit with `format_event` of the new bytes.
 
     Raises:
-        ConflictError: they kept saving; the note is theirs.
-        RefusedError: the edit cannot be made on this text.
+        ConflictError: the other program kept saving; the note is unchanged.
+        RefusedError: the edit is not possible on this text.
     """
 
     def plan(change: Change) -> bytes:
@@ -64,7 +64,7 @@ def edit_as(
 def set_note_property(
     vault: Vault, path: PurePosixPath, name: str, value: PropertyValue | None
 ) -> str:
-    """Set a property, or remove it where the value is None; return the new blob id."""
+    """Set a property, or remove it for None; return the new blob id."""
     if name == "kind" and isinstance(value, str):
         value = parse_kind(value).value
     if name == "state" and isinstance(value, str):
@@ -106,10 +106,10 @@ def _change_tags(note: Note, add: tuple[str, ...], remove: tuple[str, ...]) -> s
 
 
 def reject_hidden(vault: Vault, note: Note) -> None:
-    """Leave to people what an agent is not shown, or cannot be taken at its word.
+    """Check that an agent can change a note: not quarantined, and not invalid.
 
     Raises:
-        RefusedError: it is.
+        RefusedError: only a person can change it.
     """
     if note.problem:
         vault.require_person(f"{note.path}: {note.problem}; a person has to fix it")
@@ -122,7 +122,7 @@ def write_note(vault: Vault, path: PurePosixPath, text: str) -> str:
 
     Raises:
         ConflictError: a file of that name exists.
-        RefusedError: an unsafe name, larger than 1 MiB, or it looks like a credential.
+        RefusedError: the name is unsafe, or the text exceeds 1 MiB or looks like a credential.
     """
     check_new_name(path)
     if not is_note_path(path) or is_canvas(str(path)):
@@ -138,10 +138,10 @@ def write_note(vault: Vault, path: PurePosixPath, text: str) -> str:
 
 
 def check_text(path: PurePosixPath, text: str) -> None:
-    """Allow a text to become a note's.
+    """Check that a text can become a note's.
 
     Raises:
-        RefusedError: larger than 1 MiB, or not text.
+        RefusedError: it is larger than 1 MiB, or not text.
     """
     try:
         size = len(text.encode("utf-8"))
@@ -154,10 +154,10 @@ def check_text(path: PurePosixPath, text: str) -> None:
 
 
 def check_rewrite(path: PurePosixPath, before: Note | None, text: str) -> None:
-    """Allow an agent's new text of a note, `before` being the note that it replaces, if any.
+    """Check an agent's new text of a note; `before` is the replaced note, if any.
 
     Raises:
-        RefusedError: the text sets one of the guarded properties, or is none.
+        RefusedError: the text sets a guarded property, or cannot be read as a note.
     """
     try:
         after = parse_note(path, text.encode("utf-8"))

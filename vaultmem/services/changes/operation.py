@@ -1,9 +1,9 @@
-"""Change a vault: files, index and branch come about together, or nothing does.
+"""Change a vault: files, index and branch change together, or not at all.
 
-`operate` is where a change begins and ends. It waits for the vault's lock, undoes what a killed
-process left, tries again where another program changed the same files or the branch, takes files
-back when the work fails, and says with a fault what came of the work. `Operation.move` changes
-files on the way.
+`operate` runs a change from start to end. It waits for the vault's lock and undoes what a killed
+process left. It retries if another program changed the same files or the branch, and restores files
+if the work fails. It adds the outcome to each system error. `Transaction.move` changes files in
+between.
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ from vaultmem.vault import Vault
 
 T = TypeVar("T")
 
-#: How often a change is tried that another program comes before: a save, or a commit.
+#: Attempts at a change that conflicts with another program's save or commit.
 ATTEMPTS = 10
 
 
 def operate(vault: Vault, undone: str, work: Callable[[Transaction], T]) -> T:
-    """Return what `work` does to a vault under its lock: all of it, or nothing.
+    """Run `work` on a vault under its lock and return its result: all of it happens, or nothing.
 
-    It is called again where the branch has moved meanwhile, where index or database prove to be
-    damaged, and, if it asks for that, where a file was saved meanwhile. `undone` is the outcome
-    that a fault names: "nothing was written"; a fault that comes after a commit names the commit.
-    Inside of another operation it is a part of that one.
+    `work` runs again if the branch has moved or index or database are damaged. It also runs again,
+    on its request, if a file was saved meanwhile. `undone` is the outcome in a system error:
+    "nothing was written". An error after a commit names the commit. Inside another operation, it is
+    a part of that one.
 
     Raises:
-        ConflictError: others kept changing the same files.
-        PendingError: other commits kept coming in.
-        BusyError: another process kept the lock.
-        FaultError: the disk or the system failed.
+        ConflictError: other programs kept changing the same files.
+        PendingError: other commits kept arriving.
+        LockTimeoutError: another process kept the lock.
+        SystemFailureError: the disk or the system failed.
     """
     with wrapping_os_errors(undone), vault.lock(), _naming_commits(vault):
         is_inner = str(vault.state_folder) in UNDER_WAY
@@ -81,7 +81,7 @@ def operate(vault: Vault, undone: str, work: Callable[[Transaction], T]) -> T:
 class Transaction:
     """One attempt to change a vault.
 
-    `retries_conflicts` is set by work that can be done again where a file was saved meanwhile.
+    Work sets `retries_conflicts` if it can be repeated after a file was saved meanwhile.
     """
 
     def __init__(self, vault: Vault) -> None:
@@ -93,7 +93,7 @@ class Transaction:
         self._last: list[Callable[[], object]] = []
 
     def run(self, work: Callable[[Transaction], T]) -> T:
-        """Return what `work` does; where it fails, undo the files that it changed."""
+        """Return the result of `work`; if it fails, undo its file changes."""
         vault, is_inner = self._vault, self._outer is not None
         UNDER_WAY.setdefault(str(vault.state_folder), self)
         try:
@@ -106,7 +106,7 @@ class Transaction:
         finally:
             if not is_inner:
                 del UNDER_WAY[str(vault.state_folder)]
-        if not is_inner:  # HEAD has all of it, so that closing may fail.
+        if not is_inner:  # HEAD has all of it; closing can fail.
             self._last.insert(0, partial(close_operation, vault))
         for each in self._last:
             with vault.leaving_to_next():
@@ -118,15 +118,15 @@ class Transaction:
     ) -> None:
         """Change files; `contents` are bytes by blob id.
 
-        With `is_committed`, HEAD is to have the files as they will be when the work ends.
+        With `is_committed`, HEAD will have these files when the work ends.
 
         Raises:
-            ConflictError: a file is not as it should be.
+            ConflictError: a file has unexpected content.
         """
         vault, outer = self._vault, self._outer
         is_alone = outer is None and not (is_committed or self.files)
         if is_alone and len(moves) == 1 and not any(has_to_stay(vault.root / x) for x in moves):
-            _move_alone(vault, moves, contents)  # It changes whole, so a kill leaves no half of it.
+            _move_alone(vault, moves, contents)  # Atomic, so a kill leaves no half.
             return
         whole = {**_read_uncommitted(vault, moves), **contents}
         head = vault.head()
@@ -138,12 +138,12 @@ class Transaction:
         move_files(vault.root, moves, whole)
 
     def hold_files(self) -> None:
-        """Have the files stay as they are without a commit, which has to wait."""
+        """Keep the files without a commit, which has to wait."""
         if self.files:
             self.files = self.files._replace(is_committed=False)
 
     def then(self, work: Callable[[], object]) -> None:
-        """Do at the end what only caches need; a fault there is left to the next sync."""
+        """Run `work` at the end, for caches only; the next sync repairs a failure."""
         self._last.append(work)
 
     def _undo(self) -> None:
@@ -163,10 +163,10 @@ class Transaction:
 
 @contextlib.contextmanager
 def _naming_commits(vault: Vault) -> Iterator[None]:
-    """Say with each fault of the outermost operation in a `with` which commits it made before.
+    """Add the commits that the outermost operation made to each system error in the block.
 
     Raises:
-        FaultError: the disk or the system failed after a commit.
+        SystemFailureError: the disk or the system failed after a commit.
     """
     made = vault.operations.made
     if str(vault.state_folder) in UNDER_WAY:
@@ -185,11 +185,11 @@ def _naming_commits(vault: Vault) -> Iterator[None]:
 
 
 def _move_alone(vault: Vault, moves: Moves, contents: Mapping[str, bytes]) -> None:
-    """Change one file, which no row tells of.
+    """Change a single file without an operation record.
 
     Raises:
-        FaultError: the disk failed; where that was after the change, and the change could not be
-            taken back, it says that it is written.
+        SystemFailureError: the disk failed. If the change was made and could not be undone, the
+            error reports it as written.
     """
     try:
         move_files(vault.root, moves, contents)
@@ -203,7 +203,7 @@ def _move_alone(vault: Vault, moves: Moves, contents: Mapping[str, bytes]) -> No
 
 
 def _read_uncommitted(vault: Vault, moves: Moves) -> dict[str, bytes]:
-    """Return by blob id the bytes before that the files alone have, and git does not."""
+    """Return by blob id the previous bytes that are only on disk and not in git."""
     return {
         before.blob: data
         for path, (before, _) in moves.items()
@@ -213,7 +213,7 @@ def _read_uncommitted(vault: Vault, moves: Moves) -> dict[str, bytes]:
 
 
 def _join(first: FileChanges, second: FileChanges) -> FileChanges:
-    """Return the files of two steps as those of one operation."""
+    """Return the file changes of two steps as those of one operation."""
     moves = dict(first.moves)
     earlier = dict(first.earlier)
     for path, (before, after) in second.moves.items():

@@ -1,6 +1,6 @@
-"""Ownership: who wrote which uncommitted bytes, and which credentials they contain.
+"""Ownership: the authors of uncommitted bytes, and the credentials in these bytes.
 
-`parts` makes commits of it. Which agent wrote what plain git committed is in `attribution`.
+`parts` makes commits of it. Agents' text in plain git commits is handled in `attribution`.
 """
 
 from __future__ import annotations
@@ -51,15 +51,15 @@ if TYPE_CHECKING:
     from vaultmem.config import Config
 
 
-# What looks like a credential in what is to be written or committed: one check for both.
+# The credential check, shared by writing and committing.
 
-#: How to get on where something that looks like a credential is none, or has to be there.
+#: The remedy for a false alarm, or for a credential that must be there.
 HOW_TO_ALLOW = (
     "remove it, or allow it: `gitleaks:allow` on its line, PATH:RULE:LINE in .gitleaksignore, "
     "or the note under allow_secrets in vaultmem.yaml"
 )
 
-#: What was in a file before, None where there was none.
+#: Returns a file's previous bytes, None if it did not exist.
 Before = Callable[[str], bytes | None]
 
 
@@ -69,9 +69,9 @@ def find_note_secrets(
     before: Before = lambda _: None,
     mark: str = ALLOW_MARK,
 ) -> dict[str, list[str]]:
-    """Return, by path, where something looks like a credential and what like.
+    """Return, by path, the place and kind of each possible credential.
 
-    What was there `before`, or in a file that goes now, is no leak: it has happened.
+    Text that was there `before`, or in a file that this change removes, is not a new leak.
     """
     return find_leaks_in(vault.root, vault.config, files, before, mark)
 
@@ -83,7 +83,7 @@ def find_leaks_in(
     before: Before = lambda _: None,
     mark: str = ALLOW_MARK,
 ) -> dict[str, list[str]]:
-    """Do as `find_note_secrets` for a folder, under these settings."""
+    """Run `find_note_secrets` for a folder with these settings."""
     looked = {
         path: decode_text(data).text
         for path, data in files.items()
@@ -113,7 +113,7 @@ def find_leaks_in(
 
 
 def make_allowances(leaks: Mapping[str, Iterable[str]]) -> list[str]:
-    """Return the lines of a .gitleaksignore that allow these places; a file's name has none."""
+    """Return the .gitleaksignore lines that allow these places; a file's name has none."""
     found = []
     for path, places in leaks.items():
         for place in places:
@@ -123,7 +123,7 @@ def make_allowances(leaks: Mapping[str, Iterable[str]]) -> list[str]:
 
 
 def find_leaks_since(vault: Vault, files: Mapping[str, File], commit: str) -> dict[str, list[str]]:
-    """Do as `find_note_secrets` for files of which `commit` has what was before ("" for none)."""
+    """Run `find_note_secrets` for files compared with `commit` ("" for none)."""
 
     def before(path: str) -> bytes | None:
         entry = find_entry(vault.history, commit, path) if commit else None
@@ -135,10 +135,10 @@ def find_leaks_since(vault: Vault, files: Mapping[str, File], commit: str) -> di
 
 
 def reject_secrets(vault: Vault, files: Mapping[str, bytes | None], before: Before) -> None:
-    """Write no file that brings in what looks like a credential; an agent's mark allows nothing.
+    """Reject files that add a possible credential; an agent's allow mark has no effect.
 
     Raises:
-        RefusedError: one does; the text says where, by which rule, and what to do.
+        RefusedError: a file has one; the text names the place, the rule and the remedy.
     """
     found = find_note_secrets(vault, files, before, _choose_mark(vault))
     if places := [place for each in found.values() for place in each]:
@@ -150,10 +150,10 @@ def reject_secrets(vault: Vault, files: Mapping[str, bytes | None], before: Befo
 
 
 def reject_named_secrets(author: Author, subject: str = "", body: Iterable[str] = ()) -> None:
-    """Let nothing that looks like a credential get into a commit's message, nor into a name.
+    """Reject possible credentials in a commit's message or in an author's name.
 
     Raises:
-        RefusedError: it would.
+        RefusedError: there is one.
     """
     if any(map(find_secrets, (author.agent, author.session, author.tool_call))):
         raise RefusedError("the name of the agent or session looks like a credential; rename it")
@@ -165,9 +165,9 @@ def reject_named_secrets(author: Author, subject: str = "", body: Iterable[str] 
 
 
 def scan_note_text(vault: Vault, path: str, text: str) -> list[SecretFinding]:
-    """Return what looks like a credential in a text that is to be written as a note, or in it.
+    """Return possible credentials in the text of a note to be written.
 
-    For whoever can say better than `reject_secrets` where it came from.
+    For callers that know their source better than `reject_secrets`.
     """
     if vault.config.allows_secrets(path):
         return []
@@ -175,39 +175,39 @@ def scan_note_text(vault: Vault, path: str, text: str) -> list[SecretFinding]:
 
 
 def _choose_mark(vault: Vault) -> str:
-    """Return what allows a line: an agent cannot allow itself one, which anybody could tell it."""
+    """Return the mark that allows a line; agents have none, as a text could make them use it."""
     return ALLOW_MARK if vault.is_person else ""
 
 
-#: Files besides the scan's that belong to a vault, hidden by their names.
+#: Files of a vault that the scan skips because their names are hidden.
 HIDDEN_FILES = (".gitignore", ".gitattributes", SETTINGS_NAME, IGNORE_NAME)
 
-#: The events that an edit by hand can be: a candidate made active, and a session ended.
+#: Events that an edit by hand can be: a promoted candidate, or an ended session.
 PROMOTE = "promote"
 CLOSE = "session-close"
 
 _LARGER = "larger than"
 
-#: Values of `status` that end a session.
+#: Values of `status` for an ended session.
 _CLOSED = frozenset({"ok", "error", "canceled", "interrupted"})
 
-#: More pairs of notes than this are not compared by their lines; git has such a limit, too.
+#: More pairs of notes than this are not compared by lines; git has such a limit too.
 _MOST_PAIRS = 40_000
 
 
 class AuthorScope(Enum):
-    """Whose uncommitted bytes are meant, seen from the present author."""
+    """Selects uncommitted bytes by author, relative to the present author."""
 
     OTHERS = 1
-    OTHERS_AND_EDITS = 2  # Also what the present author, a person, edited by hand.
+    OTHERS_AND_EDITS = 2  # Also hand edits by the present author, a person.
     ANYBODY = 3
 
 
 class PendingFiles(NamedTuple):
     """Files that differ from the commit `parent`, by path, with their owners.
 
-    `skipped` are files that no commit takes, with the reason. `moved` has for new files the paths
-    that they had before, be it in no commit.
+    `skipped` are files that cannot be committed, with the reason. `moved` has the previous paths of
+    new files, committed or not.
     """
 
     parent: str
@@ -217,56 +217,56 @@ class PendingFiles(NamedTuple):
     moved: dict[str, str]
 
     def of(self, paths: Iterable[str]) -> dict[str, File]:
-        """Return those of the files that have these paths."""
+        """Return the files at these paths."""
         return {path: self.files[path] for path in sorted(paths) if path in self.files}
 
     def without(self, reasons: Mapping[str, str]) -> PendingFiles:
-        """Return the same without some files, each skipped for its reason."""
+        """Return a copy without some files, each skipped with its reason."""
         files = {path: file for path, file in self.files.items() if path not in reasons}
         return self._replace(files=files, skipped={**self.skipped, **reasons})
 
     def find_before(self, path: str) -> str:
-        """Return the path that HEAD has of a new file that was moved, "" if it was not."""
+        """Return the path in HEAD of a new file that was moved, "" if it was not."""
         while path and (path not in self.files or self.files[path] is not None):
             path = self.moved.get(path, "")
         return path
 
     def written_by(self, author: Author) -> list[str]:
-        """Return the paths of what an author wrote in its session, or in none that was named."""
+        """Return the paths that an author wrote in its session, or without a session."""
         owners = sorted(self.owners.items())
         return [path for path, (who, _) in owners if who and is_own(who, author)]
 
     def by_hand(self) -> set[str]:
-        """Return the paths of what a person changed or removed without vaultmem."""
+        """Return the paths that a person changed or removed without vaultmem."""
         return {path for path in self.files if self.owners[path].author is None}
 
 
 def is_own(written: Author, author: Author) -> bool:
-    """Tell whether `author` wrote it: in the same session, or in none that was named."""
+    """Return whether `author` wrote it: in the same session, or without a session."""
     return written.agent == author.agent and written.session in {"", author.session}
 
 
 def is_persons(written: Author | None) -> bool:
-    """Tell whether a person wrote it, by hand or by a command outside of sessions."""
+    """Return whether a person wrote it, by hand or by a command outside sessions."""
     return written is None or is_own(written, Author(""))
 
 
 def find_pending(vault: Vault) -> PendingFiles:
-    """Compare what is on disk with HEAD; only files that may differ are read."""
+    """Compare the disk with HEAD; only files that might differ are read."""
     sync_vault(vault)
     return _compare(vault)
 
 
 def read_pending(vault: Vault) -> PendingFiles:
-    """Compare as `find_pending` does, to show it; where another process writes, with what was."""
+    """Compare like `find_pending`, for display; during another write, use the last index."""
     update_index_nonblocking(vault)
     return _compare(vault)
 
 
 def is_pending(vault: Vault, path: str, blob: str, scope: AuthorScope) -> bool:
-    """Tell, without asking git, whether no commit has these bytes and authors in `scope` did them.
+    """Return, without asking git, whether bytes are uncommitted and by an author in `scope`.
 
-    What an agent wrote and a person edited, or moved, is of others to both of them.
+    Text that an agent wrote and a person edited or moved counts as others' for both.
     """
     if vault.manifest.is_committed(path, blob):
         return False
@@ -280,17 +280,17 @@ def is_pending(vault: Vault, path: str, blob: str, scope: AuthorScope) -> bool:
 
 
 def find_author(vault: Vault, path: str, blob: str) -> Author | None:
-    """Return who wrote bytes that no commit has, None for a person by hand.
+    """Return the author of uncommitted bytes, None for a person's hand edit.
 
-    The table of what HEAD has must be that of HEAD now.
+    The table of HEAD's files must be up to date.
     """
     return Owners(vault.journal, lambda path: _find_head(vault, path)).find_author(path, blob)
 
 
 def find_line_authors(vault: Vault, path: str, blob: str, data: bytes) -> list[Author]:
-    """Return for each line of what is on disk who wrote it, if no commit has it.
+    """Return the author of each line on disk, if it is uncommitted.
 
-    A person may have edited what an agent wrote: then the lines that both have are the agent's.
+    If a person edited an agent's text, the lines that both versions have are the agent's.
     """
     lines = split_bytes(data)
     owner = Owners(vault.journal).find(path, blob, lambda: data)
@@ -302,7 +302,7 @@ def find_line_authors(vault: Vault, path: str, blob: str, data: bytes) -> list[A
 
 
 def _find_head(vault: Vault, path: str) -> str:
-    """Return the blob id that HEAD has of a path, "" for none."""
+    """Return HEAD's blob id of a path, "" for none."""
     entry = HeadTree(vault.state).entries([path]).get(path)
     return entry.blob if entry else ""
 
@@ -337,9 +337,9 @@ def _compare(vault: Vault) -> PendingFiles:
 
 
 def _find_followed(vault: Vault, parent: str, gone: Sequence[str]) -> list[str]:
-    """Return those of the files that only HEAD has which no scan looks at, if they differ.
+    """Return those files missing from the scan that git tracks, if they differ.
 
-    What vaultmem itself writes by its settings is for no commit.
+    Files that vaultmem generates by its settings are never committed.
     """
     config = vault.config
     if not config.ignore:
@@ -352,9 +352,9 @@ def _find_followed(vault: Vault, parent: str, gone: Sequence[str]) -> list[str]:
 def _read(
     vault: Vault, path: str, entry: TreeEntry | None, skipped: dict[str, str]
 ) -> tuple[str, bytes] | None:
-    """Return a file's git mode and bytes, None where no commit takes it; `skipped` gets why.
+    """Return a file's git mode and bytes, or None and a reason in `skipped`.
 
-    A large file that is as `entry`, what HEAD has of it, is nothing to speak of.
+    A large file that is unchanged from `entry`, HEAD's version, is not reported.
     """
     if is_refused_name(path):
         skipped[path] = "git takes no file of this name"
@@ -378,7 +378,7 @@ def _read(
 
 
 def _find_conflict(path: str, data: bytes) -> str:
-    """Return what to say of conflict markers in a file, "" if it has none."""
+    """Return a message on conflict markers in a file, "" if it has none."""
     text = decode_text(data).text
     if not is_note_name(path):
         return find_conflict(text)
@@ -386,17 +386,17 @@ def _find_conflict(path: str, data: bytes) -> str:
 
 
 def is_gone(vault: Vault, path: str) -> bool:
-    """Tell whether there is nothing, or a folder, where a file was."""
+    """Return whether a file was removed or replaced by a folder."""
     try:
         return stat.S_ISDIR((vault.root / path).lstat().st_mode)
     except (FileNotFoundError, NotADirectoryError):
         return True
-    except OSError:  # It cannot be looked at, which is not the same.
+    except OSError:  # Unreadable, which is different.
         return False
 
 
 def _find_owners(vault: Vault, files: Mapping[str, File]) -> dict[str, Owner]:
-    """Return the owner of each file; a draft with a credential is not brought back."""
+    """Return the owner of each file; a draft with a credential is not used."""
     owners = Owners(
         vault.journal,
         lambda path: _find_head(vault, path),
@@ -416,7 +416,7 @@ def _find_owners(vault: Vault, files: Mapping[str, File]) -> dict[str, Owner]:
 def _find_moved(
     vault: Vault, files: Mapping[str, File], owners: Mapping[str, Owner], new: Iterable[str]
 ) -> dict[str, str]:
-    """Return which paths new files had before, an agent's draft included."""
+    """Return the previous paths of new files, including an agent's draft."""
     drafts = {path: owner.draft for path, owner in owners.items() if owner.draft}
     moved = {path: draft.path for path, draft in drafts.items() if draft.path != path}
     gone = HeadTree(vault.state).entries(path for path, file in files.items() if file is None)
@@ -442,10 +442,10 @@ def _format_agent(owner: Owner) -> str:
 def _match_moves(
     vault: Vault, added: Mapping[str, tuple[bytes, str]], removed: Mapping[str, tuple[str, str]]
 ) -> dict[str, str]:
-    """Return which of the new notes were moved: the path before, by the path now.
+    """Return the previous paths of moved notes, by their new paths.
 
-    Of new notes the bytes are known, of removed ones the blob, of both the agent ("": a person).
-    An agent's new note never counts as one that a person removed, nor a person's as an agent's.
+    New notes have bytes, removed ones a blob id, both an agent ("": a person). An agent's new note
+    is never matched with a person's removed one, nor the reverse.
     """
     moves: dict[str, str] = {}
     same: dict[tuple[str, str], list[str]] = {}
@@ -461,7 +461,7 @@ def _match_moves(
         return moves
     try:
         read = list(vault.history.objects.read_all(blob for blob, _ in left.values()))
-    except NoteNotFoundError:  # A clone may lack them.
+    except NoteNotFoundError:  # A clone can lack them.
         return moves
     lines = {path: count_lines(data) for path, (_, data) in zip(left, read, strict=True)}
     for path, (data, agent) in sorted(added.items()):
@@ -476,16 +476,16 @@ def _match_moves(
 
 
 class HandEdit(NamedTuple):
-    """A note as it is on disk, and the event that its edit is: PROMOTE, CLOSE, or "" for none."""
+    """A note on disk, and the event of its edit: PROMOTE, CLOSE, or "" for none."""
 
     note: Note
     event: str
 
 
 def read_hand_edits(vault: Vault, blobs: Mapping[str, str]) -> dict[str, HandEdit]:
-    """Return by path those notes of the folder that still have these blob ids and HEAD has not.
+    """Return, by path, those notes that still have these blob ids and differ from HEAD.
 
-    It is told by what HEAD has of a note, so that nobody has to have looked in between.
+    They are compared with HEAD only, so no earlier index run is needed.
     """
     notes = {
         path: data
@@ -497,12 +497,12 @@ def read_hand_edits(vault: Vault, blobs: Mapping[str, str]) -> dict[str, HandEdi
 
 
 def find_hand_events(vault: Vault, pending: PendingFiles, paths: Iterable[str]) -> list[HandEdit]:
-    """Return those of the pending edits by hand that are events.
+    """Return the pending hand edits that are events.
 
-    A first commit says nothing of what was before.
+    Before the first commit there is nothing to compare.
     """
     by_hand = pending.of(pending.by_hand().intersection(paths)) if pending.parent else {}
-    # Many notes may be new at once, and of them only sessions, and what was seen, say something.
+    # Many notes can be new at once; only sessions and known candidates among them can be events.
     known = {*HeadTree(vault.state).entries(by_hand), *vault.journal.candidates()}
     known |= vault.journal.agents_paths()
     notes = {
@@ -514,7 +514,7 @@ def find_hand_events(vault: Vault, pending: PendingFiles, paths: Iterable[str]) 
 
 
 def _read_edits(vault: Vault, notes: Mapping[str, bytes]) -> dict[str, HandEdit]:
-    """Return those of the notes that can be read and that HEAD has otherwise, or not at all."""
+    """Return those of the notes that can be read and differ from HEAD."""
     entries = HeadTree(vault.state).entries(notes)
     candidates = vault.journal.candidates() if notes else set()
     found: dict[str, HandEdit] = {}
@@ -525,20 +525,20 @@ def _read_edits(vault: Vault, notes: Mapping[str, bytes]) -> dict[str, HandEdit]
             continue
         event = _find_event(vault, note, entry, path in candidates)
         if event and find_author(vault, path, note.blob) is not None:
-            event = ""  # What a command wrote is the command's to commit.
+            event = ""  # Commands commit their own writes.
         found[path] = HandEdit(note, event)
     return found
 
 
 def _find_event(vault: Vault, note: Note, entry: TreeEntry | None, was_candidate: bool) -> str:
-    """Return the event that made a note what it is from what it was: in HEAD, if HEAD has it.
+    """Return the event that changed a note from HEAD's version to this one.
 
-    What no commit has was a candidate if it was seen as one, or vaultmem wrote it as one.
+    An uncommitted note was a candidate if it was seen as one, or if vaultmem wrote it as one.
     """
     path = str(note.path)
     was_closed = False
     if note.state != NoteState.ACTIVE and not _is_closed(note):
-        return ""  # Whatever it was, it says nothing now.
+        return ""  # This state makes no event.
     if entry is not None:
         before = _read_committed(vault, path, entry.blob)
         was_candidate = before is not None and before.state == NoteState.CANDIDATE
@@ -554,7 +554,7 @@ def _find_event(vault: Vault, note: Note, entry: TreeEntry | None, was_candidate
 
 
 def _is_closed(note: Note) -> bool:
-    """Tell whether it is the note of a session that has ended."""
+    """Return whether it is the note of an ended session."""
     prop = note.matter.get("status")
     status = prop.value.strip().lower() if prop and isinstance(prop.value, str) else ""
     return note.path.parts[0] == FOLDER and status in _CLOSED
@@ -568,7 +568,7 @@ def _read_committed(vault: Vault, path: str, blob: str) -> Note | None:
 
 
 def describe_skipped(skipped: Mapping[str, str]) -> list[str]:
-    """Return a line for each reason why files were left out, with the first of their names."""
+    """Return a line for each reason of skipped files, with the first file names."""
     paths: dict[str, list[str]] = {}
     for path, reason in skipped.items():
         paths.setdefault(reason, []).append(path)
@@ -576,12 +576,12 @@ def describe_skipped(skipped: Mapping[str, str]) -> list[str]:
 
 
 def find_too_large(skipped: Mapping[str, str]) -> dict[str, str]:
-    """Return those of the files left out that are too large to be committed."""
+    """Return the skipped files that are too large to commit."""
     return {path: why for path, why in skipped.items() if why.startswith(_LARGER)}
 
 
 def describe_too_large(skipped: Mapping[str, str]) -> list[str]:
-    """Return lines with the files that are in no commit because of their size, and the remedy."""
+    """Return lines on files that are too large to commit, with the remedy."""
     large = find_too_large(skipped)
     if not large:
         return []

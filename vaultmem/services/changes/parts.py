@@ -1,4 +1,4 @@
-"""Split what no commit has yet into the commits of an event, by who wrote it."""
+"""Split uncommitted changes into the commits of an event, by author."""
 
 from __future__ import annotations
 
@@ -31,24 +31,22 @@ from vaultmem.vault import Vault
 if TYPE_CHECKING:
     from vaultmem.core.sessions.session import Session
 
-#: How the reason begins for which a file with a credential is left out.
+#: Start of the reason for a file skipped because of a credential.
 LEAK = "looks like a credential"
 
-#: The event by which an author commits what changed. A person's own has their edits by hand.
+#: The event that commits an author's changes. A person's includes their hand edits.
 CHECKPOINT = "checkpoint"
 
-#: The event of a removal, whose commit says why.
+#: The event of a removal, whose commit contains the reason.
 FORGET = "forget"
 
 
 class Event(NamedTuple):
-    """One of the events that become a commit.
+    """An event that becomes a commit.
 
-    `subject` is its first line, "" for one that names the files.
-
-    `only` limits the event's own commit to these paths; empty means all that its author wrote.
-    Hand edits of others go first. With `without_leaks`, files with what looks like a credential are
-    left out, and do not refuse the event.
+    `subject` is its first line, "" to list the files. `only` limits the event's own commit to these
+    paths; empty means everything its author wrote. Hand edits by others go first. With
+    `without_leaks`, files with a possible credential are skipped instead of rejecting the event.
     """
 
     name: str
@@ -62,7 +60,7 @@ class Event(NamedTuple):
 
 
 class CommitPart(NamedTuple):
-    """A commit that is to be made: why, and which files are in it."""
+    """A commit to be made: its event and its files."""
 
     event: Event
     files: dict[str, File]
@@ -79,10 +77,10 @@ class CommitPlan(NamedTuple):
 def split_event(
     vault: Vault, event: Event, pending: PendingFiles, even_if_clean: bool
 ) -> CommitPlan:
-    """Put what is not the event's own before it: what others wrote, and what was said by hand.
+    """Put other authors' changes and hand-made events before the event's own commit.
 
-    A note that the event names says nothing but the event. What a session wrote that goes on stays
-    that session's to commit, but where a person commits.
+    A note that the event names counts only for this event. Text of a running session stays for that
+    session to commit, unless a person commits.
     """
     if not pending.files and not even_if_clean:
         return CommitPlan([], skipped=pending.skipped)
@@ -104,7 +102,7 @@ def split_event(
 
 
 def split_said(vault: Vault, pending: PendingFiles) -> CommitPlan:
-    """Split off what was said by hand, and before it a person's other edits; all else waits."""
+    """Split off hand-made events, preceded by a person's other edits; the rest waits."""
     by_hand = pending.by_hand()
     pending = pending.without(_describe_leaks(_find_leaks(vault, pending, by_hand)))
     said, pending = _split_said(vault, pending, by_hand)
@@ -113,7 +111,7 @@ def split_said(vault: Vault, pending: PendingFiles) -> CommitPlan:
 
 
 def split_edits(vault: Vault, pending: PendingFiles) -> CommitPlan:
-    """Split off a person's changes, and before them what agents had written there; others wait."""
+    """Split off a person's changes, preceded by agents' text in them; the rest waits."""
     edits = {path for path in pending.files if is_persons(pending.owners[path].author)}
     return split_notes(vault, pending, edits, f"; {HOW_TO_ALLOW}")
 
@@ -121,17 +119,17 @@ def split_edits(vault: Vault, pending: PendingFiles) -> CommitPlan:
 def split_notes(
     vault: Vault, pending: PendingFiles, paths: Set[str], remedy: str = ""
 ) -> CommitPlan:
-    """Split these files by who wrote them; one that looks like a credential waits."""
+    """Split these files by author; a file with a possible credential waits."""
     leaks = _describe_leaks(_find_leaks(vault, pending, paths))
     held = {path: f"{why}{remedy}" for path, why in leaks.items()}
     return _split_by_owner(vault, pending.without(held), paths)
 
 
 def split_all(vault: Vault, pending: PendingFiles) -> CommitPlan:
-    """Split all there is by who wrote it, and what it says by hand; there is no event of its own.
+    """Split all changes by author, with hand-made events, without another event.
 
     Raises:
-        RefusedError: something looks like a credential.
+        RefusedError: some text looks like a credential.
     """
     leaks = _find_leaks(vault, pending, pending.files)
     _reject_secrets(leaks)
@@ -140,9 +138,9 @@ def split_all(vault: Vault, pending: PendingFiles) -> CommitPlan:
 
 
 def join_moves(plan: CommitPlan, pending: PendingFiles) -> CommitPlan:
-    """Put the removal of a moved note into the commit that first has it under its new name.
+    """Put the removal of a moved note into the commit that first has its new name.
 
-    So git follows its lines to those who wrote them. What is forgotten stays with its reason.
+    So git follows its lines to their authors. A `forget` keeps its removal and reason.
     """
     files = [dict(part.files) for part in plan.parts]
     homes = {path: at for at, part in enumerate(files) for path in part if part[path] is None}
@@ -157,7 +155,7 @@ def join_moves(plan: CommitPlan, pending: PendingFiles) -> CommitPlan:
                 files[home].pop(old, None)
                 files[at][old] = None
         written |= part.files.keys()
-    # An event that is named after its files makes no commit without any.
+    # An event whose subject lists its files makes no commit without files.
     has_own = plan.has_own and bool(files[-1] or plan.parts[-1].event.subject)
     last = len(files) - 1 if has_own else -1
     return plan._replace(
@@ -171,7 +169,7 @@ def join_moves(plan: CommitPlan, pending: PendingFiles) -> CommitPlan:
 
 
 def make_close(session: Session, author: Author, summary: str = "") -> Event:
-    """Return the event of a session that has ended; it tells the first line of a summary."""
+    """Return the event of an ended session, with the first line of its summary."""
     told = (summary or session.summary).strip().partition("\n")[0].strip()
     agent = f"agent {author.agent}" if author.agent else ""
     lines = (f"session {session.facts.id}", agent, f"status {session.facts.status}")
@@ -180,9 +178,9 @@ def make_close(session: Session, author: Author, summary: str = "") -> Event:
 
 
 def name_session(kind: str, session: Session, told: str = "") -> str:
-    """Return the subject of what happens to a session: its goal, else what is told of it.
+    """Return the subject of a session's event: its goal, or else its title, `told` or id.
 
-    What looks like a credential there is left out, for no commit would be made that says it.
+    Possible credentials are masked, because such a message would be rejected.
     """
     facts = session.facts
     title = "" if facts.title.strip().lower() == facts.id.lower() else facts.title
@@ -197,13 +195,13 @@ def name_session(kind: str, session: Session, told: str = "") -> str:
 
 
 def format_secrets(vault: Vault, pending: PendingFiles) -> tuple[str, ...]:
-    """Return where something looks like a credential, which keeps all from being committed."""
+    """Return the places of possible credentials, which block the commit."""
     found = _find_leaks(vault, pending, pending.files)
     return tuple(place for places in found.values() for place in places)
 
 
 def _with_session(event: Event, pending: PendingFiles) -> Author:
-    """Name the one session in which the author wrote, where the event itself names none."""
+    """Return the event's author, with the one session that wrote its files if it names none."""
     paths = event.only or pending.owners
     written = {pending.owners[path].author for path in paths if path in pending.owners}
     sessions = {each.session for each in written if each and each.agent == event.author.agent}
@@ -214,7 +212,7 @@ def _with_session(event: Event, pending: PendingFiles) -> Author:
 
 
 def _find_running(vault: Vault, event: Event, pending: PendingFiles) -> dict[str, str]:
-    """Return what others wrote whose session's process is there, by path, with why it waits."""
+    """Return paths written by other running sessions, with the reason to wait."""
     if event.only or not event.author.agent:
         return {}
     active = ActiveSessions(vault.state_folder)
@@ -238,7 +236,7 @@ def _find_own(vault: Vault, event: Event, pending: PendingFiles) -> set[str]:
 
 
 def _split_by_owner(vault: Vault, pending: PendingFiles, paths: Set[str]) -> CommitPlan:
-    """Split these files by who wrote them, and what they say by hand."""
+    """Split these files by author and by hand-made events."""
     said, pending = _split_said(vault, pending, paths)
     return CommitPlan(_split_before(pending, paths, said), skipped=pending.skipped)
 
@@ -246,10 +244,10 @@ def _split_by_owner(vault: Vault, pending: PendingFiles, paths: Set[str]) -> Com
 def _split_said(
     vault: Vault, pending: PendingFiles, paths: Set[str], named: Iterable[str] = ()
 ) -> tuple[list[CommitPart], PendingFiles]:
-    """Return what these files say by hand: one promotion, and each session's end.
+    """Return the hand-made events of these files: one promotion, and each session's end.
 
-    With a session's end goes what it wrote, but for what is `named` by the event itself. If that
-    looks like a credential the session's note waits: what is pending is returned without it.
+    A session's end includes its files, except those `named` by the event itself. If they contain a
+    possible credential, the session's note waits: the returned pending files lack it.
     """
     edits = find_hand_events(vault, pending, paths)
     promoted = [str(each.note.path) for each in edits if each.event == PROMOTE]
@@ -273,9 +271,9 @@ def _split_said(
 def _split_before(
     pending: PendingFiles, paths: Set[str], last: Sequence[CommitPart]
 ) -> list[CommitPart]:
-    """Split these files by who wrote them, and put that before the `last` parts, if not in them.
+    """Split these files by author, and put those commits before the `last` parts.
 
-    What an agent wrote comes before what a person changed of it by hand.
+    An agent's text goes before a person's hand edit of it.
     """
     whose = {path: part.event.author for part in last for path in part.files}
     files = pending.of(paths - whose.keys())
@@ -311,12 +309,12 @@ def _make_promotion(paths: Sequence[str]) -> Event:
 
 
 def _find_leaks(vault: Vault, pending: PendingFiles, paths: Iterable[str]) -> dict[str, list[str]]:
-    """Return, by path, where something looks like a credential that HEAD does not have."""
+    """Return, by path, the places of possible credentials that HEAD does not have."""
     return find_leaks_since(vault, pending.of(paths), pending.parent)
 
 
 def _reject_secrets(leaks: Mapping[str, list[str]]) -> None:
-    """Let nothing be committed with a credential; a file of a client's own memory only waits.
+    """Reject a commit with possible credentials; files of a client's own memory only wait.
 
     Raises:
         RefusedError: another file has one.
@@ -331,5 +329,5 @@ def _reject_secrets(leaks: Mapping[str, list[str]]) -> None:
 
 
 def _describe_leaks(leaks: Mapping[str, list[str]]) -> dict[str, str]:
-    """Return why files are left out, by path."""
+    """Return why files are skipped, by path."""
     return {path: f"{LEAK} ({places[0]})" for path, places in leaks.items()}

@@ -1,8 +1,7 @@
 """Write a planned change as one transaction: to the folder or to another branch.
 
-A verb says of the notes of one place, the folder or a branch, what is to be put, replaced or
-removed, and as which event. It is asked again where somebody else changed the same notes
-meanwhile.
+An operation plans which notes of a folder or a branch to put, replace or remove, and the event. It
+plans again if another program changed the same notes meanwhile.
 """
 
 from __future__ import annotations
@@ -39,23 +38,23 @@ from vaultmem.storage.git.trees import FOLDER, list_places
 from vaultmem.storage.journal import REMOVED
 from vaultmem.vault import Vault
 
-# Write to a branch that is not checked out: each write is a commit of its own there.
+# Write to a branch that is not checked out: each write is one commit.
 #
-# There is no folder that could hold what is not committed, so nothing can wait for a later event.
-# Work tree, index and editors see nothing of it.
+# Without a folder for uncommitted changes, nothing can wait for a later event. Work tree, index and
+# editors are not affected.
 
 _NEW = "100644"
 
 
 def write_to_branch(vault: Vault, branch: str, plan: Callable[[Change], T]) -> WriteResult[T]:
-    """Commit what `plan` says of the notes of a branch; it is asked again where that has moved.
+    """Commit the changes of `plan` to a branch; plan again if the branch has moved.
 
-    Without a difference nothing is committed.
+    Without a difference, nothing is committed.
 
     Raises:
-        ConflictError: a note is not what the plan takes it for.
-        RefusedError: something looks like a credential, or is too large; nothing was written.
-        PendingError: others keep committing there.
+        ConflictError: a note differs from the plan's version.
+        RefusedError: some text looks like a credential, or is too large; nothing was written.
+        PendingError: other processes keep committing there.
     """
 
     def work(_: Transaction) -> WriteResult[T]:
@@ -103,7 +102,7 @@ def _as_files(
 
 
 def _check_place(places: Mapping[str, TreeEntry], path: str) -> None:
-    """Put a note where a file may be, and not in place of a folder, a link or what is above."""
+    """Check that a file can be at this path, not a folder, a link or a file above it."""
     for folder in map(str, PurePosixPath(path).parents):
         if folder in places and places[folder].mode != FOLDER:
             raise RefusedError(f"{path}: {folder} is not a folder on that branch; choose another")
@@ -121,7 +120,7 @@ def _check(files: Mapping[str, File]) -> None:
 
 
 def write_to_folder(vault: Vault, plan: Callable[[Change], T]) -> WriteResult[T]:
-    """Do what `plan` says; a save by another program meanwhile is kept, and `plan` asked again.
+    """Carry out `plan`; keep other programs' saves meanwhile, and plan again.
 
     Raises:
         ConflictError, RefusedError, PendingError: as for `write`.
@@ -136,7 +135,7 @@ def write_to_folder(vault: Vault, plan: Callable[[Change], T]) -> WriteResult[T]
         return WriteResult(value, _carry_out(operation, vault, change, waiting))
 
     done = operate(vault, "nothing was written", work)
-    for error in waiting:  # The notes are as they should be, and their commit waits.
+    for error in waiting:  # The notes are written; their commit waits.
         raise error
     return done
 
@@ -144,7 +143,7 @@ def write_to_folder(vault: Vault, plan: Callable[[Change], T]) -> WriteResult[T]
 def _carry_out(
     operation: Transaction, vault: Vault, change: Change, waiting: list[PendingError]
 ) -> CommitReport:
-    """Commit what was there before, write, and commit what is an event."""
+    """Commit earlier changes, write the files, and commit the event."""
     earlier = commit_earlier(vault, change.find_touched(), change.whose)
     report = CommitReport(paths=tuple(change.steps))
     event = change.event
@@ -163,7 +162,7 @@ def _carry_out(
 
 
 def _as_moves(vault: Vault, change: Change) -> tuple[dict[str, Move], dict[str, bytes]]:
-    """Say who writes which bytes, and return how the files change, with their contents."""
+    """Record the author of each change, and return file moves and contents."""
     moves: dict[str, Move] = {}
     contents: dict[str, bytes] = {}
     with vault.state.transaction():
@@ -185,21 +184,21 @@ def _as_move(vault: Vault, path: str, step: NoteStep, blob: str) -> Move:
     return before, None if step.data is None else TreeEntry(mode, blob)
 
 
-#: What a note's text becomes.
+#: Returns a note's new text.
 Edit = Callable[[Note], str]
 
 T = TypeVar("T")
 
 
 def write(vault: Vault, plan: Callable[[Change], T]) -> WriteResult[T]:
-    """Do what `plan` says of the vault's notes, or nothing: in the folder, or on its ref's branch.
+    """Carry out `plan` on the vault's notes, or nothing: in the folder, or on its ref's branch.
 
     Raises:
-        ConflictError: others kept changing the same notes; nothing was written.
-        RefusedError: something may not be written or committed; nothing was.
-        PendingError: the notes in the folder are changed and their commit has to wait; or git took
-            none on the branch, and nothing was written.
-        FaultError: the disk or the system failed; nothing was written.
+        ConflictError: other programs kept changing the same notes; nothing was written.
+        RefusedError: a write or commit is not allowed; nothing was written.
+        PendingError: the notes in the folder are written and their commit waits; or git could not
+            commit to the branch, and nothing was written.
+        SystemFailureError: the disk or the system failed; nothing was written.
     """
     candidates: list[str] = []
     suspicious: list[str] = []
@@ -228,9 +227,9 @@ def write(vault: Vault, plan: Callable[[Change], T]) -> WriteResult[T]:
 
 
 def write_event(vault: Vault, edits: Mapping[PurePosixPath, Edit], event: Event) -> CommitReport:
-    """Make all edits in one commit, what was there before in earlier ones.
+    """Make all edits in one commit, after commits of earlier changes.
 
-    If one edit cannot be made, none is. Without git there is no commit.
+    If one edit fails, none is made. Without git there is no commit.
 
     Raises:
         ConflictError, RefusedError, PendingError: as for `write`.
@@ -245,14 +244,13 @@ def write_event(vault: Vault, edits: Mapping[PurePosixPath, Edit], event: Event)
 
 
 def replace_text(change: Change, note: Note, edit: Edit, *, repairs: bool = False) -> bytes:
-    """Give a note another text; nobody but a person unpins what is pinned.
+    """Replace a note's text; only a person can unpin a note.
 
-    A note that cannot be taken at its word, or is not UTF-8, can be quarantined, and nothing else;
-    every byte that was there stays then. With `repairs`, a text without the problem is written.
+    An invalid note, or one that is not UTF-8, can only be quarantined, with all its bytes kept.
+    With `repairs`, a text that fixes the problem is also allowed.
 
     Raises:
-        RefusedError: it would be unpinned, is not UTF-8, or is to be mended first; or as for the
-            edit.
+        RefusedError: the text unpins it, is not UTF-8, or must be fixed first; or as for the edit.
     """
     before, data = _edit_bytes(change, note, edit)
     after = parse_note(note.path, data)
@@ -267,13 +265,13 @@ def replace_text(change: Change, note: Note, edit: Edit, *, repairs: bool = Fals
 
 
 def reject_freeing(change: Change, path: PurePosixPath, data: bytes | None) -> None:
-    """Let nobody but a person bring a note back to where it was not pinned, or not quarantined.
+    """Check that only a person restores a version that is not pinned or not quarantined.
 
     Raises:
-        RefusedError: an agent would.
+        RefusedError: an agent would do so.
     """
     now = change.read(path)
-    then = None if data is None else parse_readable_note(path, data)  # Else it is neither.
+    then = None if data is None else parse_readable_note(path, data)  # Otherwise it is neither.
     if now.pinned and not (then and then.pinned):
         change.seen.require_person(f"{path}: pinned, and only a person unpins it")
     if now.state == NoteState.QUARANTINED and not (then and then.state == NoteState.QUARANTINED):
@@ -281,7 +279,7 @@ def reject_freeing(change: Change, path: PurePosixPath, data: bytes | None) -> N
 
 
 def _edit_bytes(change: Change, note: Note, edit: Edit) -> tuple[bytes, bytes]:
-    """Return a note's bytes, and what they become; of foreign ones, what is not changed stays."""
+    """Return a note's old and new bytes; in another encoding, unchanged bytes stay."""
     try:
         if note.encoding == CANVAS:
             check_encoding(note)

@@ -1,4 +1,4 @@
-"""Check a change: what it introduces or breaks in notes, from a commit to the work tree."""
+"""Check a change: the problems it introduces in notes, from a commit to the work tree."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ QUESTION_FILES = ("questions.md", "questions.jsonl")
 
 
 class FindingKind(StrEnum):
-    """What a change introduces or breaks."""
+    """The kind of a problem that a change introduces."""
 
     ANCHOR = "anchor"
     CONTRADICTION = "contradiction"
@@ -64,12 +64,12 @@ class FindingKind(StrEnum):
     LINK = "link"
     GENERATED = "generated"
     EXPECTATION = "expectation"
-    #: The pack of a recorded question is another; nothing is wrong with that.
+    #: A recorded question has another pack; this is not an error.
     PACK = "pack"
 
 
 class ChangeFinding(NamedTuple):
-    """One thing that a change introduces or breaks.
+    """One problem that a change introduces.
 
     `path` is relative to the top of the repository, `line` is 1-based.
     """
@@ -81,12 +81,12 @@ class ChangeFinding(NamedTuple):
 
     @property
     def is_problem(self) -> bool:
-        """Return whether it has to be repaired."""
+        """Return whether it must be fixed."""
         return self.kind is not FindingKind.PACK
 
 
 class ChangeReport(NamedTuple):
-    """The findings of a change since the commit `base`, and how many files of the vault differ."""
+    """The findings of a change since the commit `base`, and the number of changed vault files."""
 
     base: str
     files: int
@@ -94,12 +94,12 @@ class ChangeReport(NamedTuple):
 
     @property
     def is_ok(self) -> bool:
-        """Return whether nothing has to be repaired."""
+        """Return whether nothing must be fixed."""
         return not any(each.is_problem for each in self.findings)
 
 
 class _File(NamedTuple):
-    """A file that differs: its path and bytes now and in the base; "" and None where it is not."""
+    """A file that differs: its path and bytes now and in the base; "" and None if missing."""
 
     path: str
     data: bytes | None
@@ -108,9 +108,9 @@ class _File(NamedTuple):
 
 
 class _Change(NamedTuple):
-    """A vault now and at the base of a change, and the files that differ by path.
+    """A vault now and at the base of a change, and the differing files by path.
 
-    A file that is gone is under its old path.
+    A removed file is under its old path.
     """
 
     now: Vault
@@ -127,7 +127,7 @@ class _Change(NamedTuple):
 
     @property
     def renamed(self) -> dict[str, str]:
-        """The paths now of renamed files, by their old paths."""
+        """The present paths of renamed files, by their old paths."""
         return {each.old_path: each.path for each in self.files.values() if each.path}
 
     def find(self, kind: FindingKind, path: str, line: int, message: str) -> ChangeFinding:
@@ -135,21 +135,21 @@ class _Change(NamedTuple):
         return ChangeFinding(kind, f"{self.now.history.prefix}{path}", line, message)
 
     def read_base(self, paths: Iterable[str]) -> dict[str, bytes]:
-        """Return the files that the base has, by their paths from the top of the repository."""
+        """Return the base's versions of files, by their paths from the top of the repository."""
         names = {f"{self.base}:{path}": path for path in paths}
         found = read_versions(self.now.history.git, names)
         return {names[name]: data for name, data in found.items()}
 
 
 def check_changes(vault: Vault, since: str) -> ChangeReport:
-    """Return what the work tree introduces or breaks since it left the history of a commit.
+    """Return the problems that the work tree introduces since it diverged from a commit.
 
-    `since` is a branch, tag or commit of the vault's repository. If the caller works in another
-    repository that is a project of the vault, it is one of that, and only anchors are checked.
-    The vault must be in sync.
+    `since` is a branch, tag or commit of the vault's repository. The caller can also work in
+    another repository that is a project of the vault. Then `since` is of that repository, and only
+    anchors are checked. The vault must be in sync.
 
     Raises:
-        VaultError: the commit is not known, or git cannot read the repository.
+        VaultError: the commit is unknown, or git cannot read the repository.
     """
     code = _find_code(vault)
     if code is not None:
@@ -187,7 +187,7 @@ def _report(base: str, files: int, found: Iterable[ChangeFinding]) -> ChangeRepo
 
 
 def _find_code(vault: Vault) -> CodeRepository | None:
-    """Return the repository that the caller works in, if it is a project and not the vault's."""
+    """Return the caller's repository, if it is a project and not the vault's own."""
     here = vault.here or Path.cwd()
     found = find_repository(here)
     if found is None or found == find_repository(vault.root) or read_facts(vault, here) is None:
@@ -199,7 +199,7 @@ def _find_base(refs: Refs, since: str, head: str) -> str:
     """Return the last commit that HEAD and a commit have in common.
 
     Raises:
-        NoteNotFoundError: there is no such commit, or nothing is shared.
+        NoteNotFoundError: there is no such commit, or no common one.
     """
     commit = refs.resolve(since).commit
     base = refs.merge_base(commit, head) if head else ""
@@ -212,9 +212,9 @@ def _find_base(refs: Refs, since: str, head: str) -> str:
 
 
 def _list_files(vault: Vault, base: str) -> dict[str, _File]:
-    """Return the files that differ from a commit, also notes that git does not track yet.
+    """Return the files that differ from a commit, including untracked notes.
 
-    Git is not asked to compare the work tree: it would run the filters of the repository.
+    Git does not compare the work tree itself: it would run the repository's filters.
     """
     tree, prefix = vault.history.tree(base), vault.history.prefix
     known = {path: file.blob for path, file in vault.manifest.files().items()}
@@ -241,14 +241,14 @@ def _list_files(vault: Vault, base: str) -> dict[str, _File]:
 
 
 def _is_same(blob: str, data: bytes) -> bool:
-    """Return whether a file has the bytes of a blob, also if git writes its lines with CRLF."""
+    """Return whether a file has the bytes of a blob, also with CRLF lines."""
     return blob in {blob_id(data), blob_id(data.replace(b"\r\n", b"\n"))}
 
 
 def _list_renames(
     vault: Vault, base: str, tree: Mapping[str, TreeEntry], now: Mapping[str, bytes | None]
 ) -> dict[str, str]:
-    """Return where files of the base are now that were renamed, by their old paths."""
+    """Return the present paths of the base's renamed files, by their old paths."""
     moved: dict[str, str] = {}
     for each in walk_renames(vault.history, f"{base}..{vault.history.head().commit}"):
         moved[each.previous] = moved.get(each.path, each.path)
@@ -269,7 +269,7 @@ def _read_present(root: Path, path: str) -> bytes | None:
         return None
 
 
-# Anchors: a note cites code that the change edits, or the change adds a note to edited code.
+# Anchors: the change edits code that a note cites, or adds a note that cites changed code.
 
 
 def _find_anchors(
@@ -299,7 +299,7 @@ def _find_anchors(
 
 
 def _find_prefix(vault: Vault, repository: CodeRepository) -> str:
-    """Return the vault's folder in a repository, or its path where it is outside."""
+    """Return the vault's folder in a repository, or its full path if it is outside."""
     if not vault.root.is_relative_to(repository.top):
         return f"{vault.root}/"
     inside = vault.root.relative_to(repository.top).as_posix()
@@ -312,7 +312,7 @@ def _find_cite(note: _File | None, check: AnchorCheck) -> int:
 
 
 def _find_line(text: str, words: str) -> int:
-    """Return the line of a text that has these words, else 1."""
+    """Return the number of the first line with these words, or 1."""
     lines = text.split("\n")
     return next((n for n, line in enumerate(lines, 1) if words and words in line), 1)
 
@@ -388,7 +388,7 @@ def _find_invalid(change: _Change) -> Iterator[ChangeFinding]:
 
 
 def _list_problems(path: str, data: bytes | None) -> list[str]:
-    """Return why a note cannot be read, or not fully."""
+    """Return why a note cannot be read, or only partly."""
     if data is None:
         return []
     try:
@@ -417,16 +417,16 @@ def _find_broken_links(change: _Change) -> Iterator[ChangeFinding]:
 
 
 def _list_broken(vault: Vault) -> list[FoundLink]:
-    """Return the links that lead to no file, heading or block."""
+    """Return the links whose file, heading or block does not exist."""
     graph = LinkGraph(vault)
     return [each for found in graph.links() if (each := check_place(graph, found)).missing]
 
 
-# Generated files: a pack that the change makes another one has to be written again.
+# Generated files: the change must also update an outdated pack.
 
 
 class _GeneratedFile(NamedTuple):
-    """A generated file: its path from the top of the repository, and what pack it has.
+    """A generated file: its path from the top of the repository, and its pack.
 
     The pack is for the notes of the project of `folder`.
     """
@@ -481,7 +481,7 @@ def _make_text(vault: Vault, file: _GeneratedFile) -> str:
 
 
 def _compare_generated(file: _GeneratedFile, data: bytes, text: str) -> str:
-    """Return what is wrong with the bytes of a generated file, "" if they have the pack."""
+    """Return the problem of a generated file, "" if its pack is current."""
     if not file.is_block:
         return "" if says_the_same(data, text.encode()) else "the generated pack is out of date"
     try:
@@ -491,7 +491,7 @@ def _compare_generated(file: _GeneratedFile, data: bytes, text: str) -> str:
     return "" if is_same else "the generated block is out of date"
 
 
-# Recorded questions: what their packs have to show, and what is another in them.
+# Recorded questions: the expectations on their packs, and changed sections.
 
 
 def _judge_questions(change: _Change) -> Iterator[ChangeFinding]:
@@ -508,7 +508,7 @@ def _judge_questions(change: _Change) -> Iterator[ChangeFinding]:
             if mistake not in old_mistakes:
                 yield change.find(FindingKind.EXPECTATION, name, line, mistake)
         for question in questions:
-            if not question.at:  # The answer at another commit is the same.
+            if not question.at:  # Another commit's result stays equal.
                 is_known = question._replace(line=0) in known
                 yield from _judge_question(change, name, question, is_known)
 
@@ -526,7 +526,7 @@ def _judge_question(
 
 
 class _Answer(NamedTuple):
-    """The pack of a question: its sections' texts by address, and why it is not as expected."""
+    """The pack of a question: its sections' texts by address, and unmet expectations."""
 
     shown: dict[str, str]
     reasons: list[str]

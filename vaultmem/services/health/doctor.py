@@ -1,4 +1,4 @@
-"""Check a vault, its repository and this machine; repair only what cannot lose data."""
+"""Check a vault, its repository and this machine; with `fix`, repair without data loss."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ from vaultmem.storage.lock import READER
 from vaultmem.storage.scan_files import LARGER
 from vaultmem.vault import Vault
 
-# Check the notes: can all be read and told apart, and why is something not found.
+# Check the notes: readable, unambiguous and findable.
 
-# What Dropbox calls a file that it had to rename, or one of a computer with brackets in its name;
-# all others are known by `is_conflict_copy`.
+# Dropbox's names of renamed files, or with brackets in a computer's name; `is_conflict_copy` finds
+# all others.
 _RENAMED = re.compile(
     r"(?i)\((?:case|white ?space|unicode encoding|selective sync) conflict(?: \d+)?\)"
     r"|'s conflicted copy \d{4}-\d{2}-\d{2}"
 )
 
-#: The name of the check that is told first where it is not ok.
+#: The check that is reported first unless it is ok.
 DOUBTFUL = "notes in doubt"
 
 _OWN_REPOSITORY = "it is a git repository of its own"
@@ -48,7 +48,7 @@ _ODD_NAME = "its name is not UTF-8"
 
 
 def check_doubtful(vault: Vault, fix: bool) -> Check:
-    """Name the notes that cannot be taken at their word: nothing else may do more harm.
+    """Report invalid notes, which can do the most harm.
 
     With `fix`, values that lack only quotes get them.
     """
@@ -64,7 +64,7 @@ def check_doubtful(vault: Vault, fix: bool) -> Check:
 
 
 def check_notes(vault: Vault) -> Check:
-    """Name the notes that are not read, or not fully."""
+    """Report notes that are not read, or only partly."""
     elsewhere = (LARGER, _OWN_REPOSITORY, _LINK, _ODD_NAME)
     unread = [(path, why) for path, why in vault.manifest.unread() if not why.startswith(elsewhere)]
     sure = [record for record in vault.view.records() if not record.problem]
@@ -80,7 +80,7 @@ def check_notes(vault: Vault) -> Check:
 
 
 def check_conflicted(vault: Vault) -> Check:
-    """Name the notes of which another side of a merge says otherwise."""
+    """Report notes that another side of a merge contradicts."""
     return count_found(
         "conflicts",
         Verdict.WARNING,
@@ -91,14 +91,14 @@ def check_conflicted(vault: Vault) -> Check:
 
 
 def check_sizes(vault: Vault) -> Check:
-    """Name the notes that are too large to be read or committed."""
+    """Report notes that are too large to be read or committed."""
     large = vault.manifest.too_large()
     told = "over 1 MiB, so neither found nor committed"
     return count_found("note sizes", Verdict.PROBLEM, told, large, "divide them into smaller notes")
 
 
 def check_dates(vault: Vault, now: float) -> Check:
-    """Name the notes whose own date is later than tomorrow."""
+    """Report notes whose own date is later than tomorrow."""
     late = (
         f"{record.path}: {record.updated or record.created}"
         for record in vault.view.records("d.created <> '' OR d.updated <> ''")
@@ -112,7 +112,7 @@ def check_dates(vault: Vault, now: float) -> Check:
 
 
 def check_names(vault: Vault) -> Check:
-    """Name the files whose name is no text, or one with another's where case does not count."""
+    """Report file names that are not UTF-8, or that differ from another only in case."""
     if odd := tuple(path for path, why in vault.manifest.unread() if why == _ODD_NAME):
         told, remedy = "not UTF-8, so neither found nor committed", "rename them; `convmv` does it"
         return count_found("note names", Verdict.PROBLEM, told, odd, remedy)
@@ -122,7 +122,7 @@ def check_names(vault: Vault) -> Check:
 
 
 def check_conflicts(vault: Vault) -> Check:
-    """Name what file synchronisation, or vaultmem, kept as the second of two versions."""
+    """Report second versions of files, kept by file synchronisation or vaultmem."""
     return count_found(
         "conflict copies",
         Verdict.PROBLEM,
@@ -138,7 +138,7 @@ def _is_second_version(path: str) -> bool:
 
 
 def check_moved(vault: Vault) -> Check:
-    """Name the links that lead nowhere since their file was moved in the folder."""
+    """Report links broken because their file was moved in the folder."""
     edits = plan_repair(vault).edits
     broken = (
         f"{path}:{each.link.line}: {each.old}, now {each.new}"
@@ -150,7 +150,7 @@ def check_moved(vault: Vault) -> Check:
 
 
 def check_passed_over(vault: Vault) -> Check:
-    """Tell which folders and links are never looked into."""
+    """Report the skipped folders and links."""
     rules = read_note_rules(vault)
     walked = find_skipped_files(vault)
     unsafe = vault.manifest.unread()
@@ -172,7 +172,7 @@ def check_passed_over(vault: Vault) -> Check:
 
 
 def check_trust(vault: Vault) -> Check:
-    """Tell whether policies, skills and preferences of this vault are on record."""
+    """Report whether the vault's policies, skills and preferences are trusted."""
     records = list_owned(vault)
     trusted = trusted_documents(vault)
     others = tuple(each.path for each in records if each.document not in trusted)
@@ -194,7 +194,7 @@ def check_trust(vault: Vault) -> Check:
     return Check("trust", Verdict.WARNING, told, others, remedy)
 
 
-#: A check's name, and what makes it.
+#: A check's name, and its function.
 Named = tuple[str, Callable[[], Check]]
 
 
@@ -205,20 +205,20 @@ def examine_vault(
     now: float | None = None,
     settings_problem: str = "",
 ) -> list[Check]:
-    """Run every check; with `fix` mend what can be mended without losing anything.
+    """Run every check; with `fix`, repair what can be repaired without loss.
 
-    `now` is the time in seconds since the epoch, else the vault's. A check that fails itself is a
-    problem, and stops no other. With a `settings_problem` the notes are not looked at: what to
-    ignore is not known.
+    `now` is in seconds since the epoch (default: the vault's time). A check that fails is reported
+    as a problem and does not stop the others. With a `settings_problem`, notes are not checked,
+    because the ignore rules are unknown.
     """
     at = vault.now() if now is None else now
     checks = [_check_settings(vault, settings_problem)]
     repository = _run("git", partial(examine.check_repository, vault))
-    # Whoever writes just now is found before it is waited for.
+    # Report a running writer before waiting for it.
     checks += [repository, _run("vault's lock", partial(examine.check_lock, vault))]
     if not settings_problem:
         checks.append(_run("index", partial(_check_index, vault, fix, progress)))
-        if vault.notices.stale:  # What is mended below would wait as long, each for itself.
+        if vault.notices.stale:  # Limit the wait of each later check.
             vault = replace(vault, patience=READER)
         checks += _run_all(_format_note_checks(vault, fix, at))
     if _has_repository(vault):
@@ -273,7 +273,7 @@ def _format_git_checks(vault: Vault, fix: bool, now: float, has_settings: bool) 
 
 
 def _check_index(vault: Vault, fix: bool, progress: Progress | None) -> Check:
-    """Bring the index up to date; what is damaged is built again."""
+    """Update the index; damaged parts are rebuilt."""
     try:
         (sync_vault if fix else update_index_nonblocking)(vault, progress)
     except LockTimeoutError as error:
@@ -307,7 +307,7 @@ def _run(name: str, check: Callable[[], Check]) -> Check:
 
 
 def _check_settings(vault: Vault, problem: str) -> Check:
-    """Name the settings that are written with an old name."""
+    """Report settings with an old name."""
     old = [] if problem else list_renamed(vault.root)
     if not old:
         return _describe_failure("settings", problem)
@@ -317,7 +317,7 @@ def _check_settings(vault: Vault, problem: str) -> Check:
 
 
 def _describe_failure(name: str, error: str) -> Check:
-    """Return the check that an error's text (subject: fact; remedy) makes; none is fine."""
+    """Return the check for an error's text (subject: fact; remedy); "" is ok."""
     if not error:
         return Check(name)
     told, _, remedy = error.rpartition("; ")

@@ -1,4 +1,4 @@
-"""The costs of memory: what is pinned, and what recalls and packs showed, cost and saved."""
+"""The costs of memory: pinned notes, and the tokens that recalls and packs cost and saved."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from vaultmem.vault import Vault
 
 
 class PinnedNote(NamedTuple):
-    """A pinned note, its sections with words in them, and their tokens as a pack shows them."""
+    """A pinned note, its number of sections with text, and their tokens in a pack."""
 
     record: NoteRecord
     sections: int
@@ -27,7 +27,7 @@ class PinnedNote(NamedTuple):
 
 
 def list_pinned(vault: Vault) -> list[PinnedNote]:
-    """Return the pinned notes in the order in which a pack shows them; the vault must be in sync.
+    """Return the pinned notes in the order of a pack; the vault must be in sync.
 
     Hidden notes (archived, deprecated, quarantined) are in no pack and left out.
     """
@@ -50,12 +50,12 @@ def list_pinned(vault: Vault) -> list[PinnedNote]:
     return notes
 
 
-#: Names that are listed of the most recalled notes, of failed questions and so on.
+#: Most names in a list of notes or queries.
 _LISTED = 10
 
 
 class Sums(NamedTuple):
-    """Calls of a kind, tokens sent, what flat memory had cost for as many, and empty answers."""
+    """Calls of a kind, tokens sent, tokens of flat memory for as many, and empty results."""
 
     calls: int = 0
     sent: int = 0
@@ -64,12 +64,12 @@ class Sums(NamedTuple):
 
     @property
     def saved(self) -> int:
-        """Tokens that were not sent; below zero where the whole vault is smaller."""
+        """Tokens that were not sent; negative if the whole vault is smaller."""
         return self.flat - self.sent
 
 
 class SessionSums(NamedTuple):
-    """One agent's session (both "" for the person): packs, recalls, and when the last was."""
+    """One agent's session (both "" for the person): packs, recalls, and the time of the last."""
 
     agent: str
     session: str
@@ -79,10 +79,10 @@ class SessionSums(NamedTuple):
 
 
 class Stats(NamedTuple):
-    """The account of a vault, as it is used on this machine.
+    """The vault's usage on this machine.
 
-    `failed` are queries that found nothing with how often, the latest first; `most` the notes that
-    surfaced most often here; `never` those that surfaced on no machine.
+    `failed` are queries without hits and their counts, the latest first. `most` are the notes shown
+    most often here, `never` those shown on no machine.
     """
 
     notes: int
@@ -96,11 +96,11 @@ class Stats(NamedTuple):
 
 
 def read_stats(vault: Vault, session: str = "") -> Stats:
-    """Return the account of all sessions, or of one; the vault must be in sync.
+    """Return the usage of all sessions, or of one; the vault must be in sync.
 
-    Saved is counted against flat memory: the whole vault in the prompt, once for each pack. In a
-    view of one project, failed queries are those of the caller's own session: of the others it is
-    not known which project they were asked in.
+    Savings are against flat memory: the whole vault in the prompt, once per pack. In a project's
+    view, failed queries are only those of the caller's own session: the project of others is
+    unknown.
     """
     notes, flat = vault.view.totals()
     store = _open_signals(vault)
@@ -147,24 +147,24 @@ def _by_session(accounts: list[UsageTotals]) -> tuple[SessionSums, ...]:
 
 
 def list_failed(vault: Vault, agent: str = "") -> tuple[tuple[str, int], ...]:
-    """Return the queries that found nothing with how often, as `read_stats` has them.
+    """Return the queries without hits and their counts, as in `read_stats`.
 
-    Where an agent is named, those that it asked.
+    With an agent, return only its queries.
     """
     calls = _open_signals(vault).calls()
     return _failed(vault, (each for each in calls if agent in ("", each.agent)))
 
 
 def _open_signals(vault: Vault) -> SignalStore:
-    """Return the query log with all that was logged, as far as no other process writes it now."""
+    """Return the query log, without new entries if another process is writing it."""
     store = SignalStore(vault.state, vault.state_folder)
-    with contextlib.suppress(LockTimeoutError):  # What was noted down last is then left out.
+    with contextlib.suppress(LockTimeoutError):  # The newest entries are left out.
         store.fold(vault.view.totals()[1], vault.wait)
     return store
 
 
 def _failed(vault: Vault, calls: Iterable[LoggedQuery]) -> tuple[tuple[str, int], ...]:
-    """Return the queries that found nothing, newest first, as they were last asked."""
+    """Return the queries without hits, newest first, in their latest wording."""
     times: dict[str, int] = {}
     shown: dict[str, str] = {}
     for call in calls:

@@ -1,7 +1,4 @@
-"""Checks of the repository and of this machine.
-
-And whether a vault that is carried between machines gets there.
-"""
+"""Checks of the repository, of this machine, and of the sync between machines."""
 
 from __future__ import annotations
 
@@ -53,18 +50,18 @@ from vaultmem.storage.user_files import find_package_folder
 from vaultmem.storage.yaml_file import check_rules
 from vaultmem.vault import Vault
 
-#: What a user of a copied vault can do.
+#: The remedies for a copied vault.
 HOW_TO_CHOOSE = (
     "`vaultmem doctor --keep-data here` moves them to this folder; "
     "`vaultmem doctor --keep-data there` leaves them there and gives this folder a new id"
 )
 
-#: Seconds after which a lock is not that of a git at work.
+#: Seconds after which a lock is not from a running git.
 _STALE = 600.0
 
 
 def check_repository(vault: Vault) -> Check:
-    """Tell whether there is a repository that git and vaultmem can work in."""
+    """Report whether there is a repository that git and vaultmem can use."""
     if not is_git_installed():
         remedy = "install git 2.38 or newer; without it nothing is committed"
         return Check("git", Verdict.PROBLEM, "it is not installed", remedy=remedy)
@@ -84,7 +81,7 @@ def check_repository(vault: Vault) -> Check:
 
 
 def check_copy(vault: Vault) -> Check:
-    """Report whether the vault is a copy of another vault that is still on this machine."""
+    """Report whether the vault is a copy of another vault still on this machine."""
     source = vault.store.id.copied_from
     if not source:
         return Check("copied vault", told="no")
@@ -93,7 +90,7 @@ def check_copy(vault: Vault) -> Check:
 
 
 def check_objects(vault: Vault) -> Check:
-    """Tell whether git has all that its commits name, and nothing between that is not its own."""
+    """Report missing git objects, and foreign files in git's folder."""
     copies = find_copies_in_git(vault.history.git_folder)
     if copies:
         return Check(
@@ -123,7 +120,7 @@ def check_objects(vault: Vault) -> Check:
 
 
 def check_locks(vault: Vault, now: float) -> Check:
-    """Tell of locks that a git left behind; they are never removed."""
+    """Report locks that a git left; they are never removed."""
     locks = find_locks(vault.history.git_folder, now)
     if not locks:
         return Check("git's locks")
@@ -136,7 +133,7 @@ def check_locks(vault: Vault, now: float) -> Check:
 
 
 def check_leftovers(vault: Vault, fix: bool, now: float) -> Check:
-    """Tell of versions of notes that a git has written for a merge driver, and was killed at."""
+    """Report files that git wrote for a merge driver before it was killed."""
     files = sorted(vault.history.git.work_tree.glob(".merge_file_??????"))
     left = [file for file in files if now - file.lstat().st_mtime > _STALE]
     if not left:
@@ -151,7 +148,7 @@ def check_leftovers(vault: Vault, fix: bool, now: float) -> Check:
 
 
 def check_upkeep(vault: Vault, fix: bool) -> Check:
-    """See to it that git's objects are packed: one by one they take ten times the space."""
+    """Check that git's objects are packed: loose ones take ten times the space."""
     git = vault.history.git
     found = measure_objects(git)
     if found.loose < MANY or not (fix or may_tidy(git)):
@@ -164,7 +161,7 @@ def check_upkeep(vault: Vault, fix: bool) -> Check:
 
 
 def check_person(vault: Vault) -> Check:
-    """Tell whether git knows whose name a person's commits bear."""
+    """Report whether git knows the author's name for a person's commits."""
     person = vault.history.person()
     if not person.problem:
         return Check("your name", told=f"{person.identity.name} <{person.identity.email}>")
@@ -173,7 +170,7 @@ def check_person(vault: Vault) -> Check:
 
 
 def check_credentials(vault: Vault) -> Check:
-    """Name what looks like a credential and is in no commit: nothing is committed with it."""
+    """Report uncommitted text that looks like a credential, which blocks commits."""
     check_rules(vault.root)
     places = format_secrets(vault, read_pending(vault))
     if not places:
@@ -183,7 +180,7 @@ def check_credentials(vault: Vault) -> Check:
 
 
 def check_excludes(vault: Vault, fix: bool) -> Check:
-    """See to it that git ignores what is generated or local."""
+    """Check that git ignores generated and local files."""
     template = (find_package_folder("templates") / "gitignore").read_text(encoding="utf-8")
     lines = [line for line in template.splitlines() if line.strip() and line[0] != "#"]
     generated = [line.path for line in parse_contexts(vault.config.extra_packs)]
@@ -212,7 +209,7 @@ def check_excludes(vault: Vault, fix: bool) -> Check:
 
 
 def check_merge_driver(vault: Vault, fix: bool) -> Check:
-    """See to it that git merges notes property by property."""
+    """Check that git merges notes property by property."""
     lack = find_driver_lack(vault.history)
     fixed: tuple[str, ...] = ()
     if lack and fix:
@@ -226,7 +223,7 @@ def check_merge_driver(vault: Vault, fix: bool) -> Check:
 
 
 def check_commit_times(vault: Vault, now: float) -> Check:
-    """Name commits from the future."""
+    """Report commits from the future."""
     head = vault.history.head()
     commits = find_future_commits(vault.history, head.commit, now)
     return count_found(
@@ -246,12 +243,12 @@ def _check_age(seconds: float) -> str:
     return f"{seconds / 3_600:,.0f} hours"
 
 
-#: Seconds for which commits may wait before it is told.
+#: Seconds that commits can wait before a warning.
 _LONG = 7 * 86_400.0
 
 
 def check_sync(vault: Vault, now: float) -> Check:
-    """Tell of a sync that does not come about, and of commits that wait for long."""
+    """Report failed syncs, and commits that have waited long."""
     found = read_sync_state(vault)
     if found is None:
         return Check("sync", told="no remote")
@@ -268,25 +265,25 @@ def check_sync(vault: Vault, now: float) -> Check:
     return Check("sync", told=f"with {found.remote}" if found.at else f"never with {found.remote}")
 
 
-# Check where the vault lives, and who works on it: processes, hooks and sessions.
+# Check the vault's machine: disk, processes, hooks and sessions.
 
 _LIMIT_FILE = Path("/proc/sys/fs/inotify/max_user_watches")
 
-#: Bytes that a disk should have left: a new index is built while the old one is there.
+#: Bytes that must be free: a new index is built next to the old one.
 ENOUGH = 256 * 1024 * 1024
 
 _MEGABYTE = 1024 * 1024
 
 
 def check_state(vault: Vault, fix: bool) -> Check:
-    """See to it that index and database are whole and belong together."""
+    """Check that index and database are intact and match."""
     if told := vault.state.find_damage():
         file = vault.state.path
         remedy = "`vaultmem checkpoint` what waits, and remove this file: it is built again"
         return Check("index", Verdict.PROBLEM, told, (str(file),), remedy)
     told = _find_lack(vault)
     if told:
-        with vault.lock_caches():  # What is being written is behind for a moment.
+        with vault.lock_caches():  # A running write makes it stale.
             told = _find_lack(vault)
     done: tuple[str, ...] = ()
     if told and fix:
@@ -310,7 +307,7 @@ def check_state(vault: Vault, fix: bool) -> Check:
 
 
 def _find_lack(vault: Vault) -> str:
-    """Return what is wrong with the index, empty if it can be read and has all documents."""
+    """Return the problem of the index, "" if it is readable and complete."""
     if damage := vault.index.find_damage():
         return damage
     if vault.manifest.documents() - vault.index.documents() or is_index_stale(vault):
@@ -319,7 +316,7 @@ def _find_lack(vault: Vault) -> str:
 
 
 def _check_damaged(vault: Vault, fix: bool, done: tuple[str, ...]) -> Check:
-    """Tell of what was set aside as damaged; the database may say who wrote what."""
+    """Report damaged files that were set aside; the database can contain attribution."""
     index = vault.state_folder / "index.damaged"
     if fix and index.is_dir() and not index.is_symlink():
         shutil.rmtree(index, ignore_errors=True)
@@ -332,7 +329,7 @@ def _check_damaged(vault: Vault, fix: bool, done: tuple[str, ...]) -> Check:
 
 
 def check_clock(vault: Vault, now: float) -> Check:
-    """Name files from the future."""
+    """Report files from the future."""
     late = (now + 60) * 1e9
     stats = vault.manifest.stats()
     found = (path for path, (_, modified, _, _) in sorted(stats.items()) if modified > late)
@@ -341,7 +338,7 @@ def check_clock(vault: Vault, now: float) -> Check:
 
 
 def check_disk(vault: Vault, enough: int = ENOUGH) -> Check:
-    """Tell whether there is space left (bytes) for notes, commits and the index."""
+    """Report whether enough bytes are free for notes, commits and the index."""
     git = find_git_folder(vault.root)
     folders = [vault.root, vault.state_folder, *(git[1:] if git is not None else ())]
     disks = {os.stat(folder).st_dev: folder for folder in reversed(folders)}
@@ -355,7 +352,7 @@ def check_disk(vault: Vault, enough: int = ENOUGH) -> Check:
 
 
 def check_watch_limit(vault: Vault, limit_file: Path = _LIMIT_FILE) -> Check:
-    """Tell whether the system can watch as many folders as there are (Linux)."""
+    """Report whether the system can watch all folders (Linux)."""
     try:
         limit = int(limit_file.read_text(encoding="ascii"))
     except (OSError, ValueError):
@@ -368,14 +365,14 @@ def check_watch_limit(vault: Vault, limit_file: Path = _LIMIT_FILE) -> Check:
     return Check("watch limit", Verdict.PROBLEM, told, remedy=remedy)
 
 
-#: What a watcher that was killed leaves in the state folder.
+#: Files that a killed watcher leaves in the state folder.
 _LEFT = ("watch.json", "watch.sock")
 
 _LAST_BYTES = 64 * 1024
 
 
 def check_watcher(vault: Vault, fix: bool) -> Check:
-    """Tell who watches, and see to it that nothing is left of a watcher that was killed."""
+    """Report the watcher; with `fix`, clean up after a killed one."""
     folder = vault.state_folder
     if is_held(folder / "watch.lock"):
         found = find_watcher(vault)
@@ -408,7 +405,7 @@ def check_watcher(vault: Vault, fix: bool) -> Check:
 
 
 def check_lock(vault: Vault) -> Check:
-    """Tell whether somebody writes to the vault; the system gives the lock of a dead one back."""
+    """Report whether another process writes to the vault; a dead one holds no lock."""
     file = vault.state_folder / "lock"
     if not is_held(file):
         return Check("vault's lock")
@@ -422,7 +419,7 @@ def check_lock(vault: Vault) -> Check:
 
 
 def check_hooks(vault: Vault) -> Check:
-    """Tell of what went wrong in hooks, which never stop an agent and so never say it."""
+    """Report errors of hooks, which never stop an agent and so stay silent."""
     file = vault.state_folder / TROUBLE_FILE
     try:
         with open(file, "rb") as lines:
@@ -460,7 +457,7 @@ def _name(processes: list[int]) -> tuple[str, ...]:
 
 
 def check_sessions(vault: Vault, fix: bool) -> Check:
-    """See to it that sessions whose process is gone have an end; the vault must be in sync."""
+    """Check that sessions of dead processes are closed; the vault must be in sync."""
     fixed = []
     if fix:
         for each in recover_sessions(vault):

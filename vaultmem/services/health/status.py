@@ -1,4 +1,4 @@
-"""Tell how a vault is: what it holds, what is not committed and by whom, what waits."""
+"""Describe a vault: its contents, uncommitted changes by author, and open decisions."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ from vaultmem.vault import Vault
 
 _EVENTS = 5
 
-#: Seconds in which edits are checked for text that tries to instruct an agent.
+#: Seconds to check edits for text that tries to instruct an agent.
 _CHECK_SECONDS = 1.0
 
 
 class Uncommitted(NamedTuple):
-    """What one author wrote and no commit has; `agent` is empty for a person."""
+    """One author's uncommitted files; `agent` is empty for a person."""
 
     agent: str
     session: str
@@ -50,14 +50,13 @@ class Uncommitted(NamedTuple):
 
 
 class GitStatus(NamedTuple):
-    """Where the vault is in git's history.
+    """The vault's place in git's history.
 
-    `problem` says why git cannot be used at all, `obstacle` why it takes no commit just now, and
-    `person_problem` under whose name a person's changes are committed where git knows none; else
-    it is `person`. `credentials` are the places because of which nothing is committed (path:line:
-    rule), `kept_out` the files that `init` has kept out of git for such a place. `sync` is the last
-    sync with a remote, where there is one; `proposals` counts proposed branches that wait for a
-    decision. `moved_links` counts broken links to files that were moved since.
+    `problem` is why git cannot be used at all, `obstacle` why it cannot commit now. `person` is the
+    author of a person's commits; if git knows none, `person_problem` names the fallback.
+    `credentials` are places (path:line: rule) that block commits, `kept_out` the files that `init`
+    kept out of git for such a place. `sync` is the last sync with a remote, if any. `proposals`
+    counts proposed branches, and `moved_links` broken links to moved files.
     """
 
     head: GitHead
@@ -76,14 +75,13 @@ class GitStatus(NamedTuple):
 
 
 class VaultStatus(NamedTuple):
-    """How a vault is; `git` is None where there is none.
+    """The status of a vault; without git, `git` has no value (None).
 
-    `in_doubt` are the notes that cannot be taken at their word, with the reason; `sync` is what had
-    changed since the last look, `proposed` counts preferences that wait for the owner's word,
-    `to_decide` what `review` has, by kind, and `passed_over` files by the reason why they are no
-    notes.
-    `settings_problem` says why vaultmem.yaml cannot be read, `sync_problem` why the index could not
-    be brought up to date, `trust_problem` where else the repository is trusted.
+    `in_doubt` are the invalid notes, with the reason. `sync` counts changes since the last index
+    run. `proposed` counts preferences that wait for the owner, `to_decide` the decisions in
+    `review` by kind. `passed_over` counts files that are not notes, by reason. `settings_problem`
+    is why vaultmem.yaml cannot be read, `sync_problem` why the index could not be updated,
+    `trust_problem` where else the repository is trusted.
     """
 
     folder: str
@@ -111,10 +109,10 @@ class VaultStatus(NamedTuple):
 def read_status(
     vault: Vault, progress: Progress | None = None, settings_problem: str = ""
 ) -> VaultStatus:
-    """Bring the index up to date, and tell how the vault is.
+    """Update the index and return the vault's status.
 
-    With a `settings_problem` the folder is not looked at, for what to ignore is not known: the
-    notes are those of the last look, and what is not committed is left out.
+    With a `settings_problem` the folder is not scanned, because the ignore rules are unknown. The
+    notes are then those of the last index run, and uncommitted changes are left out.
     """
     looks = not settings_problem
     report, sync_problem = _sync(vault, progress) if looks else (IndexReport(), "")
@@ -147,13 +145,13 @@ def read_status(
 
 
 def _format_waiting(vault: Vault) -> dict[str, int]:
-    """Return how many decisions wait, by kind as `review` names the kinds."""
+    """Return the number of open decisions, by kind as in `review`."""
     decisions = count_waiting(vault).decisions
     return {format_action(action): count for action, count in decisions.items()}
 
 
 def _count_states(vault: Vault) -> dict[str, int]:
-    """Return how many notes are in each state; of those, how many others speak against."""
+    """Return the number of notes in each state, and of those with conflicts."""
     folder = View(vault.state)
     conflicted = len(folder.paths(UNMERGED))
     told = {CONFLICTED: conflicted} if conflicted else {}
@@ -205,12 +203,12 @@ def _read_git(vault: Vault, looks: bool) -> GitStatus | None:
 def _name_credentials(vault: Vault, pending: PendingFiles) -> tuple[str, ...]:
     try:
         return format_secrets(vault, pending)
-    except RefusedError as error:  # The vault's own rules cannot be used, so nothing is committed.
+    except RefusedError as error:  # Invalid rules block all commits.
         return (str(error),)
 
 
 def _group(owners: Mapping[str, Owner]) -> tuple[Uncommitted, ...]:
-    """Return what each author wrote: the person first, then agents by name."""
+    """Return each author's files: the person first, then agents by name."""
     found: dict[tuple[str, str], list[str]] = {}
     for path, (author, _) in owners.items():
         key = (author.agent, author.session if author.agent else "") if author else ("", "")
@@ -226,7 +224,7 @@ def _group(owners: Mapping[str, Owner]) -> tuple[Uncommitted, ...]:
 
 
 def _count_passed_over(vault: Vault) -> dict[str, int]:
-    """Count by reason what is in the folder and no note that can be found."""
+    """Return the number of files that are not searchable notes, by reason."""
     walked = find_skipped_files(vault)
     counts = Counter(problem.partition(" (")[0] for _, problem in vault.manifest.unread())
     counts["hidden by name"] = len(walked.hidden)

@@ -1,6 +1,6 @@
-"""Blame: who wrote each line of a note; and trace a text to its commits.
+"""Blame a note's lines, and trace a text to its commits.
 
-Whoever said it first, not who moved it here.
+Blame finds the author of a line, not who moved it.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ from vaultmem.storage.git.vault_history import VaultHistory
 from vaultmem.storage.journal import REMOVED, Author
 from vaultmem.vault import Vault
 
-# Trace a note through the commits that changed it, under each name that it had.
+# Trace a note through the commits that changed it, under each of its names.
 
 
 class NoteCommit(NamedTuple):
-    """What a commit did to a note; `commit` is None for what is not committed.
+    """A commit's change of a note, or an uncommitted change (`commit` None).
 
-    `agent` and `session` are of whoever did it, empty for a person; `claimed_by` is the other
-    machine that says so, "" where this one knows it. `is_end` says that a shallow
-    clone's history ends there, so that the note may be older.
+    `agent` and `session` are the author's, empty for a person. `claimed_by` is the other machine
+    that reports it, "" if this one knows it. `is_end` means that a shallow clone's history ends
+    there, so the note can be older.
     """
 
     commit: Commit | None
@@ -68,14 +68,13 @@ class Trace(NamedTuple):
 def trace_note(
     vault: Vault, address: str, limit: int = 0, commit: str = "", skipped: int = 0
 ) -> Trace:
-    """Return what happened to a note, removed or not, from `commit` back.
+    """Return the versions of a note, removed or not, from `commit` back.
 
-    Else from what the vault's ref names, or from the work tree. A limit of 0 is none; of the
-    commits the newest `skipped` are passed over, and what is not committed with them. The vault
-    must be in sync.
+    The default is the vault's ref, or the work tree. `limit` 0 means all. The newest `skipped`
+    commits are left out, and uncommitted changes with them. The vault must be in sync.
 
     Raises:
-        NoteNotFoundError: no note is or was called that.
+        NoteNotFoundError: no note has or had that name.
         RefusedError: the path is unsafe, or names a section.
     """
     commit = commit or find_commit(vault)
@@ -102,7 +101,7 @@ def trace_note(
 def _find_versions(
     vault: Vault, address: str, start: str, is_work_tree: bool
 ) -> tuple[str, Sequence[tuple[Commit, FileChange]]]:
-    """Return the path that an address means now, or meant once, and the commits that changed it."""
+    """Return the present or past path of an address, and the commits that changed it."""
     try:
         if is_work_tree:
             found, heading = resolve_address(vault, address)
@@ -122,7 +121,7 @@ def _find_versions(
 
 
 def _find_uncommitted(vault: Vault, path: str, head: str) -> NoteCommit | None:
-    """Return what was done to a note since HEAD, None if nothing was."""
+    """Return a note's change since HEAD, None if it has none."""
     entry = find_entry(vault.history, head, path) if head else None
     try:
         data: bytes | None = read_file(vault.root, PurePosixPath(path))
@@ -144,15 +143,15 @@ def _find_uncommitted(vault: Vault, path: str, head: str) -> NoteCommit | None:
     return NoteCommit(None, operation, name, writer.agent, writer.session)
 
 
-#: A commit that changes more notes than this moves no single lines that anybody asks for.
+#: Commits that change more notes than this are not searched for moved lines.
 _MANY = 200
 
-#: How often one line is followed from move to move.
+#: Most moves followed for one line.
 _MOVES = 8
 
 
 def describe_removal(vault: Vault, address: str) -> str:
-    """Return who removed a note, when, why and how it comes back; "" where no commit did."""
+    """Return a message on who removed a note, when, why and how to restore it; or ""."""
     try:
         trace = trace_note(vault, address, 1)
     except (NoteNotFoundError, RefusedError):
@@ -178,9 +177,9 @@ def _find_reason(line: str, path: str) -> str:
 class BlamedLine(NamedTuple):
     """A line (1-based number) and its origin.
 
-    `commit` is None where no commit has the line; `agent` and `session` are of whoever wrote it,
-    empty for a person. `claimed_by` is the other machine that says so, "" where this one knows it.
-    `confidence` is the one that the note states, if it was written together with the line.
+    An uncommitted line has `commit` None. `agent` and `session` are the author's, empty for a
+    person. `claimed_by` is the other machine that reports it, "" if this one knows it. `confidence`
+    is the note's, if it was written together with the line.
     """
 
     number: int
@@ -194,10 +193,10 @@ class BlamedLine(NamedTuple):
 
 
 class Blame(NamedTuple):
-    """The lines of a note, or of a section, as the work tree (`commit` is "") or a commit has it.
+    """The lines of a note or section, in the work tree (`commit` is "") or in a commit.
 
-    `ends` are commits of these lines at which a shallow clone's history ends: their lines may be
-    older than they are.
+    `ends` are commits of these lines at which a shallow clone's history ends; the lines can be
+    older.
     """
 
     path: str
@@ -210,12 +209,12 @@ class Blame(NamedTuple):
 def blame_note(vault: Vault, address: str, at: str = "") -> Blame:
     """Return the origin of each line of a note or of one section (`path#Heading`).
 
-    `at` is a branch, tag, commit or date; else it is the note as the vault's ref has it, or as it
-    is on disk. The vault must be in sync.
+    `at` is a branch, tag, commit or date. The default is the vault's ref, or the file on disk. The
+    vault must be in sync.
 
     Raises:
         NoteNotFoundError: there is no such note, heading or commit.
-        RefusedError: the path is unsafe, or a section of what is no text is asked for.
+        RefusedError: the path is unsafe, or a section is requested of a file that is not text.
     """
     commit = resolve_commit(vault, at) if at else find_commit(vault)
     if commit:
@@ -240,8 +239,8 @@ def blame_bytes(
 ) -> Blame:
     """Return the origin of lines (first and last, 1-based) of these bytes of a note.
 
-    They are those of `commit`, else those on disk. Then HEAD's version is what git blames, and
-    lines that it does not have are not committed.
+    The bytes are those of `commit`, or those on disk. On disk, git blames HEAD's version, and lines
+    that it lacks are uncommitted.
     """
     history, blob = vault.history, blob_id(data)
     if commit:
@@ -262,9 +261,10 @@ def blame_bytes(
 
 
 def find_lines(note: Note, section: Section) -> tuple[int, int]:
-    """Return the first and last line of a section, its heading included, 1-based.
+    """Return the first and last line of a section, with its heading, 1-based.
 
-    Empty lines around it are not its own. Of a canvas, all are: its text is not that of its lines.
+    Surrounding empty lines are excluded. For a canvas, return all lines: its text differs from
+    them.
     """
     if note.encoding == CANVAS:
         return 1, sys.maxsize
@@ -324,7 +324,7 @@ def _make_blame(
 
 
 def _find_confidence(data: bytes) -> tuple[str, int]:
-    """Return the confidence that a note states, and its line (0-based); "" if it states none."""
+    """Return the confidence in a note's properties, and its line (0-based); "" if there is none."""
     lines = read_lines(data)
     for number in range(count_property_lines(split_bytes(data))):
         name, _, value = lines[number].partition(":")
@@ -334,7 +334,7 @@ def _find_confidence(data: bytes) -> tuple[str, int]:
 
 
 def read_lines(data: bytes) -> list[str]:
-    """Return what the lines say, which is other than their bytes where these are no UTF-8."""
+    """Return the lines as text, which differs from their bytes if these are not UTF-8."""
     lines = split_bytes(data)
     read = decode_text(data).text.split("\n")[: len(lines)]
     return read if len(read) == len(lines) else [read_escapes(line) for line in lines]
@@ -348,7 +348,7 @@ def _read_bytes(vault: Vault, path: PurePosixPath) -> bytes:
 
 
 class _Place(NamedTuple):
-    """A line (1-based) of a file of the vault in a commit."""
+    """A line (1-based) of a file in a commit."""
 
     commit: str
     path: str
@@ -358,9 +358,10 @@ class _Place(NamedTuple):
 def _follow_moves(
     history: VaultHistory, origins: Sequence[LineOrigin | None], first: int
 ) -> list[LineOrigin | None]:
-    """Return where lines come from, through commits that removed the same line elsewhere.
+    """Return the origins of lines, followed through commits that moved them.
 
-    Lines before `first` (0-based), as those of properties, are left as they are.
+    Such a commit removed the same line elsewhere. Lines before `first` (0-based), such as
+    properties, stay unchanged.
     """
     found = list(origins)
     followed = {
@@ -385,7 +386,7 @@ def _follow_moves(
 
 
 def _find_moved_lines(history: VaultHistory, lines: dict[int, LineOrigin]) -> dict[int, _Place]:
-    """Return for those of the lines that their commit removed elsewhere where they were before."""
+    """Return the previous places of those lines that their commit removed elsewhere."""
     changes = read_changes(history, (origin.commit for origin in lines.values()))
     places: dict[int, _Place] = {}
     for commit, (made, changed) in changes.items():
@@ -421,5 +422,5 @@ def _read_blob_lines(history: VaultHistory, blob: str) -> list[str]:
 
 
 def _strip_marks(line: str) -> str:
-    """Return what a line says, wherever it stands: without indent and marks of lists and quotes."""
+    """Return a line without indent and marks of lists and quotes."""
     return line.strip().lstrip("-*+> ")

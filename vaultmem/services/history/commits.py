@@ -25,7 +25,7 @@ from vaultmem.vault import Vault
 
 
 def find_commit(vault: Vault) -> str:
-    """Return the commit that the vault's ref names, "" where what it names is the folder.
+    """Return the commit of the vault's ref, "" without one or if it is checked out.
 
     Raises:
         NoteNotFoundError: there is no such ref.
@@ -40,10 +40,10 @@ def find_commit(vault: Vault) -> str:
 def resolve_commit(vault: Vault, name: str) -> str:
     """Return the full id of the commit that a branch, tag, id or date names.
 
-    A date is one of the vault's ref.
+    A date is searched in the vault's ref.
 
     Raises:
-        NoteNotFoundError: there is none.
+        NoteNotFoundError: there is no such commit.
         RefusedError: the name is unsafe or ambiguous.
     """
     try:
@@ -57,15 +57,15 @@ def resolve_commit(vault: Vault, name: str) -> str:
 
 
 def split_range(text: str) -> tuple[str, str]:
-    """Return both sides of `A..B` or `A...B`; what is left out is HEAD."""
+    """Return both sides of `A..B` or `A...B`; an empty side is HEAD."""
     old, _, new = text.partition("..." if "..." in text else "..")
     return old or "HEAD", new or "HEAD"
 
 
 def locate_note(vault: Vault, commit: str, address: str) -> tuple[str, str, TreeEntry]:
-    """Return path, heading and entry of what an address means in a commit.
+    """Return path, heading and entry of an address in a commit.
 
-    `.md` and folders may be left out where that is unambiguous, as in the work tree.
+    `.md` and folders can be left out if that is unambiguous, as in the work tree.
 
     Raises:
         NoteNotFoundError: several notes have that bare name, or none.
@@ -93,10 +93,10 @@ def _fold(path: str) -> str:
 
 
 class CommitFilter(NamedTuple):
-    """Which commits are wanted, by their trailers and time (seconds since the epoch).
+    """A filter of commits by trailers and time (seconds since the epoch).
 
-    Of each set one has to fit; an empty set lets all through. `people` are agents, or authors who
-    name none. Without `everything` a commit needs a Vault-Event, or what an agent wrote.
+    One value of each set must match; an empty set matches all. `people` are agents, or authors
+    without an agent. Without `everything`, a commit needs a Vault-Event or an agent's text.
     """
 
     events: frozenset[str] = frozenset()
@@ -108,7 +108,7 @@ class CommitFilter(NamedTuple):
     people: frozenset[str] = frozenset()
 
     def admits(self, commit: Commit) -> bool:
-        """Tell whether a commit is wanted."""
+        """Return whether a commit matches."""
         if not commit.event and not commit.wrote and not self.everything:
             return False
         if self.since is not None and commit.at < self.since:
@@ -125,14 +125,14 @@ class CommitFilter(NamedTuple):
 
 
 class Log(NamedTuple):
-    """Commits, newest first; `is_cut` says that a shallow clone has no older ones to look at."""
+    """Commits, newest first; `is_cut` means that a shallow clone lacks older ones."""
 
     commits: tuple[Commit, ...]
     is_cut: bool
 
 
 def resolve_view_commit(vault: Vault) -> str:
-    """Return the commit that a vault looks at, "" where it is the folder."""
+    """Return the commit of a vault's view, "" for the folder."""
     sources = vault.view.sources
     return sources[0].commit if sources else ""
 
@@ -146,16 +146,16 @@ def list_commits(
     *,
     follows: bool = False,
 ) -> Log:
-    """Return the newest commits that are wanted, from `commit` back.
+    """Return the newest matching commits, from `commit` back.
 
-    Else from what the vault's ref names, or from HEAD. `commit` may be `A..B`: what B has and A has
-    not. `path` is a note or folder of the vault, existing or not; a log that `follows` a note has
-    its commits under earlier names too. Without a path, commits that changed notes of other
-    projects than the viewed one, and nothing else, are left out.
+    The default is the vault's ref, or HEAD. `commit` can be `A..B`: the commits that B has and A
+    lacks. `path` is a note or folder of the vault, existing or not. With `follows`, commits under a
+    note's earlier names are included. Without a path, commits that changed only notes of other
+    projects are left out.
 
     Raises:
         NoteNotFoundError: there is no such commit.
-        RefusedError: the limit is under 1, or the path or a name unsafe.
+        RefusedError: the limit is under 1, or the path or a name is unsafe.
     """
     if limit < 1:
         raise RefusedError(f"{limit} commits cannot be shown; ask for 1 or more")
@@ -187,13 +187,13 @@ def list_commits(
 
 
 def _walk_own(vault: Vault, start: str, foreign: frozenset[str]) -> Generator[Commit]:
-    """Yield the commits but those that changed `foreign` notes alone."""
+    """Yield the commits, except those that changed only `foreign` notes."""
     for commit, changes in walk_changes(vault.history, start):
         if not changes or not foreign.issuperset(each.path for each in changes):
             yield commit
 
 
-# Moments to look back to: a note's versions, or commits of the vault, evenly chosen.
+# Points in history to compare: a note's versions or commits of the vault, evenly chosen.
 
 T = TypeVar("T")
 
@@ -201,8 +201,8 @@ T = TypeVar("T")
 def list_moments(vault: Vault, limit: int, path: str = "") -> list[Commit]:
     """Return at most `limit` commits, oldest first: those that changed a note, or the vault's.
 
-    The first and the last are among them. Of a note only those are named at which it had its name
-    of now; of the vault those along first parents, so that each is later than the one before.
+    The first and the last are included. For a note, only versions under its present name count. For
+    the vault, only first parents count, so that each commit is later than the one before.
 
     Raises:
         NoteNotFoundError: there is no such note.
@@ -226,7 +226,7 @@ def list_moments(vault: Vault, limit: int, path: str = "") -> list[Commit]:
 
 
 def choose_evenly(values: Sequence[T], limit: int) -> list[T]:
-    """Return at most `limit` (2 or more) of the values, the first and the last among them."""
+    """Return at most `limit` (2 or more) of the values, including the first and the last."""
     if len(values) <= limit:
         return list(values)
     step = (len(values) - 1) / (limit - 1)

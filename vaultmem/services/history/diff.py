@@ -1,4 +1,4 @@
-"""The changes of a commit or between two states: properties, and text as a diff."""
+"""The changes of a commit or between two versions: properties, and text as a diff."""
 
 from __future__ import annotations
 
@@ -42,16 +42,16 @@ from vaultmem.storage.git.trees import diff_commits, find_entry
 from vaultmem.storage.git.vault_history import VaultHistory
 from vaultmem.vault import Vault
 
-#: Files that are read at once.
+#: Files read at once.
 _CHUNK = 200
 
 _KINDS = {"120000": "a link", "160000": "a repository of its own"}
 
 
 class FileOperation(NamedTuple):
-    """A path's change: `note` says how its text changed; where that cannot be said, `remark` why.
+    """A path's change: `note` is the change of its text, or `remark` why there is none.
 
-    A text file that is no note has a NoteChange too, without properties.
+    A text file that is not a note has a NoteChange too, without properties.
     """
 
     file: FileChange
@@ -62,7 +62,7 @@ class FileOperation(NamedTuple):
 def compare_files(
     vault: Vault, changes: Iterable[FileChange], contents: Mapping[str, bytes] | None = None
 ) -> Iterator[FileOperation]:
-    """Yield what changed in each file; `contents` are bytes by blob id that git may not have."""
+    """Yield the change of each file; `contents` are bytes by blob id that git might lack."""
     listed = iter(changes)
     while chunk := list(islice(listed, _CHUNK)):
         texts, unread = _read_contents(vault.history, chunk, contents or {})
@@ -78,7 +78,7 @@ def summarise_operation(operation: FileOperation) -> str:
         parts = [f"renamed from {was}"] if was else [words[operation.file.op]]
         return ", ".join([*parts, operation.remark])
     note = operation.note
-    if note.op is ChangeOp.ADD:  # All of its properties are new; it is the note that counts.
+    if note.op is ChangeOp.ADD:  # All its properties are new: omit them.
         note = note._replace(properties=(), frontmatter_diff=())
     told = summarise_change(note)
     if not is_note_path(PurePosixPath(operation.file.path)):
@@ -109,7 +109,7 @@ def _compare_texts(change: FileChange, old: bytes, new: bytes) -> NoteChange:
     """Compare two versions of a file.
 
     Raises:
-        UnreadableNoteError: one is no text.
+        UnreadableNoteError: one is not text.
     """
     path = PurePosixPath(change.path)
     if is_note_path(path) and not is_canvas(change.path):
@@ -127,7 +127,7 @@ def _compare_texts(change: FileChange, old: bytes, new: bytes) -> NoteChange:
 def _read_contents(
     history: VaultHistory, changes: Sequence[FileChange], contents: Mapping[str, bytes]
 ) -> tuple[dict[str, bytes], dict[str, str]]:
-    """Return the blobs that have to be compared, and those that are not read, with the reason."""
+    """Return the blobs to compare, and the unread ones with the reason."""
     wanted = dict.fromkeys(
         blob
         for change in changes
@@ -151,9 +151,9 @@ def _read_contents(
 
 
 class VaultDiff(NamedTuple):
-    """What differs between two commits; `new` is "" for the work tree, `old` "" for nothing.
+    """The differences of two commits; `new` is "" for the work tree, `old` "" for nothing.
 
-    `skipped` are files of the work tree that no commit would take, with the reason.
+    `skipped` are files of the work tree that cannot be committed, with the reason.
     """
 
     old: str
@@ -163,11 +163,11 @@ class VaultDiff(NamedTuple):
 
 
 def diff_vault(vault: Vault, old: str = "", new: str = "", path: str = "") -> VaultDiff:
-    """Return what has to be done to `old` (else HEAD) to make `new` (else the work tree) of it.
+    """Return the changes from `old` (default HEAD) to `new` (default the work tree).
 
-    Where the vault's ref names a commit, that stands for both HEAD and the work tree. Both may be
-    branches, tags, commits or dates, `old` also `OLD..NEW`, or `A...B` for what B has since the two
-    parted. `path` is a note or folder that it is limited to.
+    If the vault's ref names a commit, it replaces both defaults. Both can be branches, tags,
+    commits or dates. `old` can be `OLD..NEW`, or `A...B` for B's changes since the two diverged.
+    `path` limits the result to a note or folder.
 
     Raises:
         NoteNotFoundError: one of them does not exist.
@@ -198,7 +198,7 @@ def diff_vault(vault: Vault, old: str = "", new: str = "", path: str = "") -> Va
 def _compare_work_tree(
     vault: Vault, before: str, head: str
 ) -> tuple[list[FileChange], dict[str, bytes], dict[str, str]]:
-    """Return what differs between a commit and the work tree, the new bytes, what is left out."""
+    """Return the changes from a commit to the work tree, new bytes, and skipped files."""
     pending = read_pending(vault)
     earlier = diff_commits(vault.history, before, head) if before != head else []
     older = {change.path: change for change in earlier}
@@ -223,10 +223,10 @@ def _compare_work_tree(
 
 
 class ShownCommit(NamedTuple):
-    """A commit and what it changed, compared with its first parent; the first with nothing.
+    """A commit and its changes, compared with its first parent, or with nothing.
 
-    Where a shallow clone's history ends, what the commit changed is not known (`is_end`). `others`
-    are files that it changed too and that were not compared.
+    At the end of a shallow clone's history, the changes are unknown (`is_end`). `others` are
+    changed files that were not compared.
     """
 
     commit: Commit
@@ -236,12 +236,12 @@ class ShownCommit(NamedTuple):
 
 
 def show_commit(vault: Vault, name: str = "", limit: int = 0) -> ShownCommit:
-    """Return the commit that a branch, tag, id or date names, else the vault's ref or HEAD.
+    """Return the commit that a branch, tag, id or date names (default: the vault's ref or HEAD).
 
     At most `limit` files are compared, 0 for all.
 
     Raises:
-        NoteNotFoundError: there is none.
+        NoteNotFoundError: there is no such commit.
         RefusedError: the name is unsafe or ambiguous.
     """
     commit = read_commit(vault.history, resolve_commit(vault, name or vault.ref or "HEAD"))
@@ -253,13 +253,13 @@ def show_commit(vault: Vault, name: str = "", limit: int = 0) -> ShownCommit:
     return ShownCommit(commit, tuple(compare_files(vault, compared)), False, tuple(others))
 
 
-# Find where a note of a commit is now, and what a note of now was called in a commit.
+# Match notes of a commit with present notes, through renames.
 
 
 class PastNote(NamedTuple):
-    """A note of a commit: its path, heading and entry there, and the path that it has now.
+    """A note of a commit: its path, heading and entry there, and its present path.
 
-    A note that was removed since has the last path that it had.
+    A note that was removed since has its last path.
     """
 
     path: str
@@ -269,7 +269,7 @@ class PastNote(NamedTuple):
 
 
 def locate_past(vault: Vault, commit: str, address: str) -> PastNote:
-    """Return the note that an address means in a commit, by its name there or its name now.
+    """Return the note that an address names in a commit, by its name there or now.
 
     Raises:
         NoteNotFoundError: several notes have that bare name, or none.
@@ -285,9 +285,9 @@ def locate_past(vault: Vault, commit: str, address: str) -> PastNote:
 
 
 def find_uncommitted(vault: Vault, pending: PendingFiles) -> dict[str, str]:
-    """Return the present path of each file that was moved in the folder since HEAD, by the old one.
+    """Return the present path of each file moved in the folder since HEAD, by its old path.
 
-    The text is the same or nearly, or the name is, and no other file that is new or gone has it.
+    The text is the same or nearly so. Or the name is, and no other new or removed file has it.
     """
     head = HeadTree(vault.state).entries(pending.files)
     new = [path for path, file in pending.files.items() if file and path not in head]
@@ -306,7 +306,7 @@ def _name(path: str) -> str:
 
 
 def _find_present(vault: Vault, commit: str, path: str) -> str:
-    """Return the path that a note of a commit has now: each removal may have been a rename."""
+    """Return the present path of a note of a commit: each removal can be a rename."""
     history, start, branch = vault.history, commit, find_commit(vault)
     end = branch or history.head().commit
     while start := find_removal(history, start, end, path):
@@ -315,12 +315,12 @@ def _find_present(vault: Vault, commit: str, path: str) -> str:
         path = same[0].path if same else path
     if not branch and not (vault.root / path).exists():
         moved = find_uncommitted(vault, read_pending(vault)).get(path, path)
-        return path if find_entry(history, commit, moved) else moved  # A note that was there.
+        return path if find_entry(history, commit, moved) else moved  # It already existed.
     return path
 
 
 def _trace_back(vault: Vault, commit: str, address: str) -> PastNote | None:
-    """Return a note that has another name now, None if the commit has no such note."""
+    """Return a note that has another name now, None if the commit lacks it."""
     try:
         present, heading = resolve_address(vault, address)
     except NoteNotFoundError:

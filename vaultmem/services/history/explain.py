@@ -1,6 +1,6 @@
 """Authors of the lines of many notes at once, and the sources of one fact.
 
-One walk over the history serves them all, where `blame_note` starts git for each. Lines are
+One walk over the history serves all notes, while `blame_note` starts git for each. Lines are
 followed through edits and renames, not from one note into another.
 """
 
@@ -37,35 +37,35 @@ from vaultmem.vault import Vault
 
 
 class CommitChange(NamedTuple):
-    """What a commit did to a file."""
+    """A commit and its change of a file."""
 
     commit: Commit
     change: FileChange
 
 
 class Story(NamedTuple):
-    """The commits that changed a note, newest first, and the origin of each line that it has."""
+    """The commits that changed a note, newest first, and the origin of each present line."""
 
     versions: tuple[NoteCommit, ...]
     lines: tuple[BlamedLine, ...]
 
 
 class _Origin(NamedTuple):
-    """Where a line was first: a commit, the file there, and the line's number in it."""
+    """The origin of a line: a commit, the file there, and the line's number in it."""
 
     change: CommitChange
     number: int
 
 
 class _Text(NamedTuple):
-    """The lines of a version, and where each is from; None where no commit has it."""
+    """The lines of a version and their origins; None for an uncommitted line."""
 
     lines: list[str]
     origins: list[_Origin | None]
 
 
 def walk_history(vault: Vault, commit: str = "") -> Iterator[tuple[Commit, list[FileChange]]]:
-    """Yield the commits from one back, by default from HEAD, with what they changed."""
+    """Yield the commits from one back (default HEAD), with their changes."""
     start = commit or vault.history.head().commit
     if start:
         yield from walk_versions(vault.history, start)
@@ -76,7 +76,7 @@ def group_changes(
 ) -> dict[str, list[CommitChange]]:
     """Return for each path the commits that changed its file, newest first, through renames."""
     found: dict[str, list[CommitChange]] = {path: [] for path in paths}
-    named = {path: path for path in found}  # What each was called then, and is now.
+    named = {path: path for path in found}  # Past name to present name.
     for commit, changes in walked:
         for change in changes:
             now = named.get(change.path)
@@ -91,10 +91,10 @@ def group_changes(
 def describe_stories(
     vault: Vault, changes: Mapping[str, Sequence[CommitChange]], texts: Mapping[str, bytes]
 ) -> Iterator[tuple[str, Story]]:
-    """Yield the story of some notes; `texts` are their bytes, and all versions are read at once.
+    """Yield the stories of some notes; `texts` are their bytes, and all versions are read at once.
 
     Raises:
-        NoteNotFoundError: git does not have them.
+        NoteNotFoundError: git lacks a version.
     """
     own = {blob_id(data): data for data in texts.values()}
     listed = (each.change for path in texts for each in changes[path] if each.change.is_regular)
@@ -116,7 +116,7 @@ def _describe(
     kept = []
     for each in reversed(changes):
         blob = each.change.blob
-        is_taken = blob in known and len(each.commit.parents) > 1  # A merge took what was there.
+        is_taken = blob in known and len(each.commit.parents) > 1  # A merge of known text.
         if each.change.is_regular and not is_taken:
             known[blob] = _derive(each, split_bytes(contents[blob]), known)
             kept.append(each)
@@ -132,9 +132,9 @@ def _describe(
 
 
 def _derive(each: CommitChange, lines: list[str], known: dict[str, _Text]) -> _Text:
-    """Return a version with the origins of its lines: those it has from others, or its own.
+    """Return a version with its lines' origins: from other versions, or itself.
 
-    A merge has lines from what its first parent had, and from what came last.
+    A merge takes lines from its first parent's version, and from the latest ones.
     """
     sources = [each.change.old_blob]
     if len(each.commit.parents) > 1:
@@ -150,7 +150,7 @@ def _derive(each: CommitChange, lines: list[str], known: dict[str, _Text]) -> _T
 
 
 def _inherit_origin(old: _Text, new: _Text) -> None:
-    """Give the lines that have no origin yet the one that they have in another version."""
+    """Set the missing origins of lines from another version."""
     for start, place, length in match_lines(old.lines, new.lines):
         for at in range(length):
             new.origins[place + at] = new.origins[place + at] or old.origins[start + at]
@@ -177,9 +177,9 @@ def _format_writers(
             yield BlamedLine(at + 1, text, commit, *told)
 
 
-# Say why the vault holds what it says of something: who wrote it when, and what it replaced.
+# Explain a text in the vault: who wrote it, when, and what it replaced.
 
-#: What a memory holds to be so, or wants done; no episodes and no working notes.
+#: Kinds that state or require something; no episodes and no working notes.
 _KINDS = frozenset(
     [
         NoteKind.SEMANTIC_FACT,
@@ -191,14 +191,14 @@ _KINDS = frozenset(
 )
 _STATES = frozenset(NoteState) - {NoteState.QUARANTINED}
 
-#: Sections that are found besides those that are wanted: some may have a title and no text.
+#: Extra sections to find: some have a title and no text.
 _SPARE = 8
 
 
 class ChangeStep(NamedTuple):
-    """Some lines of a section that came together; `commit` is None while none has them.
+    """Lines of a section from one commit; `commit` is None if they are uncommitted.
 
-    `claimed_by` is the other machine that names the agent, "" where this one knows it.
+    `claimed_by` is the other machine that names the agent, "" if this one knows it.
     """
 
     commit: Commit | None
@@ -210,14 +210,14 @@ class ChangeStep(NamedTuple):
 
 
 class GroundLink(NamedTuple):
-    """A note as a link names it, and its path; empty where there is no such note."""
+    """The name in a link to a note, and its path; "" if there is no such note."""
 
     name: str
     path: str
 
 
 class Ground(NamedTuple):
-    """A section that answers, the steps by which it came to be, oldest first, and its links.
+    """A section that matches, its steps of change, oldest first, and its links.
 
     `ends` are commits of the steps at which a shallow clone's history ends.
     """
@@ -232,12 +232,11 @@ class Ground(NamedTuple):
 def explain_text(vault: Vault, text: str, limit: int = 5) -> list[Ground]:
     """Return the facts, decisions, policies and skills that mention a text, best first.
 
-    Sections without text of their own come last. Those that are archived or deprecated are there
-    too, so that one sees what was once held to be so. The vault must be in sync, or be one that
-    looks at a commit (`view_at`).
+    Sections without text of their own are last. Archived and deprecated notes are included, to show
+    what was valid before. The vault must be in sync, or a view of a commit (`view_at`).
 
     Raises:
-        RefusedError: the text is too long, or the limit under 1.
+        RefusedError: the text is too long, or the limit is under 1.
     """
     query = parse_query(text, limit, NoteFilter(kinds=_KINDS, states=_STATES))
     hits = recall(vault, query._replace(limit=limit + _SPARE))
@@ -256,7 +255,7 @@ def explain_text(vault: Vault, text: str, limit: int = 5) -> list[Ground]:
 
 
 def _has_text(hit: Hit, note: Note) -> bool:
-    """Tell whether a section has text of its own, and not only a title that fits."""
+    """Return whether a section has text of its own, not only a matching title."""
     return bool(note.section_text(_find_section(hit, note)))
 
 
@@ -277,7 +276,7 @@ def _make_ground(
 
 
 def _order_steps(history: VaultHistory, lines: Iterable[BlamedLine]) -> tuple[ChangeStep, ...]:
-    """Return the distinct origins of lines, oldest first, what is not committed last."""
+    """Return the distinct origins of lines, oldest first, uncommitted lines last."""
     steps: dict[tuple[str, str, str], list[ChangeStep]] = {}
     for line in lines:
         commit = line.commit.commit if line.commit else ""
@@ -293,7 +292,7 @@ def _order_steps(history: VaultHistory, lines: Iterable[BlamedLine]) -> tuple[Ch
 def _find_successors(
     vault: Vault, notes: Iterable[str], replaced: Mapping[int, Sequence[str]]
 ) -> dict[str, list[str]]:
-    """Return, by path, the notes that say they supersede one of these.
+    """Return, by path, the notes that supersede one of these.
 
     `replaced` are the names in `supersedes` by document.
     """
@@ -302,7 +301,7 @@ def _find_successors(
     found: dict[str, set[str]] = {}
     for document, names in replaced.items():
         for name in names if document in paths else ():
-            # Looking a name up takes long; most links name other notes.
+            # Resolving a name is slow; most links name other notes.
             likely = any(folded.endswith(_fold(name)) for folded in wanted.values())
             if likely and (target := _resolve(vault, name)) in wanted:
                 found.setdefault(target, set()).add(paths[document])
@@ -310,7 +309,7 @@ def _find_successors(
 
 
 def _resolve(vault: Vault, name: str) -> str:
-    """Return the path of the note that a link names, empty if there is none or several."""
+    """Return the path of the note that a link names, "" if there is none or several."""
     try:
         return str(resolve_address(vault, name, by_title=False)[0])
     except VaultError:

@@ -27,12 +27,11 @@ from vaultmem.vault import Vault
 
 
 class RestoreResult(NamedTuple):
-    """A note that is as it was in `commit`; `old_blob` is what it was before, "" for nothing.
+    """A note restored to its version in `commit`; `old_blob` is its blob id before, "" for none.
 
-    `commits` were made: one that keeps what it was before, where nobody had committed that; or
-    the restoration itself, on a branch that is not checked out. `candidates` has its path if it was
-    active then, and an agent may not make it so again; `blob` is what it was then, `path_then` the
-    path that it had, if another one.
+    `commits` were made: one for uncommitted text before, or the restoration itself on a branch that
+    is not checked out. `candidates` has its path if that version was active and an agent cannot
+    activate it again. `blob` is the restored blob id, `path_then` its path then, if different.
     """
 
     path: str
@@ -45,23 +44,23 @@ class RestoreResult(NamedTuple):
 
     @property
     def is_changed(self) -> bool:
-        """Tell whether anything had to be written."""
+        """Return whether anything had to be written."""
         return self.blob != self.old_blob
 
 
 def restore_note(vault: Vault, address: str, at: str, *, commits: bool = False) -> RestoreResult:
-    """Write a note as it was in a commit, at a branch or tag or on a date, removed or not since.
+    """Write a note's version from a commit, branch, tag or date, removed or not since.
 
-    It gets its old text under the path that it has now. What it is now is committed first if no
-    commit has it. With `commits`, and on a branch that is not checked out, the restoration is a
-    commit. The vault must be in sync.
+    The old text is written to the note's present path. Uncommitted text is committed first. With
+    `commits`, and on a branch that is not checked out, the restoration is a commit. The vault must
+    be in sync.
 
     Raises:
         NoteNotFoundError: there is no such commit, or no such note in it.
-        RefusedError: the address is no note's, the text looks like a credential, or it is another
-            one's word that the note is pinned or quarantined.
-        PendingError: what the note is now is in no commit and cannot be; nothing was changed.
-        ConflictError: somebody changed the note meanwhile; it is theirs.
+        RefusedError: the address is not a note, the text looks like a credential, or an agent would
+            unpin the note or release it from quarantine.
+        PendingError: the present text is uncommitted and cannot be committed; nothing was changed.
+        ConflictError: another process changed the note meanwhile; it stays.
     """
     commit = resolve_commit(vault, at)
     past = locate_past(vault, commit, address)
@@ -95,10 +94,10 @@ def restore_note(vault: Vault, address: str, at: str, *, commits: bool = False) 
 
 
 def check_leaks(vault: Vault, name: str, data: bytes) -> None:
-    """Let nothing come back that is too long, or holds what looks like a credential.
+    """Reject a version that is too long or looks like a credential.
 
     Raises:
-        RefusedError: it does.
+        RefusedError: it is one of these.
     """
     if len(data) > MAX_FILE_BYTES:
         raise RefusedError(f"{name}: it had {len(data):,} bytes; a note holds {MAX_FILE_BYTES:,}")
@@ -110,7 +109,7 @@ def check_leaks(vault: Vault, name: str, data: bytes) -> None:
 
 
 def blob_now(change: Change, path: PurePosixPath) -> str:
-    """Return the blob id of what is there, empty if nothing is."""
+    """Return the blob id of the present file, "" if there is none."""
     if not change.is_folder:
         return change.seen.view.blobs().get(str(path), "")
     try:
@@ -120,7 +119,7 @@ def blob_now(change: Change, path: PurePosixPath) -> str:
 
 
 def _save_present(vault: Vault, name: str, blob: str) -> tuple[Made, ...]:
-    """Commit what the note is now, or refuse: no bytes may be lost."""
+    """Commit the note's present text, or raise: no bytes may be lost."""
     saved = commit_earlier(vault, {name: blob}, AuthorScope.ANYBODY)
     if is_pending(vault, name, blob, AuthorScope.ANYBODY):
         reason = vault.history.obstacle()
@@ -133,18 +132,18 @@ def _save_present(vault: Vault, name: str, blob: str) -> tuple[Made, ...]:
 
 
 def _reject_twin(path: PurePosixPath, names: Container[str]) -> None:
-    """Make no second note whose name differs in nothing but case, or NFC and NFD."""
+    """Reject a second note whose name differs only in case, or in NFC and NFD."""
     if fold_name(path) in names:
         raise ConflictError(
             f"{path}: a note differs from it only in upper and lower case; rename it first"
         )
 
 
-# Take back what one commit did to its notes, as a new commit; history stays as it is.
+# Undo one commit's changes of notes in a new commit; history stays unchanged.
 
 
 class UndoResult(NamedTuple):
-    """The commit that was taken back, its notes, and the commits of that."""
+    """The commit that was undone, its notes, and the report of the new commits."""
 
     commit: Commit
     paths: tuple[str, ...]
@@ -152,17 +151,17 @@ class UndoResult(NamedTuple):
 
 
 def undo_commit(vault: Vault, name: str) -> UndoResult:
-    """Give the notes that a commit changed the bytes which they had before it, all or none.
+    """Restore all notes that a commit changed to their bytes before it, or none.
 
-    What an agent wrote by it stays in the history. A trusted text that an agent brings back is a
+    The undone commit stays in the history. A trusted text that an agent restores becomes a
     candidate.
 
     Raises:
         NoteNotFoundError: there is no such commit.
-        RefusedError: it joins two histories, changed what is no note, or nothing; or a note had
-            what looks like a credential, or is pinned or quarantined by the owner since.
+        RefusedError: it is a merge or the first commit, or changed nothing or other files; or
+            a note had a possible credential, or the owner has pinned or quarantined it since.
         ConflictError: one of the notes was changed since.
-        PendingError: the notes are as they were; their commit has to wait.
+        PendingError: the notes are restored; their commit has to wait.
     """
     commit = read_commit(vault.history, resolve_commit(vault, name))
     short = commit.commit[:7]

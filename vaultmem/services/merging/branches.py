@@ -34,18 +34,18 @@ if TYPE_CHECKING:
     from vaultmem.storage.git.commit_draft import Moves
 
 
-# Move the work tree from one commit to another without losing what anybody saves meanwhile.
+# Move the work tree from one commit to another without losing saves made meanwhile.
 
 
 def move_tree(
     operation: Transaction, vault: Vault, moves: Moves, contents: Mapping[str, bytes] | None = None
 ) -> None:
-    """Bring the files to where `moves` says; HEAD is to follow before the operation ends.
+    """Apply `moves` to the files; HEAD must follow before the operation ends.
 
-    `contents` is by blob id; what is not in it is read from git.
+    `contents` is by blob id; other blobs are read from git.
 
     Raises:
-        ConflictError: a file is not as committed; nothing was changed.
+        ConflictError: a file differs from its commit; nothing was changed.
     """
     _check_unchanged(vault, moves)
     new = contents or {}
@@ -61,7 +61,7 @@ def move_tree(
 def plan_files(
     files: Mapping[str, File], find_before: Callable[[str], TreeEntry | None]
 ) -> tuple[Moves, dict[str, bytes]]:
-    """Return how files change from what they were before, and their contents by blob id."""
+    """Return the file changes from their previous versions, and contents by blob id."""
     moves: dict[str, tuple[TreeEntry | None, TreeEntry | None]] = {}
     contents: dict[str, bytes] = {}
     for path, file in files.items():
@@ -75,7 +75,7 @@ def plan_files(
 
 
 def read_entry(vault: Vault, path: str) -> TreeEntry | None:
-    """Return a file of the folder as a commit would have it, None where there is none."""
+    """Return the entry that a commit of a file would have, None without the file."""
     try:
         data = read_file(vault.root, PurePosixPath(path))
     except NoteNotFoundError:
@@ -84,10 +84,10 @@ def read_entry(vault: Vault, path: str) -> TreeEntry | None:
 
 
 def find_moves(vault: Vault, old: str, new: str) -> Moves:
-    """Return what differs between two trees or commits, by vault-relative path.
+    """Return the differences of two trees or commits, by vault-relative path.
 
     Raises:
-        RefusedError: it is not all regular files of the vault, small enough for it.
+        RefusedError: one is not a regular file of the vault, or is too large.
     """
     from vaultmem.storage.git.checkout import find_differences
     from vaultmem.storage.git.objects import is_refused_name
@@ -108,7 +108,7 @@ def find_moves(vault: Vault, old: str, new: str) -> Moves:
 
 
 def _check_sizes(vault: Vault, moves: Moves) -> None:
-    """Refuse what is larger than any file that a vault can have committed."""
+    """Reject files that are too large to commit."""
     from vaultmem.storage.git.checkout import find_sizes
 
     blobs = {entry.blob: path for path, pair in moves.items() for entry in pair if entry}
@@ -137,7 +137,7 @@ def _check_unchanged(vault: Vault, moves: Moves) -> None:
 
 
 def _check_free(root: Path, path: PurePosixPath, gone: Set[str]) -> None:
-    """Make sure that nothing is where a file is to be made, but for what goes before."""
+    """Check that a new file's path is free, apart from files that are removed first."""
     for folder in reversed(path.parents[:-1] if path.parts[1:] else ()):
         if str(folder) in gone:
             return
@@ -158,14 +158,14 @@ def _in_the_way(path: PurePosixPath) -> ConflictError:
 
 
 def _blob_at(root: Path, path: PurePosixPath) -> str:
-    """Return the blob id of a file, empty if there is no file, as where a folder is."""
+    """Return the blob id of a file, "" if there is none or it is a folder."""
     try:
         return read_blob(root, path)
     except UnsafeFileError as error:
         raise ConflictError(f"{error}; commit it or move it away first") from None
 
 
-#: Where what a branch was at is kept, so that no commit is lost.
+#: Prefix of refs that keep a branch's previous commit, so that no commit is lost.
 _BACKUPS = "refs/vaultmem/backup"
 
 
@@ -179,9 +179,9 @@ class ListedBranch(NamedTuple):
 
 
 class ResetReport(NamedTuple):
-    """A branch that was moved from the commit `before` to another one; `backup` still has it.
+    """A branch moved from the commit `before` to another one; `backup` keeps the old one.
 
-    `files` says how many files of the folder changed; `backup` is empty where nothing did.
+    `files` is the number of changed files; `backup` is "" if nothing changed.
     """
 
     branch: str
@@ -192,7 +192,7 @@ class ResetReport(NamedTuple):
 
 
 def list_branches(vault: Vault) -> list[ListedBranch]:
-    """Return the local branches by name, each compared with what is checked out."""
+    """Return the local branches by name, each compared with HEAD."""
     head, refs = vault.history.head(), vault.history.refs
     found = []
     for branch in refs.branches():
@@ -203,7 +203,7 @@ def list_branches(vault: Vault) -> list[ListedBranch]:
 
 
 def make_branch(vault: Vault, name: str, start: str = "") -> RefTarget:
-    """Make a branch at `start` (a ref or date), else at what is checked out; nothing is switched.
+    """Create a branch at `start` (a ref or date, default HEAD) without switching to it.
 
     Raises:
         RefusedError: the name is taken or not allowed.
@@ -221,7 +221,7 @@ def make_branch(vault: Vault, name: str, start: str = "") -> RefTarget:
 
 
 def remove_branch(vault: Vault, name: str, force: bool = False) -> str:
-    """Remove a branch and return the commit that it was at.
+    """Delete a branch and return its last commit.
 
     Raises:
         NoteNotFoundError: there is no such branch.
@@ -245,17 +245,17 @@ def remove_branch(vault: Vault, name: str, force: bool = False) -> str:
 
 
 def switch_branch(vault: Vault, name: str, create: bool = False) -> tuple[RefTarget, int]:
-    """Check a local branch out; return it, and how many files changed.
+    """Check out a local branch; return it, and the number of changed files.
 
-    With `create` the branch is made first, at what is checked out; then no file changes, and from
-    a commit that is on no branch what is not committed comes along.
+    With `create` the branch is first made at HEAD; then no file changes. From a detached HEAD,
+    uncommitted changes are kept.
 
     Raises:
         NoteNotFoundError: there is no such branch.
-        PendingError: something is not committed yet.
-        RefusedError: it is checked out elsewhere, or git itself is needed for the difference, or
-            commits would be on no branch any more.
-        ConflictError: a file that is in no commit is in the way.
+        PendingError: there are uncommitted changes.
+        RefusedError: it is checked out elsewhere, the difference needs git itself, or commits
+            would be on no branch.
+        ConflictError: an uncommitted file is in the way.
     """
 
     def work(operation: Transaction) -> tuple[RefTarget, int]:
@@ -267,16 +267,16 @@ def switch_branch(vault: Vault, name: str, create: bool = False) -> tuple[RefTar
 
 
 def reset_branch(vault: Vault, name: str, to: str = "") -> ResetReport:
-    """Move a local branch to a branch, tag, commit or date, else to what is checked out.
+    """Move a local branch to a branch, tag, commit or date (default HEAD).
 
-    Where it is checked out, the files follow.
+    If it is checked out, the files follow.
 
     Raises:
         NoteNotFoundError: there is no such branch or commit.
-        PendingError: it is checked out and something is not committed, or it has just moved.
-        RefusedError: it is checked out elsewhere, git itself is needed for the difference, or it is
-            checked out and nothing says where it is to go, or an agent moves it.
-        ConflictError: a file that is in no commit is in the way.
+        PendingError: it is checked out with uncommitted changes, or has just moved.
+        RefusedError: it is checked out elsewhere, or the difference needs git itself. Or it is
+            checked out here, and there is no target or an agent moves it.
+        ConflictError: an uncommitted file is in the way.
     """
 
     def work(operation: Transaction) -> ResetReport:
@@ -304,10 +304,10 @@ def reset_branch(vault: Vault, name: str, to: str = "") -> ResetReport:
 
 
 def check_clean(vault: Vault, what: str, may_be_detached: bool = False) -> None:
-    """Make sure that nothing is uncommitted, so that a branch can be `what` (merged, left).
+    """Check that nothing is uncommitted before a branch is `what` (merged, switched).
 
     Raises:
-        PendingError: a person is in the middle of something in git, or something is not committed.
+        PendingError: a git operation is in progress, or there are uncommitted changes.
     """
     check_idle(vault, what, may_be_detached)
     changed = sorted(find_pending(vault).files)
@@ -331,7 +331,7 @@ def check_clean(vault: Vault, what: str, may_be_detached: bool = False) -> None:
 
 
 def unstage_committed(vault: Vault) -> None:
-    """Let git's index follow where HEAD has a file as it is on disk, and other bytes are staged."""
+    """Reset staged entries whose file on disk is the same as in HEAD."""
     history = vault.history
 
     def work(_: Transaction) -> None:
@@ -346,17 +346,17 @@ def unstage_committed(vault: Vault) -> None:
 
 
 def check_idle(vault: Vault, what: str, may_be_detached: bool = False) -> None:
-    """Make sure that the user is not in the middle of something in git.
+    """Check that no git operation of the user is in progress.
 
     Raises:
-        PendingError: the user is; it names the command.
+        PendingError: one is; the text names the command.
     """
     if obstacle := vault.history.obstacle(may_be_detached, PATIENCE):
         raise PendingError(f"not {what}: {obstacle}")
 
 
 def check_head(vault: Vault, head: GitHead, what: str) -> None:
-    """Make sure, as late as git lets us, that no other program has committed or switched.
+    """Check, as late as possible, that no other program has committed or switched.
 
     Raises:
         PendingError: one has.
@@ -406,7 +406,7 @@ def _switch(operation: Transaction, vault: Vault, name: str) -> tuple[RefTarget,
 
 
 def _move_files(operation: Transaction, vault: Vault, head: GitHead, commit: str, what: str) -> int:
-    """Bring files and git's index from HEAD to a commit; return how many files changed."""
+    """Move files and git's index from HEAD to a commit; return the number of changed files."""
     moves = find_moves(vault, head.commit, commit)
     move_tree(operation, vault, moves)
     follow_index(vault.history, moves)
@@ -415,7 +415,7 @@ def _move_files(operation: Transaction, vault: Vault, head: GitHead, commit: str
 
 
 def _choose_backup_ref(vault: Vault, name: str) -> str:
-    """Return a free name for the ref that keeps what a branch was at."""
+    """Return a free name for the ref that keeps a branch's previous commit."""
     at = datetime.fromtimestamp(vault.now(), UTC).strftime("%Y%m%dT%H%M%SZ")
     taken = vault.history.git.run("for-each-ref", "--format=%(refname)", _BACKUPS).split("\n")
     free, number = f"{_BACKUPS}/{name}-{at}", 1
@@ -425,21 +425,21 @@ def _choose_backup_ref(vault: Vault, name: str) -> str:
     return free
 
 
-# Branches by which others propose changes (`proposals/WHO/TOPIC` at a remote), and decisions.
+# Branches that propose changes (`proposals/WHO/TOPIC` at a remote), and decisions.
 #
-# A decision is a commit of the vault's branch. The branch at the remote is removed by the next
-# sync, once the remote has that commit; until then a ref of this repository marks it as decided.
+# A decision is a commit on the vault's branch. The next sync deletes the remote branch, once the
+# remote has that commit. Until then a local ref marks the proposal as decided.
 
 PROPOSALS = "proposals/"
 
-#: One ref for each decided proposal, at the commit that decides: COMMIT OF THE PROPOSAL/NAME.
+#: One ref per decided proposal, at the deciding commit: COMMIT OF THE PROPOSAL/NAME.
 _DECIDED = "refs/vaultmem/decided/"
 
 _NAME = re.compile(rf"(?:[^/]+/)?({PROPOSALS}[^/]+/.+)")
 
 
 class ProposedBranch(NamedTuple):
-    """A branch of a remote that waits for a decision: `ref` has it here, since `day` (ISO 8601)."""
+    """A remote branch that waits for a decision, with its local `ref`, and its `day` (ISO 8601)."""
 
     name: str
     ref: str
@@ -448,7 +448,7 @@ class ProposedBranch(NamedTuple):
 
 
 class ProposalDecision(NamedTuple):
-    """A proposal that was decided here by the commit `by`; `mark` is the ref that keeps this."""
+    """A proposal decided here by the commit `by`; `mark` is the ref that records it."""
 
     mark: str
     name: str
@@ -457,13 +457,13 @@ class ProposalDecision(NamedTuple):
 
 
 def list_proposed(vault: Vault) -> list[ProposedBranch]:
-    """Return the proposals that the checked-out branch lacks and that were not rejected."""
+    """Return the proposals that HEAD lacks and that were not rejected."""
     head = vault.head()
     if head is None or not head.commit:
         return []
     refs = read_refs(vault.history.git_folder, "refs/remotes/")
     if refs is not None and not any(f"/{PROPOSALS}" in ref for ref in refs):
-        return []  # Each page asks, and most vaults have none: git need not start.
+        return []  # Most vaults have none: skip git.
     form = "%(refname)%00%(refname:lstrip=3)%00%(objectname)%00%(committerdate:short)"
     command = ("for-each-ref", f"--format={form}", f"--no-merged={head.commit}")
     out = vault.history.git.run(*command, f"refs/remotes/*/{PROPOSALS}**")
@@ -481,13 +481,13 @@ def list_proposed(vault: Vault) -> list[ProposedBranch]:
 
 
 def list_changes(vault: Vault, commit: str) -> list[FileChange]:
-    """Return what a proposal changes since it parted from the checked-out branch."""
+    """Return a proposal's changes since it diverged from HEAD."""
     base = vault.history.refs.merge_base(vault.history.head().commit, commit)
     return diff_commits(vault.history, base, commit)
 
 
 def reject_branch(vault: Vault, name: str, commit: str, reason: str) -> CommitReport:
-    """Commit that a proposal is rejected, with the reason; its branch goes with the next sync."""
+    """Commit the rejection of a proposal with the reason; the next sync deletes its branch."""
     commit_all(vault)
     body = (f"{name} at {commit}", *filter(None, [reason]))
     event = Event("review", f"review: {name} is rejected", vault.author, body, "refine")
@@ -497,13 +497,13 @@ def reject_branch(vault: Vault, name: str, commit: str, reason: str) -> CommitRe
 
 
 def mark_decided(vault: Vault, name: str, commit: str, by: str) -> None:
-    """Mark a branch as decided by a commit, if it is a proposal; `name` is as people give it."""
+    """Mark a branch as decided by a commit, if its `name`, as users write it, is a proposal's."""
     if found := _NAME.fullmatch(name):
         vault.history.git.run("update-ref", f"{_DECIDED}{commit}/{found[1]}", by)
 
 
 def list_decided(vault: Vault) -> list[ProposalDecision]:
-    """Return the proposals that were decided here and that the remote may still have."""
+    """Return the proposals decided here that the remote might still have."""
     out = vault.history.git.run("for-each-ref", "--format=%(objectname) %(refname)", _DECIDED)
     rows = (line.partition(" ") for line in out.splitlines())
     named = ((mark, *mark.removeprefix(_DECIDED).partition("/"), by) for by, _, mark in rows)

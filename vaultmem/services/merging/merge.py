@@ -36,20 +36,19 @@ from vaultmem.storage.git.refs import RefTarget
 from vaultmem.storage.git.trees import diff_commits
 from vaultmem.vault import Vault
 
-#: The name that a file had, and the one that it has.
+#: A file's old and new name.
 _Moved = tuple[str, str]
 
 
 def merge_branch(vault: Vault, name: str, joins: bool = False) -> MergeReport:
     """Merge a branch, tag or commit into the vault's branch, as one commit with two parents.
 
-    With `joins`, it may be one of a history that has no commit in common with the vault's.
+    With `joins`, the two histories need no common commit.
 
     Raises:
-        MergeConflictError: both sides changed what is no file of the vault; nothing was merged.
-        RefusedError: something that would come in looks like a credential, or is not a file of
-            the vault.
-        PendingError: something is not committed yet, or git cannot take a commit now.
+        MergeConflictError: both sides changed what is not a file of the vault; nothing was merged.
+        RefusedError: an incoming file looks like a credential, or is not a file of the vault.
+        PendingError: there are uncommitted changes, or git cannot commit now.
         NoteNotFoundError: there is no such ref.
     """
     refs = vault.history.refs
@@ -78,7 +77,7 @@ def merge_branch(vault: Vault, name: str, joins: bool = False) -> MergeReport:
 
 
 def plan_merge(vault: Vault, name: str, joins: bool = False) -> MergeReport:
-    """Return what merging a branch, tag or commit would do; no branch and no file is changed.
+    """Return the result of a merge without changing a branch or file.
 
     Raises:
         RefusedError, NoteNotFoundError: as for `merge_branch`.
@@ -101,7 +100,7 @@ def plan_merge(vault: Vault, name: str, joins: bool = False) -> MergeReport:
 
 
 def follow_commit(vault: Vault, commit: str) -> tuple[str, ...]:
-    """Move the vault's branch on to a commit that has all of it; return the paths that changed.
+    """Fast-forward the vault's branch to a commit; return the changed paths.
 
     Raises:
         RefusedError, PendingError, ConflictError: as for `merge_branch`; nothing was changed.
@@ -130,7 +129,7 @@ def follow_commit(vault: Vault, commit: str) -> tuple[str, ...]:
 def draft_merge(
     vault: Vault, ours: str, source: RefTarget, into: str, joins: bool = False
 ) -> tuple[CommitDraft, BranchMerge]:
-    """Settle all that both sides changed, and draft the commit."""
+    """Resolve the changes of both sides, and draft the commit."""
     history = vault.history
     tree, unmerged = merge_commits(history, ours, source.commit, vault.state_folder, joins)
     merge = BranchMerge(vault, ours, source, into)
@@ -147,9 +146,9 @@ def draft_merge(
 
 
 def reject_secrets(vault: Vault, ours: str, tree: str, files: Mapping[str, File]) -> None:
-    """Take no note in that looks like a credential: not merged by us, not as theirs has it.
+    """Reject incoming notes that look like a credential, merged or as on their side.
 
-    `tree`, or commit, is what comes in, but for `files`, which are as given.
+    `tree` is the incoming tree or commit; `files` replace its files.
     """
     changes = diff_commits(vault.history, ours, tree)
     incoming = [c for c in changes if c.blob and c.is_regular and c.path not in files]
@@ -165,7 +164,7 @@ def reject_secrets(vault: Vault, ours: str, tree: str, files: Mapping[str, File]
 
 
 def _mark(vault: Vault, source: RefTarget, into: str, commit: str) -> None:
-    """Mark a proposal as merged, unless it goes into another proposal or a branch elsewhere."""
+    """Mark a proposal as merged, unless it goes into another proposal or another branch."""
     if not (into.startswith(PROPOSALS) or find_branch(vault)):
         mark_decided(vault, source.name, source.commit, commit)
 
@@ -178,7 +177,7 @@ def _find_tip(vault: Vault, branch: str) -> str:
 
 
 def _describe(source: RefTarget, merge: BranchMerge) -> tuple[str, ...]:
-    """Return the lines that the commit has of a merge."""
+    """Return the lines of a merge's commit message."""
     lines = [f"{source.name} at {source.commit}"]
     lines += [f"merged {path}" for path in sorted(merge.files)]
     lines += [f"twin {x.other} is {x.path}: by {' and '.join(x.authors)}" for x in merge.twins]
@@ -188,7 +187,7 @@ def _describe(source: RefTarget, merge: BranchMerge) -> tuple[str, ...]:
 
 
 def _plan_moves(vault: Vault, draft: CommitDraft, ours: str) -> tuple[Moves, dict[str, bytes]]:
-    """Return how the files change, and the contents that no commit has yet, by blob id."""
+    """Return the file changes, and uncommitted contents by blob id."""
     before = vault.history.tree(ours) if draft.files else {}
     changed, contents = plan_files(draft.files, before.get)
     git_alone = find_moves(vault, ours, draft.base)
@@ -196,11 +195,11 @@ def _plan_moves(vault: Vault, draft: CommitDraft, ours: str) -> tuple[Moves, dic
     return {**kept, **changed}, contents
 
 
-# ---- what is under two paths, one on each side
+# ---- notes with two paths, one on each side
 
 
 def _join_apart(vault: Vault, merge: BranchMerge, tree: str, ours: str, theirs: str) -> None:
-    """Make one of twins that have two paths, and let links follow what has another name now."""
+    """Join duplicates with two paths, and update links to renamed files."""
     base = vault.history.refs.merge_base(ours, theirs)
     changes = [diff_commits(vault.history, base, side, renames=True) for side in (ours, theirs)]
     both = {each.path for each in changes[0]} & {each.path for each in changes[1]}
@@ -221,9 +220,9 @@ def _join_apart(vault: Vault, merge: BranchMerge, tree: str, ours: str, theirs: 
 def _join_twins(
     vault: Vault, merge: BranchMerge, ours: Sequence[FileChange], theirs: Sequence[FileChange]
 ) -> None:
-    """Make one note of each two that say the same, which each side added under its own path.
+    """Join each two duplicates that the sides added under different paths.
 
-    The one made first stays, by the rules of `remember`; the other goes.
+    The one made first stays, by the rules of `remember`; the other is removed.
     """
     mine, other = ([c for c in side if _may_be_twin(c)] for side in (ours, theirs))
     if not mine or not other:
@@ -256,7 +255,7 @@ def _read_notes(vault: Vault, changes: Sequence[FileChange]) -> Iterator[tuple[N
 def _join_two(
     vault: Vault, merge: BranchMerge, ours: tuple[Note, str], theirs: tuple[Note, str]
 ) -> bool:
-    """Make one note of two if they are twins."""
+    """Join two notes if they are duplicates; return whether they are."""
     mine, other = ours[0], theirs[0]
     is_ours = is_first(mine.text, other.text, mine.matter, other.matter)
     (first, mode), (second, _) = (ours, theirs) if is_ours else (theirs, ours)
@@ -272,7 +271,7 @@ def _join_two(
 
 
 def _may_absorb(vault: Vault, first: Note, second: Note) -> bool:
-    """Tell whether `remember` would have found the first note in place of making the second."""
+    """Return whether `remember` would have found the first note instead of making the second."""
     from vaultmem.services.similarity.known import Memory, may_absorb
 
     place = note_context(second.path)
@@ -287,9 +286,9 @@ def _relink(
     moved: Sequence[_Moved],
     candidates: Iterable[str] | None,
 ) -> None:
-    """Let links in the candidates (None: in all notes) follow what has another name now.
+    """Update links in the candidates (None: in all notes) to renamed files.
 
-    The merge results in `tree` with `files` changed; the notes whose links change are added.
+    The merge results in `tree` with `files` changed; notes with changed links are added to `files`.
     """
     paths = frozenset(tree.keys() - files.keys())
     paths |= {path for path, file in files.items() if file is not None}
@@ -311,7 +310,7 @@ def _relink(
                     texts[path] = (mode, apply_edits(text, edits, path))
                     files[path] = (mode, texts[path][1].encode("utf-8"))
             except RefusedError:
-                continue  # The link stays as it was written, and leads nowhere, as it did there.
+                continue  # The link stays as written and is broken, as before.
 
 
 def _read_texts(
@@ -320,7 +319,7 @@ def _read_texts(
     tree: Mapping[str, TreeEntry],
     paths: Iterable[str],
 ) -> dict[str, tuple[str, str]]:
-    """Return mode and text of those of the notes that are UTF-8; of a canvas its JSON."""
+    """Return mode and text of those notes that are UTF-8; for a canvas, its JSON."""
     wanted = sorted(path for path in paths if is_note(path) or is_canvas(path))
     stored = [path for path in wanted if path not in files]
     blobs = vault.history.objects.read_all(tree[path].blob for path in stored)

@@ -1,4 +1,4 @@
-"""Settle what git left open in a merge: each file that both sides changed becomes one."""
+"""Resolve the files that git left open in a merge, each to one version."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _SHOWN = 400
 
 
 class Twin(NamedTuple):
-    """A note that two sides made: the one that stays, the path that it has no more, who said it."""
+    """A duplicate that two sides made: the kept path, the removed path, and both authors."""
 
     path: str
     other: str
@@ -43,12 +43,12 @@ class Twin(NamedTuple):
 
 
 class MergeReport(NamedTuple):
-    """What a merge did, or would do: into which branch; its commit, empty if there is none.
+    """The result of a merge or of its plan: the target branch, and the commit, "" without one.
 
-    It is not `needed` where the branch has all of the other already; `refused` says why a planned
-    one would not be done. `conflicts` are what both sides changed: ours stays, theirs follows
-    it. `losses` are values that could not stay, `twins` notes that both sides had made. Where git
-    had stopped and no commit was made, `next_step` is what goes on.
+    `needed` is false if the branch already has all of the other. `refused` is why a planned merge
+    would fail. `conflicts` are changes by both sides: ours stays, theirs follows it. `losses` are
+    discarded values, `twins` duplicates made by both sides. After a merge that git stopped,
+    `next_step` is the command to continue without a commit.
     """
 
     source: RefTarget
@@ -65,10 +65,10 @@ class MergeReport(NamedTuple):
 
 
 class BranchMerge:
-    """One merge under way: the files that it changes, and what it reports.
+    """One merge in progress: its changed files and its findings.
 
-    `moved` are names that were given up for others, which links have to follow; `removed` are files
-    that one side removed and the other changed.
+    `moved` are given-up and kept names, for links. `removed` are files that one side removed and
+    the other changed.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class BranchMerge:
     ) -> None:
         """Begin to merge `source` into the commit `ours` of a branch.
 
-        `their_change` is when their side was written, and by whom, where no commit has it.
+        `their_change` is the time and author of their side if it is uncommitted.
         """
         self.files: dict[str, File] = {}
         self.conflicts: list[Conflict] = []
@@ -94,15 +94,15 @@ class BranchMerge:
         self._their_change = their_change
 
     def report(self, commit: str = "", paths: Iterable[str] = ()) -> MergeReport:
-        """Return what the merge did as `commit`, in which files of the folder."""
+        """Return the report of the merge, with its commit and the folder's changed files."""
         found = tuple(self.losses), tuple(self.conflicts), tuple(self.twins)
         return MergeReport(self._source, self._into, commit, tuple(sorted(paths)), *found)
 
     def settle(self, unmerged: Sequence[Unmerged]) -> None:
-        """Decide what becomes of all that git left open.
+        """Resolve everything that git left open.
 
         Raises:
-            MergeConflictError: something is no file of the vault, so it is git's alone.
+            MergeConflictError: a path is not a file of the vault, so only git can resolve it.
             RefusedError: both versions of a note together are too large.
         """
         history = self._vault.history
@@ -119,11 +119,11 @@ class BranchMerge:
                 self.removed.add(each.path.removeprefix(history.prefix))
 
     def add_authors(self) -> None:
-        """Add to each conflict who wrote what is in it."""
+        """Add the authors of both sides to each conflict."""
         self.conflicts = add_authors(self._vault, self.conflicts, *self._sides)
 
     def _reject_foreign(self, unmerged: Iterable[Unmerged]) -> None:
-        """Leave links, submodules and what is outside the vault to git itself."""
+        """Reject links, submodules and files outside the vault, which only git can merge."""
         prefix = self._vault.history.prefix
         found = []
         for each in unmerged:
@@ -139,9 +139,9 @@ class BranchMerge:
             )
 
     def _open(self, each: Unmerged) -> Unmerged:
-        """Return a file with the path inside the vault at which it will be; its other names go.
+        """Return a file at its final path in the vault; its other names are removed.
 
-        `names` are those by which ours and theirs have it.
+        `names` are its paths on our and their side.
         """
         history = self._vault.history
         path = each.path.removeprefix(history.prefix)
@@ -156,7 +156,7 @@ class BranchMerge:
         return each._replace(path=path, names=(path, path))
 
     def _join_names(self, each: Unmerged, path: str) -> Unmerged:
-        """Return a file that both sides renamed under the name that was given later."""
+        """Return a file that both sides renamed, under the later name."""
         history = self._vault.history
         names = [name.removeprefix(history.prefix) for name in each.names[1:]]
         ours, theirs = (
@@ -165,7 +165,7 @@ class BranchMerge:
         changes = [self._find_change(side, name) for side, name in enumerate(names)]
         is_ours = (changes[0][0], names[1]) > (changes[1][0], names[0])
         kept, given_up = names if is_ours else reversed(names)
-        self.files.setdefault(given_up, None)  # Another note may have it now.
+        self.files.setdefault(given_up, None)  # Another note can have it.
         self.moved.append((given_up, kept))
         authors = [speaker.author for _, speaker in changes]
         what = f"renamed by both, now {kept}"
@@ -173,14 +173,14 @@ class BranchMerge:
         return each._replace(path=kept, ours=ours, theirs=theirs, names=tuple(names))
 
     def _find_change(self, side: int, path: str) -> tuple[int, Speaker]:
-        """Return when a side changed a file last, and who."""
+        """Return the time and author of a side's last change of a file."""
         if side and self._their_change is not None:
             return self._their_change
         history = self._vault.history
         return find_last_change(history.git, self._sides[side], history.prefix + path)
 
     def _find_sides(self, opened: Unmerged) -> tuple[str, Speaker, Speaker]:
-        """Return which side changed a file later ("" if unknown), and who did on ours and theirs.
+        """Return the side with the later change of a file ("" if unknown), and both authors.
 
         Only theirs has the name of a branch.
         """
@@ -191,7 +191,7 @@ class BranchMerge:
         return later, mine, other._replace(where=self._source.name)
 
     def _join(self, opened: Unmerged, ours: TreeEntry, theirs: TreeEntry) -> None:
-        """Make one of two versions; of two that are no notes, theirs gets another name."""
+        """Merge two versions into one; for other files than notes, theirs gets another name."""
         path = opened.path
         texts = [self._read_text(entry) for entry in (opened.base, ours, theirs)]
         before, mine, other = texts
@@ -223,7 +223,7 @@ class BranchMerge:
             self.losses.append(loss._replace(value=_show(self._vault, path, loss.value)))
 
     def _store_both(self, opened: Unmerged, ours: TreeEntry, theirs: TreeEntry) -> None:
-        """Keep two files of one name; of settings in hidden folders the later alone."""
+        """Keep both files of one name; for settings in hidden folders, only the later one."""
         path = opened.path
         if ours.blob == theirs.blob:
             self.files[path] = self._read_file(ours)
@@ -240,10 +240,10 @@ class BranchMerge:
         self.conflicts.append(Conflict(path, what, ours.blob[:7], theirs.blob[:7]))
 
     def _keep(self, opened: Unmerged, kept: TreeEntry) -> None:
-        """Keep what one side changed and the other removed; a note says so."""
+        """Keep a file that one side changed and the other removed; mark it in a note."""
         path = opened.path
         mode, data = self._read_file(kept)
-        if opened.base is None:  # The other side never had it.
+        if opened.base is None:  # New on one side.
             self.files[path] = (mode, data)
             return
         _, mine, other = self._find_sides(opened)
@@ -259,7 +259,7 @@ class BranchMerge:
         self.conflicts.append(hide_secrets(self._vault, conflict))
 
     def _find_free(self, path: str, where: str) -> str:
-        """Return a name like a path's that no side has: `name (branch).ext`."""
+        """Return a free name similar to a path: `name (branch).ext`."""
         place = PurePosixPath(path)
         where = where.replace("/", "-") or "theirs"
         for number in range(1, 1_000):
@@ -274,7 +274,7 @@ class BranchMerge:
         return entry.mode, self._vault.history.objects.read(entry.blob)[1]
 
     def _read_text(self, entry: TreeEntry | None) -> str | None:
-        """Return a version's text, empty for none; None if it is no text."""
+        """Return a version's text, "" for none; None if it is not text."""
         data = self._read_file(entry)[1] if entry else b""
         try:
             return None if b"\0" in data else data.decode("utf-8")
@@ -283,7 +283,7 @@ class BranchMerge:
 
 
 def _merge_tables(before: str | None, mine: str | None, other: str | None) -> str:
-    """Return the table of projects of both sides, "" where one of them cannot be read."""
+    """Return the merged project table, "" if a side cannot be read."""
     if before is None or mine is None or other is None:
         return ""
     try:
@@ -301,11 +301,11 @@ def _describe_removed(text: str, remover: Speaker) -> str:
     return text[:body] + insert_callouts(text[body:], [Placed(callout, place)])
 
 
-# ---- what a conflict shows: its texts, and who wrote them
+# ---- the texts and authors of a conflict
 
 
 def hide_secrets(vault: Vault, conflict: Conflict) -> Conflict:
-    """Return a conflict with texts to show: short ones, and none that may be a credential."""
+    """Return a conflict with texts for display: truncated, and without possible credentials."""
     ours, theirs = (_show(vault, conflict.path, x) for x in (conflict.ours, conflict.theirs))
     return conflict._replace(ours=ours, theirs=theirs)
 
@@ -319,7 +319,7 @@ def _show(vault: Vault, path: str, text: str) -> str:
 def add_authors(
     vault: Vault, conflicts: Iterable[Conflict], ours: str, theirs: str
 ) -> list[Conflict]:
-    """Add who wrote what is in conflict; `ours` and `theirs` are commits (full ids)."""
+    """Add the authors of conflicts; `ours` and `theirs` are commits (full ids)."""
     blame = cache(partial(_blame, vault))  # Each note is read once.
 
     def find_author(each: Conflict, side: str, text: str) -> str:
@@ -339,7 +339,7 @@ def add_authors(
 
 
 def _blame(vault: Vault, side: str, path: str) -> list[tuple[str, Commit]]:
-    """Return a note's lines on one side, each with the commit that made it."""
+    """Return a note's lines on one side, each with its commit."""
     if find_entry(vault.history, side, path) is None:
         return []
     origins = blame_file(vault.history, side, path)
@@ -348,14 +348,14 @@ def _blame(vault: Vault, side: str, path: str) -> list[tuple[str, Commit]]:
 
 
 def find_newest(vault: Vault, side: str, path: str) -> Commit | None:
-    """Return the last commit of a side's history that changed a note, None if there is none."""
+    """Return the last commit in a side's history that changed a note, or None."""
     where = vault.history.prefix + path
     commit = vault.history.git.run("rev-list", "-1", side, "--", where)
     return read_commits(vault.history, [commit])[commit] if commit else None
 
 
 def _find_lines(lines: list[str], what: str, text: str) -> range:
-    """Return the numbers of a property's lines, or of the lines that a conflict shows."""
+    """Return the line numbers of a property, or of the lines in a conflict."""
     if what.startswith('property "'):
         whole = "\n".join(lines)
         matter = read_frontmatter(whole)

@@ -1,4 +1,4 @@
-"""Take single notes over from another branch, each under the name of who wrote it there."""
+"""Take single notes over from another branch, each under its author's name."""
 
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ _NEW = "100644"
 
 
 class _Taken(NamedTuple):
-    """A note of the other branch, who wrote it last there, and what it becomes here.
+    """A note of the other branch, its last commit there, and its new version here.
 
-    `here` is the blob id that it has here now, "" for none; `data` is what it becomes, `promoted`
-    the same in state active; `lost` are values that could not stay.
+    `here` is its present blob id here, "" for none; `data` is the new version, `promoted` the same
+    in state active; `lost` are discarded values.
     """
 
     path: str
@@ -71,18 +71,18 @@ class _Taken(NamedTuple):
 
 
 def promote_from(vault: Vault, source: str, addresses: Sequence[str]) -> PromoteResult:
-    """Promote notes of another branch here: these memories alone, and where they came from.
+    """Promote notes of another branch here, with their origin and nothing else.
 
-    First they are taken over as they are there, each in a commit under its author's name; where
-    the note is here too, both versions are merged. Then they are promoted. All these commits
-    come to be together, or none.
+    First they are taken over unchanged, each in a commit under its author's name. If a note also
+    exists here, both versions are merged. Then the notes are promoted. Either all these commits are
+    made or none.
 
     Raises:
         NoteNotFoundError: there is no such ref, or no such note on it.
         MergeConflictError: both branches changed the note differently; nothing was changed.
         RefusedError: a note cannot be promoted; nothing was changed.
-        PendingError: git cannot take a commit now; nothing was changed.
-        ConflictError: somebody kept saving the note; it is theirs.
+        PendingError: git cannot commit now; nothing was changed.
+        ConflictError: another process kept saving the note; it stays.
     """
     if find_branch(vault):
         raise RefusedError("promote --from works on the branch that is checked out; drop --ref")
@@ -93,7 +93,7 @@ def promote_from(vault: Vault, source: str, addresses: Sequence[str]) -> Promote
         target = vault.history.refs.resolve(source)
         there = view_at(vault, target.commit)
         paths = dict.fromkeys(_find_path(there, address) for address in addresses)
-        operation.retries_conflicts = True  # A note that is saved meanwhile is read again.
+        operation.retries_conflicts = True  # A note saved meanwhile is read again.
         return _promote(operation, vault, there, target, list(paths))
 
     return operate(vault, "nothing was promoted", work)
@@ -169,7 +169,7 @@ def _plan(vault: Vault, there: Vault, target: RefTarget, path: PurePosixPath) ->
 
 
 def _merge(vault: Vault, target: RefTarget, here: Note, there: Note) -> Merged:
-    """Return what the note becomes here; words that both changed are nothing to be promoted."""
+    """Return the merged note; text that both sides changed cannot be promoted."""
     path, history = str(here.path), vault.history
     head = history.head().commit
     merged = merge_texts(path, _read_base(vault, head, target, path), here.text, there.text)
@@ -184,7 +184,7 @@ def _merge(vault: Vault, target: RefTarget, here: Note, there: Note) -> Merged:
 
 
 def _read_base(vault: Vault, head: str, target: RefTarget, path: str) -> str:
-    """Return the note as both branches had it last, empty if they never had the same."""
+    """Return the last version that both branches had, "" if they never shared one."""
     history = vault.history
     inside = history.prefix + path
     entry = find_shared_versions(history, head, target.commit, [inside]).get(inside)
@@ -195,7 +195,7 @@ def _read_base(vault: Vault, head: str, target: RefTarget, path: str) -> str:
 
 
 def _check_committed(vault: Vault, here: Mapping[str, str]) -> None:
-    """Make sure that git has what is about to be changed."""
+    """Check that the notes to change are committed."""
     for path, blob in here.items():
         if is_pending(vault, path, blob, AuthorScope.ANYBODY):
             raise PendingError(
@@ -207,10 +207,10 @@ def _check_committed(vault: Vault, here: Mapping[str, str]) -> None:
 def _draft(
     vault: Vault, head: str, target: RefTarget, taken: Sequence[_Taken]
 ) -> tuple[list[CommitDraft], dict[str, Move]]:
-    """Return the commits to make, and how the files change.
+    """Return the commits to make, and the file changes.
 
     Raises:
-        ConflictError: somebody has just changed a note.
+        ConflictError: another process has just changed a note.
     """
     at = int(vault.now())
     drafts: list[CommitDraft] = []
@@ -236,7 +236,7 @@ def _draft(
 
 
 def _draft_take(vault: Vault, target: RefTarget, taken: _Taken, mode: str, at: int) -> CommitDraft:
-    """Return the commit of what somebody wrote on the other branch, under their name."""
+    """Return the commit of a note from the other branch, under its author's name."""
     author = Author(taken.last.agent, taken.last.session, taken.last.tool_call)
     body = (f"{taken.path} from {target.name} at {target.commit}", *taken.lost)
     subject = format_files("take", [taken.path], f" from {target.name}")

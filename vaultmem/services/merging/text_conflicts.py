@@ -48,14 +48,14 @@ from vaultmem.vault import Vault
 
 _BEGINNING = b"> [!conflict"
 
-#: What an editor makes of a note's text.
+#: Returns an edited note text.
 Rewrite = Callable[[str], str]
 
 
 class Unsettled(NamedTuple):
-    """A conflict in a note: its number there, its line, what was said above it, and by others.
+    """A conflict in a note: its number there, its line, our text above it, and theirs.
 
-    `verb` says what the others did: `Also said`, `Left out` or `Removed` (the note).
+    `verb` is what the others did: `Also said`, `Left out` or `Removed` (the note).
     """
 
     path: str
@@ -71,9 +71,9 @@ class Unsettled(NamedTuple):
 
 
 class ResolveResult(NamedTuple):
-    """A note in which conflicts were decided: how many, and the commit; `is_gone` if removed.
+    """A note with resolved conflicts: their number, and the commit; `is_gone` if removed.
 
-    Without a commit, `next_step` is what commits it.
+    Without a commit, `next_step` is the command that commits it.
     """
 
     path: str
@@ -84,7 +84,7 @@ class ResolveResult(NamedTuple):
 
 
 def list_conflicts(vault: Vault) -> list[Unsettled]:
-    """Return the conflicts that stand in notes, by path and line; the vault must be in sync."""
+    """Return the conflicts in notes, by path and line; the vault must be in sync."""
     found: list[Unsettled] = []
     for path in sorted(vault.view.paths("d.warnings <> '[]' OR v.problem <> ''").values()):
         place = PurePosixPath(path)
@@ -98,7 +98,7 @@ def list_conflicts(vault: Vault) -> list[Unsettled]:
 
 
 def describe_conflicts_in(note: Note) -> list[Unsettled]:
-    """Return the conflicts that stand in a note, numbered from 1."""
+    """Return the conflicts in a note, numbered from 1."""
     bare, placed = extract_callouts(note.body)
     lines, first = split_lines(bare), note.text.count("\n", 0, note.matter.body) + 1
     return [_describe(note, number, each, lines, first) for number, each in enumerate(placed, 1)]
@@ -117,14 +117,14 @@ def _describe(note: Note, number: int, placed: Placed, lines: list[str], first: 
 def resolve_conflicts(
     vault: Vault, address: str, choice: ConflictChoice, number: int = 0
 ) -> ResolveResult:
-    """Keep our words, put theirs in their place, or keep both; of one conflict, or of all.
+    """Keep our text, replace it by theirs, or keep both; for one conflict, or for all.
 
-    Theirs of a note that they removed is that it goes.
+    If they removed the note, choosing theirs removes it.
 
     Raises:
         NoteNotFoundError: there is no such note, or no such conflict in it.
-        RefusedError: an agent may not change the note.
-        ConflictError: somebody kept saving it; it is theirs.
+        RefusedError: an agent cannot change the note.
+        ConflictError: another process kept saving it; it stays.
     """
 
     def settle(note: Note) -> str | None:
@@ -139,7 +139,7 @@ def resolve_conflicts(
 
 
 def resolve_by_hand(vault: Vault, address: str, rewrite: Rewrite) -> ResolveResult:
-    """Let a person write the note anew; what conflicts are left in it stay.
+    """Let a person rewrite the note; conflicts left in its text stay.
 
     Raises:
         NoteNotFoundError, RefusedError, ConflictError: as for `resolve_conflicts`.
@@ -194,19 +194,19 @@ def _resolve(
     return ResolveResult(*done.value, done.report)
 
 
-# Finish, settle or decide what git's index has in conflict, whatever left it there.
+# Resolve the conflicts in git's index, whatever caused them.
 #
-# A merge that git has stopped has a commit to come. A rebase, a cherry-pick or a revert goes on
-# by git itself. After `git stash pop`, `git checkout -m` or `git apply -3` nothing is under way:
-# what is settled is a change that no commit has yet.
+# A stopped merge still needs its commit. A rebase, a cherry-pick or a revert is continued by git.
+# After `git stash pop`, `git checkout -m` or `git apply -3` no operation is in progress: the
+# resolved files are uncommitted changes.
 
 _GONE = "0" * 40
 
-#: The commits whose change git makes again, by the command, and the one that has their side.
+#: The commit that git replays, by command; it has their side.
 _REPLAYED = {"rebase": "REBASE_HEAD", "cherry-pick": "CHERRY_PICK_HEAD", "revert": "REVERT_HEAD"}
 
 _NAMED = re.compile(r"branch '([^'\n]+)'")
-#: How git calls, in the folder, a file that it moved out of another folder's way.
+#: The suffix git adds to a file that it moved out of another folder's way.
 _ASIDE = re.compile(r"~[^/~]+$")
 
 #: Files in conflict by their path in the vault.
@@ -214,22 +214,21 @@ _Open = dict[str, Unmerged]
 
 
 def is_stopped(vault: Vault) -> bool:
-    """Tell whether a merge is under way that has files in conflict."""
+    """Return whether a merge with conflicts is in progress."""
     return (vault.history.git_folder / "MERGE_HEAD").is_file() and bool(vault.history.unmerged())
 
 
 def finish_merge(vault: Vault) -> MergeReport:
-    """Settle what a stopped `git merge` or `git pull` left open, as `merge` does, and commit it.
+    """Resolve and commit a stopped `git merge` or `git pull`, as `merge` does.
 
-    What a person has repaired and staged stays as it is, and so does a note in conflict from which
-    they have taken the markers. Where no merge is under way, what git has in conflict is staged
-    and not committed.
+    Files that a person resolved and staged stay, and so does a note from which they removed the
+    markers. Without a merge in progress, git's conflicts are resolved and staged, not committed.
 
     Raises:
-        NoteNotFoundError: nothing is under way, and no note is in conflict.
-        RefusedError: something looks like a credential, or another branch is worked on.
-        MergeConflictError: something in conflict is no file of the vault.
-        ConflictError: a file was saved meanwhile; the merge is as it was.
+        NoteNotFoundError: nothing is in progress, and no note is in conflict.
+        RefusedError: some text looks like a credential, or the vault's ref is another branch.
+        MergeConflictError: a conflict is not in a file of the vault.
+        ConflictError: a file was saved meanwhile; the merge is unchanged.
     """
 
     def work(operation: Transaction) -> MergeReport:
@@ -244,12 +243,12 @@ def finish_merge(vault: Vault) -> MergeReport:
 
 
 def decide_unmerged(vault: Vault, address: str, choice: ConflictChoice) -> ResolveResult | None:
-    """Decide and stage one file in conflict; None where git has none that is called that.
+    """Resolve and stage one file in conflict; return None if there is none of that name.
 
-    Of a note that both sides have, `choice` decides what both changed; the rest is merged.
+    For a note on both sides, `choice` decides changes by both; the rest is merged.
 
     Raises:
-        RefusedError: a person has edited it, an agent may not change it, or it looks like a
+        RefusedError: a person has edited it, an agent cannot change it, or it looks like a
             credential.
     """
     if find_branch(vault) or not vault.history.unmerged():
@@ -275,7 +274,7 @@ def decide_unmerged(vault: Vault, address: str, choice: ConflictChoice) -> Resol
 
 
 def describe_next_step(vault: Vault) -> str:
-    """Return the command that goes on after files were settled, and what it does."""
+    """Return the command to continue after files were resolved, and its effect."""
     operation = find_operation(vault.history.git_folder)
     if vault.history.unmerged():
         return "`vaultmem resolve` shows what else is in conflict."
@@ -315,10 +314,10 @@ def _choose_files(
     merged: Mapping[str, TreeEntry],
     opened: _Open,
 ) -> dict[str, File]:
-    """Return what becomes of the files that are open, and of others as far as git alone did them.
+    """Return the new versions of open files, and of others that only git changed.
 
-    Names under which git left a version, and that the merge has under another one, go. A file that
-    one side removed and that is open no more was decided by a person.
+    Names of a version that the merge keeps under another name are removed. A file that one side
+    removed and that is no longer open was resolved by a person.
     """
     automatic = vault.history.tree(draft.base)
     chosen: dict[str, File] = {}
@@ -337,7 +336,7 @@ def _choose_files(
 
 
 def _commit(vault: Vault, draft: CommitDraft) -> str:
-    """Let git make the commit of all that is staged."""
+    """Let git commit all that is staged."""
     name, email = draft.author
     env = vault.history.settings().without_filters()
     for who in ("AUTHOR", "COMMITTER"):
@@ -348,7 +347,7 @@ def _commit(vault: Vault, draft: CommitDraft) -> str:
 
 
 def _resolve_all(operation: Transaction, vault: Vault) -> MergeReport:
-    """Settle and stage all files in conflict; both versions stay, and no commit is made."""
+    """Resolve and stage all files in conflict with both versions, without a commit."""
     _, opened = _read_index(vault)
     if not opened:
         raise NoteNotFoundError("no merge is under way, and git has no note in conflict")
@@ -371,7 +370,7 @@ def _settle(vault: Vault, opened: _Open) -> BranchMerge:
 
 
 def _find_theirs(vault: Vault, head: str) -> tuple[RefTarget, tuple[int, Speaker] | None]:
-    """Return the commit that has their side; where none has it, HEAD and the person."""
+    """Return the commit of their side; if there is none, HEAD and the person's change."""
     refs = vault.history.refs
     operation = find_operation(vault.history.git_folder)
     if operation == "merge":
@@ -387,7 +386,7 @@ def _find_theirs(vault: Vault, head: str) -> tuple[RefTarget, tuple[int, Speaker
 def _write(
     operation: Transaction, vault: Vault, files: Mapping[str, File], opened: _Open
 ) -> list[str]:
-    """Bring files and index to this; return the paths whose files changed."""
+    """Write files and index; return the paths of changed files."""
     moves, contents = plan_files(files, partial(read_entry, vault))
     move_tree(operation, vault, moves, contents)
     _stage_files(vault, files, opened)
@@ -395,7 +394,7 @@ def _write(
 
 
 def _decide(vault: Vault, path: str, unmerged: Unmerged, choice: ConflictChoice) -> dict[str, File]:
-    """Return what becomes of a file: one side's version, or what both sides' notes merge to."""
+    """Return a file's new version: one side's, or the merge of both sides' notes."""
     ours, theirs = unmerged.ours, unmerged.theirs
     if ours and theirs and (is_note_name(path) or choice is ConflictChoice.BOTH):
         files = _settle(vault, {path: unmerged}).files
@@ -415,7 +414,7 @@ def _decide(vault: Vault, path: str, unmerged: Unmerged, choice: ConflictChoice)
 
 
 def _resolve_new(text: str, choice: ConflictChoice, known: set[Callout]) -> str:
-    """Decide the conflicts of a note but for those that one side had before."""
+    """Resolve the conflicts of a note, except those that one side had before."""
     start = read_frontmatter(text).body
     placed = extract_callouts(text[start:])[1]
     new = [number for number, each in enumerate(placed, 1) if each.callout not in known]
@@ -440,7 +439,7 @@ def _reject_hidden(vault: Vault, path: str, entry: TreeEntry) -> None:
 
 
 def _list_names(path: str) -> set[str]:
-    """Return by which addresses a file in conflict can be named."""
+    """Return the addresses that name a file in conflict."""
     place = PurePosixPath(path)
     return {path, place.name, place.stem, str(place.with_suffix(""))}
 
@@ -449,7 +448,7 @@ def _list_names(path: str) -> set[str]:
 
 
 def _read_id(vault: Vault, name: str) -> str:
-    """Return the first commit that a file of git's names, "" if it names none."""
+    """Return the first commit in a git file, "" if there is none."""
     try:
         text = (vault.history.git_folder / name).read_text(encoding="ascii")
     except (OSError, UnicodeDecodeError):
@@ -458,7 +457,7 @@ def _read_id(vault: Vault, name: str) -> str:
 
 
 def _read_index(vault: Vault) -> tuple[dict[str, TreeEntry], _Open]:
-    """Return the vault's files in git's index: those that are merged, and those that are not."""
+    """Return the vault's merged files in git's index, and the unmerged ones."""
     prefix = vault.history.prefix
     merged: dict[str, TreeEntry] = {}
     stages: dict[str, dict[str, TreeEntry]] = {}
@@ -480,7 +479,7 @@ def _read_index(vault: Vault) -> tuple[dict[str, TreeEntry], _Open]:
 
 
 def _find_edited(vault: Vault, path: str, unmerged: Unmerged) -> File:
-    """Return what a person made of a file in conflict, None where it is as git left it."""
+    """Return a person's version of a file in conflict, None if it is unedited."""
     try:
         data = read_file(vault.root, PurePosixPath(path))
     except (NoteNotFoundError, UnsafeFileError):
@@ -492,7 +491,7 @@ def _find_edited(vault: Vault, path: str, unmerged: Unmerged) -> File:
 
 
 def _stage_files(vault: Vault, chosen: Mapping[str, File], opened: _Open) -> None:
-    """Put files into git's index, None takes one out; those in conflict are so no more."""
+    """Stage files (None removes one) and clear their conflicts."""
     git, prefix = vault.history.git, vault.history.prefix
     lines: list[str] = []
     for path, file in chosen.items():

@@ -1,8 +1,8 @@
-"""Record which agent wrote what plain git committed: a backup plugin, `git commit -am`.
+"""Record which agent wrote text in plain git commits, such as a backup plugin's.
 
-The journal knows which bytes an agent wrote. A commit of somebody else that has them, or has them
-with a person's edit, gets a note of git's that says so. Machines share these notes. What a machine
-shares counts for commits that its owner made, and for no other person's.
+The journal records the bytes that agents wrote. If another author's commit contains them, with or
+without a person's edit, it gets a git note. Machines share these notes. A machine's shared notes
+count only for commits by its owner.
 """
 
 from __future__ import annotations
@@ -40,24 +40,24 @@ from vaultmem.vault import Vault
 if TYPE_CHECKING:
     from vaultmem.storage.git.machine_refs import Machine
 
-#: In the state database: the commit from which on it could not be noted yet.
+#: State key: the commit after which attribution is missing.
 _BEHIND = "unattributed"
 
-#: In the state database: which map of old and new commits was gone by last.
+#: State key: the last processed map of old and new commits.
 _MAP = "commit_map"
 
 _RENAMED = re.compile(r"([0-9a-f]{40}) ([0-9a-f]{40})")
 _FILE = re.compile(rf"{ATTRIBUTION}/[0-9a-f]{{2}}\.json")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 
-#: Bytes at the start of a file in which its frontmatter is looked for.
+#: Bytes at the start of a file that are searched for its frontmatter.
 _HEAD = 4096
 
 
 def record_attribution(vault: Vault, commit: str, since: str) -> None:
-    """Note what the commits of `commit` that are not in `since` have of agents' words.
+    """Record agents' text in the commits of `commit` that are not in `since`.
 
-    It keeps nobody from reading: what cannot be noted now is when HEAD moves the next time.
+    An error does not stop reading: the record is retried when HEAD next moves.
     """
     since = vault.state.get(_BEHIND) or since
     try:
@@ -68,7 +68,7 @@ def record_attribution(vault: Vault, commit: str, since: str) -> None:
 
 
 def _record(vault: Vault, brought: Sequence[Brought]) -> None:
-    """Note which of these files (newest first) that commits brought have an agent's words."""
+    """Record which of these committed files (newest first) contain an agent's text."""
     found: dict[str, list[Wrote]] = {}
     last: dict[str, str] = {}
     for each in reversed(brought):
@@ -80,7 +80,7 @@ def _record(vault: Vault, brought: Sequence[Brought]) -> None:
         return
     commits = read_commits(vault.history, found)
     for commit, wrotes in found.items():
-        if not commits[commit].agent:  # Else it says by itself who wrote it.
+        if not commits[commit].agent:  # Otherwise the commit names its agent.
             write_attribution(vault.history, commit, wrotes)
     known = vault.manifest.files(list(last))
     now = {path: known[path].blob if path in known else REMOVED for path in last}
@@ -88,7 +88,7 @@ def _record(vault: Vault, brought: Sequence[Brought]) -> None:
 
 
 def _find_wrote(vault: Vault, each: Brought) -> tuple[Wrote | None, str]:
-    """Return what an agent wrote of a file, and to which path: a person may have moved it first."""
+    """Return an agent's text in a file, and the agent's path, as a person can move a file."""
     path = vault.history.prefix + each.path
     data = b""
 
@@ -108,14 +108,14 @@ def _find_wrote(vault: Vault, each: Brought) -> tuple[Wrote | None, str]:
     return Wrote(path, spans, *draft.author) if spans else None, draft.path
 
 
-# What a client writes into its own memory in the vault, without vaultmem.
+# Files that a client writes into its own memory in the vault, without vaultmem.
 
 
 def find_client_author(vault: Vault, path: str, data: bytes) -> Author | None:
-    """Return the client that writes to a path as its own memory, with its session; None for others.
+    """Return the client whose own memory a path is, with its session; None for others.
 
-    The session is the open one that the file names, else the one of the client begun last, else
-    the one that the file names if the vault has it.
+    The session is the open one that the file names, or the client's newest open session. If none is
+    open, it is the session that the file names, if the vault has it.
     """
     client = find_writer(path)
     if not client:
@@ -130,10 +130,10 @@ def find_client_author(vault: Vault, path: str, data: bytes) -> Author | None:
 
 
 def record_client_writes(vault: Vault, paths: Iterable[str]) -> None:
-    """Record that clients wrote what is new in their own memories, and let it be compared.
+    """Record new files in clients' own memories, and queue them for comparison.
 
-    The index must have what is on disk. While commits are there that the index does not know,
-    nothing is recorded: they might have brought it.
+    The index must match the disk. If it lacks commits, nothing is recorded: they might have brought
+    the files.
     """
     files = vault.manifest.files([path for path in paths if find_writer(path)])
     head = vault.head() if files else None
@@ -156,8 +156,8 @@ def record_client_writes(vault: Vault, paths: Iterable[str]) -> None:
 def carry_attribution(vault: Vault) -> None:
     """Move notes on commits that `git filter-repo` has rewritten to the new commits, once.
 
-    Files that the new commits do not change are left out. It keeps nobody from reading: what
-    cannot be written now is when HEAD moves the next time.
+    Files that the new commits do not change are left out. An error does not stop reading: the move
+    is retried when HEAD next moves.
     """
     file = common_folder(vault.history.git_folder) / "filter-repo" / "commit-map"
     with contextlib.suppress(OSError, VaultError):
@@ -170,7 +170,7 @@ def carry_attribution(vault: Vault) -> None:
 
 
 def _carry(vault: Vault, renamed: Mapping[str, str]) -> None:
-    """Move notes from the old to the new commits; a note that a new one has already stays."""
+    """Move notes from the old to the new commits; an existing note on a new one stays."""
     notes = read_attribution(vault.history)
     kept = {commit: text.encode("utf-8", "surrogateescape") for commit, text in notes.items()}
     moved: dict[str, tuple[str, str]] = {}
@@ -190,9 +190,9 @@ def _carry(vault: Vault, renamed: Mapping[str, str]) -> None:
 
 
 def collect_attribution(vault: Vault) -> dict[str, bytes]:
-    """Return what this machine knows of who wrote what plain git committed, as files.
+    """Return this machine's attribution of plain git commits, as files.
 
-    A file is of all commits whose ids begin with the same two digits.
+    A file holds all commits whose ids begin with the same two digits.
     """
     carry_attribution(vault)
     shards: dict[str, dict[str, list[str]]] = {}
@@ -211,7 +211,7 @@ def collect_attribution(vault: Vault) -> dict[str, bytes]:
 
 
 def import_attribution(vault: Vault, machines: Iterable[Machine]) -> None:
-    """Make what these other machines share of it count here, as their claims and no other ones.
+    """Import the attribution that other machines share, as their claims, replacing older claims.
 
     Raises:
         VaultError: git cannot read or write it now.
@@ -226,8 +226,8 @@ def import_attribution(vault: Vault, machines: Iterable[Machine]) -> None:
 
 
 def _read_claims(vault: Vault, machine: Machine) -> Iterator[tuple[str, list[Wrote]]]:
-    """Yield what a machine claims, by commit."""
-    from vaultmem.storage.git.machine_refs import read_files  # A commit asks for none of them.
+    """Yield a machine's claims, by commit."""
+    from vaultmem.storage.git.machine_refs import read_files  # Not needed for a commit.
 
     files = read_files(vault.history, machine.commit, lambda path: bool(_FILE.fullmatch(path)))
     for data in files.values():
@@ -243,19 +243,19 @@ def _read_claims(vault: Vault, machine: Machine) -> Iterator[tuple[str, list[Wro
 
 
 def _parse(vault: Vault, text: str) -> list[Wrote]:
-    """Return what notes on a commit say of the vault's files."""
+    """Return the attribution of the vault's files in a commit's notes."""
     prefix = vault.history.prefix
     return [each for each in parse_attribution(text) if each.path.startswith(prefix)]
 
 
 def _list_commits_of(vault: Vault, email: str, commits: Iterable[str]) -> list[str]:
-    """Return those of the commits that are here and that an e-mail address made."""
+    """Return those existing commits whose author or committer has an e-mail address."""
     rows = (line.split(" ") for line in _log(vault, commits, "--format=%H %ae %ce").splitlines())
     return [commit for commit, *emails in rows if email.casefold() in map(str.casefold, emails)]
 
 
 def _list_changed(vault: Vault, commits: Iterable[str]) -> dict[str, set[str]]:
-    """Return the files (by path in the repository) that each commit that is here changes."""
+    """Return the files (by path in the repository) that each existing commit changes."""
     options = ("-z", "--name-only", "--no-renames", "-m", "--root", "--no-ext-diff")
     found: dict[str, set[str]] = {}
     for block in _log(vault, commits, *options, "--no-textconv", "--format=%x01%H").split("\x01"):
@@ -265,7 +265,7 @@ def _list_changed(vault: Vault, commits: Iterable[str]) -> dict[str, set[str]]:
 
 
 def _log(vault: Vault, commits: Iterable[str], *options: str) -> str:
-    """Return what git's log says of those of the commits that are here."""
+    """Return git's log of those commits that exist here."""
     asked = "".join(f"{commit}\n" for commit in commits).encode()
     command = ("log", "--no-walk", "--ignore-missing", "--no-notes", "--no-show-signature")
     return vault.history.git.run(*command, *options, "--stdin", stdin=asked) if asked else ""

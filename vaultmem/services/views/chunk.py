@@ -1,8 +1,8 @@
-"""Read and analyse notes, with the help of other processes where there are many.
+"""Read and analyse notes, with helper processes if there are many.
 
-Analysing is most of the work of a full index, and Python does it on one core a process. A helper
-runs `serve`: it reads jobs from standard input, writes chunks to standard output, and ends when
-its parent does, because then its input ends.
+Analysis is most of the work of a full index run, and Python uses one core per process. A helper
+runs `serve`: it reads jobs from standard input and writes chunks to standard output. It ends with
+its parent, because its input ends.
 """
 
 from __future__ import annotations
@@ -35,24 +35,24 @@ if TYPE_CHECKING:
     from vaultmem.core.indexing.term_arrays import TermArrays, TermCounter
     from vaultmem.core.notes.obsidian import DailyNotes
 
-#: Fewer notes than this are read by the process itself: starting a helper takes as long.
+#: Below this number, the process reads alone: starting a helper takes as long.
 MANY = 600
 
-#: Notes in a chunk at most, and about the bytes of their files.
+#: Most notes in a chunk, and about the most bytes of their files.
 _CHUNK = 200
 _CHUNK_BYTES = 512 * 1024
 
 _MAX_HELPERS = 3
 
-#: Chunks for each helper that are read, or wait to be, before their turn.
+#: Chunks per helper that are read or queued ahead.
 _AHEAD = 3
 
 
 class ReadJob(NamedTuple):
-    """A note to read: its blob id and size if known, and its bytes if they are no file's.
+    """A note to read: its blob id and size if known, and its bytes if not in a file.
 
-    With `as_it_is`, it is taken in even if it cannot be taken at its word. `full` is the text that
-    it had before it was shortened, None while nobody has looked for that.
+    With `as_it_is`, an invalid note is indexed too. `full` is its text before compaction, None if
+    not looked up.
     """
 
     path: str
@@ -64,10 +64,10 @@ class ReadJob(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """What came of a job: a note; the known blob id if it is that; or why it cannot be read.
+    """The result of a job: a note, or the unchanged blob id, or the problem.
 
-    `problem` is empty, and so is all else, where there is nothing any more. One `in_doubt` is text,
-    but not certain of itself: what counts instead is for others to say.
+    All fields are empty if the file is gone. `in_doubt` marks an invalid note, whose replacement
+    the caller chooses.
     """
 
     note: NoteRows | None
@@ -77,9 +77,9 @@ class Reading(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """What came of some jobs, in their order, and the terms of the sections of all notes.
+    """The results of some jobs, in order, and the terms of all sections.
 
-    There are no terms where the index is written later.
+    There are no terms if the index is written later.
     """
 
     readings: list[Reading]
@@ -95,7 +95,7 @@ class ChunkReader:
         self._daily = read_obsidian(root).daily
 
     def read(self, jobs: Sequence[ReadJob]) -> Chunk:
-        """Return what came of some jobs."""
+        """Return the results of some jobs."""
         readings: list[Reading] = []
         texts: list[SectionTexts] = []
         for job in jobs:
@@ -111,7 +111,7 @@ class ChunkReader:
 
 
 def _make_counter() -> TermCounter:
-    from vaultmem.core.indexing.term_arrays import TermCounter  # numpy takes as long as a hook.
+    from vaultmem.core.indexing.term_arrays import TermCounter  # numpy is slow to import.
 
     return TermCounter()
 
@@ -135,7 +135,7 @@ def _read_note(root: Path, job: ReadJob, daily: DailyNotes) -> tuple[AnalysedNot
 def read_notes(
     root: Path, jobs: Sequence[ReadJob], *, counts_terms: bool = True
 ) -> Iterator[tuple[Sequence[ReadJob], Chunk]]:
-    """Yield all jobs in their order, some at a time, with what came of them."""
+    """Yield all jobs in order, some at a time, with their results."""
     chunks = list(_split(jobs))
     helpers = min(_MAX_HELPERS, (os.cpu_count() or 1) - 1, len(chunks) // 2)
     if len(jobs) < MANY or helpers < 1:
@@ -159,7 +159,7 @@ def _split(jobs: Sequence[ReadJob]) -> Iterator[Sequence[ReadJob]]:
 def _read_with_helpers(
     root: Path, chunks: Sequence[Sequence[ReadJob]], helpers: int
 ) -> Iterator[tuple[Sequence[ReadJob], Chunk]]:
-    """Yield each chunk with what was read; this process reads too, where it would have to wait."""
+    """Yield each chunk with its result; this process reads too, instead of waiting."""
     from concurrent.futures import Future, ThreadPoolExecutor
     from queue import SimpleQueue
 
@@ -177,7 +177,7 @@ def _read_with_helpers(
         stack.callback(pool.shutdown, cancel_futures=True)
         for _ in range(helpers):
             idle.put(stack.enter_context(_Helper(root)))
-        # Helpers go on while this process reads or writes: what they take is put back each time.
+        # Helpers work while this process reads or writes: each chunk they finish is replaced.
         asking = ((chunk, pool.submit(ask, chunk)) for chunk in chunks)
         begun = deque(islice(asking, helpers * _AHEAD))
         while begun:
@@ -192,12 +192,12 @@ def _read_with_helpers(
 
 
 def _roll_back(begun: Sequence[tuple[Sequence[ReadJob], Future[Chunk | None]]]) -> int | None:
-    """Return the place of the first chunk that no helper has begun, and none will; None if none."""
+    """Return the index of the first chunk that is still queued, and cancel it; None if none."""
     return next((place for place, (_, asked) in enumerate(begun) if asked.cancel()), None)
 
 
 class _Helper:
-    """Another process that reads notes."""
+    """A process that reads notes."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -206,7 +206,7 @@ class _Helper:
     def __enter__(self) -> _Helper:
         import subprocess
 
-        # -P: the current folder may be a vault that has a folder called `vaultmem`.
+        # -P: the current folder can be a vault with a folder called `vaultmem`.
         command = [sys.executable, "-P", "-c", f"from {__name__} import serve; serve()"]
         arguments = [os.fspath(self._root), get_tokenizer_name()]
         pipe, nowhere = subprocess.PIPE, subprocess.DEVNULL
@@ -221,7 +221,7 @@ class _Helper:
 
         if self._process is None:
             return
-        with contextlib.suppress(OSError), self._process:  # Whose end closes the pipes too.
+        with contextlib.suppress(OSError), self._process:  # Its exit closes the pipes.
             if self._process.stdin is not None:
                 self._process.stdin.close()
             try:
@@ -230,22 +230,22 @@ class _Helper:
                 self._process.kill()
 
     def read(self, chunk: Sequence[ReadJob]) -> Chunk | None:
-        """Return what came of some jobs, None if the process fails."""
+        """Return the results of some jobs, None if the process fails."""
         if self._process is None or self._process.stdin is None or self._process.stdout is None:
             return None
         try:
             pickle.dump(chunk, self._process.stdin)
             self._process.stdin.flush()
             found = pickle.load(self._process.stdout)  # noqa: S301 - from our own process.
-        except Exception:  # noqa: BLE001 - it was killed, and what it had sent may be anything.
+        except Exception:  # noqa: BLE001 - it was killed, so its output can be anything.
             self._process.kill()
             return None
         return found if isinstance(found, Chunk) else None
 
 
 def serve() -> None:
-    """Read jobs until there are no more: the helper's side of the pipes."""
-    gc.disable()  # As its parent does meanwhile: what is made here has no reference cycles.
+    """Read jobs until the input ends: the helper's side of the pipes."""
+    gc.disable()  # As in the parent: no reference cycles here.
     use_tokenizer(sys.argv[2])
     reader = ChunkReader(Path(sys.argv[1]))
     with contextlib.suppress(EOFError, KeyboardInterrupt, BrokenPipeError):

@@ -1,4 +1,4 @@
-"""Find the present paths of notes in history: the renames of commits, and which of them hold."""
+"""Find the present paths of notes in history: confirmed renames of commits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from vaultmem.errors import VaultError
 from vaultmem.storage.git.log import Commit, walk_renames, walk_versions
 from vaultmem.vault import Vault
 
-#: Where a database has the renames of history up to a commit.
+#: State key: the renames of history up to a commit.
 _KEY = "renames"
 
 
@@ -33,7 +33,7 @@ def read_renames(vault: Vault) -> dict[str, str]:
         span, moved = head.commit, {}
     try:
         renames = confirm_renames(vault, walk_renames(history, span))
-    except VaultError:  # A clone may lack what it takes to compare two versions.
+    except VaultError:  # A clone can lack one of the versions.
         return moved
     moved |= {each.previous: each.path for each in reversed(renames)}
     vault.state.keep(_KEY, json.dumps({"commit": head.commit, "moved": moved}))
@@ -41,7 +41,7 @@ def read_renames(vault: Vault) -> dict[str, str]:
 
 
 def follow_renames(path: str, here: Set[str], moved: Mapping[str, str]) -> str:
-    """Return the path among `here` that a file has now, its own where that is not known."""
+    """Return a file's present path among `here`, or its own if unknown."""
     seen, now = {path}, path
     while now not in here and now in moved and moved[now] not in seen:
         now = moved[now]
@@ -52,11 +52,11 @@ def follow_renames(path: str, here: Set[str], moved: Mapping[str, str]) -> str:
 def walk_present(
     vault: Vault, moved: Mapping[str, str], is_split: Callable[[Commit], bool] = lambda _: False
 ) -> Iterator[tuple[Commit, FileChange, str]]:
-    """Yield what each commit of HEAD changed, newest first, with the path that the file has now.
+    """Yield the changes of HEAD's commits, newest first, with each file's present path.
 
-    `moved` are the paths before, by the path now, of files that were moved in no commit. Merges are
-    left out: what they have of others is in the commits of these. The renames of a commit that
-    `is_split` are a removal and a new file.
+    `moved` maps present to previous paths of files whose move is uncommitted. Merges are left out:
+    the merged commits have their changes. For a commit that `is_split`, a rename is a removal and a
+    new file.
     """
     start = vault.history.head().commit
     walked = [*walk_versions(vault.history, start)] if start else []
@@ -81,9 +81,9 @@ def walk_present(
 
 
 def confirm_renames(vault: Vault, renames: Iterable[FileChange]) -> list[FileChange]:
-    """Return those of git's renames that are one file: git compares bytes, properties included.
+    """Return git's renames that really are one file: git also compares properties.
 
-    The file kept its bytes or its name, or the note has a line or more of the same text.
+    The file kept its bytes or name, or the note shares at least a line of text.
     """
     listed = list(renames)
     unsure = {

@@ -1,9 +1,9 @@
-"""What counts in place of a note that cannot be taken at its word: decided here, for everybody.
+"""Choose the version that replaces an invalid note, for all callers.
 
-Its properties cannot be read, or conflict markers stand in it. Then the last text of HEAD's history
-that can be read counts, with its state, kind and trust: never more than the unreadable text says
-itself, and never more than was known of the note before. Where nothing is known, the text is found
-as it is, `unreadable`; one with conflict markers is not found at all.
+A note is invalid if its properties cannot be read, or it has conflict markers. Its last readable
+version in HEAD's history then counts, with that state, kind and trust. It never gets more rights
+than the invalid text states, or than were known before. Without such a version, the text is found
+as `unreadable`; with conflict markers, it is not found at all.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from vaultmem.services.views.chunk import Chunk, ReadJob
     from vaultmem.services.views.read_index import Batch
 
-#: Earlier texts of a note that are looked at for one that can be read.
+#: Most earlier versions of a note to try.
 _MAX_EARLIER = 64
 
 _EARLIER_COUNTS = "the last text that could be read counts"
@@ -42,16 +42,16 @@ _AS_IT_IS = "it counts as unreadable"
 
 
 class Settled(NamedTuple):
-    """The document that counts at a path in a view, None if none does, and what to say of it."""
+    """The document that counts at a path in a view (None: no document), and a message."""
 
     document: int | None
     problem: str
 
 
 class _Counting(NamedTuple):
-    """The note that counts, None if none or the one known before; and what to say of it.
+    """The note that counts (None: no note, or the known one), and a message.
 
-    `data` are its bytes, None where they are those that were looked at.
+    `data` are its bytes, None for the bytes that were checked.
     """
 
     note: Note | None
@@ -68,10 +68,10 @@ def settle(
     chunk: Chunk,
     before: Mapping[str, KnownFile],
 ) -> dict[str, Settled]:
-    """Decide what counts for those notes of a chunk that are in doubt, and take it in; by path.
+    """Choose and index the version that counts for each invalid note of a chunk, by path.
 
-    `commit` is the one whose history is looked at, "" for none; `before` is what was known at these
-    paths.
+    `commit` is the one whose history is searched, "" for none; `before` is the known file at each
+    path.
     """
     pairs = zip(jobs, chunk.readings, strict=True)
     if not (doubtful := [job for job, reading in pairs if reading.in_doubt]):
@@ -99,9 +99,9 @@ def settle(
 
 
 def read_counting(vault: Vault, note: Note) -> Note | None:
-    """Return the note that counts in place of one of the folder; its own where it is certain.
+    """Return the note that counts in place of a folder's note: itself if it is valid.
 
-    Its `problem` says why it is another, or not certain. None if nothing of it may be shown.
+    Its `problem` is why it is replaced or invalid. None means that nothing of it can be shown.
     """
     if not note.problem and not find_conflict(note.text):
         return note
@@ -112,19 +112,19 @@ def read_counting(vault: Vault, note: Note) -> Note | None:
 
 
 def _find_counting(vault: Vault, commit: str, job: ReadJob, known: NoteRecord | None) -> _Counting:
-    """Return what counts at a path, with its bytes."""
+    """Return the version that counts at a path, with its bytes."""
     try:
         path = PurePosixPath(job.path)
         data = read_file(vault.root, path) if job.data is None else job.data
         counting = _choose(vault, commit, parse_note(path, data), known)
     except (NoteNotFoundError, UnsafeFileError, UnreadableNoteError) as error:
-        return _Counting(None, str(error))  # It has changed, and is read again.
+        return _Counting(None, str(error))  # It changed; the next run reads it.
     is_own = counting.note is not None and counting.data is None
     return counting._replace(data=data) if is_own else counting
 
 
 def _choose(vault: Vault, commit: str, note: Note, known: NoteRecord | None) -> _Counting:
-    """Return what counts in place of a note, the most restricting of all that is known of it."""
+    """Return the version that counts for a note, with the most restricted known state."""
     conflict = find_conflict(note.text, note.fences)
     if not note.problem:
         if str(note.path) not in _find_unmerged(vault):
@@ -145,7 +145,7 @@ def _choose(vault: Vault, commit: str, note: Note, known: NoteRecord | None) -> 
 
 
 def _may_count(earlier: Note, limit: NoteState) -> bool:
-    """Tell whether an earlier text may count: it is not let do more than is known by now."""
+    """Return whether an earlier version can count: it must not have more rights than known now."""
     if not is_more_restricted(limit, earlier.state):
         return True
     return limit not in HIDDEN_STATES and earlier.kind not in OWNER_KINDS
@@ -154,9 +154,9 @@ def _may_count(earlier: Note, limit: NoteState) -> bool:
 def _read_last(
     vault: Vault, commit: str, path: str, known: NoteRecord | None
 ) -> tuple[Note | None, bytes]:
-    """Return the last text of a note in a commit's history that can be read, with its bytes.
+    """Return the last readable version of a note in a commit's history, with its bytes.
 
-    The history is walked only where the commit itself has the note, and not a second time.
+    The history is walked only once, and only if the commit itself has the note.
     """
     try:
         for name in _list_texts(vault, commit, path, known) if commit else ():
@@ -164,23 +164,23 @@ def _read_last(
             note = parse_readable_note(path, data)
             if note and not note.problem:
                 return note, data
-    except (VaultError, ImportError):  # There is no git, or not all of its objects.
+    except (VaultError, ImportError):  # No git, or missing objects.
         pass
     return None, b""
 
 
 def _list_texts(vault: Vault, commit: str, path: str, known: NoteRecord | None) -> Iterator[str]:
-    """Yield git's names of a note's texts, the last first."""
+    """Yield git's names of a note's versions, newest first."""
     yield f"{commit}:{vault.history.prefix}{path}"
     if known is None or known.state != NoteState.UNREADABLE:
         yield from _list_earlier(vault, commit, path)
 
 
 def _list_earlier(vault: Vault, commit: str, path: str) -> list[str]:
-    """Return the blob ids that a note had, the last first.
+    """Return the blob ids of a note's versions, newest first.
 
-    Who asks a second time is likely to ask for many: then all paths are looked up at once, because
-    each look walks the whole history.
+    A second call suggests many more: then all paths are read at once, because each call walks the
+    whole history.
     """
     from vaultmem.storage.git.trees import list_blobs
 

@@ -1,4 +1,4 @@
-"""Look at a branch, a tag, a commit or a date instead of the folder, or at several at once."""
+"""Open a view of a branch, a tag, a commit or a date, or of several at once."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from vaultmem.services.views.invalid_notes import Settled
     from vaultmem.storage.git.refs import RefTarget
 
-#: Documents a batch, as they are read from git; what an interruption loses at most.
+#: Documents per batch read from git; the most that an interruption loses.
 _BATCH_SIZE = 5_000
 
-#: Seconds that other writers are waited for: what was never indexed cannot be read without.
+#: Seconds to wait for other writers: an unindexed view cannot be read.
 _PATIENCE = 20.0
 
 
@@ -38,21 +38,19 @@ def view_at(
     progress: Progress | None = None,
     patience: float = _PATIENCE,
 ) -> Vault:
-    """Return the vault as it is at `at`, else at its own ref, else in the folder.
+    """Return the vault at `at`, or at its own ref, or in the folder.
 
-    `at` is a branch, tag, commit or date, always as committed. `include` names refs that are
-    looked at together with it. What was never seen before is indexed, and an index that is not
-    there, or damaged, is made first.
-
-    Others that write are waited for `patience` seconds, where something has to be indexed.
+    `at` is a branch, tag, commit or date, always as committed. `include` names refs to view
+    together with it. A new view is indexed, and a missing or damaged index is built first. If
+    indexing is needed, other writers are waited for up to `patience` seconds.
 
     Raises:
         NoteNotFoundError: a ref does not exist.
         RefusedError: a ref's name is unsafe or ambiguous.
-        BusyError: somebody writes for longer.
+        LockTimeoutError: another process writes for longer.
     """
     targets = [_find_target(vault, at), *(vault.history.refs.resolve(name) for name in include)]
-    if targets[0] is None:  # The folder has all of its branch, and what is not committed.
+    if targets[0] is None:  # The folder contains its branch and uncommitted changes.
         here = vault.history.head().branch
         targets = [None, *(t for t in targets[1:] if t is None or t.branch != (here or None))]
     distinct = [t for n, t in enumerate(targets) if t not in targets[:n]]
@@ -69,9 +67,9 @@ def view_at(
 
 
 def current_view(vault: Vault) -> Vault:
-    """Return the vault as it is now where it works: its ref's branch, which moves by each write.
+    """Return the vault at its ref's present commit, which moves with each write.
 
-    The folder is the vault itself, and so is a moment that is looked at.
+    A folder, or a fixed point in history, is returned unchanged.
 
     Raises:
         NoteNotFoundError: there is no such branch.
@@ -86,14 +84,14 @@ def current_view(vault: Vault) -> Vault:
 
 
 def at_ref(vault: Vault, ref: str) -> Vault:
-    """Return the same vault, its storage shared, for working on a branch, with "" in the folder."""
+    """Return the same vault, with shared storage, on a branch ("" for the folder)."""
     if vault.ref == ref and not vault.view.sources:
         return vault
     return replace(vault, ref=ref, view=vault.view.at(()))
 
 
 def get_branch_name(vault: Vault) -> str:
-    """Return the branch that the vault works on, checked out or not; "" where that is none."""
+    """Return the branch that the vault works on, checked out or not; "" without one."""
     if vault.view.sources:
         return vault.view.sources[0].branch
     if vault.ref:
@@ -103,12 +101,12 @@ def get_branch_name(vault: Vault) -> str:
 
 
 def find_branch(vault: Vault) -> str:
-    """Return the branch that the vault's ref names and that is not checked out; else "".
+    """Return the branch of the vault's ref if it is not checked out; otherwise "".
 
     Raises:
         NoteNotFoundError: there is no such branch.
-        RefusedError: the ref is a tag, a commit or a date: nothing can be written there. Or the
-            branch is checked out in another folder, which must not be left behind.
+        RefusedError: the ref is a tag, a commit or a date, which cannot be written. Or the branch
+            is checked out in another folder, which would fall out of step.
     """
     if not vault.ref:
         return ""
@@ -129,7 +127,7 @@ def find_branch(vault: Vault) -> str:
 
 
 def config_at(vault: Vault, commit: str) -> Config:
-    """Return the vault's settings, those for reading as the commit has them."""
+    """Return the vault's settings, with a commit's settings for reading."""
     try:
         name = f"{commit}:{vault.history.prefix}{CONFIG_NAME}"
         then = parse_config(vault.history.objects.read(name)[1].decode("utf-8-sig"))
@@ -149,7 +147,7 @@ def config_at(vault: Vault, commit: str) -> Config:
 
 
 def _find_target(vault: Vault, at: str) -> RefTarget | None:
-    """Return the commit to look at, None for the work tree."""
+    """Return the commit to view, None for the work tree."""
     if not at and not vault.ref:
         return None
     refs = vault.history.refs
@@ -171,14 +169,14 @@ def _work_tree(vault: Vault) -> ViewSource:
 def _view_commit(
     vault: Vault, target: RefTarget, progress: Progress | None, patience: float
 ) -> ViewSource:
-    """Return a commit's view; what it holds and was never seen is read and indexed."""
+    """Return a commit's view; its new notes are read and indexed."""
     config = config_at(vault, target.commit)
     rules = "\n".join((*config.ignore, *config.generated, read_note_rules(vault).key))
     ignored = hashlib.sha256(rules.encode()).hexdigest()[:16]
     key = f"{target.commit} {ignored}"
     number = vault.manifest.find_view(key)
     if number is None:
-        with vault.lock_caches(patience):  # Another may have made it meanwhile.
+        with vault.lock_caches(patience):  # Another process might have made it.
             number = vault.manifest.find_view(key)
             if number is None:
                 rows = _read_commit(vault, target, config, ignored, progress)
@@ -191,10 +189,10 @@ def _view_commit(
 def _read_commit(
     vault: Vault, target: RefTarget, config: Config, ignored: str, progress: Progress | None
 ) -> list[ViewRow]:
-    """Return what a commit's view has, with the time when a commit last wrote each note."""
+    """Return the rows of a commit's view, with the time each note was last committed."""
     blobs = _list_notes(vault, target.commit, config)
     counting = _index_unseen(vault, target.commit, blobs, progress)
-    # From the nearest commit before that has a view, git is asked for the rest of the way only.
+    # Git is asked only for commits since the nearest ancestor that has a view.
     known = {key.partition(" ")[0]: n for key, n in vault.manifest.view_keys(ignored).items()}
     start = vault.history.refs.nearest(target.commit, known.keys()) if known else ""
     fresh = date_brought(find_brought(vault.history, target.commit, start))
@@ -220,7 +218,7 @@ def _list_notes(vault: Vault, commit: str, config: Config) -> dict[str, str]:
 def _index_unseen(
     vault: Vault, commit: str, blobs: Mapping[str, str], progress: Progress | None
 ) -> dict[str, Settled]:
-    """Return what counts at each path of a commit, having read the notes that nobody knew."""
+    """Return the document for each path of a commit; unknown notes are read first."""
     from vaultmem.services.views.invalid_notes import Settled
 
     known = vault.manifest.list_readable()
@@ -236,7 +234,7 @@ def _index_unseen(
 
 
 def _index_some(vault: Vault, commit: str, blobs: Mapping[str, str]) -> dict[str, Settled]:
-    """Read notes of a commit and index them; return what counts at each path."""
+    """Read notes of a commit and index them; return the document for each path."""
     from vaultmem.services.views.chunk import ReadJob, read_notes
     from vaultmem.services.views.invalid_notes import Settled, settle
 

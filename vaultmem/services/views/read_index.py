@@ -1,7 +1,7 @@
-"""Documents on their way into manifest and index, and both kept in step.
+"""Add documents to manifest and index, and keep the two consistent.
 
-The database is written before the index, in one transaction a batch. It holds the stamp of the
-index that it belongs to; where that differs, the index is behind and what it lacks is read again.
+The database is written before the index, in one transaction per batch. It holds the stamp of its
+index. If the stamp differs, the index is out of date and missing notes are read again.
 """
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from vaultmem.services.views.chunk import Chunk, ReadJob
     from vaultmem.storage.index.batch import SectionArrays
 
-#: Postings that are indexed at once: some 60 bytes for each are held in memory while they are
-#: written.
+#: Most postings indexed at once: each takes some 60 bytes of memory while written.
 MAX_POSTINGS = 2_000_000
 
 #: Called with (done, total) while many notes are read.
@@ -42,14 +41,14 @@ class Batch:
 
     @property
     def is_full(self) -> bool:
-        """Tell whether a segment holds no more."""
+        """Return whether the segment is full."""
         return self._sections >= MAX_SIZE or self._postings >= MAX_POSTINGS
 
     def add(self, jobs: Sequence[ReadJob], chunk: Chunk) -> list[int | None]:
-        """Add the notes of a chunk that are not known already, and return all documents' numbers.
+        """Add the new notes of a chunk, and return all documents' numbers.
 
-        There is one for each job, None where it is no note. Those that were shortened are read
-        once more, with their full texts.
+        There is one number per job, None if it is not a note. Compacted notes are read once more,
+        with their full texts.
         """
         from vaultmem.services.views.texts import find_full_texts
 
@@ -64,7 +63,7 @@ class Batch:
         return documents
 
     def _add(self, chunk: Chunk, without: Container[int] = ()) -> list[int | None]:
-        """Add the notes of a chunk but for those at some places, which get no number."""
+        """Add the notes of a chunk, except those at some positions, which get no number."""
         manifest = self._vault.manifest
         notes = [reading.note for reading in chunk.readings if reading.note is not None]
         known = manifest.find_documents(note[:2] for note in notes)
@@ -92,7 +91,7 @@ class Batch:
         terms: TermArrays,
         fresh: Container[int | None],
     ) -> None:
-        """Collect the sections of those notes whose documents are fresh."""
+        """Collect the sections of those notes whose documents are new."""
         import numpy as np
 
         from vaultmem.storage.index.batch import describe_sections, select_sections
@@ -106,7 +105,7 @@ class Batch:
             self._postings += len(self._parts[-1].terms.term)
 
     def write(self) -> None:
-        """Write the index after the database: a crash between leaves it behind, never ahead."""
+        """Write the index after the database: a crash between them leaves the index older."""
         index = self._vault.index
         if self._parts:
             dropped = index.documents() - self._vault.manifest.documents()
@@ -116,7 +115,7 @@ class Batch:
 
 @contextlib.contextmanager
 def no_collection() -> Iterator[None]:
-    """Let Python look for reference cycles later: a batch makes none, and many objects."""
+    """Turn off garbage collection in the block: a batch makes many objects and no cycles."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -127,7 +126,7 @@ def no_collection() -> Iterator[None]:
 
 
 def is_index_stale(vault: Vault) -> bool:
-    """Tell whether the index is not the one that the database was written with, or is damaged."""
+    """Return whether the index is damaged, or is not the one the database was written with."""
     stamp = vault.index.stamp()
     try:
         return not stamp or vault.state.get("index") != stamp
@@ -136,12 +135,12 @@ def is_index_stale(vault: Vault) -> bool:
 
 
 def repair_index(vault: Vault) -> None:
-    """Forget the documents that the index does not hold (it was interrupted): they come again."""
+    """Drop documents that the index lacks after an interruption: they are read again."""
     if not is_index_stale(vault):
         return
     if not vault.index.stamp() or vault.state.get("index") or not vault.state.get("view"):
-        # Damaged, or neither written by this database nor on its way: left by a lost one, whose
-        # document numbers start again.
+        # Damaged, or left by a lost database, whose document numbers start again: neither written
+        # by this database nor about to be.
         vault.index.reset()
     lost = vault.manifest.documents() - vault.index.documents()
     if not lost:
@@ -153,7 +152,7 @@ def repair_index(vault: Vault) -> None:
 
 
 def finish_view(vault: Vault, replaced: Iterable[KnownFile]) -> None:
-    """End a change of the work tree's view; until the index is written, it counts as behind."""
+    """End a change of the work tree's view; until the index is written, it is out of date."""
     documents = [file.document for file in replaced if file.document is not None]
     vault.manifest.drop_documents(documents)
     vault.state.put("index", "")
@@ -162,5 +161,5 @@ def finish_view(vault: Vault, replaced: Iterable[KnownFile]) -> None:
 
 
 def remember_index(vault: Vault) -> None:
-    """Say that the index holds what the database knows."""
+    """Record that the index matches the database."""
     vault.state.put("index", vault.index.stamp())

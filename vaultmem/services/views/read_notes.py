@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 class FoundNote(NamedTuple):
     """A note that was read, and the section that its address named, if any.
 
-    `changed` says that the note is another than the handle named, where it is. `whole` is the note
-    as it was before it was shortened, where that is asked for.
+    `changed` is a message if the note differs from its handle. `whole` is the note before
+    compaction, if requested.
     """
 
     note: Note
@@ -35,7 +35,7 @@ class FoundNote(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The text of the section, else of the whole note with its properties."""
+        """The text of the section, or of the whole note with its properties."""
         note = self.whole or self.note
         if self.section is None:
             return note.text
@@ -43,13 +43,13 @@ class FoundNote(NamedTuple):
 
 
 def get_note(vault: Vault, address: str, full: bool = False) -> FoundNote:
-    """Read the note at `path`, `path#Heading`, or by its bare name where that is unambiguous.
+    """Read the note at `path`, `path#Heading`, or by its bare name if that is unambiguous.
 
-    A handle, as packs show it, does as well. Of a note that changed since, it finds the present
-    text. With `full`, one that compaction shortened has the text that it had before.
+    A handle from a pack also works; if its note has changed, the present text is returned. With
+    `full`, a compacted note has its earlier text.
 
     Raises:
-        NoteNotFoundError: no such note or heading, or git does not have the full text.
+        NoteNotFoundError: no such note or heading, or git lacks the full text.
         RefusedError: the path is unsafe, or its file cannot be read as a note.
     """
     path, heading, changed = _locate(vault, address)
@@ -66,9 +66,9 @@ def _read_whole(vault: Vault, note: Note) -> Note:
 
 
 def _locate(vault: Vault, address: str) -> tuple[PurePosixPath, str, str]:
-    """Return path and heading of a note by address or handle, and that it changed since.
+    """Return path and heading of a note by address or handle, and a message if it changed.
 
-    A note's name may look like a handle: where both are there, neither is taken for the other.
+    A note's name can look like a handle: if both exist, the address is ambiguous.
     """
     from vaultmem.services.views.resolve_names import (
         describe_several,
@@ -92,13 +92,13 @@ def _locate(vault: Vault, address: str) -> tuple[PurePosixPath, str, str]:
 
 
 def read_note(vault: Vault, path: PurePosixPath) -> Note:
-    """Read the note that counts at a path now, or in the commit that is looked at.
+    """Read the note that counts at a path, now or in the viewed commit.
 
-    It is what is written there, unless that cannot be taken at its word: then `problem` says why.
+    It is the stored text, unless that is invalid: then `problem` is the reason.
 
     Raises:
         NoteNotFoundError: there is no such file.
-        RefusedError: it is no file that can be read as a note, or nothing of it may be shown.
+        RefusedError: the file cannot be read as a note, or nothing of it can be shown.
     """
     from vaultmem.services.views.invalid_notes import read_counting
 
@@ -112,7 +112,7 @@ def read_note(vault: Vault, path: PurePosixPath) -> Note:
 
 
 def find_note(vault: Vault, path: PurePosixPath | str) -> Note | None:
-    """Return the note that counts at a path, None where none can be read as `read_note` does."""
+    """Return the note that counts at a path, None if `read_note` fails."""
     try:
         return read_note(vault, PurePosixPath(path))
     except (NoteNotFoundError, RefusedError):
@@ -120,7 +120,7 @@ def find_note(vault: Vault, path: PurePosixPath | str) -> Note | None:
 
 
 def find_problem(vault: Vault, path: PurePosixPath) -> str:
-    """Return why the note at a path of the view cannot be taken at its word, "" if it can."""
+    """Return why the note at a path of the view is invalid, "" if it is valid."""
     if not vault.view.problems():
         return ""
     records = vault.view.records("d.path = ?", [str(path)])
@@ -128,11 +128,11 @@ def find_problem(vault: Vault, path: PurePosixPath) -> str:
 
 
 def read_as_written(vault: Vault, path: PurePosixPath) -> Note:
-    """Read a note to change it: the very text that is on disk now, or on the branch.
+    """Read a note to change it: the exact text on disk, or on the branch.
 
     Raises:
         NoteNotFoundError: there is no such file.
-        RefusedError: it is no file that can be read as a note.
+        RefusedError: the file cannot be read as a note.
     """
     try:
         return parse_note(path, read_bytes(vault, path))
@@ -143,11 +143,11 @@ def read_as_written(vault: Vault, path: PurePosixPath) -> Note:
 
 
 def read_bytes(vault: Vault, path: PurePosixPath) -> bytes:
-    """Return a note's bytes as they are on disk now, or in the commit that is looked at.
+    """Return a note's bytes on disk, or in the viewed commit.
 
     Raises:
         NoteNotFoundError: there is no such note.
-        UnsafeFileError: it is no file that may be read.
+        UnsafeFileError: the file is unsafe to read.
     """
     if vault.view.is_work_tree:
         return read_file(vault.root, path)
@@ -159,21 +159,21 @@ def read_bytes(vault: Vault, path: PurePosixPath) -> bytes:
 
 @retries_after_rebuild
 def list_notes(vault: Vault, note_filter: NoteFilter) -> list[NoteRecord]:
-    """Return the notes that the filter admits, by path; the vault must be in sync."""
+    """Return the notes that match the filter, by path; the vault must be in sync."""
     return list(filter(note_filter.admits, vault.view.records()))
 
 
 def count_notes(vault: Vault, name: Callable[[NoteRecord], Iterable[str]]) -> list[tuple[str, int]]:
-    """Return by how many notes each name is borne, most first; hidden notes are left out."""
+    """Return the number of notes for each name, highest first; hidden notes are left out."""
     counts = Counter(each for record in list_notes(vault, NoteFilter()) for each in name(record))
     del counts[""]
     return sorted(counts.items(), key=lambda each: (-each[1], each[0]))
 
 
 def resolve_address(vault: Vault, address: str, by_title: bool = True) -> tuple[PurePosixPath, str]:
-    """Return the path and heading that an address means: `.md` and folders may be left out.
+    """Return the path and heading of an address: `.md` and folders can be left out.
 
-    What is no path and no bare name may be a title or an alias, unless `by_title` is off.
+    With `by_title`, an address that is not a path or bare name can be a title or alias.
 
     Raises:
         NoteNotFoundError: several notes have that name, or none.
@@ -209,7 +209,7 @@ def resolve_address(vault: Vault, address: str, by_title: bool = True) -> tuple[
 
 
 def resolve_whole(vault: Vault, address: str) -> PurePosixPath:
-    """Return the path of the note that an address means.
+    """Return the path of the note that an address names.
 
     Raises:
         NoteNotFoundError: several notes have that bare name, or none.
@@ -226,7 +226,7 @@ def _is_file(vault: Vault, address: str) -> bool:
     file = vault.root / path
     try:
         return is_note_path(path) and file.is_file() and not file.is_symlink()
-    except OSError:  # No system has a name that long.
+    except OSError:  # The name is too long.
         return False
 
 

@@ -1,7 +1,7 @@
-"""Undo the operation that a killed process left unfinished, in files and in git's index.
+"""Undo an operation that a killed process left unfinished, in files and in git's index.
 
-An operation is over when its row is gone; one that makes a commit is over with that commit. So a
-crash anywhere before leaves nothing of it, and one after leaves all of it.
+An operation ends when its row is deleted, or with its commit. So a crash before that leaves nothing
+of it, and a crash after that leaves all of it.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from vaultmem.storage.journal import FileChanges
 from vaultmem.storage.scan_files import order_moves, put_back
 from vaultmem.vault import Vault
 
-#: The outermost operation that is under way in this process, by state folder.
+#: The outermost operation running in this process, by state folder.
 UNDER_WAY: dict[str, Any] = {}
 
 
 def recover(vault: Vault) -> None:
-    """Undo the operation that an earlier process left unfinished, if there is one."""
+    """Undo the operation that an earlier process left unfinished, if any."""
     if not vault.operations.is_open():
         return
     with vault.lock():
@@ -35,10 +35,10 @@ def recover(vault: Vault) -> None:
 
 
 def undo(vault: Vault, files: FileChanges) -> None:
-    """Bring the files of an operation back that no commit has.
+    """Restore the files of an operation that no commit contains.
 
-    A file that another program changed since is left as it is, and so is one that HEAD has as it
-    was written or as another commit has it.
+    A file that another program changed since stays. So does a file that HEAD has as written or as
+    another commit left it.
     """
     undo_moves(vault, _find_undone(vault, files), files.contents, files.earlier)
     for folder in {PurePosixPath(path).parent for path in files.moves}:
@@ -47,9 +47,9 @@ def undo(vault: Vault, files: FileChanges) -> None:
 
 
 def close_operation(vault: Vault) -> None:
-    """End an operation; entries that it staged and HEAD lacks are taken out of git's index.
+    """End an operation; remove its staged entries that HEAD lacks from git's index.
 
-    While that cannot be done, these entries stay known, so that they do not count as the person's.
+    If that fails, these entries stay recorded, so that they do not count as the person's.
     """
     if vault.head() is not None:
         with contextlib.suppress(OSError, SystemFailureError, PendingError):
@@ -66,10 +66,10 @@ def undo_moves(
     contents: Mapping[str, bytes],
     earlier: Mapping[str, tuple[str, ...]] | None = None,
 ) -> None:
-    """Bring each file back that has come to what it was to be, and that nobody changed since.
+    """Restore each file that has its new content and was not changed since.
 
-    `contents` are bytes by blob id that git may not have. Bytes that nobody has any more were those
-    of no file when it was to be changed, so that it was not.
+    `contents` are bytes by blob id that git might lack. If previous bytes are found nowhere, the
+    file never had them, so it was not changed.
     """
     wanted = {before.blob for before, _ in moves.values() if before is not None}
     whole = {**_read_held(vault, wanted - contents.keys()), **contents}
@@ -84,7 +84,7 @@ def undo_moves(
 
 
 def read_blobs(vault: Vault, blobs: Iterable[str]) -> dict[str, bytes]:
-    """Return what git has under these blob ids."""
+    """Return git's bytes of these blob ids."""
     names = sorted(blobs)
     if not names:
         return {}
@@ -93,10 +93,10 @@ def read_blobs(vault: Vault, blobs: Iterable[str]) -> dict[str, bytes]:
 
 
 def _find_undone(vault: Vault, files: FileChanges) -> Moves:
-    """Return the moves that no commit has: all of them, unless HEAD has moved meanwhile.
+    """Return the moves that no commit contains: all of them, unless HEAD has moved.
 
-    HEAD does not have a removed file either way. Where the commit before had it, it was removed
-    from there; else no commit ever had it, and it comes back.
+    HEAD lacks a removed file either way. If the previous commit had it, the removal is committed.
+    Otherwise it was never committed, and it is restored.
     """
     head = vault.head() if files.is_committed else None
     if head is None or head.commit == files.head:
@@ -117,14 +117,14 @@ def _find_undone(vault: Vault, files: FileChanges) -> Moves:
 
 
 def _is_same(held: TreeEntry | None, wanted: TreeEntry | None) -> bool:
-    """Tell whether a commit has a file as it was to be; only git's own modes are compared."""
+    """Return whether a committed file is as planned; only git's own modes are compared."""
     if held is None or wanted is None:
         return held is wanted
     return held.blob == wanted.blob and (wanted.mode not in REGULAR or held.mode == wanted.mode)
 
 
 def _read_held(vault: Vault, blobs: set[str]) -> dict[str, bytes]:
-    """Return the bytes by blob id of those that git has."""
+    """Return the bytes, by blob id, of the blobs that git has."""
     if not blobs or vault.head() is None:
         return {}
     from vaultmem.storage.git.checkout import find_sizes

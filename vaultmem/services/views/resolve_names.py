@@ -1,8 +1,7 @@
-"""The names of notes besides their paths, and which names are free for new ones.
+"""The names of notes other than their paths, and the names free for new notes.
 
-A handle is the beginning of a blob id, as packs show it. Where two notes have one name, what a
-link by it means depends on who looks, and changes when one more is made; so a machine gives none
-that any note has.
+A handle is the start of a blob id, as packs show it. If two notes share a name, a link by that name
+is ambiguous. So agents never give a new note an existing name.
 """
 
 from __future__ import annotations
@@ -27,20 +26,20 @@ from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError
 from vaultmem.storage.link_table import LinkStore
 from vaultmem.vault import Vault
 
-#: Numbers that are tried behind a name that is taken.
+#: Numbers tried after a taken name.
 _ATTEMPTS = 1_000
 
-#: Notes that are named where one name could mean several.
+#: Most notes listed for an ambiguous name.
 _MOST_NAMED = 5
 
-#: Receipts that are searched for a handle that neither the notes nor git know.
+#: Receipts searched for a handle that neither notes nor git have.
 _MAX_RECEIPTS = 200
 
 _HANDLE = re.compile(rf"[0-9a-f]{{{MIN_HANDLE},40}}")
 
 
 def choose_style(vault: Vault) -> str:
-    """Return in which style machines name notes: as vaultmem.yaml says, else as Obsidian's are."""
+    """Return the style of new file names: from vaultmem.yaml, or as in Obsidian."""
     return vault.config.file_names or (TITLE if vault.store.obsidian.is_there else KEBAB)
 
 
@@ -51,10 +50,10 @@ def find_free_name(
     besides: frozenset[str] = frozenset(),
     is_given: bool = False,
 ) -> PurePosixPath:
-    """Return where a new note of a folder is written: the name, or with the first free number.
+    """Return the path of a new note in a folder: the name, or with the first free number.
 
-    `besides` are names, folded, that are about to be taken. One that somebody has given
-    (`is_given`) may be a name in other folders too.
+    `besides` are folded names about to be taken. A user's name (`is_given`) can exist in other
+    folders.
 
     Raises:
         RefusedError: the name is unsafe, or a thousand notes have it.
@@ -70,7 +69,7 @@ def find_free_name(
 
 
 def names_in(vault: Vault, folder: PurePosixPath) -> dict[str, str]:
-    """Return the names of all that is in a folder by folded path: no twin of one is to come."""
+    """Return the names in a folder by folded path, so that no near-duplicate is created."""
     if vault.view.is_work_tree:
         try:
             return {fold_name(folder / name): name for name in os.listdir(vault.root / folder)}
@@ -83,7 +82,7 @@ def names_in(vault: Vault, folder: PurePosixPath) -> dict[str, str]:
 
 
 def find_files_named(vault: Vault, name: str) -> list[str]:
-    """Return the paths of the files of a name, case aside, as far as they are indexed."""
+    """Return the paths of indexed files with a name, ignoring case."""
     if vault.view.is_work_tree:
         return vault.manifest.find_named(name)
     ending = fold(f"/{name}")
@@ -91,7 +90,7 @@ def find_files_named(vault: Vault, name: str) -> list[str]:
 
 
 def find_titled(vault: Vault, name: str) -> list[str]:
-    """Return the paths of the notes of this title or alias, whatever the case of ASCII letters."""
+    """Return the paths of the notes with a title or alias, ignoring ASCII case."""
     names = list(dict.fromkeys(unicodedata.normalize(f, name.strip()) for f in ("NFC", "NFD")))
     by_alias = ", ".join(map(str, LinkStore(vault.state).aliases_among(names)))
     marks = ", ".join("?" * len(names))
@@ -100,16 +99,16 @@ def find_titled(vault: Vault, name: str) -> list[str]:
 
 
 def describe_unknown(vault: Vault, name: str) -> str:
-    """Return that no note has a name, with those that may be meant."""
+    """Return a message that no note has a name, with similar names."""
     near = find_similar(vault, name)
     meant = f"; did you mean {', '.join(near)}?" if near else "; see `vaultmem list`"
     return f'no note is called "{name}"{meant}'
 
 
 def find_similar(vault: Vault, name: str) -> list[str]:
-    """Return the names of the notes that a name which no note has was probably meant for.
+    """Return names of notes similar to an unknown name.
 
-    They are those that may be named to the caller: in a project, its own and global ones.
+    Only names that the caller can see: in a project, its own and global ones.
     """
     vault = vault.scoped()
     return vault.view.keep("similar", partial(_find_similar, vault, name), name)
@@ -122,7 +121,7 @@ def _find_similar(vault: Vault, name: str) -> list[str]:
 
 
 def _map_names(vault: Vault) -> dict[str, str]:
-    """Return by each path, title, alias and file name of a note how it is named."""
+    """Return the display name of each note by its path, title, alias and file name."""
     aliases = LinkStore(vault.state).aliases()
     titled = vault.view.titles()
     stems = {path: PurePosixPath(path).stem for _, path, _ in titled}
@@ -136,7 +135,7 @@ def _map_names(vault: Vault) -> dict[str, str]:
 
 
 def describe_several(vault: Vault, name: str, paths: Iterable[str]) -> str:
-    """Return which notes a name could mean, as far as they may be named to the caller."""
+    """Return a message with the notes a name could mean, as far as the caller can see them."""
     found = set(paths)
     foreign = found & vault.scoped().view.foreign()
     told = sorted(found - foreign)[:_MOST_NAMED]
@@ -146,7 +145,7 @@ def describe_several(vault: Vault, name: str, paths: Iterable[str]) -> str:
 
 
 def describe_unmatched(vault: Vault, wanted: NoteFilter) -> list[str]:
-    """Return which tags and contexts of a filter no note has, with those that may be meant."""
+    """Return messages on a filter's unknown tags and context, with similar ones."""
     if not (wanted.tags or wanted.context):
         return []
     tags, contexts = _list_groups(vault)
@@ -171,12 +170,12 @@ def _list_groups(vault: Vault) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def is_handle(name: str) -> bool:
-    """Tell whether a name can be a handle."""
+    """Return whether a name can be a handle."""
     return bool(_HANDLE.fullmatch(name))
 
 
 def choose_note_paths(vault: Vault, hits: Iterable[Hit]) -> dict[NoteKey, str]:
-    """Return for each hit's note the shortest handle that is its alone in the view."""
+    """Return the shortest handle of each hit's note that is unique in the view."""
     notes = {hit.note: hit for hit in hits}
     beginnings = {hit.record.blob[:MIN_HANDLE] for hit in notes.values()}
     alike: dict[str, set[str]] = {each: set() for each in beginnings}
@@ -197,16 +196,16 @@ def _shorten(blob: str, others: Iterable[str]) -> str:
 
 
 def find_named(vault: Vault, handle: str) -> set[str]:
-    """Return the paths of the notes in the view whose blob ids begin like this."""
+    """Return the paths of the view's notes whose blob ids start with a handle."""
     found = vault.view.find_blobs([handle[:MIN_HANDLE]])
     return {path for path, blob in found if blob.startswith(handle)}
 
 
 def find_changed(vault: Vault, handle: str) -> PurePosixPath:
-    """Return the path of the note that had such a blob id once.
+    """Return the path of the note that once had such a blob id.
 
     Raises:
-        NoteNotFoundError: none is known to have had it, several had, or the note is gone.
+        NoteNotFoundError: no note is known to have had it, several had, or the note is gone.
     """
     found = _find_in_git(vault, handle) or _find_in_receipts(vault, handle)
     if len(found) > 1:
@@ -223,7 +222,7 @@ def find_changed(vault: Vault, handle: str) -> PurePosixPath:
 
 
 def _find_in_git(vault: Vault, handle: str) -> set[str]:
-    """Return the paths that had such bytes, uncommitted ones of ours included."""
+    """Return the paths that had such bytes, including our uncommitted ones."""
     found = set(vault.journal.find_written(handle))
     try:
         from vaultmem.storage.git.trees import list_blobs
@@ -233,13 +232,13 @@ def _find_in_git(vault: Vault, handle: str) -> set[str]:
         for commit in [*sources, *([head.commit] if head else [])]:
             known = list_blobs(vault.history, commit).items()
             found |= {path for path, blobs in known if any(b.startswith(handle) for b in blobs)}
-    except (VaultError, ImportError):  # There is no git.
+    except (VaultError, ImportError):  # No git.
         pass
     return found
 
 
 def _find_in_receipts(vault: Vault, handle: str) -> set[str]:
-    """Return the paths that the newest packs with such a blob id showed it at."""
+    """Return the paths at which the newest packs with such a blob id showed it."""
     from vaultmem.core.packs.receipt import parse_receipt
 
     for file in islice(vault.store.receipts.files(), _MAX_RECEIPTS):

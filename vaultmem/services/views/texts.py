@@ -1,7 +1,7 @@
-"""The texts of notes by path and blob, and the full texts of those that compaction shortened.
+"""The texts of notes by path and blob, and the full texts of compacted notes.
 
-A text is read from its file while that has these bytes, else from git. Git alone has full texts,
-and the index their terms.
+A text is read from its file if that still has these bytes, otherwise from git. Only git has full
+texts; the index has their terms.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ _FULL_TEXT = NOTE_FIELDS.index("full_text")
 
 
 def read_text(vault: Vault, path: str, blob: str) -> str | None:
-    """Return a note's text, None if neither its file nor git has these bytes any more.
+    """Return a note's text, None if neither its file nor git has these bytes.
 
     Raises:
-        VaultError: git cannot be asked, and a commit is looked at. A folder is read without git.
+        VaultError: git fails in a view of a commit. A folder is read without git.
     """
     try:
         return _file_text(vault.root, path, blob)
     except (NoteNotFoundError, UnsafeFileError):
-        pass  # It has changed.
+        pass  # It changed.
     with contextlib.suppress(VaultError if vault.view.is_work_tree else NoteNotFoundError):
         return _blob_text(vault.history.objects, blob, path)
     return None
 
 
 def read_section(vault: Vault, record: NoteRecord, section: SectionRecord) -> str | None:
-    """Return what people see of a section.
+    """Return the visible text of a section.
 
-    None if its note has changed and its bytes were in no commit.
+    None if its note has changed and its bytes were not committed.
     """
     text = read_text(vault, record.path, record.blob)
     if text is None:
@@ -61,12 +61,12 @@ def read_section(vault: Vault, record: NoteRecord, section: SectionRecord) -> st
 def read_sections(
     vault: Vault, places: Iterable[tuple[NoteRecord, SectionRecord]]
 ) -> list[tuple[NoteRecord, SectionRecord, str]]:
-    """Return sections with their text; a note that changed since the sync is left out."""
+    """Return sections with their text; notes that changed since the sync are left out."""
     found = ((record, section, read_section(vault, record, section)) for record, section in places)
     return [(record, section, text) for record, section, text in found if text is not None]
 
 
-#: Notes in which nothing is hidden, by blob id: not to be looked through for the next question.
+#: Notes without hidden text, by blob id, so that the next query need not search them.
 _plain: set[str] = set()
 _KEPT_PLAIN = 50_000
 
@@ -108,7 +108,7 @@ def _blob_text(objects: ObjectReader, blob: str, path: str) -> str:
 def find_full_texts(
     vault: Vault, jobs: Sequence[ReadJob], readings: Sequence[Reading]
 ) -> dict[int, ReadJob]:
-    """Return, by place, the jobs of new notes that were shortened, each with its full text."""
+    """Return, by position, the jobs of new compacted notes, each with its full text."""
     found: dict[int, NoteRows] = {}
     for place, reading in enumerate(readings):
         if reading.note is not None and reading.note.values[_FULL_TEXT]:
@@ -124,10 +124,10 @@ def find_full_texts(
 
 
 def read_full(vault: Vault, note: Note) -> Note:
-    """Return a note as it was before it was shortened; one that was not is itself.
+    """Return a note as before compaction, or itself if not compacted.
 
     Raises:
-        NoteNotFoundError: git does not have that text, or has none that may be shown.
+        NoteNotFoundError: git lacks that text, or it cannot be shown.
     """
     return read_full_note(vault, note.path, note.full_text) if note.full_text else note
 
@@ -150,9 +150,9 @@ def read_full_note(vault: Vault, path: PurePosixPath, full_text: str) -> Note:
 
 
 def read_full_bytes(vault: Vault, full_text: str) -> bytes:
-    """Return the bytes that a `full_text` names, none if git does not have them."""
+    """Return the bytes that a `full_text` names, b"" if git lacks them."""
     name = full_text.partition("@")[0]
-    with contextlib.suppress(VaultError, ImportError):  # There is no git, or not all its objects.
+    with contextlib.suppress(VaultError, ImportError):  # No git, or missing objects.
         kind, data = vault.history.objects.read(name)
         if kind == "blob" and len(data) <= MAX_FILE_BYTES and blob_id(data).startswith(name):
             return data
@@ -160,7 +160,7 @@ def read_full_bytes(vault: Vault, full_text: str) -> bytes:
 
 
 def _read_again(vault: Vault, job: ReadJob, blob: str) -> bytes | None:
-    """Return the bytes that a job was about, None if they have changed: they come again."""
+    """Return a job's bytes, None if they have changed: the next run reads them."""
     try:
         data = read_file(vault.root, PurePosixPath(job.path)) if job.data is None else job.data
     except (NoteNotFoundError, RefusedError, UnsafeFileError):

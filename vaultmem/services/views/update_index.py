@@ -1,7 +1,7 @@
-"""Bring manifest and index up to what is on disk: recover, scan, compare, read, index.
+"""Update manifest and index from the files on disk: recover, scan, compare, read, index.
 
-Everything that reads or writes a vault begins here. Reading waits for no writer, and reads again
-where database or index prove to be damaged in the midst of it.
+Each read or write of a vault starts here. Reading never waits for a writer, and is repeated if
+database or index prove to be damaged.
 """
 
 from __future__ import annotations
@@ -62,27 +62,26 @@ _T = TypeVar("_T")
 
 _Read = Callable[Concatenate[Vault, _P], _T]
 
-#: A file that changed this shortly (ns) before it was looked at is looked at again next time.
+#: A file changed less than this (ns) before the scan is read again next time.
 _RACY_NS = 100_000_000
 
-#: How often damage is repaired and work begins again: once for the database, once for the index.
+#: Repairs before giving up: one for the database, one for the index.
 _ATTEMPTS = 2
 
-#: Seconds after which what was read is written, for an interruption to leave it.
+#: Seconds after which a batch is written, so that an interruption keeps it.
 _KEPT_AFTER = 3.0
 
 _NO_STAT: Stat = (0, 0, 0, 0)
 
-#: Whether something around this reads again already: numbers of documents read before a database
-#: was built anew say nothing afterwards.
+#: Whether a caller already repeats the read: document numbers are invalid after a rebuild.
 _is_inside: ContextVar[bool] = ContextVar("is_inside", default=False)
 
 
 class IndexReport:
-    """What a sync did, by number of notes; `seconds` is wall time.
+    """The result of a sync, in numbers of notes; `seconds` is wall time.
 
-    It `is_full` where the whole folder was looked at. With `is_racy`, a file had only just changed:
-    it is looked at again next time.
+    `is_full` means that the whole folder was scanned. `is_racy` means that a file had just changed
+    and is read again next time.
     """
 
     read = 0
@@ -94,16 +93,15 @@ class IndexReport:
     is_racy = False
 
     def __str__(self) -> str:
-        """Say it in a few words, in none where nothing was new."""
+        """Return a short summary, "" if nothing was new."""
         counts = ((self.added, "new"), (self.changed, "changed"), (self.removed, "gone"))
         return ", ".join(f"{count:,} {name}" for count, name in counts if count)
 
 
 def sync_vault(vault: Vault, progress: Progress | None = None) -> IndexReport:
-    """Make the index equal to the folder; interrupted anywhere, the next call goes on.
+    """Update the index from the folder; after an interruption, the next call continues.
 
-    Nothing is written where nothing changed. Index or database that prove to be damaged meanwhile
-    are built again.
+    Without changes, nothing is written. A damaged index or database is rebuilt.
     """
     for _ in range(_ATTEMPTS):
         with contextlib.suppress(DamagedError):
@@ -112,24 +110,24 @@ def sync_vault(vault: Vault, progress: Progress | None = None) -> IndexReport:
 
 
 def update_index_nonblocking(vault: Vault, progress: Progress | None = None) -> IndexReport:
-    """Make the index equal to the folder as `sync_vault` does, if it can be done at once."""
+    """Update the index as `sync_vault` does, if that is possible without a long wait."""
     return read_nonblocking(vault, lambda brief: sync_vault(brief, progress)) or IndexReport()
 
 
 def sync_once(vault: Vault, progress: Progress | None = None) -> None:
-    """Make the index equal to the folder, unless that was tried since the vault was opened."""
+    """Update the index, unless that was tried since the vault was opened."""
     if "in_sync" not in vault.state.kept and not vault.notices.stale:
         update_index_nonblocking(vault, progress)
 
 
 def read_nonblocking(vault: Vault, sync: Callable[[Vault], _T]) -> _T | None:
-    """Bring the index up to date by `sync`, but not while others write, or the disk is full.
+    """Update the index by `sync`, unless others are writing or the disk is full.
 
-    What is read then is what the index had before, and `vault.notices.stale` says why; nothing is
-    returned. An index that is being made for the first time is waited for.
+    In these cases the old index is used, `vault.notices.stale` is the reason, and None is
+    returned. The first build of an index is waited for.
 
     Raises:
-        BusyError: there is no index yet, and who makes it does not get on.
+        LockTimeoutError: there is no index yet, and its builder is stuck.
     """
     try:
         return sync(replace(vault, patience=min(vault.patience, READER)))
@@ -146,7 +144,7 @@ def read_nonblocking(vault: Vault, sync: Callable[[Vault], _T]) -> _T | None:
 
 
 def _has_index(vault: Vault) -> bool:
-    """Tell whether there is an index; the first is written after what the database knows."""
+    """Return whether there is an index; the first one is written after the database."""
     return bool(vault.state.get("view") and vault.index.stamp())
 
 
@@ -158,10 +156,10 @@ def _wait_for_index(vault: Vault, sync: Callable[[Vault], _T]) -> _T:
 
 
 def retries_after_rebuild(read: _Read[_P, _T]) -> _Read[_P, _T]:
-    """Let what only reads a vault sync it and read again, where what it read proves damaged.
+    """Decorate a read: if it finds damage, sync the vault and read again.
 
-    A vault that looks at commits is not mended by a sync of the folder: there a DamagedError says
-    that it is to be opened anew.
+    A sync of the folder does not repair a view of commits. There, DamagedError means that it must
+    be opened again.
     """
 
     @wraps(read)
@@ -172,7 +170,7 @@ def retries_after_rebuild(read: _Read[_P, _T]) -> _Read[_P, _T]:
 
 
 def read_healed(vaults: Sequence[Vault], read: Callable[[], _T]) -> _T:
-    """Return what is read of some vaults, as `heals` does for one."""
+    """Return a read of several vaults, retried as by `retries_after_rebuild`."""
     if _is_inside.get():
         return read()
     token = _is_inside.set(True)
@@ -194,7 +192,7 @@ def _try(vaults: Sequence[Vault], read: Callable[[], _T]) -> _T:
                 raise
         except Exception:
             if all(each.index.is_as_read() for each in vaults):
-                raise  # It is no matter of a file that somebody wrote to.
+                raise  # No damaged file is the cause.
         if not in_folders:
             raise DamagedError("the index was damaged; run the command again")
         for each in vaults:
@@ -203,14 +201,14 @@ def _try(vaults: Sequence[Vault], read: Callable[[], _T]) -> _T:
 
 
 def mark_in_sync(vault: Vault) -> None:
-    """Note that somebody has brought the vault up to date since its database was opened."""
+    """Record that the vault was updated since its database was opened."""
     vault.notices.stale = ""
-    vault.state.get("scan")  # Opening the database drops what is kept beside it.
+    vault.state.get("scan")  # Opening the database clears `kept`.
     vault.state.kept["in_sync"] = ("", True)
 
 
 def count_indexed(vault: Vault) -> tuple[int, int]:
-    """Return how many of the folder's notes are indexed as they are, and how many there are."""
+    """Return how many of the folder's notes are indexed and unchanged, and how many there are."""
     scan = scan_vault(vault.root, read_note_rules(vault).for_scan)
     notes, known = scan.notes, vault.manifest.stats()
     same = (known.get(path, _NO_STAT)[:2] == stat[:2] for path, stat in notes.items())
@@ -218,7 +216,7 @@ def count_indexed(vault: Vault) -> tuple[int, int]:
 
 
 def find_skipped_files(vault: Vault) -> SkippedFiles:
-    """Return what the last look at the folder passed over; without one it is looked at now."""
+    """Return the files that the last scan skipped; scan now if there was none."""
     if "skipped" not in vault.state.kept:
         return scan_vault(vault.root, read_note_rules(vault).for_scan).skipped
     found: SkippedFiles = vault.state.kept["skipped"][1]
@@ -226,9 +224,9 @@ def find_skipped_files(vault: Vault) -> SkippedFiles:
 
 
 def sync_paths(vault: Vault, paths: Iterable[PurePosixPath]) -> IndexReport:
-    """Take in what was just written to these paths, without looking at any other.
+    """Index the files just written to these paths, without scanning others.
 
-    Where the index is behind already, or damaged, it is mended with this.
+    If the index is out of date or damaged, it is rebuilt.
     """
     with vault.lock_caches():
         with contextlib.suppress(DamagedError):
@@ -242,10 +240,10 @@ def sync_paths(vault: Vault, paths: Iterable[PurePosixPath]) -> IndexReport:
 
 
 class NoteRules(NamedTuple):
-    """The rules at one moment; whoever asks of many paths reads them once.
+    """The rules at one time; read them once for many paths.
 
-    `key` is another one when Obsidian's settings make other files notes; its line 1, when they date
-    them otherwise.
+    `key` changes if Obsidian's settings make other files notes; its line 1 changes if they date
+    notes differently.
     """
 
     config: Config
@@ -253,21 +251,21 @@ class NoteRules(NamedTuple):
     key: str
 
     def why_not(self, path: str) -> str:
-        """Return by which rule a markdown file is no note, "" if by none."""
+        """Return the rule by which a markdown file is not a note, "" if it is one."""
         if self.config.is_ignored(path):
             return "ignored by vaultmem.yaml"
         return self.aside.why(path)
 
     @property
     def for_scan(self) -> Rules:
-        """The rules as a walk through the folder takes them."""
+        """The rules in the form for a scan."""
         config, aside = self.config, self.aside
         ignores = config.ignores if config.ignore or config.generated else None
         return ignores, aside.why if aside else None
 
 
 def read_note_rules(vault: Vault) -> NoteRules:
-    """Return the rules of a vault as its settings and Obsidian's say now."""
+    """Return the present rules from the vault's and Obsidian's settings."""
     told = vault.store.obsidian
     dates = "" if told.daily.format == DailyNotes().format else repr(told.daily)
     aside = (told.template_folders, told.templates, told.excluded)
@@ -289,7 +287,7 @@ def _sync_vault(vault: Vault, progress: Progress | None) -> IndexReport:
     if known != (scan.signature(), rules.key) or is_index_stale(vault):
         with wrapping_os_errors("the index is not updated"), vault.lock_caches(), no_collection():
             if vault.state.get("note_rules").partition("\n")[0] != rules.key.partition("\n")[0]:
-                vault.index.reset()  # Notes are dated otherwise, so all are read again.
+                vault.index.reset()  # Dates change, so all are read again.
             repair_index(vault)
             report = _update(vault, _compare(vault, scan, rules.key), looked, progress)
             vault.state.put("scan", "" if report.is_racy else scan.signature())
@@ -305,16 +303,16 @@ def _sync_vault(vault: Vault, progress: Progress | None) -> IndexReport:
 
 
 def _clear_leftovers(vault: Vault, scan: Scan) -> bool:
-    """Remove what interrupted writes left; tell whether a text of somebody's came to light.
+    """Remove leftovers of interrupted writes; return whether one restored a user's text.
 
-    While somebody else writes to the vault, that is for a later command.
+    If another process is writing to the vault, a later command does this.
     """
     for file in find_leftovers(vault.state_folder):
         clear_leftover(file, is_held=False)
     if has_own_locks(vault.state_folder) and (found := find_git_folder(vault.root)):
         with contextlib.suppress(VaultError):
             remove_left_locks(GitLocation(*found, vault.state_folder))
-    unread = find_leftovers(vault.root / TRANSCRIPTS)  # No scan looks into that folder.
+    unread = find_leftovers(vault.root / TRANSCRIPTS)  # Scans skip that folder.
     left = [*(vault.root / path for path in scan.leftovers), *unread]
     if not left:
         return False
@@ -325,7 +323,7 @@ def _clear_leftovers(vault: Vault, scan: Scan) -> bool:
 
 
 class _Difference(NamedTuple):
-    """Paths at which the folder and the manifest differ: notes to read, other files, and gone."""
+    """Paths at which folder and manifest differ: notes to read, other files, and gone."""
 
     notes: Mapping[str, Stat]
     others: Mapping[str, KnownFile]
@@ -345,7 +343,7 @@ def _compare(vault: Vault, scan: Scan, rules: str) -> _Difference:
 
 
 def _known_stats(vault: Vault, scan: Scan, rules: str) -> dict[str, Stat]:
-    """Return what was seen of each file, but of those that other rules make a note, or none."""
+    """Return the known file stats, except where new rules change what is a note."""
     known = vault.manifest.stats()
     if vault.state.get("note_rules") != rules:
         for path, file in vault.manifest.files().items():
@@ -356,7 +354,7 @@ def _known_stats(vault: Vault, scan: Scan, rules: str) -> dict[str, Stat]:
 
 
 def _scan_paths(vault: Vault, names: Sequence[str]) -> _Difference:
-    """Return what is at some paths now, as if all of them differed."""
+    """Return the files at some paths, treated as if all of them differed."""
     aside = read_note_rules(vault).aside
     there = {name: stat for name in names if (stat := stat_now(vault, name)) is not None}
     others = {
@@ -375,9 +373,9 @@ def _update(
     progress: Progress | None = None,
     has_index: bool = True,
 ) -> IndexReport:
-    """Bring the manifest up to date, and the index unless it has to wait (`has_index` is False).
+    """Update the manifest, and the index unless it has to wait (`has_index` is False).
 
-    The folder was `looked` at then, in ns since the epoch.
+    The folder was scanned at `looked`, in ns since the epoch.
     """
     from vaultmem.services.views.chunk import read_notes
 
@@ -431,9 +429,9 @@ def _take(
     stats: Mapping[str, Stat],
     known: Mapping[str, KnownFile],
 ) -> int:
-    """Remember what was read at some paths, and add notes unless their bytes are indexed.
+    """Record the files read at some paths, and add notes unless their bytes are indexed.
 
-    Return at how many of the paths that were known other bytes are now.
+    Return how many known paths have other bytes now.
     """
     from vaultmem.services.views.invalid_notes import settle
 
@@ -461,7 +459,7 @@ def _take(
 
 
 def _jobs(stats: Mapping[str, Stat], known: Mapping[str, KnownFile]) -> list[ReadJob]:
-    """Return what to read: with the blob id of each path that is a note already."""
+    """Return the jobs to read, with the blob id of each path that is already a note."""
     from vaultmem.services.views.chunk import ReadJob
 
     return [
@@ -476,17 +474,17 @@ def _jobs(stats: Mapping[str, Stat], known: Mapping[str, KnownFile]) -> list[Rea
 
 
 def _settled(stat: Stat, looked: int) -> Stat:
-    """Return what to remember of a file's stat, taken at `looked` (ns since the epoch).
+    """Return the stat to store for a file, taken at `looked` (ns since the epoch).
 
-    A file that had only just changed may change again within the same tick of the file system's
-    clock; it gets a stat that no file has, and so is read again the next time.
+    A file that had just changed can change again within the same tick of the file system's clock.
+    It gets a stat that no file has, so it is read again next time.
     """
     fresh = looked - max(stat[1], stat[2]) < _RACY_NS
     return (stat[0], stat[1], 0, stat[3]) if fresh else stat
 
 
 def stat_now(vault: Vault, path: str) -> Stat | None:
-    """Return what the file system says of a path now, None if nothing is there to be seen."""
+    """Return a path's present stat, None if there is nothing."""
     try:
         status = (vault.root / path).lstat()
     except OSError:
@@ -500,7 +498,7 @@ def _head_commit(vault: Vault) -> str:
 
 
 def _learn_commits(vault: Vault) -> None:
-    """Ask git what was written when in the commits that are new since last time, and by whom."""
+    """Read dates and authors of the commits that are new since the last call."""
     head, before = vault.head(), vault.state.get("head")
     if head is None or not head.commit:
         return
@@ -516,7 +514,7 @@ def _learn_commits(vault: Vault) -> None:
     arrived = _list_arrivals(vault, before, brought) if goes_on or is_rebased else {}
     if goes_on or is_rebased:
         review_commits(vault, before, brought)
-    if before and not goes_on:  # What is checked out has a history of its own.
+    if before and not goes_on:  # The new branch has its own history.
         brought = find_brought(history, head.commit, "")
     with vault.state.transaction():
         if not goes_on:
@@ -529,10 +527,10 @@ def _learn_commits(vault: Vault) -> None:
 
 
 def _list_arrivals(vault: Vault, since: str, brought: Sequence[Brought]) -> dict[str, str]:
-    """Return, by path, who sent the notes that commits not made here have brought, newest first.
+    """Return, by path, the senders of notes in commits from elsewhere, newest first.
 
-    The index must have what is on disk, and know no more commits than those up to `since`. What
-    this vaultmem committed is known by its bytes, and so is what a rebase only moved.
+    The index must match the disk and know no commits after `since`. Vaultmem's own commits, and
+    those that a rebase only moved, are recognised by their bytes.
     """
     notes = [each for each in brought if each.blob and is_note_name(each.path)]
     fresh = [each for each in notes if not vault.manifest.is_committed(each.path, each.blob)]
@@ -547,13 +545,13 @@ def _list_arrivals(vault: Vault, since: str, brought: Sequence[Brought]) -> dict
 
 
 def _find_made_here(vault: Vault, since: str) -> set[str]:
-    """Return the commits that somebody made here by plain git: no remote has them."""
+    """Return the commits made here by plain git: no remote has them."""
     span = ("--first-parent", "--no-merges", "HEAD", f"^{since}", "--not", "--remotes", "--")
     return set(vault.history.git.run("rev-list", *span, check=False).split())
 
 
 def _find_senders(vault: Vault, sent: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """Return who wrote the last of these commits, but for the one that merged them."""
+    """Return the author of the last of these commits; merges count last."""
     from vaultmem.storage.git.log import read_commits
 
     try:

@@ -1,15 +1,14 @@
-"""Withdraw trust where the owner took it back, whichever way the note changed.
+"""Withdraw trust that the owner took back, however the note changed.
 
-The trust record is a statement about an active note. Each change of a note, by a command, a saved
-file or a commit, passes the index; so the index compares the note before and after. A trusted text
-is withdrawn when
+The trust record is about active notes. Each change of a note (a command, a saved file or a commit)
+is indexed, so the index compares the note before and after. A trusted text is withdrawn when
 
 - its note is no longer active, or of another kind;
 - a person removed it, or a person's commit removed it or replaced its text;
 - an agent made the note active again.
 
-A person whose command makes a withdrawn text active again restores it. A change of branch says
-nothing about the branch before.
+If a person's command makes a withdrawn text active again, it is restored. A change of branch does
+not affect the previous branch.
 """
 
 from __future__ import annotations
@@ -31,12 +30,12 @@ if TYPE_CHECKING:
 #: A note's path and the digest of its text.
 Text = tuple[str, str]
 
-#: In the state database: texts to withdraw that the trust record does not name yet.
+#: State key: texts to withdraw that are not yet in the trust record.
 _DUE = "withdrawals"
 
 
 class _Turn(NamedTuple):
-    """A commit by which a text came into force, or went out of it."""
+    """A commit that put a text into force, or out of it."""
 
     commit: str
     is_in_force: bool
@@ -45,16 +44,16 @@ class _Turn(NamedTuple):
 def find_in_force(vault: Vault, paths: Iterable[str]) -> dict[str, str]:
     """Return path and digest of the notes that instruct, or would if they were trusted.
 
-    Only paths that the trust record or a signed list names are looked up.
+    Only paths in the trust record or a signed list are looked up.
     """
     wanted = {path for path, _ in _list_withdrawn_texts(vault)}.intersection(paths)
     return {path: found.body_digest for path, found in _read(vault, wanted).items() if found}
 
 
 def review_files(vault: Vault, before: Mapping[str, str], paths: Iterable[str]) -> None:
-    """Withdraw the texts of changed files that the owner took back; in a transaction of the index.
+    """Withdraw the texts that the owner took back in changed files, in an index transaction.
 
-    `before` is what `find_in_force` returned before the files changed.
+    `before` is the result of `find_in_force` before the files changed.
     """
     texts = _list_withdrawn_texts(vault)
     changed = {path for path, _ in texts}.intersection(paths)
@@ -76,9 +75,9 @@ def review_files(vault: Vault, before: Mapping[str, str], paths: Iterable[str]) 
 
 
 def review_commits(vault: Vault, since: str, brought: Sequence[Brought]) -> None:
-    """Withdraw the texts that new commits of this branch took back, or let an agent bring back.
+    """Withdraw texts that this branch's new commits took back, or that an agent restored.
 
-    `brought` is what the commits after `since` brought, newest first.
+    `brought` is the changes of the commits after `since`, newest first.
     """
     texts = _list_withdrawn_texts(vault)
     if not texts or _has_switched(vault):
@@ -96,7 +95,7 @@ def review_commits(vault: Vault, since: str, brought: Sequence[Brought]) -> None
         record = now[path]
         counts = record is not None and record.body_digest == digest
         is_owners = _is_owners(vault, turn.commit)
-        # Another text here leaves the one that another work tree trusts.
+        # Another text here does not affect the one that another work tree trusts.
         is_here = record is None or (path, digest) not in beside
         if counts and turn.is_in_force and not is_owners:
             withdrawn.add((path, digest))
@@ -106,10 +105,10 @@ def review_commits(vault: Vault, since: str, brought: Sequence[Brought]) -> None
 
 
 def write_withdrawals(vault: Vault) -> None:
-    """Withdraw from the trust record what is due.
+    """Write due withdrawals to the trust record.
 
-    A record that cannot be written, as in a sandbox, leaves it to the next command; the texts
-    do not count until then.
+    If the record cannot be written, as in a sandbox, the next command does it; until then the texts
+    do not count.
     """
     if due := list_due(vault):
         with contextlib.suppress(SystemFailureError):
@@ -118,27 +117,27 @@ def write_withdrawals(vault: Vault) -> None:
 
 
 def is_trust_named(vault: Vault, text: Text) -> bool:
-    """Tell whether a text is trusted, or was before it was withdrawn."""
+    """Return whether a text is trusted, or was before it was withdrawn."""
     return text in _list_withdrawn_texts(vault)
 
 
 def list_due(vault: Vault) -> set[Text]:
-    """Return the texts that are withdrawn, and that the trust record may name still."""
+    """Return the withdrawn texts that the trust record might still contain."""
     due = vault.state.get(_DUE)
     return {(path, digest) for path, digest in json.loads(due)} if due else set()
 
 
 def _list_withdrawn_texts(vault: Vault) -> set[Text]:
-    """Return the texts that the trust record or a signed list names, withdrawn ones too."""
+    """Return the texts in the trust record or a signed list, including withdrawn ones."""
     notes = vault.trust.notes().items()
     named = {(path, digest) for path, digests in notes for digest in digests}
     return named | vault.store.signed_trust.named() | vault.trust.withdrawn_here().keys()
 
 
 def _read(vault: Vault, paths: Iterable[str]) -> dict[str, NoteRecord | None]:
-    """Return the folder's records of these paths that are in force, None for others.
+    """Return the folder's records in force at these paths, None for others.
 
-    A note that cannot be read is left out: nothing is known of it.
+    A note that cannot be read is left out, because nothing is known of it.
     """
     paths = list(paths)
     files = vault.manifest.files(paths) if paths else {}
@@ -157,13 +156,13 @@ def _is_in_force(kind: str, state: str) -> bool:
 
 
 def _has_switched(vault: Vault) -> bool:
-    """Tell whether another branch is checked out than at the last look, or none."""
+    """Return whether another branch, or none, is checked out since the last call."""
     head = vault.head()
     return head is not None and bool(head.commit) and vault.state.get("branch") != head.branch
 
 
 def _is_taken_back(vault: Vault, path: str) -> bool:
-    """Tell whether a note that is not in force any more was moved out by its state, or removed."""
+    """Return whether a note left force by its state, or was removed by its owner."""
     if path in vault.manifest.files([path]):
         return True
     author = vault.journal.find_author(path, REMOVED)
@@ -171,21 +170,21 @@ def _is_taken_back(vault: Vault, path: str) -> bool:
 
 
 def _restore(vault: Vault, text: Text) -> None:
-    """Let a text count again that a person's command made active again."""
+    """Trust a text again that a person's command made active again."""
     if vault.trust.is_trusted() and text in vault.trust.withdrawn_here():
-        with contextlib.suppress(SystemFailureError):  # It is active, and not trusted.
+        with contextlib.suppress(SystemFailureError):  # Active, but not trusted.
             vault.trust.record(dict([text]))
 
 
 def _find_last_turn(
     vault: Vault, since: str, versions: Sequence[Brought], digest: str
 ) -> _Turn | None:
-    """Return the last commit by which a text came into force, or went out of it."""
+    """Return the last commit that put a text into force, or out of it."""
     from vaultmem.storage.git.trees import find_entry
 
     path = versions[0].path
     entry = None
-    with contextlib.suppress(VaultError):  # Another repository may be in the vault's place now.
+    with contextlib.suppress(VaultError):  # The vault can have another repository now.
         entry = find_entry(vault.history, since, path)
     was = entry is not None and _has_text(vault, path, entry.blob, digest)
     last = None
@@ -198,7 +197,7 @@ def _find_last_turn(
 
 
 def _has_text(vault: Vault, path: str, blob: str, digest: str) -> bool:
-    """Tell whether a version of a note ("" for none) is in force with this text."""
+    """Return whether a version of a note ("" for none) is in force with this text."""
     from vaultmem.core.indexing.section_texts import digest_body
     from vaultmem.core.notes.note import parse_readable_note
 
@@ -211,7 +210,7 @@ def _has_text(vault: Vault, path: str, blob: str, digest: str) -> bool:
 
 
 def _is_owners(vault: Vault, commit: str) -> bool:
-    """Tell whether a person made a commit, or an agent that may promote."""
+    """Return whether a person made a commit, or an agent that can promote."""
     from vaultmem.storage.git.log import read_commit
 
     try:

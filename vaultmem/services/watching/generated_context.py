@@ -1,7 +1,7 @@
-"""Keep generated packs: CONTEXT.md, those of vaultmem.yaml, and blocks in other files.
+"""Update generated packs: CONTEXT.md, those of vaultmem.yaml, and blocks in other files.
 
-They are made from the notes at any time, so what a generated file held is never missed. A file that
-vaultmem did not generate is not written over, and one that says the same but for its account stays.
+They can be made from the notes at any time, so overwriting one loses nothing. Files that vaultmem
+did not generate are not overwritten. A file whose pack is unchanged is not written again.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ from vaultmem.storage.displaced_files import clear_leftover, find_leftovers
 from vaultmem.storage.files import MAX_FILE_BYTES, create_file, read_file, remove_file, replace_file
 from vaultmem.vault import Vault
 
-#: Where the vault's own pack is; the second where Obsidian would show it among the notes.
+#: The vault's own pack; the second path if Obsidian would show it among the notes.
 CONTEXT_FILE = "CONTEXT.md"
 HIDDEN_FILE = ".vaultmem/CONTEXT.md"
 
-#: How a file begins that may be written over.
+#: The start of a file that can be overwritten.
 HEAD = b"# Context  (vault "
 
 _ATTEMPTS = 10
 
 
 class RenderedContext(NamedTuple):
-    """A generated file, as vaultmem.yaml names it: whether it was written.
+    """A generated file, as named in vaultmem.yaml, and whether it was written.
 
-    `problem` says why it was not, or what else a person has to look at.
+    `problem` is why it was not, or another point to check by hand.
     """
 
     path: str
@@ -53,15 +53,15 @@ class RenderedContext(NamedTuple):
 
 
 def render_contexts(vault: Vault) -> list[RenderedContext]:
-    """Bring CONTEXT.md and all other generated packs up to date; write only what differs.
+    """Update CONTEXT.md and all other generated packs; write only changed files.
 
-    A file shows the notes of the project that its folder belongs to, and global ones. What cannot
-    be written is in `problem` and stops no other.
+    A file contains the notes of its folder's project, and global ones. An error is in `problem` and
+    stops no other file.
     """
     config, name = vault.config, find_context_file(vault)
-    if config.extra_packs:  # Nobody is to wait for vectors with the lock held.
+    if config.extra_packs:  # Load vectors before the lock.
         open_scorer([vault], None, waits=True)
-    with vault.lock():  # Whoever renders last has seen the newest notes.
+    with vault.lock():  # The last renderer has the newest notes.
         try:
             whole = look(vault)
             seen = view_for_file(whole, vault.root)
@@ -83,7 +83,7 @@ def render_contexts(vault: Vault) -> list[RenderedContext]:
 
 
 def find_context_file(vault: Vault) -> str:
-    """Return where the vault's own pack is kept, "" where vaultmem.yaml says that it is not."""
+    """Return the path of the vault's own pack, "" if vaultmem.yaml turns it off."""
     chosen = vault.config.context_file
     if not chosen:
         return HIDDEN_FILE if (vault.root / ".obsidian").is_dir() else CONTEXT_FILE
@@ -91,22 +91,22 @@ def find_context_file(vault: Vault) -> str:
 
 
 def _drop_former(vault: Vault, name: str) -> None:
-    """Remove the pack that was kept in another place before."""
+    """Remove the pack from its previous path."""
     path = PurePosixPath(name)
-    with contextlib.suppress(VaultError):  # Whatever else is there stays.
+    with contextlib.suppress(VaultError):  # Other files stay.
         data = read_file(vault.root, path)
         if data.startswith(HEAD):
             remove_file(vault.root, path, blob_id(data))
 
 
 def _render(path: str, write: Callable[[], bool]) -> RenderedContext:
-    """Write one file; where somebody else saves it at the same moment, look at it again."""
+    """Write one file; if another process saves it meanwhile, try again."""
     copies: list[str] = []
     for _ in range(_ATTEMPTS):
         try:
             return RenderedContext(path, write(), "; ".join(copies))
         except ConflictError as error:
-            if "one version is" in str(error):  # Two saves met ours; both are there.
+            if "one version is" in str(error):  # Both versions exist.
                 copies.append(str(error).partition(": ")[2])
         except VaultError as error:
             problem = str(error).removeprefix(f"{path}: ")
@@ -121,7 +121,7 @@ def _write_line(vault: Vault, seen: Vault, line: ContextLine) -> bool:
 
 
 def _write_pack(vault: Vault, name: str, text: str) -> bool:
-    """Make a generated file hold a pack; tell whether it had to be written."""
+    """Write a pack to a generated file; return whether it changed."""
     path, data = PurePosixPath(name), _encode(text)
     try:
         current = read_file(vault.root, path)
@@ -140,9 +140,9 @@ def _write_pack(vault: Vault, name: str, text: str) -> bool:
 
 
 def _inject_context(vault: Vault, name: str, texts: dict[str | None, str]) -> bool:
-    """Make the block in a person's file hold a pack; tell whether it had to be written.
+    """Write a pack into the block of a person's file; return whether it changed.
 
-    `texts` are the packs that were made already, by project.
+    `texts` are the packs already made, by project.
     """
     file = _find_file(vault, name)
     seen = view_for_file(vault, file.parent)
@@ -150,7 +150,7 @@ def _inject_context(vault: Vault, name: str, texts: dict[str | None, str]) -> bo
         texts[seen.view.project] = write_plainly(make_unseen(seen).text)
     text = texts[seen.view.project]
     path = PurePosixPath(file.name)
-    for left in find_leftovers(file.parent):  # No sync looks into that folder.
+    for left in find_leftovers(file.parent):  # Syncs skip that folder.
         clear_leftover(left, is_held=False)
     try:
         current = read_file(file.parent, path)
@@ -171,11 +171,11 @@ def _inject_context(vault: Vault, name: str, texts: dict[str | None, str]) -> bo
 
 
 def _find_file(vault: Vault, name: str) -> Path:
-    """Return the file that an item of `inject_context_into` names, relative to the vault.
+    """Return the file of an item in `inject_context_into`, relative to the vault.
 
     Raises:
-        RefusedError: it is a note or is committed with the notes, so that the pack would hold or
-            date itself; or it is outside a vault that nobody trusts.
+        RefusedError: it is a note or is committed with the notes, so the pack would contain
+            itself or change its own date; or it is outside a vault that is not trusted.
     """
     try:
         file = vault.root / Path(name).expanduser()

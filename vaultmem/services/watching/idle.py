@@ -1,6 +1,6 @@
 """Work of an idle watcher: commit quiet edits, apply changed states, and maintain the vault.
 
-Only the person's own saves count: an agent that writes all the time delays no commit.
+Only a person's saves count as activity: an agent that writes constantly delays no commit.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ from vaultmem.storage.journal import REMOVED
 from vaultmem.storage.watcher import CHECKPOINT_FILE
 from vaultmem.vault import Vault
 
-#: A person's uncommitted files by path: size and time of each, None for a removed one.
+#: A person's uncommitted files by path: size and time, None for a removed file.
 _Edits = dict[str, tuple[int, int] | None]
 
 
 class QuietEdits:
-    """A person's uncommitted edits, and since when there was no other save."""
+    """A person's uncommitted edits, and the time of the last save."""
 
     def __init__(self, vault: Vault) -> None:
         self.vault = vault
@@ -54,47 +54,47 @@ class QuietEdits:
         self._held: dict[str, str] = {}
 
     def look(self) -> None:
-        """Find the edits, and wait anew if others were saved. The index has to be in sync."""
+        """Find the edits, and restart the wait if they changed. The index must be in sync."""
         edits = self._find() if self.vault.config.commit_edits_after_seconds else {}
         if edits != self._edits:
             self._edits, self._since = edits, time.monotonic()
             self._is_waiting = bool(edits)
 
     def is_due(self, is_end: bool = False) -> bool:
-        """Tell whether edits wait that were not changed for as long as the settings say.
+        """Return whether edits have been unchanged for as long as the settings require.
 
-        At the `is_end` of watching, all edits are due.
+        At the end of watching (`is_end`), all edits are due.
         """
         after = self.vault.config.commit_edits_after_seconds
         is_quiet = is_end or time.monotonic() - self._since >= after
         return bool(after) and self._is_waiting and is_quiet
 
     def commit(self, is_end: bool = False) -> CommitReport:
-        """Commit the edits as they were found; those that were changed since wait anew.
+        """Commit the edits; those changed since they were found wait again.
 
         Raises:
-            PendingError: git cannot take a commit now.
+            PendingError: git cannot commit now.
         """
         if obstacle := self.vault.history.obstacle():
             raise PendingError(f"edits are not committed yet: {obstacle}")
-        self._since = time.monotonic()  # After a failure, the next attempt is as far off.
+        self._since = time.monotonic()  # A failure restarts the wait.
         report = commit_edits(self.vault, lambda: is_end or self._is_quiet())
         self._is_waiting = False
         self.look()
         return report
 
     def format_skipped(self, report: CommitReport) -> list[str]:
-        """Return a line for each reason why files were left out, of which no report has told."""
+        """Return a line for each reason of skipped files that was not reported before."""
         new = {path: why for path, why in report.skipped.items() if path not in self._held}
         self._held = {**report.skipped}
         return describe_skipped(new)
 
     def _is_quiet(self) -> bool:
-        """Tell whether no file was saved since the last look."""
+        """Return whether no file was saved since the last `look`."""
         return self._find().items() <= self._edits.items()
 
     def _find(self) -> _Edits:
-        """Return the edits that the index knows of; nothing before a repository's first commit."""
+        """Return the edits in the index; none before a repository's first commit."""
         vault = self.vault
         commit = vault.history.head().commit if vault.head() is not None else ""
         if not commit:
@@ -103,7 +103,7 @@ class QuietEdits:
         head.follow(vault.history, commit)
         changed, gone = head.difference()
         files = vault.manifest.files(changed)
-        # What a scan passes over, such as hidden files, is gone from the index alone.
+        # Files that a scan skips, such as hidden ones, are missing only from the index.
         removed = [path for path in gone if is_gone(vault, path)]
         blobs = dict.fromkeys(removed, REMOVED) | {
             path: files[path].blob for path in changed if path in files
@@ -123,32 +123,31 @@ class QuietEdits:
         }
 
 
-# Commit what was said with nothing but a file: promote, close a session, checkpoint.
+# Commit events made by editing a file: promote, close a session, checkpoint.
 #
-# A note whose `state` went from candidate to active, a session note whose `status` became ok,
-# error or canceled, and a file `.checkpoint` whose text is the note. Who saved a file cannot be
-# known, so a promotion made like this is committed, but puts no policy or skill on record as
-# trusted.
+# They are a note whose `state` changed from candidate to active, a session note whose `status`
+# became ok, error or canceled, and a file `.checkpoint` with the commit's note. The author of a
+# saved file is unknown, so such a promotion is committed, but does not trust the policy or skill.
 
 _MAX_REQUEST_BYTES = 4_096
 
-#: Notes that were looked at and said nothing, by path: the blob of each. Kept between two calls.
+#: Checked notes without an event: blob by path. Kept between two calls.
 Examined = dict[str, str]
 
 
 class _Request(NamedTuple):
-    """What a `.checkpoint` file asks for, and which bytes say so."""
+    """The note in a `.checkpoint` file, and the file's blob id."""
 
     note: str
     blob: str
 
 
 def commit_transitions(vault: Vault, examined: Examined) -> Iterator[CommitReport]:
-    """Commit each transition that the folder shows and no commit has yet; it must be in sync.
+    """Commit each uncommitted transition in the folder; the index must be in sync.
 
     Raises:
-        PendingError: git cannot take a commit now; all stays as it is, to be taken later.
-        RefusedError: something looks like a credential. The other transitions were taken.
+        PendingError: git cannot commit now; everything waits for a later call.
+        RefusedError: some text looks like a credential. The other transitions were committed.
     """
     with vault.lock():
         said = _find_spoken(vault, examined)
@@ -164,7 +163,7 @@ def commit_transitions(vault: Vault, examined: Examined) -> Iterator[CommitRepor
             problem = _reject(held) if held else problem
         if request:
             try:
-                # What the others committed was there to be kept when somebody asked for this.
+                # The request might have meant the changes just committed.
                 yield _fulfil(vault, request, even_if_clean=bool(said))
             except RefusedError as error:
                 problem = error
@@ -173,7 +172,7 @@ def commit_transitions(vault: Vault, examined: Examined) -> Iterator[CommitRepor
 
 
 def _find_spoken(vault: Vault, examined: Examined) -> set[str]:
-    """Return the notes whose edits say something; remember which are candidates."""
+    """Return the notes whose edits are events; store which are candidates."""
     commit = vault.history.head().commit
     if examined.get("") != commit:
         examined.clear()
@@ -198,7 +197,7 @@ def _reject(held: Mapping[str, str]) -> RefusedError:
 
 
 def _read_request(vault: Vault) -> tuple[_Request | None, VaultError | None]:
-    """Return what a `.checkpoint` file asks for, if there is one with text; or why not."""
+    """Return the request in a `.checkpoint` file, or None; and a problem, or None."""
     try:
         data = read_file(vault.root, PurePosixPath(CHECKPOINT_FILE), _MAX_REQUEST_BYTES)
         note = " ".join(data.decode("utf-8").split())
@@ -212,30 +211,30 @@ def _read_request(vault: Vault) -> tuple[_Request | None, VaultError | None]:
 
 
 def _fulfil(vault: Vault, request: _Request, even_if_clean: bool) -> CommitReport:
-    """Make the checkpoint, and only then remove the file: again, it would commit nothing."""
+    """Make the checkpoint, then remove the file: a repetition would commit nothing."""
     report = save_checkpoint(vault, request.note, even_if_clean)
-    with contextlib.suppress(ConflictError, NoteNotFoundError):  # Changed or taken back by now.
+    with contextlib.suppress(ConflictError, NoteNotFoundError):  # Changed or removed meanwhile.
         remove_file(vault.root, PurePosixPath(CHECKPOINT_FILE), request.blob)
     return report
 
 
-# What a watcher does while nothing happens: embed, dream, compact, sync, have git pack objects.
+# Idle work of a watcher: embed, consolidate, compact, sync, pack git's objects.
 
-#: Seconds for which notes are embedded before the watcher listens again.
+#: Seconds of embedding before the watcher listens again.
 _SLICE = 0.5
 
-#: Seconds between two looks at whether a night has come.
+#: Seconds between two checks whether the nightly work is due.
 _MINUTE = 60.0
 
-#: `dream_every` and `compact_every` of who wants neither.
+#: `dream_every` and `compact_every` if both are off.
 _UNASKED = ("never", "never")
 
-#: Seconds between two looks at how git keeps its objects; the first is after so many.
+#: Seconds before each check for loose objects.
 _UPKEEP = 900.0
 
 
 class IdleTasks:
-    """The work of a vault that can wait, done a little at a time.
+    """The work of a vault that can wait, done in small steps.
 
     `has_edits` is set after a save.
     """
@@ -248,7 +247,7 @@ class IdleTasks:
         self._next_upkeep = time.monotonic() + _UPKEEP
 
     def embed(self) -> str:
-        """Embed some notes if the vault's settings name a model; tell when the last one is done."""
+        """Embed some notes if the settings name a model; return a message when all are done."""
         if self.vault.config.semantic == "off":
             return ""
         from vaultmem.services.semantic.embed import embed_pending
@@ -259,7 +258,7 @@ class IdleTasks:
         return f"{pluralize(done.sections, 'section')}, with {done.model}"
 
     def compare_incoming(self) -> str:
-        """Compare some notes that came from elsewhere; tell, after the last, what is to decide."""
+        """Compare some incoming notes; after the last, return a message on open decisions."""
         if not self.vault.state.get("arrived"):
             return ""
         from vaultmem.services.curation.incoming_notes import compare_incoming
@@ -270,14 +269,14 @@ class IdleTasks:
         return f"{len(found):,} to review: `vaultmem review`"
 
     def check_anchors(self) -> None:
-        """Check the code that notes cite, where a query did not wait for git."""
+        """Check cited code for queries that did not wait for git."""
         if self.vault.state.get("anchors_waiting"):
             from vaultmem.services.anchors.check import check_waiting
 
             check_waiting(self.vault)
 
     def check_edits(self) -> str:
-        """Check some of a person's edits for text that tries to instruct an agent; report it."""
+        """Check some of a person's edits for text that instructs an agent; return a message."""
         if not (self.has_edits and self.vault.head()):
             return ""
         from vaultmem.services.curation.incoming_notes import check_edits
@@ -288,7 +287,7 @@ class IdleTasks:
         return f"{named}; decide in `vaultmem review`" if named else ""
 
     def run_idle_tasks(self) -> Iterator[CommitReport]:
-        """Dream and compact as vaultmem.yaml wants once a night has come; yield what is committed.
+        """Consolidate and compact when due at night, as set in vaultmem.yaml; yield the reports.
 
         Raises:
             VaultError: as for `dream_if_due` and `compact_if_due`.
@@ -306,7 +305,7 @@ class IdleTasks:
             yield from compacted.reports
 
     def tidy(self) -> str:
-        """Have git pack its objects where that is worth it; tell what came of it."""
+        """Let git pack its objects if that is worth it; return a message."""
         now = time.monotonic()
         if now < self._next_upkeep or self.vault.head() is None:
             return ""

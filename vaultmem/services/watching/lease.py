@@ -1,6 +1,6 @@
-"""The lock of the one process that watches a vault, and the hints it has not processed.
+"""The lock of the one process that watches a vault, and its unprocessed hints.
 
-What it has seen need not be looked at again: a live watcher is asked, not believed.
+Files that the watcher has processed need no new scan; each client asks the live watcher.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from vaultmem.storage.watch_socket import SOCKET_NAME, ask_watcher
 from vaultmem.storage.watcher import EVERYTHING
 from vaultmem.vault import Vault
 
-#: Seconds in which one who only asks gives the lock back.
+#: Seconds to wait while another process only tests the lock.
 _PROBED = 1.0
 
 
 class WatcherInfo(NamedTuple):
-    """The process that watches; `since` is seconds since the epoch.
+    """The watching process; `since` is seconds since the epoch.
 
-    `address` is where it serves over HTTP, if it does. A `passing` one was started for its clients,
-    and ends when the last has been gone for some time.
+    `address` is its HTTP address, if it serves. A `passing` one was started for its clients, and
+    ends some time after the last one.
     """
 
     pid: int
@@ -47,10 +47,10 @@ class WatcherInfo(NamedTuple):
 
 @contextlib.contextmanager
 def hold_watch(vault: Vault, address: str = "", passing: bool = False) -> Iterator[WatcherInfo]:
-    """Be the vault's watcher for the time of a `with`; one that is passing makes room.
+    """Be the vault's watcher while the context is open; replace a passing watcher.
 
     Raises:
-        VaultError: another process is; it says which.
+        VaultError: another process is the watcher; the text names it.
     """
     held = contextlib.ExitStack()
     try:
@@ -75,10 +75,10 @@ def hold_watch(vault: Vault, address: str = "", passing: bool = False) -> Iterat
 
 
 def find_watcher(vault: Vault) -> WatcherInfo | None:
-    """Return who watches the vault, None if nobody does."""
+    """Return the vault's watcher, None without one."""
     if not is_held(vault.state_folder / "watch.lock"):
         return None
-    for _ in range(20):  # It may hold the lock and not have written yet.
+    for _ in range(20):  # It might not have written the file yet.
         if found := read_value_if_sound(vault.state_folder / "watch.json", WatcherInfo):
             return found
         time.sleep(0.05)
@@ -86,10 +86,10 @@ def find_watcher(vault: Vault) -> WatcherInfo | None:
 
 
 def stop_watcher(vault: Vault, seconds: float = 15.0) -> WatcherInfo | None:
-    """Ask the watcher to end and wait until it has; return who it was.
+    """Ask the watcher to end and wait for it; return its info.
 
     Raises:
-        VaultError: it is still there after so many seconds.
+        VaultError: it is still running after `seconds`.
     """
     found = find_watcher(vault)
     if found is None:
@@ -105,10 +105,10 @@ def stop_watcher(vault: Vault, seconds: float = 15.0) -> WatcherInfo | None:
 
 
 def catch_up(vault: Vault, progress: Progress | None = None) -> None:
-    """Make the index equal to the folder: a live watcher says that it is, else all is looked at.
+    """Update the index: ask a live watcher whether it is current, or scan everything.
 
-    It does not know of damage to index and database since, so that is asked here. Whatever was
-    saved before this call is in it. The vault's lock must not be held.
+    The watcher does not notice damage to index and database, so that is checked here. All saves
+    before this call are included. The caller must not hold the vault's lock.
     """
     socket = str(vault.state_folder / SOCKET_NAME)
     told = ask_watcher(socket, str(vault.root), vaultmem.__version__, ["settle"])
@@ -119,7 +119,7 @@ def catch_up(vault: Vault, progress: Progress | None = None) -> None:
 
 
 def is_current(own: WatcherInfo, vault: Vault) -> bool:
-    """Tell whether this process still counts as the vault's watcher: state can be deleted."""
+    """Return whether this process still is the vault's watcher: its state can be deleted."""
     return read_value_if_sound(vault.state_folder / "watch.json", WatcherInfo) == own
 
 
@@ -127,21 +127,21 @@ def _clock(at: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
 
 
-# What was hinted at and is not looked at yet, for all threads of a process that watches.
+# Unprocessed hints, shared by all threads of a watching process.
 
 
 class PendingPaths:
-    """Paths at which the folder may differ from the index, until somebody has looked at them.
+    """Paths at which the folder might differ from the index, until they are processed.
 
-    At first everything is pending, and somebody about to look at it.
+    At first everything is pending, and its scan has begun.
     """
 
     def __init__(self) -> None:
         self._ended = threading.Condition()
-        #: How often something was hinted at; at each path, when that was last.
+        #: The number of hints; for each path, its last hint's number.
         self._count = 1
         self._paths = {EVERYTHING: 1}
-        #: The last hint before a look at everything that is under way, 0 if none is.
+        #: The last hint before a running full scan, 0 without one.
         self._looking = 1
 
     def add(self, path: str) -> None:
@@ -151,32 +151,32 @@ class PendingPaths:
             self._paths[path] = self._count
 
     def list(self) -> tuple[int, set[str]]:
-        """Return all of them, and the number of the last hint."""
+        """Return all paths, and the number of the last hint."""
         with self._ended:
             return self._count, set(self._paths)
 
     def drop(self, number: int) -> None:
-        """Note that the index has what was hinted at up to a number."""
+        """Record that the index contains the hints up to a number."""
         with self._ended:
             self._paths = {path: last for path, last in self._paths.items() if last > number}
             self._ended.notify_all()
 
     def begin(self) -> tuple[int, set[str]]:
-        """Return them to one who looks at them from now on."""
+        """Start a scan: return the paths and the number of the last hint."""
         with self._ended:
             self._looking = self._count
             return self.list()
 
     def end(self, number: int) -> None:
-        """Note that this look has ended, and the index has what was hinted at up to a number."""
+        """End a scan; the index contains the hints up to a number."""
         with self._ended:
             self._looking = 0
             self.drop(number)
 
     def sync(self, vault: Vault, is_complete: Callable[[], bool]) -> None:
-        """Bring the index up to what is on disk; `is_complete` tells that every hint is here.
+        """Update the index; `is_complete` returns whether all hints have arrived.
 
-        A look at everything that is under way is waited for first, but no longer than for a writer.
+        A running full scan is waited for first, but no longer than for a writer.
         """
         with self._ended:
             self._ended.wait_for(
@@ -188,7 +188,7 @@ class PendingPaths:
         self.drop(number)
 
     def wait_for(self, number: int, seconds: float) -> bool:
-        """Wait until the index has what was hinted at up to a number; False without that."""
+        """Wait until the index contains the hints up to a number; return False on timeout."""
         with self._ended:
             return self._ended.wait_for(
                 lambda: all(last > number for last in self._paths.values()), seconds

@@ -1,4 +1,4 @@
-"""Sync what file events named: these notes alone where that is enough, else the whole folder."""
+"""Sync files named by file events: only these notes if possible, or the whole folder."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from vaultmem.storage.files import MAX_FILE_BYTES
 from vaultmem.storage.watcher import CHECKPOINT_FILE, EVERYTHING, FolderWatcher
 from vaultmem.vault import Vault
 
-#: More notes than these are looked at with all others.
+#: Above this number, the whole folder is scanned.
 _MANY = 500
 
 _NOT_INDEXED = GENERATED | {CHECKPOINT_FILE}
 
 
 def sync_changed(vault: Vault, paths: Set[str]) -> IndexReport:
-    """Make the index equal to the folder at these paths, or everywhere if that is not enough."""
+    """Update the index at these paths, or everywhere if that is not enough."""
     names = sorted(paths - _NOT_INDEXED)
     if len(names) > _MANY or not all(map(is_text, names)):
         return sync_vault(vault)
     try:
         known = vault.manifest.files(names)
-        # `sed -i` writes to a file of an odd name, which is gone again by now.
+        # `sed -i` writes a temporary file that is already gone.
         stats = {path: known[path].stat for path in known}
         names = [path for path in names if stat_now(vault, path) != stats.get(path)]
         if not names:
@@ -50,7 +50,7 @@ def sync_changed(vault: Vault, paths: Set[str]) -> IndexReport:
 
 
 def _is_plain(vault: Vault, path: str) -> bool:
-    """Tell whether a scan would read a note here, or would have before it was removed."""
+    """Return whether a scan reads, or would have read, a note at this path."""
     if not is_note_name(path) or read_note_rules(vault).why_not(path):
         return False
     try:
@@ -63,7 +63,7 @@ def _is_plain(vault: Vault, path: str) -> bool:
 
 
 def sync_pending(vault: Vault, paths: Set[str]) -> None:
-    """Bring the index up to what is on disk, where that may differ only at these paths."""
+    """Update the index from the disk, which might differ only at these paths."""
     if EVERYTHING in paths or _has_moved(vault):
         sync_vault(vault)
     else:
@@ -73,10 +73,10 @@ def sync_pending(vault: Vault, paths: Set[str]) -> None:
 
 
 class ChangeHints:
-    """Watches a vault's folder for a process that answers many questions.
+    """Watches a vault's folder for a process that answers many queries.
 
-    Hints only save scans: without one, after a missed one, or where nothing can be watched, a
-    vault is compared with its folder as each command does. `notice` is called with each path.
+    Hints only save scans. Without them, or after a missed one, the folder is scanned as in each
+    command. `notice` is called with each path.
     """
 
     def __init__(self, vault: Vault, notice: Callable[[str], None] | None = None) -> None:
@@ -87,7 +87,7 @@ class ChangeHints:
         self._watcher: FolderWatcher | None = None
 
     def sync(self, vault: Vault) -> None:
-        """Bring the vault's index up to what is on disk, if there may be something new."""
+        """Update the vault's index, if there might be changes."""
         hints = set() if self._watch() else {EVERYTHING}
         while not self._hints.empty():
             hints.add(self._hints.get())
@@ -98,14 +98,14 @@ class ChangeHints:
             raise
 
     def stop(self) -> None:
-        """Watch no more."""
+        """Stop watching."""
         with self._lock:
             if self._watcher is not None:
                 self._watcher.stop()
             self._watcher = None
 
     def _watch(self) -> bool:
-        """Tell whether all that happened by now was hinted at; begin to watch where nobody does."""
+        """Return whether all changes until now were hinted; start watching if needed."""
         with self._lock:
             watcher = self._watcher
             if watcher is not None and watcher.is_healthy():
@@ -123,7 +123,7 @@ class ChangeHints:
 
 
 def _has_moved(vault: Vault) -> bool:
-    """Tell whether more than notes changed: the commit, the index, or which files are notes."""
+    """Return whether more than notes changed: the commit, the index, or the rules of notes."""
     head = vault.head()
     commit = head.commit if head is not None else ""
     try:

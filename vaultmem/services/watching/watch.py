@@ -1,9 +1,8 @@
-"""Keep a vault up to date while people and agents work in it: look, index, commit, render.
+"""Keep a vault up to date during edits: scan, index, commit, render.
 
-Events are hints. After some quiet, the notes that they name are looked at, by the very functions
-that every command uses. The whole folder is compared with the manifest at start, where it is not
-known what changed, when HEAD moved, when watching broke, after some rest, and once an hour; so a
-missed event is harmless.
+File events are hints. After a short quiet time, the notes that they name are indexed by the same
+functions as in every command. A missed event is harmless, because the whole folder is also scanned:
+at start, after unknown changes, a moved HEAD or a watching error, after a rest, and once an hour.
 """
 
 from __future__ import annotations
@@ -28,26 +27,26 @@ from vaultmem.storage.lock import find_holders
 from vaultmem.storage.watcher import EVERYTHING, FolderWatcher
 from vaultmem.vault import Vault
 
-#: Seconds without an event before a batch is taken, and the longest that one waits.
+#: Seconds without an event before a batch is processed, and the longest wait.
 QUIET = 0.2
 LONGEST = 2.0
 
-#: Seconds in which what was hinted at is looked at, unless somebody else writes.
+#: Seconds in which hints are processed, unless another process is writing.
 _SOON = 0.2
 
-#: Seconds between two looks at HEAD and at the watcher's health.
+#: Seconds between two checks of HEAD and of the watcher's health.
 _TICK = 1.0
 
-#: Seconds of rest after which notes looked at one by one are looked at with all others.
+#: Seconds of rest after which a full scan follows single notes.
 _REST = 10.0
 
-#: Seconds from one rewriting of generated files to the next.
+#: Seconds between two updates of generated files.
 _CALM = 5.0
 _HOUR = 3_600.0
 
 
 class WatchEvent(NamedTuple):
-    """Something that a person may want to see: what, in which notes or commit, or why not."""
+    """An event to show to a person: its kind and text, such as notes, a commit or a problem."""
 
     what: str
     text: str
@@ -57,11 +56,11 @@ Tell = Callable[[WatchEvent], None]
 
 
 class WatchLoop:
-    """One loop in one thread; others may sync, ask it to look at once, or to stop.
+    """A loop in one thread; other threads can sync, request a scan, or stop it.
 
-    `is_mine` tells whether this process still counts as the vault's watcher. One that `only_looks`
-    keeps the index up to date, and writes nothing into the vault. `notice` is called with each path
-    that may have changed, from another thread.
+    `is_mine` returns whether this process still is the vault's watcher. With `only_looks`, the loop
+    only updates the index and never writes to the vault. `notice` is called with each path that
+    might have changed, from another thread.
     """
 
     def __init__(
@@ -86,17 +85,17 @@ class WatchLoop:
         self._examined: Examined = {}
         self._resting = IdleTasks(vault)
         self._edits = QuietEdits(vault)
-        self._edits_problem = ("", "")  # The last one, and the one that was reported.
+        self._edits_problem = ("", "")  # The last and the last reported one.
         self._head = self._waits_for = ""
         self._last_look = self._last_full = self._last_rendered = 0.0
         self._is_rendered = True
         self.is_watching = False
 
     def run(self) -> None:
-        """Watch until `stop`; what is pending then is still synced, and a person's edits committed.
+        """Watch until `stop`; then sync pending files and commit a person's edits.
 
         Raises:
-            VaultError: somebody removed the vault's state, and with it the watcher's lock.
+            VaultError: the vault's state was removed, and the watcher's lock with it.
         """
         self._watcher.start()
         self._look({EVERYTHING})
@@ -126,17 +125,17 @@ class WatchLoop:
                 self._commit_edits(is_end=True)
 
     def stop(self) -> None:
-        """Ask the loop to end; it may be called from a signal handler."""
+        """Ask the loop to end; safe in a signal handler."""
         self._stopped = True
         self._hints.put(None)
 
     def sync(self, vault: Vault) -> None:
-        """Bring the index up to date for a thread that must not wait until the loop does it."""
+        """Update the index for a thread that cannot wait for the loop."""
         watcher = self._watcher
         self._pending.sync(vault, lambda: watcher.is_healthy() and watcher.catch_up())
 
     def settle(self, seconds: float) -> bool:
-        """See that all that was saved by now is in the index; False if that takes longer."""
+        """Wait until the index contains all saves until now; return False on timeout."""
         if not self.is_watching:
             return False
         try:
@@ -153,7 +152,7 @@ class WatchLoop:
         if self._pending.wait_for(goal, min(seconds, _SOON)):
             return True
         others = find_holders(self._vault.state_folder / "lock")
-        if others and os.getpid() not in others:  # This waits as well, who knows how long.
+        if others and os.getpid() not in others:  # The loop waits too, for an unknown time.
             return False
         return self._pending.wait_for(goal, seconds - _SOON)
 
@@ -162,14 +161,14 @@ class WatchLoop:
         return FolderWatcher(self._vault.root, self._hint, ignores)
 
     def _hint(self, path: str) -> None:
-        """Take a hint, from any thread."""
+        """Add a hint, from any thread."""
         self._pending.add(path)
         self._hints.put(path)
         if self._notice is not None:
             self._notice(path)
 
     def _collect(self) -> set[str]:
-        """Wait for hints, and then until there are no more for a moment; none after a tick."""
+        """Wait for hints until a short pause; return none after a tick."""
         hints: set[str] = set()
         end = time.monotonic() + _TICK
         pause = _TICK
@@ -178,7 +177,7 @@ class WatchLoop:
                 hint = self._hints.get(timeout=min(pause, left))
             except queue.Empty:
                 break
-            if hint is None:  # Somebody is waiting.
+            if hint is None:  # Another thread waits.
                 break
             if not hints:
                 end = time.monotonic() + LONGEST
@@ -187,25 +186,25 @@ class WatchLoop:
         return hints
 
     def _is_due(self) -> bool:
-        """Tell whether everything has to be looked at though nothing was heard."""
+        """Return whether a full scan is due without any hint."""
         now = time.monotonic()
         rested = self._last_full < self._last_look < now - _REST
         with contextlib.suppress(VaultError, OSError):
             moved = self._read_head() != self._head
             return rested or moved or now - self._last_full > _HOUR or self._may_go_on()
-        return True  # Another repository may stand there, or none: a look says what is wrong.
+        return True  # The repository can be replaced or gone; a scan reports it.
 
     def _may_go_on(self) -> bool:
-        """Tell whether git can take again what it could not take before."""
+        """Return whether git can now commit what had to wait."""
         if self._waits_for and self._vault.history.obstacle():
-            if self._waits_for not in self._told:  # Not at once: mostly git is done in a moment.
+            if self._waits_for not in self._told:  # Not at once: git usually ends soon.
                 self._told.add(self._waits_for)
                 self._describe(WatchEvent("problem", self._waits_for))
             return False
         return bool(self._waits_for)
 
     def _look(self, hints: set[str]) -> None:
-        """Bring index, commits and generated files up to date; failures are reported."""
+        """Update index, commits and generated files; report failures."""
         while not self._hints.empty():
             hint = self._hints.get_nowait()
             hints |= {hint} if hint is not None else set()
@@ -221,7 +220,7 @@ class WatchLoop:
                 self._is_rendered = False
                 self._render_when_due()
         else:
-            self._head = "unknown"  # All is looked at again, after a moment.
+            self._head = "unknown"  # Scan everything again later.
         if polling := self._watcher.polling():
             self._problems.add(polling)
         for problem in sorted(self._problems - self._told):
@@ -229,7 +228,7 @@ class WatchLoop:
         self._told = self._problems | ({self._waits_for} & self._told)
 
     def _rest(self) -> None:
-        """Do what could wait; what fails is reported once, until something else does."""
+        """Do idle work; report a failure once, until another one occurs."""
         self._problems = set()
         self._render_when_due()
         self._try(lambda: self._report_of("problem", self._resting.check_edits()))
@@ -270,7 +269,7 @@ class WatchLoop:
         except (VaultError, OSError) as error:
             self._problems.add(str(wrap_os_error(error)))
             if isinstance(error, DamagedError):
-                self._head = "unknown"  # All is looked at again, and so built anew.
+                self._head = "unknown"  # Scan again, which rebuilds it.
             return False
         return True
 
@@ -292,7 +291,7 @@ class WatchLoop:
         self._vault = self._resting.vault = self._edits.vault = vault
 
     def _commit(self) -> None:
-        """Commit what was said by file, unless git cannot take it now."""
+        """Commit events made by file, unless git cannot commit now."""
         self._waits_for = ""
         head = self._vault.head()
         if head is None or not head.commit:
@@ -308,9 +307,9 @@ class WatchLoop:
             self._waits_for = str(error)
 
     def _commit_edits(self, is_end: bool = False) -> None:
-        """Commit a person's edits if they are due; what fails is reported once, and tried again.
+        """Commit a person's edits if they are due; report a failure once, and retry.
 
-        Another git is mostly done in a moment, so it is reported at the second time.
+        Another git usually ends soon, so it is reported only the second time.
         """
         if self._only_looks or not self._edits.is_due(is_end):
             return
@@ -330,7 +329,7 @@ class WatchLoop:
         self._edits_problem = problem, told if problem else ""
 
     def _render_when_due(self) -> None:
-        """Render what changed; while watching, not so soon after the last file that was written."""
+        """Render changed packs; while watching, wait some time after the last written file."""
         is_calm = time.monotonic() - self._last_rendered >= _CALM
         if not self._is_rendered and (is_calm or not self.is_watching):
             self._is_rendered = self._try(self._render)
@@ -344,12 +343,12 @@ class WatchLoop:
                 self._last_rendered = time.monotonic() if self.is_watching else 0.0
 
     def _watch_again(self) -> None:
-        """Watch anew, once the folder is there again."""
+        """Start watching again once the folder exists."""
         self._describe(WatchEvent("problem", "watching broke off; beginning again"))
         self._watcher.stop()
         while not self._vault.root.is_dir() and not self._stopped:
             time.sleep(_TICK)
-        self._vault.close()  # Another folder may be another repository.
+        self._vault.close()  # The folder can be another repository.
         self._hint(EVERYTHING)
         self._watcher = self._new_watcher()
         self._try(self._watcher.start)

@@ -1,7 +1,7 @@
-"""Use git in bare repositories and clones, within a time limit.
+"""Run git in bare repositories and clones, within a time limit.
 
-Settings of the machine and of its user do not count, replaced objects neither, and nothing runs
-that the repository names.
+Git ignores system and user settings and replaced objects, and runs no program that the repository
+names.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ _SETTINGS = {
     "LC_ALL": "C",
 }
 
-#: What git tells its hooks of where objects are that are not taken in yet.
+#: The quarantine variables that git sets for its hooks: the objects of a push that is not accepted.
 _QUARANTINE = (
     *("GIT_QUARANTINE_PATH", "GIT_OBJECT_DIRECTORY"),
     "GIT_ALTERNATE_OBJECT_DIRECTORIES",
 )
 
-#: Objects up to which a pack is unpacked; of more, it is kept as it is.
+#: Packs with more objects are kept as packs; smaller ones are unpacked.
 _LOOSE = 100
 
-#: What a process needs to find its programs and its temporary files.
+#: Variables that a process needs to find its programs and its temporary files.
 _SYSTEM = ("PATH", "HOME", "TMPDIR", "SYSTEMROOT", "TEMP", "LD_LIBRARY_PATH", "GIT_EXEC_PATH")
 
 
 class BareGit:
-    """Runs git in one bare repository, for so many seconds in all.
+    """Runs git in one bare repository, with one time limit for all commands.
 
-    Of `environment` counts what a hook is told of objects in quarantine, and where programs are.
+    Only the quarantine and system variables of `environment` are used.
     """
 
     def __init__(
@@ -71,11 +71,11 @@ class BareGit:
         fine: tuple[int, ...] = (0,),
         environment: Mapping[str, str] = MappingProxyType({}),
     ) -> bytes:
-        """Run git, with more in its `environment`, and return what it printed.
+        """Run git with extra variables (`environment`) and return its output.
 
         Raises:
-            BusyError: the time is over.
-            FaultError: it ended with another status than those in `fine`.
+            LockTimeoutError: the time is over.
+            SystemFailureError: git exited with a status that is not in `fine`.
         """
         try:
             done = subprocess.run(
@@ -94,7 +94,7 @@ class BareGit:
         return done.stdout
 
     def succeeds(self, *arguments: str) -> bool:
-        """Run git, and tell whether it ended without a complaint."""
+        """Run git and return whether it succeeded."""
         try:
             self.run(*arguments)
         except SystemFailureError:
@@ -103,7 +103,7 @@ class BareGit:
 
     @contextlib.contextmanager
     def reading(self, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
-        """Start git for a `with`, with pipes to it and from it; it ends with the `with`."""
+        """Start git with pipes to and from it; kill it when the context ends."""
         process = subprocess.Popen(
             self._command(arguments),
             stdin=subprocess.PIPE,
@@ -118,7 +118,7 @@ class BareGit:
             process.communicate()
 
     def list_refs(self, below: str = "") -> dict[str, str]:
-        """Return the refs, or those below a name, with their objects."""
+        """Return the object id of each ref, or of each ref below a name."""
         found = read_refs(self.repository, below or "refs/")
         if found is not None:
             return found
@@ -127,7 +127,7 @@ class BareGit:
         return {ref: name for ref, _, name in (line.rpartition(" ") for line in lines) if ref}
 
     def with_objects(self, folder: Path) -> BareGit:
-        """Return git in the same repository, which has the objects of another one as well."""
+        """Return git for the same repository that also sees another repository's objects."""
         seen = copy.copy(self)
         own = os.path.join(os.path.abspath(self.repository), "objects")
         more = {"GIT_OBJECT_DIRECTORY": str(folder), "GIT_ALTERNATE_OBJECT_DIRECTORIES": own}
@@ -135,7 +135,7 @@ class BareGit:
         return seen
 
     def copy_objects(self, source: BareGit, new: str, old: str) -> None:
-        """Copy what a commit has and another one ("" for none) has not, durably."""
+        """Copy the objects that `new` has and `old` ("" for none) lacks, durably."""
         asked = "\n".join([new, *([f"^{old}"] if old else []), ""]).encode()
         pack = source.run("pack-objects", "-q", "--revs", "--stdout", stdin=asked)
         is_large = int.from_bytes(pack[8:12]) > _LOOSE
@@ -143,13 +143,13 @@ class BareGit:
         self.run(*command, stdin=pack)
 
     def count_incoming(self) -> int:
-        """Return how many bytes the objects have on the disk that are not taken in yet."""
+        """Return the size in bytes of the quarantined objects on disk."""
         folder = self._environment.get("GIT_QUARANTINE_PATH", "")
         files = Path(folder).rglob("*") if folder else ()
         return sum(file.stat().st_size for file in files if file.is_file())
 
     def list_incoming(self) -> set[str]:
-        """Return the names of the objects that a push brings and the repository has not."""
+        """Return the ids of pushed objects that the repository lacks."""
         if "GIT_QUARANTINE_PATH" not in self._environment:
             return set()
         command = ("cat-file", "--batch-all-objects", "--unordered", "--batch-check=%(objectname)")
@@ -162,7 +162,7 @@ class BareGit:
         return {name for name, what, *_ in rows if what == "missing"}
 
     def check_time(self) -> None:
-        """Raise BusyError where the time is over."""
+        """Raise LockTimeoutError if the time is over."""
         self._rest()
 
     def _rest(self) -> float | None:
@@ -178,13 +178,13 @@ class BareGit:
 
 
 def copy_refs(folder: Path, environment: Mapping[str, str], source: str, branch: str = "") -> None:
-    """Fetch what another repository has of branches, tags and refs of ours, by the user's settings.
+    """Fetch branches, tags and vaultmem's refs from another repository, with the user's settings.
 
-    Its first branch, or `branch`, becomes that of this one.
+    HEAD is then `branch`, or the branch of the source's HEAD.
 
     Raises:
-        NoteNotFoundError: it has no commit, or no such branch.
-        VaultError: it cannot be read.
+        NoteNotFoundError: the source has no commit, or no such branch.
+        VaultError: the source cannot be read.
     """
     own = {name: value for name, value in environment.items() if not name.startswith("GIT_DIR")}
     talk = {**own, "GIT_DIR": str(folder), "GIT_ALLOW_PROTOCOL": _PROTOCOLS, "LC_ALL": "C"}
@@ -229,11 +229,11 @@ def _too_long(arguments: tuple[str, ...]) -> LockTimeoutError:
     )
 
 
-# A clone that is a cache: it goes where its remote is, and nobody's words are in it alone.
+# A clone is a cache of its remote: it follows the remote and holds no work of its own.
 #
-# The repository is laid down file by file, so nobody's template, hook or setting is in it.
+# The repository is written file by file, without templates, hooks or settings of the user.
 
-#: Where a clone keeps what its remote had, and what it has itself.
+#: Prefixes of the remote's branches in a clone, and of the clone's own.
 _THEIRS, _OURS = "refs/remotes/origin/", "refs/heads/"
 
 _CONFIG = """[core]
@@ -244,15 +244,15 @@ _CONFIG = """[core]
 \tfetch = +refs/heads/*:refs/remotes/origin/*
 """
 
-#: Bytes are laid down as they were committed, whatever a .gitattributes in the remote says.
+#: Files are checked out as committed, whatever the remote's .gitattributes contains.
 _ATTRIBUTES = "* -text -filter -ident -working-tree-encoding\n"
 
-#: Whoever runs this may have filters of their own, which are for files of their own.
+#: The user's filters are for the user's own files, so they are off here.
 _NOBODYS = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
 
 
 def make_clone(root: Path, remote: Remote, branch: str, scratch: Path) -> VaultHistory:
-    """Make a repository that is to follow a branch of a remote; nothing is fetched yet."""
+    """Create a repository that will follow a remote's branch; fetch nothing."""
     git = root / ".git"
     for name in ("objects/pack", "refs/heads", "info"):
         (git / name).mkdir(parents=True)
@@ -264,16 +264,17 @@ def make_clone(root: Path, remote: Remote, branch: str, scratch: Path) -> VaultH
 
 
 def fetch_branches(history: VaultHistory, remote: Remote, seconds: float) -> str:
-    """Fetch all branches of a remote; return why that failed, empty if it did not."""
+    """Fetch all branches of a remote; return the error message, "" on success."""
     return fetch(history, remote, [f"+{_OURS}*:{_THEIRS}*"], seconds).told
 
 
 def set_clone_branches(
     history: VaultHistory, branches: Mapping[str, str], branch: str, known: Mapping[str, str] | None
 ) -> None:
-    """Have a clone hold these branches, and the files of one of them.
+    """Set a clone's branches, and check out the files of one of them.
 
-    `known` are those that it has, where it is sure to be whole; else all goes that is not theirs.
+    `known` are its current branches if the clone is known to be intact. With None, all other refs
+    and files are removed.
     """
     git = history.git
     before = list_refs(history) if known is None else _name_refs(known)
@@ -296,14 +297,14 @@ def set_clone_branches(
 
 
 def is_whole(history: VaultHistory) -> bool:
-    """Tell whether git finds all that a clone's refs need, each byte as it was."""
+    """Return whether git finds all objects that a clone's refs need, undamaged."""
     return history.git.run("fsck", "--no-dangling", "--no-progress", check=False) == ""
 
 
 def read_branches(folder: Path) -> RemoteBranches | None:
-    """Return the branches of a repository on this machine, from its files alone.
+    """Return the branches of a local repository, read from its files alone.
 
-    None where there is no repository, or where only git can read its refs.
+    Return None if there is no repository, or if only git can read its refs.
     """
     git = folder / ".git" if (folder / ".git").is_dir() else folder
     head, found = read_head(git), read_refs(git, _OURS)

@@ -1,4 +1,4 @@
-"""Blame a file, and find the last change of each file."""
+"""Blame a file, and find the last change of a file."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _HEADER = re.compile(r"([0-9a-f]{40}) ([0-9]+) ([0-9]+)(?: [0-9]+)?")
 
 
 class LineOrigin(NamedTuple):
-    r"""A line without its `\n`, and the commit that wrote it; no UTF-8 is lone surrogates.
+    r"""A line without its `\n`, and the commit that wrote it; invalid UTF-8 is lone surrogates.
 
-    `path` (inside the repository) and `number` (1-based) are the line's in that commit.
+    `path` (in the repository) and `number` (1-based) are the line's place in that commit.
     """
 
     commit: str
@@ -27,10 +27,10 @@ class LineOrigin(NamedTuple):
 
 
 def blame_file(history: VaultHistory, commit: str, path: str) -> list[LineOrigin]:
-    """Return the origin of each line of a file as a commit has it.
+    """Return the origin of each line of a file in a commit.
 
-    `commit` is a full id, so git looks at no file of the work tree and runs no filter.
-    Source of the format: `git blame --help`, "THE PORCELAIN FORMAT".
+    `commit` is a full id, so git reads no file of the work tree and runs no filter. Source of the
+    format: `git blame --help`, "THE PORCELAIN FORMAT".
     """
     out = history.git.run(
         *("blame", "--porcelain", "--no-textconv", "--no-ignore-revs-file", "--root"),
@@ -38,7 +38,7 @@ def blame_file(history: VaultHistory, commit: str, path: str) -> list[LineOrigin
     )
     origins: list[LineOrigin] = []
     at, number = "", 0
-    paths: dict[str, str] = {}  # Told again only where a commit has lines of several.
+    paths: dict[str, str] = {}  # Repeated only if a commit has lines from several paths.
     for line in out.split("\n"):
         if line.startswith("\t"):
             origins.append(LineOrigin(at, line[1:], paths.get(at, ""), number))
@@ -49,19 +49,19 @@ def blame_file(history: VaultHistory, commit: str, path: str) -> list[LineOrigin
     return origins
 
 
-# Who changed a file last on one side of a merge, and which commits git is merging just now.
+# The last change of a file on one side of a merge, and the commit that git is merging now.
 
 _FORMAT = "%ct%x00%cI%x00%an%x00%(trailers:key=Agent-Id,valueonly,separator=%x2C)"
 _ID = re.compile(r"[0-9a-f]{40}")
-#: What git writes where it stops, or works, at a commit of somebody's: each names it first.
+#: Files in which git names the other commit of an operation in progress.
 _WHERE = ("MERGE_HEAD", "REBASE_HEAD", "CHERRY_PICK_HEAD")
 
 
 def find_last_change(git: GitRunner, commit: str, path: str = "") -> tuple[int, Speaker]:
-    """Return when a file was last changed in a commit's history, and by whom.
+    """Return the time and the author of a file's last change in a commit's history.
 
-    `path` is from the repository's root; where the history has none of it, the commit itself
-    counts. The time is in seconds since the epoch, 0 if there is no commit.
+    `path` is from the repository's root. If the history lacks it, the commit itself is used. The
+    time is in seconds since the epoch, 0 if there is no commit.
     """
     command = ("log", "-1", "--no-show-signature", "--no-notes", f"--format={_FORMAT}", commit)
     where = ("--", path) if path else ()
@@ -73,10 +73,10 @@ def find_last_change(git: GitRunner, commit: str, path: str = "") -> tuple[int, 
 
 
 def find_theirs(git_folder: Path, environment: Mapping[str, str]) -> tuple[str, str, bool]:
-    """Return the commit that git is merging, how git calls it, and whether it is replayed.
+    """Return the commit that git is merging, git's name for it, and whether it is replayed.
 
-    The commit is empty where it is unknown. `git merge` says it to its merge driver by
-    `GITHEAD_{commit}`; a rebase replays a commit on what is there.
+    The commit is "" if unknown. `git merge` passes it to its merge driver as `GITHEAD_{commit}`. A
+    rebase replays it.
     """
     heads = {
         name.removeprefix("GITHEAD_"): called

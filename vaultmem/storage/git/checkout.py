@@ -1,4 +1,4 @@
-"""Update the work tree from one commit to another, and read the tree of HEAD."""
+"""Compare commits, update the person's index, and cache the tree of HEAD."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 def find_differences(
     history: VaultHistory, old: str, new: str, below: str = ""
 ) -> Iterator[tuple[str, TreeEntry | None, TreeEntry | None]]:
-    """Yield path (from the repository's root), and old and new entry, of all that differs.
+    """Yield path (from the repository's root), old entry and new entry of each difference.
 
-    `old` and `new` are commits or trees (full ids), empty for nothing at all; `below` is a folder
-    that it is limited to.
+    `old` and `new` are full ids of commits or trees, "" for the empty tree. `below` limits the
+    result to a folder.
     """
     command = ("diff-tree", "-r", "--no-renames", *RAW, old or EMPTY_TREE, new or EMPTY_TREE)
     where = ("--", below) if below else ()
@@ -35,7 +35,7 @@ def find_differences(
 
 
 def find_sizes(history: VaultHistory, blobs: Iterable[str]) -> Iterator[tuple[str, int]]:
-    """Yield each blob and its size in bytes, but for those that the repository lacks."""
+    """Yield each blob and its size in bytes; skip blobs that the repository lacks."""
     wanted = "".join(f"{blob}\n" for blob in blobs).encode()
     command = ("cat-file", "--batch-check=%(objectname) %(objectsize)")
     for line in history.git.run(*command, stdin=wanted).splitlines() if wanted else ():
@@ -45,9 +45,9 @@ def find_sizes(history: VaultHistory, blobs: Iterable[str]) -> Iterator[tuple[st
 
 
 def list_staged(history: VaultHistory, *, removed: bool = True) -> list[str]:
-    """Return what the person has staged, from the repository's root; no file is looked at.
+    """Return the staged paths, from the repository's root, without reading files.
 
-    With `removed` unset, files are left out that they took out of the index.
+    Without `removed`, staged removals are left out.
     """
     head = history.head().commit or EMPTY_TREE
     which = () if removed else ("--diff-filter=d",)
@@ -56,16 +56,16 @@ def list_staged(history: VaultHistory, *, removed: bool = True) -> list[str]:
 
 
 def unstage(history: VaultHistory, paths: Iterable[str]) -> None:
-    """Let the index have these files (from the repository's root) as HEAD has them."""
+    """Reset these files (from the repository's root) to HEAD in the index."""
     if found := list(paths):
         env = history.settings().without_filters()
         history.git.run("reset", "-q", "--", *found, env=env)
 
 
 def follow_index(history: VaultHistory, moves: Moves) -> None:
-    """Put the new entries into the person's index, but where they staged something else.
+    """Put the new entries into the person's index, except where other changes are staged.
 
-    Until the operation ends they are known as ours, and can be taken back.
+    Until the operation ends, the entries are known as vaultmem's and can be reverted.
 
     Raises:
         PendingError: another git holds the index.
@@ -76,24 +76,24 @@ def follow_index(history: VaultHistory, moves: Moves) -> None:
     history.person_index().follow(paths, before, after, history.settings())
 
 
-# What HEAD has, kept in the state database, so that nobody lists a whole tree for one change.
+# The files of HEAD, cached in the state database, so that one change needs no listing of a whole
+# tree.
 #
-# The table belongs to one commit and one folder of the repository, by name; for any other it is
-# brought along by what differs, or made anew. It only tells which files to look at: commits are
-# made of git's own trees.
+# The table is for one commit and one folder of the repository. For another commit it is updated by
+# the difference, or rebuilt. It only selects files to check: commits are made from git's own trees.
 
-#: In the state database: whose files the table has.
+#: Key in the state database for the commit and the folder of the table.
 _KEY = "head_files"
 
 
 class HeadTree:
-    """The state database's table of the regular files that HEAD has in the vault."""
+    """The state database's table of the vault's regular files in HEAD."""
 
     def __init__(self, state: StateDatabase) -> None:
         self._state = state
 
     def follow(self, history: VaultHistory, commit: str) -> None:
-        """Make the table that of a commit ("" for none); durable."""
+        """Update the table to a commit ("" for none), durably."""
         key = _name(commit, history.prefix)
         known = self._state.get(_KEY)
         if known == key:
@@ -112,14 +112,14 @@ class HeadTree:
     def advance(
         self, history: VaultHistory, old: str, new: str, changes: Mapping[str, TreeEntry | None]
     ) -> None:
-        """Take in our own commit without asking git, if the table is that of the one before."""
+        """Add vaultmem's own commit without asking git, if the table is at its parent."""
         if self._state.get(_KEY) == _name(old, history.prefix):
             self._drop_replaced([path for path, entry in changes.items() if entry])
             self._put(changes)
             self._state.put(_KEY, _name(new, history.prefix))
 
     def difference(self) -> tuple[list[str], list[str]]:
-        """Return paths whose bytes are not known to be HEAD's, and paths that only HEAD has."""
+        """Return paths whose content is not known to be HEAD's, and paths that only HEAD has."""
         changed = (
             "SELECT f.path FROM files f LEFT JOIN head_files h ON h.path = f.path "
             "WHERE h.blob IS NOT f.blob"
@@ -134,22 +134,22 @@ class HeadTree:
         )
 
     def entries(self, paths: Iterable[str]) -> dict[str, TreeEntry]:
-        """Return those of the files that HEAD has."""
+        """Return the entries of those files that HEAD has."""
         sql = "SELECT path, mode, blob FROM head_files WHERE path = ?"
         rows = [row for path in paths for row in self._state.query(sql, (path,))]
         return {path: TreeEntry(mode, blob) for path, mode, blob in rows}
 
     def _drop_replaced(self, paths: Sequence[str]) -> None:
-        """Forget the files above and below new ones: a folder took their place, or they its."""
+        """Delete rows above and below new files: a folder replaced a file, or a file a folder."""
         above = {path[:at] for path in paths for at, mark in enumerate(path) if mark == "/"}
         self._state.execute_many(
             "DELETE FROM head_files WHERE path = ?", [(path,) for path in above]
         )
-        below = [(f"{path}/", f"{path}0") for path in paths]  # "0" comes next to "/".
+        below = [(f"{path}/", f"{path}0") for path in paths]  # "0" follows "/".
         self._state.execute_many("DELETE FROM head_files WHERE path > ? AND path < ?", below)
 
     def _put(self, changes: Mapping[str, TreeEntry | None]) -> None:
-        # Names that are not UTF-8 are in no scan, so they count as neither changed nor gone.
+        # Scans skip names that are not UTF-8, so these count as neither changed nor gone.
         named = {path: entry for path, entry in changes.items() if is_text(path)}
         gone = [(path,) for path, entry in named.items() if entry is None]
         self._state.execute_many("DELETE FROM head_files WHERE path = ?", gone)
@@ -162,7 +162,7 @@ def _name(commit: str, prefix: str) -> str:
 
 
 def _find_changes(history: VaultHistory, old: str, new: str) -> dict[str, TreeEntry | None] | None:
-    """Return what differs between two commits, None where git cannot tell (one is gone)."""
+    """Return the difference between two commits; None if git fails, as when one is gone."""
     try:
         found = list(find_differences(history, old, new, history.prefix))
     except VaultError:

@@ -1,4 +1,4 @@
-"""Read versions of files in a code repository, each kind of question with one git process."""
+"""Read versions of files in a code repository, with one git process per kind of query."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from vaultmem.storage.git.runner import GitRunner
 #: Larger files are not read.
 MAX_BYTES = 4 * 1024 * 1024
 
-#: Commits that are searched for the removal of a file, and how often one file is followed.
+#: Commits searched for the removal of a file, and renames followed for one file.
 _MAX_COMMITS = 5_000
 _MAX_RENAMES = 20
 
-#: Files that git compares with a removed one, at most; else it finds all renames of the commits.
+#: Maximum number of paths for rename detection; above it, git searches whole commits.
 _MAX_NAMES = 1_000
 
-#: How git lists renames, and how many paths it lists after the letter of each kind of change.
+#: Git's options to list renames, and the number of paths after each status letter.
 _RENAMES = ("-z", "--no-ext-diff", "--no-textconv", "-M", "--diff-filter=R", "--name-status")
 _CHANGES = {"A": 1, "D": 1, "R": 2}
 
@@ -38,7 +38,7 @@ class CodeRepository(NamedTuple):
     git_folder: Path
 
     def read_head(self) -> str:
-        """Return the commit that is checked out, "" before the first."""
+        """Return the checked-out commit, "" before the first one."""
         head = read_head(self.git_folder)
         if head is not None:
             return head.commit
@@ -65,9 +65,9 @@ class CodeRepository(NamedTuple):
 
 
 class SearchLimit:
-    """For how many seconds git searches histories and work trees; reading a version is not limited.
+    """Time limit in seconds for git's searches; reading a version is not limited.
 
-    `is_over` is set once a search was ended. After an `is_final` limit none is repeated later.
+    `is_over` is set when a search was stopped. After an `is_final` limit, no search is repeated.
     """
 
     def __init__(self, seconds: float = math.inf, is_final: bool = False) -> None:
@@ -77,7 +77,7 @@ class SearchLimit:
 
     @contextlib.contextmanager
     def apply(self, git: GitRunner) -> Iterator[None]:
-        """Limit the searches of a block; the block ends early without an error if time is up."""
+        """Limit the searches in a block; if time is up, the block ends without an error."""
         started = time.monotonic()
         git.deadline = started + self._left
         try:
@@ -101,7 +101,7 @@ def find_repository(folder: Path) -> CodeRepository | None:
 
 
 def read_versions(git: GitRunner, names: Iterable[str]) -> dict[str, bytes]:
-    """Return the bytes of blobs by id or `COMMIT:PATH`; those that git lacks are left out."""
+    """Return the bytes of blobs by id or `COMMIT:PATH`; skip those that git lacks."""
     wanted = [name for name in dict.fromkeys(names) if "\n" not in name]
     objects = ObjectReader(git)
     try:
@@ -117,10 +117,10 @@ def read_versions(git: GitRunner, names: Iterable[str]) -> dict[str, bytes]:
 
 
 def find_new_paths(git: GitRunner, since: str, paths: Sequence[str]) -> dict[str, str]:
-    """Return where files are that were renamed after a commit, by their paths then.
+    """Return the current paths of files renamed since a commit, by their old paths.
 
-    A file that HEAD lacks is followed from the commit that removed its name last. Without a commit
-    that the repository has, the whole history is searched.
+    A file that HEAD lacks is followed from the commit that last removed its name. If the repository
+    lacks the commit, the whole history is searched.
     """
     now = {path: path for path in paths}
     for _ in range(_MAX_RENAMES):
@@ -137,10 +137,10 @@ def find_new_paths(git: GitRunner, since: str, paths: Sequence[str]) -> dict[str
 
 
 def _find_renames(git: GitRunner, since: str, paths: Collection[str]) -> dict[str, str]:
-    """Return the new names of files that HEAD lacks, by their old ones.
+    """Return the new paths of files that HEAD lacks, by their old paths.
 
-    Each is compared with the files alone that came with the commit which removed it last: to find
-    all renames of a commit that moved hundreds of files takes git ten times as long.
+    Each file is compared only with files added by the commit that last removed it. Full rename
+    detection for a commit that moved hundreds of files takes ten times as long.
     """
     out = git.run(
         *("log", "-z", "--topo-order", "--no-show-signature", "--no-renames", "--name-status"),
@@ -170,7 +170,7 @@ def _find_renames(git: GitRunner, since: str, paths: Collection[str]) -> dict[st
 
 
 def _parse_statuses(out: str) -> Iterator[tuple[str, str, list[str]]]:
-    """Yield commit, kind of change and paths from a `--name-status -z`: two paths of a rename."""
+    """Yield commit, status letter and paths from `--name-status -z`; a rename has two paths."""
     fields = iter(out.split("\0"))
     commit = ""
     for field in fields:
@@ -181,7 +181,7 @@ def _parse_statuses(out: str) -> Iterator[tuple[str, str, list[str]]]:
 
 
 def find_text(git: GitRunner, lines: Iterable[str]) -> list[str]:
-    """Return the tracked files of the work tree that contain one of these lines in their lines."""
+    """Return the tracked files of the work tree in which a line contains one of these lines."""
     patterns = [word for line in lines for word in ("-e", line)]
     if not patterns:
         return []
@@ -190,10 +190,10 @@ def find_text(git: GitRunner, lines: Iterable[str]) -> list[str]:
 
 
 def find_bases(git: GitRunner, dated: Mapping[str, float]) -> dict[str, tuple[str, ...]]:
-    """Return git's names for the version that each file had at a time, by path, best first.
+    """Return git's names for each file's version at a time, by path, best first.
 
-    Times are in seconds since the epoch; the commit of the same second counts as before. Of a file
-    that came later, the first version counts.
+    Times are in seconds since the epoch; a commit in the same second counts as earlier. For a file
+    that was added later, the first version is used.
     """
     since = min((int(at) for at in dated.values()), default=0)
     commits = list_file_commits(git, list(dated), since)

@@ -1,4 +1,4 @@
-"""The parts of a commit, its bytes as git writes them, and the settings that it obeys."""
+"""The parts of a commit, its bytes as git writes them, and the settings for it."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from vaultmem.storage.git.runner import GitRunner
 
-#: The tree without files, which git knows without having it.
+#: The empty tree, which git knows without storing it.
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 
-#: Git's mode and the bytes of a file; None for one that was removed.
+#: Git's mode and the bytes of a file; None for a removed file.
 File = tuple[str, bytes] | None
 
-#: What git cuts off at both ends of a name or address, besides control characters and spaces.
+#: Characters that git strips from both ends of a name, besides control characters and spaces.
 _CUT_OFF = ",:;<>\"\\'"
 
 _WANTED = r"^((author|user)\.(name|email)|filter\..*\.(clean|smudge|process|required))$"
@@ -28,7 +28,7 @@ class Identity(NamedTuple):
     email: str
 
 
-#: What a file can be to git: regular, or one to execute.
+#: Git's modes of regular files: plain and executable.
 REGULAR = frozenset({"100644", "100755"})
 
 
@@ -47,7 +47,7 @@ def parse_tree(out: str) -> Iterator[tuple[str, TreeEntry]]:
         yield path, TreeEntry(mode, name)
 
 
-#: A file's entry before and after; None where there is no such file.
+#: A file's entry before and after; None if there is no such file.
 Move = tuple[TreeEntry | None, TreeEntry | None]
 
 #: Moves by vault-relative path.
@@ -55,16 +55,16 @@ Moves = Mapping[str, Move]
 
 
 class CommitSettings(NamedTuple):
-    """What git is told of a person's name, and the settings by which filters would run."""
+    """Git's settings of the person's name, and the names of filter settings."""
 
     names: dict[str, str]
     filters: tuple[str, ...]
 
     def without_filters(self) -> dict[str, str]:
-        """Return an environment in which git runs none of the filters.
+        """Return environment variables that turn off all filters.
 
-        Git compares files that changed within the index's own tick when it writes the index, and
-        would run their filters. Keys go through the environment: `-c` ends a name at its first =.
+        Git would run filters on files changed within the index's timestamp when it writes the
+        index. Keys are passed in the environment because `-c` ends a name at its first =.
         """
         found = {"GIT_CONFIG_COUNT": str(len(self.filters))}
         for number, name in enumerate(self.filters):
@@ -74,10 +74,10 @@ class CommitSettings(NamedTuple):
 
 
 class CommitDraft(NamedTuple):
-    """A commit that is to be made: files by vault-relative path, changed in its parent's tree.
+    """A commit to be made: changed files by vault-relative path.
 
-    `at` is its time in seconds since the epoch. `extra_parents` make it a merge. `base` is a
-    commit or tree (full id) whose tree the files are changed in instead, such as a merge's.
+    `at` is its time in seconds since the epoch. `extra_parents` make it a merge. `base` is a commit
+    or tree (full id) whose tree is changed instead of the parent's, such as a merge's.
     """
 
     files: Mapping[str, File]
@@ -89,11 +89,11 @@ class CommitDraft(NamedTuple):
 
 
 class RefMovedError(Exception):
-    """Somebody else committed first; start again from the new commit."""
+    """Another process committed first; start again from the new commit."""
 
 
 def read_settings(git: GitRunner) -> CommitSettings:
-    """Ask git for the settings of the machine, its user and the repository."""
+    """Return git's settings of the system, the user and the repository."""
     out = git.run("config", "-z", "--get-regexp", _WANTED, check=False)
     found = dict(pair.partition("\n")[::2] for pair in out.split("\0") if pair)
     filters = sorted(key for key in found if key.startswith("filter."))
@@ -103,7 +103,7 @@ def read_settings(git: GitRunner) -> CommitSettings:
 def format_commit(
     tree: str, parents: Sequence[str], author: Identity, at: int, message: str
 ) -> bytes:
-    """Return the bytes of a commit object, author and committer being the same.
+    """Return the bytes of a commit object whose author is also the committer.
 
     Source: git-commit-tree(1); the identity is cleaned as in git's ident.c.
     """
@@ -116,7 +116,7 @@ def format_commit(
 
 
 def clean_name(text: str) -> str:
-    """Return a name or an address without what git takes out of it."""
+    """Return a name or address without the characters that git strips."""
     shown = "".join(mark for mark in text if mark.isprintable())
     start, end = 0, len(shown)
     while start < end and _is_cut_off(shown[start]):

@@ -1,7 +1,7 @@
 """Read commits from their bytes, and write new ones.
 
-Git's own programs do not agree on a commit with two authors: some read the first, some the last.
-So only the form that git writes is accepted. Source: `git help fsck`, and `commit.c` in git.
+Git's own programs read a commit with two authors differently: some the first, some the last. So
+only the form that git writes is accepted. Source: `git help fsck`, and `commit.c` in git.
 """
 
 from __future__ import annotations
@@ -31,25 +31,25 @@ if TYPE_CHECKING:
     from vaultmem.storage.git.runner import GitRunner
 
 
-#: Parents of a commit. Vaultmem merges two; git's old limit was 16, and the work grows with each.
+#: Most parents of a commit. Vaultmem merges two; git's old limit was 16, and each costs time.
 MAX_PARENTS = 8
 
-#: Headers after the committer, and how often each may be there: one `mergetag` for each parent.
+#: Headers after the committer, and how often each can occur: one `mergetag` for each parent.
 _HEADERS = {
     "encoding": 1,
     "mergetag": MAX_PARENTS,
     "gpgsig": 1,
     "gpgsig-sha256": 1,
-    "change-id": 1,  # Of jj and GitButler.
+    "change-id": 1,  # Written by jj and GitButler.
 }
 
-#: Encodings in which the bytes of ASCII mean ASCII.
+#: ASCII-compatible encodings.
 _ENCODING = compile_later(
     r"(?i)utf-?8|us-ascii|iso-?8859-?\d+|latin-?1|(windows-|cp)125\d|koi8-[ru]"
 )
 
 _OBJECT = compile_later("[0-9a-f]{40}")
-#: Control characters, line breaks of Unicode, and marks that reverse the direction of a text.
+#: Control characters, Unicode line breaks, and marks that reverse a text's direction.
 _UNSAFE = "\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069"
 _SIGNATURE = compile_later(
     rf"([^<>\ufffd{_UNSAFE}]*) <([^<>\ufffd{_UNSAFE}]*)> ([0-9]{{1,20}} [+-][0-9]{{4}})"
@@ -64,7 +64,7 @@ _UTF_8 = "set `git config i18n.commitEncoding utf-8`, and commit again"
 
 
 class MalformedCommitError(ValueError):
-    """A commit that is not as git writes it: the text says why, and `remedy` what helps."""
+    """A commit that is not as git writes it: the text is the reason, `remedy` the fix."""
 
     def __init__(self, why: str, remedy: str = _AGAIN) -> None:
         super().__init__(why)
@@ -80,9 +80,9 @@ class Signature(NamedTuple):
 
 
 class CommitObject(NamedTuple):
-    """A commit's parts; `agents` are those that its message names by `Agent-Id`.
+    """A commit's parts; `agents` are the names in the `Agent-Id` lines of its message.
 
-    `text` is all of it, and `message` its end.
+    `text` is the whole commit, and `message` its end.
     """
 
     parents: tuple[str, ...]
@@ -94,10 +94,10 @@ class CommitObject(NamedTuple):
 
 
 def parse_commit(data: bytes) -> CommitObject:
-    """Read a commit: one tree, its parents, one author, one committer, known headers, a message.
+    """Parse a commit: one tree, its parents, one author, one committer, known headers, a message.
 
     Raises:
-        MalformedCommitError: it is anything else.
+        MalformedCommitError: the commit has another form.
     """
     head, divided, _ = data.partition(b"\n\n")
     if b"\0" in data:
@@ -126,9 +126,9 @@ def parse_commit(data: bytes) -> CommitObject:
 
 
 def _find_agents(message: str) -> tuple[str, ...]:
-    """Return the agents that a message names, also before its trailers.
+    """Return the agents in a message, including those before its trailers.
 
-    Programs differ in which paragraph is that of the trailers.
+    Programs differ in which paragraph they read as trailers.
     """
     named = [" ".join(match.split()) for match in _AGENT.findall(message)]
     if any(map(_UNREADABLE.search, named)):
@@ -137,10 +137,10 @@ def _find_agents(message: str) -> tuple[str, ...]:
 
 
 def _find_encoding(head: bytes) -> str:
-    """Return the encoding that headers name, "utf-8" where they name none.
+    """Return the encoding in the headers, "utf-8" if there is none.
 
     Raises:
-        MalformedCommitError: it may hide what a text says.
+        MalformedCommitError: the encoding could hide text.
     """
     named = re.search(rb"\nencoding ?(.*)", head)
     if named is None:
@@ -155,7 +155,7 @@ def _find_encoding(head: bytes) -> str:
 
 
 def _decode(data: bytes, encoding: str) -> str:
-    """Return the text of a commit, which must not mean something else in UTF-8."""
+    """Return the text of a commit; reject a declared encoding if the bytes are UTF-8."""
     if encoding in {"utf-8", "ascii"} or data.isascii():
         return data.decode("utf-8", "replace")
     try:
@@ -185,20 +185,20 @@ def _check_headers(names: list[str]) -> None:
             raise MalformedCommitError(f'has the header "{name}" more than once')
 
 
-# Write commits by plumbing, so that a person's index and work tree stay theirs.
+# Write commits with git's plumbing, so that the person's index and work tree stay unchanged.
 #
-# Blobs, trees and commits are made here and handed to git in one go; then the person's index
-# follows; then the branch moves, from where it was read and from nowhere else. Until that last
-# step nothing points to what was written.
+# Blobs, trees and commits are made here and passed to git at once. Then the person's index is
+# updated. Then the branch moves, only from the commit where it was read. Until this last step, no
+# ref points to the new objects.
 
 _ATTEMPTS = 5
 
 
 class CommitChain(NamedTuple):
-    """Commits that were written one upon the other and that no branch has yet.
+    """Commits written one after another that no branch has yet.
 
-    `old` and `new` are the trees before and behind it ("" for none); `paths`, from the
-    repository's root, are all that may differ between them. `subject` is the last commit's.
+    `old` and `new` are the trees before and after the chain ("" for none). `paths`, from the
+    repository's root, include all differences. `subject` is the last commit's.
     """
 
     parent: str
@@ -222,7 +222,7 @@ class CommitWriter:
         self._index, self._staged = PersonIndex(git, staged), staged
 
     def write(self, drafts: Sequence[CommitDraft], parent: str) -> CommitChain:
-        """Store the objects of these commits, each upon the one before."""
+        """Store the objects of these commits, each on top of the one before."""
         old = tree = self._trees.root(parent)
         commits: list[str] = []
         paths: set[str] = set()
@@ -242,37 +242,37 @@ class CommitWriter:
         return CommitChain(parent, tuple(commits), old, tree, frozenset(paths), subject)
 
     def chain_to(self, parent: str, commit: str) -> CommitChain:
-        """Return the chain that leads from one commit to one that there is already."""
+        """Return the chain from one commit to another existing commit."""
         old, new = self._trees.root(parent), self._trees.root(commit)
         paths = frozenset(self._find_differing(old, new))
         return CommitChain(parent, (commit,), old, new, paths, f"follow {commit}")
 
     def move_head(self, chain: CommitChain, settings: CommitSettings) -> None:
-        """Let the person's index follow, then the branch that is checked out.
+        """Update the person's index, then the checked-out branch.
 
         Raises:
-            RefMovedError: HEAD is not the chain's parent any more.
+            RefMovedError: HEAD is no longer the chain's parent.
             PendingError: another git holds the index or the branch.
         """
         paths = chain.paths | self._staged.read_staged().keys()
         before = self._trees.entries(chain.old, paths)
         self._index.follow(paths, before, self._trees.entries(chain.new, paths), settings)
         try:
-            if pull := find_pull(self._git.work_tree):  # Begun since the commit was begun.
+            if pull := find_pull(self._git.work_tree):  # Started after this commit.
                 raise PendingError(pull)
             self.move_branch(chain, "HEAD")
         except (VaultError, RefMovedError):
             with contextlib.suppress(VaultError):
                 self.update_git_index(settings)
             raise
-        with contextlib.suppress(VaultError):  # The commit is made; closing the operation does it.
+        with contextlib.suppress(VaultError):  # Closing the operation also clears it.
             self._staged.write_staged({})
 
     def move_branch(self, chain: CommitChain, ref: str) -> None:
-        """Move a ref to the chain's end, if it still is at the chain's parent.
+        """Move a ref from the chain's parent to its end.
 
         Raises:
-            RefMovedError: it is not.
+            RefMovedError: the ref is no longer at the chain's parent.
             PendingError: another git holds the ref.
         """
         command = ("update-ref", "--create-reflog", "-m", f"vaultmem: {chain.subject}")
@@ -285,11 +285,11 @@ class CommitWriter:
                 raise
             if now != new or "cannot lock ref" in str(error):
                 raise RefMovedError from error
-            # Git has moved it, and failed at what comes after that.
+            # Git moved the ref and failed in a later step.
         self._staged.made.append(new)
 
     def update_git_index(self, settings: CommitSettings) -> None:
-        """Give the index what HEAD has, where a commit that did not come about left its own."""
+        """Reset index entries to HEAD that an unfinished commit left there."""
         paths = self._staged.read_staged().keys()
         head = self._find("HEAD")
         for _ in range(_ATTEMPTS):

@@ -1,9 +1,9 @@
-"""Locks of git's: what a killed child of ours left is removed, anybody else's is waited for.
+"""Git's lock files: those of our killed child processes are removed, others are waited for.
 
-Git makes `X.lock` while it writes X, and one that is killed leaves it for ever. So before a git of
-ours may make one, a record in the state folder says which process starts it and when; it goes with
-the child. Where it is left, that process is gone, and no git is at work in the repository, the
-locks of that time are our own.
+Git creates `X.lock` while it writes X; a killed git leaves it. So before vaultmem starts a git that
+takes locks, a record in the state folder names the process and the time. The record is removed with
+the child. If a record remains although its process is gone, and no git is running in the
+repository, the locks of that time are ours.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from vaultmem.storage.atomic import drop_file, write_atomically
 from vaultmem.storage.git.head import common_folder
 from vaultmem.storage.lock import hold_lock
 
-#: How old (s) another's lock is waited to become: git itself holds one for moments.
+#: Age in seconds up to which another git's lock is waited for: git holds one only briefly.
 PATIENCE = 2.0
 
-#: The commands of git that take locks, of those that we run.
+#: Git commands that vaultmem runs and that take locks.
 _WRITERS = frozenset(
     [
         *("update-index", "update-ref", "symbolic-ref", "config", "notes", "branch", "fetch"),
@@ -36,15 +36,15 @@ _WRITERS = frozenset(
 )
 _RECORDS = "git-*.child"
 
-#: A child has made its locks within so many seconds; clocks of files are that exact.
+#: Seconds within which a child creates its locks, and the precision of file times.
 _MAKES_WITHIN, _EXACT = 60.0, 0.02
 
-#: What git does for long, or for good, without a lock.
+#: Long-running git commands that take no lock.
 _HARMLESS = ("cat-file", "fsmonitor--daemon", "credential-")
 
 
 class GitLocation(NamedTuple):
-    """Where git works for a vault; `scratch` is the vault's state folder, None for no vault's."""
+    """A vault's work tree and git folder; `scratch` is its state folder, None without a vault."""
 
     work_tree: Path
     git_folder: Path
@@ -53,14 +53,14 @@ class GitLocation(NamedTuple):
 
 @contextlib.contextmanager
 def is_own_lock(place: GitLocation, command: str) -> Iterator[Path | None]:
-    """Keep it written down for a `with` that this process runs a git that takes locks."""
+    """Record, while the context is open, that this process runs a git that takes locks."""
     if place.scratch is None or command not in _WRITERS:
         yield None
         return
     from vaultmem.storage.lock import find_process
 
     file = place.scratch / _RECORDS.replace("*", f"{os.getpid()}-{threading.get_ident()}")
-    with contextlib.suppress(OSError):  # Without it, a lock that is left counts as another's.
+    with contextlib.suppress(OSError):  # Without the record, a left lock counts as another's.
         write_atomically(file, json.dumps(find_process(os.getpid())).encode(), durable=False)
     try:
         yield file
@@ -69,29 +69,29 @@ def is_own_lock(place: GitLocation, command: str) -> Iterator[Path | None]:
 
 
 def find_locks(git_folder: Path, now: float) -> dict[Path, float]:
-    """Return the locks that a git holds or has left behind, with their ages in seconds."""
+    """Return git's lock files, held or left, with their ages in seconds."""
     found: dict[Path, float] = {}
     for folder in {git_folder, common_folder(git_folder)}:
         objects = (folder / "objects").glob("*.lock")
         for file in (*folder.glob("*.lock"), *(folder / "refs").rglob("*.lock"), *objects):
-            with contextlib.suppress(OSError):  # The git that held it is done.
+            with contextlib.suppress(OSError):  # The lock was released.
                 found[file] = now - file.lstat().st_mtime
     return dict(sorted(found.items()))
 
 
 def has_own_locks(scratch: Path) -> bool:
-    """Tell whether a git that takes locks is at work for a vault, or was when it was killed."""
+    """Return whether a git of this vault that takes locks is running, or was killed."""
     return any(True for _ in scratch.glob(_RECORDS))
 
 
 def remove_left_locks(place: GitLocation, ended: Path | None = None) -> None:
-    """Remove the locks and half objects that killed children of ours left, if known for that.
+    """Remove locks and partial objects that are known to be from our killed children.
 
-    `ended` is the record of a child that was killed while this process goes on.
+    `ended` is the record of a killed child whose parent, this process, still runs.
     """
     if place.scratch is None or not has_own_locks(place.scratch):
         return
-    with hold_lock(place.scratch / "git-locks.lock"):  # Nobody takes a new lock for the old one.
+    with hold_lock(place.scratch / "git-locks.lock"):  # No new lock is taken for the old one.
         times = _find_left(place.scratch, ended)
         if not times or is_git_at_work(place):
             return
@@ -103,7 +103,7 @@ def remove_left_locks(place: GitLocation, ended: Path | None = None) -> None:
 
 
 def free_lock(lock: Path, place: GitLocation, patience: float = PATIENCE) -> bool:
-    """Tell whether a lock is gone: removed, where we left it, or waited for, where it is young."""
+    """Return whether a lock is gone: removed if ours, or released in time by another git."""
     if not lock.exists():
         return True
     remove_left_locks(place)
@@ -116,7 +116,7 @@ def free_lock(lock: Path, place: GitLocation, patience: float = PATIENCE) -> boo
 
 
 def describe_lock(lock: Path) -> str:
-    """Return why nothing can be written while there is a lock, and what to do about it."""
+    """Return why nothing can be written while a lock exists, and what to do."""
     since = datetime.fromtimestamp(time.time() - _age_of(lock))
     return (
         f"another git is at work ({escape_bytes(str(lock))} exists); wait for it, or if none is, "
@@ -125,7 +125,7 @@ def describe_lock(lock: Path) -> str:
 
 
 def _find_left(scratch: Path, ended: Path | None) -> dict[Path, float]:
-    """Return the records whose process is gone, or whose child has ended, and their times."""
+    """Return the records whose process is gone or whose child has ended, with their times."""
     from vaultmem.storage.lock import Process, is_gone
 
     found = {}
@@ -138,14 +138,14 @@ def _find_left(scratch: Path, ended: Path | None) -> dict[Path, float]:
 
 
 def _find_unfinished(git_folder: Path) -> Iterator[Path]:
-    """Yield the objects that a git writes, or has left behind half written."""
+    """Yield git's temporary object files, in use or left."""
     objects = common_folder(git_folder) / "objects"
     for pattern in ("tmp_obj_*", "??/tmp_obj_*", "pack/tmp_*"):
         yield from objects.glob(pattern)
 
 
 def _is_of(file: Path, times: list[float]) -> bool:
-    """Tell whether a file was made right after one of these times."""
+    """Return whether a file was made right after one of these times."""
     try:
         made = file.lstat().st_mtime
     except OSError:
@@ -154,7 +154,7 @@ def _is_of(file: Path, times: list[float]) -> bool:
 
 
 def is_git_at_work(place: GitLocation) -> bool:
-    """Tell whether a git runs that may hold a lock of this repository."""
+    """Return whether a running git could hold a lock of this repository."""
     from vaultmem.storage.lock import find_commands
 
     for words, folder in find_commands("git"):

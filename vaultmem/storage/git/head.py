@@ -10,21 +10,20 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-# Which files git's index has in conflict, read without starting git.
+# The unmerged files in git's index, read without starting git.
 #
-# A merge, a rebase or `git stash pop` leaves them there; after the last, nothing else tells of
-# it.
+# A merge, a rebase or `git stash pop` leaves them. After a stash pop nothing else shows it.
 
 _HEAD = struct.Struct(">4sII")
-#: Of an entry: times, device, mode, owner, size and id stand before the flags, the name behind.
+#: In an entry, times, device, mode, owner, size and id are before the flags, the name after.
 _FLAGS, _FLAGS_AT, _NAME_AT = struct.Struct(">H"), 60, 62
 _STAGE, _EXTENDED, _LENGTH = 0x3000, 0x4000, 0xFFF
 
 
 def read_unmerged(git: Path) -> frozenset[str]:
-    """Return the paths that the index of a git folder has in conflict, as seen from its work tree.
+    """Return the unmerged paths in a git folder's index, relative to its work tree.
 
-    There are none where there is no index, or one that cannot be read: git itself tells of that.
+    The result is empty if the index is missing or unreadable; git itself reports that.
     """
     try:
         data = (git / "index").read_bytes()
@@ -51,7 +50,7 @@ def _walk(data: bytes, count: int) -> Iterator[bytes]:
 
 
 def _walk_compressed(data: bytes, count: int) -> Iterator[bytes]:
-    """Yield the names in conflict where each is given by what it shares with the one before."""
+    """Yield the names in conflict if each is stored as a difference to the previous (version 4)."""
     at, name = _HEAD.size, b""
     for _ in range(count):
         (flags,) = _FLAGS.unpack_from(data, at + _FLAGS_AT)
@@ -67,7 +66,7 @@ def _walk_compressed(data: bytes, count: int) -> Iterator[bytes]:
         at = end + 1
 
 
-#: Files or folders in the git folder that mean: a person is in the middle of something.
+#: Files or folders in the git folder that show an operation in progress.
 _OPERATIONS = {
     "MERGE_HEAD": "merge",
     "rebase-merge": "rebase",
@@ -78,21 +77,21 @@ _OPERATIONS = {
     "BISECT_LOG": "bisect",
 }
 
-#: What git has written when a rebase begins; without one of these it cannot go on or back.
+#: Files that exist once a rebase has begun; without one, it can neither continue nor abort.
 _BEGUN = ("rebase-merge/orig-head", "rebase-apply/orig-head")
 
 
 class GitHead(NamedTuple):
-    """The branch that is checked out ("" if detached) and its commit ("" before the first)."""
+    """The checked-out branch ("" if detached) and its commit ("" before the first)."""
 
     branch: str
     commit: str
 
 
 def find_git_folder(root: Path) -> tuple[Path, Path] | None:
-    """Return the work tree that a folder belongs to, and its git folder; None without git.
+    """Return the work tree that contains a folder, and its git folder; None without git.
 
-    As for git itself, a `.git` file that leads nowhere is the end of the search.
+    As in git itself, a `.git` file with an invalid target ends the search.
     """
     for folder in chain((root,), root.parents):
         git = folder / ".git"
@@ -108,13 +107,13 @@ def find_git_folder(root: Path) -> tuple[Path, Path] | None:
 
 
 def find_broken_git(root: Path) -> Path | None:
-    """Return the `.git` file at a folder or above it that leads nowhere, if there is one."""
+    """Return the `.git` file at or above a folder that has an invalid target, or None."""
     found = (folder / ".git" for folder in (root, *root.parents))
     return next((git for git in found if git.is_file() and not find_git_folder(git.parent)), None)
 
 
 def read_head(git: Path) -> GitHead | None:
-    """Return what HEAD says; None where it is stored in a way that only git can read."""
+    """Return the branch and commit of HEAD; None if only git can read it."""
     text = read_line(git / "HEAD")
     if not text.startswith("ref: "):
         return GitHead("", text) if text else None
@@ -126,19 +125,19 @@ def read_head(git: Path) -> GitHead | None:
 
 
 def read_branch(git: Path, name: str) -> str:
-    """Return the commit that a branch is at, "" where only git can tell."""
+    """Return a branch's commit, "" if only git can read it."""
     return _read_ref(git, common_folder(git), f"refs/heads/{name}")
 
 
 def read_refs(git: Path, below: str = "refs/") -> dict[str, str] | None:
-    """Return the commit of each ref below a name, in the order of their names.
+    """Return the commit of each ref below a name, sorted by name.
 
-    None where there is no repository, or where only git can read its refs.
+    Return None if there is no repository, or if only git can read its refs.
     """
     common = common_folder(git)
     if read_head(git) is None or not (common / "objects").is_dir():
         return None
-    loose = _read_loose_refs(common, below)  # First: they are packed before they are removed.
+    loose = _read_loose_refs(common, below)  # First: git packs them before it removes them.
     try:
         with open(common / "packed-refs", encoding="utf-8", errors="surrogateescape") as file:
             rows = (line.rstrip("\n").partition(" ") for line in file if line[:1] not in "#^")
@@ -158,7 +157,7 @@ def _read_loose_refs(common: Path, below: str) -> dict[str, str]:
     for place, _, names in os.walk(common / below):
         for name in names:
             path = Path(place, name)
-            # A file that was removed meanwhile is packed by now, or its ref was removed.
+            # A file that vanished was packed, or its ref was deleted.
             with contextlib.suppress(FileNotFoundError):
                 if not name.endswith(".lock"):
                     text = path.read_text(encoding="utf-8", errors="surrogateescape")
@@ -167,12 +166,12 @@ def _read_loose_refs(common: Path, below: str) -> dict[str, str]:
 
 
 def find_operation(git: Path) -> str:
-    """Return the git command whose work is under way, such as "rebase"; "" if none is."""
+    """Return the git command in progress, such as "rebase"; "" if there is none."""
     return next((what for name, what in _OPERATIONS.items() if (git / name).exists()), "")
 
 
 def find_commit_blocker(git: Path, may_be_detached: bool = False, prefix: str = "") -> str:
-    """Return why no commit can be made right now and what ends that, empty if one can.
+    """Return why no commit can be made now and how to end that, "" if one can.
 
     `prefix` is the vault's folder in the repository.
     """
@@ -207,10 +206,10 @@ def _format_remedy(git: Path, operation: str, is_unmerged: bool) -> str:
 
 
 def find_pull(work_tree: Path) -> str:
-    """Return why no commit may come in between, where git pulls into a work tree just now.
+    """Return why no commit can be made while `git pull` runs in a work tree, "" if none runs.
 
-    It takes HEAD's commit for the one from before it fetched. Where that has moved meanwhile, it
-    fails, and advises to throw away what is not committed. Nothing but its process tells of it.
+    `git pull` assumes that HEAD has not moved since before the fetch. If it moved, pull fails and
+    advises to discard uncommitted changes. Only the process shows that a pull is running.
     """
     from vaultmem.storage.lock import find_commands
 
@@ -220,9 +219,9 @@ def find_pull(work_tree: Path) -> str:
 
 
 def is_plain_clone(root: Path) -> bool:
-    """Tell whether a folder's repository has a remote, and git does not merge notes with vaultmem.
+    """Return whether a repository has a remote and lacks vaultmem's merge driver.
 
-    Its own file of settings is looked at, and none that it includes.
+    Only the repository's own config file is read, not its includes.
     """
     found = find_git_folder(root)
     try:
@@ -233,7 +232,7 @@ def is_plain_clone(root: Path) -> bool:
 
 
 def read_shallow(git: Path) -> frozenset[str]:
-    """Return the commits at which a shallow clone's history ends; none where it is whole."""
+    """Return the commits at which a shallow clone's history ends; empty for a full clone."""
     return frozenset(read_line(common_folder(git) / "shallow").split())
 
 
@@ -244,7 +243,7 @@ def common_folder(git: Path) -> Path:
 
 
 def read_line(file: Path) -> str:
-    """Return what a small file of git's contains, "" where there is none."""
+    """Return the stripped text of a small git file, "" if it cannot be read."""
     try:
         return file.read_bytes().decode("utf-8", "surrogateescape").strip()
     except OSError:

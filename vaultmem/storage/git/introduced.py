@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Brought(NamedTuple):
-    """The bytes that a commit brought to a path ("" if it removed them), and the commit's time.
+    """A path's new bytes in a commit ("" if removed), and the commit's time.
 
     The time is in seconds since the epoch.
     """
@@ -25,9 +25,9 @@ class Brought(NamedTuple):
 
 
 def find_brought(history: VaultHistory, commit: str, since: str) -> list[Brought]:
-    """Return what commits brought to the vault's paths whose names are text, newest first.
+    """Return the commits' changes of the vault's paths with UTF-8 names, newest first.
 
-    Only commits of `commit` that are not in `since` are read.
+    Only commits of `commit` that `since` does not contain are read.
     """
     known = since and history.git.run("cat-file", "-t", since, check=False) == "commit"
     span = [commit, f"^{since}"] if known else [commit]
@@ -40,7 +40,7 @@ def find_brought(history: VaultHistory, commit: str, since: str) -> list[Brought
 
 
 def date_brought(brought: Iterable[Brought]) -> dict[tuple[str, str], int]:
-    """Return when a commit last brought each (path, blob)."""
+    """Return the time of the last commit that wrote each (path, blob)."""
     dates: dict[tuple[str, str], int] = {}
     for path, blob, _, at in brought:
         if blob:
@@ -59,7 +59,7 @@ def _parse_brought(out: str, prefix: str) -> list[Brought]:
             at = read_time(time)
             part = part.partition("\n")[2].strip("\n")
         if part.startswith(":"):
-            parents = len(part) - len(part.lstrip(":"))  # A merge tells what it wrote itself.
+            parents = len(part) - len(part.lstrip(":"))  # For a merge, the result itself.
             path, blob = next(parts, "").removeprefix(prefix), part.split()[2 * parents + 1]
             if is_text(path):
                 found.append(Brought(path, blob.strip("0") and blob, commit, at))

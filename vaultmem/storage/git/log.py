@@ -1,4 +1,4 @@
-"""Commits as values: who, when, and the trailers, as git itself parses them."""
+"""Commits as values: author, time and trailers, as git itself parses them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from vaultmem.storage.git.vault_history import (
 
 _FIELDS = ("%H", "%P", "%T", "%cI", "%ct", "%an", "%ae", "%s", "%b", "%N")
 
-#: Name and value of each trailer, divided by a line end, which git takes out of both.
+#: Name and value of each trailer, separated by a newline, which git removes from both.
 _TRAILERS = "%(trailers:only,unfold,separator=%x00,key_value_separator=%x0A)"
 
 _LOG = (
@@ -46,9 +46,9 @@ _BLOCK = 64 * 1024
 
 
 class Writer(NamedTuple):
-    """Who wrote something: the name that is shown, the agent and its session ("" for a person).
+    """The writer of a text: shown name, agent and session ("" for a person).
 
-    `claimed_by` is the other machine that says so, "" where this one knows it.
+    `claimed_by` is the other machine that reports it, "" if this one knows it.
     """
 
     who: str
@@ -60,10 +60,10 @@ class Writer(NamedTuple):
 class Commit(NamedTuple):
     """A commit: `time` is ISO 8601 with the committer's time zone, `at` seconds since the epoch.
 
-    `body` is the message without its subject, trailers included. Trailers that the message does
-    not have are empty; of several with one name the last counts. `wrote` is what agents wrote of
-    what somebody else committed; `agent` and `session` are theirs then, if it was one.
-    `shown_lines` are trailers that `shown_notes` reads.
+    `body` is the message without its subject, with trailers. Missing trailers are "". If a trailer
+    is repeated, the last one counts. `wrote` lists text by agents that another author committed;
+    `agent` and `session` are then theirs if there is only one. `shown_lines` are the trailers that
+    `shown_notes` parses.
     """
 
     commit: str
@@ -87,27 +87,27 @@ class Commit(NamedTuple):
 
     @property
     def shown_notes(self) -> list[ShownNote]:
-        """What its session was shown between its last commit and this one."""
+        """The notes shown to its session between its last commit and this one."""
         return [note for line in self.shown_lines for note in parse_shown(line)]
 
     @property
     def who(self) -> str:
-        """The agent where one is named, or several, else the author."""
+        """The agent or agents, or the author if there is no agent."""
         agents = dict.fromkeys(each.agent for each in self.wrote)
         return self.agent or ", ".join(agents) or self.author
 
     @property
     def claimed_by(self) -> str:
-        """The other machines that name the agents, "" where nobody has to."""
+        """The other machines that name the agents, "" if this machine knows them."""
         return ", ".join(dict.fromkeys(each.claimed_by for each in self.wrote if each.claimed_by))
 
     @property
     def shown(self) -> str:
-        """Who a list of commits names: the agents whose words somebody committed, or the author."""
+        """The name for a list of commits: the agents in `wrote`, or the author."""
         return self.who if self.wrote else self.author
 
     def find_writer(self, path: str, line: int = 0) -> Writer:
-        """Return who wrote a file (its path inside the repository), or a line of it (1-based)."""
+        """Return the writer of a file (path in the repository), or of a line in it (1-based)."""
         for each in self.wrote:
             if each.path == path and (not line or each.has_line(line)):
                 return Writer(each.agent, each.agent, each.session, each.claimed_by)
@@ -122,14 +122,14 @@ class Commit(NamedTuple):
 
 
 def walk_log(history: VaultHistory, commit: str, path: str = "") -> Generator[Commit]:
-    """Yield the vault's commits from `commit` back, newest first; it may be left at any time.
+    """Yield the vault's commits from `commit` back, newest first; the caller can stop at any time.
 
-    Those that change something in the vault (or under `path`, a note or folder), merges compared
-    with their first parent; where no path is given also those that change nothing anywhere and
-    have an event: a checkpoint may be empty.
+    Only commits that change the vault (or `path`, a note or folder) are included. Merges are
+    compared with their first parent. Without `path`, empty commits with an event are also included:
+    a checkpoint can be empty.
     """
     inside = history.prefix + path
-    # `--full-history --sparse` leaves out none for what it does or does not change.
+    # `--full-history --sparse` keeps every commit, whatever it changes.
     options = (
         ("--full-history", "--sparse", "--no-renames", "--root", "--diff-merges=first-parent")
         if inside
@@ -143,13 +143,13 @@ def walk_log(history: VaultHistory, commit: str, path: str = "") -> Generator[Co
 
 
 def walk_changes(history: VaultHistory, commit: str) -> Iterator[tuple[Commit, list[FileChange]]]:
-    """Yield the commits from `commit` back with what each changed in the vault, merges nothing."""
+    """Yield the commits from `commit` back with their changes in the vault; merges have none."""
     where = ("--", history.prefix) if history.prefix else ("--",)
     yield from _walk(history, *RAW, "--no-renames", "--root", commit, *where)
 
 
 def walk_versions(history: VaultHistory, commit: str) -> Iterator[tuple[Commit, list[FileChange]]]:
-    """Yield the commits from `commit` back with what each changed in the vault, renames told.
+    """Yield the commits from `commit` back with their changes in the vault, with renames.
 
     A merge is compared with its first parent.
     """
@@ -159,9 +159,9 @@ def walk_versions(history: VaultHistory, commit: str) -> Iterator[tuple[Commit, 
 
 
 def walk_refs(history: VaultHistory) -> Iterator[tuple[Commit, list[FileChange]]]:
-    """Yield the commits of all branches, tags and stashes with what each changed in the vault.
+    """Yield the commits of all branches, tags and stashes with their changes in the vault.
 
-    A merge is compared with its first parent. Refs of ours and git's notes are left out.
+    A merge is compared with its first parent. Vaultmem's refs and git's notes are left out.
     """
     options = ("--no-renames", "--root", "--diff-merges=first-parent")
     refs = ("--exclude=refs/notes/*", "--exclude=refs/vaultmem/*", "--all")
@@ -172,7 +172,7 @@ def walk_refs(history: VaultHistory) -> Iterator[tuple[Commit, list[FileChange]]
 def walk_renames(history: VaultHistory, commits: str) -> Iterator[FileChange]:
     """Yield each file that a commit renamed, newest first.
 
-    `commits` is one, with all before it, or `OLD..NEW`.
+    `commits` is one commit with its history, or `OLD..NEW`.
     """
     where = ("--", history.prefix) if history.prefix else ("--",)
     for _, changes in _walk(history, *RAW, "-M", "--diff-filter=R", commits, *where):
@@ -180,7 +180,7 @@ def walk_renames(history: VaultHistory, commits: str) -> Iterator[FileChange]:
 
 
 def find_removal(history: VaultHistory, start: str, end: str, path: str) -> str:
-    """Return the first commit after `start`, up to `end`, that removed a file, "" if none did."""
+    """Return the first commit in `start..end` that removed a file, "" if none did."""
     options = ("--format=%H", "--no-renames", "--diff-filter=D")
     out = history.git.run("log", *options, f"{start}..{end}", "--", history.prefix + path)
     return next(iter(out.split()[::-1]), "")
@@ -189,7 +189,7 @@ def find_removal(history: VaultHistory, start: str, end: str, path: str) -> str:
 def follow_path(history: VaultHistory, commit: str, path: str) -> list[tuple[Commit, FileChange]]:
     """Return the commits that changed a file, newest first, through renames.
 
-    A merge is among them if it has the file as none of its parents has it.
+    A merge is included if its version differs from that of each parent.
     """
     options = ("--follow", "-M", "--root", "-c")
     found = _walk(history, *RAW, *options, commit, "--", history.prefix + path)
@@ -209,9 +209,9 @@ def read_commits(history: VaultHistory, commits: Iterable[str]) -> dict[str, Com
 def read_changes(
     history: VaultHistory, commits: Iterable[str]
 ) -> dict[str, tuple[Commit, list[FileChange]]]:
-    """Return commits by their full ids, with the files that they changed or removed in the vault.
+    """Return commits by their full ids, with the vault's files that they changed or removed.
 
-    A merge is compared with its first parent; a commit without parents changes nothing.
+    A merge is compared with its first parent. A commit without parents changes nothing.
     """
     options = ("--no-renames", "--diff-filter=MD", "--diff-merges=first-parent")
     return _read(history, commits, *RAW, *options)
@@ -229,7 +229,7 @@ def _read(
 
 
 def sort_commits(history: VaultHistory, commits: Iterable[Commit]) -> list[Commit]:
-    """Return commits oldest first; of those made in one second, parents before children."""
+    """Return commits oldest first; within one second, parents before children."""
     listed = {commit.commit: commit for commit in commits}
     seconds = Counter(commit.at for commit in listed.values())
     tied = [commit for commit in listed.values() if seconds[commit.at] > 1]
@@ -244,7 +244,7 @@ def sort_commits(history: VaultHistory, commits: Iterable[Commit]) -> list[Commi
 
 
 def find_ends(history: VaultHistory) -> frozenset[str]:
-    """Return the commits at which a shallow clone's history ends; their parents are elsewhere."""
+    """Return the commits at which a shallow clone's history ends."""
     return read_shallow(history.git_folder)
 
 
@@ -257,7 +257,7 @@ def _parse_commits(output: Iterable[str], prefix: str) -> Iterator[tuple[Commit,
     while words.next:
         commit = _parse_commit(words)
         if words.next == "":
-            words.take()  # Stands before a merge's changes, and at the end.
+            words.take()  # Before a merge's changes, and at the end.
         yield commit, list(parse_changes(words, prefix))
 
 
@@ -269,7 +269,7 @@ def _parse_commit(words: Words) -> Commit:
     trailers: dict[str, str] = {}
     shown: list[str] = []
     if words.next == "":
-        words.take()  # There are none.
+        words.take()  # No trailers.
     while words.next and "\n" in words.next and not words.next.startswith("\n"):
         name, _, value = read_escapes(words.take()).partition("\n")
         if name == SHOWN_NOTES:
@@ -293,7 +293,7 @@ def _parse_commit(words: Words) -> Commit:
 
 
 def _is_empty(history: VaultHistory, commit: Commit) -> bool:
-    """Tell whether a commit has the very tree of its first parent."""
+    """Return whether a commit has the same tree as its first parent."""
     if not commit.parents:
         return commit.tree == EMPTY_TREE
     try:
@@ -304,7 +304,7 @@ def _is_empty(history: VaultHistory, commit: Commit) -> bool:
 
 
 def _stream(history: VaultHistory, *arguments: str) -> Iterator[str]:
-    """Yield the words of git's output as they come; git ends when nobody reads on."""
+    """Yield the words that git prints as they arrive; git ends when the caller stops reading."""
     process = history.git.start(*arguments)
     process.stdin.close()
     rest = b""
@@ -313,5 +313,5 @@ def _stream(history: VaultHistory, *arguments: str) -> Iterator[str]:
         for word in words:
             yield word.decode("utf-8", "surrogateescape")
     complaint = process.stderr.read().decode("utf-8", "replace")
-    if process.proc.wait():  # The last line: that there are no notes yet is said before.
+    if process.proc.wait():  # The last line: git first reports missing notes.
         raise VaultError(f"git log failed: {next(iter(complaint.splitlines()[::-1]), 'no reason')}")

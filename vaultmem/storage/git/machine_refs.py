@@ -1,7 +1,7 @@
 """Refs that one machine writes and others read, and the values in them.
 
-So a push of one is a fast-forward, and nothing in them is ever merged. A ref is named after the
-machine's id and a number: a new number begins a history without a past.
+Only one machine writes a ref, so each push is a fast-forward and nothing is merged. A ref is named
+by the machine's id and a number. A new number starts a new history.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ _REF = re.compile(rf"([0-9a-f]{{40}}) {REFS}([0-9a-f]{{16}})\.([1-9][0-9]{{0,5}}
 
 _AUTHOR = re.compile(rb"^author (.*) <([^>\n]*)> ", re.MULTILINE)
 
-#: Others write these files: what is larger, or more, is not read.
+#: Other machines write these files, so larger or more files are not read.
 _MAX_BYTES = 1024 * 1024
 _MAX_FILES = 4_000
 
-#: Commits that a ref may have: what is in them adds up, and every clone fetches it.
+#: Most commits of a ref: the files add up, and every clone fetches them.
 MAX_COMMITS = 1_000
 
 
@@ -61,16 +61,16 @@ class MachineRef(NamedTuple):
 
 
 def list_refs(history: VaultHistory) -> list[MachineRef]:
-    """Return all refs of machines, for each machine the newest last."""
+    """Return all machine refs; each machine's newest is last."""
     out = history.git.run("for-each-ref", "--format=%(objectname) %(refname)", REFS)
     matches = (_REF.fullmatch(line) for line in out.split("\n"))
     return sorted(MachineRef(m[2], int(m[3]), m[1]) for m in matches if m)
 
 
 def read_owner(history: VaultHistory, commit: str) -> Identity:
-    """Return the author of a machine's commit, empty where the clone does not have the commit.
+    """Return the author of a machine's commit, empty if the clone lacks the commit.
 
-    A hub takes such a commit only from a token that may write under this name.
+    A hub accepts such a commit only from a token that can write under this name.
     """
     try:
         kind, data = history.objects.read(commit)
@@ -82,9 +82,9 @@ def read_owner(history: VaultHistory, commit: str) -> Identity:
 
 
 def list_files(history: VaultHistory, commit: str) -> dict[str, str]:
-    """Return the blob id of each file of a machine's commit that may be read.
+    """Return the blob id of each readable file in a machine's commit.
 
-    A ref that leads to something else, or to what a clone does not have, has no files.
+    A ref to another kind of object, or to a missing one, has no files.
     """
     if not commit:
         return {}
@@ -119,16 +119,16 @@ def write_files(
     at: int,
     is_anew: bool = False,
 ) -> MachineRef:
-    """Commit files upon what a ref has, None for those that go, and move it there.
+    """Commit files on top of a ref and move it; None removes a file.
 
-    Where its history has grown long, the commit begins that of the next number, and this ref goes.
-    With `is_anew` it does so too, and has these files alone.
+    If the ref's history is long, the commit starts the history of the next number, and this ref is
+    deleted. `is_anew` does the same and keeps only these files.
 
     Raises:
-        VaultError: somebody else moved it first, or git cannot write.
+        VaultError: another process moved the ref first, or git cannot write.
     """
     from vaultmem.storage.git.objects import (
-        ObjectPack,  # Who only looks has no need of these.
+        ObjectPack,  # Not needed for reading.
         TreeBuilder,
     )
 
@@ -152,7 +152,7 @@ def write_files(
 
 
 def find_replaced(history: VaultHistory, name: str, commit: str) -> str:
-    """Return the ref whose place one has just taken, "" where it has not."""
+    """Return the name of the ref that a new one replaced, "" if none."""
     match = _REF.fullmatch(f"{commit} {name}")
     if match is None or match[3] == "1" or _count_commits(history, commit) > 1:
         return ""
@@ -164,11 +164,11 @@ def _count_commits(history: VaultHistory, commit: str) -> int:
 
 
 def drop_ref(history: VaultHistory, ref: MachineRef) -> None:
-    """Remove a ref that still is where it was."""
+    """Delete a ref if it has not moved."""
     history.git.run("update-ref", "-d", ref.name, ref.commit)
 
 
-# The files of a machine's ref: when each note was last used there, and which sessions are open.
+# The files of a machine's ref: the last use of each note there, and the open sessions.
 #
 # Other machines write these files, so an entry of another form is ignored.
 
@@ -182,24 +182,24 @@ _SHARED = re.compile(
     rf"|({USAGE}|{ATTRIBUTION})/[0-9a-f]{{2}}\.json|{TRUST}/[0-9a-f]{{32}}\.(json|sig)"
 )
 
-#: Of one machine's signed lists so many are looked at, with signatures of so many bytes.
+#: Most signed lists read per machine, and the most bytes of a signature.
 _MAX_LISTS = 20
 _MAX_SIGNATURE = 8_192
 
-#: Where a database has its machine's id: another database is another machine. So what was
-#: published with the first one is not lost with it.
+#: Key of the machine's id in its database. Another database is another machine, so lists published
+#: with the first one are not lost.
 _KEY = "machine"
 
-#: The latest time (seconds since the epoch) that is read.
+#: The latest accepted time, in seconds since the epoch.
 _LAST = 10**10
 
 
 class Machine(NamedTuple):
     """A clone of the vault on one device, as it was when its ref was written.
 
-    `owner` is the commit's author. `name` is the host's if the owner is the person here too, else
-    the owner's. `usage` is when each note was last used there, by path, and `sessions` when each
-    open session was last seen there, by id, in seconds since the epoch.
+    `owner` is the commit's author. `name` is the host's if the owner is also the person here,
+    otherwise the owner's. `usage` is the last use of each note there, by path. `sessions` is the
+    last activity of each open session, by id. Times are in seconds since the epoch.
     """
 
     id: str
@@ -211,7 +211,7 @@ class Machine(NamedTuple):
 
 
 def find_own(history: VaultHistory, state: StateDatabase) -> MachineRef:
-    """Return this machine's ref; it is given an id with the first question for it."""
+    """Return this machine's ref; the first call creates its id."""
     if not state.get(_KEY):
         rename_own(state)
     own = state.get(_KEY)
@@ -220,17 +220,17 @@ def find_own(history: VaultHistory, state: StateDatabase) -> MachineRef:
 
 
 def rename_own(state: StateDatabase) -> None:
-    """Give this machine another id."""
+    """Give this machine a new id."""
     state.put(_KEY, os.urandom(8).hex())
 
 
 def is_shared(path: str) -> bool:
-    """Return whether a file is one that machines share through their refs."""
+    """Return whether machines share a file of this path through their refs."""
     return bool(_SHARED.fullmatch(path))
 
 
 def get_owner_name(history: VaultHistory) -> Identity:
-    """Return under which name this machine's commits are made: the person's."""
+    """Return the person's identity, under which this machine's commits are made."""
     person = history.person().identity
     return Identity(clean_name(person.name), clean_name(person.email))
 
@@ -238,7 +238,7 @@ def get_owner_name(history: VaultHistory) -> Identity:
 def read_machines(
     history: VaultHistory, state: StateDatabase, *, with_usage: bool = False
 ) -> list[Machine]:
-    """Return all other machines that have this very vault, by name."""
+    """Return all other machines that have the same vault, by name."""
     newest = {ref.machine: ref for ref in list_refs(history)}
     newest.pop(state.get(_KEY), None)
     person = get_owner_name(history) if newest else NOBODY
@@ -248,7 +248,7 @@ def read_machines(
 
 
 def find_signed(history: VaultHistory) -> list[SignedList]:
-    """Return the signed lists of notes that are in any machine's ref, not verified."""
+    """Return the signed lists of notes in all machine refs, not verified."""
     found: list[SignedList] = []
     for ref in {each.machine: each for each in list_refs(history)}.values():
         files = read_files(history, ref.commit, lambda path: path.startswith(f"{TRUST}/"))
@@ -271,13 +271,13 @@ def format_signed(lists: Iterable[SignedList]) -> dict[str, bytes]:
 
 
 def format_machine(history: VaultHistory) -> bytes:
-    """Return the file that names this machine, and which vault of its repository it has."""
+    """Return the file that names this machine and its vault's folder in the repository."""
     host, vault = escape_bytes(platform.node()), escape_bytes(history.prefix)
     return _format({"format": 2, "host": host, "vault": vault})
 
 
 def format_usage(times: Mapping[str, float]) -> dict[str, bytes]:
-    """Return when each note was last used as files, many small ones: a recall changes a few."""
+    """Return the last use of each note as many small files: a recall changes only a few."""
     shards: dict[str, dict[str, float]] = {}
     for path, at in times.items():
         digest = hashlib.sha256(path.encode("utf-8", "surrogateescape")).hexdigest()
@@ -300,7 +300,7 @@ def _read(
     )
     named = _read_json(files.get(MACHINE, b""))
     if named.get("vault") != escape_bytes(history.prefix):
-        return None  # Another vault of the same repository has its own.
+        return None  # Another vault of the repository.
     owner = read_owner(history, ref.commit)
     is_own = owner.email.casefold() == person.email.casefold() != NOBODY.email
     shards = [files[path] for path in files if path.startswith(f"{USAGE}/")]
@@ -315,13 +315,13 @@ def _read(
 
 
 def _name(host: object, machine: str) -> str:
-    """Return how a machine is called: like its host, told apart from another on the same one."""
+    """Return a machine's name: its host's, with the id if that is empty or this host's."""
     named = one_line(host)[:60].strip() if isinstance(host, str) else ""
     return f"{named} ({machine[:6]})" if named in {"", platform.node()} else named
 
 
 def _format_of(owner: Identity, machine: str) -> str:
-    """Return how another person's machine is called: by the person, for a hub vouches for that."""
+    """Return the name of another person's machine: the person's (a hub verifies it) and the id."""
     return f"{one_line(owner.name)[:60].strip()} ({machine[:6]})".strip()
 
 

@@ -1,8 +1,7 @@
 """Maintain a repository: pack objects, check its health, write bundles.
 
-Our commits leave each object in a file of its own, and git, which tidies up after its own commits,
-is kept from that beside ours. So it is asked to at times: by those of its tasks that only rewrite,
-never `gc`.
+Vaultmem's commits leave each object in its own file, and git's automatic maintenance is off for
+them. So git is asked at times to run those maintenance tasks that only rewrite, never `gc`.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from vaultmem.storage.git.runner import GitRunner
 
 
-#: More objects than these in files of their own are worth packing.
+#: More loose objects than this are worth packing.
 MANY = 1_000
 
 _COMMAND = (
@@ -37,14 +36,14 @@ _COMMAND = (
 
 
 class ObjectCounts(NamedTuple):
-    """How many objects of a repository are in files of their own, and the bytes of all."""
+    """The number of loose objects, and the size of all objects in bytes."""
 
     loose: int
     size: int
 
 
 def measure_objects(git: GitRunner) -> ObjectCounts:
-    """Return how many objects are in no pack, and what all of them take."""
+    """Return the number of loose objects and the size of all objects."""
     lines = (line.partition(": ") for line in git.run("count-objects", "-v").splitlines())
     found = {name: int(value) for name, _, value in lines if value.isdigit()}
     return ObjectCounts(
@@ -53,14 +52,14 @@ def measure_objects(git: GitRunner) -> ObjectCounts:
 
 
 def may_tidy(git: GitRunner) -> bool:
-    """Tell whether the person lets git tidy up unasked (`gc.auto`, `maintenance.auto`)."""
+    """Return whether the person allows automatic maintenance (`gc.auto`, `maintenance.auto`)."""
     return not (_is_off(git, "gc.auto", "int") or _is_off(git, "maintenance.auto", "bool"))
 
 
 def tidy_up(git: GitRunner) -> str:
-    """Have git pack its objects, and say what came of it."""
+    """Let git pack its objects, and return a message with the result."""
     before = measure_objects(git)
-    for _ in range(2):  # It removes what was packed the time before.
+    for _ in range(2):  # The second run removes loose objects that the first packed.
         git.run(*_COMMAND)
     after = measure_objects(git)
     packed = before.loose - after.loose
@@ -74,31 +73,31 @@ def _say(objects: ObjectCounts) -> str:
 def _is_off(git: GitRunner, name: str, kind: str) -> bool:
     out = git.run("config", "--show-scope", f"--type={kind}", "--get-all", name, check=False)
     said = (line.split("\t", 1) for line in out.splitlines())
-    values = [value for scope, value in said if scope != "command"]  # That is what we say.
+    values = [value for scope, value in said if scope != "command"]  # Skip vaultmem's own.
     return values[-1:] in (["0"], ["false"])
 
 
-# What a repository lacks of what vaultmem wants, and what it suffers from.
+# Checks of a repository: missing settings, damage and wrong times.
 
-#: The first version of git that can merge without a work tree (`git merge-tree --write-tree`).
+#: The first git version that merges without a work tree (`git merge-tree --write-tree`).
 MERGES_SINCE = (2, 38)
 
 _LOOKED_AT = 1_000
 
 
 def is_git_installed() -> bool:
-    """Tell whether there is a git to run."""
+    """Return whether git is on the PATH."""
     return shutil.which("git") is not None
 
 
 def read_git_version(history: VaultHistory) -> tuple[int, ...]:
-    """Return git's version, such as (2, 39, 5); () if it does not say."""
+    """Return git's version, such as (2, 39, 5); () if it is unknown."""
     found = re.search(r"\d+(\.\d+)+", history.git.run("version"))
     return tuple(map(int, found.group().split("."))) if found else ()
 
 
 def find_driver_lack(history: VaultHistory) -> str:
-    """Return why git would not merge notes with this vaultmem, empty if it would."""
+    """Return why git would not merge notes with this vaultmem, "" if it would."""
     path = f"{history.prefix}notes/x.md"
     out = history.git.run("check-attr", "-z", "merge", "--", path)
     if out.split("\0")[2:3] != ["vaultmem"]:
@@ -120,16 +119,16 @@ def find_future_commits(history: VaultHistory, commit: str, now: float) -> list[
 
 
 def find_copies_in_git(git_folder: Path) -> list[Path]:
-    """Return what file synchronisation put between git's own files, which git takes for its own."""
+    """Return conflict copies that a file sync service made among git's own files."""
     folder = common_folder(git_folder)
     files = (*folder.glob("*"), *(folder / "refs").rglob("*"))
     return sorted(file for file in files if is_conflict_copy(file.name))
 
 
 def find_broken_objects(history: VaultHistory) -> list[str]:
-    """Return what git says is missing or broken of what commits hold; file contents are not read.
+    """Return git's lines on missing or broken objects of commits; file contents are not read.
 
-    It costs one walk through all commits and trees.
+    The cost is one walk through all commits and trees.
     """
     check = ("fsck", "--connectivity-only", "--no-dangling", "--no-progress")
     try:
@@ -142,7 +141,7 @@ def find_broken_objects(history: VaultHistory) -> list[str]:
 
 
 def find_committed(history: VaultHistory, commit: str, paths: list[str]) -> list[str]:
-    """Return those of the files, or folders ending in `/`, that a commit holds something of."""
+    """Return those of the files, or folders ending in `/`, that a commit contains."""
     if not commit:
         return []
     names = {f"{history.prefix}{path.rstrip('/')}": path for path in paths}
@@ -150,25 +149,25 @@ def find_committed(history: VaultHistory, commit: str, paths: list[str]) -> list
     return [names[name] for name in out.split("\0") if name in names]
 
 
-# How much the objects of a pack unpack to, counted before git unpacks any of them.
+# The unpacked size of a pack, counted before git unpacks it.
 #
-# Each entry of a pack states its size. A pack is read only until the sum is over a limit, so a
-# few bytes that unpack to gigabytes cost nothing. The format is git's `gitformat-pack`.
+# Each entry of a pack states its size. Reading stops when the sum exceeds a limit, so a few bytes
+# that unpack to gigabytes cost nothing. The format is git's `gitformat-pack`.
 
-#: Types of entries that are a difference to another object.
+#: Types of entries that are deltas.
 _OFS_DELTA, _REF_DELTA = 6, 7
 
-#: Bytes of an entry that are read at once, and bytes that come out of them at once.
+#: Bytes of an entry that are read first and then at a time, and bytes decompressed at a time.
 _FIRST, _MORE, _OUT = 4 * 1024, 256 * 1024, 1024 * 1024
 
-#: Bytes that can hold the two sizes with which a difference begins.
+#: Bytes that hold the two sizes at the start of a delta.
 _SIZES = 20
 
 _DAMAGED = "its pack is damaged"
 
 
 class PackLimits(NamedTuple):
-    """Objects in a pack at most, their bytes, and the bytes of those made from differences."""
+    """Limits of a pack: objects, their bytes, and the bytes of objects made from deltas."""
 
     objects: int
     size: int
@@ -176,11 +175,11 @@ class PackLimits(NamedTuple):
 
 
 class _DamagedPackError(Exception):
-    """A pack that git would not unpack either."""
+    """A damaged pack, which git would not unpack either."""
 
 
 def find_excess(data: bytes | mmap, start: int, limits: PackLimits) -> str:
-    """Return why a pack that begins at `start` is not to be unpacked, "" if nothing is wrong."""
+    """Return why the pack at `start` must not be unpacked, "" if it can be."""
     pack = memoryview(data)
     try:
         return _find_excess(pack, start, limits)
@@ -212,7 +211,7 @@ def _find_excess(pack: memoryview, start: int, limits: PackLimits) -> str:
 
 
 def _read_head(pack: memoryview, at: int) -> tuple[int, int, int]:
-    """Return the type of an entry, the size it states, and where its compressed bytes begin."""
+    """Return the type of an entry, its stated size, and the start of its compressed bytes."""
     first = pack[at]
     kind, size, shift, at = first >> 4 & 7, first & 15, 4, at + 1
     if first & 0x80:
@@ -226,7 +225,7 @@ def _read_head(pack: memoryview, at: int) -> tuple[int, int, int]:
 
 
 def _read_number(data: bytes | memoryview, at: int) -> tuple[int, int]:
-    """Return a number of 7 bits a byte, lowest first, and where it ends."""
+    """Return a number of 7 bits a byte, lowest first, and the position after it."""
     number, shift = 0, 0
     while True:
         byte = data[at]
@@ -239,10 +238,10 @@ def _read_number(data: bytes | memoryview, at: int) -> tuple[int, int]:
 
 
 def _inflate(pack: memoryview, at: int, size: int) -> tuple[bytes, int]:
-    """Return the first bytes of an entry, and where its compressed bytes end.
+    """Return the first bytes of an entry, and the position after its compressed bytes.
 
     Raises:
-        _DamagedPackError: it does not have the size that it states.
+        _DamagedPackError: the entry does not have its stated size.
     """
     inflater, begin, had, window = zlib.decompressobj(), b"", 0, _FIRST
     while not inflater.eof:
@@ -266,7 +265,7 @@ def _inflate(pack: memoryview, at: int, size: int) -> tuple[bytes, int]:
 
 _BLOCK = 1024 * 1024
 
-#: Refs of one work tree, which mean nothing elsewhere.
+#: Refs of one work tree, which have no meaning elsewhere.
 _LOCAL = ("refs/bisect/", "refs/rewritten/", "refs/worktree/")
 
 
@@ -274,7 +273,7 @@ def write_bundle(history: VaultHistory) -> Iterator[bytes]:
     """Yield a bundle of all refs and HEAD.
 
     Raises:
-        RefusedError: it is a shallow clone, which lacks a part of its history.
+        RefusedError: a shallow clone lacks a part of its history.
         VaultError: git could not read all of it.
     """
     if history.refs.is_shallow():
@@ -295,10 +294,10 @@ def write_bundle(history: VaultHistory) -> Iterator[bytes]:
 
 
 def import_bundle(history: VaultHistory, file: Path | None, branch: str, commit: str) -> None:
-    """Put what a bundle has into an empty repository, and check out a branch, or a commit alone.
+    """Import a bundle into an empty repository, and check out a branch or a commit.
 
-    Without a bundle there is no commit yet. The work tree gets what is outside of the vault's
-    folder; the vault's own files are not touched.
+    Without a bundle there is no commit yet. Files outside the vault's folder are written to the
+    work tree; the vault's own files are not touched.
 
     Raises:
         RefusedError: the bundle is damaged, or lacks a part of its history.
@@ -321,7 +320,7 @@ def import_bundle(history: VaultHistory, file: Path | None, branch: str, commit:
 
 
 def _import_refs(history: VaultHistory, file: Path) -> None:
-    """Make each ref, once all that it leads to has proved to be there."""
+    """Create each ref after a check that all its objects exist."""
     listed = history.git.run("bundle", "unbundle", os.fspath(file)).splitlines()
     refs = [line.partition(" ") for line in listed]
     named = [(name, commit) for commit, _, name in refs if name.startswith("refs/")]
@@ -332,7 +331,7 @@ def _import_refs(history: VaultHistory, file: Path) -> None:
 
 
 def _check_out_rest(history: VaultHistory) -> None:
-    """Write the files of the repository that are not the vault's, as a clone has them."""
+    """Write the files outside the vault's folder, as a clone would."""
     listed = history.git.run("ls-files", "-z").split("\0")
     rest = [path for path in listed if path and not path.startswith(history.prefix)]
     if history.prefix and rest:

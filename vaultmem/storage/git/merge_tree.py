@@ -1,4 +1,4 @@
-"""Git's own merge of two commits, in objects alone: no index, no work tree, nobody's programs."""
+"""Git's merge of two commits in objects alone: no index, no work tree, no user programs."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from vaultmem.storage.git.vault_history import VaultHistory
 
 @contextlib.contextmanager
 def make_workplace(folder: Path, history: VaultHistory, commit: str) -> Iterator[tuple[Path, Path]]:
-    """Make a git folder and a work tree for the time of a merge, and nobody's settings in them.
+    """Create a git folder and a work tree for one merge, without the user's settings.
 
-    They have one name, so that what a killed process left of them goes with the next one.
+    The folder has a fixed name, so the next merge removes what a killed process left.
     """
     shutil.rmtree(folder, ignore_errors=True)
     git_folder, work_tree = folder / "git", folder / "files"
@@ -35,7 +35,7 @@ def make_workplace(folder: Path, history: VaultHistory, commit: str) -> Iterator
 
 
 def _copy_merge_settings(folder: Path, history: VaultHistory) -> None:
-    """Write the repository's own attributes, and the one by which notes have our merge driver."""
+    """Write the repository's own attributes, and the one that gives notes our merge driver."""
     theirs = common_folder(history.git_folder) / "info/attributes"
     known = theirs.read_bytes() if theirs.is_file() else b""
     line = f"{choose_note_paths(history.prefix)} merge=vaultmem\n"
@@ -44,7 +44,7 @@ def _copy_merge_settings(folder: Path, history: VaultHistory) -> None:
 
 
 def _copy_attributes(work_tree: Path, history: VaultHistory, commit: str) -> None:
-    """Write the commit's `.gitattributes`: they say which files git does not merge by lines."""
+    """Write the commit's `.gitattributes`, which exclude files from line merges."""
     out = history.git.run("ls-tree", "-r", "-z", "--full-tree", commit)
     found = {}
     for path, (mode, blob) in parse_tree(out):
@@ -57,21 +57,20 @@ def _copy_attributes(work_tree: Path, history: VaultHistory, commit: str) -> Non
         (work_tree / path).write_bytes(data)
 
 
-#: More paths are not named to git one by one.
+#: Above this number, paths are not passed to git one by one.
 _FEW = 200
 
 _DRIVERS = r"^merge\..*\.driver$"
 
-#: How git calls a file that it moved out of a folder's way: by its path and its side.
+#: The suffix git adds to a file that it moved out of a folder's way.
 _ASIDE = re.compile(r"~[0-9a-f]{40}(_[0-9]+)?$")
 
 
 class Unmerged(NamedTuple):
-    """A path that git left open: the base's, our and their version, None where there is none.
+    """A path that git left open: the base's, our and their version, None if missing.
 
-    `kind` is git's word for a conflict other than one of contents ("rename/rename", say), empty
-    otherwise; `names` are all paths of it then: where one was renamed twice, the old, our and
-    their name.
+    `kind` is git's word for a conflict of another kind than contents, such as "rename/rename".
+    `names` are then all its paths: for a file renamed twice, the old, our and their name.
     """
 
     path: str
@@ -84,23 +83,22 @@ class Unmerged(NamedTuple):
 
     @property
     def versions(self) -> list[TreeEntry]:
-        """Those that there are: the base's, ours, theirs."""
+        """The existing versions, in the order base, ours, theirs."""
         return [entry for entry in (self.base, self.ours, self.theirs) if entry]
 
 
 def merge_commits(
     history: VaultHistory, ours: str, theirs: str, scratch: Path, joins: bool = False
 ) -> tuple[str, list[Unmerged]]:
-    """Merge two commits (full ids) as git does; return the tree's id, and what is open in it.
+    """Merge two commits (full ids) as git does; return the tree's id and the open paths.
 
-    `scratch` is the vault's state folder, whose lock is held; paths in the result are from the
-    repository's root. With `joins`, the two need no common ancestor.
-
-    Notes that both sides changed are left open, whatever the repository says of them. A note
-    that was added to a folder that the other side renamed stays where it is.
+    `scratch` is the vault's state folder, whose lock the caller holds. Paths in the result are from
+    the repository's root. With `joins`, no common ancestor is needed. Notes that both sides changed
+    are left open, whatever the repository's attributes. A note that was added to a folder which the
+    other side renamed stays in place.
 
     Raises:
-        VaultError: their histories have nothing in common, or git is too old.
+        VaultError: the histories are unrelated, or git is too old.
     """
     with make_workplace(scratch / "merging", history, ours) as (git_folder, work_tree):
         options = ("-c", "merge.directoryRenames=false", "-c", "merge.renameLimit=20000")
@@ -125,12 +123,11 @@ def merge_commits(
 def find_shared_versions(
     history: VaultHistory, ours: str, theirs: str, paths: Sequence[str]
 ) -> dict[str, TreeEntry]:
-    """Return of each file the newest version that both commits' histories had since they parted.
+    """Return each file's newest version that both histories contain since they diverged.
 
-    A memory that was taken over from the other side alone is such a one: git knows of no common
-    ancestor, yet both sides began with the same bytes. Files without one are left out, and so are
-    those where the two do not agree which one is the newest. `paths` are from the repository's
-    root.
+    An example is a note taken over from the other side: git knows no common ancestor, yet both
+    sides began with the same bytes. Files without such a version, or with different newest ones,
+    are left out. `paths` are from the repository's root.
     """
     mine = _written_versions(history, theirs, ours, paths)
     other = _written_versions(history, ours, theirs, paths)
@@ -144,10 +141,10 @@ def find_shared_versions(
 
 
 def _build_driver_settings(history: VaultHistory) -> dict[str, str]:
-    """Return settings by which each merge driver leaves a conflict, but ours between ancestors.
+    """Return settings by which merge drivers leave conflicts open, except ours between ancestors.
 
-    Where two histories were merged crosswise, git merges their common ancestors first; what is
-    left open there would be taken for what one of them has.
+    For a criss-cross merge, git first merges the common ancestors. A conflict left open there would
+    be read as an ancestor's text.
     """
     found = history.git.run("config", "-z", "--name-only", "--get-regexp", _DRIVERS, check=False)
     settings = dict.fromkeys([name for name in found.split("\0") if name], "false")
@@ -176,9 +173,9 @@ def _explain(history: VaultHistory, error: VaultError) -> VaultError:
 
 
 def _parse_stages(words: Iterator[str]) -> tuple[dict[str, dict[str, TreeEntry]], dict[str, str]]:
-    """Return each open path with its versions ("1" is the base's, "2" ours, "3" theirs).
+    """Return each open path's versions ("1" base, "2" ours, "3" theirs), and moved paths.
 
-    And where git put those that were in a folder's way.
+    Git moved the latter out of a folder's way.
     """
     stages: dict[str, dict[str, TreeEntry]] = {}
     asides: dict[str, str] = {}
@@ -210,7 +207,7 @@ def _join(
     asides: Mapping[str, str],
     messages: list[tuple[str, tuple[str, ...]]],
 ) -> Iterator[Unmerged]:
-    """Yield what is open, each conflict once, whether git has versions of it or not."""
+    """Yield each conflict once, whether git has versions of it or not."""
     left = {
         path: Unmerged(
             *(path, found.get("1"), found.get("2"), found.get("3")), aside=asides.get(path, "")
@@ -231,10 +228,10 @@ def _join(
 def _written_versions(
     history: VaultHistory, without: str, commit: str, paths: Sequence[str]
 ) -> dict[str, list[TreeEntry]]:
-    """Return what commits that only one side has made of these files, newest first."""
+    """Return the versions of these files in commits that only one side has, newest first."""
     options = ("--format=", "--raw", "-z", "-m", "--root", "--no-abbrev", "--no-renames")
     safe = ("--full-history", "--no-ext-diff", "--no-textconv", "--no-show-signature")
-    where = paths if len(paths) <= _FEW else ()  # All of a commit is read sooner than many paths.
+    where = paths if len(paths) <= _FEW else ()  # Whole commits are faster than many paths.
     out = history.git.run("log", *options, *safe, commit, f"^{without}", "--", *where)
     wanted, found = set(paths), dict[str, list[TreeEntry]]()
     words = iter(out.split("\0"))

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from vaultmem.storage.git.runner import GitRunner
 
 
-#: Ids asked for before the first answer is read; their names fit any pipe's buffer.
+#: Ids sent before the first result is read; their names fit any pipe's buffer.
 _AHEAD = 500
 
 
 class ObjectReader:
-    """Reads blobs, trees and commits by id; `git cat-file --batch` runs from the first on."""
+    """Reads blobs, trees and commits by id, with one `git cat-file --batch` process."""
 
     def __init__(self, git: GitRunner) -> None:
         self._git = git
@@ -34,12 +34,12 @@ class ObjectReader:
         """Return the kind (blob, tree, commit, tag) and content of one object.
 
         Raises:
-            NoteNotFoundError: the repository has no such object (a shallow clone, perhaps).
+            NoteNotFoundError: the repository lacks the object (a shallow clone, perhaps).
         """
         return next(self.read_all([name]))
 
     def read_all(self, names: Iterable[str]) -> Iterator[tuple[str, bytes]]:
-        """Yield kind and content of each object, in order, each found by its id or expression.
+        """Yield kind and content of each object, in order; a name is an id or expression.
 
         Raises:
             NoteNotFoundError: the repository lacks one of them.
@@ -51,7 +51,7 @@ class ObjectReader:
             yield each
 
     def find_all(self, names: Iterable[str]) -> list[tuple[str, bytes] | None]:
-        """Return kind and content of each object, in order; None for one that is missing."""
+        """Return kind and content of each object, in order; None for a missing one."""
         return list(self._receive_all(list(names)))
 
     def _receive_all(self, wanted: list[str]) -> Iterator[tuple[str, bytes] | None]:
@@ -63,7 +63,7 @@ class ObjectReader:
             try:
                 pipe.stdin.write(os.fsencode("".join(f"{name}\n" for name in chunk)))
                 pipe.stdin.flush()
-                # All of a chunk is read before any is given away: a caller may stop half-way.
+                # A whole chunk is read before any result is yielded: a caller can stop half-way.
                 found = [self._receive(pipe) for _ in chunk]
             except (BrokenPipeError, EOFError):
                 self.close()
@@ -73,7 +73,7 @@ class ObjectReader:
             yield from found
 
     def close(self) -> None:
-        """End the process; it starts again on the next read."""
+        """End the process; the next read starts it again."""
         if self._process is None:
             return
         with contextlib.suppress(OSError):
@@ -103,12 +103,12 @@ class ObjectReader:
 
 _KINDS = {"commit": 1, "tree": 2, "blob": 3}
 
-#: From this many objects on they stay one pack file; git's own limit for what it receives.
+#: From this many objects on, they stay one pack file; git's own limit on receiving.
 _UNPACK_LIMIT = 100
 
 
 class ObjectPack:
-    """Blobs, trees and commits that are to be stored together."""
+    """Blobs, trees and commits to be stored together."""
 
     def __init__(self) -> None:
         self._objects: dict[str, tuple[str, bytes]] = {}
@@ -123,7 +123,7 @@ class ObjectPack:
         return name
 
     def write(self, git: GitRunner) -> None:
-        """Store all of them, durably; an object that the repository has stays as it is."""
+        """Store all objects durably; existing objects stay unchanged."""
         if not self._objects:
             return
         few = len(self._objects) < _UNPACK_LIMIT
@@ -156,10 +156,10 @@ def _format_head(kind: int, size: int) -> bytes:
     return bytes(head)
 
 
-# Make trees from those of a commit: only folders in which something changes are read or made.
+# Build trees from a commit's: only folders with changes are read or written.
 #
-# A tree is a row of entries "<mode> <name>\0<20 bytes>", in the order of their names, a folder's
-# name compared as if it ended in a slash. Source: gitformat-tree; git's base_name_compare().
+# A tree is a sequence of entries "<mode> <name>\0<20 bytes>", sorted by name, with a folder's name
+# compared as if it ended in a slash. Source: gitformat-tree; git's base_name_compare().
 
 #: Entries of one folder by name: mode and the 20 bytes of the id.
 Folder = dict[bytes, tuple[bytes, bytes]]
@@ -169,7 +169,7 @@ _MODES = frozenset({b"100644", b"100755", b"120000", b"160000", _FOLDER})
 _ENTRY = re.compile(rb"([0-7]{1,7}) ([^\0]+)\0(.{20})", re.DOTALL)
 _NOTHING = (b"", b"")
 
-# What HFS+ does not see in a name, and what NTFS takes for `.git`.
+# Characters that HFS+ ignores in a name, and names that NTFS treats as `.git`.
 _UNSEEN = compile_later("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
 _DOT_GIT = compile_later(r"(?i)(\.git|git~1)[ .]*(:.*)?")
 
@@ -183,7 +183,7 @@ class TreeBuilder:
         self._trees: dict[str, Folder] = {"": {}}
 
     def root(self, commit: str) -> str:
-        """Return the id of a commit's tree, empty for no commit."""
+        """Return the id of a commit's tree, "" for no commit."""
         if not commit:
             return ""
         kind, data = self._objects.read(f"{commit}^{{tree}}")
@@ -192,7 +192,7 @@ class TreeBuilder:
         return name
 
     def entries(self, root: str, paths: Iterable[str]) -> dict[str, TreeEntry]:
-        """Return those of the paths that are no folders and in the tree `root`."""
+        """Return the entries of those paths that are files in the tree `root`."""
         wanted = {_encode(path): path for path in paths}
         folders = self._read_folders(root, wanted)
         found: dict[str, TreeEntry] = {}
@@ -204,10 +204,10 @@ class TreeBuilder:
         return found
 
     def change(self, root: str, changes: Mapping[str, TreeEntry | None]) -> str:
-        """Return the tree `root` with these files in it, or not in it any more (None).
+        """Return the id of the tree `root` with these files set, or removed (None).
 
-        As in git's index, a file takes the place of a folder and a folder that of a file; what
-        is removed is never a folder, and a folder without files goes.
+        As in git's index, a file replaces a folder and a folder a file. Only files are removed, and
+        a folder without files disappears.
         """
         if root and not changes:
             return root
@@ -233,7 +233,7 @@ class TreeBuilder:
         return self._add_tree(folders[b""])
 
     def _read_folders(self, root: str, paths: Iterable[bytes]) -> dict[bytes, Folder]:
-        """Return the folders above these paths, by name with a slash at the end; b"" is root."""
+        """Return the folders above these paths, by name with a final slash; b"" is the root."""
         levels: dict[int, set[bytes]] = {}
         seen: set[bytes] = set()
         for path in paths:
@@ -266,7 +266,7 @@ class TreeBuilder:
 
 
 def is_refused_name(path: str) -> bool:
-    """Tell whether git takes no file of this name, because some disks hold it for `.git`."""
+    """Return whether git rejects a file name because some file systems treat it as `.git`."""
     parts = re.split(r"[/\\]", _UNSEEN.sub("", path))
     return any(_DOT_GIT.fullmatch(part) for part in parts)
 
@@ -281,7 +281,7 @@ def _parse_tree(name: str, data: bytes) -> Folder:
 
 
 def _usual_mode(mode: bytes) -> bytes:
-    """Return a mode as git's index has it; old versions and other tools wrote others."""
+    """Return a mode as in git's index; old versions and other tools wrote others."""
     number = int(mode, 8)
     match number & 0o170000:
         case 0o100000:
@@ -308,7 +308,7 @@ def _encode(path: str) -> bytes:
 
 
 def _split(path: bytes) -> tuple[bytes, bytes]:
-    """Return the folder with a slash at its end (b"" at the top), and the name."""
+    """Return the folder with a final slash (b"" at the top), and the name."""
     at = path.rfind(b"/") + 1
     return path[:at], path[at:]
 

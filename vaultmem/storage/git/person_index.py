@@ -1,4 +1,4 @@
-"""The person's index: it follows our commits, and what the person staged stays theirs."""
+"""The person's git index: it follows vaultmem's commits, and staged changes stay."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ if TYPE_CHECKING:
 #: Removes an entry from an index.
 _NOTHING = "0 0000000000000000000000000000000000000000"
 
-#: More paths, or longer ones together, are not named to git one by one.
+#: Above this number or total length, paths are not passed to git one by one.
 _FEW, _SHORT = 200, 60_000
 
 
 class StagedEntries:
     """Entries that vaultmem put, or was about to put, into the index before HEAD has them.
 
-    They are values by path, the last one at the end; a removal is "". Here they are in memory, for
-    a repository without a vault.
+    Each path has a list of values, the newest last; "" is a removal. This class keeps them in
+    memory, for a repository without a vault.
     """
 
     def __init__(self) -> None:
         self._entries: dict[str, list[str]] = {}
-        #: The commits that a branch was moved to since the operation under way began.
+        #: Commits that a branch was moved to during the current operation.
         self.made: list[str] = []
 
     def read_staged(self) -> dict[str, list[str]]:
@@ -39,10 +39,7 @@ class StagedEntries:
 
 
 class PersonIndex:
-    """Git's index of the work tree.
-
-    `staged` has what a commit put into the index that no branch has yet.
-    """
+    """Git's index of the work tree; `staged` lists entries of commits that no branch has yet."""
 
     def __init__(self, git: GitRunner, staged: StagedEntries) -> None:
         self._git = git
@@ -55,11 +52,11 @@ class PersonIndex:
         after: Mapping[str, TreeEntry],
         settings: CommitSettings,
     ) -> None:
-        """Put `after` into the index at these paths, but for those that the person staged.
+        """Put `after` into the index at these paths, except those that the person staged.
 
-        Where the index has neither what the old commit has (`before`) nor what `staged` says, the
-        person staged it. What is put there is written down until HEAD has moved: after
-        a crash in between, these entries are known as our own, and not taken for the person's.
+        A path is staged by the person if the index has neither the old commit's entry (`before`)
+        nor one in `staged`. New entries are recorded until HEAD has moved, so after a crash they
+        count as vaultmem's.
 
         Raises:
             PendingError: another git holds the index.
@@ -82,13 +79,13 @@ class PersonIndex:
         self._git.run("update-index", "-z", "--index-info", stdin=stdin, env=env)
 
     def find_skipped(self, paths: Set[str]) -> set[str]:
-        """Return those of the paths that the work tree need not have (a sparse checkout)."""
+        """Return those of the paths that a sparse checkout leaves out of the work tree."""
         return {path for path, tag, _ in self._list(paths) if tag == "S"}
 
     def _list(self, paths: Set[str]) -> Iterator[tuple[str, str, str]]:
-        """Yield path, tag, and mode, blob and stage of the paths that the index has."""
+        """Yield path, tag, and mode, blob and stage of those paths that are in the index."""
         few = len(paths) <= _FEW and sum(map(len, paths)) <= _SHORT
-        # Elsewhere than in UTF-8 an argument would be other bytes than the name in git.
+        # With another encoding than UTF-8, an argument has other bytes than git's name.
         named = few and sys.getfilesystemencoding() == "utf-8"
         where = ["--", *sorted(paths)] if named else []
         out = self._git.run("ls-files", "-t", "-s", "-z", *where) if paths else ""
@@ -100,5 +97,5 @@ class PersonIndex:
 
 
 def _value(entry: TreeEntry | None) -> str:
-    """Return an entry as `ls-files -s` says it, empty for none."""
+    """Return an entry in the form of `ls-files -s`, "" for None."""
     return "" if entry is None else f"{entry.mode} {entry.blob} 0"

@@ -1,7 +1,7 @@
-"""The contents of a push: its commits, what each changes, and its objects, read within bounds.
+"""The contents of a push: its commits, their changes and objects, read within limits.
 
-Whoever pushes may have made objects by hand, so nothing is taken for granted: a few trees can name
-more files than any disk holds, and a few bytes unpack to gigabytes.
+A client can craft objects by hand, so nothing is trusted: a few trees can name more files than any
+disk holds, and a few bytes can unpack to gigabytes.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from vaultmem.errors import SystemFailureError
 from vaultmem.storage.git.bare import BareGit
 from vaultmem.storage.git.commit_writer import CommitObject, MalformedCommitError, parse_commit
 
-#: The longest commit, or path, that is read, in bytes.
+#: The longest commit or path that is read, in bytes.
 _MAX_WORD = 256 * 1024
 _TOO_LONG = f"has a message, or a path, of more than {_MAX_WORD:,} bytes"
 
-#: Lines of a raw diff for each file that may be changed: the folders around it have one each.
+#: Raw diff lines allowed per changed file: the folders around it have one each.
 _LINES_A_FILE = 10
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -30,20 +30,20 @@ _LOG = (
 )
 _FOLDER = "040000"
 
-#: Names of objects that are asked for at once: what a pipe holds of them, and of the answers.
+#: Object names sent at once: the pipe must hold them and their results.
 _AT_ONCE = 200
 _TREE = re.compile(rb"[0-7]+ ([^\0]+)\0.{20}", re.DOTALL)
 
 
 class TooMuchError(Exception):
-    """A push has more of something than it may have; the text says of what."""
+    """A push exceeds a limit; the text names it."""
 
 
 class PushedChange(NamedTuple):
-    """A file that a commit changes: of a merge, as none of its parents has it.
+    """A file that a commit changes; for a merge, one that differs from all parents.
 
-    `blob` is "" where it goes; `old_blobs` are those that parents have, and `old_modes` git's modes
-    there.
+    `blob` is "" if the file is removed. `old_blobs` and `old_modes` are the parents' blobs and
+    modes.
     """
 
     path: str
@@ -54,12 +54,12 @@ class PushedChange(NamedTuple):
 
     @property
     def is_new(self) -> bool:
-        """Tell whether no parent has a file there."""
+        """Return whether no parent has a file at this path."""
         return not self.old_blobs
 
 
 class NewCommit(NamedTuple):
-    """A commit as a push brings it; without an `object`, `problem` is why, and what to do."""
+    """A pushed commit; without an `object`, `problem` is the reason and the fix."""
 
     commit: str
     object: CommitObject | None
@@ -68,17 +68,17 @@ class NewCommit(NamedTuple):
 
     @property
     def parents(self) -> tuple[str, ...]:
-        """The commits that it follows."""
+        """The parent commits."""
         return self.object.parents if self.object else ()
 
     @property
     def agents(self) -> tuple[str, ...]:
-        """The agents that it names as having written it."""
+        """The agents that its message names."""
         return self.object.agents if self.object else ()
 
 
 class Bounds(NamedTuple):
-    """How many commits a push may bring, and how many files these may change together."""
+    """The most commits of a push, and the most files that they change together."""
 
     commits: int
     files: int
@@ -87,12 +87,12 @@ class Bounds(NamedTuple):
 def read_commits(
     git: BareGit, objects: ObjectReader, revisions: Sequence[str], bounds: Bounds
 ) -> Iterator[NewCommit]:
-    """Yield the commits that revisions (as of `git log`) name, newest first.
+    """Yield the commits that revisions (as in `git log`) name, newest first.
 
     Raises:
-        TooMuchError: they are more than `bounds`.
-        BusyError: git's time is over.
-        FaultError: git cannot read them.
+        TooMuchError: there are more than `bounds` allows.
+        LockTimeoutError: git's time is over.
+        SystemFailureError: git cannot read them.
     """
     for commit, changes in _list_commits(git, revisions, bounds):
         yield _read_commit(objects, commit, changes)
@@ -101,13 +101,13 @@ def read_commits(
 def _list_commits(
     git: BareGit, revisions: Sequence[str], bounds: Bounds
 ) -> Iterator[tuple[str, tuple[PushedChange, ...]]]:
-    """Yield the name of each commit, and what it changes."""
+    """Yield the id and the changes of each commit."""
     counter = _Counter(bounds)
     with git.reading(*_LOG, *revisions, "--") as process:
         words = _Words(git, process.stdout)
         while (word := words.next()) is not None:
             commit = word.strip("\n")
-            if not commit:  # Stands before a merge's changes, and at the end.
+            if not commit:  # Before a merge's changes, and at the end.
                 continue
             if not _COMMIT.fullmatch(commit):
                 raise SystemFailureError("git log shows what cannot be read")
@@ -119,7 +119,7 @@ def _list_commits(
 def _read_commit(
     objects: ObjectReader, commit: str, changes: tuple[PushedChange, ...]
 ) -> NewCommit:
-    """Read a commit's bytes, if they are not too many."""
+    """Parse a commit if its size is within the limit."""
     if objects.find([commit])[commit][1] > _MAX_WORD:
         raise TooMuchError(_TOO_LONG)
     (_, data), *_ = objects.read([commit])
@@ -130,17 +130,17 @@ def _read_commit(
 
 
 def is_child(objects: ObjectReader, commit: str, of: str) -> bool:
-    """Tell whether a commit has another one as a parent, as far as its bytes can be read."""
+    """Return whether a commit has `of` as a parent, if its bytes can be read."""
     if objects.find([commit]).get(commit, ("", _MAX_WORD))[1] >= _MAX_WORD:
         return False
     return of in _read_commit(objects, commit, ()).parents
 
 
 def read_difference(git: BareGit, old: str, new: str, bounds: Bounds) -> list[PushedChange]:
-    """Return what differs between two trees, or commits.
+    """Return the differences between two trees or commits.
 
     Raises:
-        TooMuchError, BusyError, FaultError: as for `read_commits`.
+        TooMuchError, LockTimeoutError, SystemFailureError: as for `read_commits`.
     """
     with git.reading("diff-tree", *_RAW, old, new, "--") as process:
         found = list(_parse_changes(_Words(git, process.stdout), _Counter(bounds)))
@@ -149,7 +149,7 @@ def read_difference(git: BareGit, old: str, new: str, bounds: Bounds) -> list[Pu
 
 
 class ObjectReader:
-    """Reads objects and their sizes by name, by one git that runs until it is closed."""
+    """Reads objects and their sizes by name, with one git process until it is closed."""
 
     def __init__(self, git: BareGit) -> None:
         self._git = git
@@ -157,12 +157,12 @@ class ObjectReader:
         self._pipes: tuple[IO[bytes], IO[bytes]] | None = None
 
     def close(self) -> None:
-        """End what was started."""
+        """End the git process."""
         self._open.close()
         self._pipes = None
 
     def find(self, names: Iterable[str]) -> dict[str, tuple[str, int]]:
-        """Return kind and size in bytes of each object that there is, by what it was called."""
+        """Return kind and size in bytes of each existing object, by the requested name."""
         wanted = [name for name in dict.fromkeys(names) if "\n" not in name]
         found = {}
         for start in range(0, len(wanted), _AT_ONCE):
@@ -174,7 +174,7 @@ class ObjectReader:
         return found
 
     def read(self, names: Iterable[str]) -> Iterator[tuple[str, bytes]]:
-        """Yield each object that there is, by what it was called; one at a time is in memory."""
+        """Yield each existing object by its requested name; only one at a time is in memory."""
         for name in dict.fromkeys(names):
             if "\n" in name:
                 continue
@@ -183,7 +183,7 @@ class ObjectReader:
                 yield name, back.read(head[1] + 1)[:-1]
 
     def _ask(self, how: str, names: Sequence[str]) -> IO[bytes]:
-        """Ask for the "info" or "contents" of objects; return what the answers are read from."""
+        """Request "info" or "contents" of objects; return the pipe with the results."""
         self._git.check_time()
         if self._pipes is None:
             process = self._open.enter_context(self._git.reading("cat-file", "--batch-command"))
@@ -196,7 +196,7 @@ class ObjectReader:
         return back
 
     def list_folders(self, commit: str, folders: Iterable[str]) -> Iterator[str]:
-        """Yield the path of all that stands in these folders of a commit ("" for the first)."""
+        """Yield the path of each entry in these folders of a commit ("" for the root)."""
         asked = {f"{commit}:{folder}": folder for folder in folders}
         for name, data in self.read(asked):
             prefix = f"{asked[name]}/" if asked[name] else ""
@@ -205,7 +205,7 @@ class ObjectReader:
 
 
 def _read_head(pipe: IO[bytes]) -> tuple[str, int] | None:
-    """Read what git says of an object; None where there is none of that name."""
+    """Read the kind and size of an object; None if it does not exist."""
     line = pipe.readline()
     if not line:
         raise SystemFailureError("git cat-file ended early")
@@ -215,7 +215,7 @@ def _read_head(pipe: IO[bytes]) -> tuple[str, int] | None:
 
 
 class _Counter:
-    """Counts what has been read, and ends it where that is too much."""
+    """Counts what was read, and raises an error above the limits."""
 
     def __init__(self, bounds: Bounds) -> None:
         self._bounds = bounds
@@ -235,7 +235,7 @@ class _Counter:
 
 
 class _Words:
-    """Output that NUL divides, as it comes."""
+    """NUL-separated output, read as it arrives."""
 
     def __init__(self, git: BareGit, pipe: IO[bytes] | None) -> None:
         assert pipe is not None  # noqa: S101
@@ -245,7 +245,7 @@ class _Words:
         self._peeked: str | None = None
 
     def next(self) -> str | None:
-        """Return the next word and go on, None at the end."""
+        """Return the next word and advance, None at the end."""
         if self._peeked is not None:
             word, self._peeked = self._peeked, None
             return word
@@ -262,10 +262,10 @@ class _Words:
         return self._words.pop().decode("utf-8", "surrogateescape")
 
     def take(self) -> str:
-        """Return the next word and go on.
+        """Return the next word and advance.
 
         Raises:
-            FaultError: there is none.
+            SystemFailureError: the output has ended.
         """
         word = self.next()
         if word is None:
@@ -273,13 +273,13 @@ class _Words:
         return word
 
     def peek(self) -> str | None:
-        """Return the next word and stay."""
+        """Return the next word without advancing."""
         self._peeked = self.next()
         return self._peeked
 
 
 def _parse_changes(words: _Words, counter: _Counter) -> Iterator[PushedChange]:
-    """Take the raw lines that come next. Source: `git diff-tree --help`, "RAW OUTPUT FORMAT"."""
+    """Parse the next raw lines. Source: `git diff-tree --help`, "RAW OUTPUT FORMAT"."""
     while (word := words.peek()) is not None and (word == "" or word.lstrip("\n").startswith(":")):
         words.take()
         line = word.lstrip("\n")

@@ -1,4 +1,4 @@
-"""Which commit a branch, a tag, an id or a date names."""
+"""Find the commit that a branch, a tag, an id or a date names."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FULL_ID = compile_later(r"[0-9a-f]{40}")
 _UNITS = "second|minute|hour|day|week|month|year"
 _DAYS = "monday|tuesday|wednesday|thursday|friday|saturday|sunday"
 
-#: Those of git's words for a date that cannot be meant for a name; git reads any text as one.
+#: Git's date words that cannot be meant as a name; git itself reads any text as a date.
 _DATE_WORDS = compile_later(
     rf"(?i)yesterday|noon|midnight|last[ .](?:{_UNITS}|{_DAYS})"
     rf"|[0-9]{{1,4}}[ .](?:{_UNITS})s?[ .]ago"
@@ -31,10 +31,10 @@ _MAX_NAME = 250
 
 
 class RefTarget(NamedTuple):
-    """A commit and what it was asked for by.
+    """A commit and the name it was found by.
 
-    `name` is the branch, else the name that was given, or the short id where a date was;
-    `branch` is empty unless it is a local branch; `at` is the commit's time in seconds.
+    `name` is the branch, or the given name, or the short id for a date. `branch` is "" unless it is
+    a local branch. `at` is the commit's time in seconds since the epoch.
     """
 
     name: str
@@ -44,7 +44,7 @@ class RefTarget(NamedTuple):
 
 
 class Branch(NamedTuple):
-    """A local branch, its newest commit, and the folder in which it is checked out, if any."""
+    """A local branch, its newest commit, and the folder where it is checked out, if any."""
 
     name: str
     commit: str
@@ -54,7 +54,7 @@ class Branch(NamedTuple):
 
 
 class Refs:
-    """The names of a repository's commits."""
+    """Branches, tags and other names of a repository's commits."""
 
     def __init__(self, git: GitRunner) -> None:
         self._git = git
@@ -62,13 +62,13 @@ class Refs:
     def resolve(self, text: str, within: str = "HEAD") -> RefTarget:
         """Return the commit that a branch, tag, commit id, expression or date names.
 
-        A date stands for the last commit of `within`, along its first parents, that was made by
-        then; a day ends at midnight, local time. `yesterday`, `last week` and `3 days ago` are
-        dates, as git reads them, where no branch or tag is called that.
+        A date names the last commit of `within`, along its first parents, made by then. A day ends
+        at midnight, local time. `yesterday`, `last week` and `3 days ago` are dates, as git reads
+        them, if no branch or tag has that name.
 
         Raises:
-            NoteNotFoundError: no commit is called that, or none is that old.
-            RefusedError: it is not a name, or could be read as two.
+            NoteNotFoundError: no commit has that name, or none is that old.
+            RefusedError: the text is not a valid name, or is ambiguous.
         """
         name = self._check_name(text)
         local = name.removeprefix("refs/heads/")
@@ -134,11 +134,10 @@ class Refs:
         ]
 
     def create_branch(self, name: str, commit: str) -> None:
-        """Make a local branch at a commit (full id).
+        """Create a local branch at a commit (full id).
 
         Raises:
-            RefusedError: git does not allow the name, or it would be read as something else, or
-                the branch exists.
+            RefusedError: the name is not allowed, can be read as something else, or is taken.
         """
         if not is_text(self._check_name(name)):
             raise RefusedError(f'"{escape_bytes(name)}" is not UTF-8; choose another name')
@@ -152,7 +151,7 @@ class Refs:
         command = ("update-ref", "--create-reflog", "-m", "vaultmem: branch")
         try:
             self._git.run(*command, f"refs/heads/{name}", commit, "0" * 40)
-        except VaultError as error:  # One name may not be a folder of another's.
+        except VaultError as error:  # A name cannot be a folder of another's.
             if " exists; cannot create " not in str(error):
                 raise
             raise RefusedError(
@@ -161,14 +160,14 @@ class Refs:
             ) from None
 
     def delete_branch(self, name: str, commit: str) -> None:
-        """Remove a local branch that still is at a commit (full id)."""
+        """Delete a local branch if it is still at a commit (full id)."""
         self._git.run("update-ref", "-d", f"refs/heads/{name}", commit)
 
     def move_branch(self, name: str, commit: str, old: str, backup: str) -> None:
-        """Move a local branch that is at `old` to a commit (full ids), and keep `old` as a ref.
+        """Move a local branch from `old` to a commit (full ids), and keep `old` as ref `backup`.
 
         Raises:
-            PendingError: it has just got another commit; nothing was changed.
+            PendingError: the branch has just got another commit; nothing was changed.
         """
         branch = f"refs/heads/{name}"
         moves = f"create {backup} {old}\nupdate {branch} {commit} {old}\n"
@@ -177,7 +176,7 @@ class Refs:
             self._git.run(*command, stdin=moves.encode("utf-8", "surrogateescape"))
         except VaultError:
             now = self._find_branch(name)
-            if now == commit:  # Git could not write its log of it, which is all that it lacks.
+            if now == commit:  # Only the reflog entry is missing.
                 return
             if now == old:
                 raise
@@ -185,7 +184,7 @@ class Refs:
             raise PendingError(told) from None
 
     def checkout(self, name: str) -> None:
-        """Make HEAD a branch; nothing but HEAD changes."""
+        """Point HEAD at a branch; change nothing else."""
         command = ("symbolic-ref", "-m", f"vaultmem: switch to {name}")
         self._git.run(*command, "HEAD", f"refs/heads/{name}")
 
@@ -196,7 +195,7 @@ class Refs:
         return int(ahead), int(behind)
 
     def is_ancestor(self, commit: str, of: str) -> bool:
-        """Tell whether one commit is in the history of another (or is it)."""
+        """Return whether one commit is in the history of another (or is the same)."""
         command = ("merge-base", "--is-ancestor", commit, of)
         try:
             self._git.run(*command)
@@ -205,12 +204,12 @@ class Refs:
         return True
 
     def is_kept(self, commit: str) -> bool:
-        """Tell whether a branch or tag, of a remote too, has a commit in its history."""
+        """Return whether a local or remote branch or a tag contains a commit."""
         command = ("for-each-ref", "--count=1", f"--contains={commit}")
         return bool(self._git.run(*command, "refs/heads/", "refs/tags/", "refs/remotes/"))
 
     def list_branches_with(self, commit: str) -> list[str]:
-        """Return the names of the local branches that have a commit in their history."""
+        """Return the names of the local branches that contain a commit."""
         command = ("for-each-ref", "--format=%(refname:lstrip=2)", f"--contains={commit}")
         return self._git.run(*command, "refs/heads/").splitlines()
 
@@ -219,21 +218,21 @@ class Refs:
         return self._git.run("merge-base", commit, other, check=False)
 
     def nearest(self, commit: str, known: Set[str]) -> str:
-        """Return that of the known commits which is nearest in a commit's history, or ""."""
+        """Return the known commit that is nearest in a commit's history, "" if none."""
         history = self._git.run("rev-list", "--topo-order", commit, "--").splitlines()
         return next((each for each in history if each in known), "")
 
     def between(self, bad: str, good: Set[str]) -> list[str]:
-        """Return the commits of `bad`'s history that no good one has in its own.
+        """Return the commits that `bad` contains and no good one does.
 
-        Those that divide the rest best come first, as git bisect would take them.
+        As in git bisect, commits that divide the rest best are first.
         """
         span = [bad, *(f"^{commit}" for commit in sorted(good))]
         out = self._git.run("rev-list", "--bisect-all", *span, "--")
         return [line.partition(" ")[0] for line in out.splitlines()]
 
     def find_merged_in(self, bad: str, good: str) -> tuple[set[str], int]:
-        """Return the tips of what merges brought into `bad`'s history since `good`, and its size.
+        """Return the tips that merges added to `bad` since `good`, and the number of their commits.
 
         These commits neither descend from `good` nor lead to it.
         """
@@ -244,18 +243,18 @@ class Refs:
         return tips, int(self._git.run("rev-list", "--count", *span)) - len(path)
 
     def is_shallow(self) -> bool:
-        """Tell whether this clone has only the newer part of its history."""
+        """Return whether this clone lacks the older part of its history."""
         return bool(read_shallow(self._git.git_folder))
 
     def _resolve_timestamp(self, text: str, within: str) -> RefTarget:
         return self._find_before(text, int(parse_timestamp(text, end_of_day=True)), within)
 
     def _read_date(self, words: str) -> int:
-        """Return the time that git reads in words such as `yesterday`, seconds since the epoch."""
+        """Return git's reading of words such as `yesterday`, in seconds since the epoch."""
         return int(self._git.run("rev-parse", f"--until={words}").partition("=")[2])
 
     def _find_before(self, text: str, latest: int, within: str) -> RefTarget:
-        """Return the last commit that was made by a time (seconds since the epoch)."""
+        """Return the last commit made by a time (seconds since the epoch)."""
         start = within if _FULL_ID.fullmatch(within) else self._find(within)
         if not start:
             raise NoteNotFoundError(
@@ -267,15 +266,15 @@ class Refs:
         return self._target(out[:7], "", out)
 
     def _find_branch(self, name: str) -> str:
-        """Return the newest commit of the branch of this very name, empty if there is none.
+        """Return the newest commit of the branch with exactly this name, "" if there is none.
 
-        `rev-parse` would take `main~1` for the name of a branch.
+        `rev-parse` would accept `main~1` as a branch name.
         """
         command = ("show-ref", "--verify", "--hash", "--", f"refs/heads/{name}")
         return self._git.run(*command, check=False)
 
     def _find(self, name: str) -> str:
-        """Return the id of the commit that git knows by a name, empty if there is none."""
+        """Return the id of the commit that git finds by a name, "" if there is none."""
         found = self._git.run(
             "rev-parse", "-q", "--verify", "--end-of-options", f"{name}^{{commit}}", check=False
         )
@@ -286,7 +285,7 @@ class Refs:
         return RefTarget(name, branch, commit, read_time(at))
 
     def _find_first_time(self, commit: str) -> str:
-        """Return from when the first commit is that leads to one."""
+        """Return a note on the date of the first commit in a commit's history."""
         if self.is_shallow():
             return self._hint()
         roots = self._git.run("rev-list", "--first-parent", "--format=%cs", commit, "--")

@@ -1,8 +1,8 @@
 """Fetch from and push to remotes; the only module that uses the network for git.
 
-Git works in a folder of its own then, which has the repository's objects and knows its refs, but
-none of its settings: what they name (an ssh, a proxy, a helper for passwords, a hook) does not run.
-The person's own settings count. Nothing ever asks, and what goes wrong is returned, not raised.
+Git runs in a separate folder with the repository's objects and refs, but without its settings. So
+no program that they name (ssh, proxy, password helper, hook) runs. The person's own settings apply.
+Git never prompts, and errors are returned, not raised.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from vaultmem.storage.git.runner import find_complaint
 from vaultmem.storage.git.setup import make_git_folder
 from vaultmem.storage.git.vault_history import VaultHistory
 
-# Headers of a server's answers to git, which git itself does not report.
+# Headers of a server's responses to git, which git itself does not report.
 #
-# Git writes them into a trace (`GIT_TRACE_CURL`), without credentials. Where it does not, no
-# header is found. This saves a request of our own, with a password that git has to ask for.
+# Git writes them into a trace (`GIT_TRACE_CURL`), without credentials. Otherwise no header is
+# found. This saves a request of our own, for which git would need the password.
 
 
 def trace_headers(file: Path) -> dict[str, str]:
-    """Return settings by which git writes into a file what a server answers, without bodies."""
+    """Return settings that make git log a server's responses to a file, without bodies."""
     return {
         "GIT_TRACE_CURL": os.path.abspath(file),
         "GIT_TRACE_CURL_NO_DATA": "1",
@@ -41,7 +41,7 @@ def trace_headers(file: Path) -> dict[str, str]:
 
 
 def find_header(file: Path, name: str) -> str:
-    """Return the value that a header had last, "" if no answer had it."""
+    """Return a header's last value, "" if no response had it."""
     try:
         traced = file.read_bytes()
     except OSError:
@@ -51,14 +51,14 @@ def find_header(file: Path, name: str) -> str:
     return found[-1].strip().decode("ascii", "replace") if found else ""
 
 
-# Which remotes a repository has, and which branch of which one a branch goes with.
+# The remotes of a repository, and the upstream of each branch.
 
 _SSH = re.compile(r"ssh://|git\+ssh://|ssh\+git://|[^/:]+:(?!//)")
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://|[a-z0-9+.-]+::")
 
 
 class Remote(NamedTuple):
-    """A repository elsewhere, by its name here; `push_url` is empty where it is no other one."""
+    """A remote repository; `push_url` is "" if it is the same as `url`."""
 
     name: str
     url: str
@@ -66,30 +66,30 @@ class Remote(NamedTuple):
 
     @property
     def is_ssh(self) -> bool:
-        """Tell whether it is reached by ssh."""
+        """Return whether it is reached by ssh."""
         return any(_SSH.match(url) for url in (self.url, self.push_url))
 
     @property
     def folder(self) -> Path | None:
-        """The folder that it is, None where it is on a network."""
+        """The folder of a local remote, None if it is on a network."""
         text = self.url.removeprefix("file://")
         return None if _SCHEME.match(text) or self.is_ssh else Path(text)
 
     @property
     def shown(self) -> str:
-        """The address, without what lets somebody sign in."""
+        """The address without credentials."""
         return re.sub(r"(https?://)[^/@\s]+@", r"\1...@", self.url)
 
 
 class Remotes(NamedTuple):
-    """All remotes by name, and of each branch its remote's name and its name there."""
+    """All remotes by name, and each branch's remote and name there."""
 
     known: dict[str, Remote]
     upstreams: dict[str, tuple[str, str]]
 
 
 def read_remotes(history: VaultHistory) -> Remotes:
-    """Return the remotes of the repository's own settings."""
+    """Return the remotes in the repository's own settings."""
     pattern = r"^(remote\..*\.(url|pushurl)|branch\..*\.(remote|merge))$"
     out = history.git.run("config", "--local", "-z", "--get-regexp", pattern, fine=(0, 1))
     found: dict[tuple[str, str, str], str] = {}
@@ -112,7 +112,7 @@ def read_remotes(history: VaultHistory) -> Remotes:
 
 
 def add_remote(history: VaultHistory, remote: Remote, branch: str) -> None:
-    """Give the repository a remote with which a branch goes, so that plain git knows it, too."""
+    """Add a remote and set it as a branch's upstream, in git's own settings."""
     for key, value in (
         (f"remote.{remote.name}.url", remote.url),
         (f"remote.{remote.name}.fetch", f"+refs/heads/*:refs/remotes/{remote.name}/*"),
@@ -122,20 +122,20 @@ def add_remote(history: VaultHistory, remote: Remote, branch: str) -> None:
         history.git.run("config", "--local", key, value)
 
 
-#: Seconds that one fetch or push may take.
+#: Timeout in seconds of one fetch or push.
 LONGEST = 300.0
 
-#: The header in which a hub names the end of a token.
+#: The hub's header with the time a token expires.
 ENDS_HEADER = "Vaultmem-Token-Ends"
 
 _HEADS = "refs/heads/"
 
-#: Seconds in which git ends when it is asked to.
+#: Seconds that git gets to exit after a signal.
 _GRACE = 2.0
 
 
 class RemoteError(StrEnum):
-    """Why a remote was not talked with."""
+    """Why a remote could not be used."""
 
     OFFLINE = "offline"
     SIGN_IN = "sign-in"
@@ -144,7 +144,7 @@ class RemoteError(StrEnum):
 
 
 class PushOutcome(StrEnum):
-    """What came of a ref that was pushed; one has `moved` to what is not known here."""
+    """The result of one pushed ref; `moved` means that its commit there is unknown here."""
 
     DONE = "done"
     CURRENT = "current"
@@ -153,10 +153,10 @@ class PushOutcome(StrEnum):
 
 
 class Fetched(NamedTuple):
-    """What a fetch did: the refs that it moved, with their commits; else why it failed.
+    """The result of a fetch: the moved refs with their commits, or the error.
 
-    Where something `is_absent`, the remote lacks a branch that was asked for by its name.
-    `token_ends` is when a hub's token ends, in seconds since the epoch; 0 if that is not soon.
+    `is_absent` means that the remote lacks a branch that was named. `token_ends` is when a hub's
+    token expires, in seconds since the epoch; 0 if not soon.
     """
 
     refs: Mapping[str, str] = MappingProxyType({})
@@ -167,7 +167,7 @@ class Fetched(NamedTuple):
 
 
 class RemoteBranches(NamedTuple):
-    """The branches of a remote with their commits, and that of its HEAD; else why not."""
+    """The branches of a remote with their commits, and the branch of its HEAD; or the error."""
 
     branches: Mapping[str, str] = MappingProxyType({})
     head: str = ""
@@ -176,7 +176,7 @@ class RemoteBranches(NamedTuple):
 
 
 class Pushed(NamedTuple):
-    """What a push did with each ref of the remote, and why not; else why all of it failed."""
+    """The outcome and reason for each pushed ref, or the error of the whole push."""
 
     refs: Mapping[str, tuple[PushOutcome, str]] = MappingProxyType({})
     trouble: RemoteError | None = None
@@ -190,9 +190,9 @@ def fetch(
     seconds: float = LONGEST,
     prune: str = "",
 ) -> Fetched:
-    """Fetch what refspecs name into refs of the repository; no branch of its own may be one.
+    """Fetch refspecs into refs of the repository, except its own branches.
 
-    Refs that begin with `prune` are removed where the remote does not have them any more.
+    Refs that begin with `prune` are deleted if the remote no longer has them.
     """
     with _working_apart(history, remote) as env:
         before = list_refs(history, env)
@@ -221,7 +221,7 @@ def fetch(
 def list_branches(
     history: VaultHistory, remote: Remote, seconds: float = LONGEST
 ) -> RemoteBranches:
-    """Ask a remote for its branches; nothing is fetched."""
+    """Return a remote's branches without a fetch."""
     words = ("ls-remote", "--quiet", "--symref", "--", remote.url, "HEAD", "refs/heads/*")
     with _working_apart(history, remote) as env:
         code, out, err = _talk(history, words, env, seconds)
@@ -234,14 +234,14 @@ def list_branches(
 
 
 def remove_branch(history: VaultHistory, remote: Remote, name: str, commit: str) -> Pushed:
-    """Remove a branch of the remote that still is at a commit (full id)."""
+    """Delete a branch of the remote if it is still at a commit (full id)."""
     return _push(history, remote, [f":{_HEADS}{name}"], LONGEST, f"{_HEADS}{name}:{commit}")
 
 
 def push(
     history: VaultHistory, remote: Remote, refspecs: Sequence[str], seconds: float = LONGEST
 ) -> Pushed:
-    """Push commits (full ids) to refs of the remote, each for itself; nothing is ever forced."""
+    """Push commits (full ids) to refs of the remote, each independently and never forced."""
     return _push(history, remote, refspecs, seconds)
 
 
@@ -259,9 +259,9 @@ def _push(
 
 @contextlib.contextmanager
 def _working_apart(history: VaultHistory, remote: Remote) -> Iterator[dict[str, str]]:
-    """Make a git folder without anybody's settings for a `with`; yield what leads git there.
+    """Create a git folder without user settings; yield the environment that selects it.
 
-    It has one name, so that what a killed process left goes with the next one.
+    The folder has a fixed name, so the next call removes what a killed process left.
     """
     assert history.git.place.scratch is not None  # noqa: S101
     folder = history.git.place.scratch / "remote"
@@ -281,7 +281,7 @@ def _working_apart(history: VaultHistory, remote: Remote) -> Iterator[dict[str, 
 def _build_git_settings(
     history: VaultHistory, remote: Remote, env: dict[str, str]
 ) -> dict[str, str]:
-    """Return settings by which git talks over usual protocols alone, and asks nobody anything."""
+    """Return settings that limit git to common protocols and turn off prompts."""
     manners = {
         "GIT_ALLOW_PROTOCOL": "file:git:http:https:ssh",
         "GIT_ASKPASS": "",
@@ -290,7 +290,7 @@ def _build_git_settings(
     }
     given = history.environment.items()
     own = {k: v for k, v in given if k in {"GIT_SSH_COMMAND", "GIT_SSH"}}
-    manners |= {k: v for k, v in given if k.startswith("VAULTMEM_HUB")}  # What its door goes by.
+    manners |= {k: v for k, v in given if k.startswith("VAULTMEM_HUB")}  # For the hub's push check.
     if (
         own
         or not remote.is_ssh
@@ -302,7 +302,7 @@ def _build_git_settings(
 
 
 def list_refs(history: VaultHistory, env: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the commit of each ref, of the folder that `env` leads to where it is given."""
+    """Return the commit of each ref, in the git folder of `env` if given."""
     out = history.git.run("for-each-ref", "--format=%(refname) %(objectname)", env=env)
     pairs = (line.partition(" ") for line in out.split("\n") if line)
     return {ref: commit for ref, _, commit in pairs}
@@ -311,7 +311,7 @@ def list_refs(history: VaultHistory, env: Mapping[str, str] | None = None) -> di
 def _talk(
     history: VaultHistory, words: Sequence[str], env: Mapping[str, str], seconds: float
 ) -> tuple[int, str, str]:
-    """Run git, and end it and all that it started when its time is over, or ours."""
+    """Run git; end it and its children at the timeout, or if this process is interrupted."""
     slow = ("-c", "http.lowSpeedLimit=1", "-c", "http.lowSpeedTime=60")
     with is_own_lock(history.git.place, "fetch"):
         process = history.git.start(*slow, *words, stdin=None, env=env, apart=True)
@@ -336,11 +336,11 @@ def _end(process: Any) -> None:
 
 
 def _read(data: bytes) -> str:
-    """Return what git said, without what lets somebody sign in."""
+    """Return git's output without credentials."""
     return re.sub(r"(https?://)[^/@\s]+@", r"\1...@", data.decode("utf-8", "replace"))
 
 
-#: What git or its helpers say, by what it means; the first that fits counts.
+#: Messages of git or its helpers, by meaning; the first match counts.
 _MEANINGS = (
     (
         RemoteError.SIGN_IN,
@@ -362,7 +362,7 @@ _MEANINGS = (
 
 
 def _explain(err: str, code: int) -> tuple[RemoteError, str]:
-    """Return what kept git from talking with a remote, and the line that says it."""
+    """Return the kind of a remote's error, and the line that reports it."""
     for trouble, pattern in _MEANINGS:
         for line in err.splitlines():
             if re.search(pattern, line):
@@ -372,16 +372,16 @@ def _explain(err: str, code: int) -> tuple[RemoteError, str]:
 
 _ROW = re.compile(r"(?m)^([ +*=!-])\t[^\t\n]*?:([^\t\n:]+)\t(.*)$")
 
-#: How git says that a ref is not where it was when we fetched it.
+#: Git's messages that a ref has moved since it was fetched.
 _MOVED = re.compile(
     r"fetch first|non-fast-forward|stale info|incorrect old value|already exists"
     r"|(?:cannot|failed to|unable to) lock"
-    r"|failed to update ref"  # Somebody was quicker by a moment: the ref's lock noticed.
+    r"|failed to update ref"  # Another push was faster: the ref's lock noticed.
 )
 
 
 def _parse_fates(out: str, err: str) -> Iterator[tuple[str, tuple[PushOutcome, str]]]:
-    """Yield each ref of the remote and what came of it, with the words of whoever refused it."""
+    """Yield each ref of the remote, its outcome, and the server's message for a rejection."""
     said = [line.removeprefix("remote:").strip() for line in err.splitlines() if "remote:" in line]
     for flag, ref, summary in _ROW.findall(out):
         if flag != "!":

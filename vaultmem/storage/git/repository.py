@@ -21,15 +21,14 @@ from vaultmem.storage.git.commit_draft import (
 from vaultmem.storage.git.head import common_folder, find_git_folder, read_line
 from vaultmem.storage.git.runner import GitRunner, find_refusal, read_time
 
-# The work trees of one repository, by git's own files, found without starting git.
+# The work trees of one repository, found in git's files without starting git.
 
 
 def list_beside(folder: Path) -> list[Path]:
-    """Return where a folder is in the other work trees of its repository.
+    """Return a folder's paths in the other work trees of its repository.
 
-    They are those that git's files tie to its own, both ways: what names this repository as its
-    own, and is not named by it, is a copy or somebody's bait. All of it belongs to the user, and
-    no link leads there.
+    Git's files must link both ways: a work tree that names this repository and is not named by it
+    is a copy or an attack. Its git files belong to the user, and no symbolic link leads to them.
     """
     found = find_git_folder(folder)
     if found is None:
@@ -45,7 +44,7 @@ def list_beside(folder: Path) -> list[Path]:
 
 
 def _is_tied(work_tree: Path, common: Path) -> bool:
-    """Tell whether a work tree names a repository, and the repository names it."""
+    """Return whether a work tree and a repository name each other."""
     git = work_tree / ".git"
     found = find_git_folder(work_tree)
     if found is None or found[0] != work_tree or git.is_symlink():
@@ -53,14 +52,14 @@ def _is_tied(work_tree: Path, common: Path) -> bool:
     folder = found[1]
     if common_folder(folder) != common or not _is_own(git, folder, common):
         return False
-    if folder == git:  # The main work tree: its git folder is what all share.
+    if folder == git:  # The main work tree: its git folder is the shared one.
         return folder.resolve() == common.resolve()
     is_listed = folder.parent.name == "worktrees" and folder.parent.parent == common.resolve()
     return is_listed and _resolve(Path(read_line(folder / "gitdir"))) == git
 
 
 def _resolve(path: Path) -> Path | None:
-    """Return a path without links on the way, None if it leads nowhere."""
+    """Return a path with links resolved, None if it does not exist."""
     try:
         return path.resolve(strict=True)
     except (OSError, RuntimeError, ValueError):
@@ -68,7 +67,7 @@ def _resolve(path: Path) -> Path | None:
 
 
 def _is_own(*paths: Path) -> bool:
-    """Tell whether all of these belong to the user."""
+    """Return whether all of these belong to the user."""
     try:
         return os.name != "posix" or all(p.lstat().st_uid == os.geteuid() for p in paths)
     except OSError:
@@ -80,11 +79,11 @@ _SETTING = compile_later(r"\s*([a-zA-Z][\w-]*)\s*(?:=\s*\"?([^\s\"#;]*))?")
 
 
 def check_repository(work_tree: Path, git_folder: Path) -> None:
-    """Make sure that commits can be made here.
+    """Check that commits can be made here.
 
     Raises:
-        VaultError: it names objects by SHA-256, keeps refs as git here does not know, has no work
-            tree, or is somebody else's.
+        VaultError: the repository uses SHA-256, has an unknown ref format, has no work
+            tree, or belongs to another user.
     """
     if _is_foreign(work_tree, git_folder) and (told := find_refusal(work_tree)):
         if "dubious ownership" in told or "unsafe repository" in told:
@@ -106,12 +105,12 @@ def check_repository(work_tree: Path, git_folder: Path) -> None:
             f"{work_tree}: the repository keeps its refs as {refs}, which the git here does not "
             "know; install git 2.45 or newer"
         )
-    if _is_bare(git_folder):  # A linked work tree of a bare repository is none.
+    if _is_bare(git_folder):  # A linked work tree of a bare one is not.
         raise VaultError(_bare(work_tree))
 
 
 def check_not_bare(root: Path) -> None:
-    """Make sure that a folder is not itself a repository without a work tree.
+    """Check that a folder is not itself a bare repository.
 
     Raises:
         VaultError: it is one.
@@ -122,9 +121,9 @@ def check_not_bare(root: Path) -> None:
 
 
 def find_checkout(git_folder: Path, ref: str) -> str:
-    """Return the folder in which a branch is checked out or rebased; "" if in none.
+    """Return the folder in which a branch is checked out or rebased; "" if none.
 
-    Git's own files say it, for the main work tree and for linked ones.
+    Git's files show it, for the main and for linked work trees.
     """
     common = common_folder(git_folder)
     if _holds(common, ref) and not _is_bare(common):
@@ -154,7 +153,7 @@ def _bare(folder: Path) -> str:
 
 
 def _is_foreign(work_tree: Path, git_folder: Path) -> bool:
-    """Tell whether git would ask whose these are: not all belong to the user."""
+    """Return whether git would check the owner: not all paths belong to the user."""
     if os.name != "posix":
         return False
     paths = (work_tree, work_tree / ".git", git_folder)
@@ -165,7 +164,7 @@ def _is_foreign(work_tree: Path, git_folder: Path) -> bool:
 
 
 def _read_config(file: Path) -> dict[str, str]:
-    """Return the settings of sections without a name of their own; what is included is not read."""
+    """Return the settings of sections without a subsection; includes are not read."""
     found: dict[str, str] = {}
     section = ""
     try:
@@ -182,12 +181,12 @@ def _read_config(file: Path) -> dict[str, str]:
     return found
 
 
-# What any repository says of its files: which commits changed them, and which are the newest.
+# Commits of any repository: those that changed a file, and the newest ones.
 
-#: Commits that are looked at, at most.
+#: Maximum number of commits to read.
 _MAX_COMMITS = 2_000
 
-#: How a commit begins: not even a subject or a file's name can look like this.
+#: The start of a commit's record: no subject or file name can look like this.
 _START = compile_later(r"(?:^|\0)\x01(?=[0-9a-f]{40}\0\d+\0\d{4}-\d\d-\d\d\0)")
 
 _FIELDS = "%H%x00%ct%x00%cs%x00%an%x00%s"
@@ -195,7 +194,7 @@ _PLAIN = ("--no-show-signature", "--no-notes", "--no-decorate", "--no-color", "-
 
 
 class FileCommit(NamedTuple):
-    """A commit of people's files; `at` is its time in seconds since the epoch."""
+    """A commit that changed files; `at` is its time in seconds since the epoch."""
 
     commit: str
     at: int
@@ -205,10 +204,10 @@ class FileCommit(NamedTuple):
 
 
 def open_repository(folder: Path) -> GitRunner | None:
-    """Return what runs git in the repository around a folder, None if there is none.
+    """Return a git runner for the repository that contains a folder, or None.
 
     Raises:
-        VaultError: it is somebody else's, bare, or of a kind that is not read.
+        VaultError: it belongs to another user, is bare, or has an unsupported format.
     """
     found = find_git_folder(folder)
     if found is None:
@@ -226,7 +225,7 @@ def find_oldest_root(git: GitRunner) -> str:
 
 
 def has_commit(git: GitRunner, commit: str) -> bool:
-    """Tell whether the repository has a commit."""
+    """Return whether the repository has a commit."""
     return git.run("cat-file", "-t", commit, check=False) == "commit"
 
 
@@ -242,9 +241,9 @@ def list_remote_urls(git: GitRunner) -> list[str]:
 def list_file_commits(
     git: GitRunner, paths: Sequence[str], since: int
 ) -> dict[str, list[FileCommit]]:
-    """Return the commits of HEAD since a time that changed these files, newest first, by path.
+    """Return HEAD's commits since a time that changed these files, newest first, by path.
 
-    Paths are relative to the work tree, `since` is in seconds since the epoch.
+    Paths are relative to the work tree; `since` is in seconds since the epoch.
     """
     found: dict[str, list[FileCommit]] = {path: [] for path in paths}
     if not paths or not git.run("rev-parse", "-q", "--verify", "HEAD", check=False):
@@ -265,7 +264,7 @@ def list_file_commits(
 
 
 def list_entries(git: GitRunner, paths: Sequence[str]) -> dict[str, TreeEntry]:
-    """Return those of the files that HEAD has."""
+    """Return the entries of those files that HEAD has."""
     if not paths or not git.run("rev-parse", "-q", "--verify", "HEAD", check=False):
         return {}
     out = git.run("ls-tree", "-z", "--full-tree", "HEAD", "--", *paths)
@@ -273,7 +272,7 @@ def list_entries(git: GitRunner, paths: Sequence[str]) -> dict[str, TreeEntry]:
 
 
 def list_recent(git: GitRunner, limit: int) -> list[FileCommit]:
-    """Return the newest commits of HEAD, newest first; none before the first."""
+    """Return the newest commits of HEAD, newest first; empty before the first commit."""
     if not git.run("rev-parse", "-q", "--verify", "HEAD", check=False):
         return []
     return _list_commits(git, limit, "HEAD", "--")
@@ -285,17 +284,14 @@ def list_path_commits(git: GitRunner, path: str, limit: int) -> list[FileCommit]
 
 
 def list_commits_after(git: GitRunner, commit: str, path: str) -> list[FileCommit]:
-    """Return the commits of HEAD that changed a file and that a commit does not contain.
-
-    The oldest is first.
-    """
+    """Return HEAD's commits that changed a file and that `commit` lacks, oldest first."""
     return _list_commits(git, _MAX_COMMITS, f"{commit}..HEAD", "--", path)[::-1]
 
 
 def list_line_commits(git: GitRunner, path: str, line: int, limit: int) -> list[FileCommit]:
-    """Return the newest commits that wrote a line of a file as HEAD has it, newest first.
+    """Return the newest commits that wrote a line of a file in HEAD, newest first.
 
-    git does not look at the work tree, so that it runs no filter.
+    Git does not read the work tree, so it runs no filter.
     """
     span = f"-L{line},{line}"
     out = git.run(
@@ -331,13 +327,13 @@ def _list_commits(git: GitRunner, limit: int, *which: str) -> list[FileCommit]:
     return found
 
 
-# Whose name git gives to a commit that a person makes here, by git's own rules.
+# The person's name for a commit made here, by git's own rules.
 #
 # `GIT_AUTHOR_NAME` and `GIT_AUTHOR_EMAIL` count first, then `author.*` and `user.*` of all
-# settings. Where these do not say it all, git itself is asked: it looks at `EMAIL` and at what
-# the system knows, and may refuse.
+# settings. If these are incomplete, git itself is asked: it reads `EMAIL` and system data, and can
+# refuse.
 
-#: Whose commits a person's are where git itself would make none.
+#: The author of a person's commits if git itself would refuse to commit.
 NOBODY = Identity("person", "person@localhost")
 
 _UNKNOWN = (
@@ -350,14 +346,14 @@ _VARIABLES = ("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL")
 
 
 class Person(NamedTuple):
-    """Who the person is; `problem` says that git does not know it, and what to do."""
+    """The person's identity; `problem` is set if git does not know it, with the fix."""
 
     identity: Identity
     problem: str = ""
 
 
 def find_person(git: GitRunner, environment: Mapping[str, str], settings: CommitSettings) -> Person:
-    """Return who git takes the person for."""
+    """Return the identity that git uses for the person."""
     given = {name: environment[name] for name in _VARIABLES if name in environment}
     named = [
         given.get(variable, settings.names.get(f"author.{key}", settings.names.get(f"user.{key}")))

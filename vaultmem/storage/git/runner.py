@@ -1,7 +1,7 @@
 """Run git through GitPython without executing anything from the repository.
 
-Hooks, filters, fsmonitor, signing and pagers are switched off, and inherited `GIT_*` settings,
-which could point git at another repository, are hidden from it.
+Hooks, filters, fsmonitor, signing and pagers are off. Inherited `GIT_*` settings, which could point
+git at another repository, are hidden.
 """
 
 from __future__ import annotations
@@ -53,26 +53,26 @@ _SETTINGS = {
     "maintenance.auto": "false",
 }
 
-#: How git says that another one holds a file.
+#: Git's message that another git holds a file.
 _LOCKED = compile_later(
     r"(?:Unable to create '(.+\.lock)'|could not lock config file (.+)): File exists"
 )
 
-#: How often a command is begun whose files others hold, one after the other.
+#: Attempts at a command whose files are locked by others.
 _ATTEMPTS = 4
 
 
 class GitRunner:
     """Runs git's plumbing in one repository; `work_tree` and `git_folder` are absolute.
 
-    `scratch` is the state folder of the vault that it runs for.
+    `scratch` is the state folder of its vault.
     """
 
     def __init__(self, work_tree: Path, git_folder: Path, scratch: Path | None = None) -> None:
         self.work_tree = work_tree
         self.git_folder = git_folder
         self.place = GitLocation(work_tree, git_folder, scratch)
-        #: A time of `time.monotonic` at which git is ended, and `run` fails.
+        #: The `time.monotonic()` at which git is ended and `run` fails.
         self.deadline = math.inf
 
     def run(
@@ -84,14 +84,14 @@ class GitRunner:
         fine: tuple[int, ...] = (0,),
         folder: Path | None = None,
     ) -> str:
-        """Run git and return what it printed, one trailing line end less.
+        """Run git and return its output without one final newline.
 
-        It runs in the work tree, or in `folder` where it would leave files of its own there.
+        It runs in the work tree, or in `folder` if git would leave files in the work tree.
 
         Raises:
-            PendingError: another git holds what this one wanted to write.
-            VaultError: git ended with another status than those in `fine`, and `check` is set; or
-                it was not done at the deadline.
+            PendingError: another git holds a file that this one must write.
+            VaultError: git exited with a status not in `fine` and `check` is set, or missed the
+                deadline.
         """
         words = arguments if folder is None else ("-C", str(folder), *arguments)
         name = next(word for word in arguments if not word.startswith("-"))
@@ -120,9 +120,9 @@ class GitRunner:
         env: Mapping[str, str] | None = None,
         apart: bool = False,
     ) -> Any:
-        """Start git, with pipes to and from it; it ends with the last who holds the process.
+        """Start git with pipes to and from it; it ends when the process object is released.
 
-        One that is started `apart` leads a group of its own, without a terminal to ask at.
+        With `apart`, it leads its own process group, without a terminal for prompts.
         """
         left = self._check_deadline()
         git = self._git
@@ -162,19 +162,19 @@ class GitRunner:
             LC_ALL="C",
             GIT_OPTIONAL_LOCKS="0",
             GIT_TERMINAL_PROMPT="0",
-            # A repository may name a "remote" that is a command, to be run for a missing object.
+            # A repository can name a "remote" that is a command to run for a missing object.
             GIT_ALLOW_PROTOCOL="none",
             GIT_NO_LAZY_FETCH="1",
-            # The audit log is what was committed, not what somebody later put in its place.
+            # History is what was committed, not a later replacement.
             GIT_NO_REPLACE_OBJECTS="1",
         )
         return git
 
 
 def make_repository(root: Path) -> None:
-    """Make an empty repository on branch main, without anybody's templates or hooks.
+    """Create an empty repository on branch main, without templates or hooks.
 
-    One that was left half made becomes whole.
+    A partly created one is completed.
     """
     (root / ".git" / "config.lock").unlink(missing_ok=True)
     if told := _try(root, "init", "-q", "-b", "main", "--template=", "."):
@@ -183,12 +183,12 @@ def make_repository(root: Path) -> None:
 
 
 def find_refusal(work_tree: Path) -> str:
-    """Return why git would not work in a folder that it finds by itself, empty if it would."""
+    """Return why git would refuse to work in a folder that it finds itself, "" if it would not."""
     return _try(work_tree, "rev-parse", "--git-dir")
 
 
 def _try(folder: Path, *arguments: str) -> str:
-    """Run git as anybody would; return why it failed, empty if it did not."""
+    """Run git with the user's settings; return the error, "" on success."""
     with _clean_environment():
         status, _, err = _import_git()(str(folder)).execute(
             ["git", *arguments],
@@ -200,10 +200,10 @@ def _try(folder: Path, *arguments: str) -> str:
 
 
 def _import_git() -> type[Git]:
-    """Import GitPython, which looks for git as it is imported.
+    """Import GitPython, which searches for git on import.
 
     Raises:
-        VaultError: there is no git, or it does not run.
+        VaultError: git is missing, or does not run.
     """
     try:
         from git import Git
@@ -213,7 +213,7 @@ def _import_git() -> type[Git]:
 
 
 def _cannot_start() -> VaultError:
-    """Return why git does not start: it is not there, or the folder that it is to run in is not."""
+    """Return why git does not start: it is missing, or its working folder is."""
     if shutil.which("git") is None:
         return VaultError("git: not found; install it, or put it on $PATH")
     return VaultError("git cannot be started; see that it runs, and that the vault is there")
@@ -225,7 +225,7 @@ def _command(arguments: tuple[str, ...]) -> list[str]:
 
 
 def find_complaint(message: str, status: int) -> str:
-    """Return the line in which git says what is wrong, among hints; else how it ended."""
+    """Return git's error line among hints, or how git ended."""
     ended = f"it was ended by signal {-status}" if status < 0 else f"status {status}"
     lines = message.strip().splitlines()
     told = (line for line in lines if line.startswith(("fatal: ", "error: ")))
@@ -233,7 +233,7 @@ def find_complaint(message: str, status: int) -> str:
 
 
 class _Hiding:
-    """How many threads start a git just now, and the settings that are hidden for so long."""
+    """The number of threads now starting git, and the hidden settings."""
 
     lock = threading.Lock()
     threads = 0
@@ -259,7 +259,7 @@ def _clean_environment() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _as_stream(data: bytes | None) -> Iterator[Any]:
-    """Give git what it is to read as a file: it would take half a pipe's for all if we died."""
+    """Yield git's input as a file: git would accept half a pipe as complete if we died."""
     if data is None:
         yield None
         return
@@ -269,21 +269,21 @@ def _as_stream(data: bytes | None) -> Iterator[Any]:
         yield file
 
 
-# Times of commits, which may be any: git takes years of five digits, and zones of four days.
+# Times of commits can be anything: git accepts five-digit years and zones of four days.
 
-#: A day before the end of the year 9999, in seconds since the epoch: it has a date in each zone.
+#: A day before the end of the year 9999, in seconds since the epoch, valid in each zone.
 _LAST = 253_402_214_400
 
 _SOUND = compile_later(r"\d{4}-.*(Z|[+-](0\d|1[0-4]):?[0-5]\d)")
 
 
 def read_time(text: str) -> int:
-    """Return seconds since the epoch, the last that have a date for what is later."""
+    """Return seconds since the epoch, limited to the last that have a date."""
     return min(int(text), _LAST)
 
 
 def parse_export_time(text: str, at: int) -> str:
-    """Return a time in ISO 8601, that of `at` in UTC for one that no calendar has."""
+    """Return a time in ISO 8601; an invalid one is replaced by `at` in UTC."""
     if _SOUND.fullmatch(text):
         return text
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")

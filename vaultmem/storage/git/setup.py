@@ -1,4 +1,4 @@
-"""The settings that vaultmem writes into a repository: what git ignores, how it merges notes."""
+"""The settings that vaultmem writes into a repository: ignored files and the merge driver."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from vaultmem.storage.git.vault_history import VaultHistory
 def find_unignored(history: VaultHistory, lines: Sequence[str]) -> list[str]:
     """Return those of the lines (as in a .gitignore of the vault's folder) that have no effect.
 
-    Git is asked about a path that each line means, so that any other way to ignore it counts.
+    Git checks a sample path for each line, so any other way to ignore it counts.
     """
     samples = {line: _sample(line) for line in lines}
     ignored = history.ignored(list(samples.values()))
@@ -38,26 +38,26 @@ def add_excludes(history: VaultHistory, lines: Sequence[str]) -> list[str]:
 
 
 def format_file(path: str) -> str:
-    """Return the line of a .gitignore that means this one file of the vault."""
+    """Return the .gitignore line for exactly this file of the vault."""
     return f"/{_escape(path)}"
 
 
-#: Around the lines of notes that are kept out of git because of what looks like a credential.
+#: Lines around the notes that are kept out of git because of a possible credential.
 _KEPT_OUT = "# vaultmem keeps these out of git: lines in them look like credentials"
 _KEPT_OUT_END = "# end of what vaultmem keeps out of git"
 
 
 def read_kept_out(git_folder: Path, prefix: str = "") -> list[str]:
-    """Return the files below a folder ("" or "a/b/") that are kept out of git, by their paths."""
+    """Return the paths of files below a folder ("" or "a/b/") that are kept out of git."""
     _, block, _ = _split_excludes(common_folder(git_folder) / "info/exclude")
     paths = (re.sub(r"\\(.)", r"\1", line).removeprefix("/") for line in block.splitlines())
     return [path.removeprefix(prefix) for path in paths if path.startswith(prefix)]
 
 
 def change_kept_out(git_folder: Path, added: Iterable[str], dropped: Iterable[str]) -> None:
-    """Keep files, by their paths in the work tree, out of git, and others no more.
+    """Keep files, by their paths in the work tree, out of git, and stop for others.
 
-    All else in the exclude file stays.
+    The rest of the exclude file stays.
 
     Raises:
         VaultError: the file is a link, or cannot be written.
@@ -76,7 +76,7 @@ def change_kept_out(git_folder: Path, added: Iterable[str], dropped: Iterable[st
 
 
 def _split_excludes(file: Path) -> tuple[str, str, str]:
-    """Return an exclude file's text before the lines of what is kept out, these, and the rest."""
+    """Return an exclude file's text before vaultmem's block, the block, and the rest."""
     if file.is_symlink() or not file.is_file():
         return "", "", ""
     text = file.read_text(encoding="utf-8", errors="surrogateescape")
@@ -91,13 +91,13 @@ def _escape(path: str) -> str:
 
 
 def _sample(line: str) -> str:
-    """Return a path that a line means."""
+    """Return a path that a line matches."""
     bare = line.replace("\\", "").replace("*", "").lstrip("/")
     return f"{bare}x" if bare.endswith("/") else bare
 
 
 def make_git_folder(folder: Path, history: VaultHistory) -> None:
-    """Make a git folder for the objects of a repository, with nobody's settings in it."""
+    """Create a git folder for the objects of a repository, without user settings."""
     shallow = common_folder(history.git_folder) / "shallow"
     for name in ("objects", "refs", "info"):
         (folder / name).mkdir(parents=True)
@@ -111,10 +111,9 @@ _NAME = "Merge notes property by property"
 
 
 def install_driver(history: VaultHistory) -> list[str]:
-    """Set the merge driver and the attribute that names it; return what was added.
+    """Install the merge driver and its attribute; return the added settings.
 
-    Both are in the git folder and in no commit. Where vaultmem is gone, git's own merge of lines
-    takes over.
+    Both are in the git folder and in no commit. Without vaultmem, git merges by lines.
     """
     added = []
     for key, value in (("name", _NAME), ("driver", build_driver_command())):
@@ -127,7 +126,7 @@ def install_driver(history: VaultHistory) -> list[str]:
     return added + add_lines(history.git.work_tree / path, [line])
 
 
-#: -P: git runs this in the work tree, where a folder may be called `vaultmem`.
+#: -P: git runs this in the work tree, which can have a folder called `vaultmem`.
 _BEHIND_PYTHON = (
     " -P -m vaultmem merge-driver %O %A %B %P; code=$?; "
     f"case $code in 0|{MergeConflictError.exit_code}) exit $code;; esac; "
@@ -136,15 +135,15 @@ _BEHIND_PYTHON = (
 
 
 def build_driver_command() -> str:
-    """Return the command by which git merges a note with vaultmem, else line by line."""
+    """Return the command that merges a note with vaultmem, or by lines if that fails."""
     return shlex.quote(Path(sys.executable).as_posix()) + _BEHIND_PYTHON
 
 
 def is_own_driver(command: str) -> bool:
-    """Tell whether a command is the driver of this environment, by any name of its Python.
+    """Return whether a command is the driver of this environment, under any name of its Python.
 
-    A Python belongs to a virtual environment by the folders it is started from, so these are
-    compared too: all environments may have links to the same file.
+    A virtual environment is identified by its folders, so these are compared too: all environments
+    can link to the same file.
     """
     python = command.removesuffix(_BEHIND_PYTHON)
     try:
@@ -152,13 +151,13 @@ def is_own_driver(command: str) -> bool:
         theirs, ours = Path(file), Path(sys.executable)
         pairs = zip((theirs, *theirs.parents[:2]), (ours, *ours.parents[:2]), strict=True)
         is_here = theirs.is_absolute() and all(os.path.samefile(*pair) for pair in pairs)
-    except (OSError, ValueError):  # There is no such file, or the command is no such one.
+    except (OSError, ValueError):  # No such file, or another command.
         return False
     return python != command and not rest and is_here
 
 
 def choose_note_paths(prefix: str) -> str:
-    """Return git's pattern of the notes below a folder ("" or "a/b/"), quoted if it has to be."""
+    """Return git's pattern of the notes below a folder ("" or "a/b/"), quoted if needed."""
     if not prefix:
         return "*.md"
     escaped = "".join(f"\\{mark}" if mark in "\\*?[!#" else mark for mark in prefix)
@@ -169,7 +168,7 @@ def choose_note_paths(prefix: str) -> str:
 
 
 def add_lines(file: Path, lines: Sequence[str]) -> list[str]:
-    """Add those of the lines that a file lacks, behind what others wrote; return them."""
+    """Append those of the lines that a file lacks; return them."""
     if file.is_symlink() or (file.exists() and not file.is_file()):
         raise VaultError(f"{file}: not a regular file, so nothing is added to it; remove it")
     with naming_failure(file):

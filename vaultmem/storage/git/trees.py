@@ -15,26 +15,27 @@ if TYPE_CHECKING:
     from vaultmem.storage.git.vault_history import VaultHistory
 
 
-#: How `Words` and `parse_changes` want it: raw, divided by NUL, nothing of the repository's run.
+#: Options for `Words` and `parse_changes`: raw, NUL-separated, and no program of the repository
+#: runs.
 RAW = ("-z", "--raw", "--no-abbrev", "--no-ext-diff", "--no-textconv", "--no-color")
 
 
 class Words:
-    """Output that NUL divides, with a look at the next word."""
+    """NUL-separated output with a look at the next word."""
 
     def __init__(self, words: Iterable[str]) -> None:
         self._words = iter(words)
         self.next: str | None = next(self._words, None)
 
     def take(self) -> str:
-        """Return the next word and go on; empty behind the last."""
+        """Return the next word and advance; "" after the last."""
         word = self.next or ""
         self.next = next(self._words, None)
         return word
 
 
 def find_entry(history: VaultHistory, commit: str, path: str) -> TreeEntry | None:
-    """Return the regular file that a commit has at a vault-relative path, None if it has none."""
+    """Return the regular file that a commit has at a vault-relative path, or None."""
     out = history.git.run("ls-tree", "-z", "--full-tree", commit, "--", history.prefix + path)
     for name, entry in parse_tree(out):
         if name == history.prefix + path and entry.mode.startswith("100"):
@@ -45,9 +46,9 @@ def find_entry(history: VaultHistory, commit: str, path: str) -> TreeEntry | Non
 def diff_commits(
     history: VaultHistory, old: str, new: str, renames: bool = False
 ) -> list[FileChange]:
-    """Return what differs in the vault between two commits, with `renames` joined.
+    """Return the vault's changes between two commits; with `renames`, renames are detected.
 
-    An empty `old` is nothing at all.
+    An empty `old` is the empty tree.
     """
     where = ["--", history.prefix] if history.prefix else []
     options = ("-M" if renames else "--no-renames", *RAW)
@@ -57,7 +58,7 @@ def diff_commits(
 
 
 def parse_changes(words: Words, prefix: str) -> Iterator[FileChange]:
-    """Take the raw lines that come next; a merge's are compared with its first parent.
+    """Parse the next raw lines; a merge is compared with its first parent.
 
     Source: `git diff-tree --help`, "RAW OUTPUT FORMAT".
     """
@@ -82,9 +83,9 @@ def parse_changes(words: Words, prefix: str) -> Iterator[FileChange]:
 
 
 def list_blobs(history: VaultHistory, commit: str, path: str = "") -> dict[str, list[str]]:
-    """Return by path the blob ids that files had in a commit's history, the last first.
+    """Return the blob ids of files in a commit's history by path, newest first.
 
-    Of one file, or of all in the vault; of a merge each side counts.
+    The files are `path`, or all in the vault. For a merge, each side counts.
     """
     inside = history.prefix + path
     command = ("log", "--topo-order", "--format=", "-m", "--root", "--no-renames", *RAW, commit)
@@ -93,14 +94,14 @@ def list_blobs(history: VaultHistory, commit: str, path: str = "") -> dict[str, 
     while words.next is not None:
         for change in parse_changes(words, history.prefix):
             found.setdefault(change.path, {}).update({change.blob: None, change.old_blob: None})
-        words.take()  # What stands between two commits.
+        words.take()  # The separator of two commits.
     return {name: [blob for blob in blobs if blob] for name, blobs in found.items()}
 
 
 def _seen_from(prefix: str, path: str) -> str:
-    """Return a path as the vault sees it: a note may have been moved into it from outside.
+    """Return a path relative to the vault, for display: a note can come from outside it.
 
-    It is told, not looked up: bytes that are no UTF-8 are escapes.
+    Invalid UTF-8 is escaped.
     """
     inside = path[len(prefix) :] if path.startswith(prefix) else posixpath.relpath(path, prefix)
     return escape_bytes(inside)
@@ -111,7 +112,7 @@ FOLDER = "040000"
 
 
 def list_places(history: VaultHistory, commit: str) -> dict[str, TreeEntry]:
-    """Return all that a commit has in the vault by path: files, folders, links, repositories."""
+    """Return all entries of a commit in the vault by path: files, folders, links, submodules."""
     where = ["--", history.prefix] if history.prefix else []
     out = history.git.run("ls-tree", "-r", "-t", "-z", "--full-tree", commit, *where)
     # The folders above the vault are listed too.
@@ -119,22 +120,22 @@ def list_places(history: VaultHistory, commit: str) -> dict[str, TreeEntry]:
     return {path.removeprefix(history.prefix): entry for path, entry in inside}
 
 
-# Where a repository has a text: in files, messages and names, reachable or not.
+# Find a text in a repository: in files, messages and names, reachable or not.
 
 _REACHABLE = ("--all", "--reflog")
 
 
 class FoundText(NamedTuple):
-    """A text, by its number (0-based) in what was looked for, and where it is."""
+    """The number (0-based) of a searched text, and a place where it was found."""
 
     number: int
     place: str
 
 
 def find_texts(history: VaultHistory, texts: Sequence[str]) -> list[FoundText]:
-    """Return where each text is in the repository: in any object, or in a name.
+    """Return the places of each text in the repository: in any object, or in a name.
 
-    Objects that no branch, tag or other ref leads to are looked at as well.
+    Unreachable objects are searched too.
     """
     wanted = [_encode(text) for text in texts]
     named = _read_object_paths(history)
@@ -162,13 +163,13 @@ def find_texts(history: VaultHistory, texts: Sequence[str]) -> list[FoundText]:
 
 
 def _encode(text: str) -> set[bytes]:
-    """Return the bytes by which a text may be there: as it is, and in JSON."""
+    """Return the byte forms of a text to search for: plain, and in JSON."""
     forms = (text, json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1])
     return {form.encode("utf-8", "surrogateescape") for form in forms}
 
 
 def _list_objects(history: VaultHistory) -> dict[str, str]:
-    """Return the kind of each object but trees, which have names alone."""
+    """Return the kind of each object except trees, which contain only names."""
     form = "--batch-check=%(objectname) %(objecttype)"
     out = history.git.run("cat-file", "--batch-all-objects", form)
     kinds = dict(line.split(" ") for line in out.splitlines())
@@ -176,13 +177,13 @@ def _list_objects(history: VaultHistory) -> dict[str, str]:
 
 
 def _read_object_paths(history: VaultHistory) -> dict[str, str]:
-    """Return the path of each object to which something leads, "" for commits and tags."""
+    """Return the path of each reachable object, "" for commits and tags."""
     out = history.git.run("rev-list", "--objects", *_REACHABLE, "--indexed-objects")
     return {name: path for name, _, path in (line.partition(" ") for line in out.split("\n"))}
 
 
 def _describe_commit(history: VaultHistory, blobs: Sequence[str]) -> str:
-    """Return how many versions these are of a file, and a commit that has the last."""
+    """Return the number of versions of a file, and a commit that has the last."""
     for blob in blobs:
         find = ("log", *_REACHABLE, "-1", "-m", "--diff-filter=AM", "--format=%h")
         if commit := history.git.run(*find, f"--find-object={blob}", check=False).split("\n")[0]:

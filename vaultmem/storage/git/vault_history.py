@@ -48,15 +48,15 @@ from vaultmem.storage.git.repository import (
 )
 from vaultmem.storage.git.runner import GitRunner, make_repository, read_time
 
-#: How often a commit is written where what it needs is taken away meanwhile.
+#: Retries of a commit if git removes its objects meanwhile.
 _ATTEMPTS = 2
 
 
 class VaultHistory:
-    """The repository that a vault lives in; `prefix` is the vault's folder inside it.
+    """The repository of a vault; `prefix` is the vault's folder inside it.
 
-    `environment` is where a person may have said who they are; `staged` remembers what was put
-    into git's index for a commit that no branch has yet.
+    `environment` can name the person. `staged` holds entries put into git's index for a commit that
+    no branch has yet.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class VaultHistory:
         self.environment = environment
 
     def seen_by(self, environment: Mapping[str, str]) -> VaultHistory:
-        """Return the same repository, as open, for a person of whom another environment tells."""
+        """Return the same open repository with another environment, for another person."""
         other = copy.copy(self)
         other.environment = environment
         return other
@@ -100,7 +100,7 @@ class VaultHistory:
         self.objects.close()
 
     def obstacle(self, may_be_detached: bool = False, patience: float = 0.0) -> str:
-        """Return why no commit can be made right now, empty if one can.
+        """Return why no commit can be made now, "" if one can.
 
         Another git's lock is waited for until it is `patience` seconds old.
         """
@@ -121,7 +121,7 @@ class VaultHistory:
         return frozenset(path.removeprefix(self.prefix) for path in found)
 
     def exclude_file(self) -> Path:
-        """Return the repository's own list of ignored files, which is in no commit."""
+        """Return the path of the repository's own exclude file, which is in no commit."""
         return Path(self.git.run("rev-parse", "--git-path", "info/exclude"))
 
     def commit_time(self, commit: str) -> int:
@@ -129,17 +129,17 @@ class VaultHistory:
         return read_time(self.git.run("show", "-s", "--no-notes", "--format=%ct", commit, "--"))
 
     def person(self, settings: CommitSettings | None = None) -> Person:
-        """Return who git takes the person for, by these settings, or asked anew."""
+        """Return git's identity of the person, by these settings or freshly read ones."""
         return find_person(self.git, self.environment, settings or self.settings())
 
     def settings(self) -> CommitSettings:
-        """Return what git's settings say of its user and of filters, asked anew."""
+        """Return git's current settings of the user's name and of filters."""
         return read_settings(self.git)
 
     def find_roots(self) -> tuple[str, ...]:
-        """Return the first commits of all that HEAD and the branches hold, that of HEAD first.
+        """Return the root commits of HEAD and all branches, HEAD's first.
 
-        None in a shallow clone, which does not have them.
+        The result is empty in a shallow clone, which lacks them.
         """
         if self.refs.is_shallow():
             return ()
@@ -149,13 +149,13 @@ class VaultHistory:
         return tuple(dict.fromkeys("\n".join(found).split()))
 
     def find_names(self) -> tuple[str, ...]:
-        """Return how the vault is known wherever its repository is: by these, and its folder."""
+        """Return the vault's ids in any clone of its repository: root commit and folder."""
         return tuple(f"{root} {escape_bytes(self.prefix)}" for root in self.find_roots())
 
     def tree(self, commit: str) -> dict[str, TreeEntry]:
         """Return the vault's files in a commit by path; links and submodules are left out.
 
-        Names are what git has, text or not (see `core.paths.is_text`).
+        Names are git's, UTF-8 or not (see `core.paths.is_text`).
         """
         if not commit:
             return {}
@@ -168,7 +168,7 @@ class VaultHistory:
         }
 
     def differing(self, commit: str) -> set[str]:
-        """Return the vault's files that differ from a commit, as git tells it."""
+        """Return the vault's files that differ from a commit, according to git."""
         where = ["--", self.prefix] if self.prefix else []
         command = ("diff", "--name-only", "--no-renames", "--no-ext-diff", "-z")
         out = self.git.run(*command, commit, *where)
@@ -178,7 +178,7 @@ class VaultHistory:
         """Return those of the paths that git ignores."""
         if not paths:
             return set()
-        # check-ignore refuses --literal-pathspecs; `./` keeps `:(top)x` from being read as magic.
+        # check-ignore rejects --literal-pathspecs; `./` keeps `:(top)x` from being read as magic.
         lead = f"./{self.prefix}"
         asked = os.fsencode("".join(f"{lead}{path}\0" for path in paths))
         command = ("--no-literal-pathspecs", "check-ignore", "-z", "--stdin", "--no-index")
@@ -188,13 +188,13 @@ class VaultHistory:
     def write_commits(
         self, drafts: Sequence[CommitDraft], parent: str, settings: CommitSettings | None = None
     ) -> list[str]:
-        """Make a chain of commits upon `parent` what is checked out: all of them, or none.
+        """Write a chain of commits on top of `parent` and check it out: all of them, or none.
 
-        The ids are returned, oldest first. The person's index follows but for what they staged;
-        the work tree is not touched.
+        Return their ids, oldest first. The person's index follows, except for staged changes. The
+        work tree is not touched.
 
         Raises:
-            RefMovedError: HEAD is not `parent` any more.
+            RefMovedError: HEAD is no longer `parent`.
             PendingError: another git holds the index or the branch.
         """
         known = settings or self.settings()
@@ -203,15 +203,15 @@ class VaultHistory:
     def write_branch_commits(
         self, ref: str, drafts: Sequence[CommitDraft], parent: str
     ) -> list[str]:
-        """Make a chain of commits upon `parent` the end of a branch that is not checked out.
+        """Write a chain of commits on top of `parent` to a branch that is not checked out.
 
-        `ref` starts with "refs/heads/"; with an empty `parent` the branch is new. Neither index
-        nor work tree is touched.
+        `ref` starts with "refs/heads/"; with an empty `parent` the branch is new. Neither index nor
+        work tree is touched.
 
         Raises:
-            RefMovedError: the branch is not at `parent` any more.
+            RefMovedError: the branch is no longer at `parent`.
             PendingError: another git holds the branch.
-            VaultError: it is no branch, or is checked out somewhere.
+            VaultError: it is not a local branch, or is checked out.
         """
         if not ref.startswith("refs/heads/"):
             raise VaultError(f"{ref}: not a local branch; nothing can be committed there")
@@ -221,7 +221,7 @@ class VaultHistory:
         return self._write(drafts, parent, lambda writer, chain: writer.move_branch(chain, ref))
 
     def follow(self, parent: str, commit: str, ref: str = "") -> None:
-        """Move what is checked out, else a branch that is not, on from one commit to another.
+        """Move HEAD, or the branch `ref`, from one commit to another.
 
         Raises:
             RefMovedError, PendingError, VaultError: as for `write_commits`.
@@ -241,8 +241,8 @@ class VaultHistory:
     ) -> list[str]:
         """Write a chain and move a ref to it.
 
-        `git gc --prune=now` throws away what no ref names yet, and the folders that it was to go
-        to: then all of it is written once more.
+        `git gc --prune=now` can remove objects that no ref names yet, and their folders. Then the
+        whole chain is written again.
         """
 
         def write() -> list[str]:
@@ -261,7 +261,7 @@ class VaultHistory:
         return PersonIndex(self.git, self.staged)
 
     def update_git_index(self) -> None:
-        """Take out of the person's index what a commit left there that did not come about."""
+        """Remove from the person's index what an unfinished commit left there."""
         if self.staged.read_staged():
             self._writer().update_git_index(self.settings())
 
@@ -276,7 +276,7 @@ class VaultHistory:
 
 
 def init_repository(root: Path, is_resumed: bool = False) -> None:
-    """Make an empty repository in a folder, or make one to its end whose making was killed."""
+    """Create an empty repository in a folder, or complete an interrupted creation."""
     check_not_bare(root)
     _reject_broken(root)
     if is_resumed and find_git_folder(root) is None:
@@ -291,21 +291,21 @@ def _reject_broken(root: Path) -> None:
         )
 
 
-# Who wrote what somebody else committed: git's notes, under refs of ours.
+# Attribution of text that another author committed: git notes, under vaultmem's refs.
 #
-# A note has a line of JSON for each file in which its commit has an agent's words: `path` inside
-# the repository, `lines` as in "1-12,14" ("" for all that the commit did to the file), `agent`,
-# `session` and `tool_call`. What other machines say of their commits is under a ref of its own,
-# with `claimed_by`. A note that was carried over a rewriting of history has the `first_commit` it
-# was of.
+# A note has a line of JSON for each file in which its commit has an agent's text: `path` inside the
+# repository, `lines` as in "1-12,14" ("" for all of the commit's changes to the file), `agent`,
+# `session` and `tool_call`. Claims of other machines are under a ref of their own, with
+# `claimed_by`. A note that was carried over a rewritten history has its original commit in
+# `first_commit`.
 
 NOTES_REF = "refs/notes/vaultmem"
 CLAIMS_REF = "refs/notes/vaultmem-claims"
 
-#: The folder of a machine's ref in which it shares its notes.
+#: The folder of a machine's ref that contains its notes.
 ATTRIBUTION = "attribution"
 
-#: Whose name the commits of notes bear, which nobody reads.
+#: The author of the notes' commits, which are not shown.
 _US = Identity("vaultmem", "vaultmem@localhost")
 _WHO = {
     f"GIT_{role}_{part}": value
@@ -320,9 +320,9 @@ _FIRST = re.compile(r'"first_commit": "([0-9a-f]{40})"')
 
 
 class Wrote(NamedTuple):
-    """What an agent wrote of a file that somebody else committed; no lines are all of it.
+    """The part of another author's commit that an agent wrote; no `lines` means the whole file.
 
-    `claimed_by` is the other machine that says so, "" for this one.
+    `claimed_by` is the other machine that reports it, "" for this one.
     """
 
     path: str
@@ -333,7 +333,7 @@ class Wrote(NamedTuple):
     claimed_by: str = ""
 
     def has_line(self, number: int) -> bool:
-        """Tell whether a line (1-based) of the file, as that commit has it, is among these."""
+        """Return whether `lines` contains a line (1-based) of the file in that commit."""
         spans = map(_SPAN.fullmatch, self.lines.split(","))
         return not self.lines or any(
             int(span[1]) <= number <= int(span[2] or span[1]) for span in spans if span
@@ -341,12 +341,12 @@ class Wrote(NamedTuple):
 
 
 def write_attribution(history: VaultHistory, commit: str, wrote: Sequence[Wrote]) -> None:
-    """Keep who wrote what a commit has; what was kept of it before is replaced.
+    """Record who wrote the content of a commit, replacing an earlier record.
 
-    Git takes the note along where the commit is amended or rebased.
+    Git copies the note if the commit is amended or rebased.
 
     Raises:
-        PendingError: another git writes notes just now.
+        PendingError: another git is writing notes.
     """
     command = ("notes", f"--ref={NOTES_REF}", "add", "--force", "--file=-", commit)
     history.git.run(*command, stdin=format_attribution(wrote), env=_WHO)
@@ -364,9 +364,9 @@ def format_attribution(wrote: Iterable[Wrote], **more: str) -> bytes:
 
 
 def parse_attribution(text: str) -> tuple[Wrote, ...]:
-    """Return what notes on a commit say; a line that cannot be understood is left out.
+    """Return the content of a commit's notes; lines that cannot be parsed are left out.
 
-    What this machine knows counts; only where it knows nothing of the commit, claims do.
+    Claims of other machines count only if this one recorded nothing for the commit.
     """
     found = []
     for line in text.splitlines():
@@ -383,7 +383,7 @@ def parse_attribution(text: str) -> tuple[Wrote, ...]:
 
 
 def read_first_commit(text: str) -> str:
-    """Return the commit that a note was of before it was first carried over, "" if it was not."""
+    """Return the original commit of a note that was carried over, "" if it was not."""
     found = _FIRST.search(text)
     return found[1] if found else ""
 
@@ -403,13 +403,13 @@ def read_attribution(history: VaultHistory) -> dict[str, str]:
 def replace_attribution(
     history: VaultHistory, ref: str, notes: Mapping[str, bytes], at: int
 ) -> None:
-    """Make these all the notes that a ref has, by the full id of their commit, at once.
+    """Replace all notes of a ref at once, by the full id of their commit.
 
     Raises:
         VaultError: another git moved the ref meanwhile, or git cannot write.
     """
     from vaultmem.storage.git.objects import (
-        ObjectPack,  # Who only looks has no need of these.
+        ObjectPack,  # Not needed for reading.
         TreeBuilder,
     )
 
