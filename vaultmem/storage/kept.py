@@ -358,7 +358,7 @@ class KeptWork:
         for file in self._find(work, vault):
             with contextlib.suppress(OSError, ValueError, zlib.error):
                 return json.loads(zlib.decompress(file.read_bytes()))
-        raise VaultError(f"{vault}: what was kept of it is gone; run the command with --again")
+        raise VaultError(f"{vault}: what was kept of it is gone; run the command with --restart")
 
     def keep(self, work: str, vault: str, stand: str, value: Any) -> None:
         """Replace the result of a job for a vault.

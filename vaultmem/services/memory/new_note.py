@@ -186,7 +186,7 @@ def update_note(vault: Vault, path: PurePosixPath, update: NoteUpdate) -> str:
     A `superseded_by` property deprecates the note in one commit, with links both ways.
 
     Raises:
-        ChangedError: the note is not the version that the vault expects.
+        VersionMismatchError: the note is not the version that the vault expects.
         NoteNotFoundError: there is no such note, or `old_text` is not in it.
         RefusedError: the change is not allowed, or not for an agent.
         PendingError: the note is superseded; the commit has to wait.
