@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,10 @@ from vaultmem.services.views.update_index import sync_vault
 
 
 @pytest.fixture
-def world(home: Path, tmp_path: Path) -> World:
-    return World(tmp_path / "ferries")
+def world(home: Path, tmp_path: Path) -> Iterator[World]:
+    made = World(tmp_path / "ferries")
+    yield made
+    made.vault.close()
 
 
 def try_change(world: World, change: Change, number: int) -> list[ChangeFinding]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,10 @@ from support import git, write_notes
 
 
 @pytest.fixture
-def world(home: Path, tmp_path: Path) -> World:
-    return World(tmp_path / "ferries")
+def world(home: Path, tmp_path: Path) -> Iterator[World]:
+    made = World(tmp_path / "ferries")
+    yield made
+    made.vault.close()
 
 
 def test_a_change_without_a_fault_ends_with_0(run_cli: RunCli, world: World) -> None:
