@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from conftest import Make, Open
 
+from vaultmem.core.new_memory import Memory
 from vaultmem.core.packs.division import describe_missing
 from vaultmem.core.packs.receipt import Expectation
 from vaultmem.errors import ForbiddenError, NoteNotFoundError, RefusedError, VaultError
@@ -30,7 +31,6 @@ from vaultmem.services.memory.remember import remember
 from vaultmem.services.packs.build import AskPack, ask_pack
 from vaultmem.services.packs.evaluate import judge_vault
 from vaultmem.services.search.run_query import Query, run_query
-from vaultmem.services.similarity.known import Memory
 from vaultmem.vault import Vault
 
 MakePool = Callable[..., Pool]

@@ -19,6 +19,7 @@ from support import git
 
 import vaultmem
 import vaultmem.errors
+from vaultmem.core.new_memory import Memory
 from vaultmem.environment import read_settings
 from vaultmem.services.changes.commit import save_checkpoint
 from vaultmem.services.changes.edit_notes import set_note_property
@@ -36,7 +37,6 @@ from vaultmem.services.sessions.begin import NewSession, start_session
 from vaultmem.services.sessions.close import close_session
 from vaultmem.services.sessions.edit_session import add_detail
 from vaultmem.services.sessions.edit_tasks import add_task, change_task, hand_over
-from vaultmem.services.similarity.known import Memory
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault, open_vault
 

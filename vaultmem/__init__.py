@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from vaultmem.core.anchors import AnchorStatus as AnchorStatus
     from vaultmem.core.lifecycle import NoteKind as NoteKind
     from vaultmem.core.lifecycle import NoteState as NoteState
+    from vaultmem.core.new_memory import Memory as Memory
     from vaultmem.core.notes.conflict import ConflictingText as ConflictingText
     from vaultmem.core.notes.handler import NoteHandler as NoteHandler
     from vaultmem.core.notes.record import NoteRecord as NoteRecord
@@ -97,7 +98,6 @@ if TYPE_CHECKING:
     from vaultmem.services.sessions.close import close_session as close_session
     from vaultmem.services.sessions.edit_session import LearnResult as LearnResult
     from vaultmem.services.sessions.edit_session import add_detail as add_detail
-    from vaultmem.services.similarity.known import Memory as Memory
     from vaultmem.services.similarity.known import SimilarText as SimilarText
     from vaultmem.services.views.update_index import IndexReport as IndexReport
     from vaultmem.services.views.update_index import sync_vault as sync_vault

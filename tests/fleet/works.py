@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import time
 
+from vaultmem.core.new_memory import Memory
 from vaultmem.services.memory.remember import remember
-from vaultmem.services.similarity.known import Memory
 from vaultmem.vault import Vault
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hub_world import World, make_world
 
+from vaultmem.core.new_memory import Memory
 from vaultmem.errors import ForbiddenError
 from vaultmem.services.fleet.clone import VaultSource
 from vaultmem.services.fleet.clones import Clones
@@ -17,7 +18,6 @@ from vaultmem.services.hub.grants import revoke
 from vaultmem.services.hub.hub_folder import read_audit
 from vaultmem.services.hub.writing import move_ref
 from vaultmem.services.memory.remember import remember
-from vaultmem.services.similarity.known import Memory
 from vaultmem.vault import Vault
 
 VAULT = {

@@ -9,13 +9,13 @@ from conftest import Make, Open
 from in_process import run_here
 from support import git, hash_tree, write_notes
 
+from vaultmem.core.new_memory import Memory
 from vaultmem.errors import RefusedError
 from vaultmem.services.changes.commit import save_checkpoint
 from vaultmem.services.changes.edit_notes import change_tags, write_note
 from vaultmem.services.health.doctor import examine_vault
 from vaultmem.services.memory.remember import remember
 from vaultmem.services.memory.rename import rename_note
-from vaultmem.services.similarity.known import Memory
 from vaultmem.storage import yaml_file
 from vaultmem.vault import Vault
 

@@ -13,6 +13,7 @@ from conftest import Make, Open
 from support import git, hash_tree, read_property
 
 from vaultmem.core.lifecycle import NoteKind
+from vaultmem.core.new_memory import Memory
 from vaultmem.core.notes.note import Note, parse_note
 from vaultmem.core.search.query import parse_query
 from vaultmem.errors import NoteNotFoundError, RefusedError
@@ -23,7 +24,6 @@ from vaultmem.services.memory.new_note import NoteUpdate, update_note
 from vaultmem.services.memory.remember import find_replaced, remember
 from vaultmem.services.search.link_walk import list_links
 from vaultmem.services.search.recall import recall
-from vaultmem.services.similarity.known import Memory
 from vaultmem.services.views.update_index import sync_vault
 
 Run = Callable[..., Any]

@@ -266,8 +266,8 @@ def decide(
     Examples:
       vaultmem session add decision "Each ticket has a line of its own." --tag slip
     """
+    from vaultmem.core.new_memory import Memory
     from vaultmem.services.sessions import edit_session
-    from vaultmem.services.similarity.known import Memory
 
     memory = Memory(text, title, context, tags=tags, pinned=pin, confidence=confidence, cites=cites)
     return edit_session.decide(vault, find_meant(vault, session), memory)

@@ -14,6 +14,7 @@ from conftest import Make, Open
 from process_server import run_script
 from support import git, write_notes
 
+from vaultmem.core.new_memory import Memory
 from vaultmem.core.notes.note import Note
 from vaultmem.core.sessions.session import SessionLink, SessionRelation, SessionStatus
 from vaultmem.errors import NoteNotFoundError, PendingError, RefusedError, SystemFailureError
@@ -43,7 +44,6 @@ from vaultmem.services.sessions.find_session import (
 from vaultmem.services.sessions.identify import identify_session, require_session
 from vaultmem.services.sessions.import_turns import touch_files
 from vaultmem.services.sessions.windows import mark_restore
-from vaultmem.services.similarity.known import Memory
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.services.watching.idle import commit_transitions
 from vaultmem.storage.lock import find_owner, find_process, is_gone

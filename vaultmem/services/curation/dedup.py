@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 from vaultmem.core.commit_message import format_files, format_pair
 from vaultmem.core.curation.proposal import Action, Proposal
 from vaultmem.core.lifecycle import Mover
+from vaultmem.core.new_memory import Memory
 from vaultmem.core.notes.agent_changes import Attestation, confirm_note
 from vaultmem.core.notes.frontmatter import read_timestamp
 from vaultmem.core.notes.note import Note
@@ -25,7 +26,7 @@ from vaultmem.services.lifecycle.supersede import (
 )
 from vaultmem.services.lifecycle.transition import acting_party
 from vaultmem.services.search.link_walk import NewLinks
-from vaultmem.services.similarity.known import Memory, may_absorb
+from vaultmem.services.similarity.known import may_absorb
 from vaultmem.services.similarity.pairs import Pair, compare_vault
 from vaultmem.services.views.read_notes import read_note
 from vaultmem.vault import Vault

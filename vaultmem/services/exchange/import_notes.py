@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from vaultmem.core.imports.item import Conversation, MemoryItem, digest_text, parse_export_time
 from vaultmem.core.lifecycle import OWNER_KINDS, NoteState
+from vaultmem.core.new_memory import Memory
 from vaultmem.core.notes.edit_properties import PropertyValue, set_property
 from vaultmem.core.notes.note import Note, parse_note
 from vaultmem.core.preferences import SpeakerRole, find_standing
@@ -65,7 +66,7 @@ from vaultmem.services.sessions.import_turns import (
     write_record,
 )
 from vaultmem.services.sessions.windows import append_turns, read_tally, write_windows
-from vaultmem.services.similarity.known import Memory, find_contradicted, reject_quarantined
+from vaultmem.services.similarity.known import find_contradicted, reject_quarantined
 from vaultmem.services.similarity.similar import SimilarityQuery, find_similar
 from vaultmem.services.views.open_view import get_branch_name
 from vaultmem.services.views.read_notes import find_note

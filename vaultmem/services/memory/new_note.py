@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from vaultmem.core.anchors import CITES, parse_change
 from vaultmem.core.commit_message import format_files
 from vaultmem.core.lifecycle import NoteKind, NoteState, parse_kind
+from vaultmem.core.new_memory import Memory
 from vaultmem.core.notes.agent_changes import (
     GUARDED,
     Confirmation,
@@ -38,7 +39,6 @@ from vaultmem.services.changes.parts import FORGET, Event
 from vaultmem.services.changes.write import replace_text, write
 from vaultmem.services.lifecycle.supersede import SUPERSEDED_BY, add_supersession
 from vaultmem.services.lifecycle.transition import check_reason
-from vaultmem.services.similarity.known import Memory
 from vaultmem.services.views.read_notes import resolve_address
 from vaultmem.services.views.resolve_names import choose_style, find_free_name
 from vaultmem.storage.files import MAX_FILE_BYTES

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.commit_message import format_files
 from vaultmem.core.lifecycle import CLOSED_STATES, OWNER_KINDS, NoteKind, NoteState
+from vaultmem.core.new_memory import Memory
 from vaultmem.core.notes.edit_properties import add_quotes, set_property
 from vaultmem.core.notes.note import Note, parse_note
 from vaultmem.core.notes.problems import IN_DOUBT, NEEDS_QUOTES, RESTRICTED
@@ -38,7 +39,6 @@ from vaultmem.services.search.annotations import is_known_wish, list_preferences
 from vaultmem.services.search.link_walk import NewLinks
 from vaultmem.services.similarity.known import (
     Known,
-    Memory,
     SimilarText,
     absorb,
     ask_memory,

@@ -272,7 +272,8 @@ def _join_two(
 
 def _may_absorb(vault: Vault, first: Note, second: Note) -> bool:
     """Return whether `remember` would have found the first note instead of making the second."""
-    from vaultmem.services.similarity.known import Memory, may_absorb
+    from vaultmem.core.new_memory import Memory
+    from vaultmem.services.similarity.known import may_absorb
 
     place = note_context(second.path)
     new = Memory("", context=place, kind=second.kind, project=second.project)

@@ -44,10 +44,10 @@ from vaultmem.storage.session_table import ActiveSessions
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
+    from vaultmem.core.new_memory import Memory
     from vaultmem.core.preferences import PreferenceSentence
     from vaultmem.core.sessions.session import SessionFacts
     from vaultmem.services.memory.remember import PreferenceProposal, RememberResult
-    from vaultmem.services.similarity.known import Memory
 
 
 def act_in(vault: Vault, session: str, agent: str | None = None) -> Vault:
@@ -316,8 +316,8 @@ def learn(vault: Vault, session: Session, text: str) -> LearnResult:
             return LearnResult(line, str(MEMORY), True)
     except (_FullError, RefusedError):
         pass
+    from vaultmem.core.new_memory import Memory
     from vaultmem.services.memory.remember import remember
-    from vaultmem.services.similarity.known import Memory
 
     project = session.facts.project or None
     made = remember(writer, Memory(text, cites=(session.facts.path,), project=project))

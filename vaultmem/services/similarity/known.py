@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import PurePosixPath
-from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.clients.auto_memory import find_writer
 from vaultmem.core.lifecycle import OPEN_STATES, OWNER_KINDS, NoteKind, NoteState
+from vaultmem.core.new_memory import Memory
 from vaultmem.core.notes.agent_changes import Attestation, confirm_note, has_room
-from vaultmem.core.notes.edit_properties import PropertyValue
 from vaultmem.core.similarity.canonical import states_same
 from vaultmem.core.similarity.compare import (
     MAX_TEXT,
@@ -49,32 +48,6 @@ _NEARLY, _ALL = 0.75, 0.95
 
 #: Most similar notes that are named.
 _NEAR = 3
-
-
-class Memory(NamedTuple):
-    """A memory to store; empty fields are left out of the note.
-
-    `name` is the file's name, by default from the title. `own` are properties that replace those of
-    writing, such as author and date of an import. `project` is a project's name, "" for a global
-    memory, None for the caller's folder. `valid_from` and `valid_until` are a date, a commit or a
-    tag; `valid_until` can be `until PATH changes`.
-    """
-
-    text: str
-    title: str = ""
-    context: str = ""
-    kind: NoteKind = NoteKind.SEMANTIC_FACT
-    state: NoteState | None = None
-    tags: tuple[str, ...] = ()
-    pinned: bool = False
-    confidence: float | None = None
-    cites: tuple[str, ...] = ()
-    about: str = ""
-    name: str = ""
-    own: Mapping[str, PropertyValue] = MappingProxyType({})
-    project: str | None = None
-    valid_from: str = ""
-    valid_until: str = ""
 
 
 class Known(NamedTuple):

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from vaultmem.core.lifecycle import NoteState
+from vaultmem.core.new_memory import Memory
 from vaultmem.errors import RefusedError
 from vaultmem.services.changes.commit import save_checkpoint
 from vaultmem.services.lifecycle.supersede import supersede_note
@@ -22,7 +23,6 @@ from vaultmem.services.search.trusted import trust_vault
 from vaultmem.services.sessions.begin import NewSession, start_session
 from vaultmem.services.sessions.close import close_session
 from vaultmem.services.sessions.edit_session import decide
-from vaultmem.services.similarity.known import Memory
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.storage.git.vault_history import init_repository
 from vaultmem.storage.user_files import find_package_folder
