@@ -288,9 +288,9 @@ def _print_duplicates(found: FleetComparison, limit: int) -> None:
     for pair in found.near[: max(0, limit - len(found.same))]:
         print_styled("near  ", "dim", f"{pair.similarity:.0%} alike, and no difference is known")
         _print_sides((pair.older, pair.newer))
-    told = f"{pluralize(len(found.same), 'statement')} in several vaults"
-    told += f", {pluralize(len(found.near), 'pair')} nearly the same"
-    _print_sum(found, told, len(found.same) + len(found.near) - limit)
+    summary = f"{pluralize(len(found.same), 'statement')} in several vaults"
+    summary += f", {pluralize(len(found.near), 'pair')} nearly the same"
+    _print_sum(found, summary, len(found.same) + len(found.near) - limit)
 
 
 def _print_contradictions(found: FleetComparison, limit: int) -> None:
@@ -299,17 +299,17 @@ def _print_contradictions(found: FleetComparison, limit: int) -> None:
         is_update = any(kind == "update" for kind, _, _ in pair.differences)
         print_styled("update  " if is_update else "contradicts  ", "yellow", _describe_values(pair))
         _print_sides((pair.older, pair.newer), titled=True)
-    told = pluralize(len(found.contradicting), "contradiction")
-    _print_sum(found, told, len(found.contradicting) - limit)
+    summary = pluralize(len(found.contradicting), "contradiction")
+    _print_sum(found, summary, len(found.contradicting) - limit)
 
 
 def _describe_values(pair: Differing) -> str:
-    told = [
+    values = [
         f"{'' if kind == 'update' else f'{kind}: '}{older or 'nothing'}, then {newer or 'nothing'}"
         for kind, older, newer in pair.differences
         if kind != "wording"
     ]
-    return _shorten("; ".join(told), 150)
+    return _shorten("; ".join(values), 150)
 
 
 def _print_sides(sides: Sequence[FleetNote], titled: bool = False) -> None:
@@ -322,10 +322,12 @@ def _print_sides(sides: Sequence[FleetNote], titled: bool = False) -> None:
         print_line(f"  and {pluralize(more, 'more note')}")
 
 
-def _print_sum(found: FleetComparison, told: str, more: int) -> None:
+def _print_sum(found: FleetComparison, summary: str, more: int) -> None:
     if more > 0:
         print_line(f"{more:,} more are not shown; -n N shows as many, --json all.")
-    print_line(f"{told}; {pluralize(found.notes, 'note')} of {pluralize(found.vaults, 'vault')}.")
+    print_line(
+        f"{summary}; {pluralize(found.notes, 'note')} of {pluralize(found.vaults, 'vault')}."
+    )
 
 
 def _describe_time(at: float) -> str:

@@ -83,7 +83,9 @@ def grant(
     ] = False,
     email: Annotated[
         _Vaults,
-        typer.Option("--email", metavar="EMAIL", help='In their commits: a@b or "Name <a@b>".'),
+        typer.Option(
+            "--email", metavar="EMAIL", help='Author of their commits: a@b or "Name <a@b>".'
+        ),
     ] = [],  # noqa: B006
     writes_as: Annotated[
         _Vaults,

@@ -34,8 +34,8 @@ def register(parent: typer.Typer) -> None:
         handoff="tasks.HAND_OFF",
         expand="tasks.EXPAND",
     )
-    told = "Keep tasks: what is to be done, and what is next."
-    parent.add_typer(new_group(tasks), name="task", help=told)
+    purpose = "Keep tasks: what is to be done, and what is next."
+    parent.add_typer(new_group(tasks), name="task", help=purpose)
 
 
 def _make_sessions() -> typer.Typer:

@@ -61,7 +61,9 @@ Pid = Annotated[
         },
     ),
 ]
-RestoreBudget = Annotated[int, limit_restore("Tokens at most.  [default: 2000]")]
+RestoreBudget = Annotated[
+    int, limit_restore("Tokens of the restored text at most.  [default: 2000]")
+]
 
 
 class Opened(NamedTuple):

@@ -152,8 +152,8 @@ def replace_file(
         try:
             put_bytes(root / path, path, expected, data)
         except FileNotFoundError:
-            told = f"{path}: another process removed it; nothing was written"
-            raise ConflictError(told) from None
+            gone = f"{path}: another process removed it; nothing was written"
+            raise ConflictError(gone) from None
 
 
 def remove_file(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from heapq import heappush, heappushpop
 from itertools import repeat
 
 from vaultmem.core.text.paths import fold
@@ -34,9 +33,10 @@ def find_near(name: str, known: Iterable[str] | Mapping[str, str]) -> list[str]:
 def _find_similar(wanted: str, names: Iterable[str]) -> list[str]:
     """Return the most similar names, as `difflib` measures it, the best first.
 
-    No name is more similar than its letters are, whatever their order: these bound the work.
+    Two names cannot be more similar than the letters that they share. The names are sorted by
+    this bound, and only the first are compared.
     """
-    from difflib import SequenceMatcher
+    from difflib import get_close_matches
 
     size = len(wanted)
     known = [n for n in names if n and 2 * min(size, len(n)) >= _NEAR * (size + len(n))]
@@ -45,17 +45,8 @@ def _find_similar(wanted: str, names: Iterable[str]) -> list[str]:
         counts = map(str.count, known, repeat(letter))
         shared = [have + (n if n < most else most) for have, n in zip(shared, counts, strict=True)]
     bounds = [(2 * n / (size + len(each)), each) for n, each in zip(shared, known, strict=True)]
-    bounds.sort(reverse=True)
-    matcher = SequenceMatcher(b=wanted)
-    best: list[tuple[float, str]] = []
-    for bound, each in bounds[:_COMPARED]:
-        is_full = len(best) == 2 * _MOST
-        if bound < (best[0][0] if is_full else _NEAR):
-            break
-        matcher.set_seq1(each)
-        if (ratio := matcher.ratio()) >= _NEAR:
-            (heappushpop if is_full else heappush)(best, (ratio, each))
-    return [each for _, each in sorted(best, reverse=True)]
+    first = [each for bound, each in sorted(bounds, reverse=True)[:_COMPARED] if bound >= _NEAR]
+    return get_close_matches(wanted, first, 2 * _MOST, _NEAR)
 
 
 def suggest_similar(

@@ -52,9 +52,15 @@ def plan_merges(
         drop, keep = str(pair.ours.path), str(pair.theirs.path)
         if drop in merges or drop in kept or keep in merges or not _may_merge(vault, pair, mover):
             continue
-        told = (f"duplicate of {keep}", ("adds nothing",))
-        named = (drop, pair.ours.blob, *told, keep, pair.theirs.blob)
-        merges[drop] = Proposal(Action.MERGE_DUPLICATES, *named)
+        merges[drop] = Proposal(
+            Action.MERGE_DUPLICATES,
+            drop,
+            pair.ours.blob,
+            f"duplicate of {keep}",
+            ("adds nothing",),
+            keep,
+            pair.theirs.blob,
+        )
         kept.add(keep)
     return sorted(merges.values(), key=lambda merge: merge.path)
 
