@@ -14,6 +14,8 @@ from mcp_types import INVALID_PARAMS, PromptReference, ResourceTemplateReference
 from serving import play, play_stdio
 from support import write_notes
 
+from vaultmem.mcp_server.resources import Subscribers
+
 NOTES = {f"notes/pier {n:03}.md": f"# Pier {n}\n\nPlanks of pier {n}.\n" for n in range(120)}
 
 
@@ -132,3 +134,24 @@ def test_prompts_are_texts_for_the_person_to_send(make_vault: Make) -> None:
             await client.get_prompt("obey")
 
     play(root, scene)
+
+
+def test_the_last_server_that_ends_ends_the_notices() -> None:
+    sent: list[object] = []
+
+    async def scene() -> None:
+        subscribers = Subscribers()
+        subscribers.bus.subscribe(sent.append)
+        with subscribers.sending():
+            with subscribers.sending():
+                pass
+            subscribers.notice("notes/ferry.md")
+            await asyncio.sleep(0.5)
+            assert len(sent) == 3
+            subscribers.notice("notes/ferry.md")
+            await asyncio.sleep(0.05)
+        subscribers.notice("notes/ferry.md")
+        await asyncio.sleep(0.5)
+
+    asyncio.run(scene())
+    assert len(sent) == 3

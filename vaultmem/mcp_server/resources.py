@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from typing import Any
 from urllib.parse import quote as quote_url
@@ -149,13 +149,24 @@ class Subscribers:
         self.bus = InMemorySubscriptionBus()
         self._wanted: dict[str, set[ServerSession]] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._servers = 0
         self._waiting: set[str] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def start(self) -> None:
-        """Send notices from the current event loop."""
+    @contextlib.contextmanager
+    def sending(self) -> Iterator[None]:
+        """Send notices from the current event loop, until its last server ends."""
         self._loop = asyncio.get_running_loop()
+        self._servers += 1
+        try:
+            yield
+        finally:
+            self._servers -= 1
+            if not self._servers:
+                self._loop = None
+                if self._timer is not None:
+                    self._timer.cancel()
 
     def add(self, uri: str, session: ServerSession) -> None:
         """Subscribe a connection to a resource."""
@@ -172,6 +183,8 @@ class Subscribers:
                 loop.call_soon_threadsafe(self._collect, loop, path)
 
     def _collect(self, loop: asyncio.AbstractEventLoop, path: str) -> None:
+        if self._loop is None:
+            return
         self._waiting.add(path)
         if self._timer is not None:
             self._timer.cancel()

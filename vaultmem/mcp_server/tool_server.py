@@ -248,8 +248,8 @@ def build_with(
 
     @asynccontextmanager
     async def lifespan(_: Server[Any]) -> AsyncIterator[None]:
-        subscribers.start()
-        yield None
+        with subscribers.sending():
+            yield None
 
     server: Server[Any] = Server(
         "vaultmem",
