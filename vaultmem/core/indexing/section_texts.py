@@ -209,15 +209,37 @@ def analyse_note(
         UnreadableNoteError: the bytes are not text.
     """
     note = parse_note(path, data, daily)
-    record = NoteRecord(
+    record = make_record(note)
+    whole = _read_full(path, full)
+    if whole is None:
+        texts, ordinals = list_texts(note, record.context), [*range(len(note.sections))]
+    else:
+        texts, ordinals = list_full_texts(note, whole, record.context)
+    return AnalysedNote(
+        record=record,
+        visible=note.visible,
+        sections=note.sections,
+        texts=texts,
+        ordinals=ordinals,
+        facts=describe_note(note.state, note.created, note.updated, note.session, note.tags),
+        aliases=note.aliases,
+        links=find_links(note.text, note.matter, note.fences),
+        in_doubt=bool(note.problem or find_conflict(note.text)),
+        otherwise=note.otherwise,
+    )
+
+
+def make_record(note: Note) -> NoteRecord:
+    """Return what the manifest stores of a note, without its document number and file time."""
+    return NoteRecord(
         document=0,
-        path=str(path),
+        path=str(note.path),
         blob=note.blob,
         title=note.title,
         kind=note.kind.value,
         state=note.state.value,
         pinned=note.pinned,
-        context=note_context(path),
+        context=note_context(note.path),
         tags=note.tags,
         created=note.created,
         updated=note.updated,
@@ -235,23 +257,6 @@ def analyse_note(
         changed=0.0,
         problem=note.problem,
         wishes=_find_wishes(note),
-    )
-    whole = _read_full(path, full)
-    if whole is None:
-        texts, ordinals = list_texts(note, record.context), [*range(len(note.sections))]
-    else:
-        texts, ordinals = list_full_texts(note, whole, record.context)
-    return AnalysedNote(
-        record=record,
-        visible=note.visible,
-        sections=note.sections,
-        texts=texts,
-        ordinals=ordinals,
-        facts=describe_note(note.state, note.created, note.updated, note.session, note.tags),
-        aliases=note.aliases,
-        links=find_links(note.text, note.matter, note.fences),
-        in_doubt=bool(note.problem or find_conflict(note.text)),
-        otherwise=note.otherwise,
     )
 
 

@@ -281,6 +281,8 @@ _CODE_FENCE = compile_later(r"[ \t>]*(?:`{3}|~{3})")
 _QUOTE = compile_later(r"^[ \t]*(?:>[ \t]?)+")
 _FRAME = compile_later(r"\s*(?:`{3}|~{3})|.*\|")
 _HEADING = compile_later(r"[ \t]*(?:#{1,6}(?:[ \t].*)?|\[![\w-]{1,40}\][-+]?[ \t]*)")
+#: A character that each decoration contains.
+_SIGN = compile_later(r"[#<*_\[]")
 _BOLD = compile_later(r"[ \t]*(?:\*\*[^*]+\*\*|__[^_]+__):?[ \t]*")
 
 # All repetitions are bounded, so that no line takes quadratic time.
@@ -335,6 +337,8 @@ def choose_sentence(text: str, terms: Collection[str]) -> str:
             worth = is_said, len(count_terms(part).keys() & wanted), is_prose
             if worth > most:
                 best, most = part, worth
+        if most == (True, len(wanted), True):
+            break  # No later sentence is better.
     return " ".join(best.split())
 
 
@@ -403,8 +407,8 @@ def _list_lines(lines: Sequence[str]) -> Iterator[str]:
 
 def _is_decoration(line: str) -> bool:
     """Return whether a line outside code is a badge, picture, HTML footer, heading or only tags."""
-    if line.lstrip().startswith("|"):
-        return False  # It can frame a table.
+    if not _SIGN.search(line) or line.lstrip().startswith("|"):
+        return False  # It is plain, or can frame a table.
     if _HEADING.fullmatch(line) or (_BOLD.fullmatch(line) and not _STOP.search(line)):
         return True
     plain = _TAG.sub(" ", _DECORATION.sub(" ", line))

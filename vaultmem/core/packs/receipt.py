@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
-from vaultmem.core.indexing.section_texts import AnalysedNote, analyse_note
+from vaultmem.core.indexing.section_texts import make_record
 from vaultmem.core.notes.comments import strip_hidden
-from vaultmem.core.notes.record import SectionRecord
+from vaultmem.core.notes.note import Note, parse_note
+from vaultmem.core.notes.record import NoteRecord, SectionRecord
 from vaultmem.core.packs.pack_item import PackItem, PackLabels, PackSource, PackStyle
 from vaultmem.core.packs.pack_text import Pack, PackUsage, render_pack
 from vaultmem.core.packs.passages import Span, render_passages
@@ -117,14 +118,14 @@ def rebuild_items(
     Raises:
         VaultError: a section is not in the note, as this version parses notes.
     """
-    notes: dict[tuple[str, str], AnalysedNote] = {}
+    notes: dict[tuple[str, str], tuple[Note, NoteRecord]] = {}
 
     def find(shown: ShownSection) -> Hit:
         key = (shown.path, shown.blob)
         if key not in notes:
-            data = read_blob(shown.blob)
-            notes[key] = analyse_note(PurePosixPath(shown.path), data)
-        return _find_hit(notes[key], shown)
+            note = parse_note(PurePosixPath(shown.path), read_blob(shown.blob))
+            notes[key] = note, make_record(note)
+        return _find_hit(*notes[key], shown)
 
     items = [_show(find(shown), shown) for shown in receipt.shown]
     return items, [find(shown) for shown in receipt.unshown]
@@ -199,7 +200,7 @@ def _parse_shown(entry: dict[str, Any]) -> ShownSection:
     return ShownSection(**{**entry, "refs": tuple(entry["refs"]), "parts": spans})
 
 
-def _find_hit(note: AnalysedNote, shown: ShownSection) -> Hit:
+def _find_hit(note: Note, record: NoteRecord, shown: ShownSection) -> Hit:
     section = next((s for s in note.sections if s.ordinal == shown.section), None)
     if section is None or section.heading != shown.heading:
         raise VaultError(
@@ -217,7 +218,7 @@ def _find_hit(note: AnalysedNote, shown: ShownSection) -> Hit:
     )
     body = strip_hidden(note.visible[section.start : section.end]).strip()
     return Hit(
-        record=note.record._replace(changed=shown.changed),
+        record=record._replace(changed=shown.changed),
         section=found,
         text=body,
         score=0.0,

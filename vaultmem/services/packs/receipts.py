@@ -15,8 +15,8 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
 import vaultmem
-from vaultmem.core.indexing.section_texts import analyse_note
 from vaultmem.core.notes.comments import strip_hidden
+from vaultmem.core.notes.note import parse_note
 from vaultmem.core.packs.receipt import (
     Receipt,
     ShownSection,
@@ -343,7 +343,7 @@ def _find_calls(
 
     @cache
     def is_said(path: str, heading: str, text: str) -> bool:
-        note = analyse_note(PurePosixPath(path), text.encode("utf-8", "surrogateescape"))
+        note = parse_note(PurePosixPath(path), text.encode("utf-8", "surrogateescape"))
         own = (each for each in note.sections if each.heading == heading)
         parts = (strip_hidden(note.visible[each.start : each.end]) for each in own)
         return any(has_text(read_plain(part)) for part in parts)
@@ -369,7 +369,7 @@ def find_named(
 
     @cache
     def is_said(path: str, text: str) -> bool:
-        note = analyse_note(PurePosixPath(path), text.encode("utf-8", "surrogateescape"))
+        note = parse_note(PurePosixPath(path), text.encode("utf-8", "surrogateescape"))
         return has_text(read_plain(strip_hidden(note.visible)))
 
     for each in commits:

@@ -311,16 +311,15 @@ def _compare(vault: Vault, item: PackItem, now: NoteRecord) -> Since:
 
 def _read_now(vault: Vault, item: PackItem) -> tuple[str | None, str]:
     """Return a section's current text, None if it is gone, and the notes that replaced its note."""
-    from vaultmem.core.indexing.section_texts import analyse_note
     from vaultmem.core.notes.comments import strip_hidden
-    from vaultmem.services.views.read_notes import read_bytes, read_note
+    from vaultmem.services.views.read_notes import read_note
 
     path, heading = PurePosixPath(item.hit.record.path), item.hit.section.heading
     try:
-        note = analyse_note(path, read_bytes(vault, path))
-        replaced = read_note(vault, path).matter.get("superseded_by")
+        note = read_note(vault, path)
     except VaultError:
         return None, ""
+    replaced = note.matter.get("superseded_by")
     value = replaced.value if replaced else ""
     newer = value if isinstance(value, str) else ", ".join(value)
     for section in note.sections:
