@@ -22,26 +22,26 @@ def compare_anchor(anchor: Anchor, old: bytes, new: bytes) -> AnchorCheck:
 
     A symbol is found by name in both versions; lines are followed by content.
     """
-    before, after = _split(old), _split(new)
+    old_lines, new_lines = _split(old), _split(new)
     if anchor.symbol:
-        span = find_symbol(anchor.path, before, anchor.symbol)
+        span = find_symbol(anchor.path, old_lines, anchor.symbol)
         if span is None:
             return AnchorCheck(anchor, AnchorStatus.UNKNOWN)
-        now = find_symbol(anchor.path, after, anchor.symbol)
-        if now is not None:
-            changed = _count_changed(before[slice(*span)], after[slice(*now)])
+        new_span = find_symbol(anchor.path, new_lines, anchor.symbol)
+        if new_span is not None:
+            changed = _count_changed(old_lines[slice(*span)], new_lines[slice(*new_span)])
             status = AnchorStatus.CHANGED if changed else AnchorStatus.HOLDS
             return AnchorCheck(anchor, status, changed)
     else:
-        span = (max(anchor.first - 1, 0), min(anchor.last, len(before)) or len(before))
+        span = (max(anchor.first - 1, 0), min(anchor.last, len(old_lines)) or len(old_lines))
         if not anchor.first:
-            changed = _count_changed(before, after)
+            changed = _count_changed(old_lines, new_lines)
             return AnchorCheck(
                 anchor, AnchorStatus.CHANGED if changed else AnchorStatus.HOLDS, changed
             )
     if span[0] >= span[1]:
         return AnchorCheck(anchor, AnchorStatus.UNKNOWN)
-    return _follow_lines(anchor, before, after, span)
+    return _follow_lines(anchor, old_lines, new_lines, span)
 
 
 def locate_anchor(anchor: Anchor, old: bytes, new: bytes) -> tuple[int, int] | None:
@@ -49,54 +49,55 @@ def locate_anchor(anchor: Anchor, old: bytes, new: bytes) -> tuple[int, int] | N
 
     They are 0-based with an exclusive end. None if the old version does not contain the text.
     """
-    before, after = _split(old), _split(new)
+    old_lines, new_lines = _split(old), _split(new)
     if not (anchor.first or anchor.symbol):
-        return 0, len(after)
-    span = (anchor.first - 1, min(anchor.last, len(before)))
+        return 0, len(new_lines)
+    span = (anchor.first - 1, min(anchor.last, len(old_lines)))
     if anchor.symbol:
-        if (now := find_symbol(anchor.path, after, anchor.symbol)) is not None:
-            return now
-        span = find_symbol(anchor.path, before, anchor.symbol) or (0, 0)
+        if (new_span := find_symbol(anchor.path, new_lines, anchor.symbol)) is not None:
+            return new_span
+        span = find_symbol(anchor.path, old_lines, anchor.symbol) or (0, 0)
     if span[0] >= span[1]:
         return None
-    hunks = diff_lines(before, after, _MOST_STEPS)
+    hunks = diff_lines(old_lines, new_lines, _MOST_STEPS)
     if any(_count_in(hunk, *span) for hunk in hunks):
-        block = before[slice(*span)]
-        if (at := _find_moved(before, after, block)) is not None:
-            return at, at + len(block)
+        block = old_lines[slice(*span)]
+        if (start := _find_moved(old_lines, new_lines, block)) is not None:
+            return start, start + len(block)
     return _move(hunks, span[0], is_end=False), _move(hunks, span[1], is_end=True)
 
 
 def _move(hunks: Sequence[Hunk], place: int, *, is_end: bool) -> int:
     """Return the line of the new version for a position before a line of the old one."""
-    moved = 0
+    offset = 0
     for hunk in hunks:
         if hunk.end < place or (hunk.end == place and (not is_end or hunk.start < hunk.end)):
-            moved = hunk.new_end - hunk.end
+            offset = hunk.new_end - hunk.end
         elif hunk.start < place:
             return hunk.new_end if is_end else hunk.new_start
-    return place + moved
+    return place + offset
 
 
 def _follow_lines(
-    anchor: Anchor, before: Sequence[str], after: Sequence[str], span: tuple[int, int]
+    anchor: Anchor, old_lines: Sequence[str], new_lines: Sequence[str], span: tuple[int, int]
 ) -> AnchorCheck:
     """Return the status of some lines, wherever they are in the new version."""
     start, end = span
-    if _find_moved(before, after, before[start:end]) is not None:
+    if _find_moved(old_lines, new_lines, old_lines[start:end]) is not None:
         return AnchorCheck(anchor, AnchorStatus.HOLDS)
-    hunks = diff_lines(before, after, _MOST_STEPS)
+    hunks = diff_lines(old_lines, new_lines, _MOST_STEPS)
     changed = sum(_count_in(hunk, start, end) for hunk in hunks)
     if not changed:
         return AnchorCheck(anchor, AnchorStatus.HOLDS)
     removed = sum(max(0, min(h.end, end) - max(h.start, start)) for h in hunks)
     if removed >= end - start:  # Were all lines moved together?
-        own = before[start:end]
-        kept = sum(
-            len("".join(own[a : a + n]).strip()) for a, _, n in match_lines(own, after, _MOST_STEPS)
+        block = old_lines[start:end]
+        shared_size = sum(
+            len("".join(block[a : a + n]).strip())
+            for a, _, n in match_lines(block, new_lines, _MOST_STEPS)
         )
-        whole = len("".join(line.strip() for line in own))
-        if 2 * kept < whole or not whole:
+        size = len("".join(line.strip() for line in block))
+        if 2 * shared_size < size or not size:
             is_replaced = any(h.new_end > h.new_start for h in hunks if _count_in(h, start, end))
             if not is_replaced:
                 return AnchorCheck(anchor, AnchorStatus.GONE, end - start)
@@ -114,8 +115,8 @@ def _count_in(hunk: Hunk, start: int, end: int) -> int:
     return max(overlap, hunk.new_end - hunk.new_start) if is_inside else overlap
 
 
-def _count_changed(before: Sequence[str], after: Sequence[str]) -> int:
-    hunks = diff_lines(before, after, _MOST_STEPS)
+def _count_changed(old_lines: Sequence[str], new_lines: Sequence[str]) -> int:
+    hunks = diff_lines(old_lines, new_lines, _MOST_STEPS)
     return sum(max(h.end - h.start, h.new_end - h.new_start) for h in hunks)
 
 
@@ -123,15 +124,17 @@ def find_block(lines: Sequence[str], block: Sequence[str]) -> list[int]:
     """Return the start lines of a block in `lines`; none if it has no letters or digits."""
     if not any(re.search(r"\w", line) for line in block):
         return []
-    wanted, size = list(block), len(block)
-    starts = (at for at, line in enumerate(lines) if line == wanted[0])
-    return [at for at in starts if list(lines[at : at + size]) == wanted]
+    block_lines, size = list(block), len(block)
+    starts = (start for start, line in enumerate(lines) if line == block_lines[0])
+    return [start for start in starts if list(lines[start : start + size]) == block_lines]
 
 
-def _find_moved(before: Sequence[str], after: Sequence[str], block: Sequence[str]) -> int | None:
+def _find_moved(
+    old_lines: Sequence[str], new_lines: Sequence[str], block: Sequence[str]
+) -> int | None:
     """Return the line of a block in the new version; None if the old version has copies of it."""
-    found = find_block(after, block)
-    return found[0] if found and len(find_block(before, block)) == 1 else None
+    starts = find_block(new_lines, block)
+    return starts[0] if starts and len(find_block(old_lines, block)) == 1 else None
 
 
 def _split(data: bytes) -> list[str]:
@@ -157,8 +160,8 @@ def find_symbol(path: str, lines: Sequence[str], symbol: str) -> tuple[int, int]
     tree = _parse_python("\n".join(lines)) if path.endswith(_PYTHON) else None
     if tree is None:
         return _find_by_layout(lines, symbol)
-    found = _find_node(tree.body, symbol.split("."))
-    return _span_of(found) if found else None
+    node = _find_node(tree.body, symbol.split("."))
+    return _span_of(node) if node else None
 
 
 def _parse_python(text: str) -> ast.Module | None:
@@ -176,13 +179,13 @@ def _parse_python(text: str) -> ast.Module | None:
 
 def _find_node(body: Sequence[ast.stmt], names: Sequence[str]) -> ast.stmt | None:
     """Return the last definition of a name, which overrides earlier ones."""
-    found: ast.stmt | None = None
+    definition: ast.stmt | None = None
     for node in _walk_statements(body):
         if names[0] not in _names_of(node):
             continue
         inner = _find_node(getattr(node, "body", ()), names[1:]) if names[1:] else node
-        found = inner or found
-    return found
+        definition = inner or definition
+    return definition
 
 
 def _walk_statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
@@ -219,29 +222,29 @@ def _span_of(node: ast.stmt) -> tuple[int, int]:
 def _find_by_layout(lines: Sequence[str], symbol: str) -> tuple[int, int] | None:
     """Return the lines from a definition to the next line with the same or a smaller indent."""
     name = re.escape(symbol.rpartition(".")[2])
-    named = re.compile(rf"(?<![\w$]){name}(?![\w$])")
-    defines = re.compile(rf"(?:^|[\s(])(?:{_DEFINES})\b[^=]*?(?<![\w$.]){name}(?![\w$])")
-    called = re.compile(rf"(?:^|\s|[*&.]){name}\s*(?:[:=]|\([^;]*$)")
-    places = [at for at, line in enumerate(lines) if named.search(line)]
-    for pattern in (defines, called):
-        found = [at for at in places if pattern.search(lines[at])]
-        if found:
-            first = min(found, key=lambda at: (_indent(lines[at]), at))
+    name_pattern = re.compile(rf"(?<![\w$]){name}(?![\w$])")
+    definition = re.compile(rf"(?:^|[\s(])(?:{_DEFINES})\b[^=]*?(?<![\w$.]){name}(?![\w$])")
+    assignment = re.compile(rf"(?:^|\s|[*&.]){name}\s*(?:[:=]|\([^;]*$)")
+    places = [number for number, line in enumerate(lines) if name_pattern.search(line)]
+    for pattern in (definition, assignment):
+        matches = [number for number in places if pattern.search(lines[number])]
+        if matches:
+            first = min(matches, key=lambda number: (_indent(lines[number]), number))
             return first, _find_end(lines, first)
     return None
 
 
 def _find_end(lines: Sequence[str], first: int) -> int:
     indent, end = _indent(lines[first]), first + 1
-    for at in range(first + 1, len(lines)):
-        line = lines[at]
-        bare = line.strip()
-        if not bare:
+    for number in range(first + 1, len(lines)):
+        line = lines[number]
+        text = line.strip()
+        if not text:
             continue
-        goes_on = bare == "{" or bool(_CLOSING.match(bare))
+        goes_on = text == "{" or bool(_CLOSING.match(text))
         if _indent(line) < indent or (_indent(line) == indent and not goes_on):
             break
-        end = at + 1
+        end = number + 1
     return end
 
 

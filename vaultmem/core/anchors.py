@@ -79,30 +79,30 @@ def parse_anchor(text: str) -> Anchor | None:
     text = text.strip()
     if not text or re.match(_NOT_PATH, text):
         return None
-    found = re.fullmatch(_ANCHOR, text)
-    if found is None:
+    match = re.fullmatch(_ANCHOR, text)
+    if match is None:
         return None
-    path = found["path"]
-    is_pinned = bool(found["commit"] or found["blob"])
-    if not is_pinned and (found["pin"] or (":" in text and not re.search(r"[/.]", path))):
+    path = match["path"]
+    is_pinned = bool(match["commit"] or match["blob"])
+    if not is_pinned and (match["pin"] or (":" in text and not re.search(r"[/.]", path))):
         return None  # `doi:10`, `mailto:name`
-    first = int(found["first"] or found["line"] or 0)
-    last = int(found["last"] or found["end"] or first)
+    first = int(match["first"] or match["line"] or 0)
+    last = int(match["last"] or match["end"] or first)
     return Anchor(
         path,
         min(first, last),
         max(first, last),
-        found["symbol"] or "",
-        found["commit"] or "",
-        found["blob"] or "",
-        found["project"] or "",
+        match["symbol"] or "",
+        match["commit"] or "",
+        match["blob"] or "",
+        match["project"] or "",
     )
 
 
 def parse_change(text: str) -> Anchor | None:
     """Return the anchor whose change ends a note (`until src/limit.py changes`), or None."""
-    found = re.fullmatch(r"\s*(?:until )?(.+) changes\s*", text)
-    return parse_anchor(found[1]) if found else None
+    match = re.fullmatch(r"\s*(?:until )?(.+) changes\s*", text)
+    return parse_anchor(match[1]) if match else None
 
 
 def format_change(anchor: Anchor) -> str:
@@ -165,9 +165,9 @@ def describe_checks(checks: Sequence[AnchorCheck]) -> str:
     """Return the states of anchors in one line, changed ones first; "" without anchors."""
     order = [*AnchorStatus][::-1]
     ranked = sorted(checks, key=lambda each: (not each.is_different, order.index(each.status)))
-    shown = [str(each) for each in ranked[:_MOST_SHOWN]]
-    more = len(ranked) - len(shown)
-    return "; ".join([*shown, *([f"{more} more"] if more else [])])
+    texts = [str(each) for each in ranked[:_MOST_SHOWN]]
+    more = len(ranked) - len(texts)
+    return "; ".join([*texts, *([f"{more} more"] if more else [])])
 
 
 #: Most anchors in a label.

@@ -54,20 +54,20 @@ def format_message(
     """
     whole = _one_line(subject, 500)
     first = cut(whole)
-    shown = [_one_line(line, 500) for line in body[:_MAX_LINES]]
-    if len(body) > len(shown):
-        shown.append(f"... and {len(body) - len(shown)} more")
+    body_lines = [_one_line(line, 500) for line in body[:_MAX_LINES]]
+    if len(body) > len(body_lines):
+        body_lines.append(f"... and {len(body) - len(body_lines)} more")
     lines = [f"{key}: {_one_line(value, 200)}" for key, value in trailers.items() if value]
     lines += [f"{SHOWN_NOTES}: {each}" for each in _format_shown(shown_notes)]
-    told = "" if first == whole else "\n".join(wrap(whole, COLUMNS, break_on_hyphens=False))
-    parts = [first, told, "\n".join(shown), "\n".join(lines)]
+    paragraph = "" if first == whole else "\n".join(wrap(whole, COLUMNS, break_on_hyphens=False))
+    parts = [first, paragraph, "\n".join(body_lines), "\n".join(lines)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def _format_shown(notes: Iterable[ShownNote]) -> Iterator[str]:
     """Yield trailer values: one per second with shown notes, more if long; skip odd names."""
-    for at, group in groupby(notes, lambda each: each.at):
-        first = line = f"{datetime.fromtimestamp(at, UTC):%Y-%m-%dT%H:%M:%SZ} "
+    for timestamp, group in groupby(notes, lambda each: each.at):
+        first = line = f"{datetime.fromtimestamp(timestamp, UTC):%Y-%m-%dT%H:%M:%SZ} "
         for path, _ in group:
             if _NEXT in path or path != _one_line(path, len(path)):
                 continue
@@ -83,10 +83,10 @@ def parse_shown(value: str) -> list[ShownNote]:
     """Return the notes in a trailer's value; empty if its form is unknown."""
     time, _, paths = value.strip().partition(" ")
     try:
-        at = int(datetime.fromisoformat(time).timestamp())
+        timestamp = int(datetime.fromisoformat(time).timestamp())
     except (ValueError, OverflowError, OSError):
         return []
-    return [ShownNote(path, at) for path in paths.split(_NEXT) if path]
+    return [ShownNote(path, timestamp) for path in paths.split(_NEXT) if path]
 
 
 def read_subject(message: str) -> str:
@@ -100,8 +100,8 @@ def format_files(kind: str, paths: Iterable[str], tail: str = "") -> str:
     names = list(map(format_file, ordered[:_MAX_NAMES]))
     room = COLUMNS - width(f"{kind}: {tail}")
     for count in range(len(names), 1, -1):
-        if width(told := _list(names[:count], len(ordered) - count)) <= room:
-            return f"{kind}: {told}{tail}"
+        if width(listing := _list(names[:count], len(ordered) - count)) <= room:
+            return f"{kind}: {listing}{tail}"
     more = f" and {len(ordered) - 1} more" if ordered[1:] else ""
     return f"{kind}: {cut(names[0] if names else '', room - len(more))}{more}{tail}"
 
@@ -111,14 +111,16 @@ def format_pair(kind: str, first: str, between: str, second: str) -> str:
 
     If the columns are too few, the common start of the second name is omitted.
     """
-    one, two = format_file(first), format_file(second)
+    first_name, second_name = format_file(first), format_file(second)
     room = COLUMNS - width(f"{kind}: {between}")
-    if width(one + two) > room:
-        same = next((n for n, (a, b) in enumerate(zip(one, two, strict=False)) if a != b), 0)
-        start = max(one.rfind(mark, 0, same) for mark in _SEPARATORS) + 1
-        two = f"{_CUT}{two[start:]}" if start > _LEAST else two
-    one = cut(one, max(room // 2, room - width(two)))
-    return f"{kind}: {one}{between}{cut(two, room - width(one))}"
+    if width(first_name + second_name) > room:
+        shared = next(
+            (n for n, (a, b) in enumerate(zip(first_name, second_name, strict=False)) if a != b), 0
+        )
+        start = max(first_name.rfind(mark, 0, shared) for mark in _SEPARATORS) + 1
+        second_name = f"{_CUT}{second_name[start:]}" if start > _LEAST else second_name
+    first_name = cut(first_name, max(room // 2, room - width(second_name)))
+    return f"{kind}: {first_name}{between}{cut(second_name, room - width(first_name))}"
 
 
 def format_file(path: str) -> str:
@@ -137,8 +139,8 @@ def cut(text: str, columns: int = COLUMNS) -> str:
     while width(text[:end]) > room:
         end -= 1
     word = max(text.rfind(mark, 0, end + 1) for mark in _SEPARATORS)
-    at = word if word * 2 > end else end
-    return text[:at].rstrip(f"{_SEPARATORS},;:.(") + _CUT
+    position = word if word * 2 > end else end
+    return text[:position].rstrip(f"{_SEPARATORS},;:.(") + _CUT
 
 
 def width(text: str) -> int:
@@ -148,13 +150,13 @@ def width(text: str) -> int:
     return sum(0 if combining(c) else 1 + (east_asian_width(c) in "WF") for c in text)
 
 
-def _list(names: Sequence[str], left: int) -> str:
-    last = f"{left} more" if left else names[-1]
-    before = names if left else names[:-1]
-    return f"{', '.join(before)} and {last}"
+def _list(names: Sequence[str], rest: int) -> str:
+    last = f"{rest} more" if rest else names[-1]
+    head = names if rest else names[:-1]
+    return f"{', '.join(head)} and {last}"
 
 
 def _one_line(text: str, limit: int) -> str:
-    shown = escape_bytes(text)
-    plain = " ".join("".join(c if c.isprintable() else " " for c in shown).split())
+    escaped = escape_bytes(text)
+    plain = " ".join("".join(c if c.isprintable() else " " for c in escaped).split())
     return plain[:limit]

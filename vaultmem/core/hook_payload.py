@@ -105,26 +105,26 @@ def parse_payload(data: bytes) -> HookPayload:
     if not data.strip():
         return HookPayload()
     try:
-        given = json.loads(data)
+        values = json.loads(data)
     except (ValueError, RecursionError) as error:
         raise RefusedError(f"the event is not JSON ({type(error).__name__})") from None
-    if not isinstance(given, dict):
+    if not isinstance(values, dict):
         raise RefusedError("the event is not a JSON object")
 
     def text(*names: str) -> str:
-        return next((v for n in names if isinstance(v := given.get(n), str)), "")
+        return next((v for n in names if isinstance(v := values.get(n), str)), "")
 
     session = text("session_id", "sessionId", "conversation_id", "session")
     return HookPayload(
         session=map_session_id(session) if session else "",
-        folder=text("cwd", "folder") or _first(given.get("workspace_roots")),
+        folder=text("cwd", "folder") or _first(values.get("workspace_roots")),
         transcript=text("transcript_path", "transcriptPath", "transcript"),
         source=text("source"),
         prompt=_without_context(text("prompt", "user_prompt")),
         reason=text("reason", "trigger"),
-        form=next((form for sign, form in _SIGNS.items() if sign in given), HookFormat.CLAUDE),
+        form=next((form for sign, form in _SIGNS.items() if sign in values), HookFormat.CLAUDE),
         name=text("hook_event_name"),
-        **_read_tool(given.get("tool_input")),
+        **_read_tool(values.get("tool_input")),
     )
 
 
@@ -152,7 +152,7 @@ def _without_context(prompt: str) -> str:
 
 def write_payload(payload: HookPayload) -> bytes:
     """Return a payload as JSON that `parse_payload` reads, without its prompt."""
-    given: dict[str, Any] = {
+    values: dict[str, Any] = {
         next((sign for sign, form in _SIGNS.items() if form is payload.form), "session"): (
             payload.session
         ),
@@ -161,7 +161,7 @@ def write_payload(payload: HookPayload) -> bytes:
         "source": payload.source,
         "reason": payload.reason,
     }
-    return json.dumps({key: value for key, value in given.items() if value}).encode("ascii")
+    return json.dumps({key: value for key, value in values.items() if value}).encode("ascii")
 
 
 def render_answer(
@@ -176,13 +176,13 @@ def render_answer(
         return ""
     if form is HookFormat.TEXT:
         return context
-    told: dict[str, Any] = {"event": event.value, "context": context}
+    answer: dict[str, Any] = {"event": event.value, "context": context}
     if form is HookFormat.COPILOT:
-        told = {"additionalContext": context}
+        answer = {"additionalContext": context}
     elif form is HookFormat.CURSOR:  # It accepts no context for prompts.
-        told = {"additional_context": context} if event is HookEvent.SESSION_START else {}
+        answer = {"additional_context": context} if event is HookEvent.SESSION_START else {}
     elif form is HookFormat.CLAUDE:
         names = _TAKES_CONTEXT[event]
         name = payload.name if payload.name in names else names[0]
-        told = {"hookSpecificOutput": {"hookEventName": name, "additionalContext": context}}
-    return json.dumps(told, ensure_ascii=False) if told else ""
+        answer = {"hookSpecificOutput": {"hookEventName": name, "additionalContext": context}}
+    return json.dumps(answer, ensure_ascii=False) if answer else ""

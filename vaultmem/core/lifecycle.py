@@ -146,8 +146,8 @@ def rank_state(name: str) -> int:
 
     "" counts as `active`.
     """
-    known = {state.value: rank for rank, state in enumerate(_BY_RESTRICTION)}
-    return known.get(name or NoteState.ACTIVE.value, known[NoteState.UNREADABLE.value])
+    ranks = {state.value: rank for rank, state in enumerate(_BY_RESTRICTION)}
+    return ranks.get(name or NoteState.ACTIVE.value, ranks[NoteState.UNREADABLE.value])
 
 
 def check_promotion(path: str, state: NoteState) -> None:
@@ -189,9 +189,9 @@ def check_transition(
         )
 
 
-def _member(text: str, names: list[str], what: str) -> str:
+def _member(text: str, names: list[str], label: str) -> str:
     name = text.strip().lower()
     if name not in names:
         near = suggest_similar(name, names, f"; use {', '.join(names)}")
-        raise RefusedError(f'unknown {what} "{text}"{near}')
+        raise RefusedError(f'unknown {label} "{text}"{near}')
     return name

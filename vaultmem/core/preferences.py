@@ -26,18 +26,20 @@ _NEVER = compile_later(r"(?!)")
 @cache
 def read_sort(sort: str) -> frozenset[str]:
     """Return the words and phrases of a sort, such as `always`."""
-    found = (line.partition(" ") for line in read_lines("standing"))
-    return frozenset(said for name, _, said in found if name == sort)
+    rows = (line.partition(" ") for line in read_lines("standing"))
+    return frozenset(phrase for name, _, phrase in rows if name == sort)
 
 
 @cache
 def match_sort(*sorts: str) -> re.Pattern[str]:
     """Return an expression for whole words of any of these sorts, the longest first."""
-    said = frozenset().union(*map(read_sort, sorts))
-    if not said:
+    phrases = frozenset().union(*map(read_sort, sorts))
+    if not phrases:
         return _NEVER
-    listed = "|".join(re.escape(each) for each in sorted(said, key=lambda each: (-len(each), each)))
-    return re.compile(rf"(?<![\w'])(?:{listed})(?![\w'])")
+    alternatives = "|".join(
+        re.escape(each) for each in sorted(phrases, key=lambda each: (-len(each), each))
+    )
+    return re.compile(rf"(?<![\w'])(?:{alternatives})(?![\w'])")
 
 
 def has_sign(text: str) -> bool:
@@ -66,12 +68,12 @@ def _sign_phrases() -> dict[bytes, list[tuple[str, frozenset[bytes], bool]]]:
     A phrase for an exception counts only together with a ban.
     """
     signs = frozenset().union(*map(read_sort, _SIGNS))
-    found: dict[bytes, list[tuple[str, frozenset[bytes], bool]]] = {}
+    phrases: dict[bytes, list[tuple[str, frozenset[bytes], bool]]] = {}
     for phrase in signs | read_sort("unless"):
         words = frozenset(phrase.encode().translate(_LETTERS).split())
         sign = (phrase, words, phrase not in signs)
-        found.setdefault(max(words, key=len), []).append(sign)
-    return found
+        phrases.setdefault(max(words, key=len), []).append(sign)
+    return phrases
 
 
 #: Keeps the letters and apostrophes of a lower-case UTF-8 text; other bytes become spaces.
@@ -128,12 +130,12 @@ def find_standing(text: str, speaker: SpeakerRole) -> tuple[PreferenceSentence, 
     is_document = len(plain.split()) > _LONGEST or not _is_owners(_HEADING.findall(prose))
     if is_document and not match_sort("me", "please", "third").search(_even(plain)):
         return ()
-    found: dict[str, PreferenceSentence] = {}
+    preferences: dict[str, PreferenceSentence] = {}
     for sentence in _join_abbreviated(split_sentences(plain)):
-        told = " ".join(_drop_item(sentence).split())
-        if _is_standing(told, speaker, is_document):
-            found.setdefault(_even(told), PreferenceSentence(told, find_topic(told)))
-    return tuple(found.values())
+        line = " ".join(_drop_item(sentence).split())
+        if _is_standing(line, speaker, is_document):
+            preferences.setdefault(_even(line), PreferenceSentence(line, find_topic(line)))
+    return tuple(preferences.values())
 
 
 def find_in_note(text: str, speaker: SpeakerRole) -> tuple[str, ...]:
@@ -155,9 +157,9 @@ def _drop_tagged(text: str) -> str:
     place = 0
 
     def find(mark: str, start: int) -> int:
-        at = -1 if mark in missing else text.find(mark, start)
-        missing.update([mark] if at < 0 else [])
-        return at + len(mark) if at >= 0 else 0
+        index = -1 if mark in missing else text.find(mark, start)
+        missing.update([mark] if index < 0 else [])
+        return index + len(mark) if index >= 0 else 0
 
     for opening in _TAGGED.finditer(text):
         if opening.start() < place:
@@ -299,14 +301,14 @@ def _is_imperative(even: str, is_verb_next: bool = True) -> bool:
 
 def _join_abbreviated(sentences: Iterable[str]) -> list[str]:
     """Return the sentences; those that were split after an abbreviation are joined."""
-    found: list[str] = []
+    result: list[str] = []
     for sentence in sentences:
-        last = found[-1].rpartition(" ")[2].lower() if found else ""
+        last = result[-1].rpartition(" ")[2].lower() if result else ""
         if last in read_sort("abbreviation"):
-            found[-1] = f"{found[-1]} {sentence}"
+            result[-1] = f"{result[-1]} {sentence}"
         else:
-            found.append(sentence)
-    return found
+            result.append(sentence)
+    return result
 
 
 def _drop_item(sentence: str) -> str:

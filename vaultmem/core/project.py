@@ -66,8 +66,8 @@ class ProjectTable:
 
     def get(self, name: str) -> Project | None:
         """Return the project of a name, in any case, or None."""
-        wanted = name.casefold()
-        return next((each for each in self.projects if each.name.casefold() == wanted), None)
+        key = name.casefold()
+        return next((each for each in self.projects if each.name.casefold() == key), None)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -162,13 +162,13 @@ def make_project(table: ProjectTable, facts: FolderFacts, name: str = "") -> Pro
     return Project(chosen, facts.root, facts.remotes, paths)
 
 
-def _choose_name(facts: FolderFacts, taken: Collection[str]) -> str:
+def _choose_name(facts: FolderFacts, names: Collection[str]) -> str:
     remote = facts.remotes[0].split("/") if facts.remotes else []
     plain = _clean(remote[-1] if remote else facts.folder_name) or "project"
     owner = _clean(remote[-2]) if len(remote) > 2 else ""
     candidates = [plain, *([f"{owner}-{plain}"] if owner else [])]
     numbered = (f"{plain}-{number}" for number in count(2))
-    return next(each for each in _chain(candidates, numbered) if _is_free(each, taken))
+    return next(each for each in _chain(candidates, numbered) if _is_free(each, names))
 
 
 def _chain(first: Iterable[str], then: Iterable[str]) -> Iterator[str]:
@@ -176,8 +176,8 @@ def _chain(first: Iterable[str], then: Iterable[str]) -> Iterator[str]:
     yield from then
 
 
-def _is_free(name: str, taken: Collection[str]) -> bool:
-    return name.casefold() not in taken and name.casefold() not in RESERVED
+def _is_free(name: str, names: Collection[str]) -> bool:
+    return name.casefold() not in names and name.casefold() not in RESERVED
 
 
 def _clean(text: str) -> str:
@@ -230,15 +230,15 @@ def parse_table(text: str) -> ProjectTable:
     Raises:
         UnreadableTableError: it cannot be read; the error gives the line and the repair.
     """
-    found: list[Project] = []
+    projects: list[Project] = []
     seen: set[str] = set()
     for block in _split(text)[1]:
         project = _read_entry(block)
         if project.name.casefold() in seen:
             raise _unreadable(block.first + 1, f'the name "{project.name}" is listed twice')
         seen.add(project.name.casefold())
-        found.append(project)
-    return ProjectTable(tuple(found))
+        projects.append(project)
+    return ProjectTable(tuple(projects))
 
 
 def _split(text: str) -> tuple[list[str], list[_Block]]:
@@ -270,19 +270,21 @@ def _read_entry(block: _Block) -> Project:
 
 def _read_properties(block: _Block) -> tuple[Property, ...]:
     plain = block.plain
-    found = read_plain_block(plain if plain.endswith("\n") else f"{plain}\n")
-    if found is not None:
-        return found
+    properties = read_plain_block(plain if plain.endswith("\n") else f"{plain}\n")
+    if properties is not None:
+        return properties
     from vaultmem.core.notes.yaml_block import UnreadableBlockError, read_yaml_block
 
     try:
-        read = read_yaml_block(plain)
+        result = read_yaml_block(plain)
     except UnreadableBlockError as error:
-        why = str(error).replace("the frontmatter", "the entry")
-        raise _unreadable(block.first + 1, why) from None
-    if read is None or read[1]:
-        raise _unreadable(block.first + 1, "; ".join(read[1]) if read else "no `key: value` lines")
-    return read[0]
+        reason = str(error).replace("the frontmatter", "the entry")
+        raise _unreadable(block.first + 1, reason) from None
+    if result is None or result[1]:
+        raise _unreadable(
+            block.first + 1, "; ".join(result[1]) if result else "no `key: value` lines"
+        )
+    return result[0]
 
 
 def _text(prop: Property | None) -> str:
@@ -295,18 +297,18 @@ def _texts(prop: Property | None) -> tuple[str, ...]:
     return prop.value if isinstance(prop.value, tuple) else (prop.value,)
 
 
-def _unreadable(line: int, why: str) -> UnreadableTableError:
+def _unreadable(line: int, reason: str) -> UnreadableTableError:
     return UnreadableTableError(
-        f"{TABLE_NAME}, line {line}: {why}; correct it, or restore the file with "
+        f"{TABLE_NAME}, line {line}: {reason}; correct it, or restore the file with "
         f"`git checkout -- {TABLE_NAME}`"
     )
 
 
 def add_entry(text: str, project: Project) -> str:
     """Return the text of a table with an entry added at the end."""
-    before = text or _HEADER
-    gap = "" if before.endswith("\n") else "\n"
-    return before + gap + _format_entry(project)
+    table = text or _HEADER
+    gap = "" if table.endswith("\n") else "\n"
+    return table + gap + _format_entry(project)
 
 
 def _format_entry(project: Project) -> str:
@@ -333,15 +335,19 @@ def change_entry(text: str, name: str, project: Project) -> str:
 
     head, blocks = _split(text)
     for block in blocks:
-        before = _read_entry(block)
-        if before.name != name:
+        old_project = _read_entry(block)
+        if old_project.name != name:
             continue
-        matter = f"---\n{block.plain}---\n"
+        frontmatter = f"---\n{block.plain}---\n"
         for key in ("name", "root", "remotes", "paths"):
-            if getattr(before, key) != getattr(project, key):
+            if getattr(old_project, key) != getattr(project, key):
                 value = getattr(project, key)
-                matter = set_property(matter, key, value) if value else remove_property(matter, key)
-        lines = matter.removeprefix("---\n").removesuffix("---\n").splitlines(keepends=True)
+                frontmatter = (
+                    set_property(frontmatter, key, value)
+                    if value
+                    else remove_property(frontmatter, key)
+                )
+        lines = frontmatter.removeprefix("---\n").removesuffix("---\n").splitlines(keepends=True)
         block.lines = [
             f"{'  ' if n else '- '}{line}" if line.strip() else line for n, line in enumerate(lines)
         ]
@@ -367,20 +373,20 @@ def merge_tables(base: str, ours: str, theirs: str) -> str:
     Raises:
         UnreadableTableError: one of them cannot be read.
     """
-    before, other = parse_table(base), parse_table(theirs)
+    base_table, their_table = parse_table(base), parse_table(theirs)
     merged = ours
     for each in parse_table(ours).projects:
-        if before.get(each.name) == each and other.get(each.name) is None:
+        if base_table.get(each.name) == each and their_table.get(each.name) is None:
             merged = remove_entry(merged, each.name)
-    for each in other.projects:
+    for each in their_table.projects:
         table = parse_table(merged)
-        own = table.get(each.name)
-        if own is not None and not _are_distinct(own, each):
-            merged = change_entry(merged, own.name, _unite(own, each))
-        elif own is not None:
+        existing = table.get(each.name)
+        if existing is not None and not _are_distinct(existing, each):
+            merged = change_entry(merged, existing.name, _unite(existing, each))
+        elif existing is not None:
             facts = FolderFacts("", True, each.root, each.remotes, each.name)
             merged = add_entry(merged, replace(make_project(table, facts), paths=each.paths))
-        elif before.get(each.name) != each:
+        elif base_table.get(each.name) != each:
             merged = add_entry(merged, each)
     return merged
 

@@ -55,39 +55,39 @@ def split_document(text: str) -> Document:
     Text before the first heading is a part without a heading. Headings in code are text.
     """
     text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
-    matter = read_frontmatter(text)
-    title = matter.get("title")
+    frontmatter = read_frontmatter(text)
+    title = frontmatter.get("title")
     lines = text.split("\n")
-    first = text.count("\n", 0, matter.body)
-    headings = _find_headings(lines, first, _code_lines(text, matter.body))
+    first = text.count("\n", 0, frontmatter.body)
+    headings = _find_headings(lines, first, _code_lines(text, frontmatter.body))
     parts: list[DocumentPart] = []
     stack: list[tuple[int, str]] = []
     spans = [(first, first, 0, ""), *headings]
     for index, (start, body, level, heading) in enumerate(spans):
         stack = [each for each in stack if each[0] < level]
         end = spans[index + 1][0] if index + 1 < len(spans) else len(lines)
-        own = _strip_blank(lines[body:end])
-        if own:
+        body_lines = _strip_blank(lines[body:end])
+        if body_lines:
             parents = tuple(name for _, name in stack)
-            parts.append(DocumentPart(heading, parents, "\n".join(own), start + 1))
+            parts.append(DocumentPart(heading, parents, "\n".join(body_lines), start + 1))
         if level:
             stack.append((level, heading))
-    named = title.value if title is not None and isinstance(title.value, str) else ""
-    return Document(named.strip() or (headings[0][3] if headings else ""), tuple(parts))
+    title_text = title.value if title is not None and isinstance(title.value, str) else ""
+    return Document(title_text.strip() or (headings[0][3] if headings else ""), tuple(parts))
 
 
 def _code_lines(text: str, body: int) -> set[int]:
     """Return the line numbers (from 0) of fenced code."""
-    found: set[int] = set()
+    numbers: set[int] = set()
     for start, end in find_fences(text, body):
         first = text.count("\n", 0, start)
-        found.update(range(first, first + text.count("\n", start, end) + 1))
-    return found
+        numbers.update(range(first, first + text.count("\n", start, end) + 1))
+    return numbers
 
 
 def _find_headings(lines: list[str], first: int, code: set[int]) -> list[tuple[int, int, int, str]]:
     """Return (first line, line after, level, text) of each heading."""
-    found: list[tuple[int, int, int, str]] = []
+    headings: list[tuple[int, int, int, str]] = []
     paragraph = -1
     for number in range(first, len(lines)):
         line = lines[number]
@@ -97,17 +97,17 @@ def _find_headings(lines: list[str], first: int, code: set[int]) -> list[tuple[i
         underline = _UNDERLINE.match(line)
         if underline and paragraph >= 0:
             words = " ".join(each.strip() for each in lines[paragraph:number])
-            found.append((paragraph, number + 1, 1 if underline[1][0] == "=" else 2, words))
+            headings.append((paragraph, number + 1, 1 if underline[1][0] == "=" else 2, words))
             paragraph = -1
         elif atx := _ATX.match(line):
             if words := (atx[2] or "").strip():
-                found.append((number, number + 1, len(atx[1]), words))
+                headings.append((number, number + 1, len(atx[1]), words))
             paragraph = -1
         elif paragraph < 0 and not _BLOCK.match(line) and not _CODE.match(line):
             is_start = number == first or not lines[number - 1].strip() or number - 1 in code
-            after_heading = bool(found) and found[-1][1] == number
+            after_heading = bool(headings) and headings[-1][1] == number
             paragraph = number if is_start or after_heading else -1
-    return found
+    return headings
 
 
 def _strip_blank(lines: list[str]) -> list[str]:
@@ -168,12 +168,12 @@ def choose_note_paths(
     So a part keeps its name as long as the headings before it stay.
     """
     place = PurePosixPath(FOLDER, source, folder)
-    taken: set[str] = set()
+    slugs: set[str] = set()
     notes = []
     for part in document.parts:
         title = part.heading or document.title or PurePosixPath(file).stem or source
-        slug = _choose_slug(title, part.parents, taken)
-        taken.add(slug)
+        slug = _choose_slug(title, part.parents, slugs)
+        slugs.add(slug)
         notes.append(
             PrimedNote(
                 path=str(place / f"{slug}.md"),
@@ -187,7 +187,7 @@ def choose_note_paths(
 
 
 def plan_priming(
-    wanted: Sequence[PrimedNote],
+    notes: Sequence[PrimedNote],
     existing: Mapping[str, Note],
     pin: bool = False,
     overwrite: bool = False,
@@ -197,37 +197,37 @@ def plan_priming(
     Edited notes, and notes written there by hand, are kept. `overwrite` replaces edited notes, but
     never notes written by hand.
     """
-    kept: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     texts: dict[str, str | None] = {}
-    for new in wanted:
+    for new in notes:
         old = existing.get(new.path)
         if old is None:
             texts[new.path] = _write_note(new, pin)
-        elif not (before := primed_digest(old)):
-            kept[new.path] = "written by hand"
-        elif before == new.digest and not (overwrite and is_edited(old)):
+        elif not (old_digest := primed_digest(old)):
+            reasons[new.path] = "written by hand"
+        elif old_digest == new.digest and not (overwrite and is_edited(old)):
             text = _pinned(old.text) if pin and not old.pinned else old.text
             if text != old.text:
                 texts[new.path] = text
         elif is_edited(old) and not overwrite:
-            kept[new.path] = "edited here, and changed in the source"
+            reasons[new.path] = "edited here, and changed in the source"
         else:
             texts[new.path] = _update_note(old, new, pin)
-    for path in existing.keys() - {new.path for new in wanted}:
+    for path in existing.keys() - {new.path for new in notes}:
         if primed_digest(existing[path]):
             if is_edited(existing[path]) and not overwrite:
-                kept[path] = "edited here, and gone from the source"
+                reasons[path] = "edited here, and gone from the source"
             else:
                 texts[path] = None
-    settled = texts.keys() | kept.keys()
+    listed_paths = texts.keys() | reasons.keys()
     return PrimePlan(
         added=tuple(path for path in texts if path not in existing),
         changed=tuple(
             path for path, text in texts.items() if path in existing and text is not None
         ),
         removed=tuple(sorted(path for path, text in texts.items() if text is None)),
-        unchanged=tuple(new.path for new in wanted if new.path not in settled),
-        kept=dict(sorted(kept.items())),
+        unchanged=tuple(new.path for new in notes if new.path not in listed_paths),
+        kept=dict(sorted(reasons.items())),
         texts=texts,
     )
 
@@ -242,12 +242,12 @@ def is_edited(note: Note) -> bool:
     return primed_digest(note) != digest_words(note.title, note.body)
 
 
-def _choose_slug(title: str, parents: tuple[str, ...], taken: set[str]) -> str:
+def _choose_slug(title: str, parents: tuple[str, ...], slugs: set[str]) -> str:
     slug = slugify(title)
-    if slug in taken and parents:
+    if slug in slugs and parents:
         slug = slugify(f"{parents[-1]} {title}")
     number, name = 1, slug
-    while name in taken:
+    while name in slugs:
         number += 1
         name = f"{slug}-{number}"
     return name

@@ -57,8 +57,8 @@ def find_misfit(key: str, value: object) -> str:
     if key in CHOICES and value not in CHOICES[key]:
         return ", ".join(CHOICES[key])
     if key in SHAPES and isinstance(value, str) and value:
-        pattern, told = SHAPES[key]
-        return "" if re.fullmatch(pattern, value) else told
+        pattern, requirement = SHAPES[key]
+        return "" if re.fullmatch(pattern, value) else requirement
     return ""
 
 
@@ -101,9 +101,9 @@ def share(number: float) -> float:
     return number
 
 
-def describe_type(wanted: type, key: str = "") -> str:
+def describe_type(value_type: type, key: str = "") -> str:
     """Return a description of the values of a setting of this type."""
     if key in _RANGES:
         return "a whole number, {} to {:,}".format(*_RANGES[key])
     names = {bool: "true or false", int: "a whole number above 0", float: "0 to 1"}
-    return names.get(wanted, "text" if wanted is str else "a list of texts")
+    return names.get(value_type, "text" if value_type is str else "a list of texts")

@@ -47,10 +47,12 @@ def list_phrases(command: str) -> tuple[str, ...]:
     return (" ".join(words), *verbs)
 
 
-def is_same_command(ours: str, theirs: str) -> bool:
+def is_same_command(first: str, second: str) -> bool:
     """Return whether two commands are equal without options, or one continues the other."""
-    both = [[each for each in one.split() if each[:1] != "-"] for one in (ours, theirs)]
-    short, long = sorted(both, key=len)
+    word_lists = [
+        [each for each in command.split() if each[:1] != "-"] for command in (first, second)
+    ]
+    short, long = sorted(word_lists, key=len)
     return short == long or (len(short) > 1 and long[: len(short)] == short)
 
 
@@ -76,7 +78,7 @@ def list_files(command: str) -> Iterator[str]:
 @lru_cache(maxsize=1_024)
 def flatten(text: str) -> str:
     """Return a text in lower case, in one line, with programs without their folders."""
-    return _FOLDER.sub(lambda found: _drop_folder(found[0]), _fold(text))
+    return _FOLDER.sub(lambda match: _drop_folder(match[0]), _fold(text))
 
 
 def _drop_folder(folder: str) -> str:

@@ -61,11 +61,11 @@ def read_day(text: str) -> date | None:
 
 def find_asked(question: str, today: date) -> Span | None:
     """Return the past period that a query asks about (before June, in 2024, formerly), or None."""
-    if found := _compiled("before").search(question):
-        said = _read_span(found, today)
-        return said and Span(None, said.start)
-    if found := _compiled("during").search(question):
-        return _read_span(found, today)
+    if match := _compiled("before").search(question):
+        span = _read_span(match, today)
+        return span and Span(None, span.start)
+    if match := _compiled("during").search(question):
+        return _read_span(match, today)
     is_past = any(_compiled(sort).search(question) for sort in ("past", "last"))
     return Span(None, today) if is_past else None
 
@@ -75,9 +75,9 @@ def find_start(text: str, written: date) -> date | None:
 
     A month without a year is the last one before `written`.
     """
-    found = _compiled("since").search(text) or _compiled("during").search(text)
-    said = _read_span(found, written) if found else None
-    return said.start if said else None
+    match = _compiled("since").search(text) or _compiled("during").search(text)
+    span = _read_span(match, written) if match else None
+    return span.start if span else None
 
 
 def find_end(text: str, written: date) -> date | None:
@@ -85,30 +85,30 @@ def find_end(text: str, written: date) -> date | None:
 
     A weekday is the next one after `written`. Days up to `written` are ignored.
     """
-    for found in _until().finditer(text):
-        end = _read_end(found, written)
+    for match in _until().finditer(text):
+        end = _read_end(match, written)
         if end is not None and end > written:
             return end
     return None
 
 
-def _read_end(found: re.Match[str], written: date) -> date | None:
-    if weekday := found["weekday"]:
+def _read_end(match: re.Match[str], written: date) -> date | None:
+    if weekday := match["weekday"]:
         number = int(read_pairs("weekdays")[weekday.casefold()])
         return written + timedelta(days=(number - written.isoweekday() - 1) % 7 + 1)
-    if found["tomorrow"]:
+    if match["tomorrow"]:
         return written + timedelta(days=1)
-    if found["week"]:
+    if match["week"]:
         return written + timedelta(days=8 - written.isoweekday())
-    if found["end_month"]:
+    if match["end_month"]:
         return _span_month(written.year, written.month).end
-    if found["end_year"]:
+    if match["end_year"]:
         return date(written.year + 1, 1, 1)
-    span = _read_span(found, written)
+    span = _read_span(match, written)
     if span is None or span.start is None:
         return None
     # A month or a day without a year is the next one; in other phrases it is the last one.
-    if not found["month"] or found["year"] or span.start > written:
+    if not match["month"] or match["year"] or span.start > written:
         return span.start
     years = range(span.start.year + 1, span.start.year + 9)
     return min(_list_days(span.start.month, span.start.day, years), default=None)
@@ -140,26 +140,26 @@ def _compiled(sort: str) -> re.Pattern[str]:
     return re.compile(rf"\b(?i:{ties})\b{time}")
 
 
-def _read_span(found: re.Match[str], today: date) -> Span | None:
+def _read_span(match: re.Match[str], today: date) -> Span | None:
     try:
-        return _make_span(found.groupdict(), today)
+        return _make_span(match.groupdict(), today)
     except (ValueError, OverflowError):
         return None
 
 
-def _make_span(said: dict[str, str | None], today: date) -> Span:
-    if year := said["only_year"]:
+def _make_span(groups: dict[str, str | None], today: date) -> Span:
+    if year := groups["only_year"]:
         return Span(date(int(year), 1, 1), date(int(year) + 1, 1, 1))
-    if dotted := said["dotted"]:
+    if dotted := groups["dotted"]:
         day, month, of_year = map(int, dotted.split("."))
         return _span_day(date(of_year, month, day))
-    if iso := said["iso"]:
+    if iso := groups["iso"]:
         parts = [int(part) for part in iso.split("-")]
         return _span_day(date(*parts)) if len(parts) == 3 else _span_month(*parts)
-    number = int(read_pairs("months")[str(said["month"]).casefold()])
-    of_day = said["day"] or said["day_behind"]
-    if said["year"]:
-        start = date(int(said["year"]), number, int(of_day or 1))
+    number = int(read_pairs("months")[str(groups["month"]).casefold()])
+    of_day = groups["day"] or groups["day_behind"]
+    if groups["year"]:
+        start = date(int(groups["year"]), number, int(of_day or 1))
     else:
         days = _list_days(number, int(of_day or 1), range(today.year - 8, today.year + 1))
         start = max(day for day in days if day <= today)

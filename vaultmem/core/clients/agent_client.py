@@ -320,7 +320,7 @@ _FOLDERS: dict[str, dict[str, tuple[str, ...]]] = {
 def find_place(
     places: Iterable[str], home: str, platform: str, environment: Mapping[str, str]
 ) -> str:
-    """Return the first place whose variable is set, expanded; "" if there is none.
+    """Return the first place whose variable is set, expanded; "" if none is set.
 
     A place begins with `$VARIABLE/`, with `~/` for the home, or with the name of a folder above.
     `platform` is `sys.platform`.

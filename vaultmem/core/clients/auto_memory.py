@@ -64,12 +64,12 @@ def is_memory_folder(folder: str, client: str) -> bool:
 
 
 def read_kind(block: str) -> str:
-    """Return the kind for the type in a memory's frontmatter, "" if there is none."""
-    found = _TYPE.search(block)
-    return _KINDS.get(found[1], "") if found else ""
+    """Return the kind for the type in a memory's frontmatter, "" if it is missing."""
+    match = _TYPE.search(block)
+    return _KINDS.get(match[1], "") if match else ""
 
 
 def read_session(block: str) -> str:
-    """Return the session in a memory's frontmatter, "" if there is none."""
-    found = _SESSION.search(block)
-    return found[1] if found else ""
+    """Return the session in a memory's frontmatter, "" if it is missing."""
+    match = _SESSION.search(block)
+    return match[1] if match else ""

@@ -58,15 +58,22 @@ def make_words(client: AgentClient, command: Sequence[str], root: str) -> list[s
 
 def make_line(client: AgentClient, words: Sequence[str], event: str) -> str:
     """Return the command line for one of our events; `words` are the server's."""
-    at = words.index("mcp")
-    told = [*words[:at], "hook", event, *words[at + 1 : at + 3], "--agent", client.name]
-    return shlex.join(told)
+    index = words.index("mcp")
+    hook_words = [
+        *words[:index],
+        "hook",
+        event,
+        *words[index + 1 : index + 3],
+        "--agent",
+        client.name,
+    ]
+    return shlex.join(hook_words)
 
 
 def fill_entry(client: AgentClient, words: Sequence[str]) -> dict[str, Any]:
     """Return an entry in a client's format."""
-    told = {PROGRAM: words[0], ARGUMENTS: [*words[1:]], WORDS: [*words]}
-    entry: dict[str, Any] = _fill(client.entry, told)
+    values = {PROGRAM: words[0], ARGUMENTS: [*words[1:]], WORDS: [*words]}
+    entry: dict[str, Any] = _fill(client.entry, values)
     return entry
 
 
@@ -83,23 +90,27 @@ def read_entry(client: AgentClient, entry: Any) -> list[str]:
     words: list[Any] = []
     for key, kind in client.entry.items() if isinstance(entry, dict) else ():
         if kind in (PROGRAM, ARGUMENTS, WORDS):
-            given = entry.get(key)
-            words += given if isinstance(given, list) else [given]
+            value = entry.get(key)
+            words += value if isinstance(value, list) else [value]
     return words if all(isinstance(word, str) for word in words) else []
 
 
 def is_our_entry(words: list[str]) -> bool:
     """Return whether the words of an entry with our name are ours; users can add others."""
-    at = words.index("mcp") if "mcp" in words else 0
-    told = words[at:]
-    return at > 0 and "--vault" in told[:-1] and ("--agent" in told or _is_vaultmem(words[at - 1]))
+    index = words.index("mcp") if "mcp" in words else 0
+    arguments = words[index:]
+    return (
+        index > 0
+        and "--vault" in arguments[:-1]
+        and ("--agent" in arguments or _is_vaultmem(words[index - 1]))
+    )
 
 
 def renew_words(old: list[str], new: list[str]) -> list[str]:
     """Return new words with the user's options and agent from the old ones."""
-    kept = old[old.index("mcp") :]
-    kept[kept.index("--vault") + 1] = new[new.index("--vault") + 1]
-    return new[: new.index("mcp")] + kept
+    arguments = old[old.index("mcp") :]
+    arguments[arguments.index("--vault") + 1] = new[new.index("--vault") + 1]
+    return new[: new.index("mcp")] + arguments
 
 
 def is_our_line(line: Any) -> bool:
@@ -113,15 +124,15 @@ def is_our_line(line: Any) -> bool:
         words = list(lexer)
     except ValueError:
         return False
-    at = words.index("hook") if "hook" in words else 0
+    index = words.index("hook") if "hook" in words else 0
     if (
-        not at
-        or words[at + 2 : at + 3] != ["--vault"]
+        not index
+        or words[index + 2 : index + 3] != ["--vault"]
         or any(set(each) <= _SHELL for each in words)
     ):
         return False
-    agent = words[at + 4 : at + 6]
-    return (agent[:1] == ["--agent"] and agent[-1] in CLIENTS) or _is_vaultmem(words[at - 1])
+    agent = words[index + 4 : index + 6]
+    return (agent[:1] == ["--agent"] and agent[-1] in CLIENTS) or _is_vaultmem(words[index - 1])
 
 
 def _is_vaultmem(program: str) -> bool:
@@ -130,12 +141,12 @@ def _is_vaultmem(program: str) -> bool:
     return name in {ENTRY, f"{ENTRY}.exe"}
 
 
-def _fill(form: Any, told: Mapping[str, Any]) -> Any:
+def _fill(form: Any, values: Mapping[str, Any]) -> Any:
     if isinstance(form, Mapping):
-        return {key: _fill(value, told) for key, value in form.items()}
+        return {key: _fill(value, values) for key, value in form.items()}
     if isinstance(form, list):
-        return [_fill(value, told) for value in form]
-    return told.get(form, form) if isinstance(form, str) else form
+        return [_fill(value, values) for value in form]
+    return values.get(form, form) if isinstance(form, str) else form
 
 
 class _Form(NamedTuple):
@@ -155,7 +166,7 @@ _FORMS = {
 
 
 def find_entry(client: AgentClient, name: str, text: str | None) -> Any:
-    """Return the entry with our name in the settings, None if there is none.
+    """Return the entry with our name in the settings, or None if it is missing.
 
     Raises:
         RefusedError: the settings cannot be parsed.
@@ -211,24 +222,24 @@ def add_hooks(client: AgentClient, hooks: Hooks, text: str | None, words: Sequen
     Raises:
         RefusedError: the settings cannot be parsed.
     """
-    for theirs, ours in hooks.events.items():
-        line = make_line(client, words, ours)
-        path = (*hooks.key, theirs)
+    for client_event, our_event in hooks.events.items():
+        line = make_line(client, words, our_event)
+        path = (*hooks.key, client_event)
         places = _find_lines(hooks, text, path)
         for place in places:
             text = set_value(text, place, line)
         if not places:
-            text = add_item(text, path, fill_item(hooks, line, theirs), hooks.head)
+            text = add_item(text, path, fill_item(hooks, line, client_event), hooks.head)
     return text or ""
 
 
 def remove_hooks(hooks: Hooks, text: str) -> str | None:
     """Return the settings without our commands, at any event."""
     while (path := _find_removable(hooks, text)) is not None:
-        left = remove_value(text, path, hooks.head)
-        if left is None:
+        new_text = remove_value(text, path, hooks.head)
+        if new_text is None:
             return None
-        text = left
+        text = new_text
     return text
 
 
@@ -238,16 +249,16 @@ def add_memory(memory: AutoMemory, client: str, text: str | None, folder: str) -
     Raises:
         RefusedError: they name another folder already, or cannot be parsed.
     """
-    found = find_node(text, (memory.key,))
-    if found is not None and not _is_our_memory(found.value, client):
-        raise RefusedError(f'"{memory.key}" is {found.value!r} already; remove it first')
+    node = find_node(text, (memory.key,))
+    if node is not None and not _is_our_memory(node.value, client):
+        raise RefusedError(f'"{memory.key}" is {node.value!r} already; remove it first')
     return set_value(text, (memory.key,), folder)
 
 
 def remove_memory(memory: AutoMemory, client: str, text: str) -> str | None:
     """Return the settings without the folder that `add_memory` wrote."""
-    found = find_node(text, (memory.key,))
-    is_ours = found is not None and _is_our_memory(found.value, client)
+    node = find_node(text, (memory.key,))
+    is_ours = node is not None and _is_our_memory(node.value, client)
     return remove_value(text, (memory.key,)) if is_ours else text
 
 
@@ -256,33 +267,33 @@ def _is_our_memory(value: Any, client: str) -> bool:
 
 
 def _put(form: _Form, text: str | None, key: str, values: dict[str, Any]) -> str:
-    before = form.read(text or "")
-    inner = before.get(key, {})
+    settings = form.read(text or "")
+    inner = settings.get(key, {})
     if not isinstance(inner, dict):
         raise _reject(key)
     entry = {**(inner.get(ENTRY) or {}), **values}
     new = form.put(text, (key, ENTRY), values)
-    _check(form, new, key, {**before, key: {**inner, ENTRY: entry}})
+    _check(form, new, key, {**settings, key: {**inner, ENTRY: entry}})
     return new
 
 
 def _remove(form: _Form, text: str, key: str) -> str | None:
-    wanted = form.read(text)
-    wanted[key].pop(ENTRY)
+    expected = form.read(text)
+    expected[key].pop(ENTRY)
     new = form.remove(text, (key, ENTRY))
     if new is not None:
-        _check(form, new, key, wanted)
+        _check(form, new, key, expected)
     return new
 
 
-def _check(form: _Form, text: str, key: str, wanted: dict[str, Any]) -> None:
+def _check(form: _Form, text: str, key: str, expected: dict[str, Any]) -> None:
     """Check that nothing but our entry changed."""
     try:
-        after = form.read(text)
+        settings = form.read(text)
     except RefusedError:
         raise _reject(key) from None
     # A table with only our entry is removed with it.
-    if {key: {}, **after} != {key: {}, **wanted}:
+    if {key: {}, **settings} != {key: {}, **expected}:
         raise _reject(key)
 
 
@@ -309,11 +320,11 @@ def _list_lines(hooks: Hooks, item: Any, path: Path) -> list[dict[Path, Any]]:
     handlers = {path: item}
     if nested is not None:
         inner = item.get(nested) if isinstance(item, dict) else None
-        listed = inner if isinstance(inner, list) else []
-        handlers = {(*path, nested, number): each for number, each in enumerate(listed)}
+        items = inner if isinstance(inner, list) else []
+        handlers = {(*path, nested, number): each for number, each in enumerate(items)}
     return [
-        {(*at, key): each.get(key) for key in keys if isinstance(each, dict)}
-        for at, each in handlers.items()
+        {(*handler_path, key): each.get(key) for key in keys if isinstance(each, dict)}
+        for handler_path, each in handlers.items()
     ]
 
 
@@ -332,11 +343,13 @@ def _find_lines(hooks: Hooks, text: str | None, path: Path) -> list[Path]:
 def _find_removable(hooks: Hooks, text: str) -> Path | None:
     """Return the path of the first of our commands, or of an item with only ours."""
     events = find_node(text, hooks.key)
-    for _, event, found in events.members if events else ():
-        for number, item in enumerate(found.items):
+    for _, event, node in events.members if events else ():
+        for number, item in enumerate(node.items):
             path: Path = (*hooks.key, event, number)
             handlers = _list_lines(hooks, item.value, path)
-            ours = [lines for lines in handlers if any(map(is_our_line, lines.values()))]
-            if ours:
-                return path if len(ours) == len(handlers) else next(iter(ours[0]))[:-1]
+            our_handlers = [lines for lines in handlers if any(map(is_our_line, lines.values()))]
+            if our_handlers:
+                return (
+                    path if len(our_handlers) == len(handlers) else next(iter(our_handlers[0]))[:-1]
+                )
     return None

@@ -40,8 +40,8 @@ class JsonNode(NamedTuple):
 
     def get(self, name: str) -> JsonNode | None:
         """Return the value of a key; the last one if it occurs twice, as programs read it."""
-        found = [node for _, key, node in self.members if key == name]
-        return found[-1] if found else None
+        nodes = [node for _, key, node in self.members if key == name]
+        return nodes[-1] if nodes else None
 
     @property
     def is_object(self) -> bool:
@@ -95,16 +95,16 @@ def add_item(text: str | None, path: Path, item: Any, head: Mapping[str, Any] | 
     Raises:
         RefusedError: the text is not JSON, or a value on the path has another type.
     """
-    found = find_node(text, path)
-    if text is None or found is None:
+    node = find_node(text, path)
+    if text is None or node is None:
         return set_value(text, path, [item], head)
-    if not isinstance(found.value, list):
+    if not isinstance(node.value, list):
         raise RefusedError(f'"{".".join(map(str, path))}" is not a list; correct it by hand')
-    return _insert(text, found, "", item)
+    return _insert(text, node, "", item)
 
 
 def find_node(text: str | None, path: Path) -> JsonNode | None:
-    """Return the value at `path`, None if there is none.
+    """Return the value at `path`, or None if it is missing.
 
     Raises:
         RefusedError: the text is not JSON, or a value on the path has another type.
@@ -137,13 +137,13 @@ def remove_value(text: str, path: Path, head: Mapping[str, Any] | None = None) -
 
 
 def _step(node: JsonNode, path: Path, depth: int) -> JsonNode | None:
-    """Return the value of a key or index of the path, None if there is none."""
+    """Return the value of a key or index of the path, or None if it is missing."""
     key = path[depth]
     if isinstance(key, int):
         return node.items[key]
     if not node.is_object:
-        where = ".".join(map(str, path[:depth])) or "the whole"
-        raise RefusedError(f'"{where}" is not an object; correct it by hand')
+        location = ".".join(map(str, path[:depth])) or "the whole"
+        raise RefusedError(f'"{location}" is not an object; correct it by hand')
     return node.get(key)
 
 
@@ -201,10 +201,10 @@ def _slice(text: str, node: JsonNode, child: JsonNode) -> str:
     last = spans[place - 1][1]
     comma = _skip(text, last)
     between = text[last:start] if has_comma else text[last:comma] + text[comma + 1 : start]
-    kept = between.rstrip()
-    if "//" in kept.rpartition("\n")[2] and not rest.lstrip(" \t").startswith(("\r", "\n")):
-        kept += _line_end(text)  # The next text would become a comment.
-    return text[:last] + kept + rest
+    middle = between.rstrip()
+    if "//" in middle.rpartition("\n")[2] and not rest.lstrip(" \t").startswith(("\r", "\n")):
+        middle += _line_end(text)  # The next text would become a comment.
+    return text[:last] + middle + rest
 
 
 def _dump(value: Any, indent: str, text: str) -> str:
@@ -213,9 +213,9 @@ def _dump(value: Any, indent: str, text: str) -> str:
     return lines.replace("\n", f"{_line_end(text)}{indent}")
 
 
-def _indent(text: str, at: int) -> str:
+def _indent(text: str, position: int) -> str:
     """Return the indentation of a position's line."""
-    line = text[text.rfind("\n", 0, at) + 1 : at]
+    line = text[text.rfind("\n", 0, position) + 1 : position]
     return line[: len(line) - len(line.lstrip(" \t"))]
 
 
@@ -225,34 +225,34 @@ def _line_end(text: str) -> str:
 
 def _unit(text: str) -> str:
     """Return the indentation of the text's first level."""
-    found = re.search(r"^([ \t]+)\S", text, re.MULTILINE)
-    return found[1] if found else "  "
+    match = re.search(r"^([ \t]+)\S", text, re.MULTILINE)
+    return match[1] if match else "  "
 
 
-def _skip(text: str, at: int) -> int:
-    found = _BLANK.match(text, at)
-    return found.end() if found else at
+def _skip(text: str, position: int) -> int:
+    match = _BLANK.match(text, position)
+    return match.end() if match else position
 
 
-def _read(text: str, at: int, depth: int) -> tuple[JsonNode, int]:
+def _read(text: str, position: int, depth: int) -> tuple[JsonNode, int]:
     if depth > _MAX_DEPTH:
         raise RefusedError("the settings are nested too deep; correct them by hand")
-    if text.startswith("{", at):
-        return _read_object(text, at, depth)
-    if text.startswith("[", at):
-        return _read_list(text, at, depth)
-    found = _STRING.match(text, at) or _SCALAR.match(text, at)
-    if found is None:
-        raise _reject(text, at)
+    if text.startswith("{", position):
+        return _read_object(text, position, depth)
+    if text.startswith("[", position):
+        return _read_list(text, position, depth)
+    match = _STRING.match(text, position) or _SCALAR.match(text, position)
+    if match is None:
+        raise _reject(text, position)
     try:
-        return JsonNode(at, found.end(), json.loads(found[0])), found.end()
+        return JsonNode(position, match.end(), json.loads(match[0])), match.end()
     except ValueError:
-        raise _reject(text, at) from None
+        raise _reject(text, position) from None
 
 
-def _read_object(text: str, at: int, depth: int) -> tuple[JsonNode, int]:
+def _read_object(text: str, position: int, depth: int) -> tuple[JsonNode, int]:
     members = []
-    place = _skip(text, at + 1)
+    place = _skip(text, position + 1)
     while not text.startswith("}", place):
         key = _STRING.match(text, place)
         colon = _skip(text, key.end()) if key else place
@@ -262,17 +262,19 @@ def _read_object(text: str, at: int, depth: int) -> tuple[JsonNode, int]:
         members.append((place, json.loads(key[0]), node))
         place = _next(text, end, "}")
     value = {name: node.value for _, name, node in members}
-    return JsonNode(at, place + 1, value, members=tuple(members)), place + 1
+    return JsonNode(position, place + 1, value, members=tuple(members)), place + 1
 
 
-def _read_list(text: str, at: int, depth: int) -> tuple[JsonNode, int]:
+def _read_list(text: str, position: int, depth: int) -> tuple[JsonNode, int]:
     items = []
-    place = _skip(text, at + 1)
+    place = _skip(text, position + 1)
     while not text.startswith("]", place):
         node, end = _read(text, place, depth + 1)
         items.append(node)
         place = _next(text, end, "]")
-    return JsonNode(at, place + 1, [each.value for each in items], items=tuple(items)), place + 1
+    return JsonNode(
+        position, place + 1, [each.value for each in items], items=tuple(items)
+    ), place + 1
 
 
 def _next(text: str, end: int, close: str) -> int:
@@ -285,8 +287,8 @@ def _next(text: str, end: int, close: str) -> int:
     return place
 
 
-def _reject(text: str, at: int) -> RefusedError:
-    line = text.count("\n", 0, at) + 1
+def _reject(text: str, position: int) -> RefusedError:
+    line = text.count("\n", 0, position) + 1
     return RefusedError(f"line {line} of the settings is not JSON; correct it by hand")
 
 
@@ -357,23 +359,23 @@ def _find(text: str, name: tuple[str, str], is_below: bool = False) -> tuple[int
     end = following.start() if following else len(text)
     # Blank lines and comments after it belong to the next table.
     body = text[header.end() : end]
-    kept = re.search(r"^(?:[ \t]*(?:#[^\n]*)?\r?\n)*(?:[ \t]*#[^\n]*)?\Z", body, re.MULTILINE)
-    return header.start(), end - len(kept[0] if kept else "")
+    trailer = re.search(r"^(?:[ \t]*(?:#[^\n]*)?\r?\n)*(?:[ \t]*#[^\n]*)?\Z", body, re.MULTILINE)
+    return header.start(), end - len(trailer[0] if trailer else "")
 
 
 def _set_key(body: str, key: str, value: Any) -> str:
     """Return a table's text with a new value of a key; a new key comes first."""
-    found = re.compile(rf"^[ \t]*\"?{re.escape(key)}\"?[ \t]*=[ \t]*", re.MULTILINE).search(body)
-    if found is None:
+    match = re.compile(rf"^[ \t]*\"?{re.escape(key)}\"?[ \t]*=[ \t]*", re.MULTILINE).search(body)
+    if match is None:
         head, eol, rest = body.partition("\n")
         return f"{head}{eol or _line_end(body)}{_write(key, value)}{_line_end(body)}{rest}"
-    for end in range(found.end() + 1, len(body) + 1):
+    for end in range(match.end() + 1, len(body) + 1):
         try:
-            old = tomllib.loads(f"v = {body[found.end() : end]}".replace("\r\n", "\n"))["v"]
+            old = tomllib.loads(f"v = {body[match.end() : end]}".replace("\r\n", "\n"))["v"]
         except tomllib.TOMLDecodeError:
             continue
-        new = body[found.end() : end] if old == value else json.dumps(value, ensure_ascii=False)
-        return body[: found.end()] + new + body[end:]
+        new = body[match.end() : end] if old == value else json.dumps(value, ensure_ascii=False)
+        return body[: match.end()] + new + body[end:]
     return body
 
 
@@ -414,15 +416,15 @@ def set_entry(text: str | None, name: tuple[str, str], values: dict[str, Any]) -
         return text or ""
     eol = "\r\n" if "\r\n" in (text or "") else "\n"
     line = f"{name[1]}: {json.dumps(entry, ensure_ascii=False)}"
-    key, ours = _find_yaml_entry(text or "", name)
+    key, our_pair = _find_yaml_entry(text or "", name)
     if text is None or key is None:
         return f"{'' if text is None else text + eol}{name[0]}:{eol}  {line}{eol}"
-    if ours is not None:
-        start, end = ours[0].start_mark.index, _end(ours[1])
+    if our_pair is not None:
+        start, end = our_pair[0].start_mark.index, _end(our_pair[1])
         return text[:start] + line + text[end:]
     if key[1].flow_style and not key[1].value:
-        at = key[1].start_mark.index + 1
-        return text[:at] + line + text[at:]
+        position = key[1].start_mark.index + 1
+        return text[:position] + line + text[position:]
     if not key[1].flow_style and key[1].value:
         first = key[1].value[0][0].start_mark
         indent: str = " " * first.column
@@ -435,14 +437,14 @@ def remove_entry(text: str, name: tuple[str, str]) -> str | None:
 
     None if that is the whole file.
     """
-    key, ours = _find_yaml_entry(text, name)
-    if key is None or ours is None:
+    key, our_pair = _find_yaml_entry(text, name)
+    if key is None or our_pair is None:
         return text
     if key[1].flow_style:
-        return text[: ours[0].start_mark.index] + text[_end(ours[1]) :]
+        return text[: our_pair[0].start_mark.index] + text[_end(our_pair[1]) :]
     is_alone = len(key[1].value) == 1
-    start = text.rfind("\n", 0, (key if is_alone else ours)[0].start_mark.index) + 1
-    end = _end(ours[1])
+    start = text.rfind("\n", 0, (key if is_alone else our_pair)[0].start_mark.index) + 1
+    end = _end(our_pair[1])
     if text[end - 1] != "\n":  # A block text ends after its last line.
         end = text.find("\n", end) + 1 or len(text)
     before, after = text[:start], text[end:]
@@ -457,15 +459,15 @@ def _find_yaml_entry(text: str, name: tuple[str, str]) -> tuple[Any, Any]:
     """Return the mapping and the entry, each as nodes of key and value; None if missing."""
     import yaml
 
-    found: list[Any] = [None, None]
+    nodes: list[Any] = [None, None]
     node = yaml.compose(text, Loader=yaml.SafeLoader)
-    for place, wanted in enumerate(name):
+    for place, key in enumerate(name):
         pairs = node.value if isinstance(node, yaml.MappingNode) else []
-        pair = next((each for each in reversed(pairs) if each[0].value == wanted), None)
+        pair = next((each for each in reversed(pairs) if each[0].value == key), None)
         if pair is None:
             break
-        found[place], node = pair, pair[1]
-    return found[0], found[1]
+        nodes[place], node = pair, pair[1]
+    return nodes[0], nodes[1]
 
 
 def _end(node: Any) -> int:

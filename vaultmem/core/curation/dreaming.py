@@ -108,8 +108,8 @@ def _join_calls(surfacings: Iterable[Surfacing]) -> Sequence[Surfacing]:
     """Return each call once, with the best rank of the note's sections."""
     best: dict[tuple[float, str], Surfacing] = {}
     for each in surfacings:
-        known = best.get((each.at, each.query))
-        if known is None or each.rank < known.rank:
+        best_surfacing = best.get((each.at, each.query))
+        if best_surfacing is None or each.rank < best_surfacing.rank:
             best[each.at, each.query] = each
     return list(best.values())
 

@@ -43,22 +43,26 @@ def rank_sentences(sentences: Sequence[str], topic: str = "") -> list[float]:
     """
     import numpy as np
 
-    found = [set(term_sequence(sentence)) for sentence in sentences]
-    wanted = set(term_sequence(topic))
-    often = Counter(term for terms in found for term in terms & wanted)
-    about = np.array([sum(1 / often[term] for term in terms & wanted) for terms in found])
-    places = {term: n for n, term in enumerate(sorted(set().union(*found)))}
-    has = np.zeros((len(found), len(places)))
-    for row, terms in enumerate(found):
-        has[row, [places[term] for term in terms]] = 1.0
-    shared = has @ has.T
+    term_sets = [set(term_sequence(sentence)) for sentence in sentences]
+    topic_terms = set(term_sequence(topic))
+    counts = Counter(term for terms in term_sets for term in terms & topic_terms)
+    topic_scores = np.array(
+        [sum(1 / counts[term] for term in terms & topic_terms) for terms in term_sets]
+    )
+    places = {term: n for n, term in enumerate(sorted(set().union(*term_sets)))}
+    matrix = np.zeros((len(term_sets), len(places)))
+    for row, terms in enumerate(term_sets):
+        matrix[row, [places[term] for term in terms]] = 1.0
+    shared = matrix @ matrix.T
     np.fill_diagonal(shared, 0.0)
-    sizes = np.array([math.log(len(terms)) if terms else 0.0 for terms in found])
+    sizes = np.array([math.log(len(terms)) if terms else 0.0 for terms in term_sets])
     norm = sizes[:, None] + sizes[None, :]
     weights = np.divide(shared, norm, out=np.zeros_like(shared), where=norm > 0)
-    if about.sum() == 0:
-        return _rank(weights, np.full(len(found), _RESTART), _RESTART)
-    return _rank(weights, _TOPIC_RESTART * len(found) * about / about.sum(), _TOPIC_RESTART)
+    if topic_scores.sum() == 0:
+        return _rank(weights, np.full(len(term_sets), _RESTART), _RESTART)
+    return _rank(
+        weights, _TOPIC_RESTART * len(term_sets) * topic_scores / topic_scores.sum(), _TOPIC_RESTART
+    )
 
 
 def find_keywords(text: str, limit: int) -> list[str]:
@@ -73,17 +77,17 @@ def find_keywords(text: str, limit: int) -> list[str]:
     for word in words:
         first.setdefault(_key(word), word)
     places = {key: n for n, key in enumerate(first)}
-    near = np.zeros((len(places), len(places)))
+    graph = np.zeros((len(places), len(places)))
     row = [places[_key(word)] for word in words]
-    for at, one in enumerate(row):
-        for other in row[at + 1 : at + _WINDOW]:
-            if one != other:
-                near[one, other] = near[other, one] = 1.0
-    ranks = _rank(near, np.full(len(places), _RESTART), _RESTART) if places else []
+    for index, source in enumerate(row):
+        for target in row[index + 1 : index + _WINDOW]:
+            if source != target:
+                graph[source, target] = graph[target, source] = 1.0
+    ranks = _rank(graph, np.full(len(places), _RESTART), _RESTART) if places else []
     names = {key for key, word in first.items() if _is_name(word)}
     order = sorted(places, key=lambda key: (key not in names, -ranks[places[key]], places[key]))
-    kept = set(order[:limit])
-    return [word for key, word in first.items() if key in kept]
+    top_keys = set(order[:limit])
+    return [word for key, word in first.items() if key in top_keys]
 
 
 def _rank(weights: NDArray[np.float64], start: NDArray[np.float64], restart: float) -> list[float]:
@@ -162,13 +166,13 @@ def plan_step(
     note: Note,
     idle: float,
     ages: Ages,
-    asked: Sequence[str] = (),
+    queries: Sequence[str] = (),
     original: Note | None = None,
     full_text: str = "",
 ) -> tuple[DecayStep, str] | None:
     """Return the due decay step of a note and its new text, after `idle` days without access.
 
-    Of several due steps the last is returned; None if no step is due or worth it. `asked` are
+    Of several due steps the last is returned; None if no step is due or worth it. `queries` are
     earlier queries that returned the note. `original` is the note before compaction, and
     `full_text` its location (see `core.notes.sections`).
     """
@@ -177,10 +181,10 @@ def plan_step(
         # The commit records the reason.
         return DecayStep.ARCHIVED, write_state(note.text, NoteState.ARCHIVED)
     if idle >= ages.keywords and level is not Fidelity.KEYWORDS:
-        text = shorten_note(note, Fidelity.KEYWORDS, asked, original, full_text)
+        text = shorten_note(note, Fidelity.KEYWORDS, queries, original, full_text)
         return (DecayStep.KEYWORDS, text) if text else None
     if ages.summary <= idle < ages.keywords and level is Fidelity.FULL:
-        text = shorten_note(note, Fidelity.SUMMARY, asked, None, full_text)
+        text = shorten_note(note, Fidelity.SUMMARY, queries, None, full_text)
         return (DecayStep.SUMMARY, text) if text else None
     return None
 
@@ -188,30 +192,30 @@ def plan_step(
 def shorten_note(
     note: Note,
     level: Fidelity,
-    asked: Sequence[str] = (),
+    queries: Sequence[str] = (),
     original: Note | None = None,
     full_text: str = "",
 ) -> str:
     """Return a note's text with a shorter body, or "" if it would gain too little.
 
-    Sentences about the title and the queries `asked` are preferred. Keywords come from the
-    `original`, if the note was compacted before. A title and tags that were only in the body become
-    properties, so they are not lost.
+    Sentences about the title and `queries` are preferred. Keywords come from the `original`, if the
+    note was compacted before. A title and tags that were only in the body become properties, so
+    they are not lost.
     """
     if is_short(note) or len(note.body) > _MOST:
         return ""
-    topic = "\n".join((note.title, *asked))
+    topic = "\n".join((note.title, *queries))
     is_summary = level is Fidelity.SUMMARY
-    shown = list(_summarise(note, topic)) if is_summary else [_format_keywords(original or note)]
+    parts = list(_summarise(note, topic)) if is_summary else [_format_keywords(original or note)]
     eol = "\r\n" if "\r\n" in note.text else "\n"
-    body = "\n\n".join(part for part in shown if part)
+    body = "\n\n".join(part for part in parts if part)
     if not body or count_tokens(body) > _WORTH * count_tokens((original or note).body):
         return ""
     text = f"{note.text[: note.matter.body]}{eol}{body.replace(chr(10), eol)}{eol}"
     text = get_title(text, note.path, note.title)
-    left = parse_note(note.path, text.encode("utf-8"))
-    lost = tuple(tag for tag in note.tags if tag not in left.tags)
-    text = set_property(add_to_list(text, left, "tags", lost), "fidelity", level.value)
+    new_note = parse_note(note.path, text.encode("utf-8"))
+    lost_tags = tuple(tag for tag in note.tags if tag not in new_note.tags)
+    text = set_property(add_to_list(text, new_note, "tags", lost_tags), "fidelity", level.value)
     text = set_property(text, "full_text", full_text) if full_text else text
     return text if count_tokens(text) < count_tokens(note.text) else ""
 
@@ -224,20 +228,20 @@ def _summarise(note: Note, topic: str) -> Iterator[str]:
     sentences = [sentence for _, sentence in places]
     costs = [count_tokens(sentence) for sentence in sentences]
     ranks = rank_sentences(sentences, topic)
-    room = SUMMARY_SHARE * sum(costs)
-    kept: set[int] = set()
+    budget = SUMMARY_SHARE * sum(costs)
+    indexes: set[int] = set()
     for place in sorted(range(len(places)), key=lambda n: (-ranks[n], n)):
-        if kept and costs[place] > room:
+        if indexes and costs[place] > budget:
             continue
-        kept.add(place)
-        room -= costs[place]
-        if room <= 0:
+        indexes.add(place)
+        budget -= costs[place]
+        if budget <= 0:
             break
-    under = ""
-    for heading, group in _group((places[place]) for place in sorted(kept)):
-        if heading and heading != under:
+    last_heading = ""
+    for heading, group in _group((places[place]) for place in sorted(indexes)):
+        if heading and heading != last_heading:
             yield heading
-        under = heading
+        last_heading = heading
         yield group
 
 

@@ -97,8 +97,8 @@ def format_bullet(fact: str, link: str) -> str:
 def find_bullets(text: str, path: str) -> dict[int, str]:
     """Return the lines (0-based) that a consolidation might have added for a note, with links."""
     names = {path.removesuffix(".md"), PurePosixPath(path).stem}
-    found = ((n, _LINK_LAST.fullmatch(line)) for n, line in enumerate(text.splitlines()))
-    links = {n: match[1] or decode_destination(match[2]) for n, match in found if match}
+    matches = ((n, _LINK_LAST.fullmatch(line)) for n, line in enumerate(text.splitlines()))
+    links = {n: match[1] or decode_destination(match[2]) for n, match in matches if match}
     return {n: link for n, link in links.items() if link in names}
 
 
@@ -123,25 +123,25 @@ def propose_moves(
     scores: Mapping[str, float],
     hidden: Mapping[str, str],
     room: Room,
-    wanted: str = "",
+    new_text: str = "",
 ) -> list[MemoryMove]:
     """Return lines to remove from MEMORY.md: bullets of hidden notes, and the weakest for space.
 
     `linked` maps line numbers to the notes that the bullets link, `hidden` notes that no pack
-    contains to their states. `wanted` is the text that needs space.
+    contains to their states. `new_text` is the text that needs space.
     """
     moves = []
-    left: list[tuple[int, str, str]] = []
+    rest: list[tuple[int, str, str]] = []
     for number, line in enumerate(note.text.splitlines(), 1):
         path = linked.get(number, "")
         if path in hidden and _BULLET.match(line):
             moves.append(_move(number, line, path, scores, f"its note is {hidden[path]}"))
         elif _BULLET.match(line):
-            left.append((number, line, path))
-    text = note.text + wanted
+            rest.append((number, line, path))
+    text = note.text + new_text
     over_lines = text.count("\n") - room.lines - len(moves)
     over_tokens = count_tokens(text) - room.tokens - sum(move.tokens for move in moves)
-    for number, line, path in sorted(left, key=lambda x: (not x[2], scores.get(x[2], 0.0), x[0])):
+    for number, line, path in sorted(rest, key=lambda x: (not x[2], scores.get(x[2], 0.0), x[0])):
         if over_lines <= 0 and over_tokens <= 0:
             break
         reason = "no room" if path else "no room; write it into a note first"

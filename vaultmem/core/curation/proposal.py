@@ -84,8 +84,8 @@ class Proposal(NamedTuple):
     def id(self) -> str:
         """An id that is stable while the notes are unchanged; a unique prefix is enough."""
         more = (part for place in self.more for part in place)
-        named = (self.action, self.path, self.blob, self.into, self.into_blob, *more)
-        return hashlib.sha256("\0".join(named).encode("utf-8", "surrogateescape")).hexdigest()[:_ID]
+        parts = (self.action, self.path, self.blob, self.into, self.into_blob, *more)
+        return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()[:_ID]
 
     @property
     def is_change(self) -> bool:

@@ -50,10 +50,10 @@ def read_chatgpt(value: dict[str, Any]) -> Iterator[Item]:
     nodes = {name: dict_of(mapping, name) for name in mapping}
     messages = {name: dict_of(node, "message") for name, node in nodes.items()}
     key = read_text(value.get("conversation_id")) or read_text(value.get("id"))
-    shown = [messages[name] for name in _walk_back(value.get("current_node"), nodes, messages)]
+    branch = [messages[name] for name in _walk_back(value.get("current_node"), nodes, messages)]
     times = value.get("create_time"), value.get("update_time")
     url = f"https://chatgpt.com/c/{key}"
-    yield from make_talk(key, value.get("title"), map(_read_turn, reversed(shown)), *times, url)
+    yield from make_talk(key, value.get("title"), map(_read_turn, reversed(branch)), *times, url)
     for name, message in messages.items():
         yield from _read_saved(f"{key}/{name}", message)
 
@@ -113,8 +113,8 @@ def _role(message: dict[str, Any]) -> str:
 
 
 def _time(message: dict[str, Any]) -> float:
-    at = parse_export_time(message.get("create_time"))
-    return at.timestamp() if at else 0.0
+    created = parse_export_time(message.get("create_time"))
+    return created.timestamp() if created else 0.0
 
 
 # Claude.ai's export: conversations, projects with their documents, and memories.
@@ -134,10 +134,10 @@ def read_claude_ai(value: dict[str, Any]) -> Iterator[Item]:
     """Yield the items of an object of an export, from any of its files."""
     key = read_text(value.get("uuid"))
     if isinstance(value.get("chat_messages"), list):
-        said = map(_read_claude_turn, _walk(dicts_of(value["chat_messages"])))
+        turns = map(_read_claude_turn, _walk(dicts_of(value["chat_messages"])))
         times = value.get("created_at"), value.get("updated_at")
         url = f"https://claude.ai/chat/{key}"
-        yield from make_talk(key, value.get("name"), said, *times, url)
+        yield from make_talk(key, value.get("name"), turns, *times, url)
     elif "prompt_template" in value or isinstance(value.get("docs"), list):
         yield from _read_project(key, value)
     else:
@@ -162,8 +162,8 @@ def _walk(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def _read_claude_turn(message: dict[str, Any]) -> TranscriptEvent | None:
     role = _ROLES.get(read_text(message.get("sender")), "")
     blocks = dicts_of(message.get("content"))
-    said = [read_text(each.get("text")) for each in blocks if each.get("type") == "text"]
-    parts = list(filter(None, said)) or [read_text(message.get("text"))]
+    texts = [read_text(each.get("text")) for each in blocks if each.get("type") == "text"]
+    parts = list(filter(None, texts)) or [read_text(message.get("text"))]
     for each in dicts_of(message.get("attachments")):
         name = read_text(each.get("file_name"))
         content = read_text(each.get("extracted_content"))
@@ -179,17 +179,17 @@ def _read_claude_turn(message: dict[str, Any]) -> TranscriptEvent | None:
 
 def _read_project(key: str, value: dict[str, Any]) -> Iterator[MemoryItem]:
     name, created = read_text(value.get("name")), parse_export_time(value.get("created_at"))
-    told = [read_text(value.get(each)) for each in ("description", "prompt_template")]
+    texts = [read_text(value.get(each)) for each in ("description", "prompt_template")]
     folders = (name or key,)
-    if text := "\n\n".join(filter(None, told)):
+    if text := "\n\n".join(filter(None, texts)):
         title = f"Project {name}: instructions"
         yield MemoryItem(f"projects/{key}", text, title, folders, created=created, said_by="user")
     for each in dicts_of(value.get("docs")):
         text, file = read_text(each.get("content")), read_text(each.get("filename"))
-        at = parse_export_time(each.get("created_at")) or created
+        doc_created = parse_export_time(each.get("created_at")) or created
         if text:
             origin = f"projects/{key}/{read_text(each.get('uuid')) or file}"
-            yield MemoryItem(origin, text, file, folders, created=at)
+            yield MemoryItem(origin, text, file, folders, created=doc_created)
 
 
 def _read_memory(value: dict[str, Any]) -> Iterator[MemoryItem]:
@@ -239,18 +239,18 @@ def read_memfs(file: MarkdownFile) -> Iterator[Item]:
 def _read_block(value: dict[str, Any], owner: str) -> Iterator[MemoryItem]:
     label, text = read_text(value.get("label")), read_text(value.get("value"))
     if label and text:
-        named = {"description": value.get("description")}
+        properties = {"description": value.get("description")}
         created = parse_export_time(value.get("created_at"))
         key = "/".join(filter(None, (owner, read_text(value.get("id")), label)))
         folders = (owner,) if owner else ()
-        own = filter_properties(named)
+        own = filter_properties(properties)
         yield MemoryItem(key, text, label, folders, created=created, own=own)
 
 
 def _read_messages(agent: dict[str, Any]) -> Iterator[Conversation]:
     messages = dicts_of(agent.get("messages"))
     turns = tuple(turn for each in messages for turn in _read_message(each))
-    times = [at for each in messages if (at := parse_export_time(each.get("created_at")))]
+    times = [time for each in messages if (time := parse_export_time(each.get("created_at")))]
     name = read_text(agent.get("name"))
     if turns and (key := read_text(agent.get("id")) or name):
         started, ended = (min(times), max(times)) if times else (None, None)
@@ -259,22 +259,22 @@ def _read_messages(agent: dict[str, Any]) -> Iterator[Conversation]:
 
 def _read_message(message: dict[str, Any]) -> Iterator[TranscriptEvent]:
     """Yield the turns of the user or the agent; system events and tool calls are not turns."""
-    role, at = read_text(message.get("role")), message.get("created_at")
+    role, created = read_text(message.get("role")), message.get("created_at")
     content = message.get("content", message.get("text"))
     texts = [content] if isinstance(content, str) else [e.get("text") for e in dicts_of(content)]
     text = "\n".join(filter(None, map(read_text, texts)))
     if role == "user":
-        told = _read_json(text)
-        text = read_text(told.get("message")) if told.get("type") == "user_message" else text
-        text = "" if told.get("type") not in {None, "user_message"} else text
+        event = _read_json(text)
+        text = read_text(event.get("message")) if event.get("type") == "user_message" else text
+        text = "" if event.get("type") not in {None, "user_message"} else text
     if role in {"user", "assistant"} and text:
-        yield make_turn(role, text, at)
+        yield make_turn(role, text, created)
     for call in dicts_of(message.get("tool_calls")):
         function = dict_of(call, "function")
         if function.get("name") == "send_message":
-            said = read_text(_read_json(read_text(function.get("arguments"))).get("message"))
-            if said:
-                yield make_turn("assistant", said, at)
+            answer = read_text(_read_json(read_text(function.get("arguments"))).get("message"))
+            if answer:
+                yield make_turn("assistant", answer, created)
 
 
 def _read_json(text: str) -> dict[str, Any]:
@@ -301,8 +301,8 @@ def read_mem0(value: dict[str, Any]) -> Iterator[Item]:
     for field in ("results", "memories"):
         for each in dicts_of(value.get(field)):
             ids = each.get("category_ids")
-            named = [names.get(str(key), {}).get("name") for key in ids or ()] if ids else []
-            yield from _read_mem0_memory(each, read_tags(named))
+            categories = [names.get(str(key), {}).get("name") for key in ids or ()] if ids else []
+            yield from _read_mem0_memory(each, read_tags(categories))
     yield from _read_mem0_memory(value, ())
 
 
@@ -311,10 +311,10 @@ def _read_mem0_memory(value: dict[str, Any], tags: tuple[str, ...]) -> Iterator[
     key, state = read_text(value.get("id")), read_text(value.get("state"))
     if not text or not key or state == "deleted":
         return
-    named = {name: value[name] for name in ("user_id", "agent_id", "run_id") if value.get(name)}
+    ids = {name: value[name] for name in ("user_id", "agent_id", "run_id") if value.get(name)}
     changed = parse_export_time(value.get("updated_at"))
     created = parse_export_time(value.get("created_at")) or changed
-    own = filter_properties({**named, **dict_of(value, "metadata")})
+    own = filter_properties({**ids, **dict_of(value, "metadata")})
     yield MemoryItem(
         key,
         text,
@@ -348,8 +348,8 @@ def split_objects(read: Callable[[int], str], limit: int = MAX_ITEM) -> Iterator
         if match is None or match[0] == '"':
             place = len(text) if match is None else match.start()
             is_large = is_large or (depth > floor and len(text) - begin > limit)
-            kept = begin if depth > floor and not is_large else place
-            text, place, begin = text[kept:], place - kept, 0
+            start = begin if depth > floor and not is_large else place
+            text, place, begin = text[start:], place - start, 0
             more = "" if len(text) > limit else read(max(_CHUNK, len(text)))
             if not more:
                 break

@@ -80,24 +80,24 @@ Item = MemoryItem | Conversation | Unread
 def make_talk(
     origin: str,
     title: object,
-    said: Iterable[TranscriptEvent | None],
+    events: Iterable[TranscriptEvent | None],
     started: object = None,
     ended: object = None,
     url: str = "",
 ) -> Iterator[Conversation]:
     """Yield the conversation of these turns, if it has an id and turns; times are as exported."""
-    turns = tuple(each for each in said if each is not None)
+    turns = tuple(each for each in events if each is not None)
     if origin and turns:
         times = parse_export_time(started), parse_export_time(ended)
         yield Conversation(origin, read_text(title), turns, *times, url)
 
 
-def make_turn(role: str, text: str, at: object) -> TranscriptEvent:
-    """Return a turn of the user or the assistant; `at` is as exported."""
-    moment = parse_export_time(at)
-    when = moment.isoformat(timespec="seconds") if moment else ""
+def make_turn(role: str, text: str, exported_time: object) -> TranscriptEvent:
+    """Return a turn of the user or the assistant; `exported_time` is unchanged from the export."""
+    time = parse_export_time(exported_time)
+    timestamp = time.isoformat(timespec="seconds") if time else ""
     return TranscriptEvent(
-        Said.REQUEST if role == "user" else Said.ANSWER, TranscriptSource(), when, text
+        Said.REQUEST if role == "user" else Said.ANSWER, TranscriptSource(), timestamp, text
     )
 
 
@@ -132,29 +132,29 @@ def parse_export_time(value: object) -> datetime | None:
             is_sound = math.isfinite(value) and 0 < value < 1e11
             return datetime.fromtimestamp(value, UTC) if is_sound else None
         if isinstance(value, str) and len(value) < 40:
-            moment = datetime.fromisoformat(value.strip())
-            return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+            timestamp = datetime.fromisoformat(value.strip())
+            return timestamp if timestamp.tzinfo else timestamp.replace(tzinfo=UTC)
     except (ValueError, OverflowError, OSError):
         pass
     return None
 
 
-def filter_properties(given: Mapping[str, object]) -> dict[str, PropertyValue]:
+def filter_properties(properties: Mapping[str, object]) -> dict[str, PropertyValue]:
     """Return the foreign properties that an imported note can have.
 
     Properties with a meaning in vaultmem are removed, so imported text cannot set its own state.
     """
-    kept: dict[str, PropertyValue] = {}
-    for name, value in given.items():
-        if len(kept) >= _MOST or name.casefold() in _MEANT or not _NAME.fullmatch(name):
+    filtered: dict[str, PropertyValue] = {}
+    for name, value in properties.items():
+        if len(filtered) >= _MOST or name.casefold() in _MEANT or not _NAME.fullmatch(name):
             continue
         if isinstance(value, (bool, int, float)):
-            kept[name] = value
+            filtered[name] = value
         elif isinstance(value, str) and 0 < len(value.strip()) <= _LONGEST:
-            kept[name] = read_text(value)
+            filtered[name] = read_text(value)
         elif isinstance(value, (list, tuple)) and all(isinstance(each, str) for each in value):
-            kept[name] = tuple(map(read_text, value[:_MOST]))
-    return kept
+            filtered[name] = tuple(map(read_text, value[:_MOST]))
+    return filtered
 
 
 # Markdown files in which other programs store memory: properties and sections.
@@ -189,9 +189,9 @@ def parse_markdown(
 ) -> MarkdownFile:
     """Return a parsed markdown file."""
     text = text.removeprefix("\ufeff").replace("\r\n", "\n")
-    matter = read_frontmatter(text)
-    properties = {each.name: each.value for each in matter.properties}
-    block, body = text[: matter.body], text[matter.body :]
+    frontmatter = read_frontmatter(text)
+    properties = {each.name: each.value for each in frontmatter.properties}
+    block, body = text[: frontmatter.body], text[frontmatter.body :]
     return MarkdownFile(parts, below, properties, block, body, modified)
 
 
@@ -211,13 +211,13 @@ def split_text(text: str, level: int = 0) -> Iterator[tuple[str, str]]:
     `level` is the deepest heading that splits. 0: the first level with several headings, else the
     level below the document's title.
     """
-    found = find_blocks(text, 0).headings
-    depths = sorted({depth for _, _, depth, _ in found})
-    several = [each for each in depths if sum(depth == each for _, _, depth, _ in found) > 1]
-    level = level or next(iter(several or depths[1:] or depths), 0)
-    kept = [each for each in found if each[2] <= level]
-    ends = [*(begin for begin, _, _, _ in kept), len(text)]
-    for (_, start, _, heading), end in zip([(0, 0, 0, ""), *kept], ends, strict=True):
+    headings = find_blocks(text, 0).headings
+    depths = sorted({depth for _, _, depth, _ in headings})
+    levels = [each for each in depths if sum(depth == each for _, _, depth, _ in headings) > 1]
+    level = level or next(iter(levels or depths[1:] or depths), 0)
+    splits = [each for each in headings if each[2] <= level]
+    ends = [*(begin for begin, _, _, _ in splits), len(text)]
+    for (_, start, _, heading), end in zip([(0, 0, 0, ""), *splits], ends, strict=True):
         if body := text[start:end].strip():
             yield heading, body
 
@@ -274,25 +274,27 @@ def read_codex_memory(file: MarkdownFile) -> Iterator[Item]:
     which is merged into these, and the summary's index of the handbook are skipped.
     """
     _, below = find_owner(file.parts, "memories")
-    origin, at = "/".join(below), file.modified
+    origin, modified = "/".join(below), file.modified
     if below[0] == "rollout_summaries":
         facts = dict(_THREAD.findall(file.body[:2_000]))
         own = {"session": facts["thread_id"]} if "thread_id" in facts else {}
         if text := read_text(file.body):
-            at = parse_export_time(facts.get("updated_at")) or at
+            modified = parse_export_time(facts.get("updated_at")) or modified
             kind, folders = NoteKind.EPISODIC_TRACE, ("sessions",)
-            yield MemoryItem(origin, text, file.stem, folders, file.stem, kind, created=at, own=own)
+            yield MemoryItem(
+                origin, text, file.stem, folders, file.stem, kind, created=modified, own=own
+            )
     elif below[0] == "skills":
         if below[-1] == "SKILL.md" and (text := read_text(file.body)):
             title = file.text_of("name") or below[-2]
             own = filter_properties({"description": file.text_of("description")})
             kind, folders = NoteKind.PROCEDURAL_SKILL, ("skills",)
-            yield MemoryItem(origin, text, title, folders, kind=kind, created=at, own=own)
+            yield MemoryItem(origin, text, title, folders, kind=kind, created=modified, own=own)
     elif below[-1] == "MEMORY.md":
-        yield from _read_sections(origin, file.body, (), at, level=1)
+        yield from _read_sections(origin, file.body, (), modified, level=1)
     elif below[-1] == "memory_summary.md":
         body = file.body.removeprefix("v1\n")
-        for each in _read_sections(origin, body, (), at, level=2):
+        for each in _read_sections(origin, body, (), modified, level=2):
             if not each.title.casefold().startswith("what's in memory"):
                 yield each
 
@@ -331,8 +333,8 @@ def read_basic_memory(file: MarkdownFile) -> Iterator[Item]:
         if file.text_of("type").casefold() == "decision"
         else NoteKind.SEMANTIC_FACT
     )
-    more = file.properties.get("aliases", ())
-    names = {title, permalink, *((more,) if isinstance(more, str) else more)} - {"", file.stem}
+    items = file.properties.get("aliases", ())
+    names = {title, permalink, *((items,) if isinstance(items, str) else items)} - {"", file.stem}
     own = filter_properties({k: v for k, v in file.properties.items() if k != "permalink"})
     if names:
         own["aliases"] = tuple(sorted(names))
@@ -352,10 +354,10 @@ def read_basic_memory(file: MarkdownFile) -> Iterator[Item]:
 
 
 def _read_sections(
-    origin: str, text: str, folders: tuple[str, ...], at: datetime | None, level: int = 0
+    origin: str, text: str, folders: tuple[str, ...], created: datetime | None, level: int = 0
 ) -> Iterator[MemoryItem]:
     for title, body in split_text(read_text(text), level):
-        yield MemoryItem(f"{origin}#{title}", body, title, folders, created=at)
+        yield MemoryItem(f"{origin}#{title}", body, title, folders, created=created)
 
 
 def _read_day(text: str) -> datetime | None:

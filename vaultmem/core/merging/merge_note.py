@@ -62,11 +62,15 @@ def merge_twins(paths: tuple[str, str], ours: str, theirs: str, later: str = "")
         return None
 
 
-def is_first(ours: str, theirs: str, mine: Frontmatter, other: Frontmatter) -> bool:
+def is_first(
+    ours: str, theirs: str, our_frontmatter: Frontmatter, their_frontmatter: Frontmatter
+) -> bool:
     """Return whether ours was made first; if unknown, choose the same text on each side."""
-    made = [_read_time(matter, "created") for matter in (mine, other)]
-    if made[0] != made[1]:
-        return made[0] < made[1]
+    times = [
+        _read_time(frontmatter, "created") for frontmatter in (our_frontmatter, their_frontmatter)
+    ]
+    if times[0] != times[1]:
+        return times[0] < times[1]
     return ours <= theirs
 
 
@@ -75,10 +79,10 @@ def get_author_name(note: Note) -> str:
     return Attestation(note.agent, note.session, datetime.min).who
 
 
-def _read_time(matter: Frontmatter, name: str) -> float:
-    prop = matter.get(name)
-    at = read_timestamp(prop.value) if prop and isinstance(prop.value, str) else None
-    return float("inf") if at is None else at
+def _read_time(frontmatter: Frontmatter, name: str) -> float:
+    prop = frontmatter.get(name)
+    timestamp = read_timestamp(prop.value) if prop and isinstance(prop.value, str) else None
+    return float("inf") if timestamp is None else timestamp
 
 
 def _call(note: Note, other: Note) -> Note:
@@ -89,10 +93,10 @@ def _call(note: Note, other: Note) -> Note:
 
 
 def _join(first: Note, second: Note, later: str) -> Merged | None:
-    mine, other = (split_block(each.text, each.matter) for each in (first, second))
-    if mine is None or other is None:
+    first_parts, second_parts = (split_block(each.text, each.matter) for each in (first, second))
+    if first_parts is None or second_parts is None:
         return None
-    parts = merge_blocks((), mine, other, later, first="ours")
+    parts = merge_blocks((), first_parts, second_parts, later, first="ours")
     block = "".join(part.text for part in parts)
     text = f"{first.text[: first.matter.start]}{block}{first.text[first.matter.end :]}"
     note = parse_note(first.path, text.encode("utf-8"))
@@ -111,16 +115,20 @@ def _join(first: Note, second: Note, later: str) -> Merged | None:
 
 def _confirm(text: str, merged: Note, first: Note, second: Note, wording: str) -> str:
     """Return the merged text with the second author's confirmation, in order."""
-    said = Attestation(second.agent, second.session, datetime.min, wording=wording)
-    text = add_to_list(text, merged, "also_said", said.said)
-    names = (*list_items(first, "confirmed_by"), said.who, *list_items(second, "confirmed_by"))
-    wanted = tuple(name for name in dict.fromkeys(names) if name != get_author_name(first))[
+    attestation = Attestation(second.agent, second.session, datetime.min, wording=wording)
+    text = add_to_list(text, merged, "also_said", attestation.said)
+    names = (
+        *list_items(first, "confirmed_by"),
+        attestation.who,
+        *list_items(second, "confirmed_by"),
+    )
+    confirmations = tuple(name for name in dict.fromkeys(names) if name != get_author_name(first))[
         -MAX_CONFIRMATIONS:
     ]
-    if wanted != list_items(merged, "confirmed_by"):
-        text = set_property(text, "confirmed_by", wanted)
-    made, known = read_timestamp(second.created), read_timestamp(merged.updated)
-    if made is not None and second.created != first.created and made > (known or 0.0):
+    if confirmations != list_items(merged, "confirmed_by"):
+        text = set_property(text, "confirmed_by", confirmations)
+    created, updated = read_timestamp(second.created), read_timestamp(merged.updated)
+    if created is not None and second.created != first.created and created > (updated or 0.0):
         text = set_property(text, "updated", datetime.fromisoformat(second.created))
     return text
 
@@ -171,8 +179,8 @@ class _Version(NamedTuple):
     def state_rank(self) -> int:
         """The rank of its most restricted state, found without parsing."""
         has_block = self.matter.body or self.matter.problem
-        said = read_state_lines(self.text, self.matter) if has_block else []
-        return max(map(rank_state, said), default=rank_state(""))
+        states = read_state_lines(self.text, self.matter) if has_block else []
+        return max(map(rank_state, states), default=rank_state(""))
 
 
 def is_note(path: str) -> bool:
@@ -211,17 +219,17 @@ def _merge_note(
 ) -> Merged:
     if not base and (twins := merge_twins((path, path), ours, theirs, later)) is not None:
         return twins
-    old, mine, other = (_read(text) for text in (base, ours, theirs))
-    later = later or _find_later(mine, other)
-    if mine.is_readable and other.is_readable:
-        merged = _merge_by_property(old, mine, other, later, speaker)
+    base_version, our_version, their_version = (_read(text) for text in (base, ours, theirs))
+    later = later or _find_later(our_version, their_version)
+    if our_version.is_readable and their_version.is_readable:
+        merged = _merge_by_property(base_version, our_version, their_version, later, speaker)
         if merged is not None:
             return merged
-    first = base.count("\n", 0, old.matter.body) if old.matter.problem else 0
+    first = base.count("\n", 0, base_version.matter.body) if base_version.matter.problem else 0
     lines = merge_lines(base, ours, theirs, prose=first)
-    if not lines.conflicts and _is_sound(lines.text, mine, other):
+    if not lines.conflicts and _is_sound(lines.text, our_version, their_version):
         return lines
-    return _merge_around(old, mine, other, later, speaker)
+    return _merge_around(base_version, our_version, their_version, later, speaker)
 
 
 def _read(text: str) -> _Version:
@@ -233,35 +241,35 @@ def _find_later(ours: _Version, theirs: _Version) -> str:
     times = []
     for side in (ours, theirs):
         prop = side.matter.get("updated")
-        at = read_timestamp(prop.value) if prop and isinstance(prop.value, str) else None
-        times.append(at or 0.0)
+        timestamp = read_timestamp(prop.value) if prop and isinstance(prop.value, str) else None
+        times.append(timestamp or 0.0)
     return "" if times[0] == times[1] else "ours" if times[0] > times[1] else "theirs"
 
 
 def _merge_by_property(
-    old: _Version, mine: _Version, other: _Version, later: str, speaker: Speaker
+    base: _Version, ours: _Version, theirs: _Version, later: str, speaker: Speaker
 ) -> Merged | None:
     """Merge block and body separately; None if the result would be read differently."""
-    before = old if old.is_readable else _Version("", Frontmatter())
-    sides = [split_block(side.text, side.matter) for side in (before, mine, other)]
-    divided = [side for side in sides if side is not None]
-    if len(divided) < 3:
+    readable_base = base if base.is_readable else _Version("", Frontmatter())
+    sides = [split_block(side.text, side.matter) for side in (readable_base, ours, theirs)]
+    blocks = [side for side in sides if side is not None]
+    if len(blocks) < 3:
         return None
-    first = "" if old.text else _find_first(mine, other)
-    parts = merge_blocks(divided[0], divided[1], divided[2], later, first)
+    first = "" if base.text else _find_first(ours, theirs)
+    parts = merge_blocks(blocks[0], blocks[1], blocks[2], later, first)
     block = "".join(part.text for part in parts)
-    frames = [side.frame for side in (old, mine, other)]
+    frames = [side.frame for side in (base, ours, theirs)]
     frame = _pick(*frames)
     if block and not frame[0]:
         frame = next(filter(lambda frame: frame[0], (frames[1], frames[2], frames[0])))
-    body = _merge_bodies(old, mine, other, speaker)
-    head, close = (_end_line(part, mine.text, bool(body.text)) for part in frame)
-    found = _read(head + block + close + body.text)
-    is_unclear = found.matter.problem or found.matter.warnings
+    body = _merge_bodies(base, ours, theirs, speaker)
+    head, close = (_end_line(part, ours.text, bool(body.text)) for part in frame)
+    version = _read(head + block + close + body.text)
+    is_unclear = version.matter.problem or version.matter.warnings
     values = {part.name: part.prop.value for part in parts if part.prop}
-    if is_unclear or found.values != values or found.body != body.text:
+    if is_unclear or version.values != values or version.body != body.text:
         return None
-    return Merged(found.text, body.conflicts, tuple(part.loss for part in parts if part.loss))
+    return Merged(version.text, body.conflicts, tuple(part.loss for part in parts if part.loss))
 
 
 def _find_first(ours: _Version, theirs: _Version) -> str:
@@ -270,38 +278,40 @@ def _find_first(ours: _Version, theirs: _Version) -> str:
     return "ours" if is_ours else "theirs"
 
 
-def _merge_bodies(old: _Version, mine: _Version, other: _Version, speaker: Speaker) -> Merged:
-    first = mine.text.count("\n", 0, mine.matter.body)
-    return merge_words(old.body, mine.body, other.body, speaker, first)
+def _merge_bodies(base: _Version, ours: _Version, theirs: _Version, speaker: Speaker) -> Merged:
+    first = ours.text.count("\n", 0, ours.matter.body)
+    return merge_words(base.body, ours.body, theirs.body, speaker, first)
 
 
 def _merge_around(
-    old: _Version, mine: _Version, other: _Version, later: str, speaker: Speaker
+    base: _Version, ours: _Version, theirs: _Version, later: str, speaker: Speaker
 ) -> Merged:
     """Keep one side's frontmatter if they cannot be merged, and merge the bodies."""
-    fronts = [side.front for side in (old, mine, other)]
+    fronts = [side.front for side in (base, ours, theirs)]
     front = _pick(*fronts)
     if fronts[0] not in fronts[1:] and fronts[1] != fronts[2]:
-        front = fronts[1 if _is_chosen(mine, other, later) else 2]
-    body = _merge_bodies(old, mine, other, speaker)
-    text = _end_line(front, mine.text, bool(body.text)) + body.text
-    if mine.is_readable and other.is_readable and not _read(text).is_readable:
-        text, conflict = _append_all(mine.text, other.text, speaker)
-        text = _restrict(text, mine, other)
-        return Merged(text, (conflict,), _find_lost(old, [mine], text))
-    text = _restrict(text, mine, other)
+        front = fronts[1 if _is_chosen(ours, theirs, later) else 2]
+    body = _merge_bodies(base, ours, theirs, speaker)
+    text = _end_line(front, ours.text, bool(body.text)) + body.text
+    if ours.is_readable and theirs.is_readable and not _read(text).is_readable:
+        text, conflict = _append_all(ours.text, theirs.text, speaker)
+        text = _restrict(text, ours, theirs)
+        return Merged(text, (conflict,), _find_lost(base, [ours], text))
+    text = _restrict(text, ours, theirs)
     front = text.removesuffix(body.text)
-    return Merged(text, body.conflicts, _find_lost(old, [mine, other], front))
+    return Merged(text, body.conflicts, _find_lost(base, [ours, theirs], front))
 
 
-def _find_lost(old: _Version, sides: Sequence[_Version], front: str) -> tuple[DiscardedValue, ...]:
+def _find_lost(base: _Version, sides: Sequence[_Version], front: str) -> tuple[DiscardedValue, ...]:
     """Return the sides' changes of frontmatter that `front` lacks."""
-    said: Counter[str] = Counter()
+    lines: Counter[str] = Counter()
     for side in sides:
-        said |= Counter(side.front.splitlines())
-    lost = said - (Counter(old.front.splitlines()) | Counter(front.splitlines()))
-    losses = [DiscardedValue("", "properties", "\n".join(lost.elements()))] if lost else []
-    for name in sorted(old.values.keys() & _read(front).values.keys()):
+        lines |= Counter(side.front.splitlines())
+    lost_lines = lines - (Counter(base.front.splitlines()) | Counter(front.splitlines()))
+    losses = (
+        [DiscardedValue("", "properties", "\n".join(lost_lines.elements()))] if lost_lines else []
+    )
+    for name in sorted(base.values.keys() & _read(front).values.keys()):
         if any(side.is_readable and side.matter.get(name) is None for side in sides):
             losses.append(DiscardedValue("", f'property "{name}"', "(removed)"))
     return tuple(losses)
@@ -315,22 +325,22 @@ def _append_all(ours: str, theirs: str, speaker: Speaker) -> tuple[str, Conflict
     return insert_callouts(ours, [Placed(callout, count)]), conflict
 
 
-def _is_chosen(mine: _Version, other: _Version, later: str) -> bool:
+def _is_chosen(ours: _Version, theirs: _Version, later: str) -> bool:
     """Return whether to keep our frontmatter: the readable one, or the more restricted one."""
-    ranks = [(bool(side.front) and side.is_readable, side.state_rank) for side in (mine, other)]
+    ranks = [(bool(side.front) and side.is_readable, side.state_rank) for side in (ours, theirs)]
     if ranks[0] != ranks[1]:
         return ranks[0] > ranks[1]
-    return later == "ours" or (not later and mine.front >= other.front)
+    return later == "ours" or (not later and ours.front >= theirs.front)
 
 
-def _restrict(text: str, mine: _Version, other: _Version) -> str:
+def _restrict(text: str, ours: _Version, theirs: _Version) -> str:
     """Return a note's text with a state at least as restricted as on both sides."""
-    wanted = max(mine, other, key=lambda side: side.state_rank)
-    if _read(text).state_rank >= wanted.state_rank:
+    version = max(ours, theirs, key=lambda side: side.state_rank)
+    if _read(text).state_rank >= version.state_rank:
         return text
-    said = read_state_lines(wanted.text, wanted.matter)
+    states = read_state_lines(version.text, version.matter)
     try:
-        return set_property(text, "state", max(said, key=rank_state))
+        return set_property(text, "state", max(states, key=rank_state))
     except RefusedError:
         return quarantine_unread(text)
 
@@ -341,17 +351,19 @@ def _end_line(line: str, text: str, goes_on: bool) -> str:
     return line + find_line_end(text) if missing else line
 
 
-def _is_sound(merged: str, mine: _Version, other: _Version) -> bool:
+def _is_sound(merged: str, ours: _Version, theirs: _Version) -> bool:
     """Return whether properties that both sides could read still have a value of one side."""
-    if not (mine.is_readable and other.is_readable):
+    if not (ours.is_readable and theirs.is_readable):
         return True
-    found = _read(merged)
-    ours, theirs, values = mine.values, other.values, found.values
-    if found.matter.problem or found.matter.warnings:
+    version = _read(merged)
+    our_values, their_values, values = ours.values, theirs.values, version.values
+    if version.matter.problem or version.matter.warnings:
         return False
-    if not ours.keys() & theirs.keys() <= values.keys():
+    if not our_values.keys() & their_values.keys() <= values.keys():
         return False
-    return all(value in (ours.get(name), theirs.get(name)) for name, value in values.items())
+    return all(
+        value in (our_values.get(name), their_values.get(name)) for name, value in values.items()
+    )
 
 
 def _pick(base: _T, ours: _T, theirs: _T) -> _T:

@@ -57,18 +57,18 @@ Settle = Callable[
 ]
 
 
-def split_block(text: str, matter: Frontmatter) -> list[PropertyLines] | None:
+def split_block(text: str, frontmatter: Frontmatter) -> list[PropertyLines] | None:
     """Return a note's properties and the lines between them; None if two share a line."""
-    lines = text[matter.start : matter.end].splitlines(keepends=True)
+    lines = text[frontmatter.start : frontmatter.end].splitlines(keepends=True)
     parts: list[PropertyLines] = []
-    at = 0
-    for prop in sorted(matter.properties, key=lambda prop: prop.first):
-        if prop.first < at or not prop.name:
+    position = 0
+    for prop in sorted(frontmatter.properties, key=lambda prop: prop.first):
+        if prop.first < position or not prop.name:
             return None
-        parts += (PropertyLines("", line) for line in lines[at : prop.first])
+        parts += (PropertyLines("", line) for line in lines[position : prop.first])
         parts.append(PropertyLines(prop.name, "".join(lines[prop.first : prop.last]), prop))
-        at = prop.last
-    return [*parts, *(PropertyLines("", line) for line in lines[at:])]
+        position = prop.last
+    return [*parts, *(PropertyLines("", line) for line in lines[position:])]
 
 
 def merge_blocks(
@@ -100,21 +100,21 @@ def _resolve(
     theirs: PropertyLines | None,
 ) -> PropertyLines:
     """Return one merged property."""
-    gone = PropertyLines(name, "")
+    removal = PropertyLines(name, "")
     if name in _ORIGIN and first:
-        return (ours if first == "ours" else theirs) or gone
+        return (ours if first == "ours" else theirs) or removal
     texts = _read_text(base), _read_text(ours), _read_text(theirs)
     side = _changed_by(*texts)
     if side == "both":
         side = _find_equal(base, ours, theirs)
     if side != "both":
-        return (ours if side == "ours" else theirs) or gone
+        return (ours if side == "ours" else theirs) or removal
     if (merged := _merge_list(name, *texts)) is not None:
         return merged
-    kept, lost = ours, theirs
+    winner, loser = ours, theirs
     if _choose_side(name, sides, later) == "theirs":
-        kept, lost = theirs, ours
-    return (kept or gone)._replace(loss=_describe_loss(name, base, kept, lost))
+        winner, loser = theirs, ours
+    return (winner or removal)._replace(loss=_describe_loss(name, base, winner, loser))
 
 
 def _read_text(part: PropertyLines | None) -> str | None:
@@ -126,14 +126,14 @@ def _changed_by(base: str | None, ours: str | None, theirs: str | None) -> str:
 
     Line ends are ignored, but a side that changed only line ends is used.
     """
-    old, mine, other = (
+    base_text, our_text, their_text = (
         None if x is None else x.replace("\r\n", "\n") for x in (base, ours, theirs)
     )
-    if mine == other:
+    if our_text == their_text:
         return "theirs" if ours == base else "ours"
-    if other == old:
+    if their_text == base_text:
         return "ours"
-    return "theirs" if mine == old else "both"
+    return "theirs" if our_text == base_text else "both"
 
 
 def _find_equal(
@@ -144,16 +144,16 @@ def _find_equal(
     A side is used if the values are equal, or for the later `updated`; and if its lines keep the
     other's new comments.
     """
-    mine, other = ours and ours.prop, theirs and theirs.prop
-    if ours is None or theirs is None or mine is None or other is None:
+    our_prop, their_prop = ours and ours.prop, theirs and theirs.prop
+    if ours is None or theirs is None or our_prop is None or their_prop is None:
         return "both"
-    if isinstance(mine.value, tuple) or isinstance(other.value, tuple):
+    if isinstance(our_prop.value, tuple) or isinstance(their_prop.value, tuple):
         return "both"
-    sides = ["ours", "theirs"] if mine.kind == other.kind != "map" else []
-    if mine.value != other.value or not sides:
+    sides = ["ours", "theirs"] if our_prop.kind == their_prop.kind != "map" else []
+    if our_prop.value != their_prop.value or not sides:
         sides = []
-        times = read_timestamp(mine.value), read_timestamp(other.value)
-        if mine.name == "updated" and times[0] is not None and times[1] is not None:
+        times = read_timestamp(our_prop.value), read_timestamp(their_prop.value)
+        if our_prop.name == "updated" and times[0] is not None and times[1] is not None:
             sides = ["ours"] if times[0] > times[1] else ["theirs"]
             sides = ["ours", "theirs"] if times[0] == times[1] else sides
     for side in sides:
@@ -177,8 +177,8 @@ def _choose_side(name: str, sides: Sequence[dict[str, PropertyLines]], later: st
 
 def _rank_restriction(name: str, part: PropertyLines | None) -> int:
     """Return how much a property's value restricts its note, 0 for all other properties."""
-    said = part.prop.value if part and part.prop else ""
-    word = said.strip().lower() if isinstance(said, str) else "?"
+    value = part.prop.value if part and part.prop else ""
+    word = value.strip().lower() if isinstance(value, str) else "?"
     if name == "state":
         return rank_state(word)
     if name == "kind":
@@ -187,13 +187,13 @@ def _rank_restriction(name: str, part: PropertyLines | None) -> int:
 
 
 def _describe_loss(
-    name: str, base: PropertyLines | None, kept: PropertyLines | None, lost: PropertyLines | None
+    name: str, base: PropertyLines | None, winner: PropertyLines | None, loser: PropertyLines | None
 ) -> DiscardedValue:
     """Return the discarded value, or its lines if the values are equal."""
-    values = [_show_value(side) for side in (base, kept, lost)]
+    values = [_show_value(side) for side in (base, winner, loser)]
     unclear = values[1] == values[2] or (base is not None and values[0] in values[1:])
     if unclear or None in values:
-        values = [side.text.rstrip() if side else "" for side in (base, kept, lost)]
+        values = [side.text.rstrip() if side else "" for side in (base, winner, loser)]
     return DiscardedValue("", f'property "{name}"', values[2] or "(removed)")
 
 
@@ -218,34 +218,34 @@ def _merge_list(
     lists = [_read_items(name, side) for side in (base, ours, theirs)]
     if any(items is None for items in lists):
         return None
-    old, mine, other = (items or () for items in lists)
-    wanted = _merge_items(old, mine, other)
-    if not wanted and (ours is None or theirs is None):
+    base_items, our_items, their_items = (items or () for items in lists)
+    merged = _merge_items(base_items, our_items, their_items)
+    if not merged and (ours is None or theirs is None):
         return PropertyLines(name, "") if _keeps_comments("", base, ours, theirs) else None
-    candidates = [_merge_hyphens(base, ours, theirs, old)] if wanted else []
-    for text in (*candidates, _rewrite(name, ours, theirs, wanted)):
+    candidates = [_merge_hyphens(base, ours, theirs, base_items)] if merged else []
+    for text in (*candidates, _rewrite(name, ours, theirs, merged)):
         if text is None or not _keeps_comments(text, base, ours, theirs):
             continue
         prop = _read_property(text)
-        if prop and prop.name == name and _read_items(name, text) == wanted:
+        if prop and prop.name == name and _read_items(name, text) == merged:
             return PropertyLines(name, text, prop)
     return None
 
 
 def _read_property(text: str) -> Property | None:
     """Return the only property of these lines, placed from line 0; None if it is not alone."""
-    matter = read_frontmatter(f"{_FENCE}{text}{_FENCE}")
-    alone = len(matter.properties) == 1 and not matter.warnings
-    return matter.properties[0] if alone else None
+    frontmatter = read_frontmatter(f"{_FENCE}{text}{_FENCE}")
+    alone = len(frontmatter.properties) == 1 and not frontmatter.warnings
+    return frontmatter.properties[0] if alone else None
 
 
 def _merge_items(
     base: tuple[str, ...], ours: tuple[str, ...], theirs: tuple[str, ...]
 ) -> tuple[str, ...]:
-    old, mine, other = set(base), set(ours), set(theirs)
-    kept = [item for item in ours if item in other or item not in old]
-    added = [item for item in theirs if item not in mine and item not in old]
-    return (*kept, *dict.fromkeys(added))
+    base_set, our_set, their_set = set(base), set(ours), set(theirs)
+    our_items = [item for item in ours if item in their_set or item not in base_set]
+    their_additions = [item for item in theirs if item not in our_set and item not in base_set]
+    return (*our_items, *dict.fromkeys(their_additions))
 
 
 def _read_items(name: str, text: str | None) -> tuple[str, ...] | None:
@@ -274,24 +274,24 @@ def _find_inside(text: str, prop: Property) -> str | None:
 
 
 def _merge_hyphens(
-    base: str | None, ours: str | None, theirs: str | None, old: tuple[str, ...]
+    base: str | None, ours: str | None, theirs: str | None, base_items: tuple[str, ...]
 ) -> str | None:
     """Merge two hyphen lists item by item, as written, with comments."""
     prop = _read_property(ours) if ours is not None else None
     if ours is None or prop is None or not prop.items:
         return None
     lead = _find_lead(ours.splitlines()[prop.items[0]])
-    mine, other = _split_list(ours, lead), _split_list(theirs, lead)
-    if mine is None or other is None:
+    our_parts, their_parts = _split_list(ours, lead), _split_list(theirs, lead)
+    if our_parts is None or their_parts is None:
         return None
-    before = _split_list(base, lead)
-    if before is None:
-        items = (PropertyLines(f"={item}", f"{lead} {format_value(item)}\n") for item in old)
-        before = [PropertyLines("head", mine[0].text), *items]
-    settled = _merge_parts(before, mine, other, _resolve_item, append=True)
-    if any(part.loss for part in settled):
+    base_parts = _split_list(base, lead)
+    if base_parts is None:
+        items = (PropertyLines(f"={item}", f"{lead} {format_value(item)}\n") for item in base_items)
+        base_parts = [PropertyLines("head", our_parts[0].text), *items]
+    merged = _merge_parts(base_parts, our_parts, their_parts, _resolve_item, append=True)
+    if any(part.loss for part in merged):
         return None
-    return "".join(part.text for part in settled)
+    return "".join(part.text for part in merged)
 
 
 def _split_list(text: str | None, lead: str) -> list[PropertyLines] | None:
@@ -330,20 +330,18 @@ def _resolve_item(
     return PropertyLines(name, "", loss=DiscardedValue("", name, theirs.text if theirs else ""))
 
 
-def _rewrite(
-    name: str, ours: str | None, theirs: str | None, wanted: tuple[str, ...]
-) -> str | None:
+def _rewrite(name: str, ours: str | None, theirs: str | None, items: tuple[str, ...]) -> str | None:
     """Write the items in the form of a side that has some, ours first."""
     sides = [side for side in (ours, theirs) if side is not None]
     text = next((side for side in sides if _read_items(name, side)), sides[0])
     prop = _read_property(text)
-    if prop is None or _read_items(name, text) == wanted:
+    if prop is None or _read_items(name, text) == items:
         return text
-    if (longer := _extend(text, prop, wanted)) is not None:
+    if (longer := _extend(text, prop, items)) is not None:
         return longer
-    value: str | tuple[str, ...] = wanted
-    if isinstance(prop.value, str) and prop.kind != "null" and wanted:
-        value = ", ".join(wanted)
+    value: str | tuple[str, ...] = items
+    if isinstance(prop.value, str) and prop.kind != "null" and items:
+        value = ", ".join(items)
     line_end = find_line_end(text)
     try:
         note = set_property(f"---{line_end}{text}---{line_end}", name, value)
@@ -352,18 +350,18 @@ def _rewrite(
     return note[note.index("\n") + 1 : note.rindex("---")]
 
 
-def _extend(text: str, prop: Property, wanted: tuple[str, ...]) -> str | None:
+def _extend(text: str, prop: Property, items: tuple[str, ...]) -> str | None:
     """Add items to a list written as `[a, b]` without changing its items."""
     inside = _find_inside(text, prop)
-    have = len(prop.value)
-    if inside is None or wanted[:have] != prop.value or not isinstance(prop.value, tuple):
+    count = len(prop.value)
+    if inside is None or items[:count] != prop.value or not isinstance(prop.value, tuple):
         return None
-    fresh = ", ".join(map(format_value, wanted[have:]))
+    fresh = ", ".join(map(format_value, items[count:]))
     gap = "" if not inside.strip() else " " if inside.rstrip().endswith(",") else ", "
     end = len(text[: prop.span[1] - 1].rstrip())
     longer = f"{text[:end]}{gap}{fresh}{text[end:]}"
-    found = _read_property(longer)
-    return longer if found and found.value == wanted else None
+    new_prop = _read_property(longer)
+    return longer if new_prop and new_prop.value == items else None
 
 
 # ---- named parts, with lines between them
@@ -381,31 +379,31 @@ def _merge_parts(
     With `append`, their additions come last, each after the comments directly above it.
     """
     our_base, their_base = _pair(base, ours), _pair(base, theirs)
-    same = _find_same(ours, theirs, our_base, their_base)
-    placed: dict[int, list[PropertyLines]] = {}
-    last: list[PropertyLines] = []
+    matches = _find_same(ours, theirs, our_base, their_base)
+    additions: dict[int, list[PropertyLines]] = {}
+    tail: list[PropertyLines] = []
     waiting: list[PropertyLines] = []
-    shared = set(our_base) | set(same.values())
+    shared = set(our_base) | set(matches.values())
     anchor = _skip_own(-1, len(ours), shared)
     for place, part in enumerate(theirs):
-        if place in same:
-            placed.setdefault(anchor, []).extend(waiting)
+        if place in matches:
+            additions.setdefault(anchor, []).extend(waiting)
             waiting = []
-            anchor = _skip_own(same[place], len(ours), shared)
+            anchor = _skip_own(matches[place], len(ours), shared)
             continue
-        before = base[their_base[place]] if place in their_base else None
-        waiting.append(_resolve_part(settle, before, None, part))
+        base_part = base[their_base[place]] if place in their_base else None
+        waiting.append(_resolve_part(settle, base_part, None, part))
         if part.name and append:
-            last, waiting = last + waiting, []
-    placed.setdefault(anchor, []).extend(waiting)
-    merged = list(placed.get(-1, []))
-    other = {mine: place for place, mine in same.items()}
+            tail, waiting = tail + waiting, []
+    additions.setdefault(anchor, []).extend(waiting)
+    merged = list(additions.get(-1, []))
+    their_places = {our_place: place for place, our_place in matches.items()}
     for place, part in enumerate(ours):
-        before = base[our_base[place]] if place in our_base else None
-        same_part = theirs[other[place]] if place in other else None
-        merged.append(_resolve_part(settle, before, part, same_part))
-        merged += placed.get(place, [])
-    return merged + last
+        base_part = base[our_base[place]] if place in our_base else None
+        their_part = theirs[their_places[place]] if place in their_places else None
+        merged.append(_resolve_part(settle, base_part, part, their_part))
+        merged += additions.get(place, [])
+    return merged + tail
 
 
 def _resolve_part(
@@ -427,24 +425,28 @@ def _resolve_part(
 
 def _keeps_comments(text: str, base: str | None, ours: str | None, theirs: str | None) -> bool:
     """Return whether a merged part has every comment that neither side removed."""
-    old, mine, other, kept = (set(_find_comments(x or "")) for x in (base, ours, theirs, text))
-    removed = (old - mine) | (old - other)
-    return (mine | other) - removed <= kept
+    base_comments, our_comments, their_comments, comments = (
+        set(_find_comments(x or "")) for x in (base, ours, theirs, text)
+    )
+    removed = (base_comments - our_comments) | (base_comments - their_comments)
+    return (our_comments | their_comments) - removed <= comments
 
 
 def _find_comments(text: str) -> list[str]:
     """Return possible comments; `#` inside quotes counts too, to be safe."""
-    return [found.rstrip() for found in _COMMENT.findall(text)]
+    return [comment.rstrip() for comment in _COMMENT.findall(text)]
 
 
 def _pair(base: Sequence[PropertyLines], side: Sequence[PropertyLines]) -> dict[int, int]:
     """Return the index in base of each part of a side."""
-    named = {part.name: place for place, part in enumerate(base) if part.name}
-    pairs = {place: named[part.name] for place, part in enumerate(side) if part.name in named}
-    for start, other, length in match_lines([x.key for x in base], [x.key for x in side]):
+    base_places = {part.name: place for place, part in enumerate(base) if part.name}
+    pairs = {
+        place: base_places[part.name] for place, part in enumerate(side) if part.name in base_places
+    }
+    for base_start, side_start, length in match_lines([x.key for x in base], [x.key for x in side]):
         for offset in range(length):
-            if not base[start + offset].name:
-                pairs[other + offset] = start + offset
+            if not base[base_start + offset].name:
+                pairs[side_start + offset] = base_start + offset
     return pairs
 
 
@@ -456,18 +458,18 @@ def _find_same(
 ) -> dict[int, int]:
     """Return the index in ours of each equal part of theirs."""
     by_base = {old: place for place, old in our_base.items()}
-    added: dict[str, list[int]] = {}
+    our_additions: dict[str, list[int]] = {}
     for place in range(len(ours) - 1, -1, -1):
         if place not in our_base:
-            added.setdefault(ours[place].key, []).append(place)
-    same: dict[int, int] = {}
+            our_additions.setdefault(ours[place].key, []).append(place)
+    matches: dict[int, int] = {}
     for place, part in enumerate(theirs):
         if place in their_base:
             if their_base[place] in by_base:
-                same[place] = by_base[their_base[place]]
-        elif added.get(part.key):
-            same[place] = added[part.key].pop()
-    return same
+                matches[place] = by_base[their_base[place]]
+        elif our_additions.get(part.key):
+            matches[place] = our_additions[part.key].pop()
+    return matches
 
 
 def _skip_own(place: int, length: int, shared: set[int]) -> int:

@@ -105,19 +105,19 @@ def merge_words(base: str, ours: str, theirs: str, speaker: Speaker, first: int 
 
     `speaker` is the author of theirs; `first` is the number of lines before `ours` in its file.
     """
-    taken = [extract_callouts(text) for text in (base, ours, theirs)]
-    bare, placed = [text for text, _ in taken], [found for _, found in taken]
-    lines, clashes = _merge_regions(bare[0], bare[1], bare[2], first, 0)
+    pairs = [extract_callouts(text) for text in (base, ours, theirs)]
+    texts, groups = [text for text, _ in pairs], [group for _, group in pairs]
+    lines, clashes = _merge_regions(texts[0], texts[1], texts[2], first, 0)
     clashes = [clash for clash in clashes if clash[0].ours.strip() or clash[0].theirs.strip()]
     text = "".join(lines)
-    kept = _filter_known(placed, bare, text) if any(placed) else []
-    code = _find_code(text) if clashes or kept else []
-    kept = [each._replace(place=_leave_code(each.place, code, len(lines))) for each in kept]
-    known = {each.callout for each in kept}
+    callouts = _filter_known(groups, texts, text) if any(groups) else []
+    code = _find_code(text) if clashes or callouts else []
+    callouts = [each._replace(place=_leave_code(each.place, code, len(lines))) for each in callouts]
+    existing = {each.callout for each in callouts}
     fresh = (_make_callout(conflict, span, lines, code, speaker) for conflict, span in clashes)
-    kept += [each for each in fresh if each.callout not in known]
-    kept.sort(key=lambda x: (x.place, x.callout.speaker.date, x.callout))
-    return Merged(insert_callouts(text, kept), tuple(conflict for conflict, _ in clashes))
+    callouts += [each for each in fresh if each.callout not in existing]
+    callouts.sort(key=lambda x: (x.place, x.callout.speaker.date, x.callout))
+    return Merged(insert_callouts(text, callouts), tuple(conflict for conflict, _ in clashes))
 
 
 def resolve_callouts(body: str, choice: ConflictChoice, numbers: Collection[int] = ()) -> str:
@@ -125,24 +125,26 @@ def resolve_callouts(body: str, choice: ConflictChoice, numbers: Collection[int]
 
     Ours stay, theirs replace them, or both stay.
     """
-    bare, placed = extract_callouts(body)
-    lines, line_end = split_lines(bare), find_line_end(body)
-    left: list[Placed] = []
+    text, placed = extract_callouts(body)
+    lines, line_end = split_lines(text), find_line_end(body)
+    rest: list[Placed] = []
     by_place: dict[int, list[Placed]] = {}
     for number, each in enumerate(placed, 1):
         if numbers and number not in numbers:
-            left.append(each)
+            rest.append(each)
         elif choice is not ConflictChoice.OURS:
             by_place.setdefault(each.place, []).append(each)
     for place in sorted(by_place, reverse=True):
-        said = [f"{line}{line_end}" for each in by_place[place] for line in each.callout.lines]
+        their_lines = [
+            f"{line}{line_end}" for each in by_place[place] for line in each.callout.lines
+        ]
         count = by_place[place][0].callout.about if choice is ConflictChoice.THEIRS else 0
         start = max(place - count, 0)
-        lines[start:place] = said
-        grown = len(said) - (place - start)
-        moved = [x.place if x.place <= start else max(x.place + grown, start) for x in left]
-        left = [x._replace(place=to) for x, to in zip(left, moved, strict=True)]
-    return insert_callouts(join_lines(lines, line_end), left)
+        lines[start:place] = their_lines
+        growth = len(their_lines) - (place - start)
+        new_places = [x.place if x.place <= start else max(x.place + growth, start) for x in rest]
+        rest = [x._replace(place=new_place) for x, new_place in zip(rest, new_places, strict=True)]
+    return insert_callouts(join_lines(lines, line_end), rest)
 
 
 class Reverted(NamedTuple):
@@ -164,33 +166,39 @@ def revert_lines(before: str, after: str, now: str) -> Reverted:
     """
     old, present = split_lines(before), split_lines(now)
     keys = split_keys(after)
-    found = match_lines(keys, split_keys(now))
-    place = {start + n: at + n for start, at, length in found for n in range(length)}
-    place[-1] = -1
-    gone: set[int] = set()
-    back: dict[int, list[str]] = {}
+    matches = match_lines(keys, split_keys(now))
+    places = {start + n: position + n for start, position, length in matches for n in range(length)}
+    places[-1] = -1
+    removals: set[int] = set()
+    insertions: dict[int, list[str]] = {}
     changed, lost = 0, list[str]()
     for hunk in diff_lines(split_keys(before), keys):
-        own = [place[n] for n in range(hunk.new_start, hunk.new_end) if n in place]
-        gone.update(own)
+        own = [places[n] for n in range(hunk.new_start, hunk.new_end) if n in places]
+        removals.update(own)
         missing = hunk.new_end - hunk.new_start - len(own)
         changed += missing
-        if hunk.new_start - 1 in place:
-            at = place[hunk.new_start - 1] + 1
+        if hunk.new_start - 1 in places:
+            position = places[hunk.new_start - 1] + 1
         else:
-            at = place.get(hunk.new_end, -1)
+            position = places.get(hunk.new_end, -1)
         lines = old[hunk.start : hunk.end]
-        at = own[0] if own else at
-        if missing or at < 0:
+        position = own[0] if own else position
+        if missing or position < 0:
             lost += lines
-        elif own or lines not in (present[at : at + len(lines)], present[at - len(lines) : at]):
-            back[at] = lines
-    left = [
+        elif own or lines not in (
+            present[position : position + len(lines)],
+            present[position - len(lines) : position],
+        ):
+            insertions[position] = lines
+    new_lines = [
         line
         for number in range(len(present) + 1)
-        for line in (*back.get(number, ()), *present[number : number + 1][number in gone :])
+        for line in (
+            *insertions.get(number, ()),
+            *present[number : number + 1][number in removals :],
+        )
     ]
-    return Reverted(join_lines(left, find_line_end(now, before)), changed, tuple(lost))
+    return Reverted(join_lines(new_lines, find_line_end(now, before)), changed, tuple(lost))
 
 
 # ---- lines
@@ -208,23 +216,25 @@ def _merge_regions(
     code = [_find_code(text) for text in (ours, theirs)] if prose is not None else []
     merged: list[str] = []
     clashes: list[tuple[Conflict, Span]] = []
-    at = (0, 0, 0)
+    positions = (0, 0, 0)
     for region in _find_regions(keys[0], keys[1], keys[2]):
-        mine, other, _ = region
-        merged += _merge_agreed(texts, at, mine.start)
-        at = (mine.end, mine.new_end, other.new_end)
-        is_prose = prose is not None and mine.start >= prose
+        our_hunk, their_hunk, _ = region
+        merged += _merge_agreed(texts, positions, our_hunk.start)
+        positions = (our_hunk.end, our_hunk.new_end, their_hunk.new_end)
+        is_prose = prose is not None and our_hunk.start >= prose
         lines = _merge_region(texts, region, code if is_prose else None)
         if lines is None:
-            lines = texts[1][mine.new_start : mine.new_end]
-            their = texts[2][other.new_start : other.new_end]
-            head, tail = _count_agreed(lines, their)
-            what = _format_lines(first + mine.new_start + head, first + mine.new_end - tail)
-            clash = ("".join(side[head : len(side) - tail]) for side in (lines, their))
+            lines = texts[1][our_hunk.new_start : our_hunk.new_end]
+            their_lines = texts[2][their_hunk.new_start : their_hunk.new_end]
+            head, tail = _count_agreed(lines, their_lines)
+            label = _format_lines(
+                first + our_hunk.new_start + head, first + our_hunk.new_end - tail
+            )
+            versions = ("".join(side[head : len(side) - tail]) for side in (lines, their_lines))
             span = len(merged) + head, len(merged) + len(lines) - tail
-            clashes.append((Conflict("", what, *clash), span))
+            clashes.append((Conflict("", label, *versions), span))
         merged += lines
-    merged += _merge_agreed(texts, at, len(texts[0]))
+    merged += _merge_agreed(texts, positions, len(texts[0]))
     line_end = find_line_end(ours, base, theirs)
     return split_lines(join_lines(merged, line_end)), clashes
 
@@ -250,25 +260,30 @@ def _find_regions(
             end = max(end, hunk.end)
             shifts[is_theirs] += hunk.new_end - hunk.new_start - (hunk.end - hunk.start)
             index += 1
-        mine, other = (
+        our_hunk, their_hunk = (
             Hunk(start, end, begin, end + shift)
             for begin, shift in zip(begins, shifts, strict=True)
         )
-        yield mine, other, hunks[first:index]
+        yield our_hunk, their_hunk, hunks[first:index]
 
 
-def _merge_agreed(texts: Sequence[list[str]], at: tuple[int, int, int], end: int) -> list[str]:
+def _merge_agreed(
+    texts: Sequence[list[str]], positions: tuple[int, int, int], end: int
+) -> list[str]:
     """Return lines on which all agree; a line end changed by one side is that side's."""
-    length = end - at[0]
+    length = end - positions[0]
     base, ours, theirs = (
-        lines[start : start + length] for lines, start in zip(texts, at, strict=True)
+        lines[start : start + length] for lines, start in zip(texts, positions, strict=True)
     )
     if base == ours:
         return theirs
     if base == theirs:
         return ours
     triples = zip(base, ours, theirs, strict=True)
-    return [other if mine == old else mine for old, mine, other in triples]
+    return [
+        their_line if our_line == base_line else our_line
+        for base_line, our_line, their_line in triples
+    ]
 
 
 def _merge_region(
@@ -279,46 +294,48 @@ def _merge_region(
     `code` is both sides' fenced code, in which no items are combined; None combines none
     anywhere.
     """
-    mine, other, changes = region
-    old = texts[0][mine.start : mine.end]
-    own = texts[1][mine.new_start : mine.new_end]
-    their = texts[2][other.new_start : other.new_end]
-    lines = _choose_side(old, own, their)
+    our_hunk, their_hunk, changes = region
+    base_lines = texts[0][our_hunk.start : our_hunk.end]
+    our_lines = texts[1][our_hunk.new_start : our_hunk.new_end]
+    their_lines = texts[2][their_hunk.new_start : their_hunk.new_end]
+    lines = _choose_side(base_lines, our_lines, their_lines)
     if lines is not None or code is None:
         return lines
-    places = zip((mine.new_start, other.new_start), code, strict=True)
-    if any(start < place < end for place, found in places for start, end in found):
+    places = zip((our_hunk.new_start, their_hunk.new_start), code, strict=True)
+    if any(start < place < end for place, spans in places for start, end in spans):
         return None
-    following = next(filter(str.strip, islice(texts[0], mine.end, None)), None)
-    if old:
+    following = next(filter(str.strip, islice(texts[0], our_hunk.end, None)), None)
+    if base_lines:
         return _join_changes(texts, changes, following)
-    return _combine_insertions(own, their, following, any(map(str.strip, texts[0])))
+    return _combine_insertions(our_lines, their_lines, following, any(map(str.strip, texts[0])))
 
 
 def _choose_side(base: list[str], ours: list[str], theirs: list[str]) -> list[str] | None:
     """Return the side that alone changed lines, or that contains all the other inserted."""
-    old, mine, other = (list(map(strip_end, lines)) for lines in (base, ours, theirs))
-    if mine == old:
+    base_keys, our_keys, their_keys = (
+        list(map(strip_end, lines)) for lines in (base, ours, theirs)
+    )
+    if our_keys == base_keys:
         return theirs
-    if other in (old, mine):
+    if their_keys in (base_keys, our_keys):
         return ours
     if base:
         return None
-    for held, held_by, lines in ((mine, other, theirs), (other, mine, ours)):
-        rest = iter(held_by)
-        if all(line in rest for line in held):
+    for part, whole, lines in ((our_keys, their_keys, theirs), (their_keys, our_keys, ours)):
+        rest = iter(whole)
+        if all(line in rest for line in part):
             return lines
     return None
 
 
 def _count_agreed(ours: Sequence[str], theirs: Sequence[str]) -> tuple[int, int]:
     """Return how many lines at the start and end of a conflict are equal on both sides."""
-    mine, other = (list(map(strip_end, lines)) for lines in (ours, theirs))
-    most = min(len(mine), len(other))
+    our_keys, their_keys = (list(map(strip_end, lines)) for lines in (ours, theirs))
+    limit = min(len(our_keys), len(their_keys))
     head = tail = 0
-    while head < most and mine[head] == other[head]:
+    while head < limit and our_keys[head] == their_keys[head]:
         head += 1
-    while tail < most - head and mine[-1 - tail] == other[-1 - tail]:
+    while tail < limit - head and our_keys[-1 - tail] == their_keys[-1 - tail]:
         tail += 1
     return head, tail
 
@@ -331,13 +348,13 @@ def _format_lines(start: int, end: int) -> str:
 
 def _find_code(text: str) -> list[Span]:
     """Return the lines of each fenced code; an unclosed one ends after the text."""
-    found = []
+    spans = []
     for start, end in find_fences(text, 0):
         first = text.count("\n", 0, start)
-        found.append((first, first + len(split_lines(text[start:end]))))
-    if found and _leaves_fence_open(lines := split_lines(text)):
-        found[-1] = (found[-1][0], len(lines) + 1)
-    return found
+        spans.append((first, first + len(split_lines(text[start:end]))))
+    if spans and _leaves_fence_open(lines := split_lines(text)):
+        spans[-1] = (spans[-1][0], len(lines) + 1)
+    return spans
 
 
 def _leaves_fence_open(lines: Sequence[str]) -> bool:
@@ -365,10 +382,10 @@ def _combine_insertions(
     shared = _count_shared(ours, theirs)
     for cut in sorted({shared, 0}, reverse=True):
         head = list(ours[:cut])
-        known = into_text or any(map(_HEADING.match, head))
+        follows_text = into_text or any(map(_HEADING.match, head))
         if _leaves_fence_open(head):
             continue
-        combined = _combine(ours[cut:], theirs[cut:], following, known)
+        combined = _combine(ours[cut:], theirs[cut:], following, follows_text)
         if combined is not None:
             return head + combined
     return None
@@ -384,28 +401,31 @@ def _join_changes(
     None if both sides changed a line, or if a change is not only whole list items: adjacent changes
     can then be about the same statement.
     """
-    if any(after.start < hunk.end for (hunk, _), (after, _) in pairwise(changes)):
+    if any(next_hunk.start < hunk.end for (hunk, _), (next_hunk, _) in pairwise(changes)):
         return None
     depths: set[int] = set()
-    known: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     joined: list[tuple[list[str], bool]] = []
     for hunk, is_theirs in changes:
-        new = texts[2 if is_theirs else 1][hunk.new_start : hunk.new_end]
-        before, after = _read_pieces(texts[0][hunk.start : hunk.end]), _read_pieces(new)
-        if before is None or after is None or _leaves_fence_open(new):
+        new_lines = texts[2 if is_theirs else 1][hunk.new_start : hunk.new_end]
+        old_pieces, new_pieces = (
+            _read_pieces(texts[0][hunk.start : hunk.end]),
+            _read_pieces(new_lines),
+        )
+        if old_pieces is None or new_pieces is None or _leaves_fence_open(new_lines):
             return None
-        if _has_text(before[2]) or _has_text(after[2]):
+        if _has_text(old_pieces[2]) or _has_text(new_pieces[2]):
             return None
-        depths |= {depth for items, depth, _ in (before, after) if items}
-        items, _, rest = after
-        known.update(_item_key(item) for item in items if not is_theirs)
+        depths |= {depth for items, depth, _ in (old_pieces, new_pieces) if items}
+        items, _, rest = new_pieces
+        counts.update(_item_key(item) for item in items if not is_theirs)
         joined += [(item, is_theirs) for item in (*items, rest)]
     if len(depths) != 1 or not _may_precede(following, min(depths)):
         return None
     return [
         line
         for item, is_theirs in joined
-        if not (is_theirs and _is_known(item, known))
+        if not (is_theirs and _is_known(item, counts))
         for line in item
     ]
 
@@ -413,8 +433,8 @@ def _join_changes(
 def _count_shared(ours: Sequence[str], theirs: Sequence[str]) -> int:
     """Return how many lines both start with; blank ones count if they follow a heading."""
     count = 0
-    for mine, other in zip(ours, theirs, strict=False):
-        if strip_end(mine) != strip_end(other):
+    for our_line, their_line in zip(ours, theirs, strict=False):
+        if strip_end(our_line) != strip_end(their_line):
             break
         count += 1
     filled = count
@@ -426,22 +446,33 @@ def _count_shared(ours: Sequence[str], theirs: Sequence[str]) -> int:
 def _combine(
     ours: Sequence[str], theirs: Sequence[str], following: str | None, into_text: bool
 ) -> list[str] | None:
-    mine, other = _read_pieces(ours), _read_pieces(theirs)
-    if mine is None or other is None or _leaves_fence_open(ours) or _leaves_fence_open(theirs):
+    our_pieces, their_pieces = _read_pieces(ours), _read_pieces(theirs)
+    if (
+        our_pieces is None
+        or their_pieces is None
+        or _leaves_fence_open(ours)
+        or _leaves_fence_open(theirs)
+    ):
         return None
-    if _has_text(mine[2]) or _has_text(other[2]):
+    if _has_text(our_pieces[2]) or _has_text(their_pieces[2]):
         ends = following is None or _HEADING.match(following) is not None
         if not ends or not into_text:
             return None
-    if not all(_may_precede(following, depth) for items, depth, _ in (mine, other) if items):
+    if not all(
+        _may_precede(following, depth) for items, depth, _ in (our_pieces, their_pieces) if items
+    ):
         return None
     # Deeper items belong to the text above, other items to the section before.
-    first, second = (mine, other) if mine[1] >= other[1] else (other, mine)
-    known = Counter(map(_item_key, first[0]))
-    items = [*first[0], *(item for item in second[0] if not _is_known(item, known))]
-    rests = [mine[2]]
-    if _item_key(mine[2]) != _item_key(other[2]):
-        rests.append(other[2])
+    first, second = (
+        (our_pieces, their_pieces)
+        if our_pieces[1] >= their_pieces[1]
+        else (their_pieces, our_pieces)
+    )
+    counts = Counter(map(_item_key, first[0]))
+    items = [*first[0], *(item for item in second[0] if not _is_known(item, counts))]
+    rests = [our_pieces[2]]
+    if _item_key(our_pieces[2]) != _item_key(their_pieces[2]):
+        rests.append(their_pieces[2])
     return [line for piece in (*items, *rests) for line in piece]
 
 
@@ -449,12 +480,12 @@ def _has_text(lines: Iterable[str]) -> bool:
     return any(line.strip() for line in lines)
 
 
-def _is_known(item: Sequence[str], known: Counter[str]) -> bool:
+def _is_known(item: Sequence[str], counts: Counter[str]) -> bool:
     """Return whether the other side has the item too; each of its items matches once."""
     key = _item_key(item)
-    if not key or not known[key]:
+    if not key or not counts[key]:
         return False
-    known[key] -= 1
+    counts[key] -= 1
     return True
 
 
@@ -499,32 +530,32 @@ def _read_pieces(lines: Sequence[str]) -> _Pieces | None:
 
 
 def _filter_known(
-    placed: Sequence[tuple[Placed, ...]], bare: Sequence[str], merged: str
+    groups: Sequence[tuple[Placed, ...]], texts: Sequence[str], merged: str
 ) -> list[Placed]:
     """Return the callouts that neither side removed, each once and at its place."""
-    base, ours, theirs = ({each.callout for each in side} for side in placed)
+    base, ours, theirs = ({each.callout for each in side} for side in groups)
     keys = split_keys(merged)
-    found: dict[Callout, Placed] = {}
-    for text, side, other in ((bare[1], placed[1], theirs), (bare[2], placed[2], ours)):
+    callouts: dict[Callout, Placed] = {}
+    for text, side, other in ((texts[1], groups[1], theirs), (texts[2], groups[2], ours)):
         places = _follow(split_keys(text), keys)
         for each in side:
             callout = each.callout
             is_resolved = callout in base and callout not in other
-            if callout not in found and not is_resolved:
-                found[callout] = each._replace(place=places[min(each.place, len(places) - 1)])
-    return list(found.values())
+            if callout not in callouts and not is_resolved:
+                callouts[callout] = each._replace(place=places[min(each.place, len(places) - 1)])
+    return list(callouts.values())
 
 
 def _follow(old: Sequence[str], new: Sequence[str]) -> list[int]:
     """Return each place's index in another text: after the same line."""
-    same = {
-        start + offset + 1: other + offset + 1
-        for start, other, length in match_lines(old, new)
+    matches = {
+        old_start + offset + 1: new_start + offset + 1
+        for old_start, new_start, length in match_lines(old, new)
         for offset in range(length)
     }
     places = [0]
     for place in range(1, len(old) + 1):
-        places.append(same.get(place, places[-1]))
+        places.append(matches.get(place, places[-1]))
     return places
 
 
@@ -543,8 +574,8 @@ def _make_callout(
         return Placed(Callout(SAID, speaker, tuple(split_keys(conflict.theirs)), 0), place)
     if not conflict.theirs.strip():
         return Placed(Callout(LEFT_OUT, speaker, (), end - start), end)
-    said = split_keys(conflict.theirs + "".join(lines[last:end]))
-    return Placed(Callout(SAID, speaker, tuple(said), end - start), end)
+    their_lines = split_keys(conflict.theirs + "".join(lines[last:end]))
+    return Placed(Callout(SAID, speaker, tuple(their_lines), end - start), end)
 
 
 def _leave_code(place: int, code: Iterable[Span], count: int) -> int:

@@ -72,36 +72,42 @@ def has_room(note: Note, wording: str) -> bool:
 
     A note without properties cannot, because none are added.
     """
-    kept = list_items(note, "also_said")
-    return bool(note.matter.body) and (not wording or len(kept) < _MAX_WORDINGS)
+    wordings = list_items(note, "also_said")
+    return bool(note.matter.body) and (not wording or len(wordings) < _MAX_WORDINGS)
 
 
-def confirm_note(note: Note, said: Attestation) -> str:
+def confirm_note(note: Note, attestation: Attestation) -> str:
     """Return the note's text with a confirmation added to its properties.
 
     A note without properties is unchanged. A stale note becomes active.
     """
     if not note.matter.body:
         return note.text
-    is_own = said.agent == note.agent and (said.agent or note.source in {"", "human"})
+    is_own = attestation.agent == note.agent and (attestation.agent or note.source in {"", "human"})
     text = note.text
-    for name, new in (("tags", said.tags), (CITES, said.cites), ("also_said", said.said)):
+    for name, new in (
+        ("tags", attestation.tags),
+        (CITES, attestation.cites),
+        ("also_said", attestation.said),
+    ):
         text = add_to_list(text, note, name, new)
-    if not (is_own and said.session == note.session):
-        text = add_to_list(text, note, "confirmed_by", (said.who,), MAX_CONFIRMATIONS)
-    if said.pinned and not note.pinned:
+    if not (is_own and attestation.session == note.session):
+        text = add_to_list(text, note, "confirmed_by", (attestation.who,), MAX_CONFIRMATIONS)
+    if attestation.pinned and not note.pinned:
         text = set_property(text, "pinned", True)
     if note.state is NoteState.STALE:
         text = write_state(text, NoteState.ACTIVE)
-    return set_property(text, "updated", said.at.replace(microsecond=0))
+    return set_property(text, "updated", attestation.at.replace(microsecond=0))
 
 
 def find_confirmation(note: Note) -> Confirmation | None:
     """Return a note's last confirmation, or None."""
     names, wordings = list_items(note, "confirmed_by"), list_items(note, "also_said")
-    who = names[-1] if names else wordings[-1].partition(": ")[0] if wordings else ""
-    own = [each for each in wordings if each.startswith(f"{who}: ")]
-    return Confirmation(who, own[-1].removeprefix(f"{who}: ") if own else "") if who else None
+    author = names[-1] if names else wordings[-1].partition(": ")[0] if wordings else ""
+    own = [each for each in wordings if each.startswith(f"{author}: ")]
+    return (
+        Confirmation(author, own[-1].removeprefix(f"{author}: ") if own else "") if author else None
+    )
 
 
 def drop_confirmation(note: Note, last: Confirmation) -> str:
@@ -165,8 +171,8 @@ def find_released(change: AgentChange, successor: Note | None) -> str:
     `successor` is the same note under another path.
     """
     after = change.after or successor
-    kept = after if len(change.sides) > 1 else change.after
-    if _was(change, _is_pinned) and not _is_pinned(kept):
+    note = after if len(change.sides) > 1 else change.after
+    if _was(change, _is_pinned) and not _is_pinned(note):
         return "is pinned, and only a person unpins, moves or removes it"
     if _was(change, _is_quarantined) and not _is_quarantined(after):
         return "is quarantined, and only a person releases it"
@@ -179,12 +185,12 @@ def find_owner_kind(change: AgentChange, rights: Rights) -> str:
     "" if allowed, and for notes of other kinds.
     """
     allowed = _merge(change, _active_owner_kind)
-    now = _active_owner_kind(change.after)
-    if change.after is None or rights.may_instruct or now in allowed:
+    new_kind = _active_owner_kind(change.after)
+    if change.after is None or rights.may_instruct or new_kind in allowed:
         return ""
-    if not now and len(change.sides) > 1:
+    if not new_kind and len(change.sides) > 1:
         return ""
-    kind = now or next(filter(None, allowed))
+    kind = new_kind or next(filter(None, allowed))
     return f"is a {kind}, which only a person makes active, or takes back"
 
 
@@ -213,15 +219,15 @@ def find_false_label(change: AgentChange, heirs: Sequence[Note], rights: Rights)
     after = change.after
     if after is None:
         return ""
-    known = [note for note in (change.base, *change.sides) if note is not None]
-    if known:
+    versions = [note for note in (change.base, *change.sides) if note is not None]
+    if versions:
         for name in _LABELS:
-            if _value(after, name) not in [_value(note, name) for note in known]:
+            if _value(after, name) not in [_value(note, name) for note in versions]:
                 return f'has another "{name}"'
-        named = _value(after, "full_text")
-        texts = {None, *(_value(note, "full_text") for note in known)}
-        blobs = {note.blob[:12] for note in known}
-        if named not in texts and str(named).partition("@")[0] not in blobs:
+        full_text = _value(after, "full_text")
+        texts = {None, *(_value(note, "full_text") for note in versions)}
+        blobs = {note.blob[:12] for note in versions}
+        if full_text not in texts and str(full_text).partition("@")[0] not in blobs:
             return 'has another "full_text"'
     elif _is_owner(after.source):
         return 'has the "source" of a person'
@@ -229,7 +235,7 @@ def find_false_label(change: AgentChange, heirs: Sequence[Note], rights: Rights)
         return f'has another agent, "{after.agent}"'
     elif _value(after, "reviewed") is not None:
         return 'has the "reviewed" of a person'
-    allowed = {name for note in known for name in _list_confirmations(note)}
+    allowed = {name for note in versions for name in _list_confirmations(note)}
     allowed |= {name for heir in heirs for name in _inherit(heir, after)}
     for name in _list_confirmations(after):
         if name not in allowed and not _is_own(name.partition(", session ")[0], rights):
@@ -240,15 +246,15 @@ def find_false_label(change: AgentChange, heirs: Sequence[Note], rights: Rights)
 def find_successor(note: Note, others: Iterable[Note]) -> Note | None:
     """Return the note among `others` that is this note under another path, or None."""
     for other in others:
-        same = all(_value(note, name) == _value(other, name) for name in _LABELS)
-        if same and (note.created or note.body == other.body):
+        is_same = all(_value(note, name) == _value(other, name) for name in _LABELS)
+        if is_same and (note.created or note.body == other.body):
             return other
     return None
 
 
 def _list_confirmations(note: Note) -> list[str]:
-    said = (each.partition(": ")[0] for each in list_items(note, "also_said"))
-    return [*list_items(note, "confirmed_by"), *said]
+    authors = (each.partition(": ")[0] for each in list_items(note, "also_said"))
+    return [*list_items(note, "confirmed_by"), *authors]
 
 
 def _inherit(heir: Note, note: Note) -> list[str]:
@@ -268,8 +274,8 @@ def _is_owner(name: str) -> bool:
 
 
 def _value(note: Note | None, name: str) -> object:
-    found = note.matter.get(name) if note is not None else None
-    return found and found.value
+    prop = note.matter.get(name) if note is not None else None
+    return prop and prop.value
 
 
 T = TypeVar("T", bound=Hashable)

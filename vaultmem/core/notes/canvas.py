@@ -49,8 +49,8 @@ def decode_note(path: str, data: bytes) -> Decoded:
     files = [_link(node) for node in nodes if node.get("file") and isinstance(node["file"], str)]
     cards = [_write_card(node["text"]) for node in nodes if isinstance(node.get("text"), str)]
     others = [node[key] for key in ("label", "url") for node in nodes if key in node]
-    named = [each for each in others if isinstance(each, str) and each.strip()]
-    blocks = [f"# {PurePosixPath(path).stem}", "\n".join(files), "\n".join(named), *cards]
+    labels = [each for each in others if isinstance(each, str) and each.strip()]
+    blocks = [f"# {PurePosixPath(path).stem}", "\n".join(files), "\n".join(labels), *cards]
     return Decoded("\n\n".join(filter(None, blocks)) + "\n", CANVAS)
 
 
@@ -81,10 +81,10 @@ def _read_nodes(data: bytes) -> list[dict[str, Any]]:
     if not data.strip():  # A new canvas of Obsidian is empty.
         return []
     try:
-        read = json.loads(data.decode("utf-8-sig"))
+        value = json.loads(data.decode("utf-8-sig"))
     except (ValueError, RecursionError):
         raise ValueError("it is not JSON, so its cards are not read") from None
-    nodes = read.get("nodes", []) if isinstance(read, dict) else None
+    nodes = value.get("nodes", []) if isinstance(value, dict) else None
     if not isinstance(nodes, list):
         raise ValueError("it is not the JSON of a canvas")
     return [node for node in nodes if isinstance(node, dict)]

@@ -63,21 +63,21 @@ def pair_renames(changes: Iterable[FileChange]) -> list[FileChange]:
             removed.setdefault(change.old_blob, []).append(change)
     if not removed:
         return listed
-    gone: set[str] = set()
+    old_paths: set[str] = set()
     joined: dict[str, FileChange] = {}
     for same_name in (True, False):
         for change in listed:
             if change.op is not ChangeOp.ADD or change.path in joined:
                 continue
             for old in removed.get(change.blob, ()):
-                if old.path in gone or (same_name and _name(old.path) != _name(change.path)):
+                if old.path in old_paths or (same_name and _name(old.path) != _name(change.path)):
                     continue
-                gone.add(old.path)
+                old_paths.add(old.path)
                 joined[change.path] = change._replace(
                     old_blob=old.old_blob, old_mode=old.old_mode, previous=old.path
                 )
                 break
-    return [joined.get(change.path, change) for change in listed if change.path not in gone]
+    return [joined.get(change.path, change) for change in listed if change.path not in old_paths]
 
 
 def _name(path: str) -> str:
@@ -164,11 +164,11 @@ def diff_text(
     """
     lines, others = split_lines(old), split_lines(new)
     hunks = diff_lines(lines, others)
-    shown: list[str] = []
+    diff: list[str] = []
     for group in _group_hunks(hunks):
-        shown += _show_group(group, lines, others, old_first, new_first)
+        diff += _show_group(group, lines, others, old_first, new_first)
     added = sum(hunk.new_end - hunk.new_start for hunk in hunks)
-    return tuple(shown), added, sum(hunk.end - hunk.start for hunk in hunks)
+    return tuple(diff), added, sum(hunk.end - hunk.start for hunk in hunks)
 
 
 def summarise_change(change: NoteChange) -> str:
@@ -176,10 +176,10 @@ def summarise_change(change: NoteChange) -> str:
     parts = [f"renamed from {_shorten(change.renamed_from)}"] if change.renamed_from else []
     if change.op != ChangeOp.REPLACE:
         parts.append("new note" if change.op == ChangeOp.ADD else "removed")
-    told = [] if change.op == ChangeOp.REMOVE else change.properties
-    parts += [_summarise_property(item) for item in told[:_MAX_TOLD]]
-    if len(told) > _MAX_TOLD:
-        parts.append(f"{len(told) - _MAX_TOLD} more properties")
+    properties = [] if change.op == ChangeOp.REMOVE else change.properties
+    parts += [_summarise_property(item) for item in properties[:_MAX_TOLD]]
+    if len(properties) > _MAX_TOLD:
+        parts.append(f"{len(properties) - _MAX_TOLD} more properties")
     if change.frontmatter_diff and not change.properties:
         parts.append("frontmatter rewritten")
     if change.body:
@@ -197,26 +197,26 @@ def _split(note: Note | NoteText | None, whole: bool) -> tuple[str, str]:
     return note.text[:start], note.text[start:]
 
 
-def _count_lines(divided: tuple[str, str]) -> int:
-    return divided[0].count("\n")
+def _count_lines(parts: tuple[str, str]) -> int:
+    return parts[0].count("\n")
 
 
 def _compare_properties(
     old: Note | NoteText | None, new: Note | NoteText | None
 ) -> Iterator[PropertyChange]:
-    before = {prop.name: prop for prop in old.matter.properties} if old else {}
-    after = {prop.name: prop for prop in new.matter.properties} if new else {}
-    for name in [*after, *(name for name in before if name not in after)]:
-        was, now = before.get(name), after.get(name)
-        written = (_show_written(old, was), _show_written(new, now))
-        values = (was.value if was else "", now.value if now else "")
-        nested = any(prop is not None and prop.kind == "map" for prop in (was, now))
-        if was is None or now is None:
-            op = ChangeOp.ADD if was is None else ChangeOp.REMOVE
+    old_props = {prop.name: prop for prop in old.matter.properties} if old else {}
+    new_props = {prop.name: prop for prop in new.matter.properties} if new else {}
+    for name in [*new_props, *(name for name in old_props if name not in new_props)]:
+        old_prop, new_prop = old_props.get(name), new_props.get(name)
+        written = (_show_written(old, old_prop), _show_written(new, new_prop))
+        values = (old_prop.value if old_prop else "", new_prop.value if new_prop else "")
+        nested = any(prop is not None and prop.kind == "map" for prop in (old_prop, new_prop))
+        if old_prop is None or new_prop is None:
+            op = ChangeOp.ADD if old_prop is None else ChangeOp.REMOVE
         else:
             op = ChangeOp.REPLACE
-            same = was.kind == now.kind and values[0] == values[1]
-            if same and (not nested or written[0] == written[1]):
+            is_same = old_prop.kind == new_prop.kind and values[0] == values[1]
+            if is_same and (not nested or written[0] == written[1]):
                 continue
             nested = nested or values[0] == values[1]
         yield PropertyChange(op, name, *(written if nested else values))
@@ -256,13 +256,13 @@ def _show_group(
     yield (
         f"@@ -{_show_range(start, end, old_first)} +{_show_range(new_start, new_end, new_first)} @@"
     )
-    at = start
+    position = start
     for hunk in group:
-        yield from _mark_lines(" ", old[at : hunk.start])
+        yield from _mark_lines(" ", old[position : hunk.start])
         yield from _mark_lines("-", old[hunk.start : hunk.end])
         yield from _mark_lines("+", new[hunk.new_start : hunk.new_end])
-        at = hunk.end
-    yield from _mark_lines(" ", old[at:end])
+        position = hunk.end
+    yield from _mark_lines(" ", old[position:end])
 
 
 def _show_range(start: int, end: int, first: int) -> str:
@@ -282,9 +282,9 @@ def _summarise_property(change: PropertyChange) -> str:
     name = _shorten(change.name)
     old, new = change.old, change.new
     if isinstance(old or (), tuple) and isinstance(new or (), tuple):
-        was, now = Counter(old), Counter(new)
-        items = [f"+{_shorten(item)}" for item in (now - was).elements()]
-        items += [f"-{_shorten(item)}" for item in (was - now).elements()]
+        old_counts, new_counts = Counter(old), Counter(new)
+        items = [f"+{_shorten(item)}" for item in (new_counts - old_counts).elements()]
+        items += [f"-{_shorten(item)}" for item in (old_counts - new_counts).elements()]
         if items:
             more = [f"and {len(items) - _MAX_TOLD} more"] if len(items) > _MAX_TOLD else []
             return " ".join([name, *items[:_MAX_TOLD], *more])

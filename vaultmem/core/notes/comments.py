@@ -172,8 +172,8 @@ def _close_dollar(text: str, start: int) -> int:
 
     A `$` without another one in its paragraph is text and ends at once.
     """
-    if found := _MATH.match(text, start):
-        return found.end()
+    if match := _MATH.match(text, start):
+        return match.end()
     other = text.find("$", start + 1)
     is_alone = other < 0 or _GAP.search(text, start, other) is not None
     return start + 1 if is_alone else -1
@@ -286,35 +286,35 @@ def find_percent(text: str, body: int, scan: CommentScan) -> tuple[list[Span], i
     """
     marks = list(_list_percent(text, body, scan))
     spans: list[Span] = []
-    at = 0
-    while at < len(marks):
-        many = sum(each.line == marks[at].line for each in marks[at : at + 64])
-        group = marks[at : at + many]
-        if many == 1 and at + 1 < len(marks) and _is_block(marks, at):
-            group = marks[at : at + 2]
+    index = 0
+    while index < len(marks):
+        count = sum(each.line == marks[index].line for each in marks[index : index + 64])
+        group = marks[index : index + count]
+        if count == 1 and index + 1 < len(marks) and _is_block(marks, index):
+            group = marks[index : index + 2]
         if len(group) % 2 or any(each.is_doubtful for each in group):
             break
         spans += [(a.start, b.start + 2) for a, b in zip(group[::2], group[1::2], strict=True)]
-        at += len(group)
-    held = [start for start, end in scan.code if "%%" in text[start:end]]
+        index += len(group)
+    starts = [start for start, end in scan.code if "%%" in text[start:end]]
     for start, end in spans:
-        place = bisect_right(held, start)
-        if place < len(held) and held[place] < end:  # Either code, or the end of the comment.
+        place = bisect_right(starts, start)
+        if place < len(starts) and starts[place] < end:  # Either code, or the end of the comment.
             return [(start, len(text))], start
-    left = marks[at:]
-    if not left or (len(left) == 1 and not left[0].is_first):
+    rest = marks[index:]
+    if not rest or (len(rest) == 1 and not rest[0].is_first):
         return spans, -1
-    first, last = left[0], left[-1]
-    if len(left) == 2:
+    first, last = rest[0], rest[-1]
+    if len(rest) == 2:
         return [*spans, (first.start, _end_run(text, last.start))], -1
-    end = len(text) if len(left) % 2 and last.is_first else _end_run(text, last.start)
+    end = len(text) if len(rest) % 2 and last.is_first else _end_run(text, last.start)
     return [*spans, (first.start, end)], first.start
 
 
-def _is_block(marks: Sequence[Percent], at: int) -> bool:
+def _is_block(marks: Sequence[Percent], index: int) -> bool:
     """Return whether a mark begins its line, and the next one is alone and ends a later line."""
-    first, second = marks[at : at + 2]
-    is_alone = at + 2 == len(marks) or marks[at + 2].line != second.line
+    first, second = marks[index : index + 2]
+    is_alone = index + 2 == len(marks) or marks[index + 2].line != second.line
     return first.is_first and is_alone and (second.is_first or second.is_last)
 
 
@@ -359,8 +359,8 @@ def hide_unseen(text: str, body: int) -> Visible:
         return hide_comments(text, body)
     from vaultmem.core.notes.conflict import find_spans
 
-    seen = hide_comments(text, body)
-    return seen._replace(text=_blank(seen.text, find_spans(text, body)))
+    visible = hide_comments(text, body)
+    return visible._replace(text=_blank(visible.text, find_spans(text, body)))
 
 
 def hide_comments(text: str, body: int) -> Visible:
@@ -371,18 +371,18 @@ def hide_comments(text: str, body: int) -> Visible:
     scan = scan_text(text, body)
     spans, left_open = list(scan.comments), [scan.left_open]
     if "%%" in text:
-        more, at = find_percent(text, body, scan)
+        more, position = find_percent(text, body, scan)
         spans += more
-        left_open.append(at)
+        left_open.append(position)
     if not spans:
         return Visible(text)
     hidden = re.sub(_PLACEHOLDER, _blank_line, _blank(text, sorted(spans)))
-    at = min((each for each in left_open if each >= 0), default=-1)
-    return Visible(hidden, _warn(text, at) if at >= 0 else "")
+    position = min((each for each in left_open if each >= 0), default=-1)
+    return Visible(hidden, _warn(text, position) if position >= 0 else "")
 
 
-def _blank_line(found: re.Match[str]) -> str:
-    return GONE * len(found[0])
+def _blank_line(match: re.Match[str]) -> str:
+    return GONE * len(match[0])
 
 
 def strip_hidden(visible: str) -> str:
@@ -392,8 +392,8 @@ def strip_hidden(visible: str) -> str:
     return re.sub(_HIDDEN_LINE, "", visible).replace(GONE, "")
 
 
-def _warn(text: str, at: int) -> str:
-    line = text.count("\n", 0, at) + 1
+def _warn(text: str, position: int) -> str:
+    line = text.count("\n", 0, position) + 1
     return f"a comment that begins in line {line} hides what follows; close it in its own line"
 
 

@@ -26,18 +26,18 @@ def find_conflict(text: str, fences: Sequence[tuple[int, int]] = ()) -> str:
     """
     if "<<<<<<<" not in text or ">>>>>>>" not in text:
         return ""
-    begin, seen = 0, ""
+    begin, marks = 0, ""
     for match in _MARK.finditer(text):
         mark = match[0][0]
         if mark == "<":
-            begin, seen = match.start(), mark
-        elif seen and mark == _ORDER[len(seen)]:
-            seen += mark
-        if seen != _ORDER:
+            begin, marks = match.start(), mark
+        elif marks and mark == _ORDER[len(marks)]:
+            marks += mark
+        if marks != _ORDER:
             continue
         if not any(start <= begin and match.end() <= end for start, end in fences):
             return f"it contains conflict markers (line {text.count(chr(10), 0, begin) + 1})"
-        seen = ""
+        marks = ""
     return ""
 
 
@@ -104,15 +104,15 @@ def find_spans(text: str, body: int = 0) -> list[tuple[int, int]]:
     return [(start, start + len(text[start:end].rstrip("\r\n"))) for start, end in spans]
 
 
-def describe_conflict(callouts: Iterable[Placed]) -> str:
+def describe_conflict(placed: Iterable[Placed]) -> str:
     """Return a message about the callouts of a note, or "" without callouts."""
-    said = [each.callout for each in callouts]
-    others = dict.fromkeys(each.speaker.author for each in said if each.verb != REMOVED)
-    removers = dict.fromkeys(each.speaker.author for each in said if each.verb == REMOVED)
+    callouts = [each.callout for each in placed]
+    others = dict.fromkeys(each.speaker.author for each in callouts if each.verb != REMOVED)
+    removers = dict.fromkeys(each.speaker.author for each in callouts if each.verb == REMOVED)
     verb = "says" if len(others) == 1 else "say"
-    told = [f"{_join_names(others)} {verb} otherwise"] if others else []
-    told += [f"{_join_names(removers)} removed it"] if removers else []
-    return f"{CONFLICTED}: {', '.join(told)}" if told else ""
+    statements = [f"{_join_names(others)} {verb} otherwise"] if others else []
+    statements += [f"{_join_names(removers)} removed it"] if removers else []
+    return f"{CONFLICTED}: {', '.join(statements)}" if statements else ""
 
 
 def _join_names(names: Iterable[str]) -> str:
@@ -131,24 +131,24 @@ def extract_callouts(text: str) -> tuple[str, tuple[Placed, ...]]:
         return text, ()
     lines = _LINE.findall(text)
     code = _find_code_lines(text)
-    kept: list[str] = []
-    found: list[Placed] = []
-    at, was_taken = 0, False
-    while at < len(lines):
-        head = _HEAD.fullmatch(lines[at].rstrip("\r\n")) if at not in code else None
+    rest: list[str] = []
+    placed: list[Placed] = []
+    index, was_taken = 0, False
+    while index < len(lines):
+        head = _HEAD.fullmatch(lines[index].rstrip("\r\n")) if index not in code else None
         if head is None:
-            kept.append(lines[at])
-            at, was_taken = at + 1, False
+            rest.append(lines[index])
+            index, was_taken = index + 1, False
             continue
-        end = at + 1
+        end = index + 1
         while end < len(lines) and lines[end].startswith(">"):
             end += 1
-        if not was_taken and kept and not kept[-1].strip():
-            kept.pop()
-        found.append(Placed(_read_callout(head, lines[at + 1 : end]), len(kept), at))
+        if not was_taken and rest and not rest[-1].strip():
+            rest.pop()
+        placed.append(Placed(_read_callout(head, lines[index + 1 : end]), len(rest), index))
         is_divided = end < len(lines) and not lines[end].strip()
-        at, was_taken = end + is_divided, is_divided
-    return "".join(kept), tuple(found)
+        index, was_taken = end + is_divided, is_divided
+    return "".join(rest), tuple(placed)
 
 
 def insert_callouts(text: str, placed: Iterable[Placed]) -> str:
@@ -156,17 +156,17 @@ def insert_callouts(text: str, placed: Iterable[Placed]) -> str:
     lines = _LINE.findall(text)
     line_end = "\r\n" if "\r\n" in text else "\n"
     parts: list[str] = []
-    at = 0
+    position = 0
     for place, group in groupby(sorted(placed, key=attrgetter("place")), attrgetter("place")):
-        parts += lines[at:place]
-        at = place
+        parts += lines[position:place]
+        position = place
         block = [[f"{line}{line_end}" for line in format_callout(x.callout)] for x in group]
         for number, callout in enumerate(block):
             if number or place:
                 parts += ["" if parts[-1].endswith("\n") else line_end, line_end]
             parts += callout
         parts += [line_end] if place < len(lines) else []
-    return "".join([*parts, *lines[at:]])
+    return "".join([*parts, *lines[position:]])
 
 
 def format_callout(callout: Callout) -> list[str]:
@@ -179,14 +179,14 @@ def format_callout(callout: Callout) -> list[str]:
 
 
 def _read_callout(head: re.Match[str], lines: Sequence[str]) -> Callout:
-    said = (line.rstrip("\r\n")[1:].removeprefix(" ") for line in lines)
+    texts = (line.rstrip("\r\n")[1:].removeprefix(" ") for line in lines)
     speaker = Speaker(head[3], head[4] or "", head[5] or "")
-    return Callout(head[2], speaker, tuple(said), int(head[1] or 1))
+    return Callout(head[2], speaker, tuple(texts), int(head[1] or 1))
 
 
 def _find_code_lines(text: str) -> set[int]:
-    found: set[int] = set()
+    numbers: set[int] = set()
     for start, end in find_fences(text, 0):
         first = text.count("\n", 0, start)
-        found.update(range(first, first + text.count("\n", start, end) + 1))
-    return found
+        numbers.update(range(first, first + text.count("\n", start, end) + 1))
+    return numbers

@@ -50,8 +50,8 @@ def add_quotes(text: str) -> str:
             return text
         number = int(line[1])
         lines = [
-            quote_value(each) if at == number else each
-            for at, each in enumerate(changed.split("\n"), 1)
+            quote_value(each) if position == number else each
+            for position, each in enumerate(changed.split("\n"), 1)
         ]
         changed = "\n".join(lines)
     return text
@@ -65,19 +65,21 @@ def set_property(text: str, name: str, value: PropertyValue) -> str:
     """
     if not _NAME.fullmatch(name):
         raise RefusedError(f'"{name}" is not a property\'s name; use letters, digits, - and _')
-    matter = _editable(text)
+    frontmatter = _editable(text)
     eol = find_eol(text)
-    prop = matter.get(name)
-    if not matter.body:
+    prop = frontmatter.get(name)
+    if not frontmatter.body:
         return _checked(text, _add_block(text, format_property(name, value), eol), name, value)
-    block = text[matter.start : matter.end]
+    block = text[frontmatter.start : frontmatter.end]
     if prop is None:
-        indent = " " * (matter.properties[0].indent if matter.properties else 0)
+        indent = " " * (frontmatter.properties[0].indent if frontmatter.properties else 0)
         lines = [f"{indent}{line}{eol}" for line in format_property(name, value)]
         changed = block + "".join(lines)
     else:
         changed = _replace(block, prop, value, eol)
-    return _checked(text, text[: matter.start] + changed + text[matter.end :], name, value)
+    return _checked(
+        text, text[: frontmatter.start] + changed + text[frontmatter.end :], name, value
+    )
 
 
 def quarantine_unread(text: str) -> str:
@@ -99,10 +101,10 @@ def quarantine_unread(text: str) -> str:
 
 def mark_as_memory(path: PurePosixPath, text: str, kind: NoteKind) -> str:
     """Return the text of a note marked as managed; the user's own `kind` stays."""
-    matter = read_frontmatter(text)
-    if matter.problem or is_managed(path, matter):
+    frontmatter = read_frontmatter(text)
+    if frontmatter.problem or is_managed(path, frontmatter):
         return text
-    if matter.get("kind"):
+    if frontmatter.get("kind"):
         return set_property(text, "state_reason", "set by vaultmem")
     return set_property(text, "kind", kind.value)
 
@@ -129,13 +131,13 @@ def remove_property(text: str, name: str) -> str:
     Raises:
         RefusedError: as for `set_property`.
     """
-    matter = _editable(text)
-    prop = matter.get(name)
+    frontmatter = _editable(text)
+    prop = frontmatter.get(name)
     if prop is None:
         return text
-    lines = text[matter.start : matter.end].splitlines(keepends=True)
+    lines = text[frontmatter.start : frontmatter.end].splitlines(keepends=True)
     changed = "".join(lines[: prop.first] + lines[prop.last :])
-    return _checked(text, text[: matter.start] + changed + text[matter.end :], name, None)
+    return _checked(text, text[: frontmatter.start] + changed + text[frontmatter.end :], name, None)
 
 
 def format_note(properties: Mapping[str, PropertyValue | None], body: str) -> str:
@@ -177,14 +179,14 @@ def format_value(value: str | bool | int | float | date) -> str:
 
 
 def _editable(text: str) -> Frontmatter:
-    matter = read_frontmatter(text)
-    if matter.problem:
-        raise RefusedError(f"{matter.problem}; fix it in an editor, it is never rewritten")
-    if any("occurs twice" in warning for warning in matter.warnings):
-        raise RefusedError(f"{matter.warnings[0]}; fix it in an editor, it is never rewritten")
-    if matter.warnings and not matter.body:
-        raise RefusedError(f"{matter.warnings[0]}; fix it in an editor first")
-    return matter
+    frontmatter = read_frontmatter(text)
+    if frontmatter.problem:
+        raise RefusedError(f"{frontmatter.problem}; fix it in an editor, it is never rewritten")
+    if any("occurs twice" in warning for warning in frontmatter.warnings):
+        raise RefusedError(f"{frontmatter.warnings[0]}; fix it in an editor, it is never rewritten")
+    if frontmatter.warnings and not frontmatter.body:
+        raise RefusedError(f"{frontmatter.warnings[0]}; fix it in an editor first")
+    return frontmatter
 
 
 def find_eol(text: str) -> str:
@@ -212,29 +214,29 @@ def _replace(block: str, prop: Property, value: PropertyValue, eol: str) -> str:
         gap = "" if block[start - 1 : start] in {" ", "\t"} else " "
         return f"{block[:start]}{gap}{format_value(value)}{block[end:]}"
     indent = " " * prop.indent
-    fresh = [f"{indent}{line}{eol}" for line in format_property(prop.name, value)]
-    return "".join(lines[: prop.first] + fresh + lines[prop.last :])
+    new_lines = [f"{indent}{line}{eol}" for line in format_property(prop.name, value)]
+    return "".join(lines[: prop.first] + new_lines + lines[prop.last :])
 
 
 def _can_edit_items(prop: Property, value: tuple[str, ...]) -> bool:
     """Return whether removing lines and adding some after them gives exactly these items."""
     if not value or not prop.items or len(prop.items) != len(prop.value):
         return False
-    kept = [item for item in prop.value if item in value]
-    return [*kept, *(item for item in value if item not in prop.value)] == list(value)
+    old_items = [item for item in prop.value if item in value]
+    return [*old_items, *(item for item in value if item not in prop.value)] == list(value)
 
 
 def _edit_items(lines: list[str], prop: Property, value: tuple[str, ...], eol: str) -> str:
     """Remove the lines of missing items, and add lines for new items after the last."""
-    old = list(prop.value)
-    going = {line for item, line in zip(old, prop.items, strict=True) if item not in value}
-    coming = [item for item in value if item not in old]
+    old_items = list(prop.value)
+    removals = {line for item, line in zip(old_items, prop.items, strict=True) if item not in value}
+    new_items = [item for item in value if item not in old_items]
     model = lines[prop.items[0]]
     lead = model[: model.index("-") + 1]
     lead = lead if not lead.strip("- \t") else "  -"
-    fresh = [f"{lead} {format_value(item)}{eol}" for item in coming]
-    kept = [line for number, line in enumerate(lines[: prop.last]) if number not in going]
-    return "".join(kept + fresh + lines[prop.last :])
+    new_lines = [f"{lead} {format_value(item)}{eol}" for item in new_items]
+    old_lines = [line for number, line in enumerate(lines[: prop.last]) if number not in removals]
+    return "".join(old_lines + new_lines + lines[prop.last :])
 
 
 def _checked(before: str, after: str, name: str, value: PropertyValue | None) -> str:
@@ -248,8 +250,11 @@ def _checked(before: str, after: str, name: str, value: PropertyValue | None) ->
         expected.pop(name, None)
     else:
         expected[name] = value if isinstance(value, (str, tuple)) else format_value(value)
-    matter = read_frontmatter(after)
-    if matter.problem or {item.name: item.value for item in matter.properties} != expected:
+    frontmatter = read_frontmatter(after)
+    if (
+        frontmatter.problem
+        or {item.name: item.value for item in frontmatter.properties} != expected
+    ):
         raise RefusedError(
             f'the property "{name}" cannot be changed without touching others; '
             "write the frontmatter as plain lines"
@@ -262,18 +267,18 @@ def add_to_list(text: str, note: Note, name: str, items: tuple[str, ...], limit:
 
     Each item occurs once; only the last `limit` items stay (0: no limit).
     """
-    have = list_items(note, name)
-    wanted = tuple(dict.fromkeys([*have, *items]))[-limit:]
-    return text if wanted == have else set_property(text, name, wanted)
+    old_items = list_items(note, name)
+    new_items = tuple(dict.fromkeys([*old_items, *items]))[-limit:]
+    return text if new_items == old_items else set_property(text, name, new_items)
 
 
 def drop_from_list(text: str, note: Note, name: str, *items: str) -> str:
     """Return `text`, an edited version of the note's, without these items of a list property."""
-    have = list_items(note, name)
-    wanted = tuple(each for each in have if each not in items)
-    if wanted == have:
+    old_items = list_items(note, name)
+    new_items = tuple(each for each in old_items if each not in items)
+    if new_items == old_items:
         return text
-    return set_property(text, name, wanted) if wanted else remove_property(text, name)
+    return set_property(text, name, new_items) if new_items else remove_property(text, name)
 
 
 def get_title(text: str, path: PurePosixPath, title: str) -> str:
@@ -293,5 +298,5 @@ def get_title(text: str, path: PurePosixPath, title: str) -> str:
 def list_items(note: Note, name: str) -> tuple[str, ...]:
     """Return the items of a list property, also if they are written in one line."""
     prop = note.matter.get(name)
-    old = prop.value if prop is not None and prop.kind != "null" else ()
-    return old if isinstance(old, tuple) else split_text(name, old)
+    value = prop.value if prop is not None and prop.kind != "null" else ()
+    return value if isinstance(value, tuple) else split_text(name, value)

@@ -25,9 +25,9 @@ def describe_encoding(encoding: str) -> str:
     """Return a warning about a note that is a canvas or not UTF-8."""
     if encoding == CANVAS:
         return "a canvas, shown as text; only Obsidian changes its cards"
-    known = encoding in {UTF_16, WINDOWS}
-    how = f"`iconv -f {encoding} -t UTF-8` or an editor" if known else "an editor"
-    return f"its text is {encoding}, so it is never rewritten; save it as UTF-8 with {how}"
+    is_known = encoding in {UTF_16, WINDOWS}
+    tool = f"`iconv -f {encoding} -t UTF-8` or an editor" if is_known else "an editor"
+    return f"its text is {encoding}, so it is never rewritten; save it as UTF-8 with {tool}"
 
 
 def format_foreign(encoding: str) -> str:
@@ -37,8 +37,8 @@ def format_foreign(encoding: str) -> str:
 
 def find_encoding(warnings: Iterable[str]) -> str:
     """Return the encoding that a note's warnings report, "" for UTF-8."""
-    told = {describe_encoding(encoding): encoding for encoding in (UTF_16, WINDOWS, MIXED)}
-    return next((told[warning] for warning in warnings if warning in told), "")
+    encodings = {describe_encoding(encoding): encoding for encoding in (UTF_16, WINDOWS, MIXED)}
+    return next((encodings[warning] for warning in warnings if warning in encodings), "")
 
 
 def decode_text(data: bytes) -> Decoded:

@@ -73,23 +73,24 @@ def read_frontmatter(text: str) -> Frontmatter:
         problem = "the frontmatter is never closed"
         lost = _read_lost(text, problem)
         return lost._replace(problem=problem) if starts_with_name(text, start) else lost
-    read = _read_block(text[start:end], Frontmatter(start, end, body))
-    lost = _NONE if read.body else _read_lost(text, _LOST)  # Text between two thematic breaks.
-    return lost if lost.problem else read
+    frontmatter = _read_block(text[start:end], Frontmatter(start, end, body))
+    # Text between two thematic breaks is not frontmatter.
+    lost = _NONE if frontmatter.body else _read_lost(text, _LOST)
+    return lost if lost.problem else frontmatter
 
 
-def read_state_lines(text: str, matter: Frontmatter) -> list[str]:
+def read_state_lines(text: str, frontmatter: Frontmatter) -> list[str]:
     """Return the states that a block, or the start of a text without one, contains.
 
     A hint for blocks that cannot be read, or that have `state` twice.
     """
-    head = text[matter.start : matter.end or HEAD]
-    return [*find_state_lines(head), *(each for each in matter.states if each in STATES)]
+    head = text[frontmatter.start : frontmatter.end or HEAD]
+    return [*find_state_lines(head), *(each for each in frontmatter.states if each in STATES)]
 
 
-def replace_said_states(text: str, matter: Frontmatter, state: str) -> str:
+def replace_said_states(text: str, frontmatter: Frontmatter, state: str) -> str:
     """Return the text with `state` in each line that contains a state."""
-    return replace_state_lines(text, matter.start, matter.end, state)
+    return replace_state_lines(text, frontmatter.start, frontmatter.end, state)
 
 
 def _read_lost(text: str, problem: str) -> Frontmatter:
@@ -115,17 +116,17 @@ def _read_block(block: str, place: Frontmatter) -> Frontmatter:
     if len(block.encode("utf-8", "surrogatepass")) > MAX_BLOCK_BYTES:
         limit = MAX_BLOCK_BYTES // 1024
         return _reject(block, place, f"the frontmatter is larger than {limit} KiB")
-    if (plain := read_plain_block(block)) is not None:
-        return place._replace(properties=plain)
+    if (properties := read_plain_block(block)) is not None:
+        return place._replace(properties=properties)
     from vaultmem.core.notes.yaml_block import UnreadableBlockError, read_yaml_block
 
     try:
-        read = read_yaml_block(block)
+        result = read_yaml_block(block)
     except UnreadableBlockError as error:
         return _reject(block, place, str(error), error.is_mapping)
     states = _find_states(block) if may_hide(block) else ()
-    if read is not None:
-        return place._replace(properties=read[0], warnings=read[1], states=states)
+    if result is not None:
+        return place._replace(properties=result[0], warnings=result[1], states=states)
     hint = find_hint(block, states)
     if hint.is_hidden:
         problem = "the frontmatter gives a state, but not as a property"
@@ -174,9 +175,9 @@ class PropertyReader:
     Without `is_strict`, invalid values belong to the user, and there are no warnings.
     """
 
-    def __init__(self, matter: Frontmatter, *, is_strict: bool = True) -> None:
+    def __init__(self, frontmatter: Frontmatter, *, is_strict: bool = True) -> None:
         self._is_strict = is_strict
-        self._properties = {prop.name: prop for prop in matter.properties}
+        self._properties = {prop.name: prop for prop in frontmatter.properties}
         self.warnings: list[str] = []
 
     def text(self, name: str) -> str:
@@ -207,9 +208,12 @@ class PropertyReader:
 
     def names_like(self, *names: str) -> tuple[str, ...]:
         """Return the properties with one of these names, exact matches first, then in any case."""
-        known = {each.lower(): each for each in self._properties}
+        lower_names = {each.lower(): each for each in self._properties}
         exact = [name for name in names if name in self._properties]
-        return (*exact, *(known[name] for name in names if name in known and name not in exact))
+        return (
+            *exact,
+            *(lower_names[name] for name in names if name in lower_names and name not in exact),
+        )
 
     def flag(self, name: str) -> bool:
         """Return whether a checkbox is set."""
@@ -220,17 +224,17 @@ class PropertyReader:
             self._warn(prop, "true or false")
         return isinstance(prop.value, str) and prop.value.lower() in _TRUE
 
-    def member(self, name: str, closed: type[_E], default: _E) -> _E:
+    def member(self, name: str, enum_type: type[_E], default: _E) -> _E:
         """Return the enum member of a property's value, or `default`."""
         text = self.text(name)
         if not text:
             return default
         try:
-            return closed(text.lower())
+            return enum_type(text.lower())
         except ValueError:
             from difflib import get_close_matches
 
-            names = [item.value for item in closed]
+            names = [item.value for item in enum_type]
             near = get_close_matches(text.lower()[:40], names, 1)
             remedy = f'did you mean "{near[0]}"?' if near else f"use {', '.join(names)}"
             self._say(f'unknown {name} "{text[:40]}", read as {default}; {remedy}')
@@ -256,13 +260,13 @@ class PropertyReader:
         if not text:
             return ""
         try:
-            read = datetime.fromisoformat(text)
+            value = datetime.fromisoformat(text)
         except ValueError:
             self._say(f'{name} "{text[:40]}" is not a date like 2026-11-21; ignored')
             return ""
         if len(text) <= 10:
-            return read.date().isoformat()
-        return text if text.startswith(f"{read.date()}T") else read.isoformat()
+            return value.date().isoformat()
+        return text if text.startswith(f"{value.date()}T") else value.isoformat()
 
     def day(self, name: str) -> str:
         """Return a date as ISO 8601 text, or ""; never warn."""
@@ -273,17 +277,17 @@ class PropertyReader:
         except ValueError:
             return ""
 
-    def unknown_text(self, known: frozenset[str]) -> str:
-        """Return the values of properties that are not in `known`, for search."""
+    def unknown_text(self, known_names: frozenset[str]) -> str:
+        """Return the values of properties that are not in `known_names`, for search."""
         parts: list[str] = []
         for prop in self._properties.values():
-            if prop.name in known or prop.kind in {"null", "bool", "map"}:
+            if prop.name in known_names or prop.kind in {"null", "bool", "map"}:
                 continue
             parts.extend([prop.value] if isinstance(prop.value, str) else prop.value)
         return "\n".join(parts)
 
-    def _warn(self, prop: Property, wanted: str) -> None:
-        self._say(f'the property "{prop.name}" should be {wanted}')
+    def _warn(self, prop: Property, expected_type: str) -> None:
+        self._say(f'the property "{prop.name}" should be {expected_type}')
 
     def _say(self, warning: str) -> None:
         if self._is_strict:

@@ -54,8 +54,8 @@ class NoteHandler(BaseHandler):
         """
         if _find_words(text) != _find_words(self.text):
             raise RefusedError("the handler has another note's text; make one for each note")
-        matter = read_frontmatter(self.text)
-        return self.text[matter.start : matter.end], _read_content(self.text)
+        frontmatter = read_frontmatter(self.text)
+        return self.text[frontmatter.start : frontmatter.end], _read_content(self.text)
 
     def load(self, fm: str) -> dict[str, JsonValue]:
         """Return the values of a block; empty if it cannot be read."""
@@ -69,8 +69,8 @@ class NoteHandler(BaseHandler):
             RefusedError: the block cannot be read, or cannot contain a value.
         """
         text = self._with_values(metadata)
-        matter = read_frontmatter(text)
-        return text[matter.start : matter.end]
+        frontmatter = read_frontmatter(text)
+        return text[frontmatter.start : frontmatter.end]
 
     def format(self, post: Post, **_: object) -> str:
         """Return the note's text with the values and the content of a post.
@@ -83,8 +83,8 @@ class NoteHandler(BaseHandler):
         return text if content == _read_content(self.text) else _with_content(text, content)
 
     def _with_values(self, metadata: dict[str, object]) -> str:
-        matter = read_frontmatter(self.text)
-        loaded = self.load(self.text[matter.start : matter.end])
+        frontmatter = read_frontmatter(self.text)
+        loaded = self.load(self.text[frontmatter.start : frontmatter.end])
         text = self.text
         for name in loaded:
             text = text if name in metadata else remove_property(text, name)

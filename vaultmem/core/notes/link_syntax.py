@@ -144,7 +144,7 @@ def _pair_ticks(marks: list[re.Match[str]]) -> dict[int, int]:
 def _find_indented(text: str, body: int, fences: Sequence[tuple[int, int]]) -> Edges:
     """Return indented code: lines indented four columns after a blank line, outside lists."""
     fenced = [place for span in fences for place in span]
-    found: list[int] = []
+    edges: list[int] = []
     is_blank, is_code, in_list = True, False, False
     place = body
     for line in text[body:].splitlines(keepends=True):
@@ -156,7 +156,7 @@ def _find_indented(text: str, body: int, fences: Sequence[tuple[int, int]]) -> E
         if fenced and _is_within(fenced, start):
             is_code = False
         elif indented and not in_list and (is_blank or is_code):
-            found += (start, place)
+            edges += (start, place)
             is_code = True
         else:
             is_code = False
@@ -165,7 +165,7 @@ def _find_indented(text: str, body: int, fences: Sequence[tuple[int, int]]) -> E
             elif is_blank and not line[0].isspace():
                 in_list = False
         is_blank = False
-    return found
+    return edges
 
 
 # Only `]]` ends a link, on the same line; of nested brackets the inner ones count. The pattern
@@ -211,18 +211,18 @@ class Link(NamedTuple):
 
 
 def find_links(
-    text: str, matter: Frontmatter, fences: Sequence[tuple[int, int]] | None = None
+    text: str, frontmatter: Frontmatter, fences: Sequence[tuple[int, int]] | None = None
 ) -> tuple[Link, ...]:
     """Return the links of a note's text in order; `fences` are its fenced code, if known.
 
     Ignored: code, HTML comments, properties that are not one whole link, and invalid frontmatter.
     """
-    found = _number_lines(text, list(_find_in_properties(text, matter)))
+    links = _number_lines(text, list(_find_in_properties(text, frontmatter)))
     if "](" not in text and "[[" not in text:
-        return tuple(found)
+        return tuple(links)
     if fences is None:
-        fences = find_fences(text, matter.body)
-    return (*found, *_find_in_body(text, matter.body, fences))
+        fences = find_fences(text, frontmatter.body)
+    return (*links, *_find_in_body(text, frontmatter.body, fences))
 
 
 def read_wikilink(text: str, start: int) -> tuple[Link, int] | None:
@@ -235,14 +235,16 @@ def read_wikilink(text: str, start: int) -> tuple[Link, int] | None:
     return (link, match.end()) if match and link else None
 
 
-def split_destination(written: str) -> tuple[str, str] | None:
+def split_destination(destination: str) -> tuple[str, str] | None:
     """Return path and subpath of a markdown link's destination, None if it leaves the vault.
 
     Both stay as written; decode them with `decode_destination`.
     """
-    if not written or ((":" in written or "//" in written) and _SCHEME.match(written)):
+    if not destination or (
+        (":" in destination or "//" in destination) and _SCHEME.match(destination)
+    ):
         return None
-    path, _, subpath = written.partition("#")
+    path, _, subpath = destination.partition("#")
     path, mark, _ = path.partition("?")
     return None if mark and not path else (path, subpath)
 
@@ -285,11 +287,11 @@ def _find_in_body(text: str, body: int, fences: Sequence[tuple[int, int]]) -> It
 def _make_wikilink(
     text: str, match: re.Match[str], line: int, is_hidden: bool, name: str = ""
 ) -> Link | None:
-    before = text[match.start() - 1 : match.start()]
-    if before == "\\":
+    prefix = text[match.start() - 1 : match.start()]
+    if prefix == "\\":
         return None
     inner = match[1]
-    target, bar, shown = inner.partition("|")
+    target, bar, label = inner.partition("|")
     if bar and target.endswith("\\"):  # In a table, the bar is escaped.
         target = target[:-1]
     path, mark, subpath = target.partition("#")
@@ -303,11 +305,11 @@ def _make_wikilink(
         kind=LinkKind.WIKILINK,
         path=stripped,
         subpath=subpath.strip(),
-        text=shown.strip(),
+        text=label.strip(),
         start=start,
         end=start + len(stripped),
         line=line,
-        is_embed=before == "!",
+        is_embed=prefix == "!",
         property=name,
         is_hidden=is_hidden,
     )
@@ -317,8 +319,8 @@ def _make_markdown_link(
     text: str, match: re.Match[str], line: int, is_hidden: bool, body: int
 ) -> Link | None:
     group = match.lastindex or 0
-    written, closing = match[group], match.start()
-    if (parts := split_destination(written)) is None:
+    destination, closing = match[group], match.start()
+    if (parts := split_destination(destination)) is None:
         return None
     opening = _find_opening(text, closing, body)
     if opening < 0:
@@ -327,11 +329,11 @@ def _make_markdown_link(
     start = match.start(group)
     end = start + len(path)
     is_embed = opening > 0 and text[opening - 1] == "!"
-    if "%" in written:
+    if "%" in destination:
         path, subpath = decode_destination(path), decode_destination(subpath)
-    shown = text[opening + 1 : closing]
+    label = text[opening + 1 : closing]
     return Link(
-        LinkKind.MARKDOWN, path, subpath, shown, start, end, line, is_embed, is_hidden=is_hidden
+        LinkKind.MARKDOWN, path, subpath, label, start, end, line, is_embed, is_hidden=is_hidden
     )
 
 
@@ -341,8 +343,8 @@ def _find_opening(text: str, closing: int, body: int) -> int:
     opening = text.rfind("[", first, closing)
     if opening < 0:
         return -1
-    shown = text[opening:closing]
-    if not ("]" in shown or "\\" in shown or "\n\n" in shown or text[opening - 1] == "\\"):
+    label = text[opening:closing]
+    if not ("]" in label or "\\" in label or "\n\n" in label or text[opening - 1] == "\\"):
         return opening  # Nearly all links.
     depth = 0
     for place in range(closing, first - 1, -1):
@@ -357,16 +359,16 @@ def _find_opening(text: str, closing: int, body: int) -> int:
     return -1
 
 
-def _find_in_properties(text: str, matter: Frontmatter) -> Iterator[Link]:
-    if matter.problem or not matter.properties:
+def _find_in_properties(text: str, frontmatter: Frontmatter) -> Iterator[Link]:
+    if frontmatter.problem or not frontmatter.properties:
         return
-    block = text[matter.start : matter.end]
+    block = text[frontmatter.start : frontmatter.end]
     if not any(mark in block for mark in ("[[", *CITE_PROPERTIES)):
         return
     lines = block.splitlines(keepends=True)
-    for prop in matter.properties:
+    for prop in frontmatter.properties:
         values = (prop.value,) if isinstance(prop.value, str) else prop.value
-        start = matter.start + sum(map(len, lines[: prop.first]))
+        start = frontmatter.start + sum(map(len, lines[: prop.first]))
         piece = "".join(lines[prop.first : prop.last])
         whole = {value.strip().removeprefix("!") for value in values}
         for match in _WIKILINK.finditer(text, start, start + len(piece)):
@@ -410,9 +412,9 @@ def _find_paths(piece: str, start: int, prop: Property) -> Iterator[Link]:
         )
 
 
-def _number_lines(text: str, found: list[Link]) -> Iterator[Link]:
+def _number_lines(text: str, links: list[Link]) -> Iterator[Link]:
     line, counted = 1, 0
-    for link in sorted(found, key=lambda each: each.start):
+    for link in sorted(links, key=lambda each: each.start):
         if link.start >= 0:
             line += text.count("\n", counted, link.start)
             counted = link.start
@@ -455,34 +457,34 @@ class LinkNames:
 
     def resolve(self, target: str, source: str) -> str | None:
         """Return the path that a link's path in the note `source` resolves to, or None."""
-        wanted = fold(target)
+        key = fold(target)
         folder = fold(source).rpartition("/")[0]
-        for name, written in ((wanted, target), (f"{wanted}.md", f"{target}.md")):
-            if "." in name.rpartition("/")[2] and (found := self._look_up(name, written, folder)):
-                return found
-        return _choose(self._aliases.get(wanted, []), folder, "")
+        for name, spelling in ((key, target), (f"{key}.md", f"{target}.md")):
+            if "." in name.rpartition("/")[2] and (path := self._look_up(name, spelling, folder)):
+                return path
+        return _choose(self._aliases.get(key, []), folder, "")
 
     def is_alone(self, path: str) -> bool:
         """Return whether no other file has this file's name."""
         return len(self._by_name.get(fold(path).rpartition("/")[2], [])) <= 1
 
-    def _look_up(self, name: str, written: str, folder: str) -> str | None:
+    def _look_up(self, name: str, spelling: str, folder: str) -> str | None:
         if name.startswith(("./", "../")):
-            joined = _join(folder, name)
-            return None if joined is None else self._find_exact(joined, "")
+            path = _join(folder, name)
+            return None if path is None else self._find_exact(path, "")
         if name.startswith("/"):
-            return self._find_exact(name[1:], written[1:])
-        if exact := self._find_exact(name, written):
+            return self._find_exact(name[1:], spelling[1:])
+        if exact := self._find_exact(name, spelling):
             return exact
         ending = f"/{name}"
         candidates = self._by_name.get(name.rpartition("/")[2], [])
         return _choose([each for each in candidates if each[0].endswith(ending)], folder, name)
 
-    def _find_exact(self, name: str, written: str) -> str | None:
+    def _find_exact(self, name: str, spelling: str) -> str | None:
         """Return the file at a path; of paths that differ only in case, the one as written."""
         candidates = self._by_name.get(name.rpartition("/")[2], [])
-        found = sorted(path for folded, path in candidates if folded == name)
-        return written if written in found else found[0] if found else None
+        paths = sorted(path for folded, path in candidates if folded == name)
+        return spelling if spelling in paths else paths[0] if paths else None
 
 
 def spell(link: Link, target: str, source: str, names: LinkNames) -> str | None:
@@ -493,18 +495,18 @@ def spell(link: Link, target: str, source: str, names: LinkNames) -> str | None:
     """
     has_ending = link.path.lower().endswith(".md") or not target.lower().endswith(".md")
     whole = target if has_ending else target[:-3]
-    bare = whole.rpartition("/")[2]
+    name = whole.rpartition("/")[2]
     if link.kind is LinkKind.PATH:
         return target
     if link.path.startswith(("./", "../")):
-        wanted = [_relative(whole, source), whole]
+        candidates = [_relative(whole, source), whole]
     elif link.path.startswith("/"):
-        wanted = [f"/{whole}", whole]
+        candidates = [f"/{whole}", whole]
     elif "/" in link.path:
-        wanted = [whole]
+        candidates = [whole]
     else:
-        wanted = [bare, whole]
-    for path in (*wanted, target):
+        candidates = [name, whole]
+    for path in (*candidates, target):
         if link.kind is LinkKind.WIKILINK and UNLINKABLE & set(path):
             continue
         if names.resolve(path, source) == target:
@@ -520,10 +522,10 @@ def spell_new(target: str, source: str, names: LinkNames, *, is_relative: bool) 
     """
     whole = target.removesuffix(".md")
     if is_relative:
-        written = _relative(whole, source).removeprefix("./")
+        path = _relative(whole, source).removeprefix("./")
     else:
-        written = whole.rpartition("/")[2] if names.is_alone(target) else whole
-    return written if names.resolve(written, source) == target else whole
+        path = whole.rpartition("/")[2] if names.is_alone(target) else whole
+    return path if names.resolve(path, source) == target else whole
 
 
 def _choose(candidates: list[tuple[str, str]], folder: str, name: str) -> str | None:
@@ -556,12 +558,15 @@ def _join(folder: str, name: str) -> str | None:
 
 
 def _relative(target: str, source: str) -> str:
-    here, there = source.split("/")[:-1], target.split("/")
+    source_folders, target_parts = source.split("/")[:-1], target.split("/")
     shared = 0
-    while shared < min(len(here), len(there) - 1) and here[shared] == there[shared]:
+    while (
+        shared < min(len(source_folders), len(target_parts) - 1)
+        and source_folders[shared] == target_parts[shared]
+    ):
         shared += 1
-    up = [".."] * (len(here) - shared) or ["."]
-    return "/".join([*up, *there[shared:]])
+    up = [".."] * (len(source_folders) - shared) or ["."]
+    return "/".join([*up, *target_parts[shared:]])
 
 
 #: A block's name, at the end of the block.
@@ -600,9 +605,9 @@ def find_place(sections: Sequence[S], subpath: str, text: str) -> S | None:
     if not subpath:
         return sections[0] if sections else None
     if subpath.startswith("^"):
-        wanted = subpath[1:].strip().casefold()
+        block_name = subpath[1:].strip().casefold()
         for match in BLOCK_NAME.finditer(text):
-            if match[1].casefold() == wanted:
+            if match[1].casefold() == block_name:
                 inside = (s for s in sections if s.start <= match.start() <= s.end)
                 return next(inside, None)
         return None

@@ -61,7 +61,7 @@ KNOWN_PROPERTIES |= {"confidence", "source", "session", "suspicious", "reviewed"
 _KINDS = frozenset(kind.value for kind in NoteKind)
 
 
-def is_managed(path: PurePosixPath, matter: Frontmatter) -> bool:
+def is_managed(path: PurePosixPath, frontmatter: Frontmatter) -> bool:
     """Return whether vaultmem interprets a note's `kind` and `state`.
 
     A managed note has a known kind or source, a property that only vaultmem writes, or a path where
@@ -70,7 +70,7 @@ def is_managed(path: PurePosixPath, matter: Frontmatter) -> bool:
     name = str(path)
     if name.startswith(OWN_FOLDERS) or name in PINNED_FILES or auto_memory.find_writer(name):
         return True
-    for prop in matter.properties:
+    for prop in frontmatter.properties:
         if prop.name in _OWN:
             return True
         if isinstance(prop.value, str):
@@ -159,16 +159,16 @@ class Note(NamedTuple):
     @property
     def otherwise(self) -> dict[int, tuple[ConflictingText, ...]]:
         """The other sides' texts in conflict callouts, by section number."""
-        found: dict[int, tuple[ConflictingText, ...]] = {}
+        texts: dict[int, tuple[ConflictingText, ...]] = {}
         placed = find_callouts(self.text, self.matter.body)
         spans = find_spans(self.text, self.matter.body)
         for (start, _), (callout, *_) in zip(spans, placed, strict=True):
             inside = (each.ordinal for each in self.sections if each.start <= start < each.end)
             ordinal = next(inside, self.sections[-1].ordinal)
             if callout.lines:
-                said = ConflictingText(callout.speaker.author, "\n".join(callout.lines))
-                found[ordinal] = (*found.get(ordinal, ()), said)
-        return found
+                text = ConflictingText(callout.speaker.author, "\n".join(callout.lines))
+                texts[ordinal] = (*texts.get(ordinal, ()), text)
+        return texts
 
     @property
     def visible_body(self) -> str:
@@ -181,9 +181,9 @@ class Note(NamedTuple):
 
     def find_section(self, heading: str) -> Section | None:
         """Return the section with this heading, ignoring case and spacing, or None."""
-        wanted = " ".join(heading.split()).casefold()
+        key = " ".join(heading.split()).casefold()
         for section in self.sections:
-            if " ".join(section.heading.split()).casefold() == wanted:
+            if " ".join(section.heading.split()).casefold() == key:
                 return section
         return None
 
@@ -196,9 +196,9 @@ class Note(NamedTuple):
         if section := self.find_section(heading):
             return section
         names = [each.heading for each in self.sections if each.heading]
-        has = f"; it has {format_names(names, 10)}" if names else "; it has no headings"
-        told = suggest_similar(heading, names, has)
-        raise NoteNotFoundError(f'{self.path}: no heading "{heading}"{told}')
+        fallback = f"; it has {format_names(names, 10)}" if names else "; it has no headings"
+        suggestion = suggest_similar(heading, names, fallback)
+        raise NoteNotFoundError(f'{self.path}: no heading "{heading}"{suggestion}')
 
 
 class UnreadableNoteError(ValueError):
@@ -234,20 +234,20 @@ def parse_note(path: PurePosixPath, data: bytes, daily: DailyNotes = _DAILY) -> 
     Raises:
         UnreadableNoteError: as for `decode_bytes`.
     """
-    text, encoding, matter = decode_bytes(path, data)
-    visible, unclosed = hide_unseen(text, matter.body)
-    headings, fences = find_blocks(visible, matter.body)
-    sections, first_heading = split_sections(visible, matter.body, headings)
-    is_own = is_managed(path, matter)
-    reader = PropertyReader(matter, is_strict=is_own)
+    text, encoding, frontmatter = decode_bytes(path, data)
+    visible, unclosed = hide_unseen(text, frontmatter.body)
+    headings, fences = find_blocks(visible, frontmatter.body)
+    sections, first_heading = split_sections(visible, frontmatter.body, headings)
+    is_own = is_managed(path, frontmatter)
+    reader = PropertyReader(frontmatter, is_strict=is_own)
     aliases = reader.texts(*reader.names_like("aliases", "alias"))
     tags = reader.texts(*reader.names_like("tags", "tag"))
     writer = auto_memory.find_writer(str(path))
-    block = text[matter.start : matter.end] if writer else ""
+    block = text[frontmatter.start : frontmatter.end] if writer else ""
     agent = reader.text("agent") or writer
     extra = reader.unknown_text(KNOWN_PROPERTIES if is_own else KNOWN_PROPERTIES - _WORDS)
-    misspelt = _find_misspelt(reader, matter, _HIDDEN if is_own else [_QUARANTINED])
-    problem = find_conflict(text, fences) or matter.problem or misspelt
+    misspelt = _find_misspelt(reader, frontmatter, _HIDDEN if is_own else [_QUARANTINED])
+    problem = find_conflict(text, fences) or frontmatter.problem or misspelt
     state = reader.member("state", NoteState, NoteState.ACTIVE)
     if not is_own and state is not NoteState.QUARANTINED:
         state = NoteState.ACTIVE
@@ -258,13 +258,13 @@ def parse_note(path: PurePosixPath, data: bytes, daily: DailyNotes = _DAILY) -> 
         visible=visible,
         title=reader.text("title")
         or (reader.text("name") if writer else "")
-        or find_title(path.stem, first_heading, aliases, visible[matter.body :]),
+        or find_title(path.stem, first_heading, aliases, visible[frontmatter.body :]),
         aliases=aliases,
-        tags=_all_tags(tags, blank_fences(visible, fences), matter.body),
+        tags=_all_tags(tags, blank_fences(visible, fences), frontmatter.body),
         kind=reader.member(
             "kind", NoteKind, NoteKind(auto_memory.read_kind(block) or NoteKind.SEMANTIC_FACT)
         ),
-        state=_restrict(state, text, matter, problem),
+        state=_restrict(state, text, frontmatter, problem),
         pinned=not problem and (reader.flag("pinned") or str(path) in PINNED_FILES),
         created=reader.timestamp("created") or reader.day("date") or read_day(str(path), daily),
         updated=reader.timestamp("updated"),
@@ -276,10 +276,10 @@ def parse_note(path: PurePosixPath, data: bytes, daily: DailyNotes = _DAILY) -> 
         or (path.stem if path.parts[0] == "sessions" else ""),
         cites=tuple(text for name in CITE_PROPERTIES for text in reader.texts(name)),
         extra=extra,
-        matter=matter,
+        matter=frontmatter,
         sections=sections,
         fences=fences,
-        warnings=_all_warnings((problem, unclosed), encoding, matter, reader),
+        warnings=_all_warnings((problem, unclosed), encoding, frontmatter, reader),
         encoding=encoding,
         problem=problem,
         full_text=check_full_text(reader.text("full_text")),
@@ -302,41 +302,41 @@ def _describe_source(reader: PropertyReader, agent: str) -> str:
     return "agent" if agent else ""
 
 
-def _find_misspelt(reader: PropertyReader, matter: Frontmatter, hidden: Sequence[str]) -> str:
+def _find_misspelt(reader: PropertyReader, frontmatter: Frontmatter, hidden: Sequence[str]) -> str:
     """Return a problem if properties might be a misspelt state that hides the note, else ""."""
     state = reader.text("state").lower()
-    for each in matter.properties:
+    for each in frontmatter.properties:
         name = each.name
         if len(name) <= 5 and name != "state" and name.casefold() == "state":
             values = {each.value} if isinstance(each.value, str) else {*each.value}
-            if given := {value.strip().lower() for value in values}.intersection(hidden) - {state}:
-                return f'it has "{name}: {min(given)}", and the name has to be "state"'
-    others = {*matter.states}.intersection(hidden) - {state}
-    if others and not _is_twice(matter):
+            if states := {value.strip().lower() for value in values}.intersection(hidden) - {state}:
+                return f'it has "{name}: {min(states)}", and the name has to be "state"'
+    others = {*frontmatter.states}.intersection(hidden) - {state}
+    if others and not _is_twice(frontmatter):
         return "it gives a state that is not a property of its own"
     if state in _STATES:
         return ""
     if not state:
-        names = [each.name for each in matter.properties if each.value == _QUARANTINED]
+        names = [each.name for each in frontmatter.properties if each.value == _QUARANTINED]
         return f'"{names[0]}: quarantined" is in it, and no state' if names else ""
     from difflib import get_close_matches
 
     whole = "".join(_LETTERS.findall(state[:_MAX_STATE]))
     words = (whole, *_WORD.findall(state[:_MAX_STATE]))
-    near = [match for word in words for match in get_close_matches(word, hidden, 1, _NEARLY)]
-    return f'its state is "{state[:40]}", which may mean {near[0]}' if near else ""
+    matches = [match for word in words for match in get_close_matches(word, hidden, 1, _NEARLY)]
+    return f'its state is "{state[:40]}", which may mean {matches[0]}' if matches else ""
 
 
-def _is_twice(matter: Frontmatter) -> bool:
-    return any('"state" occurs twice' in each for each in matter.warnings)
+def _is_twice(frontmatter: Frontmatter) -> bool:
+    return any('"state" occurs twice' in each for each in frontmatter.warnings)
 
 
-def _restrict(state: NoteState, text: str, matter: Frontmatter, problem: str) -> NoteState:
+def _restrict(state: NoteState, text: str, frontmatter: Frontmatter, problem: str) -> NoteState:
     """Return the most restricted state that a note with uncertain properties might have."""
-    if not problem and not _is_twice(matter):
+    if not problem and not _is_twice(frontmatter):
         return state
-    said = map(NoteState, read_state_lines(text, matter))
-    return most_restricted(state, *said, *([NoteState.UNREADABLE] if problem else []))
+    states = map(NoteState, read_state_lines(text, frontmatter))
+    return most_restricted(state, *states, *([NoteState.UNREADABLE] if problem else []))
 
 
 def _all_tags(declared: tuple[str, ...], prose: str, body: int) -> tuple[str, ...]:
@@ -344,15 +344,15 @@ def _all_tags(declared: tuple[str, ...], prose: str, body: int) -> tuple[str, ..
 
     `prose` is the note's text with its fenced code blanked.
     """
-    found = {tag.strip().lstrip("#"): None for tag in declared}
+    tags = {tag.strip().lstrip("#"): None for tag in declared}
     if _NEARLY_TAG.search(prose, body):
         prose = _INLINE_CODE.sub(" ", prose[body:])
-        found.update((tag.strip("/"), None) for tag in INLINE_TAG.findall(prose))
-    return tuple(tag for tag in found if tag)
+        tags.update((tag.strip("/"), None) for tag in INLINE_TAG.findall(prose))
+    return tuple(tag for tag in tags if tag)
 
 
 def _all_warnings(
-    said: tuple[str, ...], encoding: str, matter: Frontmatter, reader: PropertyReader
+    problems: tuple[str, ...], encoding: str, frontmatter: Frontmatter, reader: PropertyReader
 ) -> tuple[str, ...]:
-    told = describe_encoding(encoding) if encoding not in {"", CANVAS} else ""
-    return (*filter(None, (*said, told)), *matter.warnings, *reader.warnings)
+    warning = describe_encoding(encoding) if encoding not in {"", CANVAS} else ""
+    return (*filter(None, (*problems, warning)), *frontmatter.warnings, *reader.warnings)

@@ -90,8 +90,8 @@ class _Values:
         return self._values.get(key) is True
 
     def each(self, key: str) -> Iterator[_Values]:
-        found = self._values.get(key)
-        for value in found if isinstance(found, list) else ():
+        items = self._values.get(key)
+        for value in items if isinstance(items, list) else ():
             if isinstance(value, dict):
                 yield _Values(self._name, value, self._problems)
 
@@ -99,37 +99,37 @@ class _Values:
 _Found = dict[str, object]
 
 
-def _read_app(values: _Values, found: _Found) -> None:
-    found["excluded"] = values.texts("userIgnoreFilters")
-    found["markdown_links"] = values.is_on("useMarkdownLinks")
-    written = values.text("newLinkFormat")
-    found["link_format"] = next((e for e in LinkFormat if e == written), LinkFormat.SHORTEST)
+def _read_app(values: _Values, fields: _Found) -> None:
+    fields["excluded"] = values.texts("userIgnoreFilters")
+    fields["markdown_links"] = values.is_on("useMarkdownLinks")
+    link_format = values.text("newLinkFormat")
+    fields["link_format"] = next((e for e in LinkFormat if e == link_format), LinkFormat.SHORTEST)
 
 
-def _read_templates(values: _Values, found: _Found) -> None:
-    _add(found, "template_folders", values.text("folder"))
+def _read_templates(values: _Values, fields: _Found) -> None:
+    _add(fields, "template_folders", values.text("folder"))
 
 
-def _read_templater(values: _Values, found: _Found) -> None:
-    _add(found, "template_folders", values.text("templates_folder"))
+def _read_templater(values: _Values, fields: _Found) -> None:
+    _add(fields, "template_folders", values.text("templates_folder"))
     for key in ("folder_templates", "file_templates"):
         for each in values.each(key):
-            _add_template(found, each.text("template"))
+            _add_template(fields, each.text("template"))
 
 
-def _read_daily(values: _Values, found: _Found) -> None:
-    folder, written = clean_path(values.text("folder")), values.text("format")
-    found["daily"] = DailyNotes(folder, written or DailyNotes().format)
-    _add_template(found, values.text("template"))
+def _read_daily(values: _Values, fields: _Found) -> None:
+    folder, name_format = clean_path(values.text("folder")), values.text("format")
+    fields["daily"] = DailyNotes(folder, name_format or DailyNotes().format)
+    _add_template(fields, values.text("template"))
 
 
-def _read_periodic(values: _Values, found: _Found) -> None:
+def _read_periodic(values: _Values, fields: _Found) -> None:
     """Read Periodic Notes, which replaces the daily notes if enabled."""
     for period in ("weekly", "monthly", "quarterly", "yearly"):
-        _add_template(found, values.inside(period).text("template"))
+        _add_template(fields, values.inside(period).text("template"))
     daily = values.inside("daily")
     if daily.is_on("enabled"):
-        _read_daily(daily, found)
+        _read_daily(daily, fields)
 
 
 #: Readers of the files below the folder, in order; later values win or are appended.
@@ -147,7 +147,7 @@ def parse_settings(files: Mapping[str, bytes], problems: list[str]) -> ObsidianS
 
     Unknown settings are ignored; `problems` are errors in finding the files.
     """
-    found: _Found = {}
+    fields: _Found = {}
     problems = list(problems)
     for name, read in READERS.items():
         if name not in files:
@@ -158,29 +158,29 @@ def parse_settings(files: Mapping[str, bytes], problems: list[str]) -> ObsidianS
             problems.append(f"{FOLDER}/{name}: not JSON ({error})")
             continue
         if isinstance(values, dict):
-            read(_Values(name, values, problems), found)
+            read(_Values(name, values, problems), fields)
         elif values is not None:
             problems.append(f"{FOLDER}/{name}: not an object of settings")
     settings = ObsidianSettings(True, problems=tuple(problems))
-    return settings._replace(**found)  # type: ignore[arg-type]
+    return settings._replace(**fields)  # type: ignore[arg-type]
 
 
-def clean_path(written: str) -> str:
+def clean_path(path: str) -> str:
     """Return a path of the settings as vault-relative; "" for the root or outside the vault."""
-    parts = [each.strip() for each in written.replace("\\", "/").split("/")]
+    parts = [each.strip() for each in path.replace("\\", "/").split("/")]
     parts = [each for each in parts if each not in {"", "."}]
     return "" if ".." in parts else "/".join(parts)
 
 
-def _add(found: _Found, key: str, written: str) -> None:
-    known = found.get(key, ())
-    if (path := clean_path(written)) and isinstance(known, tuple) and path not in known:
-        found[key] = (*known, path)
+def _add(fields: _Found, key: str, raw_path: str) -> None:
+    paths = fields.get(key, ())
+    if (path := clean_path(raw_path)) and isinstance(paths, tuple) and path not in paths:
+        fields[key] = (*paths, path)
 
 
-def _add_template(found: _Found, written: str) -> None:
-    path = clean_path(written)
-    _add(found, "templates", path if path.lower().endswith(".md") or not path else f"{path}.md")
+def _add_template(fields: _Found, raw_path: str) -> None:
+    path = clean_path(raw_path)
+    _add(fields, "templates", path if path.lower().endswith(".md") or not path else f"{path}.md")
 
 
 _DATE = compile_later(r"(\d{4}-\d{2}-\d{2})(?!\d)")
@@ -231,18 +231,18 @@ def read_day(path: str, daily: DailyNotes) -> str:
             match = _compile(daily.format).fullmatch(path[len(folder) :].rpartition(".")[0])
             if match and (day := _find_day(match)):
                 return day.isoformat()
-    found = _DATE.match(path.rpartition("/")[2])
+    date_match = _DATE.match(path.rpartition("/")[2])
     try:
-        return date.fromisoformat(found[1]).isoformat() if found else ""
+        return date.fromisoformat(date_match[1]).isoformat() if date_match else ""
     except ValueError:
         return ""
 
 
 @lru_cache(maxsize=4)
-def _compile(written: str) -> re.Pattern[str]:
+def _compile(name_format: str) -> re.Pattern[str]:
     """Return the pattern of a path below the folder of daily notes; its groups are numbered."""
     parts: list[str] = []
-    for number, match in enumerate(_TOKEN.finditer(written)):
+    for number, match in enumerate(_TOKEN.finditer(name_format)):
         if match["token"] is None:
             parts.append(re.escape(match["quoted"] or match["other"] or ""))
             continue
@@ -253,7 +253,7 @@ def _compile(written: str) -> re.Pattern[str]:
 
 def _find_day(match: re.Match[str]) -> date | None:
     """Return the date of all parts, None if they contradict or are not enough."""
-    said: dict[str, set[int]] = {}
+    values_by_part: dict[str, set[int]] = {}
     for name, text in match.groupdict().items():
         part = name.rpartition("_")[0]
         if part == "name":
@@ -263,17 +263,19 @@ def _find_day(match: re.Match[str]) -> date | None:
             value = int(re.match(r"\d+", text)[0])  # type: ignore[index]
         if part == "short":
             part, value = "year", 2000 + value
-        said.setdefault(part, set()).add(value)
-    if any(len(values) > 1 for values in said.values()):
+        values_by_part.setdefault(part, set()).add(value)
+    if any(len(values) > 1 for values in values_by_part.values()):
         return None
-    one = {part: values.pop() for part, values in said.items()}
+    date_parts = {part: values.pop() for part, values in values_by_part.items()}
     try:
-        if {"year", "month", "day"} <= one.keys():
-            return date(one["year"], one["month"], one["day"])
-        if {"year", "of_year"} <= one.keys():
-            return date(one["year"], 1, 1) + timedelta(one["of_year"] - 1)
-        if {"iso_year", "week", "weekday"} <= one.keys():
-            return date.fromisocalendar(one["iso_year"], one["week"], one["weekday"])
+        if {"year", "month", "day"} <= date_parts.keys():
+            return date(date_parts["year"], date_parts["month"], date_parts["day"])
+        if {"year", "of_year"} <= date_parts.keys():
+            return date(date_parts["year"], 1, 1) + timedelta(date_parts["of_year"] - 1)
+        if {"iso_year", "week", "weekday"} <= date_parts.keys():
+            return date.fromisocalendar(
+                date_parts["iso_year"], date_parts["week"], date_parts["weekday"]
+            )
     except (ValueError, OverflowError):
         return None
     return None

@@ -49,10 +49,10 @@ class ProblemGroup(NamedTuple):
         return next(repair for words, repair in _REPAIRS if words in self.told)
 
 
-def group_problems(found: Iterable[tuple[str, str]]) -> list[ProblemGroup]:
+def group_problems(problems: Iterable[tuple[str, str]]) -> list[ProblemGroup]:
     """Return problems (path, text) grouped by equal text, the largest groups first."""
     groups: dict[str, list[str]] = {}
-    for path, problem in found:
+    for path, problem in problems:
         text, _, counts = problem.partition(IN_DOUBT)
         line = _LINE.search(text)
         text = _LINE.sub("", text, count=1)
@@ -61,15 +61,15 @@ def group_problems(found: Iterable[tuple[str, str]]) -> list[ProblemGroup]:
         text += f"; {counts}" if counts.startswith(RESTRICTED) else ""
         groups.setdefault(text, []).append(f"{path}:{line[1]}" if line else path)
     ordered = sorted(groups.items(), key=lambda each: -len(each[1]))
-    return [ProblemGroup(told, tuple(places)) for told, places in ordered]
+    return [ProblemGroup(label, tuple(places)) for label, places in ordered]
 
 
 def describe_group(group: ProblemGroup, most: int = _PLACES) -> str:
     """Return a group as one line: its place or their number, the problem, and the first places."""
     if len(group.places) == 1:
         return f"{group.places[0]}: {group.told}"
-    what = "notes" if all(".md" in each for each in group.places) else "files"
-    return f"{len(group.places):,} {what}: {group.told}: {format_names(group.places, most)}"
+    noun = "notes" if all(".md" in each for each in group.places) else "files"
+    return f"{len(group.places):,} {noun}: {group.told}: {format_names(group.places, most)}"
 
 
 def describe_repairs(groups: Iterable[ProblemGroup]) -> str:

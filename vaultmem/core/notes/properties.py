@@ -64,13 +64,13 @@ def read_plain_block(block: str) -> tuple[Property, ...] | None:
     """Return the properties of a block of simple lines as YAML would, or None if YAML is needed."""
     if block.count(",") + 4 * block.count("\n") > _MAX_MARKS:
         return None
-    found: dict[str, Property] = {}
+    properties: dict[str, Property] = {}
     owner: Property | None = None  # The property of the next hyphen items.
     items: list[_Item] = []
     lead = ""
-    at = begin = 0  # `begin` is the offset of the first item.
+    position = begin = 0  # `begin` is the offset of the first item.
     for line, match in enumerate(_LINE.finditer(block)):
-        if match.start() != at:
+        if match.start() != position:
             return None
         shape = match.lastgroup
         if shape == "item":
@@ -82,18 +82,18 @@ def read_plain_block(block: str) -> tuple[Property, ...] | None:
             items.append((line, item))
         elif shape is not None:
             if owner and items:
-                found[owner.name] = _list_property(owner, items, (begin, at))
+                properties[owner.name] = _list_property(owner, items, (begin, position))
                 items = []
             prop = _read_line(match, shape, line)
-            if prop is None or prop.name in found:
+            if prop is None or prop.name in properties:
                 return None
-            found[prop.name] = prop
+            properties[prop.name] = prop
             owner = prop if shape == "name" else None
-        at = match.end()
+        position = match.end()
     if owner and items:
-        found[owner.name] = _list_property(owner, items, (begin, at))
-    is_whole = at == len(block) and (found or not block.strip())
-    return tuple(found.values()) if is_whole else None
+        properties[owner.name] = _list_property(owner, items, (begin, position))
+    is_whole = position == len(block) and (properties or not block.strip())
+    return tuple(properties.values()) if is_whole else None
 
 
 def _read_line(match: re.Match[str], shape: str, line: int) -> Property | None:
@@ -106,10 +106,10 @@ def _read_line(match: re.Match[str], shape: str, line: int) -> Property | None:
         end = start + len(match["scalar"].rstrip(" "))
     elif shape == "flow":
         kind = "seq"
-        written = _FLOW_ITEM.findall(match["flow"])
-        if not _NULLS.isdisjoint(written):
+        items = _FLOW_ITEM.findall(match["flow"])
+        if not _NULLS.isdisjoint(items):
             return None
-        value = tuple([item[1:-1] if item[0] in "\"'" else item for item in written])
+        value = tuple([item[1:-1] if item[0] in "\"'" else item for item in items])
     else:
         start = end = end + 1
     return Property(match["name"], value, kind, line, line + 1, (start, end))
@@ -138,8 +138,8 @@ def resolve_scalar(text: str) -> str:
     if text[0].isalpha():
         if text.lower() not in _WORDS:
             return "str"
-    elif found := _COMMON.fullmatch(text):
-        return str(found.lastgroup)
+    elif match := _COMMON.fullmatch(text):
+        return str(match.lastgroup)
     from yaml.resolver import Resolver
 
     for tag, pattern in Resolver.yaml_implicit_resolvers.get(text[:1], []):
@@ -207,7 +207,7 @@ class Hint(NamedTuple):
 
 def find_state_lines(head: str) -> list[str]:
     """Return the states in the state lines of a text."""
-    return [name for said in _STATE_LINE.findall(head) if (name := said.lower()) in STATES]
+    return [name for word in _STATE_LINE.findall(head) if (name := word.lower()) in STATES]
 
 
 def replace_state_lines(text: str, start: int, end: int, state: str) -> str:
@@ -215,8 +215,8 @@ def replace_state_lines(text: str, start: int, end: int, state: str) -> str:
     end = end or _REWRITTEN
 
     def change(line: re.Match[str]) -> str:
-        known = line[1].lower() in STATES
-        return line[0][: line.start(1) - line.start()] + state if known else line[0]
+        is_known = line[1].lower() in STATES
+        return line[0][: line.start(1) - line.start()] + state if is_known else line[0]
 
     return text[:start] + _STATE_LINE.sub(change, text[start:end]) + text[end:]
 
@@ -236,10 +236,10 @@ def may_hide(block: str) -> bool:
     return _HIDES.search(_unescape(block)) is not None
 
 
-def find_hint(block: str, given: tuple[str, ...] = ()) -> Hint:
-    """Return the possible states of an unread block; `given` are those that YAML found."""
+def find_hint(block: str, yaml_states: tuple[str, ...] = ()) -> Hint:
+    """Return the possible states of an unread block; `yaml_states` are those that YAML found."""
     plain = _unescape(block)
-    states = (*given, *(match[1].lower() for match in _GIVEN.finditer(plain)))
+    states = (*yaml_states, *(match[1].lower() for match in _GIVEN.finditer(plain)))
     hides = any(state in HIDDEN_STATES for state in states)
     return Hint(states, hides or _QUARANTINED.search(plain) is not None)
 
@@ -286,8 +286,8 @@ def has_lost_lines(head: str) -> bool:
         return True
     head = f"\n{head}"
     starts = [1, *(rule.end() + 1 for rule in _RULE.finditer(head))]
-    found = (_LOST_BLOCK.match(head, start) for start in starts)
-    return any(match is not None and match[1].lower() in STATES for match in found)
+    matches = (_LOST_BLOCK.match(head, start) for start in starts)
+    return any(match is not None and match[1].lower() in STATES for match in matches)
 
 
 def _list_outside_code(head: str) -> Iterator[str]:

@@ -11,9 +11,9 @@ from vaultmem.core.notes.frontmatter import read_timestamp
 from vaultmem.core.notes.sections import describe_shortened
 
 
-def has_tag(tags: tuple[str, ...], wanted: str) -> bool:
+def has_tag(tags: tuple[str, ...], tag_name: str) -> bool:
     """Return whether a tag or its parent matches: `auth` matches `auth/tokens`."""
-    name = wanted.strip().lstrip("#").casefold()
+    name = tag_name.strip().lstrip("#").casefold()
     return any(tag.casefold() == name or tag.casefold().startswith(f"{name}/") for tag in tags)
 
 
@@ -76,8 +76,8 @@ class NoteRecord(NamedTuple):
     @property
     def conflict(self) -> str:
         """The message about conflict callouts in the note, or ""."""
-        told = self.warnings[0] if self.warnings else ""
-        return told if told.startswith(f"{CONFLICTED}: ") else ""
+        warning = self.warnings[0] if self.warnings else ""
+        return warning if warning.startswith(f"{CONFLICTED}: ") else ""
 
     @property
     def shortened(self) -> str:

@@ -16,10 +16,10 @@ _HALF = 0.5
 
 def count_property_lines(lines: Iterable[str]) -> int:
     """Return the number of lines of a note's frontmatter, with both `---` lines."""
-    shown = enumerate(lines)
-    if next(shown, (0, ""))[1].rstrip() != "---":
+    numbered_lines = enumerate(lines)
+    if next(numbered_lines, (0, ""))[1].rstrip() != "---":
         return 0
-    return next((number + 1 for number, line in shown if line.rstrip() == "---"), 0)
+    return next((number + 1 for number, line in numbered_lines if line.rstrip() == "---"), 0)
 
 
 def is_telling(line: str) -> bool:

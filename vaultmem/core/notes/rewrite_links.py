@@ -42,10 +42,10 @@ def plan_edits(
     for link in _find_all(place[0], text):
         if link.start < 0 or not link.path:
             continue
-        meant = before.find(link, place[0])
-        if meant is None:
+        old_target = before.find(link, place[0])
+        if old_target is None:
             continue
-        target = moved[1] if meant == moved[0] else meant
+        target = moved[1] if old_target == moved[0] else old_target
         if after.find(link, place[1]) == target:
             continue
         path = spell(link, target, place[1], after)
@@ -70,8 +70,8 @@ def plan_repairs(
     for link in _find_all(place[1], text):
         if link.start < 0 or not link.path or after.find(link, place[1]) is not None:
             continue
-        meant = before.find(link, place[0])
-        target = None if meant is None else moved.get(meant, meant)
+        old_target = before.find(link, place[0])
+        target = None if old_target is None else moved.get(old_target, old_target)
         if target and (path := spell(link, target, place[1], after)):
             edits.append(LinkEdit(link, text[link.start : link.end], path))
     return edits
@@ -110,13 +110,13 @@ def apply_edits(text: str, edits: Sequence[LinkEdit], path: str = "") -> str:
 
 def _check(path: str, before: str, after: str, edits: Sequence[LinkEdit]) -> None:
     """Check that the result has the same links with the new paths; raise `RefusedError` if not."""
-    new = {edit.link: edit.new for edit in edits}
-    wanted = []
+    new_paths = {edit.link: edit.new for edit in edits}
+    expected = []
     for link in _find_all(path, before):
-        target = new.get(link, link.path)
-        is_encoded = link in new and link.kind is LinkKind.MARKDOWN
-        wanted.append(decode_destination(target) if is_encoded else target)
-    if [link.path for link in _find_all(path, after)] != wanted:
+        target = new_paths.get(link, link.path)
+        is_encoded = link in new_paths and link.kind is LinkKind.MARKDOWN
+        expected.append(decode_destination(target) if is_encoded else target)
+    if [link.path for link in _find_all(path, after)] != expected:
         raise RefusedError("a link cannot be changed without touching other text; change it there")
 
 
@@ -141,8 +141,8 @@ def find_canvas_links(text: str) -> Iterator[Link]:
         if key == "file":
             yield Link(LinkKind.PATH, value, "", "", start, end, line)
             continue
-        found = find_links(value, Frontmatter())
-        places = [match.start() for match in _CHARACTER.finditer(text, start, end)] if found else []
+        links = find_links(value, Frontmatter())
+        places = [match.start() for match in _CHARACTER.finditer(text, start, end)] if links else []
         places.append(end)
-        for link in found:
+        for link in links:
             yield link._replace(start=places[link.start], end=places[link.end], line=line)

@@ -228,8 +228,8 @@ def _tidy(title: str) -> str:
     """Return a title without markup and characters that file names cannot contain."""
     text = _IN_NUMBERS.sub(".", _UNWANTED.sub(" ", _plain(title)))
     text = text.replace(": ", " - ")
-    shown = "".join(" " if is_forbidden(mark) else mark for mark in text)
-    return re.sub(r" +(?=[,;.!)])", "", " ".join(shown.split()))
+    name = "".join(" " if is_forbidden(mark) else mark for mark in text)
+    return re.sub(r" +(?=[,;.!)])", "", " ".join(name.split()))
 
 
 def _plain(title: str) -> str:
@@ -251,18 +251,18 @@ def _shorten(text: str) -> str:
     if words[0].casefold() in find_words("article") and len(words) > 1:
         words[:2] = [words[1][0].upper() + words[1][1:]]
     starts = find_words("conjunction") | find_words("clausal") | find_words("condition")
-    kept, length = 0, -1
+    count, length = 0, -1
     clause = 0
     for number, word in enumerate(words):
         length += 1 + len(word)
         if length > _MOST:
             break
-        kept = number + 1 if length <= _LENGTH else kept
+        count = number + 1 if length <= _LENGTH else count
         following = words[number + 1].casefold() if number + 1 < len(words) else ""
         is_end = word.endswith(_CLAUSE_END) or following in starts or following[:1] in "-–—("
         if length >= _LEAST and is_end:
             clause = number + 1
-    return _end_well(words[: clause or kept]) or words[0][:_LENGTH]
+    return _end_well(words[: clause or count]) or words[0][:_LENGTH]
 
 
 def _end_well(words: list[str]) -> str:

@@ -64,16 +64,16 @@ def read_yaml_block(block: str) -> tuple[tuple[Property, ...], tuple[str, ...]] 
 
         mark = getattr(error, "problem_mark", None)
         line = "".join(block.split("\n")[mark.line : mark.line + 1]) if mark is not None else ""
-        what = describe_unquoted(line) or getattr(error, "problem", None) or "it cannot be parsed"
-        raise _not_valid(mark, what) from None
+        reason = describe_unquoted(line) or getattr(error, "problem", None) or "it cannot be parsed"
+        raise _not_valid(mark, reason) from None
     except (ValueError, RecursionError) as error:
         raise UnreadableBlockError(f"the frontmatter is not YAML: {error}") from None
     return None if root is None or root.shape != "map" else _read_mapping(root, len(block))
 
 
-def _not_valid(mark: Any, what: str) -> UnreadableBlockError:
-    where = f", line {mark.line + 2}" if mark is not None else ""
-    return UnreadableBlockError(f"the frontmatter is not valid YAML{where}: {what}")
+def _not_valid(mark: Any, reason: str) -> UnreadableBlockError:
+    position = f", line {mark.line + 2}" if mark is not None else ""
+    return UnreadableBlockError(f"the frontmatter is not valid YAML{position}: {reason}")
 
 
 def _check_events(events: Iterable[Any]) -> Iterator[Any]:
@@ -168,30 +168,30 @@ def _read_node(event: Any, events: Iterator[Any]) -> _Node:
         kind = event.tag.removeprefix(_TAG) if event.tag else kind
         return _Node("scalar", kind, event.start_mark, event.end_mark, str(event.value))
     shape = "seq" if isinstance(event, yaml.SequenceStartEvent) else "map"
-    inside: list[_Node] = []
+    children: list[_Node] = []
     while not isinstance(each := next(events), yaml.CollectionEndEvent):
-        inside.append(_read_node(each, events))
+        children.append(_read_node(each, events))
     return _Node(
         shape,
         shape,
         event.start_mark,
         each.end_mark,
-        inside=tuple(inside),
+        inside=tuple(children),
         is_flow=bool(event.flow_style),
     )
 
 
 def _read_mapping(root: _Node, length: int) -> tuple[tuple[Property, ...], tuple[str, ...]]:
-    found: dict[str, Property] = {}
+    properties: dict[str, Property] = {}
     warnings: list[str] = []
     for name, value in zip(root.inside[::2], root.inside[1::2], strict=True):
         if name.shape != "scalar":
             warnings.append("a property's name is not plain text; it was ignored")
             continue
-        if name.text in found:
+        if name.text in properties:
             warnings.append(f'the property "{name.text}" occurs twice; the last one counts')
-        found[name.text] = _read_property(name, value, length)
-    return tuple(found.values()), tuple(warnings)
+        properties[name.text] = _read_property(name, value, length)
+    return tuple(properties.values()), tuple(warnings)
 
 
 def _read_property(name: _Node, node: _Node, length: int) -> Property:

@@ -102,10 +102,12 @@ def extend_rules(settings: SecretSettings, ignored: Iterable[str], mark: str) ->
 
     A vault's rule with a built-in id overrides only the fields that it sets.
     """
-    ours = {rule.id: rule for rule in read_rules().rules if rule.id not in settings.disabled}
-    theirs = {rule.id: _join(ours.get(rule.id), rule) for rule in settings.rules}
+    builtin_rules = {
+        rule.id: rule for rule in read_rules().rules if rule.id not in settings.disabled
+    }
+    vault_rules = {rule.id: _join(builtin_rules.get(rule.id), rule) for rule in settings.rules}
     return Rules(
-        tuple((ours | theirs).values()),
+        tuple((builtin_rules | vault_rules).values()),
         (*read_rules().allowlists, *settings.allowlists),
         frozenset(ignored),
         mark,
@@ -141,17 +143,17 @@ def check_settings(settings: SecretSettings) -> None:
     Raises:
         ValueError: a rule cannot be used; the text names it.
     """
-    ours = {rule.id for rule in read_rules().rules}
-    named = [("the allowlist", allowlist) for allowlist in settings.allowlists]
+    builtin_ids = {rule.id for rule in read_rules().rules}
+    allowlists = [("the allowlist", allowlist) for allowlist in settings.allowlists]
     for rule in settings.rules:
         name = f'the rule "{rule.id}"'
-        if not rule.id or not (rule.regex or rule.path or rule.id in ours):
+        if not rule.id or not (rule.regex or rule.path or rule.id in builtin_ids):
             raise ValueError(f"{name} needs an id, and a regex or a path")
         groups = max(_check(name, rule.regex), _check(name, rule.path))
         if rule.regex and rule.group > groups:
             raise ValueError(f"{name}: its regex has no group {rule.group}")
-        named += [(name, allowlist) for allowlist in rule.allowlists]
-    for name, allowlist in named:
+        allowlists += [(name, allowlist) for allowlist in rule.allowlists]
+    for name, allowlist in allowlists:
         for regex in (*allowlist.regexes, *allowlist.paths):
             _check(name, regex)
 
@@ -183,55 +185,55 @@ def compile_regex(regex: str) -> re.Pattern[str]:
 
 def _read_lines(chunk: str) -> dict[str, Any]:
     """Return the keys of a table of `rules.toml`. Strings are in ''' or in JSON syntax."""
-    found = {}
+    table = {}
     for name, value in _LINE.findall(chunk):
         if name in _FOR_READERS:
             continue
         literals = _LITERAL.findall(value)
-        found[name] = (
+        table[name] = (
             (literals if value[0] == "[" else literals[0]) if literals else json.loads(value)
         )
-    return found
+    return table
 
 
-def _join(ours: Rule | None, theirs: Rule) -> Rule:
-    if ours is None:
-        return theirs
-    said = {name: value for name, value in theirs._asdict().items() if value}
-    return ours._replace(**said)._replace(allowlists=ours.allowlists + theirs.allowlists)
+def _join(builtin: Rule | None, rule: Rule) -> Rule:
+    if builtin is None:
+        return rule
+    fields = {name: value for name, value in rule._asdict().items() if value}
+    return builtin._replace(**fields)._replace(allowlists=builtin.allowlists + rule.allowlists)
 
 
-def _make_rule(given: Mapping[str, Any]) -> Rule:
+def _make_rule(table: Mapping[str, Any]) -> Rule:
     return Rule(
-        str(given.get("id", "")),
-        str(given.get("regex", "")),
-        tuple(word.lower() for word in _texts(given, "keywords")),
-        float(given.get("entropy", 0)),
-        int(given.get("secretGroup", 0)),
-        str(given.get("path", "")),
-        tuple(_list_allowlists(given)),
+        str(table.get("id", "")),
+        str(table.get("regex", "")),
+        tuple(word.lower() for word in _texts(table, "keywords")),
+        float(table.get("entropy", 0)),
+        int(table.get("secretGroup", 0)),
+        str(table.get("path", "")),
+        tuple(_list_allowlists(table)),
     )
 
 
-def _list_allowlists(given: Mapping[str, Any]) -> Iterable[Allowlist]:
-    both = ([given["allowlist"]] if "allowlist" in given else []), given.get("allowlists", ())
-    return (_make_allowlist(each) for found in both for each in found)
+def _list_allowlists(table: Mapping[str, Any]) -> Iterable[Allowlist]:
+    groups = ([table["allowlist"]] if "allowlist" in table else []), table.get("allowlists", ())
+    return (_make_allowlist(each) for group in groups for each in group)
 
 
-def _make_allowlist(given: Mapping[str, Any]) -> Allowlist:
+def _make_allowlist(table: Mapping[str, Any]) -> Allowlist:
     """Return an allowlist without its commits, because committed text is not scanned again."""
     return Allowlist(
-        _texts(given, "paths"),
-        _texts(given, "regexes"),
-        tuple(word.lower() for word in _texts(given, "stopwords")),
-        str(given.get("regexTarget") or "secret"),
-        str(given.get("condition", "")).upper() in {"AND", "&&"},
-        _texts(given, "targetRules"),
+        _texts(table, "paths"),
+        _texts(table, "regexes"),
+        tuple(word.lower() for word in _texts(table, "stopwords")),
+        str(table.get("regexTarget") or "secret"),
+        str(table.get("condition", "")).upper() in {"AND", "&&"},
+        _texts(table, "targetRules"),
     )
 
 
-def _texts(given: Mapping[str, Any], name: str) -> tuple[str, ...]:
-    found = given.get(name, [])
-    if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+def _texts(table: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    values = table.get(name, [])
+    if not isinstance(values, list) or not all(isinstance(each, str) for each in values):
         raise ValueError(f'"{name}" is not a list of texts')
-    return tuple(found)
+    return tuple(values)

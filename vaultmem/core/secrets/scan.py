@@ -57,24 +57,24 @@ def find_secrets(
     text: str,
     path: str = "",
     rules: Rules | None = None,
-    tell: Callable[[str], object] = lambda _: None,
+    report: Callable[[str], object] = lambda _: None,
 ) -> list[SecretFinding]:
     """Return the texts that look like a credential, in order of lines.
 
     `path` is the file's path, for rules and exceptions that use it. `rules` defaults to the
-    built-in rules. `tell` is called with the name of each rule before it is used.
+    built-in rules. `report` is called with the name of each rule before it is used.
     """
     rules = rules or read_rules()
-    found: list[SecretFinding] = []
+    findings: list[SecretFinding] = []
     lines = counted = 0
     for place, first, window in _split(text):
         lines, counted = lines + text.count("\n", counted, first), first
-        for each in _find_in_window(window, path, rules, tell, lines):
+        for each in _find_in_window(window, path, rules, report, lines):
             start, end = each.start + first, each.end + first
             # A match that begins in another window is found there.
             if place <= start < place + _WINDOW:
-                found.append(each._replace(start=start, end=end))
-    return sorted(found)
+                findings.append(each._replace(start=start, end=end))
+    return sorted(findings)
 
 
 def _split(text: str) -> Iterator[tuple[int, int, str]]:
@@ -85,23 +85,23 @@ def _split(text: str) -> Iterator[tuple[int, int, str]]:
 
 
 def _find_in_window(
-    text: str, path: str, rules: Rules, tell: Callable[[str], object], lines: int
+    text: str, path: str, rules: Rules, report: Callable[[str], object], lines: int
 ) -> list[SecretFinding]:
     """Return the findings of `find_secrets` in a window that has `lines` lines before it."""
-    found: list[SecretFinding] = []
+    findings: list[SecretFinding] = []
     covered = bytearray(len(text))
-    shown, places = drop_hidden(text)
-    for each_text, removed in ((text, []), (shown, places))[: 1 + bool(places)]:
+    visible_text, places = drop_hidden(text)
+    for each_text, positions in ((text, []), (visible_text, places))[: 1 + bool(places)]:
         for rule in find_candidates(each_text, rules):
-            tell(f'the rule "{rule.id}"')
+            report(f'the rule "{rule.id}"')
             for each in apply_rule(rule, each_text, path, rules, lines):
-                start = each.start + bisect_right(removed, each.start)
-                end = each.end + bisect_left(removed, each.end)
+                start = each.start + bisect_right(positions, each.start)
+                end = each.end + bisect_left(positions, each.end)
                 # Rules for a format come before rules for a name.
-                if 1 not in covered[start:end] and (rule.regex or not removed):
+                if 1 not in covered[start:end] and (rule.regex or not positions):
                     covered[start:end] = b"\1" * (end - start)
-                    found.append(each._replace(start=start, end=end))
-    return found
+                    findings.append(each._replace(start=start, end=end))
+    return findings
 
 
 def drop_hidden(text: str) -> tuple[str, list[int]]:
@@ -167,8 +167,8 @@ def apply_rule(
 
 def mask_secrets(text: str) -> str:
     """Return a short text, such as a file name, with each credential replaced by `***`."""
-    for found in reversed(find_secrets(text)):
-        text = f"{text[: found.start]}***{text[found.end :]}"
+    for finding in reversed(find_secrets(text)):
+        text = f"{text[: finding.start]}***{text[finding.end :]}"
     return text
 
 
@@ -202,8 +202,8 @@ def _allows(allowlist: Allowlist, path: str, texts: dict[str, str]) -> bool:
         (allowlist.regexes, lambda each: compile_regex(each).search(target)),
         (allowlist.stopwords, lambda each: each in secret),
     )
-    told = [any(map(applies, given)) for given, applies in kinds if given]
-    return bool(told) and (all if allowlist.needs_all else any)(told)
+    results = [any(map(applies, patterns)) for patterns, applies in kinds if patterns]
+    return bool(results) and (all if allowlist.needs_all else any)(results)
 
 
 def _entropy(text: str) -> float:

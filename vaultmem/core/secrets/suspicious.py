@@ -66,20 +66,20 @@ def read_suspicious_rules() -> Rules:
 
 def find_suspicious(text: str) -> list[SuspiciousFinding]:
     """Return the places where a text tries to instruct an agent, once for each rule, by line."""
-    found: dict[str, int] = {}
+    lines: dict[str, int] = {}
     for line, view in _list_views(text):
         for rule in find_candidates(view, _rules(is_raw=False)):
-            _add(found, rule, view, line)
+            _add(lines, rule, view, line)
     if not text.isascii():
         for rule in _rules(is_raw=True).rules:
-            _add(found, rule, text, 0)
-    return sorted(SuspiciousFinding(line, rule) for rule, line in found.items())
+            _add(lines, rule, text, 0)
+    return sorted(SuspiciousFinding(line, rule) for rule, line in lines.items())
 
 
-def _add(found: dict[str, int], rule: Rule, view: str, line: int) -> None:
+def _add(lines: dict[str, int], rule: Rule, view: str, line: int) -> None:
     """Record a rule's first match. `line` is the line of the whole view, 0 to count it."""
-    if rule.id not in found and (match := compile_regex(rule.regex).search(view)):
-        found[rule.id] = line or view.count("\n", 0, match.start()) + 1
+    if rule.id not in lines and (match := compile_regex(rule.regex).search(view)):
+        lines[rule.id] = line or view.count("\n", 0, match.start()) + 1
 
 
 def _list_views(text: str) -> Iterator[tuple[int, str]]:
@@ -90,10 +90,10 @@ def _list_views(text: str) -> Iterator[tuple[int, str]]:
     yield from ((1, view) for view in (plain[::-1],) if _says_more(view, plain))
     if _PERCENT.search(text):
         yield 0, _fold(unquote(text))
-    left, length = _MOST, 0
+    budget, length = _MOST, 0
     for line, decoded in _decode(text, _DEEPEST):
-        left, length = left - 1, length + len(decoded)
-        if left < 0 or length > _MOST_CHARACTERS:
+        budget, length = budget - 1, length + len(decoded)
+        if budget < 0 or length > _MOST_CHARACTERS:
             return
         yield line, _fold(decoded)
 
@@ -115,8 +115,8 @@ def _fold(text: str) -> str:
     """Return a text in lower case, with look-alike letters replaced by Latin ones."""
     if text.isascii():
         return drop_hidden(text)[0].lower()
-    shown = drop_hidden(text)[0]
-    return unicodedata.normalize("NFKC", shown).translate(_letters()).lower()
+    visible = drop_hidden(text)[0]
+    return unicodedata.normalize("NFKC", visible).translate(_letters()).lower()
 
 
 @cache

@@ -112,8 +112,8 @@ def fold_lookalikes(name: str) -> str:
     Use it only for comparison, as the skeletons of Unicode Technical Standard 39. A name without
     letters and digits gives "".
     """
-    seen = (c for c in name if unicodedata.category(c) != "Cf" and c not in _INVISIBLE)
-    plain = unicodedata.normalize("NFKC", "".join(seen).translate(LATIN)).translate(LATIN)
+    visible = (c for c in name if unicodedata.category(c) != "Cf" and c not in _INVISIBLE)
+    plain = unicodedata.normalize("NFKC", "".join(visible).translate(LATIN)).translate(LATIN)
     folded = plain.casefold().translate(LATIN).translate(_ASCII)
     return "".join(c for c in folded if c.isalnum() or unicodedata.category(c)[0] == "M")
 
@@ -121,9 +121,9 @@ def fold_lookalikes(name: str) -> str:
 # Counts in words.
 
 
-def pluralize(number: int, what: str) -> str:
+def pluralize(number: int, noun: str) -> str:
     """Return a number with its noun, plural if needed: `1 commit`, `1,200 files`."""
-    return f"{number:,} {what}{'s' * (number != 1)}"
+    return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
 # Plain-text plots.

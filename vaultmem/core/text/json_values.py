@@ -44,13 +44,13 @@ def pick(value: Any, names: str) -> dict[str, Any]:
     A `?` after a name makes an empty value null. `name=path` reads a nested or renamed attribute:
     "commit?=report.commit".
     """
-    picked = {}
+    result = {}
     for each in names.split():
         name, _, path = each.partition("=")
-        plain = name.rstrip("?")
-        found = attrgetter(path or plain)(value)
-        picked[plain] = found or None if name != plain else found
-    return picked
+        key = name.rstrip("?")
+        item = attrgetter(path or key)(value)
+        result[key] = item or None if name != key else item
+    return result
 
 
 def as_typed(value: Any, hint: Any) -> Any:
@@ -71,9 +71,9 @@ def as_typed(value: Any, hint: Any) -> Any:
     fields = getattr(kind, "_fields", None) or getattr(kind, "__dataclass_fields__", None)
     if fields and isinstance(value, dict | list):
         hints = _read_hints(kind)
-        given = value if isinstance(value, dict) else dict(zip(fields, value, strict=False))
-        named = [name for name in fields if name in given]
-        return kind(**{name: as_typed(given[name], hints[name]) for name in named})
+        items = value if isinstance(value, dict) else dict(zip(fields, value, strict=False))
+        names = [name for name in fields if name in items]
+        return kind(**{name: as_typed(items[name], hints[name]) for name in names})
     if kind is list and isinstance(value, list):
         return [as_typed(item, inner[0]) for item in value]
     if kind is tuple and isinstance(value, list):

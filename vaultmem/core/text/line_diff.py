@@ -74,11 +74,11 @@ def join_lines(lines: Sequence[str], line_end: str) -> str:
 def diff_lines(old: Sequence[str], new: Sequence[str], most: int = _MAX_STEPS) -> list[Hunk]:
     """Return the hunks that turn `old` into `new`, in order; no two hunks touch."""
     hunks: list[Hunk] = []
-    at = new_at = 0
+    end = new_end = 0
     for start, new_start, length in [*match_lines(old, new, most), (len(old), len(new), 0)]:
-        if start > at or new_start > new_at:
-            hunks.append(Hunk(at, start, new_at, new_start))
-        at, new_at = start + length, new_start + length
+        if start > end or new_start > new_end:
+            hunks.append(Hunk(end, start, new_end, new_start))
+        end, new_end = start + length, new_start + length
     return hunks
 
 
@@ -105,9 +105,9 @@ def match_lines(old: Sequence[str], new: Sequence[str], most: int = _MAX_STEPS) 
             spans += [(a, c, b, d) for (a, b), (c, d) in pairwise(stops)]
             continue
         limit = min(_MAX_EDITS, isqrt(most - steps))
-        found, edits = _find_shortest_edit(old[low:high], new[new_low:new_high], limit)
+        part_matches, edits = _find_shortest_edit(old[low:high], new[new_low:new_high], limit)
         steps += edits * edits
-        matches += [(low + a, new_low + b, length) for a, b, length in found]
+        matches += [(low + a, new_low + b, length) for a, b, length in part_matches]
     return _join_runs(sorted(matches))
 
 
@@ -136,10 +136,10 @@ def _match_unique(
     low, high, new_low, new_high = span
     counts = Counter(old[low:high])
     new_counts = Counter(new[new_low:new_high])
-    places = {line: new_low + at for at, line in enumerate(new[new_low:new_high])}
+    places = {line: new_low + number for number, line in enumerate(new[new_low:new_high])}
     pairs = [
-        (at, places[line])
-        for at, line in enumerate(old[low:high], low)
+        (number, places[line])
+        for number, line in enumerate(old[low:high], low)
         if counts[line] == 1 and new_counts.get(line) == 1
     ]
     return _longest_rise(pairs)
@@ -261,13 +261,13 @@ def diff_words(old: str, new: str) -> list[DiffPiece]:
     """
     words, others = _WORD.findall(old), _WORD.findall(new)
     pieces: list[DiffPiece] = []
-    at = 0
+    position = 0
     for hunk in _join_close(diff_lines(words, others, _MAX_WORD_STEPS), words, others):
-        pieces.append(DiffPiece(WordMark.SAME, "".join(words[at : hunk.start])))
+        pieces.append(DiffPiece(WordMark.SAME, "".join(words[position : hunk.start])))
         pieces.append(DiffPiece(WordMark.DEL, "".join(words[hunk.start : hunk.end])))
         pieces.append(DiffPiece(WordMark.INS, "".join(others[hunk.new_start : hunk.new_end])))
-        at = hunk.end
-    pieces.append(DiffPiece(WordMark.SAME, "".join(words[at:])))
+        position = hunk.end
+    pieces.append(DiffPiece(WordMark.SAME, "".join(words[position:])))
     return [piece for piece in pieces if piece.text]
 
 
@@ -276,8 +276,8 @@ def mark_diff(diff: Iterable[str]) -> list[Passage]:
     passages: list[Passage] = []
     for is_place, lines in groupby(diff, lambda line: line.startswith("@@")):
         if is_place:
-            found = _PLACE.match(list(lines)[-1])
-            passages.append(Passage(int(found[1]) if found else 0, ()))
+            match = _PLACE.match(list(lines)[-1])
+            passages.append(Passage(int(match[1]) if match else 0, ()))
         else:
             place = passages.pop() if passages else Passage(1, ())
             passages.append(_trim_words(place.line, list(_join(_mark_lines(lines)))))
@@ -296,8 +296,8 @@ def _trim_words(line: int, pieces: list[DiffPiece]) -> Passage:
 
 def _mark_lines(lines: Iterable[str]) -> Iterator[DiffPiece]:
     r"""Yield the pieces of a hunk's lines, without git's `\ No newline` remark."""
-    shown = (line for line in lines if not line.startswith("\\"))
-    for is_same, run in groupby(shown, lambda line: line.startswith(" ")):
+    content_lines = (line for line in lines if not line.startswith("\\"))
+    for is_same, run in groupby(content_lines, lambda line: line.startswith(" ")):
         listed = list(run)
         if is_same:
             yield DiffPiece(WordMark.SAME, _text(listed))
@@ -322,16 +322,16 @@ def _join_close(
 
     Source: the semantic clean-up of diff-match-patch (Neil Fraser).
     """
-    joined: list[Hunk] = []
-    for found in hunks:
-        hunk = found
-        while joined and _is_less(
-            words[joined[-1].end : hunk.start], joined[-1], hunk, words, others
+    result: list[Hunk] = []
+    for change in hunks:
+        hunk = change
+        while result and _is_less(
+            words[result[-1].end : hunk.start], result[-1], hunk, words, others
         ):
-            before = joined.pop()
-            hunk = Hunk(before.start, hunk.end, before.new_start, hunk.new_end)
-        joined.append(hunk)
-    return joined
+            last = result.pop()
+            hunk = Hunk(last.start, hunk.end, last.new_start, hunk.new_end)
+        result.append(hunk)
+    return result
 
 
 def _is_less(

@@ -84,8 +84,8 @@ def parse_note_path(text: str) -> PurePosixPath:
 
 def fold_as_disks_do(name: str) -> str:
     """Return a name as HFS+ and NTFS compare it: no case, invisible marks, streams, final dots."""
-    seen = "".join(mark for mark in name if unicodedata.category(mark) != "Cf")
-    folded = " ".join(unicodedata.normalize("NFKC", seen).casefold().split())
+    visible = "".join(mark for mark in name if unicodedata.category(mark) != "Cf")
+    folded = " ".join(unicodedata.normalize("NFKC", visible).casefold().split())
     return folded.partition(":")[0].rstrip(". ")
 
 
@@ -232,8 +232,8 @@ def find_danger(path: str) -> str:
     for part in path.split("/"):
         if part in {"", ".", ".."}:
             return "leaves the vault, or is absolute"
-        seen = fold_as_disks_do(part)
-        if seen == ".git" or _SHORT.fullmatch(seen):
+        folded = fold_as_disks_do(part)
+        if folded == ".git" or _SHORT.fullmatch(folded):
             return "is inside git's own folder, on some disk"
     return ""
 
@@ -274,13 +274,13 @@ def find_new_twins(added: Iterable[str], siblings: Iterable[str]) -> list[tuple[
 
     `siblings` are all files and folders in the folders on the way to the added paths.
     """
-    known: dict[str, set[str]] = {}
+    spellings: dict[str, set[str]] = {}
     ways = {path: list(accumulate(path.split("/"), "{}/{}".format)) for path in added}
     for path in (*siblings, *chain.from_iterable(ways.values())):
-        known.setdefault(fold(path), set()).add(path)
-    found = []
+        spellings.setdefault(fold(path), set()).add(path)
+    pairs = []
     for path, way in sorted(ways.items()):
-        twins = (other for whole in way for other in known[fold(whole)] - {whole})
+        twins = (other for whole in way for other in spellings[fold(whole)] - {whole})
         if twin := next(twins, ""):
-            found.append((path, twin))
-    return found
+            pairs.append((path, twin))
+    return pairs

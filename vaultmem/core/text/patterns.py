@@ -15,9 +15,9 @@ class _LaterPattern:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):  # Copying and pickling look up absent methods.
             raise AttributeError(name)
-        found = getattr(re.compile(*self._given), name)
-        setattr(self, name, found)
-        return found
+        attribute = getattr(re.compile(*self._given), name)
+        setattr(self, name, attribute)
+        return attribute
 
 
 def compile_later(pattern: str, flags: int = 0) -> re.Pattern[str]:

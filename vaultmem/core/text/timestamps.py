@@ -88,7 +88,7 @@ class Check(NamedTuple):
     fixed: tuple[str, ...] = ()
 
 
-def count_found(name: str, verdict: Verdict, told: str, found: Iterable[str], remedy: str) -> Check:
+def count_found(name: str, verdict: Verdict, text: str, files: Iterable[str], remedy: str) -> Check:
     """Return an OK check if nothing is found, else one with the number and paths found."""
-    paths = tuple(found)
-    return Check(name, verdict, f"{told}: {len(paths):,}", paths, remedy) if paths else Check(name)
+    paths = tuple(files)
+    return Check(name, verdict, f"{text}: {len(paths):,}", paths, remedy) if paths else Check(name)

@@ -184,9 +184,9 @@ def fit_texts(
     """
     chosen = choose_texts(steps, left, cap)
     while True:
-        made, tokens = render(dict(chosen))
+        result, tokens = render(dict(chosen))
         if tokens <= budget or not chosen:
-            return made, tokens
+            return result, tokens
         chosen.pop()
 
 
@@ -198,15 +198,15 @@ def choose_texts(
     A text that does not fit is skipped. A later text of a piece replaces the earlier one.
     """
     chosen: list[tuple[Piece, Text]] = []
-    shown: dict[Piece, Text] = {}
+    texts: dict[Piece, Text] = {}
     ordered = sorted(steps, key=lambda step: (step.rank, step.turn))
-    for rank, same in groupby(ordered, key=lambda step: step.rank):
-        kept = left - min(cap(rank, left), left)
-        for step in same:
-            found = step.offer(shown, left - kept)
-            if found is not None and 0 < found[1] <= left - kept:
-                shown[step.piece], cost = found
-                chosen.append((step.piece, found[0]))
+    for rank, group in groupby(ordered, key=lambda step: step.rank):
+        reserve = left - min(cap(rank, left), left)
+        for step in group:
+            offer = step.offer(texts, left - reserve)
+            if offer is not None and 0 < offer[1] <= left - reserve:
+                texts[step.piece], cost = offer
+                chosen.append((step.piece, offer[0]))
                 left -= cost
     return chosen
 
@@ -220,11 +220,11 @@ class BudgetLine(NamedTuple):
 
 
 def offer_line(
-    piece: Piece, line: BudgetLine, heading: int, shown: Shown[Piece, BudgetLine], room: int
+    piece: Piece, line: BudgetLine, heading: int, texts: Shown[Piece, BudgetLine], room: int
 ) -> tuple[BudgetLine, int]:
     """Return a line and its additional cost; the first line of a group pays for the heading."""
-    extra = line.cost - (shown[piece].cost if piece in shown else 0)
-    has_heading = any(each.group == line.group for each in shown.values())
+    extra = line.cost - (texts[piece].cost if piece in texts else 0)
+    has_heading = any(each.group == line.group for each in texts.values())
     return line, extra if has_heading else extra + heading
 
 
@@ -236,10 +236,10 @@ def count_fitting(costs: Iterable[int], budget: int) -> int:
 def share_room(needs: Sequence[int], room: int) -> list[int]:
     """Return each share of the tokens in `room`: the need, or an equal part if room is short."""
     shares = [0] * len(needs)
-    left = room
-    for done, place in enumerate(sorted(range(len(needs)), key=needs.__getitem__)):
-        shares[place] = min(needs[place], left // (len(needs) - done))
-        left -= shares[place]
+    rest = room
+    for count, place in enumerate(sorted(range(len(needs)), key=needs.__getitem__)):
+        shares[place] = min(needs[place], rest // (len(needs) - count))
+        rest -= shares[place]
     return shares
 
 
@@ -252,6 +252,6 @@ def fit_budget(
     sizes are tried; the result for `least` is returned whatever it costs.
     """
     room = budget * _SHARE // 100
-    while (cost := price(made := make(max(room, least)))) > budget and room > least:
+    while (cost := price(result := make(max(room, least)))) > budget and room > least:
         room = min(room - 1, room * budget // cost)
-    return made
+    return result
