@@ -77,11 +77,11 @@ def decode_links(encoded: str) -> list[Link]:
     from vaultmem.core.notes.link_syntax import Link, LinkKind
 
     kinds = tuple(LinkKind)
-    found = []
+    links = []
     for flags, path, subpath, text, start, end, line in json.loads(encoded):
         place = (start, end, line, bool(flags & 2), "", bool(flags & 1))
-        found.append(Link(kinds[flags >> 2], path, subpath, text, *place))
-    return found
+        links.append(Link(kinds[flags >> 2], path, subpath, text, *place))
+    return links
 
 
 def encode_sections(sections: Sequence[Section]) -> str:
@@ -93,8 +93,10 @@ def encode_sections(sections: Sequence[Section]) -> str:
     names: dict[str, int] = {}
     rows = []
     for heading, parents, start, end, line in (each[1:] for each in sections):
-        above = ",".join([str(names.setdefault(name, len(names))) for name in parents])
-        rows.append(f"{names.setdefault(heading, len(names))} {above} {start} {end} {line}")
+        parent_numbers = ",".join([str(names.setdefault(name, len(names))) for name in parents])
+        rows.append(
+            f"{names.setdefault(heading, len(names))} {parent_numbers} {start} {end} {line}"
+        )
     return "\n".join([str(len(names)), *names, *rows])
 
 
@@ -104,11 +106,11 @@ def decode_sections(
     """Return the sections from `encode_sections` with these ordinals, by default all."""
     lines = text.split("\n")
     first = int(lines[0]) + 1
-    found = []
+    sections = []
     for ordinal in range(len(lines) - first) if ordinals is None else ordinals:
-        heading, above, *place = lines[first + ordinal].split(" ")
-        parents = tuple([lines[1 + int(name)] for name in above.split(",") if name])
+        heading, parent_numbers, *place = lines[first + ordinal].split(" ")
+        parents = tuple([lines[1 + int(name)] for name in parent_numbers.split(",") if name])
         start, end, line = map(int, place)
         name = lines[1 + int(heading)]
-        found.append(SectionRecord(document, ordinal, name, parents, start, end, line))
-    return found
+        sections.append(SectionRecord(document, ordinal, name, parents, start, end, line))
+    return sections

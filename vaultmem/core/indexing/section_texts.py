@@ -87,28 +87,35 @@ def list_texts(note: Note, context: str) -> list[SectionTexts]:
 _LONGEST_LIMIT = 400
 
 
-def list_full_texts(note: Note, whole: Note, context: str) -> tuple[list[SectionTexts], list[int]]:
+def list_full_texts(
+    note: Note, full_note: Note, context: str
+) -> tuple[list[SectionTexts], list[int]]:
     """Return the texts of a compacted note, and the ordinal of the section that shows each.
 
-    They are the texts of the `whole` note, followed by text added since. Words that are in both
+    They are the texts of `full_note`, followed by text added since. Words that are in both
     count once.
     """
     from vaultmem.core.similarity.statement import list_added
 
-    full = whole.visible_body
-    added = [" ".join(list_added(note.section_text(each), full)) for each in note.sections]
-    known = {each.heading for each in whole.sections} | {""}
-    more = [
-        (section, body)
-        for section, body in zip(note.sections, added, strict=True)
-        if body or section.heading not in known
+    full_text = full_note.visible_body
+    added_texts = [
+        " ".join(list_added(note.section_text(each), full_text)) for each in note.sections
     ]
-    sections = [*whole.sections, *(section for section, _ in more)]
-    bodies = [*map(whole.section_text, whole.sections), *(body for _, body in more)]
+    headings = {each.heading for each in full_note.sections} | {""}
+    added_sections = [
+        (section, body)
+        for section, body in zip(note.sections, added_texts, strict=True)
+        if body or section.heading not in headings
+    ]
+    sections = [*full_note.sections, *(section for section, _ in added_sections)]
+    bodies = [
+        *map(full_note.section_text, full_note.sections),
+        *(body for _, body in added_sections),
+    ]
     # By heading only: its parent headings are possibly removed.
-    left = {section.heading: section.ordinal for section in reversed(note.sections)}
-    ordinals = [left.get(section.heading, 0) for section in whole.sections]
-    ordinals += [section.ordinal for section, _ in more]
+    ordinals_by_heading = {section.heading: section.ordinal for section in reversed(note.sections)}
+    ordinals = [ordinals_by_heading.get(section.heading, 0) for section in full_note.sections]
+    ordinals += [section.ordinal for section, _ in added_sections]
     return _list_texts(note, sections, bodies, context), ordinals
 
 
@@ -118,24 +125,24 @@ def _list_texts(
     tags = " ".join([*note.tags, context])
     is_name = re.fullmatch(_NAME, note.source) and note.source.lower() not in SOURCES
     source = note.source if is_name else ""
-    found: list[SectionTexts] = []
+    texts: list[SectionTexts] = []
     for section, body in zip(sections, bodies, strict=True):
         title = [note.title, *section.parents, section.heading]
         marks = dict.fromkeys(_list_marks(body, source))
-        if not found:
+        if not texts:
             title.extend([*note.aliases, _list_missing(note.path.stem, title)])
             body = "\n".join([body, note.extra, *note.cites])
             names = map(mark_name, [note.title, note.path.stem, *note.aliases])
             marks |= dict.fromkeys(filter(None, names))
-        found.append(SectionTexts(tuple(dict.fromkeys(title)), tags, body, tuple(marks)))
-    return found
+        texts.append(SectionTexts(tuple(dict.fromkeys(title)), tags, body, tuple(marks)))
+    return texts
 
 
 def _list_missing(name: str, title: Sequence[str]) -> str:
     """Return the words of a file name whose terms are not in the titles, without numbers."""
-    known = {*term_sequence("\n".join(title))}
+    title_terms = {*term_sequence("\n".join(title))}
     words = (word for word in split_words(name) if not any(map(str.isdigit, word)))
-    return " ".join(word for word in words if stem_word(word) not in known)
+    return " ".join(word for word in words if stem_word(word) not in title_terms)
 
 
 def _list_marks(body: str, source: str) -> Iterator[str]:
@@ -162,8 +169,8 @@ def is_links_alone(body: str) -> bool:
     links = body.count("](") + body.count("[[")
     if not links or len(body) > _LONGEST * links:
         return False
-    own, links = re.subn(_LINK, " ", body)
-    return len(re.findall(r"\w+", own)) < links
+    rest, links = re.subn(_LINK, " ", body)
+    return len(re.findall(r"\w+", rest)) < links
 
 
 # Compute everything that manifest and index store of a note from its bytes.
@@ -210,11 +217,11 @@ def analyse_note(
     """
     note = parse_note(path, data, daily)
     record = make_record(note)
-    whole = _read_full(path, full)
-    if whole is None:
+    full_note = _read_full(path, full)
+    if full_note is None:
         texts, ordinals = list_texts(note, record.context), [*range(len(note.sections))]
     else:
-        texts, ordinals = list_full_texts(note, whole, record.context)
+        texts, ordinals = list_full_texts(note, full_note, record.context)
     return AnalysedNote(
         record=record,
         visible=note.visible,
@@ -278,7 +285,7 @@ def _read_full(path: PurePosixPath, full: bytes) -> Note | None:
     if not full:
         return None
     try:
-        whole = parse_note(path, full)
+        full_note = parse_note(path, full)
     except UnreadableNoteError:
         return None
-    return None if whole.problem or whole.state is NoteState.QUARANTINED else whole
+    return None if full_note.problem or full_note.state is NoteState.QUARANTINED else full_note

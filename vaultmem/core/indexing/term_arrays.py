@@ -115,15 +115,17 @@ def _slice(text: bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> l
 def find_figures(kinds: NDArray[np.uint8]) -> NDArray[np.int64]:
     """Return the positions of commas between two digits."""
     commas = np.flatnonzero(kinds == _COMMA)
-    found: NDArray[np.int64] = commas[(kinds[commas - 1] == _DIGIT) & (kinds[commas + 1] == _DIGIT)]
-    return found
+    positions: NDArray[np.int64] = commas[
+        (kinds[commas - 1] == _DIGIT) & (kinds[commas + 1] == _DIGIT)
+    ]
+    return positions
 
 
 def find_marked(joined: bytes) -> list[int]:
     """Return the positions where joined texts possibly contain one of `NAMES`."""
     lowered = joined.translate(_LOWERED)
     names = (re.escape(name.encode()) for name in NAMES)
-    return [found.start() for name in names for found in re.finditer(name, lowered)]
+    return [match.start() for name in names for match in re.finditer(name, lowered)]
 
 
 # Compute the terms of many sections as flat arrays, with calls that run entirely in C. The texts of
@@ -180,21 +182,25 @@ class TermCounter:
         strings, members = _list_strings(texts)
         pieces = _make_plain(strings)
         empty = np.empty(0, np.uint32)
-        found = [(empty, empty, empty, empty)]
-        found += [self._number(strings, pieces, *span) for span in _split(strings)]
-        marked = np.array([self._terms[mark] for _, mark in members.marks], np.uint32)
-        found.append((empty, empty, marked, np.array([n for n, _ in members.marks], np.uint32)))
-        words, lengths, others, place = map(np.concatenate, zip(*found, strict=True))
+        blocks = [(empty, empty, empty, empty)]
+        blocks += [self._number(strings, pieces, *span) for span in _split(strings)]
+        mark_terms = np.array([self._terms[mark] for _, mark in members.marks], np.uint32)
+        blocks.append(
+            (empty, empty, mark_terms, np.array([n for n, _ in members.marks], np.uint32))
+        )
+        words, lengths, others, place = map(np.concatenate, zip(*blocks, strict=True))
         sequence, field = _expand(words, lengths, members)
         others = others[place.argsort(kind="stable")]
-        whole, whole_field = _expand(others, np.bincount(place, minlength=len(strings)), members)
-        numbers, used = self._renumber(np.concatenate([words, others]))
+        other_terms, other_field = _expand(
+            others, np.bincount(place, minlength=len(strings)), members
+        )
+        numbers, used_terms = self._renumber(np.concatenate([words, others]))
         term, section, packed = _count(
-            numbers[np.concatenate([sequence, whole])], np.concatenate([field, whole_field])
+            numbers[np.concatenate([sequence, other_terms])], np.concatenate([field, other_field])
         )
         fields = len(members.field_parts)
         return TermArrays(
-            terms=[self._terms.names[number] for number in used.tolist()],
+            terms=[self._terms.names[number] for number in used_terms.tolist()],
             term=term,
             section=section.astype(_smallest(fields)),
             packed=packed,
@@ -206,10 +212,10 @@ class TermCounter:
         """Return the new number of each term among the used ones, and the used terms."""
         is_used = np.zeros(len(self._terms.names), np.bool_)
         is_used[terms] = True
-        used = np.flatnonzero(is_used)
-        numbers = np.zeros(len(is_used), _smallest(len(used)))
-        numbers[used] = np.arange(len(used))
-        return numbers, used
+        used_terms = np.flatnonzero(is_used)
+        numbers = np.zeros(len(is_used), _smallest(len(used_terms)))
+        numbers[used_terms] = np.arange(len(used_terms))
+        return numbers, used_terms
 
     def _number(
         self, fields: Sequence[str], pieces: Mapping[int, list[str]], first: int, last: int
@@ -224,11 +230,11 @@ class TermCounter:
         numbers = np.fromiter(map(self._words.__getitem__, words), np.uint32, len(words))
         is_end = numbers == _ENDING
         stops = (numbers >= _STOP).nonzero()[0]
-        kept = (numbers > _ENDING) & (numbers < _STOP)
-        before = kept.cumsum(dtype=np.uint32)[is_end]
-        stopped = is_end.cumsum(dtype=np.uint32)[stops] + np.uint32(first) - np.uint32(1)
+        is_kept = (numbers > _ENDING) & (numbers < _STOP)
+        counts = is_kept.cumsum(dtype=np.uint32)[is_end]
+        stop_places = is_end.cumsum(dtype=np.uint32)[stops] + np.uint32(first) - np.uint32(1)
         ends, kinds = find_ends(joined), find_kinds(joined)
-        found, places = find_pieces(joined, kinds)
+        compounds, places = find_pieces(joined, kinds)
         field = ends.searchsorted(places) + first
         more = [
             (n, each)
@@ -241,15 +247,15 @@ class TermCounter:
             if n not in pieces
         ]
         more += [(n, each) for n in pieces.keys() & range(first, last) for each in pieces[n]]
-        found += [each.encode("utf-8", "surrogatepass") for _, each in more]
+        compounds += [each.encode("utf-8", "surrogatepass") for _, each in more]
         field = np.concatenate([field, np.array([n for n, _ in more], np.int64)])
-        groups = np.fromiter(map(self._pieces.__getitem__, found), np.int64, len(found))
+        groups = np.fromiter(map(self._pieces.__getitem__, compounds), np.int64, len(compounds))
         expanded = self._pieces.expand(groups, field.astype(np.uint32))
         seconds, pairs = self._pairs.find(numbers & ~_STOP)
-        paired = is_end.cumsum(dtype=np.uint32)[seconds] + np.uint32(first) - np.uint32(1)
+        pair_places = is_end.cumsum(dtype=np.uint32)[seconds] + np.uint32(first) - np.uint32(1)
         others = np.concatenate([numbers[stops] - _STOP, pairs, expanded[0]])
-        place = np.concatenate([stopped, paired, expanded[1]])
-        return numbers[kept], np.diff(before), others, place
+        place = np.concatenate([stop_places, pair_places, expanded[1]])
+        return numbers[is_kept], np.diff(counts), others, place
 
 
 class _Terms(dict[str, int]):
@@ -273,17 +279,17 @@ class _Pairs(NamedTuple):
         """Return the positions of the second words of pairs, and the terms of the pairs."""
         is_member = numbers < len(self.joined)
         seconds = (is_member[1:] & is_member[:-1]).nonzero()[0] + 1
-        found = self.joined[numbers[seconds - 1], numbers[seconds]]
-        return seconds[found > 0], found[found > 0]
+        joint_terms = self.joined[numbers[seconds - 1], numbers[seconds]]
+        return seconds[joint_terms > 0], joint_terms[joint_terms > 0]
 
 
 def _number_pairs(terms: _Terms) -> _Pairs:
     """Return the pairs, after giving their words the first numbers."""
     pairs = list_joined()
-    members = [(terms[one], terms[two]) for one, two in pairs]
+    members = [(terms[first], terms[second]) for first, second in pairs]
     joined = np.zeros((len(terms.names),) * 2, np.uint32)
-    for (one, two), name in zip(members, pairs.values(), strict=True):
-        joined[one, two] = terms[name]
+    for (first, second), name in zip(members, pairs.values(), strict=True):
+        joined[first, second] = terms[name]
     return _Pairs(joined)
 
 
@@ -354,17 +360,17 @@ def _list_strings(texts: Iterable[SectionTexts]) -> tuple[list[str], _Members]:
     Titles and tags repeat in many sections of a note, and are analysed once.
     """
     strings: list[str] = []
-    known: dict[str, int] = {}
+    numbers: dict[str, int] = {}
     members: list[int] = []
     parts: list[int] = []
     marks: list[tuple[int, str]] = []
-    for title, tags, body, marked in texts:
+    for title, tags, body, section_marks in texts:
         for each in (*title, tags):
-            if (number := known.get(each)) is None:
-                number = known[each] = len(strings)
+            if (number := numbers.get(each)) is None:
+                number = numbers[each] = len(strings)
                 strings.append(each)
             members.append(number)
-        marks += [(len(strings), mark) for mark in marked]
+        marks += [(len(strings), mark) for mark in section_marks]
         members.append(len(strings))
         strings.append(body)
         parts += (len(title), 1, 1)

@@ -44,7 +44,7 @@ def read_words(table: str) -> frozenset[str]:
 def read_pairs(table: str, language: str = "") -> dict[str, str]:
     """Return a table as a mapping from each line's first word to the rest; the first line wins."""
     lines = (line.partition(" ") for line in reversed(read_lines(table, language)))
-    return {word: said for word, _, said in lines}
+    return {word: rest for word, _, rest in lines}
 
 
 @cache
@@ -68,9 +68,9 @@ def guess_code(text: str) -> str:
 
 @cache
 def _read_traits(language: str) -> dict[str, frozenset[str]]:
-    found: dict[str, set[str]] = {}
+    words_by_trait: dict[str, set[str]] = {}
     for line in read_lines("words", language):
         word, *traits = line.split()
         for trait in traits:
-            found.setdefault(trait, set()).add(word)
-    return {trait: frozenset(words) for trait, words in found.items()}
+            words_by_trait.setdefault(trait, set()).add(word)
+    return {trait: frozenset(words) for trait, words in words_by_trait.items()}

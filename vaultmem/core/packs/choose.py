@@ -100,19 +100,19 @@ def build_pack(
     form = choose_form(source, style, labels)
     remarks = remarks or Remarks()
     empty = PackUsage(pinned=0, relevant=0, sent=budget, budget=budget, flat=flat_tokens)
-    frame = count_tokens(render_pack([], [], 0, source, empty, style, told=remarks.told)) + 4
+    frame = count_tokens(render_pack([], [], 0, source, empty, style, notices=remarks.told)) + 4
     groups = [*group_by_vault(hit for hit in pinned if hit.text).values()]
     sections = _Sections(groups, wishes.hits, relevant, trusted, remarks, form, budget)
 
-    def render(shown: _ShownSections) -> tuple[Pack, int]:
-        items = sections.list_items(shown)
-        unshown = [hit for hit in shown.values() if isinstance(hit, Hit)]
+    def render(shown_sections: _ShownSections) -> tuple[Pack, int]:
+        items = sections.list_items(shown_sections)
+        unshown_hits = [hit for hit in shown_sections.values() if isinstance(hit, Hit)]
         count = sum(item.pinned for item in items)
-        made = Pack(
+        pack = Pack(
             text="",
             items=tuple(sections.arrange(items)),
-            unshown=tuple(unshown),
-            unnamed=sections.count_pinned() - count - len(unshown),
+            unshown=tuple(unshown_hits),
+            unnamed=sections.count_pinned() - count - len(unshown_hits),
             account=PackUsage(count, len(items) - count, 0, budget, flat_tokens),
             source=source,
             style=style,
@@ -122,17 +122,17 @@ def build_pack(
             left_out=tuple(sections.list_left_out(items)),
         )
         text, account = render_stable_account(
-            made.items, unshown, made.unnamed, source, made.account, form, remarks.told
+            pack.items, unshown_hits, pack.unnamed, source, pack.account, form, remarks.told
         )
-        return made._replace(text=text, account=account), account.sent
+        return pack._replace(text=text, account=account), account.sent
 
-    for_pinned = min(int(budget * pinned_share), budget - frame)
+    pinned_budget = min(int(budget * pinned_share), budget - frame)
     needs = [sum(count_tokens(hit.text) + _LABEL for hit in group) for group in groups]
-    shares = share_room(needs, for_pinned)
+    shares = share_room(needs, pinned_budget)
 
     def cap(rank: int, left: int) -> int:
         if rank < len(groups):  # The maximum for this vault and those before it.
-            return left - (budget - frame - for_pinned) - sum(shares[rank + 1 :])
+            return left - (budget - frame - pinned_budget) - sum(shares[rank + 1 :])
         return int(budget * wishes.share) if rank == len(groups) else left
 
     return fit_texts(sections.list_steps(), budget - frame, render, budget, cap)[0]
@@ -148,11 +148,11 @@ def order_by_worth(hits: Sequence[Hit]) -> list[Hit]:
     def worth(hit: Hit) -> float:
         return hit.score / pow(float(count_tokens(hit.text) + _LABEL), _COST)
 
-    before: Counter[NoteKey] = Counter()
+    counts: Counter[NoteKey] = Counter()
     ranked: list[tuple[float, Hit]] = []
     for hit in sorted(hits, key=worth, reverse=True):
-        ranked.append((worth(hit) * _FURTHER ** before[hit.note], hit))
-        before[hit.note] += 1
+        ranked.append((worth(hit) * _FURTHER ** counts[hit.note], hit))
+        counts[hit.note] += 1
     return [hit for _, hit in sorted(ranked, key=itemgetter(0), reverse=True)]
 
 
@@ -185,8 +185,8 @@ class _Sections:
         self._budget = budget
         self._name = partial(name_note, remarks.handles, form.labels)
         self._opposed = {note for each in remarks.relations for note in (each.first, each.second)}
-        considered = [*self._relevant, *chain.from_iterable(pinned)]
-        self._known = {hit.note: hit for hit in reversed(considered)}
+        hits = [*self._relevant, *chain.from_iterable(pinned)]
+        self._known = {hit.note: hit for hit in reversed(hits)}
         self._said_by: dict[_Key, _Key] = {}
         self._alike: dict[_Key, list[PackItem]] = {}
         self._costs: dict[Hashable, int] = {}
@@ -211,13 +211,13 @@ class _Sections:
             yield TextStep(rank + 1, (0, turn), place, first)
             yield TextStep(rank + 1, (1, turn), place, partial(self._offer_more, hit, place))
 
-    def list_items(self, shown: _ShownSections) -> list[PackItem]:
+    def list_items(self, shown_sections: _ShownSections) -> list[PackItem]:
         """Return the shown items; of duplicates, only the one with the highest authority.
 
         Pinned and contradicted items are always kept.
         """
         items = []
-        for (key, _), item in shown.items():
+        for (key, _), item in shown_sections.items():
             if isinstance(item, Hit):
                 continue
             if others := self._alike.get(key):
@@ -229,19 +229,19 @@ class _Sections:
 
     def list_left_out(self, items: Iterable[PackItem]) -> Iterator[OmittedItem]:
         """Yield the sections that are not shown, each once, with the reason."""
-        shown = {item.hit.key: item.hit for item in items}
-        by_text = {self._said_by.get(key, key): hit for key, hit in shown.items()}
-        considered = [
+        shown_hits = {item.hit.key: item.hit for item in items}
+        by_text = {self._said_by.get(key, key): hit for key, hit in shown_hits.items()}
+        candidates = [
             OmittedItem(hit, OmissionReason.SHARE, True) for group in self._pinned for hit in group
         ]
-        considered += [OmittedItem(hit, OmissionReason.SHARE) for hit in self._wishes]
-        considered += [OmittedItem(hit, OmissionReason.ROOM) for hit in self._relevant]
-        first = {each.hit.key: each for each in reversed(considered)}
+        candidates += [OmittedItem(hit, OmissionReason.SHARE) for hit in self._wishes]
+        candidates += [OmittedItem(hit, OmissionReason.ROOM) for hit in self._relevant]
+        first = {each.hit.key: each for each in reversed(candidates)}
         for key, each in reversed(first.items()):
-            instead = by_text.get(self._said_by.get(key, key))
-            if instead is not None and key not in shown:
-                yield OmittedItem(each.hit, OmissionReason.ALIKE, instead=instead)
-            elif key not in shown:
+            substitute = by_text.get(self._said_by.get(key, key))
+            if substitute is not None and key not in shown_hits:
+                yield OmittedItem(each.hit, OmissionReason.ALIKE, instead=substitute)
+            elif key not in shown_hits:
                 yield each
 
     def count_pinned(self) -> int:
@@ -257,88 +257,92 @@ class _Sections:
         return collect_items(arranged, self._opposed)
 
     def _offer_own(
-        self, hit: Hit, pinned: bool, shown: _ShownSections, room: int
+        self, hit: Hit, pinned: bool, shown_sections: _ShownSections, room: int
     ) -> tuple[PackItem, int] | None:
         """Return a whole pinned section or preference, and its cost."""
-        if (hit.key, False) in shown or self._is_said(hit, shown):
+        if (hit.key, False) in shown_sections or self._is_said(hit, shown_sections):
             return None
-        return self._offer_item(self._make_item(hit, pinned), shown, room)
+        return self._offer_item(self._make_item(hit, pinned), shown_sections, room)
 
-    def _offer_link(self, hit: Hit, shown: _ShownSections, room: int) -> tuple[Hit, int] | None:
+    def _offer_link(
+        self, hit: Hit, shown_sections: _ShownSections, room: int
+    ) -> tuple[Hit, int] | None:
         """Return a pinned section to show as a link, and its cost."""
-        is_shown = (hit.key, False) in shown or hit.key in self._said_by
+        is_shown = (hit.key, False) in shown_sections or hit.key in self._said_by
         return None if is_shown else (hit, count_tokens(render_link(hit)) + 1)
 
     def _offer_relevant(
-        self, hit: Hit, place: _Place, most: int, shown: _ShownSections, room: int
+        self, hit: Hit, place: _Place, most: int, shown_sections: _ShownSections, room: int
     ) -> tuple[PackItem, int] | None:
         """Return a relevant section, whole or by its best passages, and its cost."""
-        if room < _MIN_LEFT or place in shown:
+        if room < _MIN_LEFT or place in shown_sections:
             return None
         is_long = count_tokens(hit.text) > most
-        found = None if is_long else self._offer_item(self._make_item(hit, False), shown, room)
-        found = found or self._offer_passages(hit, most, shown, room)
+        offer = (
+            None if is_long else self._offer_item(self._make_item(hit, False), shown_sections, room)
+        )
+        offer = offer or self._offer_passages(hit, most, shown_sections, room)
         # Check for duplicates last, because it takes longest.
-        return None if found is None or self._is_said(hit, shown, found[0]) else found
+        return None if offer is None or self._is_said(hit, shown_sections, offer[0]) else offer
 
     def _offer_passages(
-        self, hit: Hit, most: int, shown: _ShownSections, room: int
+        self, hit: Hit, most: int, shown_sections: _ShownSections, room: int
     ) -> tuple[PackItem, int] | None:
         """Return the best passages of a section and their cost, if they are worth their label."""
         most = min(most, room, int(self._budget * _SHORTENED_SHARE))
-        left = most - self._price(self._make_item(hit, False, ()), shown)
+        left = most - self._price(self._make_item(hit, False, ()), shown_sections)
         for _ in range(3):  # The label and the text can cost more together.
             if left < _MIN_SHORTENED:
                 break
             parts = choose_passages(hit.text, hit.matches, left)
             if not parts:
                 break
-            if found := self._offer_item(self._make_item(hit, False, parts), shown, room):
-                return found
+            if offer := self._offer_item(self._make_item(hit, False, parts), shown_sections, room):
+                return offer
             left -= left // 8
         return None
 
     def _offer_more(
-        self, hit: Hit, place: _Place, shown: _ShownSections, room: int
+        self, hit: Hit, place: _Place, shown_sections: _ShownSections, room: int
     ) -> tuple[PackItem, int] | None:
         """Return a shortened section whole or with more passages, and the extra cost."""
-        item = shown.get(place)
+        item = shown_sections.get(place)
         if not isinstance(item, PackItem) or not item.shortened or room < _MIN_SHORTENED:
             return None
         before = count_tokens(quote(item.text))
-        wider = item._replace(text=hit.text, parts=(), shortened=False)
-        if count_tokens(quote(wider.text)) - before >= room:
+        wider_item = item._replace(text=hit.text, parts=(), shortened=False)
+        if count_tokens(quote(wider_item.text)) - before >= room:
             parts = choose_passages(hit.text, hit.matches, before + room)
-            wider = item._replace(text=render_passages(hit.text, parts), parts=parts)
-        cost = count_tokens(quote(wider.text)) - before + 1
-        return (wider, cost) if cost > 1 else None
+            wider_item = item._replace(text=render_passages(hit.text, parts), parts=parts)
+        cost = count_tokens(quote(wider_item.text)) - before + 1
+        return (wider_item, cost) if cost > 1 else None
 
     def _offer_item(
-        self, item: PackItem, shown: _ShownSections, room: int
+        self, item: PackItem, shown_sections: _ShownSections, room: int
     ) -> tuple[PackItem, int] | None:
         """Return an item and its cost, if it fits."""
-        cost = self._price(item, shown)
+        cost = self._price(item, shown_sections)
         if item.otherwise and cost > room:
             item = item._replace(otherwise=())  # The warning already reports a conflict.
-            cost = self._price(item, shown)
+            cost = self._price(item, shown_sections)
         self.pinned_tokens += cost if item.pinned else 0
         if cost > room:
             return None
-        marks = self._count_marks([*self.list_items(shown), item])
+        marks = self._count_marks([*self.list_items(shown_sections), item])
         return (item, cost) if marks <= int(self._budget * _MARKS_SHARE) else None
 
     def _make_item(self, hit: Hit, pinned: bool, parts: tuple[Span, ...] | None = None) -> PackItem:
         """Return a section as an item, with its warning."""
         trusted = hit.note in self._trusted
-        shown = hit.text if parts is None else render_passages(hit.text, parts)
+        text = hit.text if parts is None else render_passages(hit.text, parts)
         handle = self._remarks.handles.get(hit.note, "")
-        cut, caution = parts is not None, shorten_caution(hit)
-        item = PackItem(hit, shown, pinned, trusted, cut, caution, "", handle, parts or ())
+        is_shortened, caution = parts is not None, shorten_caution(hit)
+        item = PackItem(hit, text, pinned, trusted, is_shortened, caution, "", handle, parts or ())
         return item._replace(otherwise=hit.otherwise)
 
-    def _price(self, item: PackItem, shown: _ShownSections) -> int:
+    def _price(self, item: PackItem, shown_sections: _ShownSections) -> int:
         """Return the extra tokens for an item, which can share a label or heading."""
-        items = self.list_items(shown)
+        items = self.list_items(shown_sections)
         key = group_of(item, self._opposed)
         group = [each for each in items if group_of(each, self._opposed) == key]
         marks = self._count_marks([*items, item]) - self._count_marks(items)
@@ -360,14 +364,16 @@ class _Sections:
             return 0
         return sum(count_tokens(f"{mark.text}\n\n") for mark in self._list_marks(items))
 
-    def _is_said(self, hit: Hit, shown: _ShownSections, item: PackItem | None = None) -> bool:
+    def _is_said(
+        self, hit: Hit, shown_sections: _ShownSections, item: PackItem | None = None
+    ) -> bool:
         """Return whether a shown section that does not contradict it states the same; record which.
 
         `item` is the section's item, if it may replace the shown one.
         """
-        opposed = list_opponents(self._remarks.relations, hit.note)
-        for other in (each.hit for each in shown.values() if isinstance(each, PackItem)):
-            if other.note not in opposed and _states_same(hit, other):
+        opponents = list_opponents(self._remarks.relations, hit.note)
+        for other in (each.hit for each in shown_sections.values() if isinstance(each, PackItem)):
+            if other.note not in opponents and _states_same(hit, other):
                 self._said_by[hit.key] = other.key
                 if item is not None:
                     self._alike.setdefault(other.key, []).append(item)
@@ -385,8 +391,8 @@ def _states_same(hit: Hit, other: Hit) -> bool:
 
     Only such sections are omitted from a pack: one word more or less can be another fact.
     """
-    ours, theirs = _find_terms(hit.text), _find_terms(other.text)
-    if not ours or len(ours & theirs) < _SHARED_TERMS * len(ours | theirs):
+    terms, other_terms = _find_terms(hit.text), _find_terms(other.text)
+    if not terms or len(terms & other_terms) < _SHARED_TERMS * len(terms | other_terms):
         return False
     from vaultmem.core.similarity.canonical import states_same  # Loading its tables is slow.
 
@@ -405,7 +411,7 @@ def _put_answers_behind(items: Sequence[PackItem]) -> list[PackItem]:
     ordered = [item for item in items if not item.hit.beside]
     for answer in reversed(answers):
         paths = [item.hit.record.path for item in ordered]
-        asked = answer.hit.beside
-        place = paths.index(asked) + 1 if asked in paths else len(ordered)
+        question_path = answer.hit.beside
+        place = paths.index(question_path) + 1 if question_path in paths else len(ordered)
         ordered.insert(place, answer)
     return ordered

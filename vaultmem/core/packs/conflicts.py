@@ -167,9 +167,11 @@ def _are_rivals(one: Hit, other: Hit) -> bool:
         return False
     if _hand_of(one) != _hand_of(other):
         return True
-    ours, theirs = set(count_terms(one.text)), set(count_terms(other.text))
-    adds = ours <= theirs or theirs <= ours
-    return not adds and 2 * len(ours & theirs) >= _ALIKE * (len(ours) + len(theirs))
+    terms, other_terms = set(count_terms(one.text)), set(count_terms(other.text))
+    is_subset = terms <= other_terms or other_terms <= terms
+    return not is_subset and 2 * len(terms & other_terms) >= _ALIKE * (
+        len(terms) + len(other_terms)
+    )
 
 
 def _hand_of(hit: Hit) -> tuple[str, ...]:
@@ -178,12 +180,12 @@ def _hand_of(hit: Hit) -> tuple[str, ...]:
     return (record.kind, record.agent, record.source, record.session, changed_day(hit))
 
 
-def is_first_stronger(first: Hit, second: Hit, why: str, trusted: frozenset[NoteKey]) -> bool:
+def is_first_stronger(first: Hit, second: Hit, reason: str, trusted: frozenset[NoteKey]) -> bool:
     """Return whether the first note outranks the second: by authority, supersession, then date."""
 
     def key(hit: Hit) -> tuple[int, bool, float, str]:
         rank = rank_authority(hit, hit.note in trusted)
-        is_older = why in ORDERED and hit is second
+        is_older = reason in ORDERED and hit is second
         return (rank, is_older, -written_at(hit), hit.record.path)
 
     return key(first) < key(second)
@@ -205,17 +207,17 @@ def group_opponents(
     for each in relations:
         related.setdefault(each.first, []).append(each)
         related.setdefault(each.second, []).append(each)
-    found: dict[NoteKey, Hit] = {}
+    hits_by_note: dict[NoteKey, Hit] = {}
     for hit in hits:
-        found.setdefault(hit.note, hit)
+        hits_by_note.setdefault(hit.note, hit)
     ordered: dict[tuple[NoteKey, int], Hit] = {}
     for hit in hits:
         ordered.setdefault(hit.key, hit)
         rivals = []
         for each in related.get(hit.note, ()):
             other = each.second if each.first == hit.note else each.first
-            rival = found.get(other) or partners.get(other)
-            if rival and (other in found or _may_join(hit, rival, each, trusted)):
+            rival = hits_by_note.get(other) or partners.get(other)
+            if rival and (other in hits_by_note or _may_join(hit, rival, each, trusted)):
                 rivals.append(rival)
         rivals.sort(key=lambda each: rank_authority(each, each.note in trusted))
         for rival in rivals[:MAX_RIVALS]:
@@ -243,27 +245,34 @@ def list_marks(
     remarks: Remarks,
     trusted: frozenset[NoteKey],
     name: Callable[[Hit], str],
-    known: Mapping[NoteKey, Hit],
+    first_hits: Mapping[NoteKey, Hit],
 ) -> list[ConflictMark]:
     """Return one mark for each group of contradicting sections, and for each without its opponent.
 
-    `name` formats a shown note. `known` are the first sections of all considered documents. Pinned,
-    instructing and preferred sections do not need a mark for a missing opponent.
+    `name` formats a shown note. `first_hits` are the first sections of all considered documents.
+    Pinned, instructing and preferred sections do not need a mark for a missing opponent.
     """
-    shown: dict[NoteKey, PackItem] = {}
+    items_by_note: dict[NoteKey, PackItem] = {}
     for item in items:
-        shown.setdefault(item.hit.note, item)
-    weighed = {document for document, item in shown.items() if _is_weighed(item)}
-    told = [each for each in remarks.relations if weighed & {each.first, each.second}]
-    inside = [each for each in told if {each.first, each.second} <= shown.keys()]
-    groups = _join(inside)
-    marks = [_mark_group([shown[n].hit for n in each], inside, trusted, name) for each in groups]
-    grouped = frozenset().union(*groups)
-    for document in sorted(weighed - grouped):
-        others = (n for n in list_opponents(told, document) if n in known)
+        items_by_note.setdefault(item.hit.note, item)
+    weighed_notes = {document for document, item in items_by_note.items() if _is_weighed(item)}
+    relations = [each for each in remarks.relations if weighed_notes & {each.first, each.second}]
+    shown_relations = [
+        each for each in relations if {each.first, each.second} <= items_by_note.keys()
+    ]
+    groups = _join(shown_relations)
+    marks = [
+        _mark_group([items_by_note[n].hit for n in each], shown_relations, trusted, name)
+        for each in groups
+    ]
+    grouped_notes = frozenset().union(*groups)
+    for document in sorted(weighed_notes - grouped_notes):
+        others = (n for n in list_opponents(relations, document) if n in first_hits)
         if (other := next(others, None)) is not None:
-            why = next(e.why for e in told if {e.first, e.second} == {document, other})
-            marks.append(_mark_alone(shown[document].hit, known[other], why, trusted))
+            reason = next(e.why for e in relations if {e.first, e.second} == {document, other})
+            marks.append(
+                _mark_alone(items_by_note[document].hit, first_hits[other], reason, trusted)
+            )
     return marks
 
 
@@ -276,8 +285,8 @@ def _join(relations: Iterable[Contradiction]) -> list[frozenset[NoteKey]]:
     groups: list[frozenset[NoteKey]] = []
     for each in relations:
         pair = frozenset((each.first, each.second))
-        joined = pair.union(*(group for group in groups if group & pair))
-        groups = [*(group for group in groups if not group & pair), joined]
+        joined_group = pair.union(*(group for group in groups if group & pair))
+        groups = [*(group for group in groups if not group & pair), joined_group]
     return groups
 
 
@@ -291,22 +300,22 @@ def _mark_group(
 
     If only time decides, the sections are ordered by time, oldest first.
     """
-    replaced = {_find_replaced(each) for each in relations}
+    replaced_notes = {_find_replaced(each) for each in relations}
 
     def key(hit: Hit) -> tuple[int, bool, float, str]:
         document = hit.note
         rank = rank_authority(hit, document in trusted)
-        return (rank, document in replaced, -written_at(hit), hit.record.path)
+        return (rank, document in replaced_notes, -written_at(hit), hit.record.path)
 
     ordered = sorted(hits, key=key)
     keys = [key(hit) for hit in ordered]
     is_undecided = len({each[:2] for each in keys}) == 1 and keys[0][2] != keys[-1][2]
     documents = [hit.note for hit in ordered]
-    shown = tuple(documents[::-1] if is_undecided else documents)
+    mark_order = tuple(documents[::-1] if is_undecided else documents)
     if len(ordered) > 2:
         names = ", ".join(map(name, ordered))
         order = "the later one counts more" if is_undecided else "what counts more first"
-        return ConflictMark(shown, f"In conflict, {order}: {names}.")
+        return ConflictMark(mark_order, f"In conflict, {order}: {names}.")
     stronger, weaker = ordered
     if keys[0][0] != keys[1][0]:
         ranks = [_NAMES[Authority(rank)] for rank, *_ in keys]
@@ -316,7 +325,7 @@ def _mark_group(
     else:
         reason = "the later one" if is_undecided else "by name"
     return ConflictMark(
-        shown, f"In conflict: {name(stronger)} counts more than {name(weaker)}, {reason}."
+        mark_order, f"In conflict: {name(stronger)} counts more than {name(weaker)}, {reason}."
     )
 
 
@@ -324,8 +333,8 @@ def _find_replaced(relation: Contradiction) -> NoteKey | None:
     return relation.second if relation.why in ORDERED else None
 
 
-def _mark_alone(hit: Hit, other: Hit, why: str, trusted: frozenset[NoteKey]) -> ConflictMark:
-    counts = "less" if is_first_stronger(hit, other, why, trusted) else "more"
+def _mark_alone(hit: Hit, other: Hit, reason: str, trusted: frozenset[NoteKey]) -> ConflictMark:
+    counts = "less" if is_first_stronger(hit, other, reason, trusted) else "more"
     document = hit.note
     return ConflictMark(
         (document,), f"In conflict with a note that is not shown and counts {counts}."
@@ -352,12 +361,12 @@ def arrange_items(items: Sequence[PackItem], marks: Iterable[ConflictMark]) -> l
         firsts = [
             next(i for i in arranged if i.hit.note == document) for document in mark.documents
         ]
-        moved = [item for item in firsts if _is_weighed(item)]
-        fixed = [item for item in firsts if item.pinned and item.part is PackPart.EVIDENCE]
-        place = min(arranged.index(item) for item in moved)
-        if fixed:
-            place = arranged.index(fixed[0]) + 1
-        place -= sum(arranged.index(item) < place for item in moved)
-        arranged = [item for item in arranged if item not in moved]
-        arranged[place:place] = [moved[0]._replace(conflict=mark.text), *moved[1:]]
+        moved_items = [item for item in firsts if _is_weighed(item)]
+        fixed_items = [item for item in firsts if item.pinned and item.part is PackPart.EVIDENCE]
+        place = min(arranged.index(item) for item in moved_items)
+        if fixed_items:
+            place = arranged.index(fixed_items[0]) + 1
+        place -= sum(arranged.index(item) < place for item in moved_items)
+        arranged = [item for item in arranged if item not in moved_items]
+        arranged[place:place] = [moved_items[0]._replace(conflict=mark.text), *moved_items[1:]]
     return arranged

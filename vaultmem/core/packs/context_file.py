@@ -36,28 +36,28 @@ def replace_block(data: bytes, text: str) -> bytes:
     lines = data.split(b"\n")
     begins, ends = _find_lines(lines, BEGIN), _find_lines(lines, END)
     if not begins or not ends:
-        lacking = " and ".join(
-            f'"{mark}"' for mark, found in ((BEGIN, begins), (END, ends)) if not found
+        missing_marks = " and ".join(
+            f'"{mark}"' for mark, numbers in ((BEGIN, begins), (END, ends)) if not numbers
         )
-        raise RefusedError(f"it has no line {lacking}; add both lines where the pack belongs")
+        raise RefusedError(f"it has no line {missing_marks}; add both lines where the pack belongs")
     if len(begins) > 1 or len(ends) > 1:
-        twice = BEGIN if len(begins) > 1 else END
-        raise RefusedError(f'it has the line "{twice}" more than once; leave one of each')
+        repeated_mark = BEGIN if len(begins) > 1 else END
+        raise RefusedError(f'it has the line "{repeated_mark}" more than once; leave one of each')
     if begins[0] > ends[0]:
         raise RefusedError(f'"{END}" comes before "{BEGIN}"; exchange the two lines')
     eol = b"\r\n" if lines[begins[0]].endswith(b"\r") else b"\n"
-    inside = text.rstrip("\n").encode("utf-8").replace(b"\n", eol) + eol
+    body = text.rstrip("\n").encode("utf-8").replace(b"\n", eol) + eol
     before = b"\n".join(lines[: begins[0] + 1]) + b"\n"
-    return before + inside + b"\n".join(lines[ends[0] :])
+    return before + body + b"\n".join(lines[ends[0] :])
 
 
 def _find_lines(lines: list[bytes], mark: str) -> list[int]:
     """Return the numbers of the lines that contain only the marker."""
-    wanted = mark.encode()
-    found = [number for number, line in enumerate(lines) if line.rstrip() == wanted]
-    if lines[0].removeprefix(_BOM).rstrip() == wanted and 0 not in found:
-        found.insert(0, 0)
-    return found
+    marker = mark.encode()
+    numbers = [number for number, line in enumerate(lines) if line.rstrip() == marker]
+    if lines[0].removeprefix(_BOM).rstrip() == marker and 0 not in numbers:
+        numbers.insert(0, 0)
+    return numbers
 
 
 #: Lines of a generated pack that differ each time: its source and its token usage.
@@ -84,8 +84,8 @@ def write_plainly(pack: str) -> str:
         start = text.rfind("[[" if is_wiki else f"[{link.text}](", place, link.start)
         end = text.find("]]" if is_wiki else ")", link.end)
         name = f"{link.path}#{link.subpath}" if link.subpath else link.path
-        shown = f"{link.text} ({name})" if link.text not in {"", name} else name
-        parts += [text[place : start - link.is_embed], shown]
+        label = f"{link.text} ({name})" if link.text not in {"", name} else name
+        parts += [text[place : start - link.is_embed], label]
         place = end + (2 if is_wiki else 1)
     plain = "".join([*parts, text[place:]]).split("\n")
     return "\n".join(quote + line for quote, line in zip(quotes, plain, strict=True))
@@ -110,14 +110,14 @@ def parse_contexts(texts: tuple[str, ...]) -> tuple[ContextLine, ...]:
     Raises:
         RefusedError: an item is not `PATH: [--budget N] QUERY`, or two have one path.
     """
-    found: dict[str, ContextLine] = {}
+    lines: dict[str, ContextLine] = {}
     for text in texts:
         line = parse_context(text)
         name = fold_name(PurePosixPath(line.path))
-        if name in found:
+        if name in lines:
             raise RefusedError(f'"{line.path}" is there twice; give each pack a file of its own')
-        found[name] = line
-    return tuple(found.values())
+        lines[name] = line
+    return tuple(lines.values())
 
 
 def parse_context(text: str) -> ContextLine:
@@ -182,5 +182,5 @@ def list_paths(
     contexts: tuple[str, ...], inject_context_into: tuple[str, ...]
 ) -> tuple[tuple[str, ...], ...]:
     """Return the files of `extra_packs`, and those of `inject_context_into`, as paths."""
-    kept = (PurePosixPath(each).as_posix() for each in inject_context_into)
-    return tuple(line.path for line in parse_contexts(contexts)), tuple(kept)
+    paths = (PurePosixPath(each).as_posix() for each in inject_context_into)
+    return tuple(line.path for line in parse_contexts(contexts)), tuple(paths)

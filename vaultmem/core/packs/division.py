@@ -24,10 +24,11 @@ def describe_missing(missing: Mapping[str, str]) -> tuple[str, ...]:
     `missing` maps a vault's name to the reason.
     """
     names: dict[str, list[str]] = {}
-    for name, why in missing.items():
-        names.setdefault(why, []).append(name)
+    for name, reason in missing.items():
+        names.setdefault(reason, []).append(name)
     return tuple(
-        f"Not asked: {label_vaults(some)} ({plain_label(why)})." for why, some in names.items()
+        f"Not asked: {label_vaults(vaults)} ({plain_label(reason)})."
+        for reason, vaults in names.items()
     )
 
 
@@ -46,8 +47,8 @@ def split_pack(pack: Pack, names: Sequence[str]) -> dict[str, Pack]:
     """
     if len(names) == 1:
         return {names[0]: pack}
-    shown = {item.hit.vault for item in pack.items} | {hit.vault for hit in pack.unshown}
-    return {name: _extract_part(pack, name) for name in names if name == names[0] or name in shown}
+    vaults = {item.hit.vault for item in pack.items} | {hit.vault for hit in pack.unshown}
+    return {name: _extract_part(pack, name) for name in names if name == names[0] or name in vaults}
 
 
 def _extract_part(pack: Pack, name: str) -> Pack:
@@ -67,11 +68,13 @@ def build_vault_part(part: Pack, many: int, source: PackSource, flat: int) -> Pa
     """
     if many == 1:
         return part
-    told = (f"This is what a pack over {many} vaults showed of this one.",)
+    notices = (f"This is what a pack over {many} vaults showed of this one.",)
     form = choose_form(source, part.style, part.labels)
     account = _account(part.items, part.account.budget, flat)
-    text, account = render_stable_account(part.items, part.unshown, 0, source, account, form, told)
-    return part._replace(text=text, account=account, source=source, told=told)
+    text, account = render_stable_account(
+        part.items, part.unshown, 0, source, account, form, notices
+    )
+    return part._replace(text=text, account=account, source=source, told=notices)
 
 
 def _account(items: Sequence[PackItem], budget: int, flat: int) -> PackUsage:

@@ -171,9 +171,9 @@ _LABEL_MARKS = str.maketrans({"[": "(", "]": ")", "|": "/"})
 
 def changed_day(hit: Hit) -> str:
     """Return the day (UTC) of the note's own date, else of git or the file."""
-    written = hit.record.updated or hit.record.created
-    if written:
-        return written[:10]
+    date = hit.record.updated or hit.record.created
+    if date:
+        return date[:10]
     return datetime.fromtimestamp(hit.record.changed, UTC).date().isoformat()
 
 
@@ -191,10 +191,10 @@ def digest_shown(item: PackItem) -> list[str]:
     return [name for name, _ in _list_units(item)]
 
 
-def leave_out_had(item: PackItem, had: Collection[str]) -> PackItem | None:
+def leave_out_had(item: PackItem, digests: Collection[str]) -> PackItem | None:
     """Return an item without the units that a session was shown, or None if nothing is left."""
     units = list(_list_units(item))
-    new = [unit for name, unit in units if name not in had]
+    new = [unit for name, unit in units if name not in digests]
     if len(new) == len(units):
         return item
     if not new:
@@ -206,11 +206,11 @@ def leave_out_had(item: PackItem, had: Collection[str]) -> PackItem | None:
 
 def _list_units(item: PackItem) -> Iterator[tuple[str, Unit]]:
     text, record = item.hit.text, item.hit.record
-    shown = item.parts if item.shortened else ((0, len(text)),)
+    spans = item.parts if item.shortened else ((0, len(text)),)
     version = hashlib.blake2b(f"{item.hit.vault}:{record.path}\n{text}".encode("utf-8", "replace"))
     for unit in split_text(text):
         start, end = unit.span
-        if any(first <= start and end <= last for first, last in shown):
-            named = version.copy()
-            named.update(f"\n{start}-{end}".encode())
-            yield named.hexdigest()[: 2 * _BYTES], unit
+        if any(first <= start and end <= last for first, last in spans):
+            digest = version.copy()
+            digest.update(f"\n{start}-{end}".encode())
+            yield digest.hexdigest()[: 2 * _BYTES], unit

@@ -48,8 +48,8 @@ def render_items(items: Iterable[PackItem], form: PackForm) -> list[str]:
             blocks.extend(_render_notes(members, form))
             continue
         facts = (f"session {session.id}", *_list_origin(members[0][0].hit, form.year))
-        rendered = "\n\n".join(_render_notes(members, form, in_session=True))
-        blocks.append(f"{_write_label(facts)}\n{rendered}")
+        body = "\n\n".join(_render_notes(members, form, in_session=True))
+        blocks.append(f"{_write_label(facts)}\n{body}")
     return blocks
 
 
@@ -68,14 +68,16 @@ def count_group(items: Iterable[PackItem], form: PackForm) -> int:
     return count_items(collect_items(items, ()), form)
 
 
-def collect_items(items: Iterable[PackItem], apart: Collection[NoteKey]) -> list[PackItem]:
+def collect_items(items: Iterable[PackItem], separate_notes: Collection[NoteKey]) -> list[PackItem]:
     """Return the items with sections of one note, session or title side by side.
 
-    A group is at the place of its first section. Items of the notes in `apart` are not moved.
+    A group is at the place of its first section. Items of `separate_notes` are not moved.
     """
     groups: dict[object, dict[object, list[PackItem]]] = {}
     for item in items:
-        groups.setdefault(group_of(item, apart), {}).setdefault(_note_of(item), []).append(item)
+        groups.setdefault(group_of(item, separate_notes), {}).setdefault(_note_of(item), []).append(
+            item
+        )
     return [
         item
         for notes in groups.values()
@@ -84,12 +86,12 @@ def collect_items(items: Iterable[PackItem], apart: Collection[NoteKey]) -> list
     ]
 
 
-def group_of(item: PackItem, apart: Collection[NoteKey]) -> object:
+def group_of(item: PackItem, separate_notes: Collection[NoteKey]) -> object:
     """Return the key of sections that can share a label, heading or title.
 
-    Sections of the notes in `apart` have their own key.
+    Sections of the notes in `separate_notes` have their own key.
     """
-    if item.hit.note in apart:
+    if item.hit.note in separate_notes:
         return item.hit.key
     return (item.part, item.pinned, _session_of([item]) or _title_of(item))
 
@@ -112,8 +114,8 @@ def _session_of(note: Sequence[PackItem]) -> _Session | None:
 
 def _note_of(item: PackItem) -> object:
     record = item.hit.record
-    told = (item.caution, item.hit.refs, item.alike)
-    return (item.hit.vault, record.path, record.blob, item.pinned, item.trusted, *told)
+    details = (item.caution, item.hit.refs, item.alike)
+    return (item.hit.vault, record.path, record.blob, item.pinned, item.trusted, *details)
 
 
 def _title_of(item: PackItem) -> tuple[str, str]:
@@ -136,14 +138,14 @@ def _render_notes(
     notes: Iterable[Sequence[PackItem]], form: PackForm, in_session: bool = False
 ) -> list[str]:
     """Return each note below its label, without the title if the note above has it."""
-    rendered = []
-    said: tuple[str, str] | None = None
+    texts = []
+    last_title: tuple[str, str] | None = None
     for note in notes:
         title = _title_of(note[0])
-        rendered.append(_render_note(note, form, in_session, title == said))
-        if title != said:
-            said = None if _says(note[0].text, note[0].hit.record.title) else title
-    return rendered
+        texts.append(_render_note(note, form, in_session, title == last_title))
+        if title != last_title:
+            last_title = None if _says(note[0].text, note[0].hit.record.title) else title
+    return texts
 
 
 def _render_note(
@@ -175,12 +177,12 @@ def _quote_others(item: PackItem, name: str) -> Iterator[str]:
         yield f"{_write_label([f'in place of {name}, {each.who[:40]} says'])}\n{quote(each.text)}"
 
 
-def build_handle(hit: Hit, known: str = "") -> str:
-    """Return a note's handle: the prefix of its blob id, `known` if given.
+def build_handle(hit: Hit, prefix: str = "") -> str:
+    """Return a note's handle: `prefix`, or by default the first digits of its blob id.
 
     In a pack over several vaults, the vault's name is before it.
     """
-    handle = known or hit.record.blob[:MIN_HANDLE]
+    handle = prefix or hit.record.blob[:MIN_HANDLE]
     return f"{hit.vault}:{handle}" if hit.vault else handle
 
 
@@ -216,8 +218,8 @@ def _list_kind(record: NoteRecord) -> list[str]:
 
 def _list_facts(item: PackItem) -> list[str]:
     """Return the handle, the file name if needed, and the facts that are not default."""
-    known = build_handle(item.hit, item.handle)
-    facts = [known, *_list_name(item), *_list_kind(item.hit.record)]
+    handle = build_handle(item.hit, item.handle)
+    facts = [handle, *_list_name(item), *_list_kind(item.hit.record)]
     facts.extend(_list_standing(item))
     if item.hit.refs:
         facts.append(f"on {', '.join(item.hit.refs)}")
@@ -232,8 +234,8 @@ def _list_name(item: PackItem) -> Iterator[str]:
     stem = item.hit.record.path.rpartition("/")[2].rpartition(".")[0]
     is_name = len(stem) >= _LEAST_STEM and (item.shortened or not _is_fact(item))
     if is_name and not _says(_add_name(item, True), re.sub(r"[-_]+", " ", stem)):
-        cut = re.sub(r"[-_ ][^-_ ]*$", "", stem[:_MAX_STEM])
-        yield f"in {stem}" if len(stem) <= _MAX_STEM else f"in {cut}..."
+        short_stem = re.sub(r"[-_ ][^-_ ]*$", "", stem[:_MAX_STEM])
+        yield f"in {stem}" if len(stem) <= _MAX_STEM else f"in {short_stem}..."
 
 
 def _list_standing(item: PackItem) -> Iterator[str]:
@@ -263,11 +265,11 @@ def _list_origin(hit: Hit, year: str = "") -> list[str]:
     The date is without the year if it is `year`.
     """
     record = hit.record
-    who = f"@{record.agent}" if record.agent else f"from {record.source}"
-    its_year, month, day = changed_day(hit).split("-")
+    author = f"@{record.agent}" if record.agent else f"from {record.source}"
+    note_year, month, day = changed_day(hit).split("-")
     when = f"{int(day)} {_MONTHS[int(month) - 1]}"
-    is_told = bool(record.agent) or record.source not in _BY_PERSON
-    return [*([who] if is_told else []), when if its_year == year else f"{when} {its_year}"]
+    has_author = bool(record.agent) or record.source not in _BY_PERSON
+    return [*([author] if has_author else []), when if note_year == year else f"{when} {note_year}"]
 
 
 def _write_label(facts: Iterable[str]) -> str:
@@ -320,8 +322,8 @@ def _render_fully(item: PackItem, style: PackStyle) -> str:
     """Return a section below a label with everything that is known."""
     record = item.hit.record
     facts: list[str] = [record.kind, record.state, *_list_standing(item)]
-    if who := _describe_author(item):
-        facts.append(who)
+    if author := _describe_author(item):
+        facts.append(author)
     if item.hit.refs:
         facts.append(f"on {', '.join(item.hit.refs)}")
     facts.append(changed_day(item.hit))
@@ -395,15 +397,15 @@ def render_pack(
     account: PackUsage,
     style: PackStyle = PackStyle.MARKDOWN,
     labels: PackLabels = PackLabels.SHORT,
-    told: Sequence[str] = (),
+    notices: Sequence[str] = (),
 ) -> str:
     """Return the pack as text, with its usage in the last line.
 
-    `unshown` are pinned sections listed as links, `unnamed` the number of others. `told` are lines
-    about how weak the match is.
+    `unshown` are pinned sections listed as links, `unnamed` the number of others. `notices` are
+    lines about how weak the match is.
     """
     marks, form = _MARKS[style], choose_form(source, style, labels)
-    blocks = [marks.head.format(_describe_source(source)), *told]
+    blocks = [marks.head.format(_describe_source(source)), *notices]
     names = (marks.instructions, marks.preferences, marks.evidence)
     for name, part in zip(names, PackPart, strict=True):
         group = [item for item in items if item.part is part]
@@ -491,11 +493,11 @@ _MAX_NAMES = 32
 def _describe_source(source: PackSource) -> str:
     branch = plain_label(source.branch)[:_MAX_BRANCH]
     others = _format_others(source)
-    moment = datetime.fromtimestamp(source.at, UTC)
+    timestamp = datetime.fromtimestamp(source.at, UTC)
     if not source.commit:
-        newest = f", newest note {moment.date().isoformat()}" if source.at else ""
+        newest = f", newest note {timestamp.date().isoformat()}" if source.at else ""
         return f"vault {branch or 'without git'}, no commit yet{others}{newest}"
-    at = moment.strftime("%Y-%m-%dT%H:%MZ")
+    at = timestamp.strftime("%Y-%m-%dT%H:%MZ")
     return f"vault {branch or 'detached'}@{source.commit[:7]}{others}, {at}"
 
 
@@ -528,11 +530,11 @@ def render_stable_account(
     source: PackSource,
     account: PackUsage,
     form: PackForm,
-    told: Sequence[str] = (),
+    notices: Sequence[str] = (),
 ) -> tuple[str, PackUsage]:
     """Render a pack until the usage in the text matches the text."""
     foot = render_foot(account, form.style)
-    body = render_pack(items, unshown, unnamed, source, account, form.style, form.labels, told)
+    body = render_pack(items, unshown, unnamed, source, account, form.style, form.labels, notices)
     body = body.removesuffix(foot)
     for _ in range(8):
         text = body + render_foot(account, form.style)

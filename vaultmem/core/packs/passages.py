@@ -46,19 +46,21 @@ def choose_passages(text: str, matches: Sequence[Match], room: int) -> tuple[Spa
     match are excluded. Returns () if the best unit does not fit.
     """
     units, best = _order_units(text, tuple(matches))
-    chosen: set[int] = set()
+    chosen_places: set[int] = set()
     spans: set[Span] = set()
     for place in best:
         unit = units[place]
         cost = sum(_price(text, span) for span in (unit.span, *unit.needs) if span not in spans)
         # A separate passage costs a gap; a unit that joins two passages saves one.
         gap = _GAP if _begins_line(text, unit.span) else _MARK
-        cost += gap * ((place > 0 and place - 1 not in chosen) - (place + 1 in chosen))
-        if cost > room and not chosen:  # Do not show a weaker unit instead of the best.
+        cost += gap * (
+            (place > 0 and place - 1 not in chosen_places) - (place + 1 in chosen_places)
+        )
+        if cost > room and not chosen_places:  # Do not show a weaker unit instead of the best.
             break
         if cost <= room:
             room -= cost
-            chosen.add(place)
+            chosen_places.add(place)
             spans.update((unit.span, *unit.needs))
     return _merge(text, spans)
 
@@ -68,23 +70,23 @@ def render_passages(text: str, parts: Iterable[Span]) -> str:
 
     After omitted lines, the next line's number is given, the first time with the total number.
     """
-    shown, last = "", 0
+    excerpt, last = "", 0
     lines = text.count("\n") + 1
-    of = f" of {lines}"
+    total = f" of {lines}"
     for start, end in parts:
         gap = text[last:start]
         if not gap.strip():
-            shown += gap
+            excerpt += gap
         elif "\n" in gap:
-            above = f"{shown.rstrip()}\n" if shown else ""
+            head = f"{excerpt.rstrip()}\n" if excerpt else ""
             line = text.count("\n", 0, start) + 1
-            shown = f"{above}... (line {line}{of})\n"
-            of = ""
+            excerpt = f"{head}... (line {line}{total})\n"
+            total = ""
         else:
-            shown = f"{shown.rstrip(' ')} ... ".lstrip(" ")
-        shown += text[start:end]
+            excerpt = f"{excerpt.rstrip(' ')} ... ".lstrip(" ")
+        excerpt += text[start:end]
         last = end
-    return shown.rstrip()
+    return excerpt.rstrip()
 
 
 @lru_cache(maxsize=64)  # A section is shortened several times until it fits.
@@ -103,12 +105,12 @@ def _score_units(text: str, units: Sequence[Unit], matches: Sequence[Match]) -> 
     A term's share of the section's score grows with its frequency. Dividing by the root of the
     frequency compensates for this.
     """
-    wanted = {match.term for match in matches}
-    joined = wanted.intersection(list_compounds(text))
-    held = [_find_terms(text[slice(*unit.span)], wanted, joined) for unit in units]
-    often = {term: sum(term in terms for terms in held) for term in wanted}
-    worth = {match.term: match.score / sqrt(often[match.term] or 1) for match in matches}
-    own = [sum(worth[term] for term in sorted(terms)) for terms in held]
+    query_terms = {match.term for match in matches}
+    compounds = query_terms.intersection(list_compounds(text))
+    unit_terms = [_find_terms(text[slice(*unit.span)], query_terms, compounds) for unit in units]
+    frequencies = {term: sum(term in terms for terms in unit_terms) for term in query_terms}
+    weights = {match.term: match.score / sqrt(frequencies[match.term] or 1) for match in matches}
+    own = [sum(weights[term] for term in sorted(terms)) for terms in unit_terms]
     scores = list(own)
     for place, unit in enumerate(units[:-1]):
         share = _ANSWER if asks(text[slice(*unit.span)]) else _BESIDE
@@ -117,10 +119,10 @@ def _score_units(text: str, units: Sequence[Unit], matches: Sequence[Match]) -> 
     return scores
 
 
-def _find_terms(piece: str, wanted: set[str], joined: set[str]) -> set[str]:
-    """Return the wanted terms in a piece; `joined` are compound terms of the whole text."""
-    found = wanted.intersection(term_sequence(piece))
-    return found.union(joined.intersection(list_compounds(piece))) if joined else found
+def _find_terms(piece: str, query_terms: set[str], compounds: set[str]) -> set[str]:
+    """Return the query terms in a piece; `compounds` are compound terms of the whole text."""
+    terms = query_terms.intersection(term_sequence(piece))
+    return terms.union(compounds.intersection(list_compounds(piece))) if compounds else terms
 
 
 def _price(text: str, span: Span) -> int:
@@ -134,13 +136,13 @@ def _begins_line(text: str, span: Span) -> bool:
 
 def _merge(text: str, spans: Iterable[Span]) -> tuple[Span, ...]:
     """Return spans in order, merged if only white space is between them."""
-    merged: list[Span] = []
+    merged_spans: list[Span] = []
     for start, end in sorted(spans):
-        if merged and not text[merged[-1][1] : start].strip():
-            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        if merged_spans and not text[merged_spans[-1][1] : start].strip():
+            merged_spans[-1] = (merged_spans[-1][0], max(end, merged_spans[-1][1]))
         else:
-            merged.append((start, end))
-    return tuple(merged)
+            merged_spans.append((start, end))
+    return tuple(merged_spans)
 
 
 class _Line(NamedTuple):
@@ -166,10 +168,10 @@ _LEAD = compile_later(
 )
 
 
-def split_text(text: str, whole: int = _WHOLE) -> list[Unit]:
+def split_text(text: str, unit_limit: int = _WHOLE) -> list[Unit]:
     """Return the units of a text in order, without blank lines.
 
-    List items and turns of up to `whole` characters are one unit.
+    List items and turns of up to `unit_limit` characters are one unit.
     """
     parts = re.findall(r"[^\n]*\n|[^\n]+", text)
     ends = list(accumulate(map(len, parts)))
@@ -185,15 +187,15 @@ def split_text(text: str, whole: int = _WHOLE) -> list[Unit]:
             units += _split_framed(lines[at : last + 1], lines[at : at + 2])
         else:
             last = _end_block(lines, at)
-            units += _split_block(text, lines[at].start, lines[last].end, whole)
+            units += _split_block(text, lines[at].start, lines[last].end, unit_limit)
         at = last + 1
     return units
 
 
 def _end_fence(lines: Sequence[_Line], at: int) -> int:
     """Return the line that closes a fence, or the last line."""
-    opened = _FENCE.match(lines[at].text)
-    mark = opened[1] if opened else ""
+    opening = _FENCE.match(lines[at].text)
+    mark = opening[1] if opening else ""
     after = range(at + 1, len(lines))
     return next((n for n in after if lines[n].text.strip().startswith(mark)), len(lines) - 1)
 
@@ -232,18 +234,18 @@ def _end_lead(text: str) -> int:
 def _split_framed(lines: Sequence[_Line], frame: Sequence[_Line]) -> Iterator[Unit]:
     """Yield the lines inside a frame, or the whole frame if it is empty."""
     needs = tuple(dict.fromkeys(line.span for line in frame))
-    inside = [line for line in lines if line.span not in needs and line.text.strip()]
-    if not inside:
+    inner_lines = [line for line in lines if line.span not in needs and line.text.strip()]
+    if not inner_lines:
         yield Unit((lines[0].start, lines[-1].end))
-    for line in inside:
+    for line in inner_lines:
         yield Unit(line.span, needs)
 
 
-def _split_block(text: str, start: int, end: int, whole: int) -> Iterator[Unit]:
+def _split_block(text: str, start: int, end: int, unit_limit: int) -> Iterator[Unit]:
     """Yield a short list item or turn whole, else its sentences, each with the leading part."""
     block = text[start:end]
     lead = _end_lead(block)
-    if lead and len(block) <= whole:
+    if lead and len(block) <= unit_limit:
         yield Unit((start, end))
         return
     edges = [0, *find_sentence_ends(block, lead), len(block)]
@@ -324,20 +326,20 @@ def choose_sentence(text: str, terms: Collection[str]) -> str:
     Prose is preferred to rows and code, then the first one wins. Pictures, HTML without words, tag
     lines and headings are returned only if there is nothing else.
     """
-    wanted = frozenset(terms)
+    query_terms = frozenset(terms)
     text = text[:_READ]
     prose = _drop_decoration(text)
     text = prose if prose.strip() else text
-    best, most = "", (False, -1, False)
-    for unit in islice(split_text(text, whole=0), _MOST):
+    best, best_worth = "", (False, -1, False)
+    for unit in islice(split_text(text, unit_limit=0), _MOST):
         is_framed = bool(unit.needs) and _FRAME.match(text, *unit.needs[0]) is not None
         for part in _split_lines(text[slice(*unit.span)]):
             is_prose = not is_framed and len(_WORD.findall(part)) >= _FEW
-            is_said = is_framed or not _is_decoration(part)
-            worth = is_said, len(count_terms(part).keys() & wanted), is_prose
-            if worth > most:
-                best, most = part, worth
-        if most == (True, len(wanted), True):
+            is_content = is_framed or not _is_decoration(part)
+            worth = is_content, len(count_terms(part).keys() & query_terms), is_prose
+            if worth > best_worth:
+                best, best_worth = part, worth
+        if best_worth == (True, len(query_terms), True):
             break  # No later sentence is better.
     return " ".join(best.split())
 
@@ -355,22 +357,24 @@ def shorten_sentence(line: str, terms: Collection[str], width: int) -> str:
     if len(line) <= width:
         return line
     line = _LINK.sub(r"\1", line[:_LONGEST])
-    wanted = frozenset(terms)
-    words = [found.start() for found in re.finditer(r"\S+", line)]
-    asked = [at for at in words if count_terms(line[at:].split(" ", 1)[0]).keys() & wanted]
-    latest = min((at for at in words if at >= len(line) - width), default=0)
-    near = (min(at - _CONTEXT, latest) for at in asked[:_BEGINNINGS])
-    begins = [0, *(min(at for at in words if at >= least) for least in near)]
-    cuts = (_slice(line, begin, width) for begin in begins)
-    return max(cuts, key=lambda cut: len(count_terms(cut).keys() & wanted))
+    query_terms = frozenset(terms)
+    word_starts = [match.start() for match in re.finditer(r"\S+", line)]
+    term_starts = [
+        at for at in word_starts if count_terms(line[at:].split(" ", 1)[0]).keys() & query_terms
+    ]
+    latest = min((at for at in word_starts if at >= len(line) - width), default=0)
+    least_starts = (min(at - _CONTEXT, latest) for at in term_starts[:_BEGINNINGS])
+    starts = [0, *(min(at for at in word_starts if at >= least) for least in least_starts)]
+    excerpts = (_slice(line, begin, width) for begin in starts)
+    return max(excerpts, key=lambda excerpt: len(count_terms(excerpt).keys() & query_terms))
 
 
 def _slice(line: str, begin: int, width: int) -> str:
     """Return the part of a line from `begin` on that fits, with dots for the rest."""
-    shown = line[begin:]
-    if len(shown) > width:
-        shown = shown[:width].rsplit(" ", 1)[0] + " ..."
-    return f"... {shown}" if begin else shown
+    part = line[begin:]
+    if len(part) > width:
+        part = part[:width].rsplit(" ", 1)[0] + " ..."
+    return f"... {part}" if begin else part
 
 
 def _split_lines(part: str) -> Iterator[str]:

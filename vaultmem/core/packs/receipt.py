@@ -105,9 +105,9 @@ def list_unshown(pack: Pack) -> tuple[ShownSection, ...]:
 
 def leave_out(receipt: Receipt, blobs: Set[str]) -> Receipt:
     """Return a receipt without the sections of these blobs."""
-    shown = tuple(each for each in receipt.shown if each.blob not in blobs)
-    unshown = tuple(each for each in receipt.unshown if each.blob not in blobs)
-    return receipt._replace(shown=shown, unshown=unshown)
+    shown_sections = tuple(each for each in receipt.shown if each.blob not in blobs)
+    unshown_sections = tuple(each for each in receipt.unshown if each.blob not in blobs)
+    return receipt._replace(shown=shown_sections, unshown=unshown_sections)
 
 
 def rebuild_items(
@@ -120,15 +120,15 @@ def rebuild_items(
     """
     notes: dict[tuple[str, str], tuple[Note, NoteRecord]] = {}
 
-    def find(shown: ShownSection) -> Hit:
-        key = (shown.path, shown.blob)
+    def find(entry: ShownSection) -> Hit:
+        key = (entry.path, entry.blob)
         if key not in notes:
-            note = parse_note(PurePosixPath(shown.path), read_blob(shown.blob))
+            note = parse_note(PurePosixPath(entry.path), read_blob(entry.blob))
             notes[key] = note, make_record(note)
-        return _find_hit(*notes[key], shown)
+        return _find_hit(*notes[key], entry)
 
-    items = [_show(find(shown), shown) for shown in receipt.shown]
-    return items, [find(shown) for shown in receipt.unshown]
+    items = [_show(find(entry), entry) for entry in receipt.shown]
+    return items, [find(entry) for entry in receipt.unshown]
 
 
 def render_receipt(receipt: Receipt, items: Sequence[PackItem], unshown: Sequence[Hit]) -> str:
@@ -162,8 +162,8 @@ def parse_receipt(text: str) -> Receipt:
     """
     try:
         content: dict[str, Any] = json.loads(text)
-        made_as = content.pop("format")
-        if made_as not in {1, FORMAT}:
+        format_number = content.pop("format")
+        if format_number not in {1, FORMAT}:
             raise VaultError("this receipt is of another format; use the vaultmem that made it")
         for name in ("shown", "unshown"):
             content[name] = tuple(_parse_shown(entry) for entry in content[name])
@@ -172,7 +172,7 @@ def parse_receipt(text: str) -> Receipt:
         content["account"] = PackUsage(**content["account"])
         content["told"] = tuple(content.get("told", ()))
         content["style"] = PackStyle(content.get("style", PackStyle.MARKDOWN))
-        labels = PackLabels.FULL if made_as == 1 else content.get("labels", PackLabels.SHORT)
+        labels = PackLabels.FULL if format_number == 1 else content.get("labels", PackLabels.SHORT)
         return Receipt(**{**content, "labels": PackLabels(labels)})
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise VaultError(f"this is not a receipt ({type(error).__name__}: {error})") from None
@@ -200,14 +200,14 @@ def _parse_shown(entry: dict[str, Any]) -> ShownSection:
     return ShownSection(**{**entry, "refs": tuple(entry["refs"]), "parts": spans})
 
 
-def _find_hit(note: Note, record: NoteRecord, shown: ShownSection) -> Hit:
-    section = next((s for s in note.sections if s.ordinal == shown.section), None)
-    if section is None or section.heading != shown.heading:
+def _find_hit(note: Note, record: NoteRecord, entry: ShownSection) -> Hit:
+    section = next((s for s in note.sections if s.ordinal == entry.section), None)
+    if section is None or section.heading != entry.heading:
         raise VaultError(
-            f"{shown.path}: this vaultmem divides the note otherwise than the one that made the "
+            f"{entry.path}: this vaultmem divides the note otherwise than the one that made the "
             "receipt; use that version"
         )
-    found = SectionRecord(
+    section_record = SectionRecord(
         document=0,
         ordinal=section.ordinal,
         heading=section.heading,
@@ -218,33 +218,33 @@ def _find_hit(note: Note, record: NoteRecord, shown: ShownSection) -> Hit:
     )
     body = strip_hidden(note.visible[section.start : section.end]).strip()
     return Hit(
-        record=record._replace(changed=shown.changed),
-        section=found,
+        record=record._replace(changed=entry.changed),
+        section=section_record,
         text=body,
         score=0.0,
         matches=(),
         closeness=0.0,
         state_weight=1.0,
-        refs=shown.refs,
-        beside=shown.beside,
+        refs=entry.refs,
+        beside=entry.beside,
         otherwise=note.otherwise.get(section.ordinal, ()),
     )
 
 
-def _show(hit: Hit, shown: ShownSection) -> PackItem:
-    text = hit.text if shown.parts is None else render_passages(hit.text, shown.parts)
+def _show(hit: Hit, entry: ShownSection) -> PackItem:
+    text = hit.text if entry.parts is None else render_passages(hit.text, entry.parts)
     return PackItem(
         hit=hit,
         text=text,
-        pinned=shown.pinned,
-        trusted=shown.trusted,
-        shortened=shown.parts is not None,
-        parts=shown.parts or (),
-        caution=shown.caution,
-        conflict=shown.conflict,
-        handle=shown.handle,
-        alike=shown.alike,
-        otherwise=hit.otherwise if shown.otherwise else (),
+        pinned=entry.pinned,
+        trusted=entry.trusted,
+        shortened=entry.parts is not None,
+        parts=entry.parts or (),
+        caution=entry.caution,
+        conflict=entry.conflict,
+        handle=entry.handle,
+        alike=entry.alike,
+        otherwise=hit.otherwise if entry.otherwise else (),
     )
 
 
@@ -284,25 +284,25 @@ def expect(
     return Expectation(query, tuple(finds), tuple(says), negated, budget)
 
 
-def judge_pack(pack: Pack, expected: Expectation) -> list[str]:
+def judge_pack(pack: Pack, expectation: Expectation) -> list[str]:
     """Return the reasons why a pack is not as expected, as sentences; [] if it is."""
-    shown = {item.hit.record.path for item in pack.items}
-    shown |= {item.hit.address for item in pack.items}
+    addresses = {item.hit.record.path for item in pack.items}
+    addresses |= {item.hit.address for item in pack.items}
     text = read_plain("\n".join(f"{item.hit.name}\n{item.text}" for item in pack.items))
-    checks = [(f"shows {path}", path in shown) for path in expected.finds]
-    checks += [(f'contains "{words}"', read_plain(words) in text) for words in expected.says]
-    if expected.negated:
-        return [f"the pack {what}" for what, is_so in checks if is_so]
-    return [f"no section of the pack {what}" for what, is_so in checks if not is_so]
+    checks = [(f"shows {path}", path in addresses) for path in expectation.finds]
+    checks += [(f'contains "{words}"', read_plain(words) in text) for words in expectation.says]
+    if expectation.negated:
+        return [f"the pack {claim}" for claim, is_so in checks if is_so]
+    return [f"no section of the pack {claim}" for claim, is_so in checks if not is_so]
 
 
-def find_expected(pack: Pack, expected: Expectation) -> set[str]:
+def find_expected(pack: Pack, expectation: Expectation) -> set[str]:
     """Return the paths of the notes in a pack that show or contain something expected."""
-    texts = [read_plain(words) for words in expected.says]
+    texts = [read_plain(words) for words in expectation.says]
     return {
         item.hit.record.path
         for item in pack.items
-        if {item.hit.record.path, item.hit.address} & {*expected.finds}
+        if {item.hit.record.path, item.hit.address} & {*expectation.finds}
         or any(map(read_plain(f"{item.hit.name}\n{item.text}").__contains__, texts))
     }
 

@@ -63,8 +63,8 @@ def _signs() -> tuple[frozenset[bytes], frozenset[bytes]]:
         return frozenset(word.encode().translate(_LETTERS).split()[0] for word in words)
 
     sorts = ("broken", "fails", "needs", "now")
-    lacking = encode(_NEGATIONS, *map(_read, sorts), frozenset({"t"}))
-    return lacking, encode(*map(_read, ("strong", "weak", "machine", "host", "place")))
+    negations = encode(_NEGATIONS, *map(_read, sorts), frozenset({"t"}))
+    return negations, encode(*map(_read, ("strong", "weak", "machine", "host", "place")))
 
 
 def _is_claim(sentence: str) -> bool:
@@ -117,23 +117,23 @@ def _says_so(clause: Sequence[str], has_code: bool) -> bool:
 
 
 def _find_near(
-    clause: Sequence[str], wanted: Set[str], others: Set[str], before: int, behind: int
+    clause: Sequence[str], targets: Set[str], others: Set[str], before: int, after: int
 ) -> bool:
-    """Return whether one of `others` is at most so many words before or after a wanted word."""
-    if wanted.isdisjoint(clause) or others.isdisjoint(clause):
+    """Return whether one of `others` is at most so many words before or after a target."""
+    if targets.isdisjoint(clause) or others.isdisjoint(clause):
         return False
     return any(
-        not others.isdisjoint(clause[max(0, at - before) : at + 1 + behind])
+        not others.isdisjoint(clause[max(0, at - before) : at + 1 + after])
         for at, word in enumerate(clause)
-        if word in wanted
+        if word in targets
     )
 
 
 @cache
 def _read(sort: str) -> frozenset[str]:
     """Return the words of a category, nouns in singular and plural."""
-    found = (line.partition(" ") for line in read_lines("claims"))
-    words = frozenset(said for name, _, said in found if name == sort)
+    rows = (line.partition(" ") for line in read_lines("claims"))
+    words = frozenset(word for name, _, word in rows if name == sort)
     is_noun = sort in {"machine", "host"}
     return words | {f"{word}s" for word in words} if is_noun else words
 
@@ -217,8 +217,8 @@ def _check_claim(hit: Hit, at: float, changed_refs: Sequence[str]) -> str:
         *(each.anchor.place for each in hit.anchors if each.is_different),
         *changed_refs,
     ]
-    holds = bool(hit.anchors) and all(each.is_same for each in hit.anchors)
-    days = 0 if holds else int((at - written_at(hit)) // 86_400)
+    is_confirmed = bool(hit.anchors) and all(each.is_same for each in hit.anchors)
+    days = 0 if is_confirmed else int((at - written_at(hit)) // 86_400)
     if not (changed_refs or days > OLD_DAYS) or not quote_claim(hit):
         return ""
     if changed_refs:
@@ -254,25 +254,25 @@ class PackPreferences(NamedTuple):
 
 
 def choose_preferences(
-    known: Sequence[Preference], question: str, found: Sequence[Hit]
+    preferences: Sequence[Preference], question: str, hits: Sequence[Hit]
 ) -> list[Hit]:
     """Return the preferences that are relevant for a query, most relevant first.
 
-    `found` are the hits, best first. Without a query, all preferences are relevant.
+    `hits` are the query's hits, best first. Without a query, all preferences are relevant.
     """
     if not question.strip():
-        return [each.hit for each in sorted(known, key=lambda each: each.about != "")]
-    asked = frozenset(count_terms(question))
-    places = {hit.local_key: place for place, hit in enumerate(found[:_FOUND])}
+        return [each.hit for each in sorted(preferences, key=lambda each: each.about != "")]
+    query_terms = frozenset(count_terms(question))
+    places = {hit.local_key: place for place, hit in enumerate(hits[:_FOUND])}
     ranked: list[tuple[float, int, int]] = []
-    for number, (hit, about) in enumerate(known):
-        place, share = places.get(hit.local_key), _share_topic(about, asked)
-        if share or not about or place is not None:
+    for number, (hit, topic) in enumerate(preferences):
+        place, share = places.get(hit.local_key), _share_topic(topic, query_terms)
+        if share or not topic or place is not None:
             ranked.append((-share, _FOUND if place is None else place, number))
-    return [known[number].hit for *_, number in sorted(ranked)]
+    return [preferences[number].hit for *_, number in sorted(ranked)]
 
 
-def _share_topic(about: str, asked: frozenset[str]) -> float:
+def _share_topic(topic: str, query_terms: frozenset[str]) -> float:
     """Return the share of a preference's topic that a query names, 0 to 1."""
-    terms = frozenset(count_terms(about)) - weak_terms()
-    return len(terms & asked) / len(terms) if terms else 0.0
+    terms = frozenset(count_terms(topic)) - weak_terms()
+    return len(terms & query_terms) / len(terms) if terms else 0.0

@@ -54,22 +54,22 @@ def link_neighbours(
         return None
     order = np.lexsort((position, label))
     position, label = position[order], label[order]
-    before: list[NDArray[np.int64]] = []
+    edge_groups: list[NDArray[np.int64]] = []
     nearest = len(WEIGHTS.neighbours)
     for step in range(1, nearest + 1):
-        same = np.flatnonzero(label[step:] == label[:-step])
-        apart = times[position[same + step]] - times[position[same]]
-        same = same[(label[same] & 1 == 1) | (np.abs(apart) <= WEIGHTS.neighbour_days * _DAY)]
-        before.append(position[same + step] * len(rows) + position[same])
-    edges = sort_distinct(np.concatenate(before))
+        pairs = np.flatnonzero(label[step:] == label[:-step])
+        gaps = times[position[pairs + step]] - times[position[pairs]]
+        pairs = pairs[(label[pairs] & 1 == 1) | (np.abs(gaps) <= WEIGHTS.neighbour_days * _DAY)]
+        edge_groups.append(position[pairs + step] * len(rows) + position[pairs])
+    edges = sort_distinct(np.concatenate(edge_groups))
     if not len(edges):
         return None
     later, earlier = edges // len(rows), edges % len(rows)
-    found = np.full((2 * nearest, size), -1, np.int32)
-    _put_last(found[:nearest], rows, later, earlier)
-    turned = np.lexsort((-later, earlier))
-    _put_last(found[nearest:], rows, earlier[turned], later[turned])
-    return found
+    table = np.full((2 * nearest, size), -1, np.int32)
+    _put_last(table[:nearest], rows, later, earlier)
+    reverse_order = np.lexsort((-later, earlier))
+    _put_last(table[nearest:], rows, earlier[reverse_order], later[reverse_order])
+    return table
 
 
 def list_labels(labels: tuple[Whole, Numbers], rows: Numbers) -> tuple[Numbers, Whole]:
@@ -86,18 +86,18 @@ def list_labels(labels: tuple[Whole, Numbers], rows: Numbers) -> tuple[Numbers, 
 
 
 def _put_last(
-    found: NDArray[np.int32],
+    table: NDArray[np.int32],
     rows: NDArray[np.int64],
-    of: NDArray[np.int64],
+    target: NDArray[np.int64],
     neighbour: NDArray[np.int64],
 ) -> None:
-    """Write the last few of each run of equal `of` into a table, the last one first."""
-    ends = np.append(np.flatnonzero(np.diff(of)), len(of) - 1)
+    """Write the last neighbours of each run of equal `target` into a table, the last one first."""
+    ends = np.append(np.flatnonzero(np.diff(target)), len(target) - 1)
     sizes = np.diff(np.concatenate([[-1], ends]))
-    for nth in range(len(found)):
-        enough = sizes > nth
-        at = ends[enough] - nth
-        found[nth, rows[of[at]]] = rows[neighbour[at]]
+    for nth in range(len(table)):
+        is_long = sizes > nth
+        at = ends[is_long] - nth
+        table[nth, rows[target[at]]] = rows[neighbour[at]]
 
 
 class EligibleRows(NamedTuple):
@@ -130,34 +130,34 @@ def make_eligible(
     states: Sequence[int],
     state_weights: Sequence[float],
     labels: tuple[Whole, Numbers],
-    marked: Mapping[str, Numbers],
+    rows_by_mark: Mapping[str, Numbers],
     now: float,
 ) -> EligibleRows:
     """Choose the rows of `documents`, given with their times in the order of their paths.
 
     Dates after `now` (seconds since the epoch) count as `now`. `states` are the eligible states by
     number; `state_weights` has each state's weight. `labels` are the labels of all rows and the
-    start of each row's labels. `marked` has the rows of each mark (`core.search.terms`). A note's
-    own date precedes the given time.
+    start of each row's labels. `rows_by_mark` has the rows of each mark (`core.search.terms`).
+    A note's own date precedes the given time.
     """
     document = columns["document"]
     place = np.full(int(document.max(initial=0)) + 1, -1, np.int32)
-    listed = np.asarray([number for number, _ in documents], np.int64)
+    numbers = np.asarray([number for number, _ in documents], np.int64)
     times = np.asarray([*(time for _, time in documents), 0.0])
-    known = listed < len(place)
-    place[listed[known]] = np.flatnonzero(known)
+    is_known = numbers < len(place)
+    place[numbers[is_known]] = np.flatnonzero(is_known)
     place = place[document]
     is_wanted = np.zeros(len(state_weights), np.bool_)
     is_wanted[list(states)] = True
     mask = (place >= 0) & is_wanted[columns["state"]]
-    changed = times[place]
-    neighbours = _find_neighbours(columns, mask, changed, place, labels, marked)
-    written = _date_rows(columns, changed)
+    note_times = times[place]
+    neighbours = _find_neighbours(columns, mask, note_times, place, labels, rows_by_mark)
+    dates = _date_rows(columns, note_times)
     # A note without words, such as an empty template, sets no date.
-    dated = mask & (written <= now + _DAY) & (columns["body_length"] > 0)
-    latest = written.max(initial=0.0, where=dated)
+    is_dated = mask & (dates <= now + _DAY) & (columns["body_length"] > 0)
+    latest = dates.max(initial=0.0, where=is_dated)
     title, tags, body = (int(columns[f"{name}_length"].sum(where=mask)) for name in FIELDS)
-    chosen = EligibleRows(
+    eligible = EligibleRows(
         mask=mask,
         place=place,
         times=times,
@@ -170,11 +170,11 @@ def make_eligible(
         kept={},
     )
     own = Statistics(int(mask.sum()), (title, tags, body), float(latest))
-    return weight_rows(chosen, columns, marked[LINKS_ALONE], own)
+    return weight_rows(eligible, columns, rows_by_mark[LINKS_ALONE], own)
 
 
 def weight_rows(
-    chosen: EligibleRows,
+    eligible: EligibleRows,
     columns: Mapping[str, Whole],
     links_alone: Numbers,
     statistics: Statistics,
@@ -186,68 +186,70 @@ def weight_rows(
     mean = statistics.mean()
     k1, b = (float(np.interp(mean, WEIGHTS.lengths, ends)) for ends in (WEIGHTS.k1, WEIGHTS.b))
     # In place: with a million sections, each copy would take eight megabytes more.
-    norm = np.zeros(len(chosen.mask))
+    norm = np.zeros(len(eligible.mask))
     for name, weight in zip(FIELDS, (WEIGHTS.title, WEIGHTS.tags, WEIGHTS.body), strict=True):
         norm += weight * columns[f"{name}_length"]
     norm *= k1 * b / max(mean, 1e-9)
     norm += k1 * (1 - b)
     norm[links_alone] *= WEIGHTS.links_alone
-    norm[~chosen.mask] = np.inf
-    written = _date_rows(columns, chosen.times[chosen.place])
-    return chosen._replace(
+    norm[~eligible.mask] = np.inf
+    dates = _date_rows(columns, eligible.times[eligible.place])
+    return eligible._replace(
         norm=norm.astype(np.float32),
         length_norm=(k1, b, mean),
-        recency=_measure_recency(written, statistics.newest),
+        recency=_measure_recency(dates, statistics.newest),
         statistics=statistics,
         kept={},
     )
 
 
-def _date_rows(columns: Mapping[str, Whole], changed: NDArray[np.float64]) -> NDArray[np.float64]:
+def _date_rows(
+    columns: Mapping[str, Whole], note_times: NDArray[np.float64]
+) -> NDArray[np.float64]:
     """Return when each row was written, in seconds since the epoch."""
-    written = np.maximum(columns["created"], columns["updated"]).astype(np.float64)
-    np.copyto(written, changed, where=written == 0)
-    return written
+    dates = np.maximum(columns["created"], columns["updated"]).astype(np.float64)
+    np.copyto(dates, note_times, where=dates == 0)
+    return dates
 
 
-def _measure_recency(written: NDArray[np.float64], newest: float) -> Floats:
+def _measure_recency(dates: NDArray[np.float64], newest: float) -> Floats:
     """Return (1 + d / recent_days) ** -2 for rows d days before the newest eligible row.
 
     It falls fast, so that few notes gain. It never reaches 0, so that the newer of two equal notes
     is first (J. Wixted, E. Ebbesen, "On the Form of Forgetting", 1991: a power of time). Dates
     after tomorrow count as the newest and make no other row older; the margin is a day because
-    dates without a zone are read as UTC. `written` is overwritten.
+    dates without a zone are read as UTC. `dates` is overwritten.
     """
-    written -= newest
-    np.minimum(written, 0, out=written)
-    written /= -_DAY * WEIGHTS.recent_days
-    written += 1
-    return np.power(written, -2, out=written).astype(np.float32)
+    dates -= newest
+    np.minimum(dates, 0, out=dates)
+    dates /= -_DAY * WEIGHTS.recent_days
+    dates += 1
+    return np.power(dates, -2, out=dates).astype(np.float32)
 
 
 def _find_neighbours(
     columns: Mapping[str, Whole],
     mask: NDArray[np.bool_],
-    changed: NDArray[np.float64],
+    note_times: NDArray[np.float64],
     place: NDArray[np.int32],
     labels: tuple[Whole, Numbers],
-    marked: Mapping[str, Numbers],
+    rows_by_mark: Mapping[str, Numbers],
 ) -> Neighbours | None:
     """Link short notes of one section that share a label, ordered by time, then path."""
     if not len(labels[0]):
         return None
     sections = np.bincount(columns["document"][mask], minlength=int(columns["document"].max()) + 1)
-    alone = sections[columns["document"]] == 1
-    rows = np.flatnonzero(mask & alone & (labels[1][1:] > labels[1][:-1]))
+    is_alone = sections[columns["document"]] == 1
+    rows = np.flatnonzero(mask & is_alone & (labels[1][1:] > labels[1][:-1]))
     turns, asks = np.zeros((2, len(mask)), np.bool_)
-    turns[marked[mark_speaker("")]] = True
-    asks[marked[ASKS]] = True
+    turns[rows_by_mark[mark_speaker("")]] = True
+    asks[rows_by_mark[ASKS]] = True
     common = _find_common(rows, labels, turns)
     rows = rows[columns["body_length"][rows] <= WEIGHTS.neighbour_terms]
     created = np.where(columns["created"] > 0, columns["created"], columns["updated"])[rows]
-    rows = rows[(order := np.lexsort((place[rows], np.where(created, created, changed[rows]))))]
-    own = np.where(created > 0, created, np.nan)[order]
-    table = link_neighbours(rows, own, labels, len(mask))
+    rows = rows[(order := np.lexsort((place[rows], np.where(created, created, note_times[rows]))))]
+    own_dates = np.where(created > 0, created, np.nan)[order]
+    table = link_neighbours(rows, own_dates, labels, len(mask))
     return None if table is None else Neighbours(table, turns, asks & turns, common)
 
 
@@ -261,27 +263,29 @@ def _find_common(
     position, label = list_labels(labels, rows)
     is_session = label & 1 == 1
     has_session = np.bincount(position, is_session, len(rows)) > 0
-    kept = is_session | ~(turns[rows] & has_session)[position]
-    ordered = np.sort(label[kept])
-    kept &= are_among(label, ordered[1:][ordered[1:] == ordered[:-1]])
-    starts = np.append(0, np.bincount(rows[position[kept]], minlength=len(turns)).cumsum())
-    return label[kept], starts
+    is_kept = is_session | ~(turns[rows] & has_session)[position]
+    sorted_labels = np.sort(label[is_kept])
+    is_kept &= are_among(label, sorted_labels[1:][sorted_labels[1:] == sorted_labels[:-1]])
+    starts = np.append(0, np.bincount(rows[position[is_kept]], minlength=len(turns)).cumsum())
+    return label[is_kept], starts
 
 
 def sort_distinct(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the distinct numbers in ascending order, without the imports of `numpy.unique`."""
-    ordered = np.sort(numbers)
-    first = np.ones(len(ordered), np.bool_)
-    first[1:] = ordered[1:] != ordered[:-1]
-    return ordered[first]
+    sorted_numbers = np.sort(numbers)
+    first = np.ones(len(sorted_numbers), np.bool_)
+    first[1:] = sorted_numbers[1:] != sorted_numbers[:-1]
+    return sorted_numbers[first]
 
 
-def are_among(rows: Whole, ordered: Whole) -> NDArray[np.bool_]:
-    """Return for each row whether it is in `ordered`, which is in ascending order."""
-    if not len(ordered):
+def are_among(rows: Whole, sorted_rows: Whole) -> NDArray[np.bool_]:
+    """Return for each row whether it is in `sorted_rows`, which is in ascending order."""
+    if not len(sorted_rows):
         return np.zeros(len(rows), np.bool_)
-    found: NDArray[np.bool_] = ordered.take(ordered.searchsorted(rows), mode="clip") == rows
-    return found
+    is_member: NDArray[np.bool_] = (
+        sorted_rows.take(sorted_rows.searchsorted(rows), mode="clip") == rows
+    )
+    return is_member
 
 
 # Spelling candidates: terms of the vault that differ little from an unknown word.
@@ -340,21 +344,21 @@ def find_near_stems(
     begins = np.bitwise_or.accumulate(_BITS[key])[np.minimum(lengths, len(key)) - 1]
     firsts = np.frombuffer(terms.names, np.uint8)[terms.starts[:-1]]
     # A wrong letter changes the set of letters by two at most.
-    fits = _count_bits(terms.sets ^ begins) <= 2 * most
-    fits &= (lengths >= max(3, len(key) - _SUFFIX)) & (lengths < len(key))
-    fits &= (firsts == key[0]) | (firsts == key[1])
-    alike = _count_bits(terms.sets ^ np.bitwise_or.reduce(_BITS[own])) <= 2 * most
-    alike &= np.abs(lengths - len(own)) <= most
-    fits |= alike if is_alone else alike & (firsts == key[0])
-    found = []
-    for number in np.flatnonzero(fits).tolist():
+    is_candidate = _count_bits(terms.sets ^ begins) <= 2 * most
+    is_candidate &= (lengths >= max(3, len(key) - _SUFFIX)) & (lengths < len(key))
+    is_candidate &= (firsts == key[0]) | (firsts == key[1])
+    has_near_stem = _count_bits(terms.sets ^ np.bitwise_or.reduce(_BITS[own])) <= 2 * most
+    has_near_stem &= np.abs(lengths - len(own)) <= most
+    is_candidate |= has_near_stem if is_alone else has_near_stem & (firsts == key[0])
+    stems = []
+    for number in np.flatnonzero(is_candidate).tolist():
         name = terms.names[terms.starts[number] : terms.starts[number + 1]].decode(
             "utf-8", "replace"
         )
         distance = min(measure_distance(each, name, most) for each in (stem, word[: len(name)]))
         if distance <= most and name.isalpha():
-            found.append((distance, name))
-    return sorted(found)
+            stems.append((distance, name))
+    return sorted(stems)
 
 
 def _count_bits(sets: NDArray[np.uint32]) -> NDArray[np.integer[Any]]:
@@ -369,14 +373,14 @@ def measure_distance(one: str, other: str, most: int) -> int:
     For a distance above `most`, return any larger number. Source: the "optimal string alignment"
     distance.
     """
-    before: list[int] = []
+    previous_row: list[int] = []
     row = list(range(len(other) + 1))
     for i, a in enumerate(one, 1):
-        above, before, row = before, row, [i]
+        row_before_last, previous_row, row = previous_row, row, [i]
         for j, b in enumerate(other, 1):
-            cost = min(before[j] + 1, row[-1] + 1, before[j - 1] + (a != b))
+            cost = min(previous_row[j] + 1, row[-1] + 1, previous_row[j - 1] + (a != b))
             if i > 1 and j > 1 and a == other[j - 2] and one[i - 2] == b:
-                cost = min(cost, above[j - 2] + 1)
+                cost = min(cost, row_before_last[j - 2] + 1)
             row.append(cost)
         if min(row) > most:
             return most + 1

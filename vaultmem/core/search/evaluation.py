@@ -67,14 +67,14 @@ def parse_questions(text: str, name: str) -> list[Question]:
     Raises:
         RefusedError: there are no questions, or some lines are invalid; the message names them.
     """
-    found, mistakes = list_questions(text)
+    questions, mistakes = list_questions(text)
     reject_lines(name, mistakes)
-    if not found:
+    if not questions:
         raise RefusedError(
             f"{name}: there is no question in it; write a table with the head "
             f"{_HEAD[0]}, or {_LINE} on each line"
         )
-    return found
+    return questions
 
 
 def list_questions(text: str) -> tuple[list[Question], dict[int, str]]:
@@ -92,9 +92,9 @@ def reject_lines(name: str, mistakes: dict[int, str]) -> None:
     """
     if not mistakes:
         return
-    told = [f"{name}:{line}: {what}" for line, what in sorted(mistakes.items())]
-    more = f"; and {len(told) - _TOLD} more such lines" if len(told) > _TOLD else ""
-    raise RefusedError("; ".join(told[:_TOLD]) + more)
+    texts = [f"{name}:{line}: {mistake}" for line, mistake in sorted(mistakes.items())]
+    more = f"; and {len(texts) - _TOLD} more such lines" if len(texts) > _TOLD else ""
+    raise RefusedError("; ".join(texts[:_TOLD]) + more)
 
 
 def split_notes(cell: str) -> list[str]:
@@ -156,20 +156,20 @@ def _make_question(line: int, entry: dict[str, Any], mistake: Take) -> Iterator[
         if value is None or (name in {"question", "at"} and len(value) > 1):
             mistake(line, f'"{name}" has to be a text{"" if name in {"question", "at"} else "s"}')
             return
-    text, notes, at, says = ([*value] for value in values.values() if value is not None)
+    text, notes, at, texts = ([*value] for value in values.values() if value is not None)
     if not text or not notes:
-        lacks = "question" if not text else "notes"
-        mistake(line, f'"{lacks}" is empty; fill it in, or remove the line')
+        missing_name = "question" if not text else "notes"
+        mistake(line, f'"{missing_name}" is empty; fill it in, or remove the line')
         return
-    yield Question(line, text[0], tuple(notes), "".join(at), tuple(says))
+    yield Question(line, text[0], tuple(notes), "".join(at), tuple(texts))
 
 
 def _list_texts(value: Any) -> list[str] | None:
     """Return a text or a list of texts as a list without empty ones; None for other values."""
-    listed = [] if value is None else value if isinstance(value, list) else [value]
-    if not all(isinstance(each, str) for each in listed):
+    items = [] if value is None else value if isinstance(value, list) else [value]
+    if not all(isinstance(each, str) for each in items):
         return None
-    return [each.strip() for each in listed if each.strip()]
+    return [each.strip() for each in items if each.strip()]
 
 
 def _read_tables(text: str, mistake: Take) -> Iterator[Question]:
@@ -179,8 +179,8 @@ def _read_tables(text: str, mistake: Take) -> Iterator[Question]:
             continue
         for line, cells in table.rows.items():
             if len(cells) > len(table.columns):
-                wrong = f"{len(cells)} cells in a table of {len(table.columns)} columns"
-                mistake(line, f"{wrong}; write a | that is part of a text as \\|")
+                problem = f"{len(cells)} cells in a table of {len(table.columns)} columns"
+                mistake(line, f"{problem}; write a | that is part of a text as \\|")
                 continue
             yield from _make_question(line, dict(zip(table.columns, cells, strict=False)), mistake)
 
@@ -231,26 +231,28 @@ class Figure(NamedTuple):
     high: float
 
 
-def measure_share(wanted: Collection[T], found: Container[T]) -> float:
-    """Return the share of `wanted` that is in `found`, 0 to 1."""
-    return sum(each in found for each in wanted) / len(wanted)
+def measure_share(expected_items: Collection[T], results: Container[T]) -> float:
+    """Return the share of `expected_items` that is in `results`, 0 to 1."""
+    return sum(each in results for each in expected_items) / len(expected_items)
 
 
-def measure_recall(ranked: Sequence[str], wanted: Collection[str], depth: int) -> float:
-    """Return the share of the wanted notes among the first `depth`, 0 to 1."""
-    return measure_share(wanted, ranked[:depth])
+def measure_recall(notes: Sequence[str], expected_notes: Collection[str], depth: int) -> float:
+    """Return the share of the expected notes among the first `depth`, 0 to 1."""
+    return measure_share(expected_notes, notes[:depth])
 
 
-def measure_ndcg(ranked: Sequence[str], wanted: Collection[str], depth: int) -> float:
-    """Return the nDCG of the first `depth` notes: 1 if all wanted notes come first.
+def measure_ndcg(notes: Sequence[str], expected_notes: Collection[str], depth: int) -> float:
+    """Return the nDCG of the first `depth` notes: 1 if all expected notes come first.
 
-    All wanted notes are equally relevant. Source: Järvelin and Kekäläinen, "Cumulated gain-based
+    All expected notes are equally relevant. Source: Järvelin and Kekäläinen, "Cumulated gain-based
     evaluation of IR techniques", 2002, in the form of trec_eval's `ndcg_cut`: rank r counts 1 /
     log2(r + 1).
     """
     gains = [1 / math.log2(place + 2) for place in range(depth)]
-    found = sum(gain for note, gain in zip(ranked, gains, strict=False) if note in wanted)
-    return found / sum(gains[: len(wanted)])
+    total_gain = sum(
+        gain for note, gain in zip(notes, gains, strict=False) if note in expected_notes
+    )
+    return total_gain / sum(gains[: len(expected_notes)])
 
 
 def summarise(values: NDArray[np.float64]) -> list[Figure]:
@@ -262,8 +264,8 @@ def summarise(values: NDArray[np.float64]) -> list[Figure]:
     import numpy as np
 
     chance = np.random.default_rng(0)
-    picked = (chance.integers(0, len(values), len(values)) for _ in range(_SAMPLES))
-    means = np.array([values[each].mean(0) for each in picked])
+    samples = (chance.integers(0, len(values), len(values)) for _ in range(_SAMPLES))
+    means = np.array([values[each].mean(0) for each in samples])
     ends = np.percentile(means, [50 * (1 - _INSIDE), 50 * (1 + _INSIDE)], axis=0)
     columns = zip(values.mean(0).tolist(), *ends.tolist(), strict=True)
     return [Figure(*(round(value, 4) for value in column)) for column in columns]

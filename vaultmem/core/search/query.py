@@ -266,13 +266,13 @@ def describe_corrections(replaced: Mapping[str, str]) -> list[str]:
     ]
 
 
-def describe_strength(sureness: MatchStrength | None, elsewhere: str = "") -> list[str]:
+def describe_strength(strength: MatchStrength | None, suggestion: str = "") -> list[str]:
     """Return the lines to print for an answer that is not strong.
 
-    `sureness` can be None: no hits. `elsewhere` names another source with an answer.
+    `strength` can be None: no hits. `suggestion` names another source with an answer.
     """
-    told = "Nothing in this vault answers that." if sureness is None else _TOLD.get(sureness, "")
-    return [line for line in (told, elsewhere and f"{elsewhere}.") if line]
+    text = "Nothing in this vault answers that." if strength is None else _TOLD.get(strength, "")
+    return [line for line in (text, suggestion and f"{suggestion}.") if line]
 
 
 _TOLD = {
@@ -323,9 +323,9 @@ class NoteFilter(NamedTuple):
         """The states of eligible notes."""
         if self.states or self.any_state:
             return self.states or frozenset(NoteState)
-        shown = {NoteState.DEPRECATED} if self.past else set()
-        shown |= {NoteState.ARCHIVED} if self.with_archived else set()
-        return frozenset(NoteState) - (HIDDEN_STATES - shown)
+        extra_states = {NoteState.DEPRECATED} if self.past else set()
+        extra_states |= {NoteState.ARCHIVED} if self.with_archived else set()
+        return frozenset(NoteState) - (HIDDEN_STATES - extra_states)
 
     @property
     def shows_proposals(self) -> bool:
@@ -372,11 +372,11 @@ def _is_inside(path: str, pattern: str) -> bool:
     return fnmatch.fnmatchcase(path, pattern) or path.startswith(f"{pattern}/")
 
 
-def _read_timestamp(text: str, otherwise: float) -> float:
+def _read_timestamp(text: str, fallback: float) -> float:
     """Return a note's own date in seconds since the epoch, read as local time."""
     with contextlib.suppress(ValueError, OverflowError, OSError):
         return datetime.fromisoformat(text).timestamp()
-    return otherwise
+    return fallback
 
 
 class RecallQuery(NamedTuple):
@@ -407,7 +407,7 @@ class RecallQuery(NamedTuple):
     @property
     def words(self) -> dict[str, str]:
         """The word of the query to display, for each term that is searched."""
-        named = {stem_word(other): other for _, other in self.replaced}
+        words_by_term = {stem_word(other): other for _, other in self.replaced}
         text = self.text[:_NAMED_CHARS]
         words = (word for word in re.findall(r"[^\W_]+", text) if not has_cjk(word))
         for word, terms in chain(
@@ -415,8 +415,8 @@ class RecallQuery(NamedTuple):
             ((piece, split_piece(piece)) for piece in list_pieces(text)),
         ):
             for term in terms or filter(None, [mark_stop_word(word.lower())]):
-                named.setdefault(term, word)
-        return {term: named.get(term, term) for term in (*self.terms, *self.compounds)}
+                words_by_term.setdefault(term, word)
+        return {term: words_by_term.get(term, term) for term in (*self.terms, *self.compounds)}
 
 
 def parse_query(text: str, limit: int = 10, note_filter: NoteFilter | None = None) -> RecallQuery:
@@ -434,8 +434,8 @@ def parse_query(text: str, limit: int = 10, note_filter: NoteFilter | None = Non
     stemmer = find_stemmer(text[:_NAMED_CHARS])
     terms = tuple(unify_terms(term_sequence(text), stemmer))
     compounds = tuple(term for term in list_compounds(text) if term not in terms)
-    chosen = note_filter or NoteFilter()
-    return RecallQuery(text, terms, limit, chosen, compounds, stemmer=stemmer)
+    effective_filter = note_filter or NoteFilter()
+    return RecallQuery(text, terms, limit, effective_filter, compounds, stemmer=stemmer)
 
 
 def parse_recency(text: str) -> float | None:
@@ -458,13 +458,15 @@ def select_rarest(query: RecallQuery, counts: Mapping[str, int]) -> RecallQuery:
 
     `counts` has the number of sections that contain each term.
     """
-    different = dict.fromkeys([*query.terms, *query.compounds])
-    if len(different) <= MAX_TERMS:
+    distinct_terms = dict.fromkeys([*query.terms, *query.compounds])
+    if len(distinct_terms) <= MAX_TERMS:
         return query
-    kept = set(sorted(filter(counts.__getitem__, different), key=counts.__getitem__)[:MAX_TERMS])
+    rarest_terms = set(
+        sorted(filter(counts.__getitem__, distinct_terms), key=counts.__getitem__)[:MAX_TERMS]
+    )
     return query._replace(
-        terms=tuple(term for term in query.terms if term in kept),
-        compounds=tuple(term for term in query.compounds if term in kept),
+        terms=tuple(term for term in query.terms if term in rarest_terms),
+        compounds=tuple(term for term in query.compounds if term in rarest_terms),
     )
 
 

@@ -78,9 +78,9 @@ def weight_counts(counts: NDArray[np.integer[Any]]) -> Floats:
     return counts.astype(np.float32) @ worth
 
 
-def measure_idf(sections: int, found: int) -> float:
-    """Return the idf of a term that `found` of `sections` sections contain."""
-    return math.log1p((sections - found + 0.5) / (found + 0.5))
+def measure_idf(sections: int, count: int) -> float:
+    """Return the idf of a term that `count` of `sections` sections contain."""
+    return math.log1p((sections - count + 0.5) / (count + 0.5))
 
 
 def list_rows(forms: Sequence[Postings]) -> Numbers:
@@ -92,15 +92,16 @@ def list_rows(forms: Sequence[Postings]) -> Numbers:
 
 def score_term(
     forms: Sequence[Postings],
-    said: Numbers,
+    speaker_rows: Numbers,
     frequencies: Floats,
     eligible: EligibleRows,
     idf: float,
 ) -> TermShare:
     """Score the sections that contain a form of a term; sections that are not eligible score 0.
 
-    `frequencies` has the weighted frequency of each code; `said` are the rows that the term marks.
-    A section with several forms has the sum of their frequencies, and the code of the first.
+    `frequencies` has the weighted frequency of each code. `speaker_rows` are the rows spoken by the
+    speaker that the term names. A section with several forms has the sum of their frequencies, and
+    the code of the first.
     """
     rows, codes = forms[0]
     scores = frequencies[codes]
@@ -113,7 +114,7 @@ def score_term(
         codes[places[::-1]] = all_codes[::-1]
     scores /= scores + eligible.norm[rows]  # Infinite where a section is not eligible.
     scores *= idf * (eligible.length_norm[0] + 1)
-    return TermShare(idf, rows, codes, scores, said)
+    return TermShare(idf, rows, codes, scores, speaker_rows)
 
 
 def add_shares(shares: Sequence[TermShare], total: Floats) -> None:
@@ -137,11 +138,11 @@ def order_best(
     scores: NDArray[np.floating[Any]], place: NDArray[np.integer[Any]], limit: int
 ) -> Numbers:
     """Return the positions of the `limit` best scores, best first; ties by place, then position."""
-    kept = np.arange(len(scores))
+    positions = np.arange(len(scores))
     if len(scores) > limit > 0:
         at = len(scores) - limit
-        kept = kept[scores >= scores[scores.argpartition(at)[at]]]
-    return kept[np.lexsort((place[kept], -scores[kept]))[: max(limit, 0)]]
+        positions = positions[scores >= scores[scores.argpartition(at)[at]]]
+    return positions[np.lexsort((place[positions], -scores[positions]))[: max(limit, 0)]]
 
 
 def _find_bound(total: Floats, limit: int, shares: Sequence[TermShare]) -> float:
@@ -191,29 +192,29 @@ def count_read(limit: int) -> int:
 def rank_rows(
     total: Floats,
     best: Numbers,
-    read: Numbers,
-    added: tuple[Doubles, Doubles, Doubles],
+    read_rows: Numbers,
+    gains: tuple[Doubles, Doubles, Doubles],
     neighbours: Neighbours | None,
-    asked: float,
+    query_idf: float,
 ) -> Ranking:
     """Return the best rows and their neighbours with their relevance, unordered.
 
     `total` has the score by words of all rows, then a zero for a missing neighbour; it is changed.
-    `read` are rows in ascending order that get `added`: closeness, best passage and named title.
-    `asked` is the idf of the whole query.
+    `read_rows` are rows in ascending order that get `gains`: closeness, best passage and named
+    title. `query_idf` is the idf of the whole query.
     """
-    total[read] += added[0] + added[1] + added[2]
-    best = np.concatenate([read, best[~are_among(best, read)]])
-    rows, gained = _add_neighbours(total, best, neighbours, asked)
+    total[read_rows] += gains[0] + gains[1] + gains[2]
+    best = np.concatenate([read_rows, best[~are_among(best, read_rows)]])
+    rows, neighbour_gains = _add_neighbours(total, best, neighbours, query_idf)
     empty = np.zeros(len(rows))
     parts = np.zeros((3, len(rows)))
-    parts[:, : len(read)] = added
+    parts[:, : len(read_rows)] = gains
     return Ranking(
         rows=rows,
-        score=total[rows] + gained,
+        score=total[rows] + neighbour_gains,
         closeness=parts[0],
         passage=parts[1],
-        neighbours=gained,
+        neighbours=neighbour_gains,
         recency=empty,
         semantic=empty,
         named=parts[2],
@@ -221,7 +222,7 @@ def rank_rows(
 
 
 def _add_neighbours(
-    total: Floats, best: Numbers, neighbours: Neighbours | None, asked: float
+    total: Floats, best: Numbers, neighbours: Neighbours | None, query_idf: float
 ) -> tuple[Numbers, Doubles]:
     """Return the best rows, then their neighbours, and the gain of each.
 
@@ -232,25 +233,27 @@ def _add_neighbours(
     if neighbours is None or not len(best):
         return best, np.zeros(len(best))
     table, turns, asks, labels = neighbours
-    near = table[:, best].ravel().astype(np.int64)
-    near = near[total[near] > 0]
+    near_rows = table[:, best].ravel().astype(np.int64)
+    near_rows = near_rows[total[near_rows] > 0]
     if asks[best].any():
         first = best[order_best(total[best], best, WEIGHTS.answered)]
         answers = table[len(WEIGHTS.neighbours), first[asks[first]]]
-        near = np.concatenate([near, answers[answers >= 0]])
-    near = sort_distinct(near)
-    rows = np.concatenate([best, near[~are_among(near, np.sort(best))]])
-    own, linked, is_turn = total[rows].astype(np.float64), table[:, rows], turns[rows]
-    given, usual = total[linked], np.array(WEIGHTS.neighbours * 2)
-    gained: Doubles = usual @ given
+        near_rows = np.concatenate([near_rows, answers[answers >= 0]])
+    near_rows = sort_distinct(near_rows)
+    rows = np.concatenate([best, near_rows[~are_among(near_rows, np.sort(best))]])
+    own_scores, linked_rows, is_turn = total[rows].astype(np.float64), table[:, rows], turns[rows]
+    linked_scores, usual_shares = total[linked_rows], np.array(WEIGHTS.neighbours * 2)
+    gains: Doubles = usual_shares @ linked_scores
     if is_turn.any():
-        share = np.where(turns[linked], np.array(WEIGHTS.turns * 2)[:, None], usual[:, None])
-        share[0] += WEIGHTS.asking * asks[linked[0]]
-        gained = np.where(is_turn, (share * given).sum(0), gained)
-    gained = _damp_above(own, gained)
-    lacking = np.maximum(1 - own / max(WEIGHTS.sufficient * asked, 1e-9), 0)
-    behind = _compare_subjects(own + gained, list_labels(labels, rows))
-    return rows, gained - WEIGHTS.subject * lacking * behind
+        share = np.where(
+            turns[linked_rows], np.array(WEIGHTS.turns * 2)[:, None], usual_shares[:, None]
+        )
+        share[0] += WEIGHTS.asking * asks[linked_rows[0]]
+        gains = np.where(is_turn, (share * linked_scores).sum(0), gains)
+    gains = _damp_above(own_scores, gains)
+    deficit = np.maximum(1 - own_scores / max(WEIGHTS.sufficient * query_idf, 1e-9), 0)
+    distance = _compare_subjects(own_scores + gains, list_labels(labels, rows))
+    return rows, gains - WEIGHTS.subject * deficit * distance
 
 
 def _compare_subjects(scores: Doubles, labels: tuple[Numbers, Whole]) -> Doubles:
@@ -271,23 +274,23 @@ def _compare_subjects(scores: Doubles, labels: tuple[Numbers, Whole]) -> Doubles
     starts, group = is_first.nonzero()[0], is_first.cumsum() - 1
     counts = np.arange(len(label)) - starts[group] < WEIGHTS.subject_notes
     mean = np.bincount(group, scores[position] * counts) / WEIGHTS.subject_notes
-    behind = np.full(len(scores), np.inf)
-    np.minimum.at(behind, position, mean.max() - mean[group])
-    behind[np.isinf(behind)] = 0
-    return behind
+    distance = np.full(len(scores), np.inf)
+    np.minimum.at(distance, position, mean.max() - mean[group])
+    distance[np.isinf(distance)] = 0
+    return distance
 
 
-def _damp_above(own: Doubles, gained: Doubles) -> Doubles:
+def _damp_above(own_scores: Doubles, gains: Doubles) -> Doubles:
     """Reduce the gain that raises a section above the `lift_place`-th best to a share of it.
 
     The first places belong to sections that answer by themselves. Otherwise two half-relevant notes
     could raise each other above them.
     """
-    if len(own) <= WEIGHTS.lift_place:
-        return gained
-    place = len(own) - WEIGHTS.lift_place
-    room = np.minimum(np.maximum(np.partition(own, place)[place] - own, 0), gained)
-    damped: Doubles = room + WEIGHTS.lift_share * (gained - room)
+    if len(own_scores) <= WEIGHTS.lift_place:
+        return gains
+    place = len(own_scores) - WEIGHTS.lift_place
+    room = np.minimum(np.maximum(np.partition(own_scores, place)[place] - own_scores, 0), gains)
+    damped: Doubles = room + WEIGHTS.lift_share * (gains - room)
     return damped
 
 
@@ -339,11 +342,11 @@ def blend_scores(
     `weight` is the share of `words`, 0 to 1. A candidate with an unknown `meaning` (nan) gets the
     mean of the others, so its words alone decide.
     """
-    known = np.isfinite(meaning)
+    is_known = np.isfinite(meaning)
     scaled = np.full(len(meaning), 0.0, np.float64)
-    if known.any():
-        scaled[known] = _scale(meaning[known])
-        scaled[~known] = scaled[known].mean()
+    if is_known.any():
+        scaled[is_known] = _scale(meaning[is_known])
+        scaled[~is_known] = scaled[is_known].mean()
     blended: NDArray[np.float32] = (weight * _scale(words) + (1 - weight) * scaled).astype(
         np.float32
     )
@@ -369,14 +372,14 @@ def best_groups(scores: NDArray[np.float32], limit: int) -> list[int]:
     Groups of -inf are omitted. The numbers are those of sorted keys, so that an index with another
     history chooses the same groups.
     """
-    known = np.flatnonzero(scores > -np.inf)
-    best: list[int] = known[order_best(scores[known], known, limit)].tolist()
+    groups = np.flatnonzero(scores > -np.inf)
+    best: list[int] = groups[order_best(scores[groups], groups, limit)].tolist()
     return best
 
 
-def move_towards(asked: NDArray[np.float32], nearest: NDArray[np.float32]) -> NDArray[np.float32]:
+def move_towards(vector: NDArray[np.float32], nearest: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return a query's vector moved towards the nearest ones (shape: nearest, dimensions)."""
-    moved = asked + FEEDBACK_WEIGHT * nearest.mean(axis=0)
+    moved = vector + FEEDBACK_WEIGHT * nearest.mean(axis=0)
     scaled: NDArray[np.float32] = (moved / max(float(np.linalg.norm(moved)), 1e-12)).astype(
         np.float32
     )
@@ -409,15 +412,15 @@ def share_scores(
     order.
     """
     own = dict(ranked)
-    given: dict[K, tuple[float, K]] = {}
+    gifts: dict[K, tuple[float, K]] = {}
     for key, score in ranked:
         for target in links.get(key, ()):
-            if target != key and score * share > given.get(target, (0.0, key))[0]:
-                given[target] = (score * share, key)
-    found = [(key, score + given.get(key, (0.0,))[0], given.get(key)) for key, score in ranked]
-    found += [(key, gift[0], gift) for key, gift in given.items() if key not in own]
-    found.sort(key=lambda each: -round(each[1], 5))
-    return [(key, score, gift[1] if gift else None) for key, score, gift in found]
+            if target != key and score * share > gifts.get(target, (0.0, key))[0]:
+                gifts[target] = (score * share, key)
+    sections = [(key, score + gifts.get(key, (0.0,))[0], gifts.get(key)) for key, score in ranked]
+    sections += [(key, gift[0], gift) for key, gift in gifts.items() if key not in own]
+    sections.sort(key=lambda each: -round(each[1], 5))
+    return [(key, score, gift[1] if gift else None) for key, score, gift in sections]
 
 
 # The gains from the order of a section's terms: closeness, title, best passage.
@@ -462,21 +465,21 @@ def measure_order(
     query: Sequence[int],
     idf: Doubles,
     words: NDArray[np.float32],
-    said: NDArray[np.bool_],
+    is_by_speaker: NDArray[np.bool_],
     norm: tuple[float, float, float],
 ) -> tuple[Doubles, Doubles, Doubles]:
     """Return three gains: closeness, best passage, and a named title or speaker.
 
     `query` are the query's terms in order, as positions in `idf`. `words` are the sections' scores
-    by words. `said` marks sections whose speaker the query names. `norm` is k1, b and the mean
-    length.
+    by words. `is_by_speaker` marks sections whose speaker the query names. `norm` is k1, b and the
+    mean length.
     """
-    found = find_occurrences(sequences)
-    close = measure_closeness(found, len(words), query, idf)
-    named = measure_titles(sequences, found, idf)
-    passage = measure_passages(sequences, found, idf * (norm[0] + 1), norm)
-    named = named + WEIGHTS.speaker * (words + close + passage) * said
-    return close, passage, named
+    occurrences = find_occurrences(sequences)
+    closeness = measure_closeness(occurrences, len(words), query, idf)
+    named_gain = measure_titles(sequences, occurrences, idf)
+    passage = measure_passages(sequences, occurrences, idf * (norm[0] + 1), norm)
+    named_gain = named_gain + WEIGHTS.speaker * (words + closeness + passage) * is_by_speaker
+    return closeness, passage, named_gain
 
 
 def find_occurrences(sequences: Sequences) -> Occurrences:
@@ -487,54 +490,54 @@ def find_occurrences(sequences: Sequences) -> Occurrences:
 
 
 def measure_closeness(
-    found: Occurrences, count: int, query: Sequence[int], idf: Doubles
+    occurrences: Occurrences, count: int, query: Sequence[int], idf: Doubles
 ) -> Doubles:
     """Return the gain of adjacent query terms for each of `count` sections.
 
     `query` are the query's terms in order, as positions in `idf`.
     """
     bonus = np.zeros(count)
-    many = len(idf)
-    wanted = [(a, b) for a, b in pairwise(query) if a != b]
-    if not wanted:
+    term_count = len(idf)
+    query_pairs = [(a, b) for a, b in pairwise(query) if a != b]
+    if not query_pairs:
         return bonus
-    gains = np.zeros((many, many))
-    for a, b in wanted:
+    gains = np.zeros((term_count, term_count))
+    for a, b in query_pairs:
         gains[a, b] = WEIGHTS.pair * min(idf[a], idf[b])
-    first, second = found.term[:-1], found.term[1:]
-    beside = (
-        (found.place[1:] - found.place[:-1] == 1)
-        & (found.section[1:] == found.section[:-1])
+    first, second = occurrences.term[:-1], occurrences.term[1:]
+    positions = (
+        (occurrences.place[1:] - occurrences.place[:-1] == 1)
+        & (occurrences.section[1:] == occurrences.section[:-1])
         & (gains[first, second] > 0)
     ).nonzero()[0]
-    if not len(beside):
+    if not len(positions):
         return bonus
-    pairs = first[beside] * many + second[beside]
-    keys = sort_distinct(found.section[beside] * (many * many) + pairs)
-    sections, pairs = np.divmod(keys, many * many)
+    pairs = first[positions] * term_count + second[positions]
+    keys = sort_distinct(occurrences.section[positions] * (term_count * term_count) + pairs)
+    sections, pairs = np.divmod(keys, term_count * term_count)
     bonus += np.bincount(sections, gains.ravel()[pairs], count)
     return bonus
 
 
-def measure_titles(sequences: Sequences, found: Occurrences, idf: Doubles) -> Doubles:
+def measure_titles(sequences: Sequences, occurrences: Occurrences, idf: Doubles) -> Doubles:
     """Return the gain of each section whose title has the query's words and few others."""
-    count, many = len(sequences.title), len(idf)
-    offset = found.place - sequences.starts[found.section]
-    kept = (offset < sequences.title[found.section]).nonzero()[0]
-    if not len(kept):
+    count, term_count = len(sequences.title), len(idf)
+    offset = occurrences.place - sequences.starts[occurrences.section]
+    positions = (offset < sequences.title[occurrences.section]).nonzero()[0]
+    if not len(positions):
         return np.zeros(count)
-    section = found.section[kept]
-    wanted = np.bincount(section, minlength=count) / np.maximum(sequences.title, 1)
-    is_there = np.zeros((count, many))
-    is_there[section, found.term[kept]] = 1
+    section = occurrences.section[positions]
+    title_share = np.bincount(section, minlength=count) / np.maximum(sequences.title, 1)
+    has_term = np.zeros((count, term_count))
+    has_term[section, occurrences.term[positions]] = 1
     mass = float(idf.sum())
-    covered = (is_there * idf).sum(1) / max(mass, 1e-9)
-    added: Doubles = WEIGHTS.named * mass * covered**4 * wanted
-    return added
+    covered = (has_term * idf).sum(1) / max(mass, 1e-9)
+    gains: Doubles = WEIGHTS.named * mass * covered**4 * title_share
+    return gains
 
 
 def measure_passages(
-    sequences: Sequences, found: Occurrences, gain: Doubles, norm: tuple[float, float, float]
+    sequences: Sequences, occurrences: Occurrences, gain: Doubles, norm: tuple[float, float, float]
 ) -> Doubles:
     """Return the change (positive or negative) of each section's score by its best passage.
 
@@ -549,23 +552,23 @@ def measure_passages(
     # From here on, `section` counts the long ones alone.
     renumbered = np.full(len(change), -1)
     renumbered[long] = np.arange(len(long))
-    kept = (renumbered[found.section] >= 0).nonzero()[0]
-    section = renumbered[found.section[kept]]
+    positions = (renumbered[occurrences.section] >= 0).nonzero()[0]
+    section = renumbered[occurrences.section[positions]]
     head, length, title = head[long], length[long], sequences.title[long]
-    offset = found.place[kept] - sequences.starts[long][section]
+    offset = occurrences.place[positions] - sequences.starts[long][section]
     in_body = offset - head[section]
     is_head = in_body < 0
     # One row of counts for each passage, then one for each section's head.
     parts = np.rint(length / WEIGHTS.passage_terms).astype(np.int64)
     first = parts.cumsum() - parts
-    many, bodies = len(gain), int(parts.sum())
+    term_count, bodies = len(gain), int(parts.sum())
     row = first[section] + in_body * parts[section] // length[section]
     row[is_head] = bodies + section[is_head]
     weight = np.full(len(row), WEIGHTS.body)
     weight[is_head] = np.where((offset < title[section])[is_head], WEIGHTS.title, WEIGHTS.tags)
     counts = np.bincount(
-        row * many + found.term[kept], weight, (bodies + len(long)) * many
-    ).reshape(-1, many)
+        row * term_count + occurrences.term[positions], weight, (bodies + len(long)) * term_count
+    ).reshape(-1, term_count)
     heads = counts[bodies:]
     extra = WEIGHTS.title * title + WEIGHTS.tags * sequences.tags[long]
     size = WEIGHTS.body * length

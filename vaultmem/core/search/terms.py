@@ -227,7 +227,10 @@ def list_compounds(text: str) -> list[str]:
 def list_joined() -> dict[tuple[str, str], str]:
     """Return the term of each word that is also written as two, by the terms of the two."""
     words = (line.split() for line in read_pairs("joined_words").values())
-    return {(_find_member(one), _find_member(two)): _stems[one + two] for one, two in words}
+    return {
+        (_find_member(first), _find_member(second)): _stems[first + second]
+        for first, second in words
+    }
 
 
 def _find_member(word: str) -> str:

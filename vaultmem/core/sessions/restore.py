@@ -154,20 +154,20 @@ def shorten(text: str, tokens: int) -> str:
     text = text.strip()
     if count_tokens(text) <= tokens:
         return text
-    kept = ""
+    result = ""
     for match in _SENTENCE.finditer(text):
         head = text[: match.start()]
         if count_tokens(head) + _DOTS > tokens:
             break
-        kept = head
-    if count_tokens(kept) * 2 >= tokens:
-        return f"{kept} ..."
+        result = head
+    if count_tokens(result) * 2 >= tokens:
+        return f"{result} ..."
     words = text.split()
     low, high = 0, len(words)
     while low < high:  # Binary search for the most words that fit.
         middle = (low + high + 1) // 2
-        fits = count_tokens(" ".join(words[:middle])) + _DOTS <= tokens
-        low, high = (middle, high) if fits else (low, middle - 1)
+        has_room = count_tokens(" ".join(words[:middle])) + _DOTS <= tokens
+        low, high = (middle, high) if has_room else (low, middle - 1)
     return " ".join([*words[:low], "..."])
 
 
@@ -213,14 +213,14 @@ def _describe_record(session: Session) -> Iterator[RestorePiece]:
 
 def list_failing(session: Session) -> tuple[str, ...]:
     """Return the commands whose last run failed, with the reason, latest first."""
-    found = (_FAILED.match(each) for each in session.told.commands)
-    return tuple(f"{each[1]} {each[2]}" for each in found if each)[::-1]
+    matches = (_FAILED.match(each) for each in session.told.commands)
+    return tuple(f"{each[1]} {each[2]}" for each in matches if each)[::-1]
 
 
 def list_asked(session: Session) -> tuple[str, ...]:
     """Return the user's later requests: lasting orders first, then the others, latest first."""
-    asked = [each.partition(" → ")[0] for each in session.told.asked[:0:-1]]
-    return tuple(sorted(asked, key=lambda each: not has_sign(each.lower())))
+    requests = [each.partition(" → ")[0] for each in session.told.asked[:0:-1]]
+    return tuple(sorted(requests, key=lambda each: not has_sign(each.lower())))
 
 
 def _describe_decisions(
@@ -255,19 +255,19 @@ def _describe_decision(
     """Return a decision as link and title, then with its note's path, then with its text."""
     origin = "" if number == 1 else f" ({name_session(number)})"
     note = material.decisions.get(decision.target)
-    told = decision.text or f"[[{decision.target}]]"
-    if note is not None and told.strip() == f"[[{decision.target}]]":
-        told = f"{told}: {note.title}"
+    text = decision.text or f"[[{decision.target}]]"
+    if note is not None and text.strip() == f"[[{decision.target}]]":
+        text = f"{text}: {note.title}"
     if note is None:
-        return (f"- {shorten(told, 48)}{origin}", f"- {shorten(told, 400)}{origin}")
+        return (f"- {shorten(text, 48)}{origin}", f"- {shorten(text, 400)}{origin}")
     state = "" if note.state == "active" else f", {note.state}"
-    short = f"- {shorten(told, 48)}{state and f' ({note.state})'}{origin}"
+    short = f"- {shorten(text, 48)}{state and f' ({note.state})'}{origin}"
     label = f" ({note.path}@{note.blob[:7]}{state})"
     if not note.text:
-        return (short, f"- {shorten(told, 200)}{label}{origin}")
-    first, whole = (_indent(shorten(note.text, limit)) for limit in (100, 600))
-    head = f"- {shorten(told, 60)}{label}{origin}"
-    return (short, f"{head}\n{first}", f"{head}\n{whole}")
+        return (short, f"- {shorten(text, 200)}{label}{origin}")
+    first, full = (_indent(shorten(note.text, limit)) for limit in (100, 600))
+    head = f"- {shorten(text, 60)}{label}{origin}"
+    return (short, f"{head}\n{first}", f"{head}\n{full}")
 
 
 def _describe_questions(sessions: list[_Numbered]) -> Iterator[RestorePiece]:
@@ -293,18 +293,18 @@ def _describe_questions(sessions: list[_Numbered]) -> Iterator[RestorePiece]:
 def _describe_files(material: RestoreMaterial, sessions: list[_Numbered]) -> Iterator[RestorePiece]:
     seen: set[str] = set()
     for number, session in sessions:
-        for place, touched in reversed([*enumerate(session.touched)]):
-            if touched.path in seen:
+        for place, file in reversed([*enumerate(session.touched)]):
+            if file.path in seen:
                 continue
-            seen.add(touched.path)
+            seen.add(file.path)
             origin = "" if number == 1 else f" ({name_session(number)})"
-            fate = material.files.get(touched.path)
+            fate = material.files.get(file.path)
             short, full = (fate.short, fate.full) if fate else ("", "")
-            head = f"- {touched.path}"
+            head = f"- {file.path}"
             texts = tuple(
                 dict.fromkeys(
-                    f"{head}{origin}" if not told else f"{head}: {told}{origin}"
-                    for told in (short, full)
+                    f"{head}{origin}" if not remark else f"{head}: {remark}{origin}"
+                    for remark in (short, full)
                 )
             )
             rank = Rank.OWN_FILES if number == 1 else Rank.EARLIER_FILES
@@ -334,41 +334,45 @@ def _describe_turns(material: RestoreMaterial) -> Iterator[RestorePiece]:
 
 def _turn_text(number: int, turn: Turn, limit: int) -> str:
     """Return a turn with its text indented, so that no line looks like another turn."""
-    told = "\n".join(line.rstrip() for line in shorten(turn.text, limit).splitlines())
-    return f"[{number} {turn.role}] {_indent(told).lstrip()}"
+    text = "\n".join(line.rstrip() for line in shorten(turn.text, limit).splitlines())
+    return f"[{number} {turn.role}] {_indent(text).lstrip()}"
 
 
-def _describe_earlier(number: int, each: EarlierSession) -> RestorePiece:
+def _describe_earlier(number: int, earlier: EarlierSession) -> RestorePiece:
     """Return an earlier session: its goal, then its summary, then its details."""
     place = (number,)
-    if each.session is None or not each.session.is_shown:
-        remark = "its note is missing" if each.session is None else "not shown"
+    if earlier.session is None or not earlier.session.is_shown:
+        remark = "its note is missing" if earlier.session is None else "not shown"
         return RestorePiece(RestoreGroup.EARLIER, place, (f"({remark})",), (Rank.EARLIER,))
-    session = each.session
-    far = each.link.depth - 1
+    session = earlier.session
+    distance = earlier.link.depth - 1
     goal = session.facts.goal or session.facts.title
     stand = _where_it_stands(session)
     last = stand.rpartition("\n\n")[2]
     short = shorten(goal, 24)
-    more = "\n\n".join(filter(None, (shorten(goal, 60), shorten(last, max(100 - 20 * far, 30)))))
-    summary = "\n\n".join(filter(None, (shorten(goal, 60), shorten(stand, max(800 >> far, 60)))))
+    more = "\n\n".join(
+        filter(None, (shorten(goal, 60), shorten(last, max(100 - 20 * distance, 30))))
+    )
+    summary = "\n\n".join(
+        filter(None, (shorten(goal, 60), shorten(stand, max(800 >> distance, 60))))
+    )
     details = "\n".join(f"- {shorten(item, 120)}" for item in session.details)
     head = summary if session.summary else shorten(goal, 60)
-    whole = "\n\n".join(filter(None, (head, shorten_lines(details, max(1_200 >> far, 60)))))
+    full = "\n\n".join(filter(None, (head, shorten_lines(details, max(1_200 >> distance, 60)))))
     ranks = (Rank.EARLIER, Rank.EARLIER_MORE, Rank.EARLIER_ALL, Rank.EARLIER_DETAILS)
-    return RestorePiece(RestoreGroup.EARLIER, place, (short, more, summary, whole), ranks)
+    return RestorePiece(RestoreGroup.EARLIER, place, (short, more, summary, full), ranks)
 
 
 def shorten_lines(text: str, tokens: int) -> str:
     """Return the last lines of a text that fit; dots replace the others."""
     lines = text.splitlines()
-    kept: list[str] = []
+    kept_lines: list[str] = []
     left = tokens - 2
     for line in reversed(lines):
         left -= count_tokens(line) + 1
         if left < 0:
-            return "\n".join(["...", *reversed(kept)])
-        kept.append(line)
+            return "\n".join(["...", *reversed(kept_lines)])
+        kept_lines.append(line)
     return text
 
 
@@ -415,67 +419,67 @@ def render_last_time(
     are `still_open` in other folders add their goals and folders.
     """
     facts = session.facts
-    who = f"agent {facts.agent}" if facts.agent else "a person"
-    label = " | ".join((who, facts.status, facts.started[:10], facts.id))
+    author = f"agent {facts.agent}" if facts.agent else "a person"
+    label = " | ".join((author, facts.status, facts.started[:10], facts.id))
 
-    others = tuple(
+    open_goals = tuple(
         f"{each.facts.goal or each.facts.title} (in {each.facts.workspace}, {each.facts.id})"
         for each in still_open
     )
-    before = tuple(each.facts.goal or each.facts.title for each in earlier)
+    earlier_goals = tuple(each.facts.goal or each.facts.title for each in earlier)
 
-    def render(told: Iterable[str]) -> str:
-        lines = "\n".join(filter(None, told))
+    def render(parts: Iterable[str]) -> str:
+        lines = "\n".join(filter(None, parts))
         return f"{_TITLE}   [{label}]\n{_REMARK}\n{quote(lines)}\n"
 
     steps = [
         [
             _fit(line, int(line.tokens * scale))
             for line in [
-                _Line("Also open", others, 60),
+                _Line("Also open", open_goals, 60),
                 *_list_lines(session, fates, room),
-                _Line("Before that", before, 35),
+                _Line("Before that", earlier_goals, 35),
             ]
         ]
         for scale in _SCALES
         for room in [int(_STAND * scale)]
     ]
-    told, ended = steps[0], set[int]()
+    parts, full_places = steps[0], set[int]()
     for step in steps[1:]:
         for place, text in enumerate(step):
-            more = [*told[:place], text, *told[place + 1 :]]
-            if place in ended or count_tokens(render(more)) > budget:
-                ended.add(place)
+            candidate = [*parts[:place], text, *parts[place + 1 :]]
+            if place in full_places or count_tokens(render(candidate)) > budget:
+                full_places.add(place)
             else:
-                told = more
-    return render(told)
+                parts = candidate
+    return render(parts)
 
 
 def _fit(line: _Line, room: int) -> str:
     """Return a line with the items that fit; the first item is shortened if necessary."""
-    kept: list[str] = []
+    texts: list[str] = []
     for item in line.items:
-        text = item if count_tokens(item) <= room else "" if kept else shorten(item, room)
+        text = item if count_tokens(item) <= room else "" if texts else shorten(item, room)
         if not text.strip(". "):
             break
-        kept.append(text)
+        texts.append(text)
         room -= count_tokens(text) + 1
-    return f"{line.name}: {'; '.join(kept)}" if kept else ""
+    return f"{line.name}: {'; '.join(texts)}" if texts else ""
 
 
 def _list_lines(session: Session, fates: Mapping[str, FileFate], room: int) -> Iterator[_Line]:
     """Yield the lines of a session; the last answer has at most `room` characters."""
-    told = session.told
-    stand = session.summary.rpartition("\n\n")[2] or shorten_answer(told.answer, room)
-    touched = [each.path for each in reversed(session.touched)]
-    loose = [path for path in touched if path in fates and "not committed" in fates[path].short]
+    transcript_summary = session.told
+    stand = session.summary.rpartition("\n\n")[2] or shorten_answer(transcript_summary.answer, room)
+    paths = [each.path for each in reversed(session.touched)]
+    uncommitted = [path for path in paths if path in fates and "not committed" in fates[path].short]
     yield _Line("Goal", (session.facts.goal or session.facts.title,), 45)
     yield _Line("Status", (stand,) if stand else (), 85)
     yield _Line("Open question", session.questions[::-1], 40)
-    yield _Line("Still to do", told.steps, 35)
+    yield _Line("Still to do", transcript_summary.steps, 35)
     yield _Line("Failed last", list_failing(session), 40)
-    yield _Line("Last commit", told.commits[-1:], 25)
+    yield _Line("Last commit", transcript_summary.commits[-1:], 25)
     yield _Line("Decided", tuple(each.text for each in session.decisions[::-1]), 30)
     yield _Line("Also asked", list_asked(session), 50)
-    yield _Line("Not committed", tuple(loose), 35)
-    yield _Line("Files", tuple(each for each in touched if each not in loose), 35)
+    yield _Line("Not committed", tuple(uncommitted), 35)
+    yield _Line("Files", tuple(each for each in paths if each not in uncommitted), 35)

@@ -102,38 +102,38 @@ def render_restore(material: RestoreMaterial, budget: int) -> Restore:
     pieces = make_pieces(material)
     steps = _list_steps(material, pieces)
 
-    def render(shown: _Shown) -> tuple[tuple[str, _Shown], int]:
-        text, tokens = _render(material, pieces, shown, budget)
-        return (text, shown), tokens
+    def render(shown_texts: _Shown) -> tuple[tuple[str, _Shown], int]:
+        text, tokens = _render(material, pieces, shown_texts, budget)
+        return (text, shown_texts), tokens
 
     def cap(rank: int, left: int) -> int:
         return int(left * _SHARES.get(Rank(rank), 1.0))
 
-    (text, shown), tokens = render({})
+    (text, shown_texts), tokens = render({})
     left = budget - tokens - 8
     for _ in range(_ROUNDS):  # Each round uses the tokens that the estimate left over.
-        found, size = fit_texts(steps, left, render, budget, cap)
+        result, size = fit_texts(steps, left, render, budget, cap)
         if tokens < size <= budget:
-            (text, shown), tokens = found, size
+            (text, shown_texts), tokens = result, size
         if budget - tokens < _ENOUGH:
             break
         left += budget - tokens
-    told = [material.session.facts.id]
-    told += [
+    session_ids = [material.session.facts.id]
+    session_ids += [
         each.link.session
         for number, each in enumerate(material.earlier, 2)
         if any(
             pieces[at].group is RestoreGroup.EARLIER and pieces[at].place == (number,)
-            for at in shown
+            for at in shown_texts
         )
     ]
     return Restore(
         text=text,
         tokens=tokens,
         budget=budget,
-        sessions=tuple(told),
-        shown=len(shown),
-        left_out=len(pieces) - len(shown),
+        sessions=tuple(session_ids),
+        shown=len(shown_texts),
+        left_out=len(pieces) - len(shown_texts),
     )
 
 
@@ -155,20 +155,26 @@ def _list_steps(
 
 
 def _render(
-    material: RestoreMaterial, pieces: Sequence[RestorePiece], shown: _Shown, budget: int
+    material: RestoreMaterial, pieces: Sequence[RestorePiece], shown_texts: _Shown, budget: int
 ) -> tuple[str, int]:
     blocks = [_head(material), _REMARK]
     for group in RestoreGroup:
         numbers = [n for n, piece in enumerate(pieces) if piece.group is group]
-        told = sorted((n for n in numbers if n in shown), key=lambda n: pieces[n].place)
-        if not told:
+        shown_numbers = sorted(
+            (n for n in numbers if n in shown_texts), key=lambda n: pieces[n].place
+        )
+        if not shown_numbers:
             continue
         if group is RestoreGroup.EARLIER:
-            gap, body = "\n\n", _render_earlier(material, pieces, shown, told)
+            gap, body = "\n\n", _render_earlier(material, pieces, shown_texts, shown_numbers)
         else:
-            gap, between = "\n", "\n" if group in _LISTS else "\n\n"
-            body = quote(between.join(shown[n].text for n in told))
-        more = [f"and {len(numbers) - len(told)} more"] if len(told) < len(numbers) else []
+            gap, separator = "\n", "\n" if group in _LISTS else "\n\n"
+            body = quote(separator.join(shown_texts[n].text for n in shown_numbers))
+        more = (
+            [f"and {len(numbers) - len(shown_numbers)} more"]
+            if len(shown_numbers) < len(numbers)
+            else []
+        )
         blocks.append(gap.join([f"## {_TITLES[group]}", body, *more]))
     sent = 0
     for _ in range(8):
@@ -181,11 +187,14 @@ def _render(
 
 
 def _render_earlier(
-    material: RestoreMaterial, pieces: Sequence[RestorePiece], shown: _Shown, told: Sequence[int]
+    material: RestoreMaterial,
+    pieces: Sequence[RestorePiece],
+    shown_texts: _Shown,
+    shown_numbers: Sequence[int],
 ) -> str:
-    numbers = [pieces[each].place[0] for each in told]
+    numbers = [pieces[each].place[0] for each in shown_numbers]
     labels = [_earlier_label(n, material.earlier[n - 2]) for n in numbers]
-    quotes = [quote(shown[each].text) for each in told]
+    quotes = [quote(shown_texts[each].text) for each in shown_numbers]
     return "\n\n".join(f"{label}\n{text}" for label, text in zip(labels, quotes, strict=True))
 
 
@@ -197,11 +206,11 @@ def _label_cost(material: RestoreMaterial, piece: RestorePiece) -> int:
     return count_tokens(_earlier_label(number, material.earlier[number - 2])) + 2
 
 
-def _earlier_label(number: int, each: EarlierSession) -> str:
-    facts = [each.link.relation.value.replace("_", " ")]
-    if each.session is not None:
-        facts += _describe(each.session)
-    return f"{name_session(number)}: {plain_label(each.link.session)}   [{_join(facts)}]"
+def _earlier_label(number: int, earlier: EarlierSession) -> str:
+    facts = [earlier.link.relation.value.replace("_", " ")]
+    if earlier.session is not None:
+        facts += _describe(earlier.session)
+    return f"{name_session(number)}: {plain_label(earlier.link.session)}   [{_join(facts)}]"
 
 
 def _head(material: RestoreMaterial) -> str:
@@ -212,8 +221,8 @@ def _head(material: RestoreMaterial) -> str:
 
 def _describe(session: Session) -> list[str]:
     facts = session.facts
-    who = f"agent {facts.agent}" if facts.agent else "a person"
-    return [facts.status, who, facts.started[:16], f"{facts.path}@{facts.blob[:7]}"]
+    author = f"agent {facts.agent}" if facts.agent else "a person"
+    return [facts.status, author, facts.started[:16], f"{facts.path}@{facts.blob[:7]}"]
 
 
 def _describe_source(source: PackSource) -> str:
@@ -225,8 +234,8 @@ def _describe_source(source: PackSource) -> str:
 
 def _account(material: RestoreMaterial, sent: int, budget: int) -> str:
     count = len(material.earlier)
-    told = pluralize(count, "earlier session")
-    return f"<!-- vaultmem: {told}, {sent} of {budget} tokens -->"
+    sessions = pluralize(count, "earlier session")
+    return f"<!-- vaultmem: {sessions}, {sent} of {budget} tokens -->"
 
 
 def _join(facts: Sequence[str]) -> str:

@@ -300,14 +300,14 @@ def walk_chain(
 
     `find` returns a session's facts by its id. Related sessions are listed but not followed.
     """
-    found: list[ChainLink] = []
+    links: list[ChainLink] = []
     seen = {start.id}
     level = [start]
     for distance in range(1, depth + 1):
         following: list[SessionFacts] = []
         for facts in level:
             for edge in facts.edges:
-                if edge.session in seen or len(found) >= MAX_CHAIN:
+                if edge.session in seen or len(links) >= MAX_CHAIN:
                     continue
                 seen.add(edge.session)
                 earlier = find(edge.session)
@@ -318,23 +318,23 @@ def walk_chain(
                     by=facts.id,
                     facts=earlier,
                 )
-                found.append(link)
+                links.append(link)
                 if earlier is not None and edge.relation is not SessionRelation.RELATED:
                     following.append(earlier)
         level = following
         if not level:
             break
-    return found
+    return links
 
 
 def find_followers(
-    session: str, everything: Iterable[SessionFacts]
+    session: str, sessions: Iterable[SessionFacts]
 ) -> list[tuple[SessionRelation, SessionFacts]]:
     """Return the sessions that continue, were forked from, or are related to a session."""
-    found = [
+    followers = [
         (edge.relation, facts)
-        for facts in everything
+        for facts in sessions
         for edge in facts.edges
         if edge.session == session
     ]
-    return sorted(found, key=lambda each: (each[1].started, each[1].id))
+    return sorted(followers, key=lambda each: (each[1].started, each[1].id))

@@ -143,14 +143,14 @@ def read_told(note: Note, list_items: Callable[[str], list[str]]) -> TranscriptS
     """Return the content of the note's transcript sections: unique items, and the last answer."""
     if HEADING not in note.text:
         return NO_TOLD
-    found = {part: tuple(dict.fromkeys(list_items(part))) for part in _PARTS}
+    items = {part: tuple(dict.fromkeys(list_items(part))) for part in _PARTS}
     return TranscriptSummary(
-        asked=found["Asked"],
-        answer=found["Last answer"][-1] if found["Last answer"] else "",
-        steps=found["Still to do"],
-        files=found["Files"],
-        commands=found["Commands"],
-        commits=found["Commits"],
+        asked=items["Asked"],
+        answer=items["Last answer"][-1] if items["Last answer"] else "",
+        steps=items["Still to do"],
+        files=items["Files"],
+        commands=items["Commands"],
+        commits=items["Commits"],
     )
 
 
@@ -160,20 +160,20 @@ def write_told(text: str, block: str) -> str:
     If the user edited the section, it stays and the new one is appended. If the user removed it, it
     is not added again.
     """
-    matter = read_frontmatter(text)
-    prop = matter.get(PROPERTY)
-    known = prop.value if prop is not None and isinstance(prop.value, str) else ""
+    frontmatter = read_frontmatter(text)
+    prop = frontmatter.get(PROPERTY)
+    old_digest = prop.value if prop is not None and isinstance(prop.value, str) else ""
     eol = "\r\n" if "\r\n" in text else "\n"
     spans = _find_spans(text, HEADING)
-    ours = [span for span in spans if _digest(text[slice(*span)]) == known]
-    if known and not spans:
+    own_spans = [span for span in spans if _digest(text[slice(*span)]) == old_digest]
+    if old_digest and not spans:
         return text
-    start, end = ours[-1] if ours else (len(text), len(text))
+    start, end = own_spans[-1] if own_spans else (len(text), len(text))
     before, after = text[:start].rstrip(), text[end:].lstrip("\r\n")
-    fresh = block.strip().replace("\n", eol)
+    new_block = block.strip().replace("\n", eol)
     gap = eol * 2
-    changed = f"{before}{gap}{fresh}{gap if after else eol}{after}"
-    return set_property(changed, PROPERTY, _digest(block))
+    new_text = f"{before}{gap}{new_block}{gap if after else eol}{after}"
+    return set_property(new_text, PROPERTY, _digest(block))
 
 
 def _digest(block: str) -> str:
@@ -289,11 +289,11 @@ def parse_session(note: Note) -> Session:
 
 def section_text(note: Note, heading: str) -> str:
     """Return the text under a heading, including subsections."""
-    wanted = heading.casefold()
+    name = heading.casefold()
     parts = [
         note.section_text(section)
         for section in note.sections
-        if wanted in map(str.casefold, (section.heading, *section.parents))
+        if name in map(str.casefold, (section.heading, *section.parents))
     ]
     return "\n\n".join(filter(None, parts))
 
@@ -394,14 +394,14 @@ def render_told(
 def _list_parts(
     record: TranscriptRecord, name: Callable[[str], str], answered: Collection[str]
 ) -> Iterator[tuple[str, list[str]]]:
-    asked = [
+    requests = [
         _item(f"{each.text} → {each.outcome}" if each.outcome else each.text)
         for each in record.asked
     ]
     questions = [each for q in list_questions(record) if (each := _quote(q)) not in answered]
     answer = _quote(describe_answer(record))
-    found = {
-        "Asked": [*asked[:1], *asked[1:][1 - _MOST["Asked"] :]],
+    parts = {
+        "Asked": [*requests[:1], *requests[1:][1 - _MOST["Asked"] :]],
         "Last answer": [answer] if answer else [],
         "Still to do": [_item(each) for each in record.steps][: _MOST["Still to do"]],
         "Open questions": [f"- {each}" for each in questions],
@@ -415,32 +415,32 @@ def _list_parts(
             for commit, subject in record.commits[-_MOST["Commits"] :]
         ],
     }
-    yield from ((title, items) for title, items in found.items() if items)
+    yield from ((title, items) for title, items in parts.items() if items)
 
 
 def _list_commands(record: TranscriptRecord) -> Iterator[str]:
     """Yield the last results of commands: failed ones, then some of the others."""
-    ran = [*record.commands.items()]
-    failed = [each for each in ran if each[1].trouble][-_FAILED:]
-    ended = [each for each in ran if not each[1].trouble][-_ENDED:]
-    for command, each in (*failed, *ended):
+    runs = [*record.commands.items()]
+    failed_runs = [each for each in runs if each[1].trouble][-_FAILED:]
+    other_runs = [each for each in runs if not each[1].trouble][-_ENDED:]
+    for command, each in (*failed_runs, *other_runs):
         yield _item(f"`{command.replace('`', chr(39))}`: {_describe_run(each)}")
 
 
-def _describe_run(ran: CommandRun) -> str:
-    count = f", {ran.runs} runs" if ran.runs > 1 else ""
-    if not ran.trouble:
-        return f"ok{count}" if ran.exit == 0 else f"ended{count}"
-    code = f" (exit {ran.exit})" if ran.exit else ""
-    return f"failed{code}{count}: {ran.trouble}"
+def _describe_run(run: CommandRun) -> str:
+    count = f", {run.runs} runs" if run.runs > 1 else ""
+    if not run.trouble:
+        return f"ok{count}" if run.exit == 0 else f"ended{count}"
+    code = f" (exit {run.exit})" if run.exit else ""
+    return f"failed{code}{count}: {run.trouble}"
 
 
-def _describe_file(touched: Touched) -> str:
-    if touched.is_gone:
+def _describe_file(file: Touched) -> str:
+    if file.is_gone:
         return "removed"
-    times = "once" if touched.edits == 1 else f"{touched.edits} times"
-    edited = f"edited {times}" if touched.edits else ""
-    return ", ".join(filter(None, ("created" if touched.is_made else "", edited)))
+    times = "once" if file.edits == 1 else f"{file.edits} times"
+    edited = f"edited {times}" if file.edits else ""
+    return ", ".join(filter(None, ("created" if file.is_made else "", edited)))
 
 
 def _item(text: str) -> str:

@@ -31,15 +31,17 @@ def find_ungrounded(text: str, sources: str) -> list[str]:
     Checked are words with a digit, with a capital after a sentence's first letter, or with marks
     inside as in paths and identifiers. Plain words are not checked.
     """
-    known = {word.casefold() for word in _WORD.findall(sources)}
-    known |= {part for word in known for part in re.split(r"[._/:#@-]", word)}
+    source_words = {word.casefold() for word in _WORD.findall(sources)}
+    source_words |= {part for word in source_words for part in re.split(r"[._/:#@-]", word)}
     missing = []
     for match in _WORD.finditer(text):
         word = match[0]
-        begins = not text[: match.start()].rstrip() or text[: match.start()].rstrip()[-1] in ".!?:"
-        is_name = any(mark.isupper() for mark in (word[1:] if begins else word))
+        starts_sentence = (
+            not text[: match.start()].rstrip() or text[: match.start()].rstrip()[-1] in ".!?:"
+        )
+        is_name = any(mark.isupper() for mark in (word[1:] if starts_sentence else word))
         is_fact = is_name or any(mark.isdigit() for mark in word) or not word.isalnum()
-        if is_fact and word.casefold() not in known:
+        if is_fact and word.casefold() not in source_words:
             missing.append(word)
     return missing
 
@@ -88,12 +90,12 @@ def parse_task(note: Note) -> Task:
 
     def value(name: str) -> str:
         prop = note.matter.get(name)
-        found = prop.value if prop is not None else ""
-        return ", ".join(found) if isinstance(found, tuple) else found
+        content = prop.value if prop is not None else ""
+        return ", ".join(content) if isinstance(content, tuple) else content
 
     prop = note.matter.get("sessions")
-    given = prop.value if prop is not None else ()
-    listed = given if isinstance(given, tuple) else (given,) if given else ()
+    sessions = prop.value if prop is not None else ()
+    links = sessions if isinstance(sessions, tuple) else (sessions,) if sessions else ()
     return Task(
         id=note.path.stem,
         path=str(note.path),
@@ -103,7 +105,7 @@ def parse_task(note: Note) -> Task:
         next_step=value("next"),
         created=value("created"),
         updated=value("updated"),
-        sessions=tuple(map(plain_id, listed)),
+        sessions=tuple(map(plain_id, links)),
         text=_without_title(note),
     )
 
@@ -197,28 +199,28 @@ def render_view(title: str, entries: Sequence[TaskEntry], budget: int) -> TaskVi
         offer = partial(offer_line, number, line, _HEADING)
         steps.append(TextStep(entry.rank, (number,), number, offer))
 
-    def render(told: Shown[int, BudgetLine]) -> tuple[TaskView, int]:
-        shown = [entries[number] for number in sorted(told)]
-        left_out = len(entries) - len(shown)
-        text, placed = _render(title, shown, left_out)
+    def render(lines: Shown[int, BudgetLine]) -> tuple[TaskView, int]:
+        shown_entries = [entries[number] for number in sorted(lines)]
+        omitted_count = len(entries) - len(shown_entries)
+        text, placed_entries = _render(title, shown_entries, omitted_count)
         tokens = count_tokens(text)
-        return TaskView(text, tokens, budget, placed, left_out), tokens
+        return TaskView(text, tokens, budget, placed_entries, omitted_count), tokens
 
     return fit_texts(steps, left, render, budget)[0]
 
 
 def _render(
-    title: str, entries: Sequence[TaskEntry], left_out: int
+    title: str, entries: Sequence[TaskEntry], omitted_count: int
 ) -> tuple[str, tuple[tuple[int, TaskEntry], ...]]:
     lines = [f"# {one_line(title)[:160]}", "", _REMARK]
-    placed = []
+    placed_entries = []
     for part in ViewPart:
         own = [entry for entry in entries if entry.part is part]
         if own:
             lines += ["", f"## {_TITLES[part]}"]
         for entry in own:
-            placed.append((len(lines) + 1, entry))
+            placed_entries.append((len(lines) + 1, entry))
             lines += quote(entry.text).split("\n")
-    if left_out:
-        lines += ["", f"({left_out:,} more did not fit)"]
-    return "\n".join(lines) + "\n", tuple(placed)
+    if omitted_count:
+        lines += ["", f"({omitted_count:,} more did not fit)"]
+    return "\n".join(lines) + "\n", tuple(placed_entries)

@@ -132,39 +132,39 @@ def tally_of(line: TranscriptLine | TranscriptPosition) -> TranscriptPosition:
 
 def join_turns(lines: Iterable[TranscriptLine | TranscriptPosition]) -> Iterator[tuple[int, Turn]]:
     """Yield turns with their numbers; a turn without its first parts is yielded as found."""
-    held: list[TranscriptLine] = []
+    parts: list[TranscriptLine] = []
     for line in lines:
         if isinstance(line, TranscriptPosition):
             continue
-        if held and line.number != held[0].number:
-            yield _join(held)
-            held = []
-        held.append(line)
-    if held:
-        yield _join(held)
+        if parts and line.number != parts[0].number:
+            yield _join(parts)
+            parts = []
+        parts.append(line)
+    if parts:
+        yield _join(parts)
 
 
 def leave_out_secrets(text: str) -> str:
     """Return text with each line that looks like a credential replaced by a remark."""
-    found = {
+    rules = {
         number: each.rule
         for each in find_secrets(text)
         for number in range(each.line, each.line + text.count("\n", each.start, each.end) + 1)
     }
-    if not found:
+    if not rules:
         return text
-    kept: list[str] = []
+    lines: list[str] = []
     in_key = False
     for number, line in enumerate(text.split("\n"), 1):
-        if number in found:
-            if found.get(number - 1) != found[number]:
-                kept.append(f"(left out: it looks like a credential, {found[number]})")
-            in_key = found[number] == "private-key" and not _END_OF_KEY.search(line)
+        if number in rules:
+            if rules.get(number - 1) != rules[number]:
+                lines.append(f"(left out: it looks like a credential, {rules[number]})")
+            in_key = rules[number] == "private-key" and not _END_OF_KEY.search(line)
         elif not in_key:
-            kept.append(line)
+            lines.append(line)
         elif _END_OF_KEY.search(line):
             in_key = False
-    return "\n".join(kept)
+    return "\n".join(lines)
 
 
 _LINE: tuple[tuple[str, Any], ...] = (
@@ -211,6 +211,6 @@ def _fields_of(line: TranscriptLine) -> dict[str, Any]:
 
 def _digest(before: str, line: TranscriptLine) -> str:
     """Return the digest of a line: SHA-256 of the previous digest and all of its fields."""
-    told = _fields_of(line) | {"digest": before}
-    data = json.dumps(told, sort_keys=True).encode()
+    fields = _fields_of(line) | {"digest": before}
+    data = json.dumps(fields, sort_keys=True).encode()
     return hashlib.sha256(data).hexdigest()[:_DIGEST_DIGITS]

@@ -58,25 +58,26 @@ class _Piece(NamedTuple):
         return not self.is_code and self.text in {_END, _PAUSE, "?", '"'}
 
 
-def state_same(ours: Titled, theirs: Titled) -> bool:
+def state_same(first: Titled, second: Titled) -> bool:
     """Return whether two texts state the same under their titles.
 
     The words that only a title has are part of the statement, so they must be equal. Or one side
     has none, and the other note was named after its text, as its file name shows: then its title
     was changed later.
     """
-    extras = [read_title(each.title, each.text) for each in (ours, theirs)]
+    extras = [read_title(each.title, each.text) for each in (first, second)]
     is_one = extras[0] == extras[1] or (
-        not all(extras) and (_is_named_since(ours, extras[0]) or _is_named_since(theirs, extras[1]))
+        not all(extras)
+        and (_is_named_since(first, extras[0]) or _is_named_since(second, extras[1]))
     )
-    return is_one and states_same(ours.text, theirs.text)
+    return is_one and states_same(first.text, second.text)
 
 
-def _is_named_since(one: Titled, extra: frozenset[str]) -> bool:
+def _is_named_since(note: Titled, extra: frozenset[str]) -> bool:
     """Return whether a title was given after a note was made, and adds no limit."""
-    title = derive_title(one.text)
+    title = derive_title(note.text)
     begins = (f"{make_name(title)}-", f"{make_name(title, TITLE)} ")
-    is_of_words = is_named_for(one.stem, title, is_given=True) or one.stem.startswith(begins)
+    is_of_words = is_named_for(note.stem, title, is_given=True) or note.stem.startswith(begins)
     return bool(extra) and is_of_words and _LIMITS.isdisjoint(canonical_form(" ".join(extra)))
 
 
@@ -92,10 +93,10 @@ def states_same(
         return False
     if read_title(title, text) != read_title(other_title, other):
         return False
-    form, there = canonical_form(text), canonical_form(other)
+    form, other_form = canonical_form(text), canonical_form(other)
     if not form:
         return text.strip() == other.strip()
-    return form == there or (may_turn and _is_turned(form, there))
+    return form == other_form or (may_turn and _is_turned(form, other_form))
 
 
 def may_say_same(length: int, other: int) -> bool:
@@ -108,22 +109,22 @@ def _is_turned(form: tuple[str, ...], other: tuple[str, ...]) -> bool:
 
     False if a word such as `only` or `not` limits the words after it.
     """
-    ours, theirs = ([part for part in each if part != _PAUSE] for each in (form, other))
+    words, other_words = ([part for part in each if part != _PAUSE] for each in (form, other))
     marks = {_END, "?", '"'} | NEGATIONS | ONLY | QUANTIFIERS | EXCEPTIONS | CONDITIONS | HEDGES
-    if len(ours) != len(theirs) or not marks.isdisjoint(ours):
+    if len(words) != len(other_words) or not marks.isdisjoint(words):
         return False
     ties = RELATIONS - {"to", "of"}  # "To stop, Ole went on."
-    places = range(2, len(ours) - 1)
-    turns = (place for place in places if ours[place:] + ours[:place] == theirs)
-    return any(ours[0] in ties or ours[place] in ties for place in turns)
+    places = range(2, len(words) - 1)
+    turns = (place for place in places if words[place:] + words[:place] == other_words)
+    return any(words[0] in ties or words[place] in ties for place in turns)
 
 
 @lru_cache(maxsize=512)
 def read_title(title: str, text: str) -> frozenset[str]:
     """Return the words that only the title has, in lower case."""
-    said = set(re.findall(r"\w+", text.lower()))
+    text_words = set(re.findall(r"\w+", text.lower()))
     parts = (part.strip(".,;:!?()*") for part in title.lower().split())
-    return frozenset(part for part in parts if not set(re.findall(r"\w+", part)) <= said)
+    return frozenset(part for part in parts if not set(re.findall(r"\w+", part)) <= text_words)
 
 
 @lru_cache(maxsize=512)
@@ -186,8 +187,8 @@ def _read_pieces(text: str) -> Iterator[_Piece]:
 def _read_plain(text: str) -> Iterator[_Piece]:
     """Yield words, and the marks around them: `(see foo());` is `, see foo() . `."""
     if _MARKED.search(text):
-        for pattern, into in _PLAIN:
-            text = pattern.sub(into, text)
+        for pattern, replacement in _PLAIN:
+            text = pattern.sub(replacement, text)
     for chunk in text.split():
         if chunk.isalnum():
             yield _Piece(chunk)
@@ -195,26 +196,26 @@ def _read_plain(text: str) -> Iterator[_Piece]:
         if chunk in {"[", "]"}:
             yield _Piece(chunk)
             continue
-        before, chunk = _take(chunk, _OPENING)
-        behind, chunk = _take(chunk, _CLOSING)
-        if chunk.count("(") > chunk.count(")") and behind.startswith(")"):
-            chunk, behind = f"{chunk})", behind[1:]
-        if chunk.count("[") > chunk.count("]") and behind.startswith("]"):
-            chunk, behind = f"{chunk}]", behind[1:]
-        yield from _read_marks(before)
+        opening, chunk = _take(chunk, _OPENING)
+        closing, chunk = _take(chunk, _CLOSING)
+        if chunk.count("(") > chunk.count(")") and closing.startswith(")"):
+            chunk, closing = f"{chunk})", closing[1:]
+        if chunk.count("[") > chunk.count("]") and closing.startswith("]"):
+            chunk, closing = f"{chunk}]", closing[1:]
+        yield from _read_marks(opening)
         if chunk:
             yield _Piece(chunk)
-        yield from _read_marks(behind)
+        yield from _read_marks(closing)
 
 
 _OPENING, _CLOSING = compile_later(r"^[(\"\[]+"), compile_later(r"[.,;:!?)\"\]]+$")
 
 
 def _take(chunk: str, pattern: re.Pattern[str]) -> tuple[str, str]:
-    found = pattern.search(chunk)
-    if not found:
+    match = pattern.search(chunk)
+    if not match:
         return "", chunk
-    return found.group(), chunk[: found.start()] + chunk[found.end() :]
+    return match.group(), chunk[: match.start()] + chunk[match.end() :]
 
 
 def _read_marks(marks: str) -> Iterator[_Piece]:
@@ -229,24 +230,24 @@ def _read_marks(marks: str) -> Iterator[_Piece]:
 
 def _drop_pauses(pieces: list[_Piece]) -> list[_Piece]:
     """Return the pieces without pauses next to stronger marks, and before words that need none."""
-    kept: list[_Piece] = []
+    kept_pieces: list[_Piece] = []
     for place, piece in enumerate(pieces):
-        before = kept[-1].text if kept and kept[-1].is_mark else ""
-        behind = pieces[place + 1] if place + 1 < len(pieces) else _Piece(_END)
+        last_mark = kept_pieces[-1].text if kept_pieces and kept_pieces[-1].is_mark else ""
+        next_piece = pieces[place + 1] if place + 1 < len(pieces) else _Piece(_END)
         if piece.is_mark and piece.text == _PAUSE:
-            is_told = behind.is_mark and behind.text != '"'
-            if not kept or before in {_END, _PAUSE, "?"} or is_told:
+            is_redundant = next_piece.is_mark and next_piece.text != '"'
+            if not kept_pieces or last_mark in {_END, _PAUSE, "?"} or is_redundant:
                 continue
-            if behind.text.lower() in find_words("after-pause") and not behind.is_code:
+            if next_piece.text.lower() in find_words("after-pause") and not next_piece.is_code:
                 continue
-        if piece.is_mark and piece.text == _END and (not kept or before in {_END, "?"}):
+        if piece.is_mark and piece.text == _END and (not kept_pieces or last_mark in {_END, "?"}):
             continue
-        if piece.is_mark and piece.text == "?" and before in {_END, "?"}:
-            kept.pop()
-        kept.append(piece)
-    while kept and kept[-1].is_mark and kept[-1].text in {_END, _PAUSE}:
-        kept.pop()
-    return kept
+        if piece.is_mark and piece.text == "?" and last_mark in {_END, "?"}:
+            kept_pieces.pop()
+        kept_pieces.append(piece)
+    while kept_pieces and kept_pieces[-1].is_mark and kept_pieces[-1].text in {_END, _PAUSE}:
+        kept_pieces.pop()
+    return kept_pieces
 
 
 def _drop_articles(pieces: list[_Piece], is_german: bool, is_shouted: bool) -> list[_Piece]:
@@ -254,13 +255,13 @@ def _drop_articles(pieces: list[_Piece], is_german: bool, is_shouted: bool) -> l
 
     After a preposition, every article becomes "the": "on the call" is not "on call".
     """
-    kept: list[_Piece] = []
+    kept_pieces: list[_Piece] = []
     for place, piece in enumerate(pieces):
         if not _is_idle_article(pieces, place, is_german, is_shouted):
-            kept.append(piece)
+            kept_pieces.append(piece)
         elif place and pieces[place - 1].text.lower() in RELATIONS:
-            kept.append(_Piece("the"))
-    return kept
+            kept_pieces.append(_Piece("the"))
+    return kept_pieces
 
 
 def _is_idle_article(pieces: list[_Piece], place: int, is_german: bool, is_shouted: bool) -> bool:
@@ -276,10 +277,12 @@ def _is_idle_article(pieces: list[_Piece], place: int, is_german: bool, is_shout
     is_first = place == 0 or (pieces[place - 1].is_mark and pieces[place - 1].text in {_END, "?"})
     if not (raw.islower() or is_first or is_shouted):
         return False  # "Vitamin A"
-    behind = pieces[place + 1]
-    word = behind.text.lower()
-    counts = word in find_words("needs-article") or not _read_same().get(word, word)[:1].isalpha()
-    return len(word) > 1 and not counts
+    next_piece = pieces[place + 1]
+    word = next_piece.text.lower()
+    needs_article = (
+        word in find_words("needs-article") or not _read_same().get(word, word)[:1].isalpha()
+    )
+    return len(word) > 1 and not needs_article
 
 
 _NUMBER = compile_later(r"[^\w\s]*\d[\d.,:]*")
@@ -304,8 +307,8 @@ def _unify(piece: _Piece, before: str, is_german: bool, is_shouted: bool) -> tup
 def _unify_word(raw: str, is_german: bool, is_shouted: bool) -> tuple[str, ...]:
     """Return the one form of a word: several words for a contraction."""
     units = _read_units("de" if is_german else "en")
-    if (attached := _QUANTITY.fullmatch(raw)) and attached[2] in units:
-        return attached[1], units[attached[2]]
+    if (match := _QUANTITY.fullmatch(raw)) and match[2] in units:
+        return match[1], units[match[2]]
     word = _fold_case(raw, is_shouted)
     if word in _read_contractions():
         return tuple(_read_contractions()[word].split())
@@ -330,7 +333,7 @@ def _fold_case(raw: str, is_shouted: bool) -> str:
 def _read_units(language: str) -> dict[str, str]:
     """Return the words for units of time and for percent, with their one form."""
     pairs = {**read_pairs("units", "en"), **read_pairs("units", language)}
-    return {word: said for word, said in pairs.items() if said.startswith(("time ", "percent "))}
+    return {word: form for word, form in pairs.items() if form.startswith(("time ", "percent "))}
 
 
 @cache

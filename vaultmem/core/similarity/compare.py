@@ -99,22 +99,31 @@ class Likeness(NamedTuple):
 
         Events of different days, and values of different subjects, do not contradict.
         """
-        told = [each for each in self.differences if each.kind != "wording"]
-        kinds = {each.kind for each in told}
+        differences = [each for each in self.differences if each.kind != "wording"]
+        kinds = {each.kind for each in differences}
         if "subject" in kinds:
             return False
         if "update" in kinds or (kinds == {"date"} and tells_event(self.nearest)):
             return "update" in kinds
-        has_values = bool(kinds) and all(each.is_value for each in told) and not _is_turned(told)
+        has_values = (
+            bool(kinds)
+            and all(each.is_value for each in differences)
+            and not _is_turned(differences)
+        )
         return has_values and self.similarity >= ABOUT_SAME
 
 
-def _is_turned(told: Sequence[Difference]) -> bool:
+def _is_turned(differences: Sequence[Difference]) -> bool:
     """Return whether both sides have the same figures: "21 and 28 May", "May 21 to 28"."""
-    sides = " ".join(e.ours for e in told).lower(), " ".join(e.theirs for e in told).lower()
-    ours, theirs = (set(re.findall(r"[^\W\d]+", side)) for side in sides)
+    sides = (
+        " ".join(e.ours for e in differences).lower(),
+        " ".join(e.theirs for e in differences).lower(),
+    )
+    our_words, their_words = (set(re.findall(r"[^\W\d]+", side)) for side in sides)
     figures = [sorted(re.findall(r"\d+", side)) for side in sides]
-    return figures[0] == figures[1] != [] and (ours == theirs or not (ours and theirs))
+    return figures[0] == figures[1] != [] and (
+        our_words == their_words or not (our_words and their_words)
+    )
 
 
 def equal_weight(raw: str) -> float:
@@ -129,36 +138,36 @@ def is_brief(text: str) -> bool:
 
 def compare_texts(
     text: str,
-    known: KnownText,
+    known_text: KnownText,
     weigh: Weigh = equal_weight,
     context: str = "",
 ) -> Likeness:
     """Return how much of `text` the known text states.
 
-    `context` has words above the text, such as its title, as `known.title` does.
+    `context` has words above the text, such as its title, as `known_text.title` does.
     """
     if len(text) > MAX_TEXT:
-        return Likeness(float(text.strip() == known.text.strip()))
-    title = read_statement(known.title[:_MAX_WHOLE]).keys
-    around = read_statement(context[:_MAX_WHOLE]).keys
+        return Likeness(float(text.strip() == known_text.text.strip()))
+    title_keys = read_statement(known_text.title[:_MAX_WHOLE]).keys
+    context_keys = read_statement(context[:_MAX_WHOLE]).keys
     best: Likeness | None = None
-    if len(known.text) <= 2 * max(len(text), 40) and len(text) <= _MAX_WHOLE:
-        there = read_statement(known.text)
-        best = compare_statements(read_statement(text), there, weigh, around, title)
+    if len(known_text.text) <= 2 * max(len(text), 40) and len(text) <= _MAX_WHOLE:
+        statement = read_statement(known_text.text)
+        best = compare_statements(read_statement(text), statement, weigh, context_keys, title_keys)
         if not best.differences:
             return best
-    found = _compare_sentences(text, known, weigh, around, title)
-    if best is None or found.is_said(_COMMON) or found.similarity > best.similarity:
-        return found
+    likeness = _compare_sentences(text, known_text, weigh, context_keys, title_keys)
+    if best is None or likeness.is_said(_COMMON) or likeness.similarity > best.similarity:
+        return likeness
     return best
 
 
-def compare_titled(text: str, title: str, known: KnownText, likeness: Likeness) -> Likeness:
+def compare_titled(text: str, title: str, known_text: KnownText, likeness: Likeness) -> Likeness:
     """Add a "subject" difference if title and first sentence name another thing."""
-    found = find_titled(text, title, *known) if likeness.is_contradiction else None
-    if found is None:
+    subjects = find_titled(text, title, *known_text) if likeness.is_contradiction else None
+    if subjects is None:
         return likeness
-    return likeness._replace(differences=(Difference("subject", *found), *likeness.differences))
+    return likeness._replace(differences=(Difference("subject", *subjects), *likeness.differences))
 
 
 def compare_statements(
@@ -167,67 +176,71 @@ def compare_statements(
     weigh: Weigh = equal_weight,
     our_context: frozenset[str] = _NOTHING,
     their_context: frozenset[str] = _NOTHING,
-    matters: Callable[[float], bool] | None = None,
+    is_relevant: Callable[[float], bool] | None = None,
 ) -> Likeness:
     """Compare two statements: Dice's measure over weighted words, and the differences.
 
     similarity = 1 - (weight of the words that only one has) / (weight of the words of both).
-    Differences are left out if `matters` is false for the similarity.
+    Differences are left out if `is_relevant` is false for the similarity.
     """
-    whole = _score_statement(ours, weigh) + _score_statement(theirs, weigh)
-    if not whole:
+    total = _score_statement(ours, weigh) + _score_statement(theirs, weigh)
+    if not total:
         return Likeness(float(ours.text.strip() == theirs.text.strip()))
     if ours.keys.isdisjoint(theirs.keys):  # They share nothing, whatever a title explains.
         return Likeness(0.0)
-    alone = _find_unmatched(ours, theirs, our_context, their_context)
-    apart = (alone.ours, alone.theirs, alone.our_numbers, alone.their_numbers)
-    similarity = max(0.0, 1 - sum(_score_all(tokens, weigh) for tokens in apart) / whole)
-    if matters and not matters(similarity):
+    unmatched = _find_unmatched(ours, theirs, our_context, their_context)
+    groups = (unmatched.ours, unmatched.theirs, unmatched.our_numbers, unmatched.their_numbers)
+    similarity = max(0.0, 1 - sum(_score_all(tokens, weigh) for tokens in groups) / total)
+    if is_relevant and not is_relevant(similarity):
         return Likeness(similarity)
-    found = _compare_content(ours, theirs, alone) or _compare_wording(ours.text, theirs.text)
-    if all(e.is_value for e in found) and (subjects := find_subjects(ours.text, theirs.text)):
-        found = [Difference("subject", *subjects), *found]
-    return Likeness(similarity, tuple(found), theirs.text)
+    differences = _compare_content(ours, theirs, unmatched) or _compare_wording(
+        ours.text, theirs.text
+    )
+    if all(e.is_value for e in differences) and (subjects := find_subjects(ours.text, theirs.text)):
+        differences = [Difference("subject", *subjects), *differences]
+    return Likeness(similarity, tuple(differences), theirs.text)
 
 
 def _compare_sentences(
     text: str,
-    known: KnownText,
+    known_text: KnownText,
     weigh: Weigh,
-    around: frozenset[str],
-    title: frozenset[str],
+    context_keys: frozenset[str],
+    title_keys: frozenset[str],
 ) -> Likeness:
     """Find each sentence of a text in another."""
     sentences = _split(text)
-    if long := next((each.text for each in sentences if len(each.text) > _MAX_SENTENCE), ""):
-        return Likeness(float(long in known.text))
-    places = _list_places(known)
-    near = [[each for each in places if sentence.is_near(each)] for sentence in sentences]
-    if not any(near):
+    if long_sentence := next(
+        (each.text for each in sentences if len(each.text) > _MAX_SENTENCE), ""
+    ):
+        return Likeness(float(long_sentence in known_text.text))
+    places = _list_places(known_text)
+    nearby = [[each for each in places if sentence.is_near(each)] for sentence in sentences]
+    if not any(nearby):
         return Likeness(0.0)
-    ours = [read_statement(each.text) for each in sentences]
-    weights = [_score_statement(each, weigh) for each in ours]
-    total, reached = sum(weights), 0.0
+    statements = [read_statement(each.text) for each in sentences]
+    weights = [_score_statement(each, weigh) for each in statements]
+    total, stated_weight = sum(weights), 0.0
     differences: list[Difference] = []
     nearest, best_so_far = "", 0.0
-    for statement, weight, there in zip(ours, weights, near, strict=True):
-        if not there:
+    for statement, weight, candidates in zip(statements, weights, nearby, strict=True):
+        if not candidates:
             continue
-        found = _find_sentence(statement, there, weigh, around, title)
-        reached += weight * found.similarity
-        if found.similarity * weight > best_so_far:
-            nearest, best_so_far = found.nearest, found.similarity * weight
-        if found.similarity >= ABOUT_SAME:
-            differences.extend(found.differences)
-    return Likeness(reached / total if total else 0.0, tuple(differences), nearest)
+        likeness = _find_sentence(statement, candidates, weigh, context_keys, title_keys)
+        stated_weight += weight * likeness.similarity
+        if likeness.similarity * weight > best_so_far:
+            nearest, best_so_far = likeness.nearest, likeness.similarity * weight
+        if likeness.similarity >= ABOUT_SAME:
+            differences.extend(likeness.differences)
+    return Likeness(stated_weight / total if total else 0.0, tuple(differences), nearest)
 
 
 def _find_sentence(
-    ours: Statement,
+    statement: Statement,
     places: Iterable[_Sentence],
     weigh: Weigh,
-    around: frozenset[str],
-    title: frozenset[str],
+    context_keys: frozenset[str],
+    title_keys: frozenset[str],
 ) -> Likeness:
     """Return the most similar sentence; one without differences comes first."""
     best = Likeness(0.0)
@@ -237,13 +250,18 @@ def _find_sentence(
         return is_enough or similarity > best.similarity
 
     for place in places:
-        theirs = read_statement(place.text)
-        found = compare_statements(ours, theirs, weigh, around, title, may_be_best)
-        if (not found.differences, found.similarity) > (not best.differences, best.similarity):
-            if found.similarity >= ABOUT_SAME or found.similarity > best.similarity:
-                best = found
-        elif found.similarity > best.similarity and best.similarity < ABOUT_SAME:
-            best = found
+        known_statement = read_statement(place.text)
+        likeness = compare_statements(
+            statement, known_statement, weigh, context_keys, title_keys, may_be_best
+        )
+        if (not likeness.differences, likeness.similarity) > (
+            not best.differences,
+            best.similarity,
+        ):
+            if likeness.similarity >= ABOUT_SAME or likeness.similarity > best.similarity:
+                best = likeness
+        elif likeness.similarity > best.similarity and best.similarity < ABOUT_SAME:
+            best = likeness
     return best
 
 
@@ -258,11 +276,16 @@ class _Sentence(NamedTuple):
 
 
 @lru_cache(maxsize=256)
-def _list_places(known: KnownText) -> tuple[_Sentence, ...]:
+def _list_places(known_text: KnownText) -> tuple[_Sentence, ...]:
     """Return the sentences of a known text, its title first."""
-    title = known.title[:_MAX_WHOLE]
-    found = (_Sentence(title, frozenset(term_sequence(title))), *_split(known.text[:_MAX_KNOWN]))
-    return tuple(each for each in found if each.text.strip() and len(each.text) <= _MAX_SENTENCE)
+    title = known_text.title[:_MAX_WHOLE]
+    sentences = (
+        _Sentence(title, frozenset(term_sequence(title))),
+        *_split(known_text.text[:_MAX_KNOWN]),
+    )
+    return tuple(
+        each for each in sentences if each.text.strip() and len(each.text) <= _MAX_SENTENCE
+    )
 
 
 @lru_cache(maxsize=64)
@@ -303,12 +326,12 @@ def _find_unmatched(
     )
 
 
-def _compare_content(ours: Statement, theirs: Statement, alone: _Unmatched) -> list[Difference]:
+def _compare_content(ours: Statement, theirs: Statement, unmatched: _Unmatched) -> list[Difference]:
     """Return differences in numbers, words, limits and negations, in any order of words."""
     return [
-        *_compare_numbers(ours, theirs, alone),
-        *_compare_words(ours, theirs, alone),
-        *_compare_limits(ours, theirs, alone),
+        *_compare_numbers(ours, theirs, unmatched),
+        *_compare_words(ours, theirs, unmatched),
+        *_compare_limits(ours, theirs, unmatched),
         *_compare_negations(ours, theirs),
     ]
 
@@ -334,34 +357,38 @@ def _match_numbers(
     )
 
 
-def _compare_numbers(ours: Statement, theirs: Statement, alone: _Unmatched) -> Iterator[Difference]:
+def _compare_numbers(
+    ours: Statement, theirs: Statement, unmatched: _Unmatched
+) -> Iterator[Difference]:
     """Yield different numbers, and different tenses of their sentences."""
-    if not (alone.our_numbers or alone.their_numbers):
+    if not (unmatched.our_numbers or unmatched.their_numbers):
         return
-    yield Difference("number", _say(alone.our_numbers), _say(alone.their_numbers))
+    yield Difference("number", _say(unmatched.our_numbers), _say(unmatched.their_numbers))
     tenses = ["past" if tells_past(each.text) else "present" for each in (ours, theirs)]
     if tenses[0] != tenses[1]:
         yield Difference("tense", *tenses)
 
 
-def _compare_words(ours: Statement, theirs: Statement, alone: _Unmatched) -> Iterator[Difference]:
+def _compare_words(
+    ours: Statement, theirs: Statement, unmatched: _Unmatched
+) -> Iterator[Difference]:
     """Yield words that only one side has, or that differ; light words are left out."""
-    mine = [token for token in alone.ours if token.kind is not TokenKind.LIGHT]
-    yours = [token for token in alone.theirs if token.kind is not TokenKind.LIGHT]
-    if yours and not mine:  # A repeated word can replace another one.
-        mine = [ours.content[key] for key in _repeated_only(ours, theirs)]
-    if mine and not yours:
-        yours = [theirs.content[key] for key in _repeated_only(theirs, ours)]
-    if not (mine and yours):
-        mine = [token for token in mine if not _may_go(token, ours)]
-        yours = [token for token in yours if not _may_go(token, theirs)]
-    if mine or yours:
-        kinds = {token.kind for token in (*mine, *yours)}
-        telling = [kind for kind in _TELLING if kind in kinds]
-        kind = telling[0] if len(telling) == 1 else TokenKind.WORD
+    our_words = [token for token in unmatched.ours if token.kind is not TokenKind.LIGHT]
+    their_words = [token for token in unmatched.theirs if token.kind is not TokenKind.LIGHT]
+    if their_words and not our_words:  # A repeated word can replace another one.
+        our_words = [ours.content[key] for key in _repeated_only(ours, theirs)]
+    if our_words and not their_words:
+        their_words = [theirs.content[key] for key in _repeated_only(theirs, ours)]
+    if not (our_words and their_words):
+        our_words = [token for token in our_words if not _may_go(token, ours)]
+        their_words = [token for token in their_words if not _may_go(token, theirs)]
+    if our_words or their_words:
+        kinds = {token.kind for token in (*our_words, *their_words)}
+        topic_kinds = [kind for kind in _TELLING if kind in kinds]
+        kind = topic_kinds[0] if len(topic_kinds) == 1 else TokenKind.WORD
         if kind in {TokenKind.DATE, TokenKind.TIME} and TokenKind.WORD in kinds:
             kind = TokenKind.WORD  # On another day, another thing.
-        yield Difference(kind.value, _say(mine), _say(yours))
+        yield Difference(kind.value, _say(our_words), _say(their_words))
 
 
 def _may_go(token: Token, statement: Statement) -> bool:
@@ -375,17 +402,19 @@ def _repeated_only(one: Statement, other: Statement) -> list[str]:
     return [key for key in sorted(one.repeated - other.repeated) if key in one.content]
 
 
-def _compare_limits(ours: Statement, theirs: Statement, alone: _Unmatched) -> Iterator[Difference]:
+def _compare_limits(
+    ours: Statement, theirs: Statement, unmatched: _Unmatched
+) -> Iterator[Difference]:
     for name, count in ours.limits.items():
         if count == theirs.limits[name]:
             continue
         fuller, extra = (
-            (ours, alone.ours) if count > theirs.limits[name] else (theirs, alone.theirs)
+            (ours, unmatched.ours) if count > theirs.limits[name] else (theirs, unmatched.theirs)
         )
         if name == "condition" and all(_may_go(t, fuller) for t in extra):
             continue  # `when there are more than 120` for `above 120`.
-        said = " ".join(sorted(fuller.little & LIMITS[name]))
-        yield Difference(name, said if fuller is ours else "", said if fuller is theirs else "")
+        text = " ".join(sorted(fuller.little & LIMITS[name]))
+        yield Difference(name, text if fuller is ours else "", text if fuller is theirs else "")
     if ours.bounds != theirs.bounds:
         yield Difference("limit", " ".join(ours.bounds), " ".join(theirs.bounds))
     if not (ours.negated or theirs.negated):
@@ -400,21 +429,21 @@ def _oppose(
 ) -> Iterator[Difference]:
     """Yield a difference if each side has words of only one group, and not the same."""
     for one, other, swapped in ((ours, theirs, False), (theirs, ours, True)):
-        mine, yours = one.little & first, other.little & second
-        if mine and yours and not one.little & second and not other.little & first:
-            said = (" ".join(sorted(mine)), " ".join(sorted(yours)))
-            yield Difference(kind, *(said[::-1] if swapped else said))
+        own_words, other_words = one.little & first, other.little & second
+        if own_words and other_words and not one.little & second and not other.little & first:
+            sides = (" ".join(sorted(own_words)), " ".join(sorted(other_words)))
+            yield Difference(kind, *(sides[::-1] if swapped else sides))
 
 
 def _compare_wording(ours: str, theirs: str) -> list[Difference]:
     """Return the wording difference of texts with the same content, if their forms differ."""
     if canonical_form(ours) == canonical_form(theirs):
         return []
-    mine, yours = ours.split(), theirs.split()
-    changes = SequenceMatcher(None, mine, yours, autojunk=False).get_opcodes()
-    parts = [(mine[a:b], yours[c:d]) for kind, a, b, c, d in changes if kind != "equal"]
-    said = (" ... ".join(" ".join(part[side]) for part in parts if part[side]) for side in (0, 1))
-    return [Difference("wording", *said)]
+    our_words, their_words = ours.split(), theirs.split()
+    changes = SequenceMatcher(None, our_words, their_words, autojunk=False).get_opcodes()
+    parts = [(our_words[a:b], their_words[c:d]) for kind, a, b, c, d in changes if kind != "equal"]
+    sides = (" ... ".join(" ".join(part[side]) for part in parts if part[side]) for side in (0, 1))
+    return [Difference("wording", *sides)]
 
 
 def _compare_negations(ours: Statement, theirs: Statement) -> Iterator[Difference]:

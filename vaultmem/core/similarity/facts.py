@@ -108,7 +108,7 @@ class Fact:
     def is_doing(self) -> bool:
         """Return whether it is about a current action ("is doing")."""
         pairs = pairwise(self.words)
-        return any(first.key == "be" and then.raw.endswith("ing") for first, then in pairs)
+        return any(first.key == "be" and second.raw.endswith("ing") for first, second in pairs)
 
     @cached_property
     def is_event(self) -> bool:
@@ -145,12 +145,12 @@ def read_facts(text: str) -> tuple[Fact, ...]:
     """Return the facts of a text; questions and long sentences are left out."""
     sentences = split_sentences(text)[:_MAX_SENTENCES]
     is_list = len(sentences) > 1  # The owner in "Owner: Alice" depends on the text around it.
-    found = (
+    facts = (
         read_sentence(each)
         for each in sentences
         if not each.endswith("?") and not (is_list and ": " in each)
     )
-    return tuple(fact for fact in found if fact)
+    return tuple(fact for fact in facts if fact)
 
 
 @lru_cache(maxsize=4096)
@@ -159,7 +159,7 @@ def read_sentence(sentence: str) -> Fact | None:
     if len(sentence) > _MAX_SENTENCE:
         return None
     plain = _NOISE.sub(" ", sentence).replace("’", "'").replace("n't ", " not ")
-    tokens, marks, gone = _strip_new_words(_TOKEN.findall(plain))
+    tokens, marks, gone_keys = _strip_new_words(_TOKEN.findall(plain))
     words, is_negative = _read_words(tokens)
     if ("unreal" in marks and "now" not in marks) or not 0 < len(words) <= _MAX_WORDS:
         return None
@@ -167,10 +167,10 @@ def read_sentence(sentence: str) -> Fact | None:
     if first in list_sort("pronoun") or list_sort("indefinite") & {words[0].article, first}:
         return None
     words = _put_verb_first(words)
-    fact = Fact(sentence, words, marks, gone, is_negative or "ended" in marks)
-    found = _find_relation(words)
-    said = _tie(fact, found) if found else fact
-    return said if said and max(len(said.subject), len(said.value)) <= _MAX_PART else None
+    fact = Fact(sentence, words, marks, gone_keys, is_negative or "ended" in marks)
+    relation = _find_relation(words)
+    result = _tie(fact, relation) if relation else fact
+    return result if result and max(len(result.subject), len(result.value)) <= _MAX_PART else None
 
 
 def list_keys(words: Iterable[Word]) -> frozenset[str]:
@@ -196,7 +196,11 @@ def list_related(classes: frozenset[str]) -> tuple[str, ...]:
     """Return the first words of the relations that can have a value of one of these classes."""
     relations = _read_relations().items()
     return tuple(
-        sorted(verb for verb, each in relations if any(classes & found for _, found, _ in each))
+        sorted(
+            verb
+            for verb, each in relations
+            if any(classes & value_classes for _, value_classes, _ in each)
+        )
     )
 
 
@@ -209,9 +213,9 @@ def read_key(word: str) -> str:
 
 def _strip_new_words(tokens: Sequence[str]) -> tuple[list[str], frozenset[str], frozenset[str]]:
     """Return the tokens without words that mark a change, the sorts of these, and ended values."""
-    left: list[str] = []
+    plain_tokens: list[str] = []
     marks: set[str] = set()
-    gone: set[str] = set()
+    gone_keys: set[str] = set()
     place = 0
     while place < len(tokens):
         sort, length = _find_mark(tokens, place)
@@ -219,7 +223,7 @@ def _strip_new_words(tokens: Sequence[str]) -> tuple[list[str], frozenset[str], 
         if sort == "gone":
             rest = tokens[place:]
             stop = next((n for n, t in enumerate(rest) if not t[0].isalnum()), len(rest))
-            gone.update(read_key(t) for t in rest[:stop] if t.lower() not in traits.RELATIONS)
+            gone_keys.update(read_key(t) for t in rest[:stop] if t.lower() not in traits.RELATIONS)
             place += stop
         elif sort == "fresh":
             marks.add("now")
@@ -229,9 +233,9 @@ def _strip_new_words(tokens: Sequence[str]) -> tuple[list[str], frozenset[str], 
         elif sort:
             marks.update({sort} - {"passing"})
         else:
-            left.append(tokens[place])
+            plain_tokens.append(tokens[place])
             place += 1
-    return left, frozenset(marks), frozenset(gone)
+    return plain_tokens, frozenset(marks), frozenset(gone_keys)
 
 
 def _find_mark(tokens: Sequence[str], place: int) -> tuple[str, int]:
@@ -252,21 +256,21 @@ def _find_mark(tokens: Sequence[str], place: int) -> tuple[str, int]:
 @cache
 def _read_marks() -> dict[str, list[tuple[str, tuple[str, ...]]]]:
     """Return the phrases that mark a change by their first word, longer ones first."""
-    found: dict[str, list[tuple[str, tuple[str, ...]]]] = {}
+    marks: dict[str, list[tuple[str, tuple[str, ...]]]] = {}
     for line in read_lines("updates"):
         sort, *phrase = line.split()
         if sort in _MARKS:
-            found.setdefault(phrase[0], []).append((sort, tuple(phrase)))
-    for phrases in found.values():
+            marks.setdefault(phrase[0], []).append((sort, tuple(phrase)))
+    for phrases in marks.values():
         phrases.sort(key=lambda each: -len(each[1]))
-    return found
+    return marks
 
 
 def _read_words(tokens: Sequence[str]) -> tuple[Words, bool]:
     """Return the words without articles and helping verbs, and whether there was a negation."""
-    found: list[Word] = []
+    words: list[Word] = []
     article, is_negative = "", False
-    kept = BE | traits.RELATIONS | list_sort("agent") | list_sort("pronoun")
+    kept_words = BE | traits.RELATIONS | list_sort("agent") | list_sort("pronoun")
     for token in tokens:
         lower = token.lower()
         if lower in traits.NEGATIONS:
@@ -275,11 +279,11 @@ def _read_words(tokens: Sequence[str]) -> tuple[Words, bool]:
             article = lower
         elif not (token[0].isalnum() or token[0] in "+#@"):
             article = ","
-        elif lower not in traits.AUXILIARIES - kept or read_key(lower) in list_verbs():
-            owns = "'s" if token.endswith("'s") else ""
-            found.append(Word(read_key(token) + owns, token, article))
+        elif lower not in traits.AUXILIARIES - kept_words or read_key(lower) in list_verbs():
+            possessive = "'s" if token.endswith("'s") else ""
+            words.append(Word(read_key(token) + possessive, token, article))
             article = ""
-    return tuple(found), is_negative
+    return tuple(words), is_negative
 
 
 def _put_verb_first(words: Words) -> Words:
@@ -310,11 +314,11 @@ def _find_relation(words: Words) -> _Found | None:
     """Return the first relation after the first word; of several at one place, the longest."""
     for start in range(1, len(words)):
         relations = _read_relations().get(words[start].key, ())
-        found = [each for one in relations if (each := _match(words, start, *one))]
-        if found:
-            best = max(found, key=lambda each: (each.end - len(each.between), -each.end))
-            alike = (each.classes for each in found if each[2:] == best[2:])
-            return best._replace(classes=best.classes.union(*alike))
+        matches = [each for relation in relations if (each := _match(words, start, *relation))]
+        if matches:
+            best = max(matches, key=lambda each: (each.end - len(each.between), -each.end))
+            classes = (each.classes for each in matches if each[2:] == best[2:])
+            return best._replace(classes=best.classes.union(*classes))
     return None
 
 
@@ -337,34 +341,34 @@ def _match(
     return None
 
 
-def _tie(fact: Fact, found: _Found) -> Fact | None:
+def _tie(fact: Fact, relation: _Found) -> Fact | None:
     """Return a fact with subject and value on their sides of its relation, None if invalid."""
-    words, gone, between = fact.words, fact.gone, _strip(found.between)
-    subject, value = _strip(words[: found.start]), _strip_value(words[found.end :])
+    words, gone_keys, middle = fact.words, fact.gone, _strip(relation.between)
+    subject, value = _strip(words[: relation.start]), _strip_value(words[relation.end :])
     if not subject or subject[0].raw.lower() in _list_ties():
         return None
-    if found.kind == "swaps":
-        is_tied = found.end - found.start > 1
-        gone |= list_keys((between or subject) if is_tied else value)
-        value, subject = value if is_tied else subject, subject if between else ()
-    elif between and between[0].raw.lower() in list_sort("source"):
-        gone |= list_keys(between[1:])
-    elif between and found.verb != "be":
-        if not (between[0].article or list_keys(subject) & list_sort("agent")):
+    if relation.kind == "swaps":
+        is_tied = relation.end - relation.start > 1
+        gone_keys |= list_keys((middle or subject) if is_tied else value)
+        value, subject = value if is_tied else subject, subject if middle else ()
+    elif middle and middle[0].raw.lower() in list_sort("source"):
+        gone_keys |= list_keys(middle[1:])
+    elif middle and relation.verb != "be":
+        if not (middle[0].article or list_keys(subject) & list_sort("agent")):
             return None
-        subject = between
-    if found.kind in {"held", "taken"}:
+        subject = middle
+    if relation.kind in {"held", "taken"}:
         subject, value = value, subject
-    elif found.kind == "ends" and not value:
+    elif relation.kind == "ends" and not value:
         subject, value = (), subject
     is_value = not value or value[0].raw.lower() not in traits.RELATIONS
     return replace(
         fact,
-        gone=gone,
-        kind=found.kind,
-        classes=found.classes,
-        verb=found.verb,
-        tie=found.tie,
+        gone=gone_keys,
+        kind=relation.kind,
+        classes=relation.classes,
+        verb=relation.verb,
+        tie=relation.tie,
         subject=subject,
         value=value if is_value else (),
     )
@@ -390,13 +394,13 @@ def _strip_value(words: Words) -> Words:
 @cache
 def _read_relations() -> dict[str, list[tuple[str, frozenset[str], _Parts]]]:
     """Return the relations by their first word."""
-    found: dict[str, list[tuple[str, frozenset[str], _Parts]]] = {}
+    relations: dict[str, list[tuple[str, frozenset[str], _Parts]]] = {}
     for line in read_lines("relations"):
         kind, classes, *parts = line.split()
         keys = tuple(frozenset(map(read_key, part.split("|"))) for part in parts)
         for first in keys[0]:
-            found.setdefault(first, []).append((kind, frozenset(classes.split(",")), keys))
-    return found
+            relations.setdefault(first, []).append((kind, frozenset(classes.split(",")), keys))
+    return relations
 
 
 @cache

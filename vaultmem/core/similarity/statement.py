@@ -74,14 +74,14 @@ class Statement(NamedTuple):
 
 def split_sentences(text: str) -> list[str]:
     """Return the sentences of a text in order; one that limits the one before is joined to it."""
-    found: list[str] = []
+    sentences: list[str] = []
     for block in _split_blocks(text):
         for sentence in _END.split(block):
-            if found and _GOES_ON.match(sentence):
-                found[-1] = f"{found[-1]} {sentence}"
+            if sentences and _GOES_ON.match(sentence):
+                sentences[-1] = f"{sentences[-1]} {sentence}"
             elif re.search(r"\w", sentence):
-                found.append(sentence.strip())
-    return found
+                sentences.append(sentence.strip())
+    return sentences
 
 
 def tells_event(text: str) -> bool:
@@ -91,10 +91,10 @@ def tells_event(text: str) -> bool:
 
 def tells_past(text: str) -> bool:
     """Return whether a sentence has a verb in the past; "is used" and "has moved" do not count."""
-    found = _WORD.findall(text)
+    text_words = _WORD.findall(text)
     return any(
-        word.lower() in words.PAST or (is_past(word) and before.lower() not in _NO_PAST)
-        for before, word in pairwise(["", *found])
+        word.lower() in words.PAST or (is_past(word) and previous.lower() not in _NO_PAST)
+        for previous, word in pairwise(["", *text_words])
     )
 
 
@@ -109,9 +109,9 @@ def list_added(text: str, full: str) -> list[str]:
 
     They were added since it was shortened.
     """
-    known = " ".join(full.split())
+    full_text = " ".join(full.split())
     parts = [part for each in split_sentences(text) for part in read_keywords(each) or [each]]
-    return [part for part in parts if " ".join(part.split()) not in known]
+    return [part for part in parts if " ".join(part.split()) not in full_text]
 
 
 def _split_blocks(text: str) -> Iterator[str]:
@@ -174,8 +174,8 @@ def _split(tokens: tuple[Token, ...]) -> Iterator[list[Token]]:
     clause: list[Token] = []
     for place, token in enumerate(tokens):
         if token.kind is TokenKind.BREAK:
-            behind = next((t for t in tokens[place + 1 :] if _has_meaning(t)), None)
-            if clause and behind and clause[-1].kind is behind.kind is TokenKind.NUMBER:
+            next_token = next((t for t in tokens[place + 1 :] if _has_meaning(t)), None)
+            if clause and next_token and clause[-1].kind is next_token.kind is TokenKind.NUMBER:
                 continue
             if clause:
                 yield clause
@@ -188,27 +188,31 @@ def _split(tokens: tuple[Token, ...]) -> Iterator[list[Token]]:
 
 def _find_verbs(tokens: tuple[Token, ...]) -> Iterator[str]:
     """Yield likely verbs: after `is`, `to`, `we` ..., or a word in -s after a noun."""
-    for before, token, behind in zip(tokens, tokens[1:], (*tokens[2:], None), strict=False):
+    for previous, token, next_token in zip(tokens, tokens[1:], (*tokens[2:], None), strict=False):
         if token.kind is not TokenKind.WORD:
             continue
-        after_noun = before.kind in {TokenKind.WORD, TokenKind.NAME, TokenKind.IDENTIFIER}
-        ends_phrase = behind is None or behind.kind is not TokenKind.WORD or behind.raw[-2:] == "ed"
-        if before.key in words.AUXILIARIES or (
+        after_noun = previous.kind in {TokenKind.WORD, TokenKind.NAME, TokenKind.IDENTIFIER}
+        ends_phrase = (
+            next_token is None
+            or next_token.kind is not TokenKind.WORD
+            or next_token.raw[-2:] == "ed"
+        )
+        if previous.key in words.AUXILIARIES or (
             after_noun and ends_phrase and re.search(r"[a-rt-z]s$", token.raw)
         ):
             yield token.key
 
 
-def _read_phrase(behind: list[Token]) -> list[str]:
+def _read_phrase(tokens: list[Token]) -> list[str]:
     """Return the phrase of a preposition: the words up to the next function word."""
     phrase: list[Token] = []
-    for token in behind:
+    for token in tokens:
         if _has_meaning(token):
             phrase.append(token)
         elif phrase:
             break
-    telling = [token.key for token in phrase if token.kind is not TokenKind.LIGHT]
-    return telling or _keys(phrase)
+    keys = [token.key for token in phrase if token.kind is not TokenKind.LIGHT]
+    return keys or _keys(phrase)
 
 
 def _read_negations(

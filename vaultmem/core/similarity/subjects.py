@@ -114,32 +114,32 @@ def find_subjects(ours: str, theirs: str) -> Subject | None:
     """Return the keys in which two statements differ, None if they concern one thing."""
     if ours == theirs or not (_has_key(ours) and _has_key(theirs)):
         return None
-    mine, yours = _read(ours[:_MAX_TEXT]), _read(theirs[:_MAX_TEXT])
-    for one, other in _pair(mine.keys, yours.keys):
-        if _is_apart(one, other, mine, yours):
+    our_statement, their_statement = _read(ours[:_MAX_TEXT]), _read(theirs[:_MAX_TEXT])
+    for one, other in _pair(our_statement.keys, their_statement.keys):
+        if _is_apart(one, other, our_statement, their_statement):
             return Subject(one.raw, other.raw)
     return None
 
 
-def _is_apart(one: _Key, other: _Key, mine: _Read, yours: _Read) -> bool:
+def _is_apart(one: _Key, other: _Key, our_statement: _Read, their_statement: _Read) -> bool:
     """Return whether two values of a key name two things, not two values of one thing."""
-    rests = [_leave(one, mine), _leave(other, yours)]
+    rests = [_leave(one, our_statement), _leave(other, their_statement)]
     has_more = rests[0] != rests[1]
     is_named, is_open = (one.is_named and other.is_named), (one.is_open and other.is_open)
-    is_new = mine.is_new or yours.is_new
+    is_new = our_statement.is_new or their_statement.is_new
     if one.sort == "label":
         return is_named or (has_more and is_open and not is_new)
     if not has_more:
-        return is_named and mine.is_past and yours.is_past
+        return is_named and our_statement.is_past and their_statement.is_past
     is_counted = [[word for word in each if word[-1:].isdigit()] for each in rests]
     return not is_new and (is_named or (is_open and is_counted[0] != is_counted[1]))
 
 
-def _leave(key: _Key, read: _Read) -> list[str]:
+def _leave(key: _Key, statement: _Read) -> list[str]:
     """Return a statement's words without a key (for a time, without all times)."""
-    labels = (each for each in read.keys if each.sort == "label")
+    labels = (each for each in statement.keys if each.sort == "label")
     others = (each for each in labels if (each.sort, each.noun) != (key.sort, key.noun))
-    return [*(f"{each.noun} {each.value}" for each in others), *read.rest]
+    return [*(f"{each.noun} {each.value}" for each in others), *statement.rest]
 
 
 def find_titled(ours: str, our_title: str, theirs: str, their_title: str) -> Subject | None:
@@ -162,13 +162,15 @@ def _lead(text: str, title: str) -> str:
     return f"{', '.join(parts)}: {first}" if parts else first
 
 
-def _pair(mine: Sequence[_Key], yours: Sequence[_Key]) -> Iterator[tuple[_Key, _Key]]:
+def _pair(our_keys: Sequence[_Key], their_keys: Sequence[_Key]) -> Iterator[tuple[_Key, _Key]]:
     """Yield the keys of one sort and noun that differ, in order."""
-    sorts = dict.fromkeys((each.sort, each.noun) for each in mine)
+    sorts = dict.fromkeys((each.sort, each.noun) for each in our_keys)
     for sort in sorts:
-        ours, theirs = ([k for k in keys if (k.sort, k.noun) == sort] for keys in (mine, yours))
-        if len(ours) == len(theirs):
-            for one, other in zip(ours, theirs, strict=True):
+        our_group, their_group = (
+            [k for k in keys if (k.sort, k.noun) == sort] for keys in (our_keys, their_keys)
+        )
+        if len(our_group) == len(their_group):
+            for one, other in zip(our_group, their_group, strict=True):
                 if one.value != other.value:
                     yield one, other
 
@@ -187,18 +189,18 @@ def _read(text: str) -> _Read:
     is_new = bool(fact and (fact.kind in {"begins", "swaps", "taken"} or fact.marks - {"more"}))
     tense = _read_tense(text, tokens, verbs, is_new, has_german)
     verb = verbs[0] if verbs else len(tokens)
-    found: list[_Key] = []
+    keys: list[_Key] = []
     rest: list[str] = []
     for place, token in enumerate(tokens):
         key = _read_time(tokens, place, verb, tense.is_past)
         key = key or _read_label(tokens, place, verbs, tense)
         if key:
-            found.append(key)
+            keys.append(key)
         elif not (token.is_mark or token.lower in _ties()):
             rest.append(token.lower)
-    nouns = {key.noun for key in found}
-    left = tuple(each for each in rest if each not in nouns)
-    return _Read(tuple(found), left, tense.is_past, is_new)
+    nouns = {key.noun for key in keys}
+    other_words = tuple(each for each in rest if each not in nouns)
+    return _Read(tuple(keys), other_words, tense.is_past, is_new)
 
 
 def _read_tense(
@@ -260,8 +262,11 @@ def _is_bound(before: Sequence[_Token], is_ahead: bool) -> bool:
 
 def _heads(tokens: Sequence[_Token], place: int) -> bool:
     """Return whether a token ends a heading before a value: "Room 12: 8 seats"."""
-    behind = [token.raw for token in tokens[place + 1 : place + 3]]
-    return bool(behind) and (behind[1:] if behind[0] == ")" else behind)[:1] in _HEADS
+    next_tokens = [token.raw for token in tokens[place + 1 : place + 3]]
+    return (
+        bool(next_tokens)
+        and (next_tokens[1:] if next_tokens[0] == ")" else next_tokens)[:1] in _HEADS
+    )
 
 
 def _unify_time(token: _Token) -> str:
@@ -289,10 +294,15 @@ def _strip_tie(before: Sequence[_Token]) -> Sequence[_Token]:
 def _is_year(tokens: Sequence[_Token], place: int) -> bool:
     if not _YEAR.fullmatch(tokens[place].raw):
         return False
-    before = tokens[place - 1] if place else None
-    behind = tokens[place + 1] if place + 1 < len(tokens) else None
-    is_tied = before is None or before.lower in words.RELATIONS | _articles()
-    return is_tied or behind is None or behind.is_mark or (before or tokens[0]).sort == "code"
+    previous = tokens[place - 1] if place else None
+    next_token = tokens[place + 1] if place + 1 < len(tokens) else None
+    is_tied = previous is None or previous.lower in words.RELATIONS | _articles()
+    return (
+        is_tied
+        or next_token is None
+        or next_token.is_mark
+        or (previous or tokens[0]).sort == "code"
+    )
 
 
 def _read_label(
@@ -313,49 +323,53 @@ def _read_label(
     if start in verbs or is_lower or (noun and noun.lower in list_sort("order", "series")):
         noun = None
     is_code = token.sort == "code"
-    behind = tokens[place + 1 :]
-    is_first = place == 0 and bool(behind) and (behind[0].raw == ":" or is_code)
+    next_tokens = tokens[place + 1 :]
+    is_first = place == 0 and bool(next_tokens) and (next_tokens[0].raw == ":" or is_code)
     if not (noun or is_code or is_first) or _is_measured(tokens, place, verbs):
         return None
     raw = " ".join(t.raw for t in (*([noun] if noun else ()), token))
     name = noun.lower if noun else ""
     if verbs and verbs[0] < place:
-        there = tokens[0].lower in list_sort("there", "series")
+        begins_with_there = tokens[0].lower in list_sort("there", "series")
         tie = tokens[start - 1].lower if noun and start else ""
-        is_place = tie in list_sort("place", "series") and (tense.is_past or there)
+        is_place = tie in list_sort("place", "series") and (tense.is_past or begins_with_there)
         is_key = bool(noun) and (is_place or tense.is_event)
-        is_named = there or tense.is_event
+        is_named = begins_with_there or tense.is_event
         return _Key("label", name, token.lower, raw, is_named, is_place) if is_key else None
-    turned = [t.lower for t in behind[:2]]
-    if len(turned) == 2 and turned[0] in words.PRESENT and turned[1] in list_sort("article"):
+    next_words = [t.lower for t in next_tokens[:2]]
+    if (
+        len(next_words) == 2
+        and next_words[0] in words.PRESENT
+        and next_words[1] in list_sort("article")
+    ):
         return None  # "Python 3.11 is the oldest version": the number is the value.
     reach = range(place + 1, place + 1 + _REACH)
     has_verb = any(n in reach for n in verbs) and not _is_counting(tokens, place)
-    is_named = has_verb or _heads(tokens, place) or [t.raw for t in behind[:1]] == ["("]
-    is_open = bool(behind) and not behind[0].is_mark
+    is_named = has_verb or _heads(tokens, place) or [t.raw for t in next_tokens[:1]] == ["("]
+    is_open = bool(next_tokens) and not next_tokens[0].is_mark
     return _Key("label", name, token.lower, raw, is_named, is_open)
 
 
 def _is_measured(tokens: Sequence[_Token], place: int, verbs: Sequence[int]) -> bool:
     """Return whether a number has a unit: a known one, or a word that ends the phrase."""
-    behind = tokens[place + 1 : place + 3]
-    if tokens[place].sort == "code" or not behind:
+    next_tokens = tokens[place + 1 : place + 3]
+    if tokens[place].sort == "code" or not next_tokens:
         return False
-    unit = behind[0]
+    unit = next_tokens[0]
     if unit.raw in {"%", "€", "$", "£", "°"} or unit.lower in words.read_units():
         return True
     if place > 1 and tokens[place - 2].lower in words.RELATIONS:
         return False  # "The window in room 9 closes."
-    ends = len(behind) < 2 or behind[1].is_mark or behind[1].lower in words.RELATIONS
+    ends = len(next_tokens) < 2 or next_tokens[1].is_mark or next_tokens[1].lower in words.RELATIONS
     is_word = unit.sort == "word" and unit.lower not in _little()
     return is_word and place + 1 not in verbs and ends
 
 
 def _is_counting(tokens: Sequence[_Token], place: int) -> bool:
     """Return whether a number counts the next word: "Max 5 connections are allowed"."""
-    behind = tokens[place + 1 : place + 3]
-    is_plural = len(behind) == 2 and behind[0].lower.endswith("s")
-    return is_plural and behind[1].lower in words.COPULAS | words.AUXILIARIES
+    next_tokens = tokens[place + 1 : place + 3]
+    is_plural = len(next_tokens) == 2 and next_tokens[0].lower.endswith("s")
+    return is_plural and next_tokens[1].lower in words.COPULAS | words.AUXILIARIES
 
 
 def _is_noun(token: _Token) -> bool:
@@ -369,21 +383,21 @@ def _is_verb(tokens: Sequence[_Token], place: int, has_german: bool) -> bool:
         return False
     if token.lower in (words.COPULAS | words.AUXILIARIES) - {"to"}:
         return True
-    before = tokens[place - 1] if place else None
-    behind = tokens[place + 1] if place + 1 < len(tokens) else None
-    is_counted = behind is not None and behind.sort in {"number", "code"}
-    if before is None:  # An order: "Set timeout 30".
+    previous = tokens[place - 1] if place else None
+    next_token = tokens[place + 1] if place + 1 < len(tokens) else None
+    is_counted = next_token is not None and next_token.sort in {"number", "code"}
+    if previous is None:  # An order: "Set timeout 30".
         return not is_counted and read_key(token.raw) in list_verbs()
-    if before.lower in _articles() or token.raw != token.lower:
+    if previous.lower in _articles() or token.raw != token.lower:
         return False
     if is_past(token.raw):
         return True
-    is_behind_noun = _is_noun(before) or before.sort in {"number", "code"}
+    is_behind_noun = _is_noun(previous) or previous.sort in {"number", "code"}
     if not is_behind_noun:
         return False
     if re.fullmatch(r"[a-z]+[a-rt-z]s", token.raw):
-        ends = behind is None or behind.is_mark or behind.lower in list_sort("joint")
-        return before.sort == "word" or not (ends or token.lower in words.read_units())
+        ends = next_token is None or next_token.is_mark or next_token.lower in list_sort("joint")
+        return previous.sort == "word" or not (ends or token.lower in words.read_units())
     if has_german and re.fullmatch(r"\w{2,}(?:t|te|ten|en)", token.raw):
         return True
     return not is_counted and read_key(token.raw) in list_verbs()

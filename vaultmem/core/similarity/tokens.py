@@ -100,23 +100,23 @@ def read_tokens(text: str) -> tuple[Token, ...]:
     """Return the tokens of a text in order; `BREAK` is a possible end of a clause."""
     plain = _unify_phrases(text)
     language = guess_language(plain)
-    found: list[Token] = []
+    all_tokens: list[Token] = []
     starts_sentence = True
     for match in _TOKEN.finditer(plain):
         tokens = _read_match(match, language, starts_sentence)
         if tokens:
             ends = match.lastgroup == "breaks" and any(mark in match.group() for mark in ".;!?\n:")
             starts_sentence = ends
-            found.extend(tokens)
-    return tuple(_find_labels(found))
+            all_tokens.extend(tokens)
+    return tuple(_find_labels(all_tokens))
 
 
 def _find_labels(tokens: list[Token]) -> Iterator[Token]:
     """Mark words that only describe the name or number next to them."""
     proper = {TokenKind.IDENTIFIER, TokenKind.NUMBER}
     for place, token in enumerate(tokens):
-        beside = tokens[max(place - 2, 0) : place] + tokens[place + 1 : place + 3]
-        is_label = token.raw.lower() in words.LABELS and any(t.kind in proper for t in beside)
+        neighbours = tokens[max(place - 2, 0) : place] + tokens[place + 1 : place + 3]
+        is_label = token.raw.lower() in words.LABELS and any(t.kind in proper for t in neighbours)
         if token.kind is TokenKind.WORD and (is_label or token.raw.lower() in words.GENERIC):
             token = token._replace(kind=TokenKind.LABEL)
         yield token
@@ -336,7 +336,7 @@ def _unify_phrases(text: str) -> str:
 @cache
 def _compiled() -> tuple[tuple[re.Pattern[str], str], ...]:
     flags = re.IGNORECASE | re.MULTILINE
-    return tuple((re.compile(pattern, flags), into) for pattern, into in _PHRASES)
+    return tuple((re.compile(pattern, flags), replacement) for pattern, replacement in _PHRASES)
 
 
 @cache

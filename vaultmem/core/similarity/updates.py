@@ -43,47 +43,47 @@ class ValueUpdate(NamedTuple):
 def find_update(olds: Collection[Fact], news: Collection[Fact]) -> ValueUpdate | None:
     """Return the first new value in the facts of a text, compared with an older text's."""
     pairs = ((old, new) for new in news for old in olds)
-    return next((found for old, new in pairs if (found := compare_facts(old, new))), None)
+    return next((update for old, new in pairs if (update := compare_facts(old, new))), None)
 
 
 def compare_facts(old: Fact, new: Fact) -> ValueUpdate | None:
     """Return how one fact updates an older one, None if it does not."""
-    found = None if old.keys.isdisjoint(new.keys) else _find_update(old, new)
-    return None if found and find_subjects(old.text, new.text) else found
+    update = None if old.keys.isdisjoint(new.keys) else _find_update(old, new)
+    return None if update and find_subjects(old.text, new.text) else update
 
 
 def _find_update(old: Fact, new: Fact) -> ValueUpdate | None:
-    if (found := _find_reversal(old, new)) is not None:
-        return found
+    if (update := _find_reversal(old, new)) is not None:
+        return update
     if "more" in new.marks or (new.is_over and not new.is_new):
         return None  # Additional or past facts replace nothing.
-    found = _find_gone(old, new) or _find_value(old, new) or _find_slot(old, new)
-    return None if found is None or _is_exchange(old, found.after) else found
+    update = _find_gone(old, new) or _find_value(old, new) or _find_slot(old, new)
+    return None if update is None or _is_exchange(old, update.after) else update
 
 
 def _find_reversal(old: Fact, new: Fact) -> ValueUpdate | None:
     """Find a fact that has ended, or holds again."""
     if old.is_negative == new.is_negative or not (old.marks | new.marks) - {"more", "since"}:
         return None
-    ours, theirs = (each.predicate - list_keys(each.subject) for each in (new, old))
+    new_keys, old_keys = (each.predicate - list_keys(each.subject) for each in (new, old))
     if not _is_same_subject(old, new):
-        ours, theirs = (each.content - list_sort("agent") for each in (new, old))
-        if ours != theirs:
+        new_keys, old_keys = (each.content - list_sort("agent") for each in (new, old))
+        if new_keys != old_keys:
             return None
-    is_all = "ended" in new.marks and bool(ours) and ours <= theirs
-    if not is_all and 2 * len(ours & theirs) < max(len(ours), len(theirs), 1):
+    is_all = "ended" in new.marks and bool(new_keys) and new_keys <= old_keys
+    if not is_all and 2 * len(new_keys & old_keys) < max(len(new_keys), len(old_keys), 1):
         return None
     return _make("no longer" if new.is_negative else "again", old, old.words, new, new.words)
 
 
 def _find_gone(old: Fact, new: Fact) -> ValueUpdate | None:
     """Find the old value that the new fact names itself: switched from it, left it, sold it."""
-    gone = list_keys(new.value) if new.kind == "ends" else new.gone
-    known = list_keys(old.value) if old.kind else old.predicate
+    gone_keys = list_keys(new.value) if new.kind == "ends" else new.gone
+    old_keys = list_keys(old.value) if old.kind else old.predicate
     is_long = not old.kind and len(old.words) > _MAX_WORDS
-    if not gone or not gone <= known or old.is_negative or is_long:
+    if not gone_keys or not gone_keys <= old_keys or old.is_negative or is_long:
         return None
-    topic = old.predicate & new.predicate - gone
+    topic = old.predicate & new.predicate - gone_keys
     is_of_us = bool(list_keys(new.words[:1]) & {"we", "i", "wir", "ich", "team"})
     if not (_is_same_subject(old, new) or topic or is_of_us or not new.subject):
         return None
@@ -132,10 +132,10 @@ def _is_single(old: Fact, new: Fact, classes: frozenset[str]) -> bool:
 
 def _is_same_subject(old: Fact, new: Fact) -> bool:
     """Return whether two facts have the same subject, with a full or a short name."""
-    ours, theirs = new.topic, old.topic
+    new_topic, old_topic = new.topic, old.topic
     if old.subject and new.subject:
-        return ours == theirs
-    return bool(ours & theirs) and ours <= old.keys and theirs <= new.keys
+        return new_topic == old_topic
+    return bool(new_topic & old_topic) and new_topic <= old.keys and old_topic <= new.keys
 
 
 class _Slot(NamedTuple):
@@ -153,16 +153,16 @@ def _find_slot(old: Fact, new: Fact) -> ValueUpdate | None:
         return None
     if max(len(old.words), len(new.words)) > _MAX_WORDS or old.is_event or new.is_event:
         return None
-    theirs, ours = _put_value_last(old.words), _put_value_last(new.words)
-    keys = [word.key for word in theirs], [word.key for word in ours]
+    old_words, new_words = _put_value_last(old.words), _put_value_last(new.words)
+    keys = [word.key for word in old_words], [word.key for word in new_words]
     head = _count_common(*keys)
     tail = _count_common(keys[0][head:][::-1], keys[1][head:][::-1])
-    before, after = (w[head : len(w) - tail] for w in (theirs, ours))
+    before, after = (w[head : len(w) - tail] for w in (old_words, new_words))
     if after and not new.marks and after[0].article in list_sort("indefinite"):
         return None
     if set(keys[0]) & list_keys(after) or not _is_alike(before, after):
         return None
-    slot = _Slot(theirs[:head], before, after, tail)
+    slot = _Slot(old_words[:head], before, after, tail)
     if not (_may_be_value(before) and _may_be_value(after) and _is_filled(slot, old, new)):
         return None
     return _make("value", old, before, new, after)
@@ -180,8 +180,8 @@ def _is_filled(slot: _Slot, old: Fact, new: Fact) -> bool:
     if is_in and not new.marks and _may_be_any((*slot.before, *slot.after)):
         return False
     if any(word.is_proper for word in slot.before):
-        behind = old.words[len(old.words) - slot.behind :]
-        is_known = old.kind or old.subject or any(word.is_tie for word in behind)
+        words_after = old.words[len(old.words) - slot.behind :]
+        is_known = old.kind or old.subject or any(word.is_tie for word in words_after)
         is_version = last.is_proper and slot.before[0].is_figure
         return is_tied or bool(new.marks) or bool(is_known and (is_version or slot.behind))
     if is_tied:
@@ -221,10 +221,10 @@ def _may_be_verb(word: Word) -> bool:
     return is_inflected or word.key in list_verbs() or word.key == "be"
 
 
-def _count_common(mine: list[str], yours: list[str]) -> int:
+def _count_common(keys: list[str], other_keys: list[str]) -> int:
     return next(
-        (n for n, (a, b) in enumerate(zip(mine, yours, strict=False)) if a != b),
-        min(len(mine), len(yours)),
+        (n for n, (a, b) in enumerate(zip(keys, other_keys, strict=False)) if a != b),
+        min(len(keys), len(other_keys)),
     )
 
 
@@ -243,8 +243,8 @@ def _may_be_any(words: Words) -> bool:
 def _is_exchange(old: Fact, after: str) -> bool:
     """Return whether the older sentence has the new value too, at another place."""
     keys = frozenset(map(read_key, after.split()))
-    known = frozenset().union(*(list_keys(each.words) for each in read_facts(old.text)))
-    return bool(keys) and keys <= known
+    old_keys = frozenset().union(*(list_keys(each.words) for each in read_facts(old.text)))
+    return bool(keys) and keys <= old_keys
 
 
 def _make(kind: str, old: Fact, before: Words, new: Fact, after: Words) -> ValueUpdate:

@@ -97,9 +97,9 @@ def spell_american(word: str) -> str:
 def unify_word(word: str, language: Language) -> str:
     """Return the one form of a lower-case word."""
     word = read_pairs("rates").get(word, word)
-    known, irregular = _read_synonyms(language.code), read_pairs("irregular_forms")
-    if word in known:
-        return known[word]
+    synonyms, irregular = _read_synonyms(language.code), read_pairs("irregular_forms")
+    if word in synonyms:
+        return synonyms[word]
     if language.code == "en":
         word = _ADVERB.sub("", spell_american(word))
     word = irregular.get(word, word)
@@ -108,13 +108,13 @@ def unify_word(word: str, language: Language) -> str:
         if rest != word and rest in irregular:
             word = f"{prefix}{irregular[rest]}"
     stem = language.stem(word)
-    return known.get(word, known.get(stem, stem))
+    return synonyms.get(word, synonyms.get(stem, stem))
 
 
 @cache
 def _read_language(code: str) -> Language:
-    said = read_pairs("language", code)
-    return Language(code, said.get("capital_nouns") == "yes", False, _find_stemmer(code))
+    settings = read_pairs("language", code)
+    return Language(code, settings.get("capital_nouns") == "yes", False, _find_stemmer(code))
 
 
 @cache
@@ -134,11 +134,11 @@ def _without_participles(stem: Callable[[str], str]) -> Callable[[str], str]:
 
     def stem_german(word: str) -> str:
         bare = word[2:] if word.startswith("ge") and word.endswith("t") and len(word) > 6 else word
-        found = stem(bare)
+        root = stem(bare)
         for ending in ("et", "t"):
-            if found.endswith(ending) and len(found) > 4:
-                found = found.removesuffix(ending)
-        return found
+            if root.endswith(ending) and len(root) > 4:
+                root = root.removesuffix(ending)
+        return root
 
     return stem_german
 
@@ -154,13 +154,13 @@ def _find_homographs(code: str) -> frozenset[str]:
 def _read_synonyms(code: str) -> dict[str, str]:
     """Return the one form for each word of a group, by the word and by its stem."""
     stem = _find_stemmer(code)
-    found: dict[str, str] = {}
+    forms: dict[str, str] = {}
     for line in read_lines("synonyms"):
         first, *others = line.split()
         for each in (first, *others):
-            found.setdefault(each, stem(first))
-            found.setdefault(stem(each), stem(first))
-    return found
+            forms.setdefault(each, stem(first))
+            forms.setdefault(stem(each), stem(first))
+    return forms
 
 
 @cache
@@ -216,5 +216,5 @@ def read_figure(text: str) -> str:
 @cache
 def read_units() -> dict[str, tuple[str, float]]:
     """Return each unit's dimension and factor."""
-    rows = ((unit, *said.split()) for unit, said in read_pairs("units").items())
+    rows = ((unit, *entry.split()) for unit, entry in read_pairs("units").items())
     return {unit: (dimension, float(factor)) for unit, dimension, factor in rows}

@@ -119,18 +119,22 @@ class Trials:
 
 def format_dead_end(end: DeadEnd, name: Callable[[str], str]) -> tuple[str, str]:
     """Return title and text of a dead end's note; `name` formats a path."""
-    tried = end.edit
-    if tried is None:
+    reverted_edit = end.edit
+    if reverted_edit is None:
         times = f"{end.runs} times, last with " if end.runs > 1 else ""
         parts = (f"`{end.command}`", f"{times}{end.trouble}", f"`{end.worked}`")
         title = f"{end.command[:_TITLE]} fails"
     else:
-        edit = f"edit of `{name(tried.next_path)}`: `{tried.next_line}`" if tried.next_line else ""
-        title, worked = f"Reverted edit of {name(tried.path)}", f"`{end.worked}` passed"
+        edit = (
+            f"edit of `{name(reverted_edit.next_path)}`: `{reverted_edit.next_line}`"
+            if reverted_edit.next_line
+            else ""
+        )
+        title, success = f"Reverted edit of {name(reverted_edit.path)}", f"`{end.worked}` passed"
         parts = (
-            f"edit of `{name(tried.path)}`: `{tried.line}`",
+            f"edit of `{name(reverted_edit.path)}`: `{reverted_edit.line}`",
             f"`{end.command}`: {end.trouble}",
-            f"{edit}; then {worked}" if edit else f"without it, {worked}",
+            f"{edit}; then {success}" if edit else f"without it, {success}",
         )
     return title, "Tried: {}\nFailed: {}\nResolved: {}".format(*parts)
 
@@ -154,14 +158,14 @@ def add_command(trials: Trials, command: str, trouble: str, exit_code: int | Non
     trials.failures = [each for each in trials.failures if each.command != command]
     # A command that works in the end was not a dead end.
     trials.ends = [each for each in trials.ends if each.edit or each.command != command]
-    worked = [each for each in trials.reverted if each.command == command]
-    found = [DeadEnd(command, each.trouble, command, edit=each) for each in worked]
+    edits = [each for each in trials.reverted if each.command == command]
+    ends = [DeadEnd(command, each.trouble, command, edit=each) for each in edits]
     trials.reverted = [each for each in trials.reverted if each.command != command]
     if not _NO_TRIAL.search(command):
         related = [each for each in trials.failures if _has_same_target(each.command, command)]
         trials.failures = [each for each in trials.failures if each not in related]
-        found += [DeadEnd(e.command, e.trouble, command, e.runs) for e in related]
-    trials.ends = [*trials.ends, *found][-_ENDS:]
+        ends += [DeadEnd(e.command, e.trouble, command, e.runs) for e in related]
+    trials.ends = [*trials.ends, *ends][-_ENDS:]
 
 
 def add_edit(trials: Trials, path: str, before: str, after: str) -> None:
@@ -171,9 +175,9 @@ def add_edit(trials: Trials, path: str, before: str, after: str) -> None:
     """
     trials.failures = []  # The edited code might be the cause of earlier failures.
     old, new = _digest(before), _digest(after)
-    reverted = [e for e in trials.edits if (e.path, e.after, e.before) == (path, old, new)]
-    if reverted:
-        _revert(trials, reverted)
+    reverted_edits = [e for e in trials.edits if (e.path, e.after, e.before) == (path, old, new)]
+    if reverted_edits:
+        _revert(trials, reverted_edits)
         return
     line = _find_new_line(before, after)
     for each in trials.reverted:
@@ -189,8 +193,8 @@ def add_restored(trials: Trials, paths: Sequence[str]) -> None:
 
 def list_restored(command: str) -> list[str]:
     """Return the files that a git command restores to their committed version."""
-    named = (word for words in _RESTORED.findall(command) for word in words.split())
-    return [word.strip("\"'") for word in named if not word.startswith("-")]
+    arguments = (word for words in _RESTORED.findall(command) for word in words.split())
+    return [word.strip("\"'") for word in arguments if not word.startswith("-")]
 
 
 def _add_failure(trials: Trials, command: str, trouble: str, exit_code: int | None) -> None:
@@ -203,9 +207,9 @@ def _add_failure(trials: Trials, command: str, trouble: str, exit_code: int | No
     is_usual = bool(_LOOP.search(command) or _TRIVIAL.search(trouble))
     if (is_usual and not is_absent) or _NO_TRIAL.search(command):
         return
-    known = [each.runs for each in trials.failures if each.command == command]
+    runs = [each.runs for each in trials.failures if each.command == command]
     others = [each for each in trials.failures if each.command != command]
-    trials.failures = [*others, FailedCommand(command, trouble, sum(known) + 1)][-_FAILURES:]
+    trials.failures = [*others, FailedCommand(command, trouble, sum(runs) + 1)][-_FAILURES:]
 
 
 def _revert(trials: Trials, edits: Sequence[AppliedEdit]) -> None:
@@ -214,20 +218,20 @@ def _revert(trials: Trials, edits: Sequence[AppliedEdit]) -> None:
     trials.reverted = [*trials.reverted, *(e for e in edits if e.command)][-_EDITS:]
 
 
-def _has_same_target(tried: str, worked: str) -> bool:
+def _has_same_target(failed_command: str, working_command: str) -> bool:
     """Return whether two commands have the same program and verb with other options, or most words.
 
     Program launchers, folders and options do not count as words.
     """
-    if _split_options(tried) == _split_options(worked):  # Only a value differs.
+    if _split_options(failed_command) == _split_options(working_command):  # Only a value differs.
         return False
-    lead, _ = _split_options(tried)
-    if len(lead) > 1 and lead == _split_options(worked)[0]:
+    lead, _ = _split_options(failed_command)
+    if len(lead) > 1 and lead == _split_options(working_command)[0]:
         return True
-    ours, theirs = _list_targets(tried), _list_targets(worked)
-    if not ours or not theirs:
+    targets, other_targets = _list_targets(failed_command), _list_targets(working_command)
+    if not targets or not other_targets:
         return False
-    return len(ours & theirs) / min(len(ours), len(theirs)) >= _SAME_TARGET
+    return len(targets & other_targets) / min(len(targets), len(other_targets)) >= _SAME_TARGET
 
 
 def _split_options(command: str) -> tuple[list[str], frozenset[str]]:
@@ -245,9 +249,9 @@ def _list_targets(command: str) -> frozenset[str]:
 
 def _find_new_line(before: str, after: str) -> str:
     """Return the first line that an edit adds, or ""."""
-    known = {line.strip() for line in before.splitlines()}
-    added = (line.strip() for line in after.splitlines())
-    return next((line[:_SHOWN] for line in added if line and line not in known), "")
+    old_lines = {line.strip() for line in before.splitlines()}
+    new_lines = (line.strip() for line in after.splitlines())
+    return next((line[:_SHOWN] for line in new_lines if line and line not in old_lines), "")
 
 
 def _digest(text: str) -> str:

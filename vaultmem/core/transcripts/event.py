@@ -119,12 +119,12 @@ def strip_added(text: str) -> str:
     """Return the user's own text of a turn, without the client's additions, or ""."""
     text = text.strip()
     for _ in range(_BLOCKS):
-        if opened := _OPENS.match(text):
-            end = text.find(f"</{opened[1]}>")
-            rest = text[end + len(opened[1]) + 3 :] if end >= 0 else text
+        if opening := _OPENS.match(text):
+            end = text.find(f"</{opening[1]}>")
+            rest = text[end + len(opening[1]) + 3 :] if end >= 0 else text
         else:
-            closed = _CLOSES.search(text, max(0, len(text) - 80))
-            start = text.rfind(f"<{closed[1]}", 0, closed.start()) if closed else -1
+            closing = _CLOSES.search(text, max(0, len(text) - 80))
+            start = text.rfind(f"<{closing[1]}", 0, closing.start()) if closing else -1
             rest = text[:start] if start >= 0 else text
         if rest == text:
             break
@@ -146,14 +146,14 @@ def as_text(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def text_of(given: dict[str, Any], *names: str) -> str:
+def text_of(values: dict[str, Any], *names: str) -> str:
     """Return the first of these values that is a string, or ""."""
-    return next((value for name in names if isinstance(value := given.get(name), str)), "")
+    return next((value for name in names if isinstance(value := values.get(name), str)), "")
 
 
-def dict_of(given: dict[str, Any], name: str) -> dict[str, Any]:
+def dict_of(values: dict[str, Any], name: str) -> dict[str, Any]:
     """Return a value if it is a dict, else an empty one."""
-    value = given.get(name)
+    value = values.get(name)
     return value if isinstance(value, dict) else {}
 
 
@@ -226,16 +226,16 @@ def find_commits(command: str, output: str) -> list[tuple[str, str]]:
     """Return a command's commits as (hash, subject); the hash is "" if git did not print it."""
     if not re.search(r"\bgit\b.*\bcommit\b", command):
         return []
-    found = [(commit, subject.strip()) for commit, subject in _COMMITTED.findall(output)]
-    quoted = _SUBJECT.search(command)
-    if not found and quoted and re.search(r"\s(?:-q|--quiet)\b", command):
-        found = [("", (quoted[1] or quoted[2]).split("\n")[0].strip())]
-    return [(commit[:10], subject) for commit, subject in found if subject]
+    commits = [(commit, subject.strip()) for commit, subject in _COMMITTED.findall(output)]
+    subject_match = _SUBJECT.search(command)
+    if not commits and subject_match and re.search(r"\s(?:-q|--quiet)\b", command):
+        commits = [("", (subject_match[1] or subject_match[2]).split("\n")[0].strip())]
+    return [(commit[:10], subject) for commit, subject in commits if subject]
 
 
 def find_removed(command: str) -> list[str]:
     """Return the files that a command removes by name."""
-    words = (word for given in _REMOVES.findall(command) for word in given.split())
+    words = (word for arguments in _REMOVES.findall(command) for word in arguments.split())
     return [word.strip("\"'") for word in words if not re.search(r"^-|[*?$`(){}<>]", word)]
 
 
@@ -246,15 +246,15 @@ def find_trouble(result: TranscriptEvent) -> str:
     is_bad = result.is_error or bool(result.exit)
     if not is_bad and not _TROUBLE.search(tail):
         return ""
-    named = list(dict.fromkeys(_NAMED.findall(tail)))
-    if named:
-        return " ".join(named[:3])[:_LONGEST] + (f" and {len(named) - 3} more" * (len(named) > 3))
+    names = list(dict.fromkeys(_NAMED.findall(tail)))
+    if names:
+        return " ".join(names[:3])[:_LONGEST] + (f" and {len(names) - 3} more" * (len(names) > 3))
     lines = [" ".join(line.split()) for line in tail.splitlines() if line.strip()]
     if not is_bad:
         counts = [each for each in lines[-6:] if re.search(r"\b[1-9]\d* (?:failed|fail|err)", each)]
         return counts[-1][:_LONGEST] if counts else ""
-    shown = next((each for each in lines if _CAUSE.search(each)), lines[-1] if lines else "")
-    return shown[:_LONGEST] or "it failed"
+    cause = next((each for each in lines if _CAUSE.search(each)), lines[-1] if lines else "")
+    return cause[:_LONGEST] or "it failed"
 
 
 # Shorten an answer: choose from its own sentences, without a model.
@@ -288,8 +288,8 @@ def split_prose(text: str) -> list[str]:
     """Return the sentences of a markdown text, without code, tables and list marks."""
     plain = _TABLE.sub("", _FENCED.sub("", text))
     lines = (_MARKS.sub("", line).strip() for line in plain.splitlines())
-    found = (each.strip() for line in lines if line for each in _END.split(line))
-    return [each for each in found if re.search(r"\w", each)]
+    sentences = (each.strip() for line in lines if line for each in _END.split(line))
+    return [each for each in sentences if re.search(r"\w", each)]
 
 
 def shorten_answer(text: str, limit: int) -> str:
@@ -307,15 +307,15 @@ def shorten_answer(text: str, limit: int) -> str:
         signs = {each.lower() for each in _SIGNS.findall(sentences[place])}
         return (place != 0, -len(signs), -place)
 
-    kept: list[int] = []
-    left = limit
+    places: list[int] = []
+    room = limit
     for place in sorted(range(count), key=weigh):
-        if len(sentences[place]) < left:
-            kept.append(place)
-            left -= len(sentences[place]) + 1
-    if not kept:
+        if len(sentences[place]) < room:
+            places.append(place)
+            room -= len(sentences[place]) + 1
+    if not places:
         return sentences[0][: limit - 4].rsplit(" ", 1)[0] + " ..."
-    return " ".join(sentences[place] for place in sorted(kept))
+    return " ".join(sentences[place] for place in sorted(places))
 
 
 def find_questions(text: str) -> list[str]:
@@ -327,8 +327,12 @@ def is_answered(question: str, reply: str) -> bool:
     """Return whether a reply answers a question: it is very short, or shares a word with it."""
     if len(reply.split()) <= _YES:
         return True
-    asked, told = (set(map(str.lower, _WORD.findall(each))) for each in (question, reply))
-    return bool({each[:5] for each in asked} & {each[:5] for each in told} - _COMMON)
+    question_words, reply_words = (
+        set(map(str.lower, _WORD.findall(each))) for each in (question, reply)
+    )
+    return bool(
+        {each[:5] for each in question_words} & {each[:5] for each in reply_words} - _COMMON
+    )
 
 
 # Build the record of a session from its transcript as it grows, without a model.
@@ -431,8 +435,8 @@ def list_questions(record: TranscriptRecord) -> list[str]:
 
 def describe_answer(record: TranscriptRecord) -> str:
     """Return the shortened last answer, or the previous turn's if this turn's is not final."""
-    told = shorten_answer(record.answer, _ANSWER)
-    return told if record.is_over or not record.stood else record.stood
+    answer = shorten_answer(record.answer, _ANSWER)
+    return answer if record.is_over or not record.stood else record.stood
 
 
 def _add_title(record: TranscriptRecord, event: TranscriptEvent) -> None:
@@ -444,8 +448,8 @@ def _add_request(record: TranscriptRecord, event: TranscriptEvent) -> None:
     text = _plain(lines[0], _LINE)
     if not record.goal or len(record.goal.split()) < 3:  # "hi" is not a goal.
         record.goal = text
-    asked = list_questions(record)
-    record.questions = [each for each in asked if not is_answered(each, event.text)]
+    questions = list_questions(record)
+    record.questions = [each for each in questions if not is_answered(each, event.text)]
     record.stood = describe_answer(record)
     record.answer, record.is_over = "", False
     record.asked.append(RequestSummary(event.at, text))
@@ -456,8 +460,8 @@ def _add_request(record: TranscriptRecord, event: TranscriptEvent) -> None:
 def _add_answer(record: TranscriptRecord, event: TranscriptEvent) -> None:
     record.answer, record.is_over = mask_secrets(event.text)[-8 * _ANSWER :], True
     if record.asked:
-        said = [each for each in split_prose(record.answer) if not each.endswith("?")]
-        record.asked[-1].outcome = _slice(said[0], _OUTCOME) if said else ""
+        sentences = [each for each in split_prose(record.answer) if not each.endswith("?")]
+        record.asked[-1].outcome = _slice(sentences[0], _OUTCOME) if sentences else ""
 
 
 def _add_call(record: TranscriptRecord, event: TranscriptEvent) -> None:
@@ -469,15 +473,15 @@ def _add_call(record: TranscriptRecord, event: TranscriptEvent) -> None:
     if not event.command and not event.deed:
         return
     command = mask_secrets(event.command)[:_COMMAND]
-    waiting = record.waiting.setdefault(event.call, PendingCall())
-    waiting.command = command or waiting.command
+    pending_call = record.waiting.setdefault(event.call, PendingCall())
+    pending_call.command = command or pending_call.command
     if event.deed:
-        waiting.files.append((_join(event), event.deed.value))
+        pending_call.files.append((_join(event), event.deed.value))
         if event.change and sum(map(len, event.change)) <= _CHANGE:
             before, after = map(mask_secrets, event.change)
-            waiting.changes.append((_join(event), before, after))
+            pending_call.changes.append((_join(event), before, after))
     elif event.command:
-        waiting.files += [(_join(event, each), Deed.REMOVED) for each in find_removed(command)]
+        pending_call.files += [(_join(event, each), Deed.REMOVED) for each in find_removed(command)]
     _bound(record.waiting, _CALLS)
 
 
@@ -489,28 +493,28 @@ def _add_result(record: TranscriptRecord, event: TranscriptEvent) -> None:
         for path, deed in call.files:
             _touch(record, path, event.deed or Deed(deed))
         for commit, subject in find_commits(call.command, event.text):
-            told = [each for each in record.commits if each[1] != subject]  # An amended commit.
-            record.commits = [*told, (commit, _plain(subject, _LINE))][-_COMMITS:]
+            others = [each for each in record.commits if each[1] != subject]  # An amended commit.
+            record.commits = [*others, (commit, _plain(subject, _LINE))][-_COMMITS:]
         for change in call.changes:
             add_edit(record.trials, *change)
         add_restored(record.trials, [_join(event, each) for each in list_restored(call.command)])
     if is_worth_telling(call.command):
         name = format_command(call.command)
-        ran = record.commands.pop(name, CommandRun())  # The last run moves to the end.
+        last_run = record.commands.pop(name, CommandRun())  # The last run moves to the end.
         trouble = _plain(find_trouble(event), _LINE)
-        record.commands[name] = CommandRun(ran.runs + 1, event.exit, trouble, event.at)
+        record.commands[name] = CommandRun(last_run.runs + 1, event.exit, trouble, event.at)
         add_command(record.trials, name, trouble, event.exit)
         _bound(record.commands, _COMMANDS)
 
 
 def _touch(record: TranscriptRecord, path: str, deed: Deed) -> None:
-    touched = record.files.pop(path, Touched())
-    touched.is_gone = deed is Deed.REMOVED
+    file = record.files.pop(path, Touched())
+    file.is_gone = deed is Deed.REMOVED
     if deed is Deed.CREATED:
-        touched.is_made = True
+        file.is_made = True
     elif deed is not Deed.REMOVED:
-        touched.edits += 1
-    record.files[path] = touched
+        file.edits += 1
+    record.files[path] = file
     _bound(record.files, _FILES)
 
 
@@ -521,9 +525,9 @@ def _join(event: TranscriptEvent, path: str = "") -> str:
     return path if is_full or not event.source.folder else f"{event.source.folder}/{path}"
 
 
-def _bound(kept: dict[str, Any], limit: int) -> None:
-    while len(kept) > limit:
-        del kept[next(iter(kept))]
+def _bound(items: dict[str, Any], limit: int) -> None:
+    while len(items) > limit:
+        del items[next(iter(items))]
 
 
 def _plain(text: str, limit: int) -> str:

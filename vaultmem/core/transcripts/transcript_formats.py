@@ -35,78 +35,82 @@ _DEEDS = {
 }
 
 
-def is_claude(whole: dict[str, Any]) -> bool:
+def is_claude(entry: dict[str, Any]) -> bool:
     """Return whether a line has Claude Code's format."""
-    known = {"user", "assistant", "summary", "file-history-snapshot"}
-    return "sessionId" in whole or whole["type"] in known
+    kinds = {"user", "assistant", "summary", "file-history-snapshot"}
+    return "sessionId" in entry or entry["type"] in kinds
 
 
-def read_claude(whole: dict[str, Any]) -> Iterator[TranscriptEvent]:
+def read_claude(entry: dict[str, Any]) -> Iterator[TranscriptEvent]:
     """Yield the events of a line; at least one, with the session and its folder."""
     source = TranscriptSource(
-        session=text_of(whole, "sessionId"),
-        folder=text_of(whole, "cwd"),
-        branch=text_of(whole, "gitBranch"),
+        session=text_of(entry, "sessionId"),
+        folder=text_of(entry, "cwd"),
+        branch=text_of(entry, "gitBranch"),
         agent="claude-code",
-        is_side=whole.get("isSidechain") is True,
+        is_side=entry.get("isSidechain") is True,
     )
-    plain = TranscriptEvent(EventKind.META, source, text_of(whole, "timestamp"))
-    found = list(_read(whole, plain))
-    yield from found or [plain]
+    plain = TranscriptEvent(EventKind.META, source, text_of(entry, "timestamp"))
+    events = list(_read(entry, plain))
+    yield from events or [plain]
 
 
-def _read(whole: dict[str, Any], plain: TranscriptEvent) -> Iterator[TranscriptEvent]:
-    kind, message = whole["type"], dict_of(whole, "message")
+def _read(entry: dict[str, Any], plain: TranscriptEvent) -> Iterator[TranscriptEvent]:
+    kind, message = entry["type"], dict_of(entry, "message")
     if kind == "summary" or kind in _TITLES:
-        if text := text_of(whole, _TITLES.get(kind, kind)):
+        if text := text_of(entry, _TITLES.get(kind, kind)):
             yield plain._replace(kind=EventKind.TITLE, text=text)
     elif kind == "attachment":  # Typed by the user while the agent worked.
-        yield from _read_queued(dict_of(whole, "attachment"), plain)
-    elif kind == "user" and whole.get("isCompactSummary") is True:
+        yield from _read_queued(dict_of(entry, "attachment"), plain)
+    elif kind == "user" and entry.get("isCompactSummary") is True:
         yield plain._replace(kind=EventKind.SUMMARY, text=as_text(message.get("content")))
-    elif kind == "user" and whole.get("isMeta") is not True:
-        yield from _read_user(message.get("content"), dict_of(whole, "toolUseResult"), plain)
+    elif kind == "user" and entry.get("isMeta") is not True:
+        yield from _read_user(message.get("content"), dict_of(entry, "toolUseResult"), plain)
     elif kind == "assistant":
-        yield from _read_assistant(whole, message, plain)
+        yield from _read_assistant(entry, message, plain)
 
 
-def _read_queued(attached: dict[str, Any], plain: TranscriptEvent) -> Iterator[TranscriptEvent]:
-    by_person = text_of(dict_of(attached, "origin"), "kind") in {"", "human"}
-    if attached.get("type") != "queued_command" or attached.get("isMeta") is True or not by_person:
+def _read_queued(attachment: dict[str, Any], plain: TranscriptEvent) -> Iterator[TranscriptEvent]:
+    by_person = text_of(dict_of(attachment, "origin"), "kind") in {"", "human"}
+    if (
+        attachment.get("type") != "queued_command"
+        or attachment.get("isMeta") is True
+        or not by_person
+    ):
         return
-    if text := strip_added(as_text(attached.get("prompt"))):
+    if text := strip_added(as_text(attachment.get("prompt"))):
         yield plain._replace(kind=EventKind.REQUEST, text=text)
 
 
 def _read_user(
-    content: object, used: dict[str, Any], plain: TranscriptEvent
+    content: object, result: dict[str, Any], plain: TranscriptEvent
 ) -> Iterator[TranscriptEvent]:
     parts = [{"type": "text", "text": content}] if isinstance(content, str) else dicts_of(content)
-    said = [text for p in parts if p.get("type") == "text" and (text := strip_added(as_text([p])))]
-    if said:
-        yield plain._replace(kind=EventKind.REQUEST, text="\n\n".join(said))
+    texts = [text for p in parts if p.get("type") == "text" and (text := strip_added(as_text([p])))]
+    if texts:
+        yield plain._replace(kind=EventKind.REQUEST, text="\n\n".join(texts))
     for part in parts:
         if part.get("type") == "tool_result":
             text = as_text(part.get("content"))
-            failed = part.get("is_error") is True
+            is_error = part.get("is_error") is True
             code = _EXIT.match(text)
-            done = Deed.CREATED if used.get("type") == "create" else None
+            deed = Deed.CREATED if result.get("type") == "create" else None
             yield plain._replace(
                 kind=EventKind.RESULT,
                 text=text,
                 call=text_of(part, "tool_use_id"),
-                path=text_of(used, "filePath") if done else "",
-                deed=done,
-                exit=int(code[1]) if failed and code else 0 if used and not failed else None,
-                is_error=failed,
+                path=text_of(result, "filePath") if deed else "",
+                deed=deed,
+                exit=int(code[1]) if is_error and code else 0 if result and not is_error else None,
+                is_error=is_error,
             )
 
 
 def _read_assistant(
-    whole: dict[str, Any], message: dict[str, Any], plain: TranscriptEvent
+    entry: dict[str, Any], message: dict[str, Any], plain: TranscriptEvent
 ) -> Iterator[TranscriptEvent]:
     # Messages of the client in place of the model's: service errors and interruptions.
-    if whole.get("isApiErrorMessage") is True or message.get("model") == "<synthetic>":
+    if entry.get("isApiErrorMessage") is True or message.get("model") == "<synthetic>":
         return
     content = message.get("content")
     parts = [{"type": "text", "text": content}] if isinstance(content, str) else dicts_of(content)
@@ -119,23 +123,26 @@ def _read_assistant(
 
 
 def _read_call(part: dict[str, Any], plain: TranscriptEvent) -> TranscriptEvent:
-    name, given = text_of(part, "name"), dict_of(part, "input")
+    name, arguments = text_of(part, "name"), dict_of(part, "input")
     return plain._replace(
         kind=EventKind.CALL,
         text=f"{name} {as_text(part.get('input'))}",
         tool=name,
         call=text_of(part, "id"),
-        path=text_of(given, "file_path", "notebook_path"),
+        path=text_of(arguments, "file_path", "notebook_path"),
         deed=_DEEDS.get(name),
-        command=text_of(given, "command") if name in {"Bash", "PowerShell"} else "",
-        change=_read_change(given),
-        steps=steps_of(given.get("todos")) if name == "TodoWrite" else None,
+        command=text_of(arguments, "command") if name in {"Bash", "PowerShell"} else "",
+        change=_read_change(arguments),
+        steps=steps_of(arguments.get("todos")) if name == "TodoWrite" else None,
     )
 
 
-def _read_change(given: dict[str, Any]) -> tuple[str, str] | None:
+def _read_change(arguments: dict[str, Any]) -> tuple[str, str] | None:
     """Return the texts before and after an edit, or None for other calls."""
-    before, after = text_of(given, "old_string", "old_str"), text_of(given, "new_string", "new_str")
+    before, after = (
+        text_of(arguments, "old_string", "old_str"),
+        text_of(arguments, "new_string", "new_str"),
+    )
     return (before, after) if before or after else None
 
 
@@ -156,28 +163,28 @@ _SCRIPTED = re.compile(r'tools\.(?:exec|shell)_command\(\{[^{}]*?"?cmd"?:\s*("(?
 _PATCH = re.compile(r'"(?:\*\*\* Begin Patch)(?:[^"\\]|\\.)*"')
 
 
-def read_codex(whole: dict[str, Any], known: TranscriptSource) -> Iterator[TranscriptEvent]:
-    """Yield the events of a line, at least one; `known` is the source from earlier lines."""
-    payload = dict_of(whole, "payload")
+def read_codex(entry: dict[str, Any], known_source: TranscriptSource) -> Iterator[TranscriptEvent]:
+    """Yield the events of a line, at least one; `known_source` is the source from earlier lines."""
+    payload = dict_of(entry, "payload")
     plain = TranscriptEvent(
-        EventKind.META, known._replace(agent="codex"), text_of(whole, "timestamp")
+        EventKind.META, known_source._replace(agent="codex"), text_of(entry, "timestamp")
     )
-    if whole["type"] == "session_meta":
-        plain = plain._replace(source=_read_head(payload, known))
-    elif whole["type"] == "turn_context" and (folder := text_of(payload, "cwd")):
+    if entry["type"] == "session_meta":
+        plain = plain._replace(source=_read_head(payload, known_source))
+    elif entry["type"] == "turn_context" and (folder := text_of(payload, "cwd")):
         plain = plain._replace(source=plain.source._replace(folder=folder))
-    found: list[TranscriptEvent] = []
-    if whole["type"] == "response_item":
-        found = [*_read_item(payload, plain)]
-    elif whole["type"] == "compacted" and (text := text_of(payload, "message")):
-        found = [plain._replace(kind=EventKind.SUMMARY, text=text)]
-    yield from found or [plain]
+    events: list[TranscriptEvent] = []
+    if entry["type"] == "response_item":
+        events = [*_read_item(payload, plain)]
+    elif entry["type"] == "compacted" and (text := text_of(payload, "message")):
+        events = [plain._replace(kind=EventKind.SUMMARY, text=text)]
+    yield from events or [plain]
 
 
-def _read_head(payload: dict[str, Any], known: TranscriptSource) -> TranscriptSource:
+def _read_head(payload: dict[str, Any], known_source: TranscriptSource) -> TranscriptSource:
     """Return the transcript's source; in a forked transcript the first head counts."""
-    if known.session:
-        return known
+    if known_source.session:
+        return known_source
     side = payload.get("thread_source") == "subagent" or "subagent" in dict_of(payload, "source")
     branch = text_of(dict_of(payload, "git"), "branch")
     return TranscriptSource(text_of(payload, "id"), text_of(payload, "cwd"), branch, "codex", side)
@@ -192,8 +199,8 @@ def _read_item(payload: dict[str, Any], plain: TranscriptEvent) -> Iterator[Tran
             texts = [strip_added(text) for text in texts]
         text = "\n".join(filter(None, texts)).strip()
         if text and role in {"user", "assistant"}:
-            said = EventKind.REQUEST if role == "user" else EventKind.ANSWER
-            yield plain._replace(kind=said, text=text)
+            event_kind = EventKind.REQUEST if role == "user" else EventKind.ANSWER
+            yield plain._replace(kind=event_kind, text=text)
     elif kind in {"function_call", "custom_tool_call", "local_shell_call"}:
         yield from _read_codex_call(payload, plain)
     elif kind in {"function_call_output", "custom_tool_call_output"}:
@@ -202,34 +209,36 @@ def _read_item(payload: dict[str, Any], plain: TranscriptEvent) -> Iterator[Tran
 
 def _read_codex_call(payload: dict[str, Any], plain: TranscriptEvent) -> Iterator[TranscriptEvent]:
     name = text_of(payload, "name") or "shell"
-    asked = payload.get("arguments") or payload.get("input") or payload.get("action")
-    given = _decode(asked)
+    raw_arguments = payload.get("arguments") or payload.get("input") or payload.get("action")
+    arguments = _decode(raw_arguments)
     call = plain._replace(kind=EventKind.CALL, tool=name, call=text_of(payload, "call_id"))
     if name == "update_plan":
-        yield call._replace(text=f"{name} {as_text(asked)}", steps=steps_of(given.get("plan")))
+        yield call._replace(
+            text=f"{name} {as_text(raw_arguments)}", steps=steps_of(arguments.get("plan"))
+        )
         return
-    command = _command(given)
-    text = asked if isinstance(asked, str) else command
+    command = _command(arguments)
+    text = raw_arguments if isinstance(raw_arguments, str) else command
     patch = "\n".join(_loads(each) for each in _PATCH.findall(text)) or command or text
-    patch = as_text(given["input"]) if name == "apply_patch" and "input" in given else patch
+    patch = as_text(arguments["input"]) if name == "apply_patch" and "input" in arguments else patch
     commands = [_loads(each) for each in _SCRIPTED.findall(text)] if name == "exec" else []
     files = read_patch(patch)
-    shown = call._replace(text=f"{name} {as_text(asked)}")
+    call_with_text = call._replace(text=f"{name} {as_text(raw_arguments)}")
     if not files:
-        yield shown._replace(command="\n".join(commands) or command)
+        yield call_with_text._replace(command="\n".join(commands) or command)
     changes = read_patch_changes(patch)
     for number, (path, deed) in enumerate(files):
-        first = call if number else shown
+        first = call if number else call_with_text
         yield first._replace(path=path, deed=deed, change=changes.get(path))
 
 
-def _command(given: dict[str, Any]) -> str:
+def _command(arguments: dict[str, Any]) -> str:
     """Return the command of a call; for a shell call, the script that the shell reads."""
-    words = given.get("cmd", given.get("command"))
+    words = arguments.get("cmd", arguments.get("command"))
     if isinstance(words, list):
-        listed = [each for each in words if isinstance(each, str)]
-        is_shell = len(listed) > 2 and listed[1] in {"-c", "-lc", "-Command", "/c"}
-        return listed[2] if is_shell else " ".join(listed)
+        parts = [each for each in words if isinstance(each, str)]
+        is_shell = len(parts) > 2 and parts[1] in {"-c", "-lc", "-Command", "/c"}
+        return parts[2] if is_shell else " ".join(parts)
     return words if isinstance(words, str) else ""
 
 
@@ -250,13 +259,13 @@ def _read_result(payload: dict[str, Any], plain: TranscriptEvent) -> TranscriptE
     )
 
 
-def _decode(asked: object) -> dict[str, Any]:
-    if isinstance(asked, str):
+def _decode(value: object) -> dict[str, Any]:
+    if isinstance(value, str):
         try:
-            asked = json.loads(asked)
+            value = json.loads(value)
         except (ValueError, RecursionError):
             return {}
-    return asked if isinstance(asked, dict) else {}
+    return value if isinstance(value, dict) else {}
 
 
 def _loads(text: str) -> str:
@@ -278,25 +287,25 @@ _SHELLS = {"bash", "powershell"}
 _NOT_USERS = ("agent-", "skill-", "system")
 
 
-def is_copilot(whole: dict[str, Any]) -> bool:
+def is_copilot(entry: dict[str, Any]) -> bool:
     """Return whether a line has Copilot CLI's format."""
-    return "parentId" in whole and isinstance(whole.get("data"), dict)
+    return "parentId" in entry and isinstance(entry.get("data"), dict)
 
 
-def read_copilot(whole: dict[str, Any]) -> Iterator[TranscriptEvent]:
+def read_copilot(entry: dict[str, Any]) -> Iterator[TranscriptEvent]:
     """Yield the events of a line; at least one."""
-    data = dict_of(whole, "data")
+    data = dict_of(entry, "data")
     place = dict_of(data, "context")
     source = TranscriptSource(
         text_of(data, "sessionId"),
         text_of(place, "cwd"),
         text_of(place, "branch"),
         "copilot",
-        bool(text_of(whole, "agentId")),
+        bool(text_of(entry, "agentId")),
     )
-    plain = TranscriptEvent(EventKind.META, source, text_of(whole, "timestamp"))
-    found = list(_read_copilot(text_of(whole, "type"), data, plain))
-    yield from found or [plain]
+    plain = TranscriptEvent(EventKind.META, source, text_of(entry, "timestamp"))
+    events = list(_read_copilot(text_of(entry, "type"), data, plain))
+    yield from events or [plain]
 
 
 def _read_copilot(
@@ -319,35 +328,35 @@ def _read_copilot(
 
 
 def _read_copilot_call(data: dict[str, Any], plain: TranscriptEvent) -> Iterator[TranscriptEvent]:
-    name, given = text_of(data, "toolName"), dict_of(data, "arguments")
-    told = as_text(data.get("arguments"))
+    name, arguments = text_of(data, "toolName"), dict_of(data, "arguments")
+    arguments_text = as_text(data.get("arguments"))
     first = plain._replace(
         kind=EventKind.CALL,
-        text=f"{name} {told}",
+        text=f"{name} {arguments_text}",
         tool=name,
-        path=text_of(given, "path"),
+        path=text_of(arguments, "path"),
         deed=_COPILOT_DEEDS.get(name),
-        command=text_of(given, "command") if name in _SHELLS else "",
-        change=_read_change(given),
+        command=text_of(arguments, "command") if name in _SHELLS else "",
+        change=_read_change(arguments),
     )
-    given_patch = text_of(given, "input", "patch") or first.text
-    patch, changes = read_patch(given_patch), read_patch_changes(given_patch)
+    patch_text = text_of(arguments, "input", "patch") or first.text
+    patch, changes = read_patch(patch_text), read_patch_changes(patch_text)
     if not patch:
         yield first
     for number, (path, deed) in enumerate(patch):
-        shown = "" if number else first.text
-        yield first._replace(path=path, deed=deed, text=shown, change=changes.get(path))
+        text = "" if number else first.text
+        yield first._replace(path=path, deed=deed, text=text, change=changes.get(path))
 
 
 def _read_copilot_result(data: dict[str, Any], plain: TranscriptEvent) -> TranscriptEvent:
     code = dict_of(data, "shellExecution").get("exitCode")
-    ended = code if isinstance(code, int) else 0 if data.get("success") is True else None
+    exit_code = code if isinstance(code, int) else 0 if data.get("success") is True else None
     return plain._replace(
         kind=EventKind.RESULT,
         text=text_of(dict_of(data, "result"), "content")
         or text_of(dict_of(data, "error"), "message"),
-        exit=ended,
-        is_error=ended != 0,
+        exit=exit_code,
+        is_error=exit_code != 0,
     )
 
 
@@ -361,59 +370,59 @@ _GEMINI_EXIT = re.compile(r"^Exit Code: (\d{1,3})", re.MULTILINE)
 _GEMINI_DEEDS = {"write_file": Deed.WROTE, "replace": Deed.EDITED}
 
 
-def is_gemini(whole: dict[str, Any]) -> bool:
+def is_gemini(entry: dict[str, Any]) -> bool:
     """Return whether a line has Gemini CLI's format."""
-    return "projectHash" in whole or "$set" in whole or whole.get("type") == "gemini"
+    return "projectHash" in entry or "$set" in entry or entry.get("type") == "gemini"
 
 
-def read_gemini(whole: dict[str, Any], known: TranscriptSource) -> Iterator[TranscriptEvent]:
-    """Yield the events of a line, at least one; `known` is the source from earlier lines."""
-    source = known._replace(agent="gemini")
-    if "projectHash" in whole and not known.session:
-        side = whole.get("kind") == "subagent"
-        source = source._replace(session=text_of(whole, "sessionId"), is_side=side)
-    plain = TranscriptEvent(EventKind.META, source, text_of(whole, "timestamp", "startTime"))
-    found = list(_read_gemini(whole, plain))
-    yield from found or [plain]
+def read_gemini(entry: dict[str, Any], known_source: TranscriptSource) -> Iterator[TranscriptEvent]:
+    """Yield the events of a line, at least one; `known_source` is the source from earlier lines."""
+    source = known_source._replace(agent="gemini")
+    if "projectHash" in entry and not known_source.session:
+        side = entry.get("kind") == "subagent"
+        source = source._replace(session=text_of(entry, "sessionId"), is_side=side)
+    plain = TranscriptEvent(EventKind.META, source, text_of(entry, "timestamp", "startTime"))
+    events = list(_read_gemini(entry, plain))
+    yield from events or [plain]
 
 
-def _read_gemini(whole: dict[str, Any], plain: TranscriptEvent) -> Iterator[TranscriptEvent]:
-    text = as_text(whole.get("content")).strip()
-    told = plain._replace(call=text_of(whole, "id"))
-    if summary := text_of(dict_of(whole, "$set"), "summary"):
+def _read_gemini(entry: dict[str, Any], plain: TranscriptEvent) -> Iterator[TranscriptEvent]:
+    text = as_text(entry.get("content")).strip()
+    message = plain._replace(call=text_of(entry, "id"))
+    if summary := text_of(dict_of(entry, "$set"), "summary"):
         yield plain._replace(kind=EventKind.TITLE, text=summary)
-    elif whole.get("type") == "user":
+    elif entry.get("type") == "user":
         if text := strip_added(text):
-            yield told._replace(kind=EventKind.REQUEST, text=text)
-    elif whole.get("type") == "gemini":
+            yield message._replace(kind=EventKind.REQUEST, text=text)
+    elif entry.get("type") == "gemini":
         if text:
-            yield told._replace(kind=EventKind.ANSWER, text=text)
-        for call in dicts_of(whole.get("toolCalls")):
+            yield message._replace(kind=EventKind.ANSWER, text=text)
+        for call in dicts_of(entry.get("toolCalls")):
             yield from _read_gemini_call(call, plain)
 
 
-def _read_gemini_call(told: dict[str, Any], plain: TranscriptEvent) -> Iterator[TranscriptEvent]:
-    name, given = text_of(told, "name"), dict_of(told, "args")
-    at = text_of(told, "timestamp") or plain.at
-    plain = plain._replace(at=at, call=text_of(told, "id"))
+def _read_gemini_call(call: dict[str, Any], plain: TranscriptEvent) -> Iterator[TranscriptEvent]:
+    name, arguments = text_of(call, "name"), dict_of(call, "args")
+    at = text_of(call, "timestamp") or plain.at
+    plain = plain._replace(at=at, call=text_of(call, "id"))
     yield plain._replace(
         kind=EventKind.CALL,
-        text=f"{name} {as_text(given)}",
+        text=f"{name} {as_text(arguments)}",
         tool=name,
-        path=text_of(given, "file_path"),
+        path=text_of(arguments, "file_path"),
         deed=_GEMINI_DEEDS.get(name),
-        command=text_of(given, "command") if name == "run_shell_command" else "",
-        change=_read_change(given) if name in _GEMINI_DEEDS else None,
-        steps=steps_of(given.get("todos")) if name == "write_todos" else None,
+        command=text_of(arguments, "command") if name == "run_shell_command" else "",
+        change=_read_change(arguments) if name in _GEMINI_DEEDS else None,
+        steps=steps_of(arguments.get("todos")) if name == "write_todos" else None,
     )
-    text = "\n".join(map(_result_text, dicts_of(told.get("result"))))
+    text = "\n".join(map(_result_text, dicts_of(call.get("result"))))
     code = _GEMINI_EXIT.search(text)
-    failed = text_of(told, "status") in {"error", "cancelled"}
+    is_error = text_of(call, "status") in {"error", "cancelled"}
     yield plain._replace(
         kind=EventKind.RESULT,
         text=text,
-        exit=int(code[1]) if code else None if failed else 0,
-        is_error=failed or bool(code and int(code[1])),
+        exit=int(code[1]) if code else None if is_error else 0,
+        is_error=is_error or bool(code and int(code[1])),
     )
 
 
@@ -427,36 +436,38 @@ def _result_text(part: dict[str, Any]) -> str:
 NOTHING = TranscriptSource()
 
 
-def read_line(data: bytes, known: TranscriptSource = NOTHING) -> tuple[TranscriptEvent, ...] | None:
+def read_line(
+    data: bytes, known_source: TranscriptSource = NOTHING
+) -> tuple[TranscriptEvent, ...] | None:
     """Return the events of a line; None if it is broken or has an unknown format.
 
-    `known` is the transcript's source, collected from earlier lines by `join_source`.
+    `known_source` is the transcript's source, collected from earlier lines by `join_source`.
     """
     try:
-        whole = json.loads(data)
+        entry = json.loads(data)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(whole, dict):
+    if not isinstance(entry, dict):
         return None
-    if is_gemini(whole) or (known.agent == "gemini" and "id" in whole):
-        return tuple(read_gemini(whole, known))
-    if not isinstance(whole.get("type"), str):
+    if is_gemini(entry) or (known_source.agent == "gemini" and "id" in entry):
+        return tuple(read_gemini(entry, known_source))
+    if not isinstance(entry.get("type"), str):
         return None
-    if is_copilot(whole):
-        return tuple(read_copilot(whole))
-    if isinstance(whole.get("payload"), dict):
-        return tuple(read_codex(whole, known))
-    return tuple(read_claude(whole)) if is_claude(whole) else None
+    if is_copilot(entry):
+        return tuple(read_copilot(entry))
+    if isinstance(entry.get("payload"), dict):
+        return tuple(read_codex(entry, known_source))
+    return tuple(read_claude(entry)) if is_claude(entry) else None
 
 
-def join_source(known: TranscriptSource, told: TranscriptSource) -> TranscriptSource:
+def join_source(known_source: TranscriptSource, line_source: TranscriptSource) -> TranscriptSource:
     """Return the transcript's source after a line: the first values win, except for the branch."""
     return TranscriptSource(
-        session=known.session or told.session,
-        folder=known.folder or told.folder,
-        branch=told.branch or known.branch,
-        agent=known.agent or told.agent,
-        is_side=told.is_side if not known.agent else known.is_side,
+        session=known_source.session or line_source.session,
+        folder=known_source.folder or line_source.folder,
+        branch=line_source.branch or known_source.branch,
+        agent=known_source.agent or line_source.agent,
+        is_side=line_source.is_side if not known_source.agent else known_source.is_side,
     )
 
 
