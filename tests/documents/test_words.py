@@ -60,7 +60,7 @@ DATA = {
     "web/web_app.py": "an address",
 }
 
-#: Banned words in comments and docstrings, for each part of the package: they may only fall.
+#: Banned words in each part of the package, names too: they may only fall.
 CODE_WORDS = {
     "cli": 132,
     "client": 16,
@@ -164,7 +164,8 @@ def test_no_string_of_the_package_has_a_banned_word() -> None:
 @pytest.mark.parametrize("room", sorted(CODE_WORDS))
 def test_banned_words_in_code_only_get_fewer(room: str) -> None:
     files = sorted(PACKAGE.glob("*.py")) if room == "." else sorted((PACKAGE / room).rglob("*.py"))
-    count = sum(len(BANNED.findall(file.read_text(encoding="utf-8"))) for file in files)
+    texts = (file.read_text(encoding="utf-8").replace("is None", "") for file in files)
+    count = sum(len(BANNED.findall(text)) for text in texts)
 
     assert count <= CODE_WORDS[room], "write the sentence without them, and lower the number"
 
