@@ -77,7 +77,7 @@ class Machine(NamedTuple):
 
     def open(self, **who: Any) -> Vault:
         """Open the vault as front ends do here; whoever does closes it."""
-        settings = read_settings(given={**os.environ, **self.env})
+        settings = read_settings(variables={**os.environ, **self.env})
         return open_vault(self.root, **{**settings, **who})  # type: ignore[typeddict-item]
 
 

@@ -89,8 +89,8 @@ class Config(NamedTuple):
             return own
         from vaultmem.core.packs.context_file import list_paths
 
-        packs, kept = list_paths(self.extra_packs, self.inject_context_into)
-        return (*own, *packs, *(each for each in kept if _matches(each, self.ignore)))
+        packs, paths = list_paths(self.extra_packs, self.inject_context_into)
+        return (*own, *packs, *(each for each in paths if _matches(each, self.ignore)))
 
     def ignores(self, path: str) -> bool:
         """Return whether a path itself is ignored; its parent folders are not checked."""
@@ -144,17 +144,17 @@ def find_root(path: str | Path | None) -> Path:
         if not root.is_dir():
             raise NoVaultError(f"{root}: no such folder; make a vault with `vaultmem init {path}`")
         return root
-    here = Path.cwd().resolve()
-    if found := find_around(here):
-        return found
+    cwd = Path.cwd().resolve()
+    if folder := find_around(cwd):
+        return folder
     raise NoVaultError(
-        f"{here}: no {CONFIG_NAME} here or above; run `vaultmem init`, or name a vault with --vault"
+        f"{cwd}: no {CONFIG_NAME} here or above; run `vaultmem init`, or name a vault with --vault"
     )
 
 
-def find_around(here: Path) -> Path | None:
-    """Return the nearest folder, from `here` up, that has a vaultmem.yaml."""
-    folders = (here, *here.parents)
+def find_around(start: Path) -> Path | None:
+    """Return the nearest folder, from `start` up, that has a vaultmem.yaml."""
+    folders = (start, *start.parents)
     files = (folder / CONFIG_NAME for folder in folders)
     return next((file.parent for file in files if file.is_file() or file.is_symlink()), None)
 
@@ -236,11 +236,11 @@ def override(config: Config, settings: Iterable[str]) -> Config:
         if not (name.isidentifier() and value) or len(setting.splitlines()) > 1:
             raise RefusedError(f'"{setting}": not a setting; write it as KEY=VALUE')
         try:
-            given = _parse_keys(f"{name}: {value}\n")
+            changes = _parse_keys(f"{name}: {value}\n")
         except VaultError as error:
             raise RefusedError(str(error).replace(CONFIG_NAME, f'"{setting}"', 1)) from None
         name = RENAMED.get(name, name)
-        config = config._replace(**{name: given._asdict()[name]})
+        config = config._replace(**{name: changes._asdict()[name]})
     if problem := rules.find_contradiction(config._asdict()):
         raise RefusedError(problem)
     return config
@@ -288,50 +288,54 @@ def _read_properties(lines: list[str]) -> list[Property]:
     from vaultmem.core.notes.frontmatter import read_frontmatter
 
     block = "\n".join(lines) + "\n"
-    matter = read_frontmatter(f"---\n{block}---\n")
-    if problem := _find_problem(matter, block):
+    frontmatter = read_frontmatter(f"---\n{block}---\n")
+    if problem := _find_problem(frontmatter, block):
         raise VaultError(f"{CONFIG_NAME}: {problem}; correct it or remove the file")
-    return list(matter.properties)
+    return list(frontmatter.properties)
 
 
-def _find_problem(matter: Frontmatter, block: str) -> str:
+def _find_problem(frontmatter: Frontmatter, block: str) -> str:
     """Return why a text cannot be read as settings, or ""."""
-    told = matter.problem or "; ".join(matter.warnings)
-    if told:
-        return told.replace("the frontmatter", "it").replace("the property", "the key")
-    if not matter.body:
+    problem = frontmatter.problem or "; ".join(frontmatter.warnings)
+    if problem:
+        return problem.replace("the frontmatter", "it").replace("the property", "the key")
+    if not frontmatter.body:
         return "it is not `key: value` lines"
-    return "" if matter.end == len("---\n" + block) else "it has more than one document"
+    return "" if frontmatter.end == len("---\n" + block) else "it has more than one document"
 
 
 def _read_value(prop: Property) -> object:
     """Return a key's value, None if it is empty."""
     if prop.name not in _DEFAULTS:
-        near = suggest_similar(prop.name, [*_DEFAULTS], f"; known keys: {', '.join(_DEFAULTS)}")
-        raise VaultError(f'{CONFIG_NAME}: unknown key "{prop.name}"{near}')
-    wanted = type(_DEFAULTS[prop.name])
+        suggestion = suggest_similar(
+            prop.name, [*_DEFAULTS], f"; known keys: {', '.join(_DEFAULTS)}"
+        )
+        raise VaultError(f'{CONFIG_NAME}: unknown key "{prop.name}"{suggestion}')
+    value_type = type(_DEFAULTS[prop.name])
     value = prop.value
     if prop.kind == "null":
         return None
     try:
         if prop.kind == "map":
             raise ValueError
-        if wanted is tuple:
+        if value_type is tuple:
             return value if isinstance(value, tuple) else (value,) if value else ()
         if isinstance(value, tuple):
             raise ValueError
-        if wanted is bool:
+        if value_type is bool:
             return {"true": True, "false": False}[value.lower()]
-        if wanted is int:
+        if value_type is int:
             return rules.whole(prop.name, int(value))
-        if wanted is float:
+        if value_type is float:
             return rules.share(float(value))
     except (ValueError, KeyError):
-        taken = rules.describe_type(wanted, prop.name)
-        refusal = f'{CONFIG_NAME}: "{prop.name}" cannot be "{value}"; it takes {taken}'
+        allowed_values = rules.describe_type(value_type, prop.name)
+        refusal = f'{CONFIG_NAME}: "{prop.name}" cannot be "{value}"; it takes {allowed_values}'
         raise VaultError(refusal) from None
-    if taken := rules.find_misfit(prop.name, value):
-        raise VaultError(f'{CONFIG_NAME}: "{prop.name}" cannot be "{value}"; it takes {taken}')
+    if allowed_values := rules.find_misfit(prop.name, value):
+        raise VaultError(
+            f'{CONFIG_NAME}: "{prop.name}" cannot be "{value}"; it takes {allowed_values}'
+        )
     return value
 
 

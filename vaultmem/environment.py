@@ -25,20 +25,20 @@ _given = ContextVar("environment", default=None)
 
 def current_environment() -> Mapping[str, str]:
     """Return the caller's environment."""
-    given = _given.get()
-    return os.environ if given is None else given[0]
+    caller = _given.get()
+    return os.environ if caller is None else caller[0]
 
 
 def is_at_terminal() -> bool:
     """Return whether the caller has a terminal."""
-    given = _given.get()
-    return has_terminal() if given is None else given[1]
+    caller = _given.get()
+    return has_terminal() if caller is None else caller[1]
 
 
 def current_folder() -> str:
     """Return the caller's current folder."""
-    given = _given.get()
-    return (given and given[2]) or os.getcwd()
+    caller = _given.get()
+    return (caller and caller[2]) or os.getcwd()
 
 
 def _find_here() -> Path | None:
@@ -51,8 +51,8 @@ def _find_here() -> Path | None:
 
 def has_screen() -> bool:
     """Return whether a browser can be opened for the caller."""
-    named = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
-    return sys.platform != "linux" or any(current_environment().get(name) for name in named)
+    variables = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
+    return sys.platform != "linux" or any(current_environment().get(name) for name in variables)
 
 
 @contextmanager
@@ -84,8 +84,8 @@ def open_named_vault(
     Raises:
         VaultError: as `open_vault` does.
     """
-    given = choose_own(current_environment()) if for_owner else None
-    settings = read_settings(agent, session, ref, given)
+    variables = choose_own(current_environment()) if for_owner else None
+    settings = read_settings(agent, session, ref, variables)
     settings["config"], settings["patience"] = config, patience
     settings["here"] = None if for_owner else _find_here()
     settings["scope"] = scope_to_project
@@ -110,29 +110,29 @@ def find_named_vault(path: str | Path | None = None) -> str | Path | None:
     """
     from vaultmem.storage.user_files import find_named, find_only
 
-    named = path or current_environment().get("VAULTMEM_VAULT")
+    name_or_path = path or current_environment().get("VAULTMEM_VAULT")
     config = find_user_folder("config", current_environment())
-    if isinstance(named, str) and named:
-        return find_named(named, config)
-    if named or find_around(Path(current_folder()).resolve()):
-        return named or None
+    if isinstance(name_or_path, str) and name_or_path:
+        return find_named(name_or_path, config)
+    if name_or_path or find_around(Path(current_folder()).resolve()):
+        return name_or_path or None
     return find_only(config) or None
 
 
 def read_settings(
-    agent: str = "", session: str = "", ref: str = "", given: Mapping[str, str] | None = None
+    agent: str = "", session: str = "", ref: str = "", variables: Mapping[str, str] | None = None
 ) -> VaultSettings:
     """Return the arguments for `open_vault` from the environment and the given values.
 
-    `given` replaces the caller's environment. Agents are recognized by the variables that they set
-    for their commands. Without such variables, the caller is a person if at a terminal. With
-    `given`, the agent is named by the arguments, or the caller is the owner.
+    `variables` replaces the caller's environment. Agents are recognized by the variables that they
+    set for their commands. Without such variables, the caller is a person if at a terminal. With
+    `variables`, the agent is named by the arguments, or the caller is the owner.
     """
-    environment = dict(current_environment() if given is None else given)
+    environment = dict(current_environment() if variables is None else variables)
     return {
         "agent": agent or environment.get("VAULTMEM_AGENT", "") or find_agent(environment),
         "session": session or find_session(environment),
-        "by_person": given is not None or is_at_terminal(),
+        "by_person": variables is not None or is_at_terminal(),
         "ref": ref or environment.get("VAULTMEM_REF", ""),
         "keeps_receipts": bool(environment.get("VAULTMEM_RECEIPTS")),
         "tokenizer": environment.get("VAULTMEM_TOKENIZER", ""),
@@ -145,8 +145,8 @@ def find_session(environment: Mapping[str, str]) -> str:
     """Return the session that an environment names, $VAULTMEM_SESSION_ID first, or ""."""
     if own := environment.get("VAULTMEM_SESSION_ID", "").strip():
         return own
-    named = (environment.get(name, "").strip() for name in SESSION_VARIABLES)
-    return next((map_session_id(each) for each in named if each), "")
+    ids = (environment.get(name, "").strip() for name in SESSION_VARIABLES)
+    return next((map_session_id(each) for each in ids if each), "")
 
 
 def choose_own(environment: Mapping[str, str]) -> dict[str, str]:

@@ -100,8 +100,12 @@ class Store:
         self.folders = folders
         self.patience = patience
         key = make_key(root)
-        keyed = (folders.state / "vaults", folders.data / "receipts", folders.data / "artifacts")
-        self.id = find_id(root, folders.state, keyed)
+        data_parents = (
+            folders.state / "vaults",
+            folders.data / "receipts",
+            folders.data / "artifacts",
+        )
+        self.id = find_id(root, folders.state, data_parents)
         self.state_place = claim_state_folder(folders.state / "vaults" / key)
         self.state_folder = self.state_place.path
         self.state = StateDatabase(self.state_folder, patience)
@@ -143,10 +147,10 @@ class Store:
 
     def head(self) -> GitHead | None:
         """Return what is checked out, None without git; start git only if needed."""
-        found = find_git_folder(self.root)
-        if found is None:
+        folders = find_git_folder(self.root)
+        if folders is None:
             return None
-        return read_head(found[1]) or self.history.head()
+        return read_head(folders[1]) or self.history.head()
 
     def ensure_id(self) -> None:
         """Give the vault an id if it has none, so that it keeps its data when moved."""

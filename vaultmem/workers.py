@@ -72,8 +72,8 @@ class Caller(NamedTuple):
 
 def shows_token(headers: Iterable[tuple[bytes, bytes]], token: str) -> bool:
     """Return whether the headers contain the token in exactly one Authorization header."""
-    given = [value for name, value in headers if name == b"authorization"]
-    return len(given) == 1 and hmac.compare_digest(given[0], b"Bearer " + token.encode("ascii"))
+    tokens = [value for name, value in headers if name == b"authorization"]
+    return len(tokens) == 1 and hmac.compare_digest(tokens[0], b"Bearer " + token.encode("ascii"))
 
 
 # A vault that stays open between requests, and reopens after it was moved, rebuilt or replaced.
@@ -102,14 +102,14 @@ class KeptVault:
         folders: UserFolders,
         notice: Callable[[str], None] | None = None,
         reads: bool = False,
-        made: dict[str, tuple[object, Any]] | None = None,
+        cache: dict[str, tuple[object, Any]] | None = None,
         sync: Sync | None = None,
     ) -> None:
         self._root = root
         self._folders = folders
         self._reads = reads
         self._patience = READER if reads else WRITER
-        self._made = {} if made is None else made
+        self._made = {} if cache is None else cache
         self._notice = notice
         self._sync = sync
         self._open: tuple[Vault, ChangeHints] | None = None
@@ -218,8 +218,8 @@ class Workers:
     ) -> None:
         self.root = root
         folders = find_user_folders(dict(os.environ))
-        made: dict[str, tuple[object, Any]] = {}
-        open_to_read = partial(KeptVault, root, folders, notice, True, made, sync)
+        cache: dict[str, tuple[object, Any]] = {}
+        open_to_read = partial(KeptVault, root, folders, notice, True, cache, sync)
         self._readers = _Crew(_READERS, open_to_read)
         self._patient = _Crew(1, open_to_read)
         self._writer = _Crew(1, lambda: KeptVault(root, folders, sync=sync))
@@ -243,7 +243,7 @@ class Workers:
         """
         return await asyncio.wrap_future(self.submit_write(work, caller))
 
-    async def note_refusal(self, caller: Caller, operation: str, told: str) -> None:
+    async def note_refusal(self, caller: Caller, operation: str, reason: str) -> None:
         """Do nothing: here, a rejected caller is the user's own program."""
 
     def submit_read(self, work: Work[Result], caller: Caller) -> Future[Result]:
@@ -302,16 +302,16 @@ class _Crew:
         self._is_closed = False
 
     def submit(self, work: Work[Result], caller: Caller) -> Future[Result]:
-        done: Future[Result] = Future()
+        future: Future[Result] = Future()
         with self._lock:
             if self._is_closed:
                 raise RefusedError("this server is ending; ask again when it has started anew")
-            self._asked.put((done, work, caller))
+            self._asked.put((future, work, caller))
             self._pending += 1
             if len(self._threads) < min(self._pending, self._size):
                 self._threads.append(threading.Thread(target=self._serve, daemon=True))
                 self._threads[-1].start()
-        return done
+        return future
 
     def close(self) -> None:
         with self._lock:
@@ -323,14 +323,14 @@ class _Crew:
 
     def _serve(self) -> None:
         vault = self._make()
-        while (asked := self._asked.get()) is not None:
-            done, work, caller = asked
-            if done.set_running_or_notify_cancel():  # Otherwise the work was cancelled.
+        while (job := self._asked.get()) is not None:
+            future, work, caller = job
+            if future.set_running_or_notify_cancel():  # Otherwise the work was cancelled.
                 try:
-                    done.set_result(vault.run(work, caller))
+                    future.set_result(vault.run(work, caller))
                 except BaseException as error:  # noqa: BLE001  The caller receives it.
-                    done.set_exception(error)
-            del asked, done, work
+                    future.set_exception(error)
+            del job, future, work
             with self._lock:
                 self._pending -= 1
         vault.discard()

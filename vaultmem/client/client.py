@@ -48,8 +48,11 @@ class Client:
         self.url = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
         self._place = parts.hostname, parts.port or port
         self._timeout = timeout
-        named = {"Vaultmem-Agent": agent, **({"Vaultmem-Session": session} if session else {})}
-        self._headers = {"Authorization": f"Bearer {token}", **named}
+        author_headers = {
+            "Vaultmem-Agent": agent,
+            **({"Vaultmem-Session": session} if session else {}),
+        }
+        self._headers = {"Authorization": f"Bearer {token}", **author_headers}
 
     @classmethod
     def of(
@@ -80,25 +83,27 @@ class Client:
             raise VaultError(f"{root}: no server runs; start one with `vaultmem serve`")
         return cls(address, token, agent=agent, session=session, timeout=timeout)
 
-    def notes(self, **chosen: Any) -> list[NoteRecord]:
+    def notes(self, **filters: Any) -> list[NoteRecord]:
         """Return the notes that match the filters (kind, state, tag, context, since, at, ...)."""
-        return cast("list[NoteRecord]", self.get("/notes", **chosen)["notes"])
+        return cast("list[NoteRecord]", self.get("/notes", **filters)["notes"])
 
-    def note(self, path: str, *, known: Note | None = None, **moment: Any) -> Note:
+    def note(self, path: str, *, known: Note | None = None, **options: Any) -> Note:
         """Return a note or one section of it (path#Heading), optionally `at` a commit or `ref`.
 
         If it still has the blob of `known`, return `known`; the server sends no text.
         """
         headers = {"If-None-Match": f'"{known["blob"]}"'} if known else {}
-        return cast("Note", self.request("GET", _at("notes", path), moment, None, headers) or known)
+        return cast(
+            "Note", self.request("GET", _at("notes", path), options, None, headers) or known
+        )
 
-    def recall(self, query: str, **how: Any) -> Answer:
+    def recall(self, query: str, **options: Any) -> Answer:
         """Return the hits of a query, best first (limit, budget, kind, at, ...)."""
-        return cast("Answer", self._ask("/recall", {"query": query, **how}))
+        return cast("Answer", self._ask("/recall", {"query": query, **options}))
 
-    def pack(self, query: str = "", **how: Any) -> Pack:
+    def pack(self, query: str = "", **options: Any) -> Pack:
         """Return the context pack for a query, or the pinned notes (budget, labels, at, ...)."""
-        return cast("Pack", self._ask("/pack", {"query": query, **how}))
+        return cast("Pack", self._ask("/pack", {"query": query, **options}))
 
     def remember(self, text: str, *, ref: str = "", **memory: Any) -> Remembered:
         """Write a memory (title, context, kind, tags, confidence, cites, pin, force)."""
@@ -119,8 +124,8 @@ class Client:
         ref: str = "",
     ) -> Version:
         """Set properties of a note (None removes one), or replace one text in it."""
-        given = {"properties": properties, "old_text": old_text, "new_text": new_text}
-        body = {name: value for name, value in given.items() if value is not None}
+        changes = {"properties": properties, "old_text": old_text, "new_text": new_text}
+        body = {name: value for name, value in changes.items() if value is not None}
         return cast("Version", self._change("PATCH", "notes", note, body, ref=ref))
 
     def forget(self, note: Version, reason: str = "", *, ref: str = "") -> None:
@@ -143,23 +148,23 @@ class Client:
         """Commit all changes; return the commit, None if there were none."""
         return cast("str | None", self.post("/checkpoint", {"note": note})["commit"])
 
-    def blame(self, path: str, **moment: Any) -> list[dict[str, Any]]:
+    def blame(self, path: str, **options: Any) -> list[dict[str, Any]]:
         """Return the author, time and event of each line of a note."""
-        return cast("list[dict[str, Any]]", self.request("GET", _at("blame", path), moment))
+        return cast("list[dict[str, Any]]", self.request("GET", _at("blame", path), options))
 
     def diff(self, old: str = "", new: str = "", path: str = "") -> list[dict[str, Any]]:
         """Return the differences between two commits or dates, note by note."""
-        asked = {"from": old, "to": new, "path": path}
-        return cast("list[dict[str, Any]]", self.request("GET", "/diff", asked))
+        parameters = {"from": old, "to": new, "path": path}
+        return cast("list[dict[str, Any]]", self.request("GET", "/diff", parameters))
 
-    def review(self, **chosen: Any) -> list[dict[str, Any]]:
+    def review(self, **filters: Any) -> list[dict[str, Any]]:
         """Return the proposals that wait for a decision (only, limit)."""
-        return cast("list[dict[str, Any]]", self.get("/review", **chosen)["items"])
+        return cast("list[dict[str, Any]]", self.get("/review", **filters)["items"])
 
     def decide(self, name: str, choice: str, reason: str = "") -> dict[str, Any]:
         """Accept, reject or reverse (`other`) a proposal; return the result."""
-        made = self.post(f"/review/{quote(name, safe='')}", {"choice": choice, "reason": reason})
-        return cast("dict[str, Any]", made["decided"][0])
+        result = self.post(f"/review/{quote(name, safe='')}", {"choice": choice, "reason": reason})
+        return cast("dict[str, Any]", result["decided"][0])
 
     def events(self) -> Iterator[list[str]]:
         """Yield the paths that might have changed, in batches, until the server ends."""
@@ -169,19 +174,19 @@ class Client:
                 if line.startswith(b"data:"):
                     yield cast("list[str]", json.loads(line[5:]))
 
-    def get(self, place: str, **asked: Any) -> Any:
+    def get(self, place: str, **parameters: Any) -> Any:
         """Return the result of any operation that reads, such as `get("/log", limit=3)`."""
-        return self.request("GET", place, asked)
+        return self.request("GET", place, parameters)
 
-    def post(self, place: str, body: Mapping[str, Any] | None = None, **asked: Any) -> Any:
+    def post(self, place: str, body: Mapping[str, Any] | None = None, **parameters: Any) -> Any:
         """Return the result of any operation that has a body."""
-        return self.request("POST", place, asked, body)
+        return self.request("POST", place, parameters, body)
 
     def request(
         self,
         method: str,
         place: str,
-        asked: Mapping[str, Any] | None = None,
+        parameters: Mapping[str, Any] | None = None,
         body: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Any:
@@ -192,24 +197,29 @@ class Client:
         Raises:
             VaultError: the server reports an error, as the class that it names, or is not there.
         """
-        query = urlencode(list(_write_query(asked or {})))
+        query = urlencode(list(_write_query(parameters or {})))
         address = f"{place}?{query}" if query else place
         with contextlib.closing(self._connect(self._timeout)) as connection:
             answer = self._send(connection, method, address, body, headers or {})
             data = self._read(answer)
         return json.loads(data) if data else None
 
-    def _ask(self, place: str, asked: Mapping[str, Any]) -> Any:
+    def _ask(self, path: str, fields: Mapping[str, Any]) -> Any:
         """Send a query in a body, because it can be long."""
-        body = {name: value for name, value in asked.items() if value is not None}
-        moment = {str(name): body.pop(name) for name in ("at", "ref") if name in body}
-        return self.request("POST", place, moment, body)
+        body = {name: value for name, value in fields.items() if value is not None}
+        parameters = {str(name): body.pop(name) for name in ("at", "ref") if name in body}
+        return self.request("POST", path, parameters, body)
 
     def _change(
-        self, method: str, what: str, note: Version, body: Mapping[str, Any] | None, **asked: Any
+        self,
+        method: str,
+        resource: str,
+        note: Version,
+        body: Mapping[str, Any] | None,
+        **parameters: Any,
     ) -> Any:
         headers = {"If-Match": f'"{note["blob"]}"'}
-        return self.request(method, _at(what, note["path"]), asked, body, headers)
+        return self.request(method, _at(resource, note["path"]), parameters, body, headers)
 
     def _connect(self, timeout: float) -> HTTPConnection:
         return self._kind(*self._place, timeout=timeout)
@@ -250,22 +260,24 @@ class Client:
                 f"{self.url}: no server answers there; start one with `vaultmem serve`"
             ) from None
         except TimeoutError:
-            told = f"no answer within {self._timeout:g} s; what was asked may be done all the same"
-            raise SystemFailureError(f"{self.url}: {told}") from None
+            reason = (
+                f"no answer within {self._timeout:g} s; what was asked may be done all the same"
+            )
+            raise SystemFailureError(f"{self.url}: {reason}") from None
         except (OSError, HTTPException) as error:
             raise SystemFailureError(f"{self.url}: the answer was cut short ({error})") from None
 
 
-def _at(what: str, path: str) -> str:
-    return f"/{what}/{quote(path, safe='/', errors='surrogateescape')}"
+def _at(resource: str, path: str) -> str:
+    return f"/{resource}/{quote(path, safe='/', errors='surrogateescape')}"
 
 
-def _write_query(asked: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    for name, value in asked.items():
+def _write_query(parameters: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for name, value in parameters.items():
         if value is None or value == "":
             continue
-        each = value if isinstance(value, Sequence) and not isinstance(value, str) else [value]
-        yield from ((name, _write_value(one)) for one in each)
+        items = value if isinstance(value, Sequence) and not isinstance(value, str) else [value]
+        yield from ((name, _write_value(item)) for item in items)
 
 
 def _write_value(value: Any) -> str:
@@ -276,12 +288,12 @@ def _as_error(status: int, data: bytes) -> VaultError:
     """Return an error response as the exception class that it names."""
     try:
         problem = json.loads(data)
-        told = str(problem["detail"])
+        message = str(problem["detail"])
     except (ValueError, KeyError, TypeError):
         return VaultError(f"the server answered {status}, and not as vaultmem does")
     kind = getattr(errors, str(problem.get("code", "")), None)
     if kind is MergeConflictError:
-        return MergeConflictError(told, problem.get("conflicts", ()))
+        return MergeConflictError(message, problem.get("conflicts", ()))
     if isinstance(kind, type) and issubclass(kind, VaultError):
-        return kind(told)
-    return RefusedError(told) if status < 500 else VaultError(told)
+        return kind(message)
+    return RefusedError(message) if status < 500 else VaultError(message)

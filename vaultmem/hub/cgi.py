@@ -49,10 +49,10 @@ class CgiLimits(NamedTuple):
 class RefusedRequestError(Exception):
     """A request that is answered by a status and a reason."""
 
-    def __init__(self, status: int, told: str) -> None:
-        super().__init__(told)
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
         self.status = status
-        self.told = told
+        self.told = reason
 
 
 async def collect_body(receive: Receive, limits: CgiLimits, folder: Path) -> IO[bytes] | None:
@@ -61,10 +61,10 @@ async def collect_body(receive: Receive, limits: CgiLimits, folder: Path) -> IO[
     Raises:
         RefusedRequestError: it is too large or too slow, or the disk is full.
     """
-    with contextlib.ExitStack() as unless_whole:
+    with contextlib.ExitStack() as cleanup:
         try:
-            made = tempfile.TemporaryFile(prefix=".vaultmem-", suffix=".tmp", dir=folder)
-            file: IO[bytes] = unless_whole.enter_context(made)
+            unnamed_file = tempfile.TemporaryFile(prefix=".vaultmem-", suffix=".tmp", dir=folder)
+            file: IO[bytes] = cleanup.enter_context(unnamed_file)
             async with asyncio.timeout(limits.longest):
                 if not await _write_body(file, receive, limits):
                     return None
@@ -72,9 +72,9 @@ async def collect_body(receive: Receive, limits: CgiLimits, folder: Path) -> IO[
         except TimeoutError:
             raise RefusedRequestError(408, f"that took over {limits.longest:.0f} seconds") from None
         except OSError as error:
-            told = f"the hub's disk takes no more ({error.strerror})"
-            raise RefusedRequestError(507, told) from None
-        unless_whole.pop_all()
+            reason = f"the hub's disk takes no more ({error.strerror})"
+            raise RefusedRequestError(507, reason) from None
+        cleanup.pop_all()
     return file
 
 
@@ -101,8 +101,8 @@ async def _take(receive: Receive, seconds: float) -> Message:
         async with asyncio.timeout(seconds):
             return await receive()
     except TimeoutError:
-        told = f"nothing more of the body came for {seconds:.0f} seconds"
-        raise RefusedRequestError(408, told) from None
+        reason = f"nothing more of the body came for {seconds:.0f} seconds"
+        raise RefusedRequestError(408, reason) from None
 
 
 async def run_program(
@@ -127,26 +127,26 @@ async def run_program(
     )
     answer = _Answer(send, limits.patience)
     complaint = asyncio.create_task(_read_complaint(process))
-    work = (
+    tasks = (
         asyncio.create_task(_await_end(receive)),
         asyncio.create_task(answer.pass_on(process)),
     )
     try:
         async with asyncio.timeout(limits.longest):
-            done, _ = await asyncio.wait(work, return_when=asyncio.FIRST_COMPLETED)
-            for each in done:
-                each.result()
-        if work[0] in done and work[1] not in done:
+            finished_tasks, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in finished_tasks:
+                task.result()
+        if tasks[0] in finished_tasks and tasks[1] not in finished_tasks:
             return 499
     except RefusedRequestError as refusal:
         return await answer.refuse(refusal.status, refusal.told)
     except TimeoutError:
         return await answer.refuse(408, f"that took over {limits.longest:.0f} seconds")
     finally:
-        for each in work:
-            each.cancel()
+        for task in tasks:
+            task.cancel()
         await asyncio.shield(asyncio.ensure_future(_end(process)))
-        await asyncio.gather(*work, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
         await _drain(process)
         await _log(complaint)
     return answer.status
@@ -184,13 +184,13 @@ class _Answer:
         # Git's client sees a truncated answer itself: git's protocol marks the end.
         await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    async def refuse(self, status: int, told: str) -> int:
+    async def refuse(self, status: int, reason: str) -> int:
         """Send an error if no response was started; return the status."""
         if self.status:
             return self.status
         headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"connection", b"close")]
         await self._begin(status, headers)
-        await self._send({"type": "http.response.body", "body": f"{told}\n".encode()})
+        await self._send({"type": "http.response.body", "body": f"{reason}\n".encode()})
         return status
 
     async def _begin(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
@@ -218,10 +218,10 @@ async def _read_head(stdout: asyncio.StreamReader) -> tuple[int, list[tuple[byte
 
 async def _read_complaint(process: asyncio.subprocess.Process) -> bytes:
     assert process.stderr is not None  # noqa: S101
-    told = b""
-    while more := await process.stderr.read(_CHUNK):
-        told = (told + more)[:_HEAD]
-    return told
+    text = b""
+    while chunk := await process.stderr.read(_CHUNK):
+        text = (text + chunk)[:_HEAD]
+    return text
 
 
 async def _drain(process: asyncio.subprocess.Process) -> None:
@@ -236,8 +236,8 @@ async def _drain(process: asyncio.subprocess.Process) -> None:
 async def _log(complaint: asyncio.Task[bytes]) -> None:
     with contextlib.suppress(TimeoutError):  # Background children can hold the pipe open.
         async with asyncio.timeout(1.0):
-            if told := (await complaint).decode("utf-8", "backslashreplace").strip():
-                _LOG.warning("git: %s", told)
+            if text := (await complaint).decode("utf-8", "backslashreplace").strip():
+                _LOG.warning("git: %s", text)
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:

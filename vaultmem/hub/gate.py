@@ -60,7 +60,12 @@ class RequestLog:
         self._record(guest, "ask", vaults, "done", details)
 
     def add_refusal(
-        self, vaults: Sequence[str], guest: HubPrincipal, what: str, operation: str, why: object
+        self,
+        vaults: Sequence[str],
+        guest: HubPrincipal,
+        action: str,
+        operation: str,
+        reason: object,
     ) -> None:
         """Log a refused request; above the rate limit, only count it.
 
@@ -69,39 +74,42 @@ class RequestLog:
         """
         now = self._clock()
         with self._lock:
-            written = self._written[guest.id]
-            if len(written) == _ROWS and written[0] > now - _MINUTE:
+            row_times = self._written[guest.id]
+            if len(row_times) == _ROWS and row_times[0] > now - _MINUTE:
                 self._dropped[guest.id] += 1
                 return
-            written.append(now)
-            dropped = self._dropped.pop(guest.id, 0)
-        refused = [describe_reason(why)]
-        if dropped:
-            refused.append(f"{pluralize(dropped, 'refused request')} before it without a row")
-        self._record(guest, what, vaults, "refused", {"operation": operation, "refused": refused})
+            row_times.append(now)
+            dropped_rows = self._dropped.pop(guest.id, 0)
+        reasons = [describe_reason(reason)]
+        if dropped_rows:
+            reasons.append(f"{pluralize(dropped_rows, 'refused request')} before it without a row")
+        self._record(guest, action, vaults, "refused", {"operation": operation, "refused": reasons})
 
     def _record(
         self,
         guest: HubPrincipal,
-        what: str,
+        action: str,
         vaults: Sequence[str],
         outcome: str,
         details: dict[str, Any],
     ) -> None:
-        who = guest.name, guest.id, guest.origin
-        record(self._hub, AuditEntry(time.time(), *who, what, tuple(vaults), outcome, details))
+        caller_fields = guest.name, guest.id, guest.origin
+        record(
+            self._hub,
+            AuditEntry(time.time(), *caller_fields, action, tuple(vaults), outcome, details),
+        )
 
 
-def describe_reason(why: object) -> str:
+def describe_reason(reason: object) -> str:
     """Return a reason as one line without credentials."""
-    return one_line(mask_secrets(str(why)))[:_LONGEST]
+    return one_line(mask_secrets(str(reason)))[:_LONGEST]
 
 
 def _count_hits(answer: Any) -> int | None:
     """Return the number of hits in an answer, None if it has no list of hits."""
-    found = getattr(answer, "answer", None)
-    if found is not None:
-        return len(found.hits if hasattr(found, "hits") else found.pack.items)
+    result = getattr(answer, "answer", None)
+    if result is not None:
+        return len(result.hits if hasattr(result, "hits") else result.pack.items)
     data = json.loads(answer.data) if hasattr(answer, "data") else answer[1] if answer else {}
     rows = data.get("hits", data.get("items")) if isinstance(data, dict) else None
     return len(rows) if isinstance(rows, list) else None
@@ -132,8 +140,8 @@ class HubSite(NamedTuple):
 
     def find_address(self, request: Request) -> str:
         """Return the client's address."""
-        if self.trusts_proxy and (told := request.headers.getlist("x-forwarded-for")):
-            return told[-1].rpartition(",")[2].strip()[:64]
+        if self.trusts_proxy and (addresses := request.headers.getlist("x-forwarded-for")):
+            return addresses[-1].rpartition(",")[2].strip()[:64]
         return request.client.host if request.client else ""
 
 
@@ -153,12 +161,12 @@ class HubAuth(Gate):
         """Pass a request on, or reject it."""
         if scope["type"] == "http":
             request = Request(scope)
-            found = await to_thread.run_sync(self._find_grant, request)
-            request.state.grant, request.state.problem = found
+            grant_and_problem = await to_thread.run_sync(self._find_grant, request)
+            request.state.grant, request.state.problem = grant_and_problem
             request.state.address = self._hub_site.find_address(request)
-            if found[0] is not None:
-                send = warn_of_end(found[0], send)
-                await self._answer_while_it_counts(found[0], scope, receive, send)
+            if grant_and_problem[0] is not None:
+                send = warn_of_end(grant_and_problem[0], send)
+                await self._answer_while_it_counts(grant_and_problem[0], scope, receive, send)
                 return
         await super().__call__(scope, receive, send)
 
@@ -166,14 +174,14 @@ class HubAuth(Gate):
         self, grant: Grant, scope: Scope, receive: Receive, send: Send
     ) -> None:
         """Answer, and end a streamed answer soon after its grant becomes invalid."""
-        lasts = has_ended = False
+        is_streaming = has_ended = False
 
         async def send_on(message: Message) -> None:
-            nonlocal lasts, has_ended
+            nonlocal is_streaming, has_ended
             if has_ended:
                 return
             is_part = message.get("more_body", False)
-            lasts = is_part or message["type"] == "http.response.start"
+            is_streaming = is_part or message["type"] == "http.response.start"
             if is_part and not self._counts(grant):
                 message, has_ended = {"type": "http.response.body", "body": b""}, True
             await send(message)
@@ -181,7 +189,9 @@ class HubAuth(Gate):
         answer = asyncio.ensure_future(super().__call__(scope, receive, send_on))
         try:
             while not (await asyncio.wait({answer}, timeout=_LOOK))[0]:
-                if lasts and (has_ended or not await to_thread.run_sync(self._counts, grant)):
+                if is_streaming and (
+                    has_ended or not await to_thread.run_sync(self._counts, grant)
+                ):
                     await send_on({"type": "http.response.body", "body": b""})
                     return
             await answer
@@ -195,7 +205,7 @@ class HubAuth(Gate):
         except VaultError:  # Unreadable grants authenticate no request.
             return False
 
-    async def admit(self, request: Request, asked: GitRequest) -> Authorization:
+    async def admit(self, request: Request, git_request: GitRequest) -> Authorization:
         """Return whether git's client is authorized for its request."""
         if not is_asked_by(self._site.hosts, request):
             return Authorization(status=421, told="this is not served under that name")
@@ -204,15 +214,15 @@ class HubAuth(Gate):
         if grant is None:
             return Authorization(status=problem[0], told=problem[1])
         origin = self._hub_site.find_address(request)
-        status, told = _find_problem(grant, asked)
+        status, reason = _find_problem(grant, git_request)
         if status:
-            guest, what = (
+            guest, action = (
                 HubPrincipal(grant.name, grant.id, origin=origin),
-                "push" if asked.writes else "fetch",
+                "push" if git_request.writes else "fetch",
             )
-            vaults = [asked.vault] if asked.vault else []
-            await to_thread.run_sync(self._log.add_refusal, vaults, guest, what, "git", told)
-            return Authorization(status=status, told=told)
+            vaults = [git_request.vault] if git_request.vault else []
+            await to_thread.run_sync(self._log.add_refusal, vaults, guest, action, "git", reason)
+            return Authorization(status=status, told=reason)
         return Authorization(grant, build_pusher_environment(self._guests.hub, grant, origin))
 
     def _find_grant(self, request: Request) -> _Found:
@@ -250,10 +260,10 @@ class HubAuth(Gate):
     def _turn_away(self, request: Request) -> Response | None:
         if request.url.path.startswith(_OPEN):
             return None
-        status, told = request.state.problem
+        status, reason = request.state.problem
         if status == 401 and wants_page(request):
             return render_page(request, "sign_in.html", status, title="Sign in", told="")
-        return refuse(request, status, told)
+        return refuse(request, status, reason)
 
     def _find_visit(self, cookie: str) -> BrowserVisit:
         """Return the messages for a browser's next page."""
@@ -264,12 +274,12 @@ class HubAuth(Gate):
         return visit
 
 
-def _find_problem(grant: Grant, asked: GitRequest) -> tuple[int, str]:
+def _find_problem(grant: Grant, git_request: GitRequest) -> tuple[int, str]:
     """Return a status and reason why git's client is not authorized, status 0 if it is."""
-    if not asked.vault or not may(grant, asked.vault, Right.READ):
+    if not git_request.vault or not may(grant, git_request.vault, Right.READ):
         return 404, "this hub has no such vault, or not for you"
-    if not asked.service:
+    if not git_request.service:
         return 403, "git's smart protocol alone is spoken here; update your git"
-    if asked.writes and not may(grant, asked.vault, Right.PROPOSE):
-        return 403, f"{asked.vault}: you may only read it; ask its owner for more"
+    if git_request.writes and not may(grant, git_request.vault, Right.PROPOSE):
+        return 403, f"{git_request.vault}: you may only read it; ask its owner for more"
     return 0, ""

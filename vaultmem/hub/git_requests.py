@@ -123,29 +123,32 @@ class _Exchange(NamedTuple):
 
 
 class GitApp:
-    """ASGI app for git clients of a hub's repositories; calls `pushed` with changed vaults."""
+    """ASGI app for git clients of a hub's repositories; calls `on_push` with changed vaults."""
 
-    def __init__(self, hub: Hub, admit: Admit, pushed: Callable[[str], None]) -> None:
+    def __init__(self, hub: Hub, admit: Admit, on_push: Callable[[str], None]) -> None:
         self._hub = hub
         self._admit = admit
-        self._pushed = pushed
+        self._pushed = on_push
         self._slots = ProgramSlots()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         request = Request(scope)
-        asked = _read_asked(request)
-        admitted = await self._admit(request, asked)
-        if admitted.grant is None:
-            await reject_git(admitted.status, admitted.told)(scope, receive, send)
+        git_request = _read_asked(request)
+        authorization = await self._admit(request, git_request)
+        if authorization.grant is None:
+            await reject_git(authorization.status, authorization.told)(scope, receive, send)
             return
-        send = warn_of_end(admitted.grant, send)
-        environment = {**self._describe(request, asked, admitted.grant), **admitted.environment}
-        exchange = _Exchange(asked, environment, await to_thread.run_sync(self._read_limits))
+        send = warn_of_end(authorization.grant, send)
+        environment = {
+            **self._describe(request, git_request, authorization.grant),
+            **authorization.environment,
+        }
+        exchange = _Exchange(git_request, environment, await to_thread.run_sync(self._read_limits))
         size = exchange.limits.size
-        said = read_count(request.headers.get("content-length", "0"), size + 1)
+        length = read_count(request.headers.get("content-length", "0"), size + 1)
         try:
-            if said is None or said > size:
+            if length is None or length > size:
                 raise RefusedRequestError(413, f"that is over {size:,} bytes")
             await self._answer(exchange, receive, send)
         except RefusedRequestError as refusal:
@@ -187,8 +190,8 @@ class GitApp:
             raise RefusedRequestError(400, "this is not a push in git's format")
         if push.refusal is None:
             return False
-        refs, told = push.updates[:KEPT], [str(push.refusal)]
-        await to_thread.run_sync(self._record, exchange, refs, told, "refused")
+        refs, reasons = push.updates[:KEPT], [str(push.refusal)]
+        await to_thread.run_sync(self._record, exchange, refs, reasons, "refused")
         kind = f"application/x-{_WRITE}-result".encode()
         headers = [(b"content-type", kind), (b"cache-control", b"no-cache")]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
@@ -196,22 +199,29 @@ class GitApp:
         return True
 
     def _record(
-        self, exchange: _Exchange, refs: Sequence[RefUpdate], refused: Sequence[str], outcome: str
+        self, exchange: _Exchange, refs: Sequence[RefUpdate], reasons: Sequence[str], outcome: str
     ) -> None:
         """Log refusals that were not made by the push check."""
-        asked, environment = exchange.asked, exchange.environment
-        who = exchange.caller.name, environment.get(GRANT, ""), environment.get(ORIGIN, "")
-        details = {"refs": [each._asdict() for each in refs], "refused": list(refused)}
-        record(self._hub, AuditEntry(time.time(), *who, "push", (asked.vault,), outcome, details))
+        git_request, environment = exchange.asked, exchange.environment
+        caller_fields = (
+            exchange.caller.name,
+            environment.get(GRANT, ""),
+            environment.get(ORIGIN, ""),
+        )
+        details = {"refs": [each._asdict() for each in refs], "refused": list(reasons)}
+        record(
+            self._hub,
+            AuditEntry(time.time(), *caller_fields, "push", (git_request.vault,), outcome, details),
+        )
 
-    def _describe(self, request: Request, asked: GitRequest, grant: Grant) -> dict[str, str]:
+    def _describe(self, request: Request, git_request: GitRequest, grant: Grant) -> dict[str, str]:
         """Return the environment of `http-backend`, with only `_KEPT` of this process's variables.
 
         CONTENT_LENGTH is left out. If a body ends before its length, as when this process is
         killed, git 2.39 waits for the rest forever and uses a whole core.
         """
         headers = request.headers
-        said = {
+        variables = {
             "CONTENT_TYPE": headers.get("content-type"),
             "HTTP_CONTENT_ENCODING": headers.get("content-encoding"),
             "GIT_PROTOCOL": headers.get("git-protocol"),
@@ -224,39 +234,39 @@ class GitApp:
             "GIT_HTTP_EXPORT_ALL": "1",
             "GATEWAY_INTERFACE": "CGI/1.1",
             "REQUEST_METHOD": request.method,
-            "PATH_INFO": f"/{asked.vault}.git/{asked.place}",
-            "QUERY_STRING": f"service={asked.service}" if asked.place == _REFS else "",
+            "PATH_INFO": f"/{git_request.vault}.git/{git_request.place}",
+            "QUERY_STRING": f"service={git_request.service}" if git_request.place == _REFS else "",
             "REMOTE_USER": grant.name,  # Without it, http-backend rejects pushes.
-            **{name: value for name, value in said.items() if value is not None},
+            **{name: value for name, value in variables.items() if value is not None},
         }
 
 
-def reject_git(status: int, told: str) -> PlainTextResponse:
+def reject_git(status: int, reason: str) -> PlainTextResponse:
     """Return an error response that git shows to the user."""
     headers = {"Connection": "close", "Cache-Control": "no-store"}
     if status == 401:
         headers["WWW-Authenticate"] = 'Basic realm="vaultmem", charset="UTF-8"'
     if status == 503:
         headers["Retry-After"] = "30"
-    return PlainTextResponse(f"{told}\n", status, headers)
+    return PlainTextResponse(f"{reason}\n", status, headers)
 
 
 def _read_asked(request: Request) -> GitRequest:
     """Return the parsed request, with service "" if git's client makes no such request."""
-    place = _PLACE.fullmatch(request.url.path)
-    vault = place[1] if place and is_vault_name(place[1]) else ""
-    if place is None or not vault:
+    match = _PLACE.fullmatch(request.url.path)
+    vault = match[1] if match and is_vault_name(match[1]) else ""
+    if match is None or not vault:
         return GitRequest("", "", "")
-    if place[2] == _REFS:
+    if match[2] == _REFS:
         service = request.url.query.removeprefix("service=")
         is_right = request.method == "GET" and service in (_READ, _WRITE)
     else:
-        service = place[2]
+        service = match[2]
         kind = f"application/x-{service}-request"
         is_right = request.method == "POST" and request.headers.get("content-type") == kind
         if service == _WRITE:  # No client compresses a push again, and it can unpack to any size.
             is_right &= "content-encoding" not in request.headers
-    return GitRequest(vault, service if is_right else "", place[2])
+    return GitRequest(vault, service if is_right else "", match[2])
 
 
 class _End:
@@ -279,13 +289,17 @@ class _End:
         return [] if FETCH_FIRST.encode() in self._text else self._list_refused(is_late=True)
 
     def _list_refused(self, is_late: bool) -> list[str]:
-        found = _REFUSED.findall(self._text)
-        said = ((ref or b"the push", why) for ref, why in found if self._is_late(why) == is_late)
-        lines = (b": ".join(each).decode("utf-8", "replace") for each in said)
+        matches = _REFUSED.findall(self._text)
+        refusals = (
+            (ref or b"the push", reason)
+            for ref, reason in matches
+            if self._is_late(reason) == is_late
+        )
+        lines = (b": ".join(each).decode("utf-8", "replace") for each in refusals)
         return [f"{line}; git itself refuses it" for line in lines][:TOLD]
 
-    def _is_late(self, why: bytes) -> bool:
-        return why == _NOT_MOVED and bool(_MOVED.search(self._text))
+    def _is_late(self, reason: bytes) -> bool:
+        return reason == _NOT_MOVED and bool(_MOVED.search(self._text))
 
 
 #: Running programs allowed for callers who already have one: in all, and for one caller. Then the

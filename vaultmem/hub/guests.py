@@ -68,25 +68,27 @@ class Principals:
 
     def make_cookie(self, grant: Grant) -> str:
         """Return a cookie value that a browser sends instead of a token, valid for thirty days."""
-        said = f"{grant.id}.{int(self._now()) + LIFETIME}"
-        return f"{said}.{_sign(grant, said)}"
+        payload = f"{grant.id}.{int(self._now()) + LIFETIME}"
+        return f"{payload}.{_sign(grant, payload)}"
 
     def read_cookie(self, value: str) -> Grant | None:
         """Return the grant a cookie was made for, if both are still valid."""
-        said, _, signature = value.rpartition(".")
-        id, _, end = said.partition(".")
+        payload, _, signature = value.rpartition(".")
+        id, _, end = payload.partition(".")
         if not (end.isascii() and end.isdecimal() and len(end) < 20 and self._now() < int(end)):
             return None
         grant = self._find(f"id {id}", lambda: find_by_id(self.hub, id, self._now()))
         is_ours = grant is not None and hmac.compare_digest(
-            _sign(grant, said).encode(), signature.encode("utf-8", "surrogatepass")
+            _sign(grant, payload).encode(), signature.encode("utf-8", "surrogatepass")
         )
         return grant if is_ours else None
 
     def counts(self, grant: Grant) -> bool:
         """Return whether a grant is still valid, with the same permissions."""
-        found = self._find(f"id {grant.id}", lambda: find_by_id(self.hub, grant.id, self._now()))
-        return found is not None and found.scopes == grant.scopes
+        stored_grant = self._find(
+            f"id {grant.id}", lambda: find_by_id(self.hub, grant.id, self._now())
+        )
+        return stored_grant is not None and stored_grant.scopes == grant.scopes
 
     def turn_away(self, address: str) -> bool:
         """Count a wrong token from an address, and log it; return False if there were too many.
@@ -106,24 +108,24 @@ class Principals:
             record(self.hub, AuditEntry(self._now(), "", "", address, "sign-in", (), "refused"))
         return not is_over
 
-    def _find(self, key: str, look: Callable[[], Grant | None]) -> Grant | None:
+    def _find(self, key: str, load_grant: Callable[[], Grant | None]) -> Grant | None:
         state = self._reload_grants()
-        seen, until, grant = self._known.pop(key, (None, 0.0, None))
-        if seen != state or until < time.monotonic() or grant is None:
-            grant, until = look(), time.monotonic() + _WHILE  # Not older than `state`.
+        cached_state, expiry, grant = self._known.pop(key, (None, 0.0, None))
+        if cached_state != state or expiry < time.monotonic() or grant is None:
+            grant, expiry = load_grant(), time.monotonic() + _WHILE  # Not older than `state`.
         if grant is None or not grant.is_alive(self._now()):
             return None
-        self._known[key] = state, until, grant
+        self._known[key] = state, expiry, grant
         if len(self._known) > _MANY:
             self._known.popitem(last=False)
         return grant
 
     def _reload_grants(self) -> object:
         try:
-            found = os.stat(self.hub.folder / FILE_NAME)
+            file_status = os.stat(self.hub.folder / FILE_NAME)
         except OSError:
             return None
-        return found.st_ino, found.st_mtime_ns, found.st_size
+        return file_status.st_ino, file_status.st_mtime_ns, file_status.st_size
 
 
 def read_token(request: Request, *schemes: str) -> str | None:
@@ -132,19 +134,19 @@ def read_token(request: Request, *schemes: str) -> str | None:
     For "Basic", the token is the password. Git first sends a name without one; this also gives
     None.
     """
-    shown = request.headers.getlist("authorization")
-    if not shown:
+    headers = request.headers.getlist("authorization")
+    if not headers:
         return None
-    scheme, _, value = shown[0].partition(" ")
-    if len(shown) > 1 or scheme.lower() not in schemes:
+    scheme, _, value = headers[0].partition(" ")
+    if len(headers) > 1 or scheme.lower() not in schemes:
         return ""
     if scheme.lower() == "bearer":
         return value.strip()
     try:
-        both = base64.b64decode(value.strip(), validate=True).decode("utf-8")
+        credentials = base64.b64decode(value.strip(), validate=True).decode("utf-8")
     except (binascii.Error, UnicodeDecodeError):
         return ""
-    return both.partition(":")[2] or None
+    return credentials.partition(":")[2] or None
 
 
 def make_visitor(grant: Grant, vault: str, origin: str) -> Visitor:
@@ -181,8 +183,8 @@ def warn_of_end(grant: Grant, send: Send) -> Send:
     return send_warned
 
 
-def _sign(grant: Grant, said: str) -> str:
-    return hmac.new(grant.digest.encode(), b"page " + said.encode(), "sha256").hexdigest()
+def _sign(grant: Grant, payload: str) -> str:
+    return hmac.new(grant.digest.encode(), b"page " + payload.encode(), "sha256").hexdigest()
 
 
 # The body of a push: the refs to move, and whether its pack can be unpacked. It is checked before
@@ -213,16 +215,16 @@ class PushRequest(NamedTuple):
 
     def write_report(self) -> bytes:
         """Return the response from which git's client reports each ref as rejected."""
-        why = str(self.refusal).encode("utf-8", "surrogateescape")
+        reason = str(self.refusal).encode("utf-8", "surrogateescape")
         refs = (each.ref.encode("utf-8", "surrogateescape") for each in self.updates)
         lines = [b"unpack refused\n", *(b"ng %s unpacker error\n" % ref for ref in refs)]
         report = b"".join(map(_line, lines)) + _END
         if not self.capabilities & {b"side-band-64k", b"side-band"}:
             return report
-        most = _LINE if b"side-band-64k" in self.capabilities else 990
-        parts = (report[at : at + most] for at in range(0, len(report), most))
-        said = _line(b"\x02vaultmem: %s\n" % why)
-        return said + b"".join(_line(b"\x01" + part) for part in parts) + _END
+        chunk_size = _LINE if b"side-band-64k" in self.capabilities else 990
+        parts = (report[at : at + chunk_size] for at in range(0, len(report), chunk_size))
+        message = _line(b"\x02vaultmem: %s\n" % reason)
+        return message + b"".join(_line(b"\x01" + part) for part in parts) + _END
 
 
 def read_push(body: IO[bytes], limits: PushLimits) -> PushRequest | None:
@@ -231,18 +233,18 @@ def read_push(body: IO[bytes], limits: PushLimits) -> PushRequest | None:
     if not body.tell():
         return None
     with contextlib.closing(mmap(body.fileno(), 0, access=ACCESS_READ)) as data:
-        found = _read_commands(data)
+        commands = _read_commands(data)
         body.seek(0)
-        if found is None:
+        if commands is None:
             return None
-        lines, at = found
+        lines, at = commands
         first, _, capabilities = lines[0].partition(b"\0") if lines else (b"", b"", b"")
         updates = tuple(_read_updates([first, *lines[1:]]))
         objects = _OBJECTS_EACH * (limits.push_commits + limits.push_files)
         allowed = PackLimits(objects, limits.total_bytes, _DELTA * limits.total_bytes)
-        why = find_excess(data, at, allowed) if at < len(data) else ""
+        excess = find_excess(data, at, allowed) if at < len(data) else ""
     remedy = "push less at once: fewer commits, or fewer files"
-    refusal = Refusal("the push", why, remedy) if why else None
+    refusal = Refusal("the push", excess, remedy) if excess else None
     return PushRequest(updates, frozenset(capabilities.split()), refusal)
 
 

@@ -78,8 +78,8 @@ class HubFront:
         self._site = site = hub_site.site
         log = RequestLog(hub)
         self._overall = CrossVaultQueries(hub, find_pool, log, site.environment)
-        doorkeeper = None if with_git else WriteGuard(hub)
-        self._vaults = VaultApps(hub, site, find_pool, log, doorkeeper)
+        write_guard = None if with_git else WriteGuard(hub)
+        self._vaults = VaultApps(hub, site, find_pool, log, write_guard)
         self._agents: OrderedDict[str, McpPlace] = OrderedDict()
         self._find_pool = find_pool
         guests = Principals(hub)
@@ -144,8 +144,8 @@ class HubFront:
         grant: Grant = request.state.grant
         if not any("*" in each for each in grant.scopes.values()):
             return refuse(request, 404, "Nothing is measured here, or not for you.")
-        told = await to_thread.run_sync(lambda: write_metrics(self._find_pool().status()))
-        return PlainTextResponse(told, media_type="text/plain; version=0.0.4")
+        metrics = await to_thread.run_sync(lambda: write_metrics(self._find_pool().status()))
+        return PlainTextResponse(metrics, media_type="text/plain; version=0.0.4")
 
 
 async def _report_alive(_: Request) -> Response:
@@ -188,12 +188,18 @@ class HubServer:
         self._port = Port(served.place)
         names = frozenset({*self._port.hosts, *served.place.names})
         scheme = "https" if served.by_proxy else "http"
-        shared = choose_shared(served.environment)
-        site = Site(hub.folder, names, "", hub.folder, environment=shared, scheme=scheme)
+        shared_environment = choose_shared(served.environment)
+        site = Site(
+            hub.folder, names, "", hub.folder, environment=shared_environment, scheme=scheme
+        )
         self._site = HubSite(site, served.by_proxy)
         self.port = self._port.port
-        named = served.place.names[:1]
-        self.address = f"{scheme}://{named[0]}" if named and served.by_proxy else self._port.address
+        public_names = served.place.names[:1]
+        self.address = (
+            f"{scheme}://{public_names[0]}"
+            if public_names and served.by_proxy
+            else self._port.address
+        )
 
     def start(
         self,
@@ -209,8 +215,8 @@ class HubServer:
         try:
             self._ends.enter_context(hold_lock(self._hub.folder / "serve.lock", 0.0))
         except LockTimeoutError:
-            told = "another process serves this hub; end that one first"
-            raise RefusedError(f"{self._hub.folder}: {told}") from None
+            reason = "another process serves this hub; end that one first"
+            raise RefusedError(f"{self._hub.folder}: {reason}") from None
         with_git = find_pool is None
         if find_pool is None:
             self._ends.callback(LockCleaner(self._hub).stop)
@@ -218,12 +224,12 @@ class HubServer:
             self._ends.callback(own.close)
             find_pool = own.find
         front = HubFront(self._hub, self._site, find_pool, with_git)
-        talks = AsyncThread()
-        self._ends.callback(talks.close)
+        async_thread = AsyncThread()
+        self._ends.callback(async_thread.close)
         settings = {"timeout_graceful_shutdown": _GRACE, "timeout_keep_alive": _KEEP_ALIVE}
-        self._port.answer_by(front, talks, **settings)
+        self._port.answer_by(front, async_thread, **settings)
         self._ends.callback(self._port.close, _GRACE)
-        self._ends.callback(lambda: talks.run(front.close()).result(_GRACE))
+        self._ends.callback(lambda: async_thread.run(front.close()).result(_GRACE))
 
     def close(self) -> None:
         """Let running requests finish, and stop answering."""
@@ -278,11 +284,11 @@ class LockCleaner:
 
 def sweep(repository: Path, now: float) -> None:
     """Remove locks and partial pushes of dead git processes, unless git runs in the repository."""
-    left = [file for file, age in find_locks(repository, now).items() if age > PATIENCE]
+    locks = [file for file, age in find_locks(repository, now).items() if age > PATIENCE]
     incoming = [each for each in repository.glob(_INCOMING) if _age_of(each, now) > PATIENCE]
-    if not (left or incoming) or is_git_at_work(GitPlace(repository, repository)):
+    if not (locks or incoming) or is_git_at_work(GitPlace(repository, repository)):
         return
-    for file in left:
+    for file in locks:
         drop_file(file)
     for folder in incoming:
         shutil.rmtree(folder, ignore_errors=True)

@@ -87,33 +87,33 @@ class CrossVaultQueries:
         """Return the names of the vaults that a grant can read."""
         return [name for name in self._find_pool().names if may(grant, name, GrantScope.READ)]
 
-    def choose(self, grant: Grant, wanted: Iterable[str]) -> list[str]:
+    def choose(self, grant: Grant, vaults: Iterable[str]) -> list[str]:
         """Return the wanted vaults; all if none is named.
 
         Raises:
             NoteNotFoundError: there is no such vault, or the grant cannot read it.
             RefusedError: the grant can read no vault.
         """
-        known, named = self.list_names(grant), list(dict.fromkeys(wanted))
-        if strange := next((each for each in named if each not in {*known, ALL}), ""):
-            raise NoteNotFoundError(f"{strange}: this hub has no such vault, or not for you")
-        if not known:
+        readable_names, names = self.list_names(grant), list(dict.fromkeys(vaults))
+        if unknown_name := next((each for each in names if each not in {*readable_names, ALL}), ""):
+            raise NoteNotFoundError(f"{unknown_name}: this hub has no such vault, or not for you")
+        if not readable_names:
             raise RefusedError("this hub has no vault that you may read; ask its owner")
-        return known if ALL in named or not named else named
+        return readable_names if ALL in names or not names else names
 
     async def choose_for(
-        self, grant: Grant, wanted: Iterable[str], origin: str, operation: str
+        self, grant: Grant, vaults: Iterable[str], origin: str, operation: str
     ) -> list[str]:
         """Return the vaults of `choose`; log its refusals.
 
         Raises:
             NoteNotFoundError, RefusedError: as `choose` does.
         """
-        named = list(wanted)
+        names = list(vaults)
         try:
-            return self.choose(grant, named)
+            return self.choose(grant, names)
         except NoteNotFoundError as error:
-            await self.note_refusal(grant, named, origin, "ask", operation, error)
+            await self.note_refusal(grant, names, origin, "ask", operation, error)
             raise
 
     async def note_refusal(
@@ -121,14 +121,14 @@ class CrossVaultQueries:
         grant: Grant,
         vaults: Iterable[str],
         origin: str,
-        what: str,
+        action: str,
         operation: str,
-        why: object,
+        reason: object,
     ) -> None:
         """Log that a caller was refused something."""
         guest = HubPrincipal(grant.name, grant.id, origin=origin)
-        named = [each for each in vaults if is_vault_name(each)]
-        await to_thread.run_sync(self._log.add_refusal, named, guest, what, operation, why)
+        names = [each for each in vaults if is_vault_name(each)]
+        await to_thread.run_sync(self._log.add_refusal, names, guest, action, operation, reason)
 
     async def count(self, grant: Grant) -> PerVaultResults[VaultStats]:
         """Return the stats of each readable vault; an empty result above a hundred vaults."""
@@ -139,34 +139,34 @@ class CrossVaultQueries:
 
     def _count(self, names: list[str]) -> PerVaultResults[VaultStats]:
         pool = self._find_pool()
-        found = pool.stats(names, _PATIENCE)
-        if unknown := [name for name, each in found.results.items() if not each.commit]:
+        stats = pool.stats(names, _PATIENCE)
+        if unknown := [name for name, each in stats.results.items() if not each.commit]:
             pool.refresh(unknown, _SOON)
-            found = pool.stats(names, _PATIENCE)
-        return found
+            stats = pool.stats(names, _PATIENCE)
+        return stats
 
     async def ask(
         self,
         ask: Callable[..., PoolAnswer[T]],
         grant: Grant,
-        asked: Query | AskPack,
-        wanted: Iterable[str],
+        query: Query | AskPack,
+        vaults: Iterable[str],
         origin: str,
     ) -> PoolAnswer[T]:
         """Run `Pool.recall` or `Pool.pack` over the wanted vaults, and log the query."""
         operation = ask.__name__
-        names = await self.choose_for(grant, wanted, origin, operation)
-        if len(names) > 1 and (asked.at or asked.refs):
+        names = await self.choose_for(grant, vaults, origin, operation)
+        if len(names) > 1 and (query.at or query.refs):
             raise RefusedError("at and include_refs name commits of one vault; name that one")
         visitor = make_visitor(grant, "", origin)
         settings = read_caller(make_caller(visitor, self.environment))
-        work = partial(ask, self._find_pool(), names, asked, settings, _PATIENCE)
-        done = await to_thread.run_sync(work)
-        missing = {name: self.hub.hide_folder(why) for name, why in done.missing.items()}
-        done = done._replace(missing=missing)
+        work = partial(ask, self._find_pool(), names, query, settings, _PATIENCE)
+        answer = await to_thread.run_sync(work)
+        missing = {name: self.hub.hide_folder(reason) for name, reason in answer.missing.items()}
+        answer = answer._replace(missing=missing)
         assert visitor.guest is not None  # noqa: S101
-        await to_thread.run_sync(self._log.add_question, names, visitor.guest, operation, done)
-        return done
+        await to_thread.run_sync(self._log.add_question, names, visitor.guest, operation, answer)
+        return answer
 
 
 #: Returns the workers of a vault, and the caller for a grant there.
@@ -186,17 +186,17 @@ def build_overall(
     """Return an MCP server over all vaults that a grant can read."""
     from vaultmem.mcp_server.tool_server import TOOLS, build_with
 
-    writes = any(may(grant, name, GrantScope.PROPOSE) for name in overall.list_names(grant))
-    tools = [_offer(tool) for tool in TOOLS if writes or not tool.writes]
+    can_write = any(may(grant, name, GrantScope.PROPOSE) for name in overall.list_names(grant))
+    tools = [_offer(tool) for tool in TOOLS if can_write or not tool.writes]
 
     async def call(
-        tool: Tool, given: dict[str, Any], _folder: object = None
+        tool: Tool, arguments: dict[str, Any], _folder: object = None
     ) -> tuple[str, dict[str, Any]]:
         if ask := _QUESTIONS.get(tool.name):
-            return await ask(overall, grant, given)
+            return await ask(overall, grant, arguments)
         from vaultmem.mcp_server.tool_server import call_tool
 
-        own = dict(given)
+        own = dict(arguments)
         (name,) = await overall.choose_for(grant, [own.pop("vault")], "mcp", tool.name)
         workers, caller = find_vault(name, grant)
         return await call_tool(workers, caller, tool, own)
@@ -204,53 +204,55 @@ def build_overall(
     async def read(_: Work[Any]) -> Any:
         raise RefusedError(_INSTEAD)
 
-    async def withhold(tool: str, told: str) -> None:
-        await overall.note_refusal(grant, [], "mcp", "write", tool, told)
+    async def withhold(tool: str, reason: str) -> None:
+        await overall.note_refusal(grant, [], "mcp", "write", tool, reason)
 
     return build_with(tools, call, read, subscribers, withhold)
 
 
 def _offer(tool: Tool) -> Tool:
     """Return a tool with its arguments for all vaults."""
-    takes = tool.takes
-    own = takes["properties"]
+    schema = tool.takes
+    own = schema["properties"]
     if tool.name in _QUESTIONS:
-        kept = {name: each for name, each in own.items() if name not in _OF_ONE}
-        kept["vaults"] = {**own["vaults"], "description": "Only these, by name; else all."}
-        return tool._replace(takes={**takes, "properties": kept})
-    required = ["vault", *takes.get("required", ())]
+        arguments = {name: each for name, each in own.items() if name not in _OF_ONE}
+        arguments["vaults"] = {**own["vaults"], "description": "Only these, by name; else all."}
+        return tool._replace(takes={**schema, "properties": arguments})
+    required = ["vault", *schema.get("required", ())]
     properties = {"vault": _VAULT, **own}
-    return tool._replace(takes={**takes, "properties": properties, "required": required})
+    return tool._replace(takes={**schema, "properties": properties, "required": required})
 
 
 async def _recall(
-    overall: CrossVaultQueries, grant: Grant, given: dict[str, Any]
+    overall: CrossVaultQueries, grant: Grant, arguments: dict[str, Any]
 ) -> tuple[str, dict[str, Any]]:
     from vaultmem.mcp_server.search_tools import describe_hits, fit_hits, read_recall
     from vaultmem.operations.declaration import BUDGET
     from vaultmem.operations.finding import make_ask
 
-    asked = read_recall(given)
-    found = await overall.ask(Pool.recall, grant, make_ask(asked), asked.vaults, "mcp")
-    beside = describe_missing(found.missing)
-    shown = fit_hits(found.answer, {}, "short", given.get("budget", BUDGET), beside)
-    return _describe(describe_hits(found.answer._replace(shown=shown), asked.offset, beside), given)
+    request = read_recall(arguments)
+    answer = await overall.ask(Pool.recall, grant, make_ask(request), request.vaults, "mcp")
+    missing_text = describe_missing(answer.missing)
+    texts = fit_hits(answer.answer, {}, "short", arguments.get("budget", BUDGET), missing_text)
+    return _describe(
+        describe_hits(answer.answer._replace(shown=texts), request.offset, missing_text), arguments
+    )
 
 
 async def _pack(
-    overall: CrossVaultQueries, grant: Grant, given: dict[str, Any]
+    overall: CrossVaultQueries, grant: Grant, arguments: dict[str, Any]
 ) -> tuple[str, dict[str, Any]]:
     from vaultmem.mcp_server.search_tools import format_pack_answer
     from vaultmem.operations.declaration import read_request
     from vaultmem.operations.finding import PackRequest, make_pack_ask
 
-    asked = read_request(PackRequest, given)
-    found = await overall.ask(Pool.pack, grant, make_pack_ask(asked), asked.vaults, "mcp")
-    return _describe(format_pack_answer(found.answer, ()), given)
+    request = read_request(PackRequest, arguments)
+    answer = await overall.ask(Pool.pack, grant, make_pack_ask(request), request.vaults, "mcp")
+    return _describe(format_pack_answer(answer.answer, ()), arguments)
 
 
-def _describe(answer: ToolAnswer, given: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    return answer.text, as_plain(answer.as_data(given.get("detail", False)))
+def _describe(answer: ToolAnswer, arguments: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    return answer.text, as_plain(answer.as_data(arguments.get("detail", False)))
 
 
 _QUESTIONS = {"recall": _recall, "context_pack": _pack}
@@ -288,13 +290,13 @@ async def list_vaults(request: Request) -> list[VaultRow]:
     """Return the vaults that the caller can read, with their stats."""
     overall: CrossVaultQueries = request.app.state.overall
     grant: Grant = request.state.grant
-    found = await overall.count(grant)
+    results = await overall.count(grant)
     return [
         VaultRow(
             name,
             find_scope(grant, name),
-            stats := found.results.get(name),
-            overall.hub.hide_folder(stats.problem if stats else found.missing.get(name, "")),
+            stats := results.results.get(name),
+            overall.hub.hide_folder(stats.problem if stats else results.missing.get(name, "")),
         )
         for name in overall.list_names(grant)
     ]
@@ -310,11 +312,11 @@ async def show_vaults(request: Request) -> Response:
     rows: list[VaultRow] = []
     has_more, offset = False, read_count(request.query_params.get("offset", ""), _FURTHEST) or 0
     if query.strip():
-        asked = Query(query, _LIMIT, offset, suggests=True, waits=False, counts=False)
-        found = await overall.ask(Pool.recall, request.state.grant, asked, (), "page")
-        hits, has_more = list(map(show_hit, found.answer.hits)), found.answer.has_more
-        doubts = describe_match_strength(found.answer)
-        doubts += [f"{name}: not asked ({why})" for name, why in found.missing.items()]
+        vault_query = Query(query, _LIMIT, offset, suggests=True, waits=False, counts=False)
+        answer = await overall.ask(Pool.recall, request.state.grant, vault_query, (), "page")
+        hits, has_more = list(map(show_hit, answer.answer.hits)), answer.answer.has_more
+        doubts = describe_match_strength(answer.answer)
+        doubts += [f"{name}: not asked ({reason})" for name, reason in answer.missing.items()]
     else:
         rows = await list_vaults(request)
     return render_page(
@@ -341,9 +343,11 @@ async def sign_in(request: Request) -> Response:
     token = (await read_form(request)).get("token", "").strip()
     grant = await to_thread.run_sync(guests.find, token)
     if grant is None:
-        patient = await to_thread.run_sync(guests.turn_away, request.state.address)
-        told = "That token does not count (any more)." if patient else "Too many; wait a minute."
-        return _ask_for_token(request, 403 if patient else 429, told)
+        may_retry = await to_thread.run_sync(guests.turn_away, request.state.address)
+        message = (
+            "That token does not count (any more)." if may_retry else "Too many; wait a minute."
+        )
+        return _ask_for_token(request, 403 if may_retry else 429, message)
     answer = RedirectResponse("/", 303)
     secure = site.scheme == "https"
     answer.set_cookie(
@@ -365,8 +369,8 @@ async def sign_out(request: Request) -> Response:
     return answer
 
 
-def _ask_for_token(request: Request, status: int, told: str) -> Response:
-    return render_page(request, "sign_in.html", status, title="Sign in", told=told)
+def _ask_for_token(request: Request, status: int, message: str) -> Response:
+    return render_page(request, "sign_in.html", status, title="Sign in", told=message)
 
 
 @answers
@@ -386,23 +390,29 @@ async def show_list(request: Request) -> Response:
 
 
 async def _recall_page(
-    overall: CrossVaultQueries, request: Request, given: Given
+    overall: CrossVaultQueries, request: Request, arguments: Given
 ) -> dict[str, Any]:
-    asked = read_request(Recall, given)
-    _check_project(asked.project)
+    recall_request = read_request(Recall, arguments)
+    _check_project(recall_request.project)
     grant: Grant = request.state.grant
-    found = await overall.ask(Pool.recall, grant, make_ask(asked), asked.vaults, "api")
+    answer = await overall.ask(
+        Pool.recall, grant, make_ask(recall_request), recall_request.vaults, "api"
+    )
     no_vault = cast(VaultSet, None)  # The texts are in the answer; no vault is read.
-    shown = show_texts(asked)(no_vault, found.answer) or ()
-    return {**answer_data(found.answer._replace(shown=shown)), "missing": found.missing}
+    texts = show_texts(recall_request)(no_vault, answer.answer) or ()
+    return {**answer_data(answer.answer._replace(shown=texts)), "missing": answer.missing}
 
 
-async def _pack_page(overall: CrossVaultQueries, request: Request, given: Given) -> dict[str, Any]:
-    asked = read_request(PackRequest, given)
-    _check_project(asked.project)
+async def _pack_page(
+    overall: CrossVaultQueries, request: Request, arguments: Given
+) -> dict[str, Any]:
+    pack_request = read_request(PackRequest, arguments)
+    _check_project(pack_request.project)
     grant: Grant = request.state.grant
-    found = await overall.ask(Pool.pack, grant, make_pack_ask(asked), asked.vaults, "api")
-    return {**pack_answer_data(found.answer), "missing": found.missing}
+    answer = await overall.ask(
+        Pool.pack, grant, make_pack_ask(pack_request), pack_request.vaults, "api"
+    )
+    return {**pack_answer_data(answer.answer), "missing": answer.missing}
 
 
 def _check_project(name: str) -> None:
@@ -420,9 +430,9 @@ def _make_route(operation: Operation) -> Route:
 
     @answers
     async def endpoint(request: Request) -> Response:
-        given = await read_given(operation, request)
+        arguments = await read_given(operation, request)
         overall: CrossVaultQueries = request.app.state.overall
-        return JSONResponse(as_plain(await ask(overall, request, given)))
+        return JSONResponse(as_plain(await ask(overall, request, arguments)))
 
     return Route(BASE + operation.path, endpoint, methods=[operation.method])
 

@@ -63,52 +63,60 @@ class WriteGuard:
         if pusher is None:
             raise ForbiddenError("not written: your token does not count any more")
         self._record(name, guest, "write", "begun", {"operation": operation})
-        told: Future[Result] = Future()
-        told.set_running_or_notify_cancel()
+        caller_future: Future[Result] = Future()
+        caller_future.set_running_or_notify_cancel()
         try:
-            given = (work, settings, guest.person, branch, pusher)
-            done = pool.submit(name, write_checked, *given, lane=Lane.WRITE)
+            arguments = (work, settings, guest.person, branch, pusher)
+            write_future = pool.submit(name, write_checked, *arguments, lane=Lane.WRITE)
         except Exception as error:  # noqa: BLE001  The caller gets the error.
-            done = Future()
-            done.set_exception(error)
-        done.add_done_callback(partial(self._end, name, guest, told))
-        return told
+            write_future = Future()
+            write_future.set_exception(error)
+        write_future.add_done_callback(partial(self._end, name, guest, caller_future))
+        return caller_future
 
     def _end(
-        self, name: str, guest: HubPrincipal, told: Future[Any], done: Future[HubWriteResult]
+        self,
+        name: str,
+        guest: HubPrincipal,
+        caller_future: Future[Any],
+        write_future: Future[HubWriteResult],
     ) -> None:
         """Log the outcome of a write, and pass it to the caller."""
-        error = done.exception()
-        written = HubWriteResult(error=error) if error else done.result()
+        error = write_future.exception()
+        result = HubWriteResult(error=error) if error else write_future.result()
         try:
-            for outcome, details in _list_entries(written):
+            for outcome, details in _list_entries(result):
                 self._record(name, guest, "push", outcome, details)
         except Exception as fault:  # noqa: BLE001  The caller gets the error.
-            came = written.error or "written"
-            written = HubWriteResult(
-                error=SystemFailureError(str(fault), f"{came}; and that could not be logged")
+            write_outcome = result.error or "written"
+            result = HubWriteResult(
+                error=SystemFailureError(
+                    str(fault), f"{write_outcome}; and that could not be logged"
+                )
             )
-        if written.error:
-            told.set_exception(written.error)
+        if result.error:
+            caller_future.set_exception(result.error)
         else:
-            told.set_result(written.done)
+            caller_future.set_result(result.done)
 
     def _record(
-        self, name: str, guest: HubPrincipal, what: str, outcome: str, details: Mapping[str, Any]
+        self, name: str, guest: HubPrincipal, action: str, outcome: str, details: Mapping[str, Any]
     ) -> None:
-        who = guest.name, guest.id, guest.origin
-        record(self._hub, AuditEntry(time.time(), *who, what, (name,), outcome, details))
+        caller_fields = guest.name, guest.id, guest.origin
+        record(
+            self._hub, AuditEntry(time.time(), *caller_fields, action, (name,), outcome, details)
+        )
 
 
-def _list_entries(written: HubWriteResult) -> Iterator[tuple[str, dict[str, Any]]]:
+def _list_entries(result: HubWriteResult) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield audit log entries of a write: for refs the remote accepted, and refs it did not."""
-    error = written.error
-    if written.moved or not error:
-        yield "done", {"refs": _describe(written.moved), "refused": []}
+    error = result.error
+    if result.moved or not error:
+        yield "done", {"refs": _describe(result.moved), "refused": []}
     if error:
         outcome = "refused" if isinstance(error, RefusedError) else "failed"
-        refused = list(written.refused) or [describe_reason(error)]
-        yield outcome, {"refs": _describe(written.left), "refused": refused}
+        reasons = list(result.refused) or [describe_reason(error)]
+        yield outcome, {"refs": _describe(result.left), "refused": reasons}
 
 
 def _describe(updates: Sequence[RefUpdate]) -> list[dict[str, str]]:
@@ -125,8 +133,8 @@ _ANSWERS = frozenset({"recall", "pack", "context_pack", "read_note"})
 class PoolWorkers(Workers):
     """`Workers` for a vault of a pool by its name; `find_pool` returns the current pool.
 
-    A write returns when the vault's remote has it; then `changed` is called. `doorkeeper` checks
-    writes if the remote is not a repository of the hub.
+    A write returns when the vault's remote has it; then `on_change` is called. `write_guard`
+    checks writes if the remote is not a repository of the hub.
     """
 
     are_here = False
@@ -136,51 +144,53 @@ class PoolWorkers(Workers):
         find_pool: Callable[[], Pool],
         name: str,
         log: RequestLog,
-        changed: Callable[[], None],
-        doorkeeper: WriteGuard | None,
+        on_change: Callable[[], None],
+        write_guard: WriteGuard | None,
         hub: Hub,
     ) -> None:
         self.root = Path(name)
-        self._changed = changed
+        self._changed = on_change
         self._find_pool = find_pool
         self._name = name
         self._log = log
-        self._doorkeeper = doorkeeper
+        self._doorkeeper = write_guard
         self._hub = hub
 
     async def read(self, work: Work[Result], caller: Caller) -> Result:
         """Return the result of `work` on the vault; log queries of agents."""
         with self._hiding():
-            done = await super().read(work, caller)
+            result = await super().read(work, caller)
         if caller.guest and caller.operation:
-            question = [self._name], caller.guest, caller.operation, done
-            await to_thread.run_sync(self._log.add_question, *question)
-        return done
+            query_fields = [self._name], caller.guest, caller.operation, result
+            await to_thread.run_sync(self._log.add_question, *query_fields)
+        return result
 
     async def write(self, work: Work[Result], caller: Caller) -> Result:
         """Return the result of `work` when the vault's remote has it."""
         try:
             with self._hiding():
-                submitted = await to_thread.run_sync(self.submit_write, work, caller)
+                future = await to_thread.run_sync(self.submit_write, work, caller)
         except ForbiddenError as error:
             await self.note_refusal(caller, caller.operation, str(error))
             raise
         try:
             with self._hiding():
-                done: Result = await asyncio.wrap_future(submitted)
+                result: Result = await asyncio.wrap_future(future)
         except RefusedError as error:
             if self._doorkeeper is None and _BY_VAULT in getattr(error, "__notes__", ()):
                 await self.note_refusal(caller, caller.operation, str(error))
             raise
         self._changed()
-        return done
+        return result
 
-    async def note_refusal(self, caller: Caller, operation: str, told: str) -> None:
+    async def note_refusal(self, caller: Caller, operation: str, reason: str) -> None:
         """Log that a caller was refused a write."""
         if guest := caller.guest:
-            asked = operation or guest.origin
+            operation_name = operation or guest.origin
             name = [self._name]
-            await to_thread.run_sync(self._log.add_refusal, name, guest, "write", asked, told)
+            await to_thread.run_sync(
+                self._log.add_refusal, name, guest, "write", operation_name, reason
+            )
 
     async def read_long(self, work: Work[Result], caller: Caller) -> Result:
         """Return the result of `work` on the vault, which can take minutes."""
@@ -223,8 +233,8 @@ class PoolWorkers(Workers):
         if self._doorkeeper is None:
             publish = partial(move_ref, self._hub.folder, self._name, guest.id, guest.origin)
             return pool.write(self._name, act, settings, guest.person, branch, publish)
-        asked = caller.operation or guest.origin
-        return self._doorkeeper.write(pool, self._name, act, settings, guest, branch, asked)
+        operation = caller.operation or guest.origin
+        return self._doorkeeper.write(pool, self._name, act, settings, guest, branch, operation)
 
     def close(self) -> None:
         """Do nothing: the pool is shared."""
@@ -290,10 +300,10 @@ class HubPool:
         with self._lock:
             if time.monotonic() - self._looked > _PAUSE:
                 self._looked = time.monotonic()
-                found = self._list()
-                if found != self._sources:
-                    self._sources = found
-                    self._pool.hold(found)
+                sources = self._list()
+                if sources != self._sources:
+                    self._sources = sources
+                    self._pool.hold(sources)
         return self._pool
 
     def close(self) -> None:
@@ -301,5 +311,5 @@ class HubPool:
         self._pool.close()
 
     def _list(self) -> list[VaultSource]:
-        found = list_repositories(self._hub)
-        return [VaultSource(name, str(place)) for name, place in found.items()]
+        repositories = list_repositories(self._hub)
+        return [VaultSource(name, str(path)) for name, path in repositories.items()]

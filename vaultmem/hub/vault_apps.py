@@ -65,10 +65,10 @@ class VaultApps:
         site: Site,
         find_pool: Callable[[], Pool],
         log: RequestLog,
-        doorkeeper: WriteGuard | None,
+        write_guard: WriteGuard | None,
     ) -> None:
         self._hub = hub
-        self._doorkeeper = doorkeeper
+        self._doorkeeper = write_guard
         self._site = site
         self._find_pool = find_pool
         self._log = log
@@ -79,17 +79,17 @@ class VaultApps:
         """Answer a request of an authenticated caller."""
         request = Request(scope)
         grant: Grant = request.state.grant
-        name, place = _read_place(scope)
+        name, raw_path = _read_place(scope)
         if not name or name not in self._find_pool().names or not may(grant, name, Right.READ):
-            told = "This hub has no such vault, or not for you."
-            guest = HubPrincipal(grant.name, grant.id, origin=_format_origin(unquote(place)))
+            reason = "This hub has no such vault, or not for you."
+            guest = HubPrincipal(grant.name, grant.id, origin=_format_origin(unquote(raw_path)))
             vaults = [name] if name else []
-            await to_thread.run_sync(self._log.add_refusal, vaults, guest, "ask", "", told)
-            await refuse(request, 404, told)(scope, receive, send)
-        elif not place:
+            await to_thread.run_sync(self._log.add_refusal, vaults, guest, "ask", "", reason)
+            await refuse(request, 404, reason)(scope, receive, send)
+        elif not raw_path:
             await RedirectResponse(f"{BASE}{quote(name)}/", 308)(scope, receive, send)
         else:
-            await self._pass_on(name, place, grant, scope, receive, send)
+            await self._pass_on(name, raw_path, grant, scope, receive, send)
 
     def notice(self, name: str) -> None:
         """Notify event listeners that a vault has changed."""
@@ -107,20 +107,20 @@ class VaultApps:
             each.close()
 
     async def _pass_on(
-        self, name: str, place: bytes, grant: Grant, scope: Scope, receive: Receive, send: Send
+        self, name: str, raw_path: bytes, grant: Grant, scope: Scope, receive: Receive, send: Send
     ) -> None:
-        path = unquote(place.decode("ascii"))
+        path = unquote(raw_path.decode("ascii"))
         visitor = make_visitor(grant, name, _format_origin(path))
         query, guest = Request(scope).query_params, visitor.guest
         is_question = path in _QUESTIONS and "part" not in query  # `part`: sent at each key press.
         if guest and is_question and query.get("q"):
             await to_thread.run_sync(self._log.add_question, [name], guest, path[1:], None)
         state = {**scope["state"], "visitor": visitor}
-        within = {**scope, "path": path, "raw_path": place, "root_path": "", "state": state}
+        vault_scope = {**scope, "path": path, "raw_path": raw_path, "root_path": "", "state": state}
         BELOW.set(f"{BASE}{quote(name)}")
         served = self._find_served(name)
         app = self._find_agents(name, visitor, served) if path == MCP_PATH else served.app
-        await app(within, receive, send)
+        await app(vault_scope, receive, send)
 
     def find_workers(self, name: str) -> PoolWorkers:
         """Return the workers of a vault."""
@@ -140,8 +140,8 @@ class VaultApps:
 
     def _make(self, name: str) -> _Served:
         notice = partial(self.notice, name)
-        given = (self._log, notice, self._doorkeeper, self._hub)
-        workers = PoolWorkers(self._find_pool, name, *given)
+        arguments = (self._log, notice, self._doorkeeper, self._hub)
+        workers = PoolWorkers(self._find_pool, name, *arguments)
         events = Events()
         site = self._site._replace(root=Path(name))
         return _Served(create_pages(workers, site, events), workers, events)
@@ -164,22 +164,22 @@ def _read_place(scope: Scope) -> tuple[str, bytes]:
 
     Both are read from the raw address, so a slash in a name (%2F) does not end it.
     """
-    found = _PLACE.fullmatch(scope.get("raw_path") or b"")
-    if found is None:
+    match = _PLACE.fullmatch(scope.get("raw_path") or b"")
+    if match is None:
         return "", b""
-    name = unquote(found[1].decode("ascii", "replace"))
-    return name if is_vault_name(name) else "", found[2] or b""
+    name = unquote(match[1].decode("ascii", "replace"))
+    return name if is_vault_name(name) else "", match[2] or b""
 
 
 def keep(
-    kept: OrderedDict[Any, Value],
+    cache: OrderedDict[Any, Value],
     key: object,
     make: Callable[[], Value],
     discard: Callable[[Value], None] = lambda _: None,
 ) -> Value:
     """Return the cached value of a key, or make it; keep the `MANY` last used."""
-    value = kept.pop(key, None) or make()
-    kept[key] = value
-    if len(kept) > MANY:
-        discard(kept.popitem(last=False)[1])
+    value = cache.pop(key, None) or make()
+    cache[key] = value
+    if len(cache) > MANY:
+        discard(cache.popitem(last=False)[1])
     return value

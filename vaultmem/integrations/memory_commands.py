@@ -33,68 +33,68 @@ _NUMBER_WIDTH = 6
 _DEPTH = 2
 
 
-def run_command(vault: Vault, given: Mapping[str, Any]) -> str:
+def run_command(vault: Vault, arguments: Mapping[str, Any]) -> str:
     """Run one command and return its text; the index need not be up to date.
 
     Raises:
         VaultError: the command failed; the text is for the model.
     """
-    name = str(given.get("command"))
+    name = str(arguments.get("command"))
     if name not in _COMMANDS:
         raise RefusedError(f"Unknown command: {name}. There are {', '.join(_COMMANDS)}.")
-    command, needed = _COMMANDS[name]
-    missing = [key for key in needed if not isinstance(given.get(key), (str, int))]
-    if missing:
-        raise RefusedError(f"The command {name} needs {', '.join(missing)}.")
+    command, required_keys = _COMMANDS[name]
+    missing_keys = [key for key in required_keys if not isinstance(arguments.get(key), (str, int))]
+    if missing_keys:
+        raise RefusedError(f"The command {name} needs {', '.join(missing_keys)}.")
     (update_index_nonblocking if name == "view" else sync_vault)(vault)
-    return command(vault, given)
+    return command(vault, arguments)
 
 
-def _view(vault: Vault, given: Mapping[str, Any]) -> str:
-    path = _parse(given["path"])
-    found = _find(vault, path)
-    if found is not None:
-        return _view_note(vault, found, given)
-    below = _below(vault, path)
-    if not below and path != PurePosixPath("."):
-        raise NoteNotFoundError(f"The path {given['path']} does not exist. {_ASK}")
-    return _view_folder(str(given["path"]).rstrip("/") or ROOT, path, below)
+def _view(vault: Vault, arguments: Mapping[str, Any]) -> str:
+    path = _parse(arguments["path"])
+    record = _find(vault, path)
+    if record is not None:
+        return _view_note(vault, record, arguments)
+    records = _below(vault, path)
+    if not records and path != PurePosixPath("."):
+        raise NoteNotFoundError(f"The path {arguments['path']} does not exist. {_ASK}")
+    return _view_folder(str(arguments["path"]).rstrip("/") or ROOT, path, records)
 
 
-def _view_note(vault: Vault, record: NoteRecord, given: Mapping[str, Any]) -> str:
+def _view_note(vault: Vault, record: NoteRecord, arguments: Mapping[str, Any]) -> str:
     lines = read_note(vault, PurePosixPath(record.path)).text.split("\n")
     first, last = 1, len(lines)
-    span = given.get("view_range")
+    span = arguments.get("view_range")
     if isinstance(span, Sequence) and not isinstance(span, str) and len(span) == 2:
         first = max(1, int(span[0]))
         last = len(lines) if int(span[1]) == -1 else int(span[1])
-    shown = _number(lines[first - 1 : last], first)
-    return f"Here's the content of {_name(record.path)} with line numbers:\n{shown}"
+    text = _number(lines[first - 1 : last], first)
+    return f"Here's the content of {_name(record.path)} with line numbers:\n{text}"
 
 
-def _view_folder(shown: str, path: PurePosixPath, below: Sequence[NoteRecord]) -> str:
+def _view_folder(label: str, path: PurePosixPath, records: Sequence[NoteRecord]) -> str:
     """List a folder and its subfolders, two levels deep: size, then name."""
     sizes: dict[str, int] = {}
-    for record in below:
-        inside = PurePosixPath(record.path).relative_to(path).parts
-        for depth in range(1, min(len(inside), _DEPTH) + 1):
-            name = "/".join(inside[:depth]) + ("/" if depth < len(inside) else "")
+    for record in records:
+        parts = PurePosixPath(record.path).relative_to(path).parts
+        for depth in range(1, min(len(parts), _DEPTH) + 1):
+            name = "/".join(parts[:depth]) + ("/" if depth < len(parts) else "")
             sizes[name] = sizes.get(name, 0) + record.tokens * 4
-    rows = [f"{_size(sum(record.tokens * 4 for record in below))}\t{shown}"]
-    rows += [f"{_size(size)}\t{shown}/{name}" for name, size in sorted(sizes.items())]
-    head = f"Here're the files and directories up to 2 levels deep in {shown}, "
+    rows = [f"{_size(sum(record.tokens * 4 for record in records))}\t{label}"]
+    rows += [f"{_size(size)}\t{label}/{name}" for name, size in sorted(sizes.items())]
+    head = f"Here're the files and directories up to 2 levels deep in {label}, "
     return f"{head}excluding hidden items:\n" + "\n".join(rows)
 
 
-def _create(vault: Vault, given: Mapping[str, Any]) -> str:
-    path = _with_suffix(_parse(given["path"]))
-    text = str(given["file_text"])
+def _create(vault: Vault, arguments: Mapping[str, Any]) -> str:
+    path = _with_suffix(_parse(arguments["path"]))
+    text = str(arguments["file_text"])
     check_rewrite(path, None, text)
-    if held := reject_quarantined(
+    if duplicate := reject_quarantined(
         vault, SimilarityQuery(parse_note(path, text.encode("utf-8")).body)
     ):
         raise RefusedError(
-            f"{held.path} states nearly the same, and is quarantined; nothing was written"
+            f"{duplicate.path} states nearly the same, and is quarantined; nothing was written"
         )
     try:
         write_note(vault, path, text)
@@ -103,9 +103,9 @@ def _create(vault: Vault, given: Mapping[str, Any]) -> str:
     return f"File created successfully at: {_name(path)}"
 
 
-def _str_replace(vault: Vault, given: Mapping[str, Any]) -> str:
-    record = _need(vault, given["path"])
-    old, new = str(given["old_str"]), str(given.get("new_str", ""))
+def _str_replace(vault: Vault, arguments: Mapping[str, Any]) -> str:
+    record = _need(vault, arguments["path"])
+    old, new = str(arguments["old_str"]), str(arguments.get("new_str", ""))
     path = PurePosixPath(record.path)
     line = 0
     text = ""
@@ -119,10 +119,10 @@ def _str_replace(vault: Vault, given: Mapping[str, Any]) -> str:
                 f"{_name(path)}."
             )
         if len(places) > 1:
-            where = ", ".join(map(str, places))
+            line_numbers = ", ".join(map(str, places))
             raise ConflictError(  # The SDK's text.
                 f"No replacement was performed. Multiple occurrences of old_str `{old}` in lines: "
-                f"{where}. Please ensure it is unique"
+                f"{line_numbers}. Please ensure it is unique"
             )
         line, text = places[0], note.text.replace(old, new)
         check_text(path, text)
@@ -138,20 +138,20 @@ def _str_replace(vault: Vault, given: Mapping[str, Any]) -> str:
     )
 
 
-def _insert(vault: Vault, given: Mapping[str, Any]) -> str:
-    record = _need(vault, given["path"])
-    place, new = given["insert_line"], str(given["insert_text"])
+def _insert(vault: Vault, arguments: Mapping[str, Any]) -> str:
+    record = _need(vault, arguments["path"])
+    position, new = arguments["insert_line"], str(arguments["insert_text"])
     path = PurePosixPath(record.path)
 
     def change(note: Note) -> str:
         lines = note.text.split("\n")
         count = len(lines) - (lines[-1] == "")
-        if not isinstance(place, int) or not 0 <= place <= count:
+        if not isinstance(position, int) or not 0 <= position <= count:
             raise NoteNotFoundError(
-                f"Invalid `insert_line` parameter: {place}. It should be within the range "
+                f"Invalid `insert_line` parameter: {position}. It should be within the range "
                 f"[0, {count}]."
             )
-        lines.insert(place, new.rstrip("\n"))
+        lines.insert(position, new.rstrip("\n"))
         text = "\n".join(lines)
         text += "\n" * (not text.endswith("\n"))
         check_text(path, text)
@@ -162,31 +162,31 @@ def _insert(vault: Vault, given: Mapping[str, Any]) -> str:
     return f"The file {_name(path)} has been edited."
 
 
-def _delete(vault: Vault, given: Mapping[str, Any]) -> str:
-    records = _choose(vault, given["path"], "delete")
+def _delete(vault: Vault, arguments: Mapping[str, Any]) -> str:
+    records = _choose(vault, arguments["path"], "delete")
     forget_notes(vault, records)
-    _remove_folders(vault, _parse(given["path"]), records)
-    return f"Successfully deleted {given['path']}"
+    _remove_folders(vault, _parse(arguments["path"]), records)
+    return f"Successfully deleted {arguments['path']}"
 
 
-def _rename(vault: Vault, given: Mapping[str, Any]) -> str:
-    old, new = _parse(given["old_path"]), _parse(given["new_path"])
-    records = _choose(vault, given["old_path"], "rename")
-    found = _find(vault, old)
+def _rename(vault: Vault, arguments: Mapping[str, Any]) -> str:
+    old, new = _parse(arguments["old_path"]), _parse(arguments["new_path"])
+    records = _choose(vault, arguments["old_path"], "rename")
+    note_record = _find(vault, old)
     targets = {
         record.path: _with_suffix(new)
-        if found is not None
+        if note_record is not None
         else new / PurePosixPath(record.path).relative_to(old)
         for record in records
     }
-    taken = [target for target in targets.values() if _find(vault, target) is not None]
-    if taken or (found is None and _below(vault, new)):
-        raise ConflictError(f"The destination {given['new_path']} already exists")
+    existing = [target for target in targets.values() if _find(vault, target) is not None]
+    if existing or (note_record is None and _below(vault, new)):
+        raise ConflictError(f"The destination {arguments['new_path']} already exists")
     for path, target in targets.items():
         rename_note(vault, path, str(target))
     _remove_folders(vault, old, records)
-    shown = _name(targets[found.path]) if found is not None else given["new_path"]
-    return f"Successfully renamed {given['old_path']} to {shown}"
+    label = _name(targets[note_record.path]) if note_record is not None else arguments["new_path"]
+    return f"Successfully renamed {arguments['old_path']} to {label}"
 
 
 #: The function of each command, and its required fields.
@@ -200,62 +200,62 @@ _COMMANDS: dict[str, tuple[Callable[[Vault, Mapping[str, Any]], str], tuple[str,
 }
 
 
-def _parse(given: object) -> PurePosixPath:
+def _parse(value: object) -> PurePosixPath:
     """Return a path below /memories as a path in the vault.
 
     Raises:
         RefusedError: it is not below /memories, in any encoding.
     """
-    text = str(given)
+    text = str(value)
     if not text.startswith(ROOT):
         raise RefusedError(f"Path must start with {ROOT}, got: {text}")
     for form in {text, unquote(text), unquote(unquote(text))}:
         parts = PurePosixPath(form).parts
         if parts[:2] != ("/", "memories") or ".." in form.replace("\\", "/").split("/"):
             raise RefusedError(f"Path {text} would escape {ROOT} directory")
-    inside = text.removeprefix(ROOT).strip("/")
-    return parse_note_path(inside) if inside else PurePosixPath(".")
+    relative_path = text.removeprefix(ROOT).strip("/")
+    return parse_note_path(relative_path) if relative_path else PurePosixPath(".")
 
 
 def _find(vault: Vault, path: PurePosixPath) -> NoteRecord | None:
     """Return the note of a path, or of the path with `.md`."""
     names = {str(path), f"{path}.md"}
-    found = {record.path: record for record in _visible(vault) if record.path in names}
-    return found.get(str(path)) or found.get(f"{path}.md")
+    records = {record.path: record for record in _visible(vault) if record.path in names}
+    return records.get(str(path)) or records.get(f"{path}.md")
 
 
-def _need(vault: Vault, given: object) -> NoteRecord:
-    found = _find(vault, _parse(given))
-    if found is not None:
-        return found
-    if _below(vault, _parse(given)):
-        raise RefusedError(f"The path {given} is not a file.")
-    raise NoteNotFoundError(f"The path {given} does not exist. {_ASK}")
+def _need(vault: Vault, value: object) -> NoteRecord:
+    record = _find(vault, _parse(value))
+    if record is not None:
+        return record
+    if _below(vault, _parse(value)):
+        raise RefusedError(f"The path {value} is not a file.")
+    raise NoteNotFoundError(f"The path {value} does not exist. {_ASK}")
 
 
-def _choose(vault: Vault, given: object, verb: str) -> list[NoteRecord]:
+def _choose(vault: Vault, value: object, verb: str) -> list[NoteRecord]:
     """Return the note of a path, or all in a folder, for deleting or renaming.
 
     Raises:
         RefusedError: it is the vault's root folder, or a note is pinned.
         NoteNotFoundError: there is no such path.
     """
-    path = _parse(given)
+    path = _parse(value)
     if path == PurePosixPath("."):
         raise RefusedError(f"Cannot {verb} the {ROOT} directory itself")
-    found = _find(vault, path)
-    records = [found] if found is not None else _below(vault, path)
+    note_record = _find(vault, path)
+    records = [note_record] if note_record is not None else _below(vault, path)
     if not records:
-        raise NoteNotFoundError(f"The path {given} does not exist")
-    if pinned := [record.path for record in records if record.pinned]:
-        raise RefusedError(f"{_name(pinned[0])} is pinned by its owner and is not {verb}d")
+        raise NoteNotFoundError(f"The path {value} does not exist")
+    if pinned_paths := [record.path for record in records if record.pinned]:
+        raise RefusedError(f"{_name(pinned_paths[0])} is pinned by its owner and is not {verb}d")
     return records
 
 
 def _remove_folders(vault: Vault, top: PurePosixPath, records: Sequence[NoteRecord]) -> None:
     """Remove the folders of these notes, up to `top`, that are now empty."""
-    held = {each for record in records for each in PurePosixPath(record.path).parents}
-    for folder in sorted(held, key=lambda each: -len(each.parts)):
+    folders = {each for record in records for each in PurePosixPath(record.path).parents}
+    for folder in sorted(folders, key=lambda each: -len(each.parts)):
         if folder.is_relative_to(top):
             with contextlib.suppress(OSError):
                 (vault.root / folder).rmdir()
@@ -284,10 +284,10 @@ def _name(path: object) -> str:
 def _starts(text: str, part: str) -> list[int]:
     """Return for each line of a text how many times `part` starts in it."""
     counts = [0] * (text.count("\n") + 1)
-    place = text.find(part) if part else -1
-    while place >= 0:
-        counts[text.count("\n", 0, place)] += 1
-        place = text.find(part, place + 1)
+    position = text.find(part) if part else -1
+    while position >= 0:
+        counts[text.count("\n", 0, position)] += 1
+        position = text.find(part, position + 1)
     return counts
 
 

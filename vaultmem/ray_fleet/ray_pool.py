@@ -58,9 +58,9 @@ _TRIES = -1
 
 def _in_lane(lane: Lane, tries: int = _TRIES) -> Callable[[Method], Method]:
     """Run a method in threads of a lane, and retry it if its node is lost."""
-    marked: Callable[[Method], Method]
-    marked = ray.method(concurrency_group=lane.value, max_task_retries=tries)
-    return marked
+    decorator: Callable[[Method], Method]
+    decorator = ray.method(concurrency_group=lane.value, max_task_retries=tries)
+    return decorator
 
 
 class FleetPlan(NamedTuple):
@@ -120,19 +120,19 @@ class FleetNode:
     @_in_lane(Lane.READ)
     def call_part(
         self,
-        given: Mapping[str, Sequence[Any]],
+        vault_arguments: Mapping[str, Sequence[Any]],
         work: Callable[..., PerVaultResults[Any]],
         opening: Opening,
         args: Sequence[Any],
     ) -> PerVaultResults[Any]:
         """Return a function's result for the clones of some vaults together."""
-        return work(self._clones, given, opening, *args)
+        return work(self._clones, vault_arguments, opening, *args)
 
     @_in_lane(Lane.LONG)
     def look(self) -> NodeVaults:
         """Return the node's status and its vaults."""
-        found = self._clones.describe()
-        return found._replace(status=found.status._replace(name=self._name))
+        vaults = self._clones.describe()
+        return vaults._replace(status=vaults.status._replace(name=self._name))
 
 
 def name_node(number: int) -> str:
@@ -154,9 +154,9 @@ def start_nodes(plan: FleetPlan) -> None:
         raise VaultError("no machine of this cluster has a CPU to work with (`--num-cpus`)")
     plan = plan._replace(nodes=len(alive))
     lanes = {lane.value: count for lane, count in THREADS.items()}
-    started = []
+    actors = []
     for number, machine in enumerate(alive):
-        made = ray.remote(concurrency_groups=lanes)(FleetNode).options(
+        actor_class = ray.remote(concurrency_groups=lanes)(FleetNode).options(
             name=name_node(number),
             lifetime="detached",
             max_restarts=-1,
@@ -164,8 +164,8 @@ def start_nodes(plan: FleetPlan) -> None:
             num_cpus=_SHARE,
             scheduling_strategy=NodeAffinitySchedulingStrategy(machine["NodeID"], soft=True),
         )
-        started.append(made.remote(name_node(number), plan))
-    ray.get([each.answer.remote() for each in started])
+        actors.append(actor_class.remote(name_node(number), plan))
+    ray.get([each.answer.remote() for each in actors])
 
 
 def stop_nodes() -> None:
@@ -188,17 +188,17 @@ def join_cluster(address: str) -> None:
     """
     _check_reached(address)
     is_main = threading.current_thread() is threading.main_thread()
-    kept = signal.getsignal(signal.SIGTERM) if is_main else None  # Ray replaces it.
-    given = {"address": address, "log_to_driver": False, "logging_level": "ERROR"}
+    handler = signal.getsignal(signal.SIGTERM) if is_main else None  # Ray replaces it.
+    options = {"address": address, "log_to_driver": False, "logging_level": "ERROR"}
     try:
-        ray.init(namespace=NAMESPACE, ignore_reinit_error=True, **given)
+        ray.init(namespace=NAMESPACE, ignore_reinit_error=True, **options)
     except (OSError, RuntimeError, ValueError) as error:
-        why = str(error).strip().splitlines()[0]
-        also = "if it asks for Ray's token, set RAY_AUTH_MODE=token"
-        raise VaultError(f"{address}: no cluster could be used: {why}; {also}") from None
+        reason = str(error).strip().splitlines()[0]
+        hint = "if it asks for Ray's token, set RAY_AUTH_MODE=token"
+        raise VaultError(f"{address}: no cluster could be used: {reason}; {hint}") from None
     finally:
-        if kept is not None:
-            signal.signal(signal.SIGTERM, kept)
+        if handler is not None:
+            signal.signal(signal.SIGTERM, handler)
     _silence_output()
 
 
@@ -228,7 +228,7 @@ def _silence_output() -> None:
     """
     from ray._private import worker
 
-    worker.print_to_stdstream = lambda *given, **named: None
+    worker.print_to_stdstream = lambda *values, **options: None
 
 
 # A fleet as a pool: the node of each vault answers; if it is lost, Ray restarts it elsewhere.
@@ -291,55 +291,55 @@ class RayPool(Pool):
 
     def call_parts(
         self,
-        given: Mapping[str, Sequence[Any]],
+        vault_arguments: Mapping[str, Sequence[Any]],
         work: Callable[..., PerVaultResults[T]],
         opening: Opening,
         *args: Any,
     ) -> PerVaultResults[T]:
         """Call a function for some vaults, once on each node that has some."""
         divided: dict[int, dict[str, Sequence[Any]]] = {}
-        for name, own in given.items():
+        for name, own in vault_arguments.items():
             divided.setdefault(self._choose_node(name), {})[name] = own
-        running = {
+        calls = {
             self._nodes[number].call_part.remote(part, work, opening, args): part
             for number, part in divided.items()
         }
         seconds = None if opening.seconds is None else opening.seconds + _GRACE
-        _, late = ray.wait([*running], num_returns=len(running), timeout=seconds)
+        _, late_calls = ray.wait([*calls], num_returns=len(calls), timeout=seconds)
         results: dict[str, T] = {}
         missing: dict[str, str] = {}
-        for reference, part in running.items():
-            if reference in late:
+        for reference, part in calls.items():
+            if reference in late_calls:
                 ray.cancel(reference)
                 missing |= dict.fromkeys(part, LATE)
                 continue
             try:
-                found = ray.get(reference)
-                results |= found.results
-                missing |= found.missing
+                part_results = ray.get(reference)
+                results |= part_results.results
+                missing |= part_results.missing
             except RayError as error:
                 cause = self._translate(error, AWAY)
                 if not isinstance(cause, LockTimeoutError):
                     raise cause from None
                 missing |= dict.fromkeys(part, str(cause))
         return PerVaultResults(
-            {name: results[name] for name in given if name in results},
-            {name: missing[name] for name in given if name in missing},
+            {name: results[name] for name in vault_arguments if name in results},
+            {name: missing[name] for name in vault_arguments if name in missing},
         )
 
     def status(self) -> PoolStatus:
         """Return the status of the fleet, including nodes that do not answer."""
         self._find_nodes()
-        asked = [node.look.remote() for node in self._nodes]
-        ray.wait(asked, num_returns=len(asked), timeout=_ANSWERS_WITHIN)
-        found = []
-        for number, reference in enumerate(asked):
+        calls = [node.look.remote() for node in self._nodes]
+        ray.wait(calls, num_returns=len(calls), timeout=_ANSWERS_WITHIN)
+        nodes = []
+        for number, reference in enumerate(calls):
             try:
-                found.append(ray.get(reference, timeout=0))
+                nodes.append(ray.get(reference, timeout=0))
             except (RayError, GetTimeoutError):
                 silent = NodeStatus(name_node(number), problem="does not answer")
-                found.append(NodeVaults(silent, {}, {}))
-        return describe_pool(self._names, found)
+                nodes.append(NodeVaults(silent, {}, {}))
+        return describe_pool(self._names, nodes)
 
     def stop(self) -> None:
         """End the fleet; its folders stay."""
@@ -377,16 +377,16 @@ class RayPool(Pool):
         """Return a call's result as a future; `lost` is the error message if its node is gone."""
         future: Future[Any] = Future()
 
-        def finish(done: Future[Any]) -> None:
-            error = done.exception()
+        def finish(call: Future[Any]) -> None:
+            error = call.exception()
             if not future.set_running_or_notify_cancel():
                 return
             if error is None:
-                future.set_result(done.result())
+                future.set_result(call.result())
             else:
                 future.set_exception(self._translate(error, lost))
 
-        future.add_done_callback(lambda done: done.cancelled() and ray.cancel(reference))
+        future.add_done_callback(lambda call: call.cancelled() and ray.cancel(reference))
         reference.future().add_done_callback(finish)
         return future
 
@@ -410,13 +410,13 @@ def find_plan() -> FleetPlan:
         VaultError: it does not answer.
     """
     try:
-        asked = [ray.get_actor(name).describe.remote() for name in list_named_actors()]
-        if not asked:
+        calls = [ray.get_actor(name).describe.remote() for name in list_named_actors()]
+        if not calls:
             raise NoteNotFoundError(
                 "no fleet runs in this cluster; `vaultmem fleet start` starts one"
             )
-        ready, _ = ray.wait(asked, timeout=_ANSWERS_WITHIN)
-        plan: FleetPlan = ray.get(ready[0] if ready else asked[0], timeout=0)
+        ready, _ = ray.wait(calls, timeout=_ANSWERS_WITHIN)
+        plan: FleetPlan = ray.get(ready[0] if ready else calls[0], timeout=0)
     except (RayError, GetTimeoutError, ValueError) as error:
         raise VaultError(f"the fleet does not answer ({type(error).__name__})") from None
     if plan.version != VERSION:

@@ -29,47 +29,47 @@ _START = 20.0
 _PATIENCE = 2.0
 
 
-def reach(place: str, root: str, hello: bytes, again: bool) -> socket | None:
+def reach(path: str, root: str, hello: bytes, is_resumed: bool) -> socket | None:
     """Return a connection to the process that serves a vault, started if needed.
 
     Return None if the caller has to serve alone. A process of another version is accepted only when
-    a session is resumed (`again`).
+    a session is resumed (`is_resumed`).
     """
     end = monotonic() + _START
-    started: Popen[bytes] | None = None
+    process: Popen[bytes] | None = None
     while monotonic() < end:
-        connection = _connect(place)
+        connection = _connect(path)
         if connection is not None:
-            told = _greet(connection, hello)
-            if told and not told["refused"]:
-                if again or told["version"] == vaultmem.__version__:
+            greeting = _greet(connection, hello)
+            if greeting and not greeting["refused"]:
+                if is_resumed or greeting["version"] == vaultmem.__version__:
                     return connection
-                if told["passing"] and not told["clients"]:
+                if greeting["passing"] and not greeting["clients"]:
                     connection.close()
-                    os.kill(told["pid"], signal.SIGTERM)
-                    while os.path.exists(place) and monotonic() < end:
+                    os.kill(greeting["pid"], signal.SIGTERM)
+                    while os.path.exists(path) and monotonic() < end:
                         sleep(0.01)
                     continue
             connection.close()
-            if told or (told is None and started is None):
+            if greeting or (greeting is None and process is None):
                 return None
-        elif started is None:
-            started = _start(place, root)
-            if started is None:
+        elif process is None:
+            process = _start(path, root)
+            if process is None:
                 return None
-        elif started.poll() and not _is_watched(place):
+        elif process.poll() and not _is_watched(path):
             return None
         sleep(0.01)
     return None
 
 
-def _connect(place: str) -> socket | None:
+def _connect(path: str) -> socket | None:
     from _socket import AF_UNIX, SOCK_STREAM, socket
 
     connection = socket(AF_UNIX, SOCK_STREAM)
     try:
-        with short_path(place) as short:
-            connection.connect(short)
+        with short_path(path) as short_name:
+            connection.connect(short_name)
     except OSError:
         connection.close()
         return None
@@ -100,7 +100,7 @@ def _greet(connection: socket, hello: bytes) -> dict[str, Any] | None:
         return {}
 
 
-def _start(place: str, root: str) -> Popen[bytes] | None:
+def _start(path: str, root: str) -> Popen[bytes] | None:
     """Start the process that serves a vault, detached from this one."""
     from importlib.util import find_spec
 
@@ -108,14 +108,14 @@ def _start(place: str, root: str) -> Popen[bytes] | None:
         return None
     import subprocess
 
-    folder = os.path.dirname(place)
+    folder = os.path.dirname(path)
     idle = os.environ.get("VAULTMEM_IDLE", _IDLE)
     words = ["watch", "--json", "--idle-timeout", idle, "--vault", root]
     own = {k: v for k, v in os.environ.items() if not k.startswith("VAULTMEM_") and k not in SENT}
-    named = os.path.join(folder, "watch.log")
+    log_path = os.path.join(folder, "watch.log")
     try:
         os.makedirs(folder, 0o700, exist_ok=True)
-        log = os.open(named, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
+        log = os.open(log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
     except OSError:  # A sandbox: this process serves alone.
         return None
     try:
@@ -134,18 +134,18 @@ def _start(place: str, root: str) -> Popen[bytes] | None:
         os.close(log)
 
 
-def _is_watched(place: str) -> bool:
+def _is_watched(path: str) -> bool:
     """Return whether a process holds or is acquiring the vault's watch lock."""
     import fcntl
 
     try:
-        held = os.open(os.path.join(os.path.dirname(place), "watch.lock"), os.O_RDWR)
+        descriptor = os.open(os.path.join(os.path.dirname(path), "watch.lock"), os.O_RDWR)
     except OSError:
         return False
     try:
-        fcntl.flock(held, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError:
         return True
     finally:
-        os.close(held)
+        os.close(descriptor)
     return False

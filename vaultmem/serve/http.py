@@ -81,32 +81,34 @@ class Port:
         try:
             self._socket = socket.create_server((place.address, place.port))
         except OSError as error:
-            told = error.strerror or error
-            raise RefusedError(f"port {place.port}: {told}; name another one with --port") from None
+            reason = error.strerror or error
+            raise RefusedError(
+                f"port {place.port}: {reason}; name another one with --port"
+            ) from None
         self.port = self._socket.getsockname()[1]
-        reached = ADDRESS if place.address == _ALL else place.address
-        names = (*place.names, reached, *(["localhost"] if reached == ADDRESS else []))
+        host = ADDRESS if place.address == _ALL else place.address
+        names = (*place.names, host, *(["localhost"] if host == ADDRESS else []))
         #: Accepted Host headers; a name can have a proxy's port.
         self.hosts = tuple(
             dict.fromkeys(name if ":" in name else f"{name}:{self.port}" for name in names)
         )
-        self.address = f"http://{reached}:{self.port}"
+        self.address = f"http://{host}:{self.port}"
         self._server: uvicorn.Server | None = None
         self._ended: Future[None] | None = None
 
-    def answer_by(self, app: ASGIApp, talks: AsyncThread, **settings: int) -> None:
+    def answer_by(self, app: ASGIApp, async_thread: AsyncThread, **settings: int) -> None:
         """Answer requests with an app in this event loop; `settings` are more uvicorn options."""
-        chosen: dict[str, Any] = {"timeout_graceful_shutdown": _GRACE, **settings}
+        options: dict[str, Any] = {"timeout_graceful_shutdown": _GRACE, **settings}
         config = uvicorn.Config(
             _drop_gone(app),
             http=BoundedProtocol,
             log_level="warning",
             lifespan="off",
             proxy_headers=False,  # The app decides which proxy to trust.
-            **chosen,
+            **options,
         )
         self._server = uvicorn.Server(config)
-        self._ended = talks.run(self._server.serve([self._socket]))
+        self._ended = async_thread.run(self._server.serve([self._socket]))
 
     def close(self, seconds: float = _GRACE) -> None:
         """Finish running requests and accept no new ones."""
@@ -128,7 +130,7 @@ class HttpServer(Port):
         self._mcp: McpApp | None = None
         self._workers: Workers | None = None
 
-    def start(self, workers: Workers, talks: AsyncThread) -> None:
+    def start(self, workers: Workers, async_thread: AsyncThread) -> None:
         """Answer requests with these workers, in this event loop."""
         token, caller, folder, browser_writes = self._access
         hosts = self.hosts
@@ -145,7 +147,7 @@ class HttpServer(Port):
         )
         self._workers = workers
         self._mcp = McpApp(workers, caller, token, hosts, MCP_PATH)
-        self.answer_by(_split(self._mcp, create_app(workers, site, self._events)), talks)
+        self.answer_by(_split(self._mcp, create_app(workers, site, self._events)), async_thread)
 
     def close(self, seconds: float = _GRACE) -> None:
         """Close as `Port` does, and close the sessions that agents started over HTTP."""
@@ -176,9 +178,9 @@ def _check_place(place: ListenAddress) -> None:
         is_own = IPv4Address(place.address).is_loopback
     except AddressValueError:
         raise RefusedError(f"{place.address}: no address such as 127.0.0.1; name one") from None
-    wrong = next((name for name in place.names if not _NAME.fullmatch(name)), "")
-    if wrong:
-        raise RefusedError(f"{wrong}: no name such as vault.example or vault.example:8080")
+    invalid_name = next((name for name in place.names if not _NAME.fullmatch(name)), "")
+    if invalid_name:
+        raise RefusedError(f"{invalid_name}: no name such as vault.example or vault.example:8080")
     if not is_own and not place.names:
         raise RefusedError(
             f"{place.address}: other machines reach that, and what they read and send is not "
@@ -245,9 +247,9 @@ class BoundedProtocol(H11Protocol):
 
     _silent: ClassVar[dict[BoundedProtocol, asyncio.TimerHandle]] = {}
 
-    def __init__(self, *args: Any, **named: Any) -> None:
+    def __init__(self, *args: Any, **options: Any) -> None:
         """Parse requests strictly."""
-        super().__init__(*args, **named)
+        super().__init__(*args, **options)
         self.conn = self._strict = _StrictConnection(h11.SERVER)
 
     def send_400_response(self, msg: str) -> None:

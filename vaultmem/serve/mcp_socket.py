@@ -104,9 +104,9 @@ async def _cancel_all() -> None:
 class AgentConnections:
     """The agents' connections, each served in its own name; the first one imports the SDK."""
 
-    def __init__(self, workers: Workers, talks: AsyncThread, idling: IdleTimer) -> None:
+    def __init__(self, workers: Workers, async_thread: AsyncThread, idling: IdleTimer) -> None:
         self._workers = workers
-        self._talks = talks
+        self._talks = async_thread
         self._idling = idling
         self._open: set[LineConnection] = set()
         self._lock = threading.Lock()
@@ -149,7 +149,7 @@ class AgentConnections:
     def admit(self, connection: socket.socket) -> None:
         """Exchange greetings with a client, and serve it."""
         with connection, contextlib.suppress(OSError, ValueError):
-            told = {
+            greeting = {
                 "version": vaultmem.__version__,
                 "pid": os.getpid(),
                 "passing": self._idling.ends,
@@ -162,10 +162,10 @@ class AgentConnections:
                 if self._idling.clients >= _MANY:
                     raise RefusedError(f"{_MANY} clients are served already")
             except VaultError as error:
-                told["refused"] = str(error)
+                greeting["refused"] = str(error)
             with self._idling.client():
-                connection.sendall(json.dumps(told).encode() + b"\n")
-                if not told["refused"]:
+                connection.sendall(json.dumps(greeting).encode() + b"\n")
+                if not greeting["refused"]:
                     self._serve(connection, caller)
 
     def _serve(self, connection: socket.socket, caller: Caller) -> None:
@@ -219,7 +219,7 @@ def read_caller(hello: dict[str, Any], root: Path) -> Caller:
     if find_spec("mcp") is None:
         raise RefusedError("mcp is not installed here")
     environment = {str(name): str(value) for name, value in hello["environment"].items()}
-    agent = read_settings(hello["agent"], given=environment)["agent"] or read_config(root).agent
+    agent = read_settings(hello["agent"], variables=environment)["agent"] or read_config(root).agent
     return Caller(
         agent or "mcp",
         str(hello["session"]),
@@ -246,8 +246,8 @@ def _read_hello(connection: socket.socket) -> dict[str, Any]:
         data += part
         if not part or len(data) > _LONGEST:
             raise RefusedError("that is not a client of this vault")
-    found: dict[str, Any] = json.loads(data)
-    return found
+    hello: dict[str, Any] = json.loads(data)
+    return hello
 
 
 # Ends a process that was started for its clients, some time after the last has gone.

@@ -69,13 +69,13 @@ def relay(root: str, agent: str, session: str, ref: str, read_only: bool) -> int
         "pid": os.getpid(),
         "places": [os.environ.get(name, "") for name in PLACES],
     }
-    place = socket_path(root, find_user_folder("state", os.environ))
+    path = socket_path(root, find_user_folder("state", os.environ))
     line = json.dumps(hello).encode() + b"\n"
 
-    found = reach(place, root, line, again=False)
-    if found is None:
+    connection = reach(path, root, line, is_resumed=False)
+    if connection is None:
         return None
-    return _Relay(root, lambda: reach(place, root, line, again=True), found).run()
+    return _Relay(root, lambda: reach(path, root, line, is_resumed=True), connection).run()
 
 
 class _Relay:
@@ -104,8 +104,8 @@ class _Relay:
             if self._is_over:
                 return 128 + self._signal if self._signal else 0
             if not self._begin_again(in_order):
-                told = f"the process that serves {self._root} ended, and none could be started"
-                os.write(2, f"vaultmem: error: {told}; see `vaultmem doctor`\n".encode())
+                reason = f"the process that serves {self._root} ended, and none could be started"
+                os.write(2, f"vaultmem: error: {reason}; see `vaultmem doctor`\n".encode())
                 return 1
 
     def _end(self, number: int, _: object) -> None:
@@ -164,13 +164,13 @@ class _Relay:
 
     def _answer(self, line: bytes) -> None:
         """Pass on a message of the process, unless the client already has it."""
-        answered = [each["id"] for each in _read(line) if "id" in each and "method" not in each]
-        if not self._known.isdisjoint(answered):
-            self._known.difference_update(answered)
+        ids = [each["id"] for each in _read(line) if "id" in each and "method" not in each]
+        if not self._known.isdisjoint(ids):
+            self._known.difference_update(ids)
             return
         _print(line)
-        for number in answered:
-            self._waiting.pop(number, None)
+        for request_id in ids:
+            self._waiting.pop(request_id, None)
 
     def _note(self, line: bytes) -> None:
         """Record the client's pending requests and opening messages."""
@@ -189,19 +189,21 @@ class _Relay:
 
         _shut(self._connection, SHUT_RDWR)  # Unblocks a thread that is sending.
         with self._sending:
-            found = self._find()
-            if found is None:
+            connection = self._find()
+            if connection is None:
                 return False
             self._connection.close()
-            self._connection = found
-            left = {id: line for id, line in self._waiting.items() if line not in self._opening}
+            self._connection = connection
+            unanswered = {
+                id: line for id, line in self._waiting.items() if line not in self._opening
+            }
             for line in self._opening:
                 self._known |= {each["id"] for each in _read(line) if "id" in each}
-                _send(found, line)
+                _send(connection, line)
             self._known -= self._waiting.keys()
-            for number, line in left.items():
+            for number, line in unanswered.items():
                 if in_order:
-                    _send(found, line)
+                    _send(connection, line)
                 else:
                     del self._waiting[number]
                     _print(_describe_lost(number))
@@ -220,11 +222,13 @@ def _find_folder() -> str:
 def _read(line: bytes) -> list[dict[str, Any]]:
     """Return the messages of a line, none if it is not JSON."""
     try:
-        found = json.loads(line)
+        message = json.loads(line)
     except ValueError:
         return []
     return [
-        each for each in (found if isinstance(found, list) else [found]) if isinstance(each, dict)
+        each
+        for each in (message if isinstance(message, list) else [message])
+        if isinstance(each, dict)
     ]
 
 
@@ -240,9 +244,9 @@ def _send(connection: socket, line: bytes) -> None:
         return
 
 
-def _shut(connection: socket, how: int) -> None:
+def _shut(connection: socket, direction: int) -> None:
     try:
-        connection.shutdown(how)
+        connection.shutdown(direction)
     except OSError:  # It has already ended.
         return
 

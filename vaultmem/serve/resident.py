@@ -35,16 +35,16 @@ Answer = Callable[[Vault, WatchLoop, Callable[[socket.socket], None]], Callable[
 
 def run_resident(
     vault: Vault,
-    tell: Callable[[WatchEvent], bool],
+    report: Callable[[WatchEvent], bool],
     answer: Answer,
-    begun: Callable[[], None],
+    on_start: Callable[[], None],
     idle: float = 0.0,
     web: HttpServer | None = None,
 ) -> None:
     """Run as the vault's resident process until a signal; pending changes are indexed first.
 
-    `tell` returns False if nothing listens any more. With `idle`, the process ends after that many
-    seconds without clients, and writes nothing into the vault by itself.
+    `report` returns False if nothing listens any more. With `idle`, the process ends after that
+    many seconds without clients, and writes nothing into the vault by itself.
 
     Raises:
         VaultError: another process is resident, or the vault's state was removed.
@@ -57,7 +57,7 @@ def run_resident(
         listeners: list[Callable[[str], None]] = []
         loop = WatchLoop(
             vault,
-            lambda happened: None if tell(happened) else loop.stop(),
+            lambda event: None if report(event) else loop.stop(),
             lambda: is_current(own, vault),
             bool(idle),
             lambda path: _notify_all(listeners, path),
@@ -65,27 +65,27 @@ def run_resident(
         for name in ("SIGINT", "SIGTERM", "SIGHUP"):
             if number := getattr(signal, name, None):
                 signal.signal(number, lambda *_: loop.stop())
-        begun()
+        on_start()
         idling = IdleTimer(idle, loop.stop)
         ends.callback(idling.stop)
-        workers, talks = Workers(vault.root, sync=loop.sync), AsyncThread()
-        ends.callback(talks.close)
-        agents = AgentConnections(workers, talks, idling)
+        workers, async_thread = Workers(vault.root, sync=loop.sync), AsyncThread()
+        ends.callback(async_thread.close)
+        agents = AgentConnections(workers, async_thread, idling)
         ends.callback(agents.close)
         listeners.append(agents.notice)
         ends.callback(workers.close)  # Answers accepted requests before clients are dropped.
         if web is not None:
-            web.start(workers, talks)
+            web.start(workers, async_thread)
             ends.callback(web.close)
             listeners.append(web.notice)
-            soon = threading.Timer(_SOON, _load_rest, [web, agents])
-            soon.daemon = True
-            soon.start()
+            timer = threading.Timer(_SOON, _load_rest, [web, agents])
+            timer.daemon = True
+            timer.start()
         ends.callback(agents.hold)
         try:
             ends.callback(answer(vault, loop, agents.admit))
         except OSError as error:  # Everything else works.
-            tell(WatchEvent("problem", f"no answers to other commands and agents ({error})"))
+            report(WatchEvent("problem", f"no answers to other commands and agents ({error})"))
         loop.run()
 
 

@@ -136,10 +136,10 @@ def _check(manifest: ArchiveManifest) -> None:
     links = {name for name, member in manifest.members.items() if member.link}
     for name, member in manifest.members.items():
         path = name.removeprefix(FILES)
-        known = is_safe(path) if name.startswith(FILES) else is_kept(name)
-        if not known or (name in links and not stays_inside(path, member.link)):
+        is_valid_name = is_safe(path) if name.startswith(FILES) else is_kept(name)
+        if not is_valid_name or (name in links and not stays_inside(path, member.link)):
             raise RefusedError(f"{name!r} leads out of the vault, or is nothing that belongs to it")
-        if links and any(f"{FILES}{above}" in links for above in _parents(path)):
+        if links and any(f"{FILES}{parent}" in links for parent in _parents(path)):
             raise RefusedError(f"{name!r} is reached through a link")
 
 
@@ -169,8 +169,8 @@ def stays_inside(path: str, target: str) -> bool:
     """Return whether a link at a path of the vault points to a path inside the vault."""
     if not target or "\\" in target or posixpath.isabs(target):
         return False
-    led = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
-    return led == "." or is_safe(led)
+    destination = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
+    return destination == "." or is_safe(destination)
 
 
 def _parents(path: str) -> list[str]:
@@ -205,13 +205,13 @@ class ArchiveWriter:
         self, name: str, blocks: Iterable[bytes], at: int = 0, executable: bool = False
     ) -> None:
         """Add a file."""
-        place, digest, size = self._spool.tell(), hashlib.sha256(), 0
+        offset, digest, size = self._spool.tell(), hashlib.sha256(), 0
         for block in blocks:
             self._spool.write(block)
             digest.update(block)
             size += len(block)
         member = Member(size, digest.hexdigest(), at, executable)
-        self._found[name] = _Spooled(member, place)
+        self._found[name] = _Spooled(member, offset)
 
     def add_link(self, name: str, target: str) -> None:
         """Add a symbolic link."""
@@ -231,11 +231,11 @@ class ArchiveWriter:
         drop_file(growing)
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
         try:
-            with os.fdopen(os.open(growing, flags, 0o600), "w+b") as made:
-                self._pack(made, manifest, progress)
-                size = made.tell()
-                made.flush()
-                os.fsync(made.fileno())
+            with os.fdopen(os.open(growing, flags, 0o600), "w+b") as output:
+                self._pack(output, manifest, progress)
+                size = output.tell()
+                output.flush()
+                os.fsync(output.fileno())
             os.replace(growing, file)
         except BaseException:
             drop_file(growing)
@@ -244,11 +244,11 @@ class ArchiveWriter:
         return size
 
     def _pack(
-        self, made: IO[bytes], manifest: ArchiveManifest, progress: Callable[[int, int], None]
+        self, output: IO[bytes], manifest: ArchiveManifest, progress: Callable[[int, int], None]
     ) -> None:
         with (
-            gzip.GzipFile("", "wb", 6, made, mtime=0) as packed,
-            tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as tar,
+            gzip.GzipFile("", "wb", 6, output, mtime=0) as gzip_file,
+            tarfile.open(fileobj=gzip_file, mode="w", format=tarfile.PAX_FORMAT) as tar,
         ):
             data = format_manifest(manifest)
             tar.addfile(_describe(MANIFEST, Member(len(data), "")), io.BytesIO(data))
@@ -288,19 +288,19 @@ class ArchiveReader:
         Raises:
             RefusedError: a member differs from the manifest, is missing, or is not in it.
         """
-        wanted = dict(self.manifest.members)
-        self._limit.most += self.manifest.size + _AROUND * len(wanted)
-        total = len(wanted)
+        members = dict(self.manifest.members)
+        self._limit.most += self.manifest.size + _AROUND * len(members)
+        total = len(members)
         with naming_archive(self._file):
             while (info := self._tar.next()) is not None:
-                member = wanted.pop(info.name, None)
+                member = members.pop(info.name, None)
                 if member is None:
                     raise RefusedError(f"{info.name!r} is not in its {MANIFEST}, or is there twice")
                 self._put(place(info.name), info, member)
-                progress(total - len(wanted), total)
-            if wanted:
-                told = f"{min(wanted)!r} is missing, and {len(wanted) - 1:,} more"
-                raise RefusedError(told)
+                progress(total - len(members), total)
+            if members:
+                reason = f"{min(members)!r} is missing, and {len(members) - 1:,} more"
+                raise RefusedError(reason)
 
     def _put(self, target: Path, info: tarfile.TarInfo, member: Member) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -332,11 +332,11 @@ def open_archive(file: Path) -> Iterator[ArchiveReader]:
     """
     if not file.is_file():
         raise NoteNotFoundError(f"{file}: there is no such file")
-    with ExitStack() as opened:
+    with ExitStack() as cleanup:
         with naming_archive(file):
-            packed = opened.enter_context(gzip.open(file))
-            limit = _Limit(packed)
-            tar = opened.enter_context(tarfile.open(fileobj=limit, mode="r:"))
+            gzip_file = cleanup.enter_context(gzip.open(file))
+            limit = _Limit(gzip_file)
+            tar = cleanup.enter_context(tarfile.open(fileobj=limit, mode="r:"))
             first = tar.next()
             source = tar.extractfile(first) if first and first.name == MANIFEST else None
             if first is None or source is None or first.size > MAX_MANIFEST:
@@ -351,16 +351,16 @@ def naming_archive(file: Path) -> Iterator[None]:
     try:
         yield
     except RefusedError as error:
-        told = str(error)
+        reason = str(error)
     except (gzip.BadGzipFile, tarfile.ReadError):
-        told = "it is not an archive of a vault, or is damaged"
+        reason = "it is not an archive of a vault, or is damaged"
     except (EOFError, tarfile.TarError, zlib.error, ValueError, OverflowError):
-        told = "it is damaged or cut short"
+        reason = "it is damaged or cut short"
     except (FileExistsError, NotADirectoryError) as error:
-        told = f"two members have one name here: {error.filename}"
+        reason = f"two members have one name here: {error.filename}"
     else:
         return
-    raise RefusedError(f"{file}: {told}; nothing was written")
+    raise RefusedError(f"{file}: {reason}; nothing was written")
 
 
 class _Limit(io.RawIOBase):

@@ -18,8 +18,8 @@ _WAITING, _FOUND = "arrived", "arrived_found"
 def read_waiting(state: StateDatabase) -> dict[str, str]:
     """Return the sender ("" if unknown) of each note not yet compared, by path."""
     text = state.get(_WAITING)
-    found: dict[str, str] = json.loads(text) if text else {}
-    return found
+    senders: dict[str, str] = json.loads(text) if text else {}
+    return senders
 
 
 def add_waiting(state: StateDatabase, arrived: Mapping[str, str]) -> None:
@@ -33,14 +33,14 @@ def read_found(state: StateDatabase) -> tuple[Proposal, ...]:
     text = state.get(_FOUND)
     if not text:
         return ()
-    kept = state.kept.get(_FOUND)
-    if kept is None or kept[0] != text:
+    entry = state.kept.get(_FOUND)
+    if entry is None or entry[0] != text:
         try:
-            kept = (text, parse_report(text).proposals)
+            entry = (text, parse_report(text).proposals)
         except RefusedError:  # Written by another version of vaultmem.
-            kept = (text, ())
-        state.kept[_FOUND] = kept
-    proposals: tuple[Proposal, ...] = kept[1]
+            entry = (text, ())
+        state.kept[_FOUND] = entry
+    proposals: tuple[Proposal, ...] = entry[1]
     return proposals
 
 
@@ -55,7 +55,7 @@ def store_found(
     """
     with state.transaction():
         waiting = read_waiting(state)
-        left = {path: who for path, who in waiting.items() if path not in compared}
-        state.put(_WAITING, json.dumps(left) if left else "")
-        found = tuple(change(read_found(state)))
-        state.put(_FOUND, format_report(Report("", "", found)) if found else "")
+        rest = {path: sender for path, sender in waiting.items() if path not in compared}
+        state.put(_WAITING, json.dumps(rest) if rest else "")
+        proposals = tuple(change(read_found(state)))
+        state.put(_FOUND, format_report(Report("", "", proposals)) if proposals else "")

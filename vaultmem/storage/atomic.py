@@ -67,7 +67,7 @@ def write_temporary(
 
 
 @contextlib.contextmanager
-def naming_failure(what: object, done: str = "written") -> Iterator[None]:
+def naming_failure(subject: object, action: str = "written") -> Iterator[None]:
     """Convert each OSError of the block to "notes/x.md: could not be written: ...".
 
     Raises:
@@ -76,7 +76,7 @@ def naming_failure(what: object, done: str = "written") -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise SystemFailureError(f"{what}: could not be {done}: {error.strerror}") from error
+        raise SystemFailureError(f"{subject}: could not be {action}: {error.strerror}") from error
 
 
 def drop_file(file: Path) -> None:
@@ -91,9 +91,9 @@ def make_private_folder(folder: Path) -> None:
     Raises:
         OSError: the folder could not be created.
     """
-    missing = [each for each in (folder, *folder.parents) if not each.exists()]
+    missing_folders = [each for each in (folder, *folder.parents) if not each.exists()]
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    for each in missing:
+    for each in missing_folders:
         sync_folder(each.parent)
 
 
@@ -187,17 +187,17 @@ def _exchange(first: bytes, second: bytes) -> int:
 _ASSUMED = 512
 
 
-def raise_file_limit(wanted: int) -> int:
-    """Raise the limit of open files to `wanted`, as far as allowed; return the new limit."""
+def raise_file_limit(limit: int) -> int:
+    """Raise the limit of open files to `limit`, as far as allowed; return the new limit."""
     if sys.platform == "win32":
         return _ASSUMED
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
-        return wanted
-    if soft < wanted:
-        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        return limit
+    if soft < limit:
+        new_limit = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
         with contextlib.suppress(OSError, ValueError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+            resource.setrlimit(resource.RLIMIT_NOFILE, (new_limit, hard))
     return resource.getrlimit(resource.RLIMIT_NOFILE)[0]

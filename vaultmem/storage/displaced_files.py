@@ -62,14 +62,14 @@ def discard(aside: Path) -> Path | None:
 
     It stays while a program has it open to write or, without leases, for some seconds.
     """
-    named = _NAME.fullmatch(aside.name)
-    if named is None:
+    match = _NAME.fullmatch(aside.name)
+    if match is None:
         return None
     try:
         with open_leased(aside, patience=0.0) as (descriptor, lease):
             if lease is Lease.REFUSED:
                 return None
-            is_known = blob_id(read_open(descriptor))[:_BLOB] in named.groups()[:2]
+            is_known = blob_id(read_open(descriptor))[:_BLOB] in match.groups()[:2]
             is_over = lease is Lease.HELD or _is_quiet(descriptor)
             if is_known and lease is Lease.HELD:
                 drop_file(aside)
@@ -81,14 +81,14 @@ def discard(aside: Path) -> Path | None:
         if is_over:  # A system without leases might not remove open files.
             drop_file(aside)
         return None
-    return store_beside(aside, aside.with_name(named[3]))
+    return store_beside(aside, aside.with_name(match[3]))
 
 
 def drop_asides(target: Path) -> None:
     """Remove all displaced files of a note, even if open: they might contain secrets."""
     for file in find_leftovers(target.parent):
-        named = _NAME.fullmatch(file.name)
-        if named is not None and named[3] == _shorten(target):
+        match = _NAME.fullmatch(file.name)
+        if match is not None and match[3] == _shorten(target):
             drop_file(file)
 
 
@@ -129,9 +129,9 @@ def store_beside(file: Path, target: Path) -> Path:
     """Rename a file to a visible conflict name next to the note; return the new path."""
     stamp = datetime.now().strftime("%Y%m%dT%H%M%S")
     name = f"{target.stem}.conflict-{stamp}-{os.urandom(2).hex()}{target.suffix}"
-    kept = target.with_name(name)
-    os.rename(file, kept)
-    return kept
+    conflict_file = target.with_name(name)
+    os.rename(file, conflict_file)
+    return conflict_file
 
 
 def holds(file: Path, blob: str) -> bool:

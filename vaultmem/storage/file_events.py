@@ -117,7 +117,7 @@ class TreeEmitter(EventEmitter):
             raise OSError(code, os.strerror(code))
         os.set_inheritable(self._events, False)
         self._wake = os.eventfd(0)
-        self._cover(self._root, tells=False)
+        self._cover(self._root, reports_contents=False)
 
     def on_thread_stop(self) -> None:
         """Wake the thread, which releases the watches when it ends."""
@@ -160,12 +160,12 @@ class TreeEmitter(EventEmitter):
             self._end_move()
             return False
         data = os.read(self._events, 65_536)
-        place = 0
-        while place < len(data):
-            watch, mask, cookie, length = _EVENT.unpack_from(data, place)
-            place += _EVENT.size
-            name = os.fsdecode(data[place : place + length].rstrip(b"\0"))
-            place += length
+        offset = 0
+        while offset < len(data):
+            watch, mask, cookie, length = _EVENT.unpack_from(data, offset)
+            offset += _EVENT.size
+            name = os.fsdecode(data[offset : offset + length].rstrip(b"\0"))
+            offset += length
             self._take(watch, mask, cookie, name)
         return True
 
@@ -177,9 +177,9 @@ class TreeEmitter(EventEmitter):
                 self._forget(path, is_moved=bool(mask & Bits.IN_MOVED_FROM))
             if not self._enters(path):
                 path = ""
-        was = self._end_move(cookie if path and mask & Bits.IN_MOVED_TO else 0)
+        old_path = self._end_move(cookie if path and mask & Bits.IN_MOVED_TO else 0)
         if path:
-            self._describe(path, was, mask, cookie)
+            self._describe(path, old_path, mask, cookie)
         elif mask & Bits.IN_Q_OVERFLOW:
             self._cover(self._root)
             self.queue_event(DirModifiedEvent(self._root, is_synthetic=True))
@@ -189,35 +189,35 @@ class TreeEmitter(EventEmitter):
             self.queue_event(DirDeletedEvent(self._root))
             self.stop()
 
-    def _describe(self, path: str, was: str, mask: int, cookie: int) -> None:
+    def _describe(self, path: str, old_path: str, mask: int, cookie: int) -> None:
         """Queue one event; the first half of a move waits for the second."""
         is_folder = bool(mask & Bits.IN_ISDIR)
         kinds = _FOLDER_EVENTS if is_folder else _FILE_EVENTS
-        event = _arrival(path, was, is_folder) if was else kinds[mask & _KINDS](path)
+        event = _arrival(path, old_path, is_folder) if old_path else kinds[mask & _KINDS](path)
         if mask & Bits.IN_MOVED_FROM:
             self._left = (cookie, event)
         else:
             self.queue_event(event)
         if is_folder and not mask & _GONE:
-            self._cover(path, was)
+            self._cover(path, old_path)
 
     def _end_move(self, cookie: int = 0) -> str:
         """Return the old path if `cookie` is of a move's second half, otherwise "".
 
         A first half without a second is queued as a deletion.
         """
-        left, self._left = self._left, None
-        if left is not None and left[0] == cookie:
-            return os.fsdecode(left[1].src_path)
-        if left is not None:
-            self.queue_event(left[1])
+        pending_move, self._left = self._left, None
+        if pending_move is not None and pending_move[0] == cookie:
+            return os.fsdecode(pending_move[1].src_path)
+        if pending_move is not None:
+            self.queue_event(pending_move[1])
         return ""
 
-    def _cover(self, path: str, was: str = "", tells: bool = True) -> None:
+    def _cover(self, path: str, old_path: str = "", reports_contents: bool = True) -> None:
         """Watch a folder and all below it, including those already watched.
 
-        A folder is listed after it is watched, so that new files are not missed. With `tells`, the
-        contents of folders not watched before are queued.
+        A folder is listed after it is watched, so that new files are not missed. With
+        `reports_contents`, the contents of folders not watched before are queued.
         """
         unwatched = {other for other in self.unwatched if not _is_within(other, path)}
         pending = [path]
@@ -232,12 +232,12 @@ class TreeEmitter(EventEmitter):
                 unwatched.add(folder)
             else:
                 continue  # It was removed, or is a link.
-            for place, is_folder in self._list(folder):
-                if is_new and tells:
-                    before = was + place[len(path) :] if was else ""
-                    self.queue_event(_arrival(place, before, is_folder, is_synthetic=True))
+            for child, is_folder in self._list(folder):
+                if is_new and reports_contents:
+                    before = old_path + child[len(path) :] if old_path else ""
+                    self.queue_event(_arrival(child, before, is_folder, is_synthetic=True))
                 if is_folder and self.watch.is_recursive:
-                    pending.append(place)
+                    pending.append(child)
         self.unwatched = frozenset(unwatched)
 
     def _list(self, folder: str) -> Iterator[tuple[str, bool]]:
@@ -257,13 +257,15 @@ class TreeEmitter(EventEmitter):
                 del self._folders[watch]
 
 
-def _arrival(path: str, was: str, is_folder: bool, is_synthetic: bool = False) -> FileSystemEvent:
-    """Return the event of a file or folder moved from `was`, or created if `was` is empty."""
-    if was:
-        moved = DirMovedEvent if is_folder else FileMovedEvent
-        return moved(was, path, is_synthetic=is_synthetic)
-    created = DirCreatedEvent if is_folder else FileCreatedEvent
-    return created(path, is_synthetic=is_synthetic)
+def _arrival(
+    path: str, old_path: str, is_folder: bool, is_synthetic: bool = False
+) -> FileSystemEvent:
+    """Return the event of a file or folder moved from `old_path`, or created if that is empty."""
+    if old_path:
+        move_event = DirMovedEvent if is_folder else FileMovedEvent
+        return move_event(old_path, path, is_synthetic=is_synthetic)
+    create_event = DirCreatedEvent if is_folder else FileCreatedEvent
+    return create_event(path, is_synthetic=is_synthetic)
 
 
 def _wait_for(*descriptors: int, milliseconds: int | None = None) -> set[int]:
@@ -359,8 +361,8 @@ class FolderEvents(FileSystemEventHandler):
 
     def _inside(self, path: str) -> str:
         """Return a path relative to the folder, with `/`; "" for the folder and paths outside."""
-        inside = path.removeprefix(self._prefix)
-        return "" if inside == path else inside.replace(os.sep, "/")
+        relative_path = path.removeprefix(self._prefix)
+        return "" if relative_path == path else relative_path.replace(os.sep, "/")
 
 
 class _Passing(EventQueue):

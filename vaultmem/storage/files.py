@@ -62,10 +62,10 @@ def read_file_and_mode(
             raise UnsafeFileError(f"{path}: it is larger than {limit:,} bytes")
         data = os.read(descriptor, status.st_size + 1)
         while len(data) > 0 and len(data) != status.st_size and len(data) <= limit:
-            more = os.read(descriptor, limit + 1)  # It grew, or a signal cut the read short.
-            if not more:
+            chunk = os.read(descriptor, limit + 1)  # It grew, or a signal cut the read short.
+            if not chunk:
                 break
-            data += more
+            data += chunk
     finally:
         os.close(descriptor)
     if len(data) > limit:
@@ -152,8 +152,8 @@ def replace_file(
         try:
             put_bytes(root / path, path, expected, data)
         except FileNotFoundError:
-            gone = f"{path}: another process removed it; nothing was written"
-            raise ConflictError(gone) from None
+            reason = f"{path}: another process removed it; nothing was written"
+            raise ConflictError(reason) from None
 
 
 def remove_file(
@@ -171,7 +171,7 @@ def remove_file(
         remove_checked(root / path, path, expected)
 
 
-def set_executable(root: Path, path: PurePosixPath, wanted: bool) -> None:
+def set_executable(root: Path, path: PurePosixPath, is_executable: bool) -> None:
     """Set (for its readers) or clear a file's executable bits; ignore an unsafe file."""
     if not hasattr(os, "fchmod"):
         return
@@ -181,7 +181,7 @@ def set_executable(root: Path, path: PurePosixPath, wanted: bool) -> None:
         return
     try:
         mode = stat.S_IMODE(os.fstat(descriptor).st_mode)
-        os.fchmod(descriptor, mode | (mode & 0o444) >> 2 if wanted else mode & ~0o111)
+        os.fchmod(descriptor, mode | (mode & 0o444) >> 2 if is_executable else mode & ~0o111)
     finally:
         os.close(descriptor)
 

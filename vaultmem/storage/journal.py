@@ -85,7 +85,7 @@ class Journal:
             "AND agent <> '' AND path NOT IN (SELECT path FROM files) ORDER BY id DESC",
             (blob,),
         )
-        return [(path, Author(*who)) for path, *who in rows]
+        return [(path, Author(*author_fields)) for path, *author_fields in rows]
 
     def find_drafts(self, path: str) -> list[AgentDraft]:
         """Return the last drafts of agents at a path, newest first."""
@@ -101,10 +101,13 @@ class Journal:
             "AND path NOT IN (SELECT path FROM files) ORDER BY id"
         )
 
-    def _read_drafts(self, which: str, *values: str) -> list[AgentDraft]:
+    def _read_drafts(self, condition: str, *values: str) -> list[AgentDraft]:
         fields = "SELECT path, agent, session, tool, blob, data FROM journal"
-        rows = self._state.query(f"{fields} WHERE data IS NOT NULL {which}", values)
-        return [AgentDraft(path, Author(*who), blob, data) for path, *who, blob, data in rows]
+        rows = self._state.query(f"{fields} WHERE data IS NOT NULL {condition}", values)
+        return [
+            AgentDraft(path, Author(*author_fields), blob, data)
+            for path, *author_fields, blob, data in rows
+        ]
 
     def find_written(self, beginning: str) -> list[str]:
         """Return the paths to which vaultmem wrote a blob whose id starts with `beginning`."""
@@ -122,24 +125,27 @@ class Journal:
 
     def clear(self, blobs: Mapping[str, str]) -> None:
         """Delete the writes to paths that are now committed (with their blob ids), moved or not."""
-        moved = {old for blob in blobs.values() for old, _ in self.find_moved(blob)}
-        gone = ((path,) for path in {*blobs, *moved})
-        self._state.execute_many("DELETE FROM journal WHERE path = ?", gone)
+        old_paths = {old for blob in blobs.values() for old, _ in self.find_moved(blob)}
+        rows = ((path,) for path in {*blobs, *old_paths})
+        self._state.execute_many("DELETE FROM journal WHERE path = ?", rows)
 
     def candidates(self) -> set[str]:
         """Return the paths of uncommitted notes that were candidates."""
         return {path for (path,) in self._state.query("SELECT path FROM candidates")}
 
-    def put_candidates(self, seen: Mapping[str, bool], uncommitted: Collection[str]) -> None:
+    def put_candidates(self, flags: Mapping[str, bool], uncommitted: Collection[str]) -> None:
         """Store which `uncommitted` notes are candidates.
 
-        `seen` is whether a note is one, by path; other notes stay as stored.
+        `flags` is whether a note is a candidate, by path; other notes stay as stored.
         """
-        known = self.candidates()
-        now = {path for path in uncommitted if seen.get(path, path in known)}
-        gone, new = ([(path,) for path in paths] for paths in (known - now, now - known))
-        self._state.execute_many("DELETE FROM candidates WHERE path = ?", gone)
-        self._state.execute_many("INSERT INTO candidates VALUES (?)", new)
+        stored_paths = self.candidates()
+        candidates = {path for path in uncommitted if flags.get(path, path in stored_paths)}
+        removed_rows, new_rows = (
+            [(path,) for path in paths]
+            for paths in (stored_paths - candidates, candidates - stored_paths)
+        )
+        self._state.execute_many("DELETE FROM candidates WHERE path = ?", removed_rows)
+        self._state.execute_many("INSERT INTO candidates VALUES (?)", new_rows)
 
 
 class Owners:
@@ -171,10 +177,12 @@ class Owners:
 
         For a file moved before its first commit, it is the agent that wrote it.
         """
-        if written := self._journal.find_author(path, blob):
-            return written
-        moved = (who for old, who in self._journal.find_moved(blob) if not self._find_head(old))
-        return next(moved, None)
+        if writer := self._journal.find_author(path, blob):
+            return writer
+        authors = (
+            author for old, author in self._journal.find_moved(blob) if not self._find_head(old)
+        )
+        return next(authors, None)
 
     def _find_draft(self, path: str, read: Callable[[], bytes]) -> AgentDraft | None:
         """Return the draft that was edited by hand: the most similar of the last ones."""
@@ -288,11 +296,11 @@ def _encode_files(files: FileChanges) -> str:
 
 
 def _decode_files(text: str) -> FileChanges:
-    read = json.loads(text)
-    moves = {path: (_as_entry(old), _as_entry(new)) for path, (old, new) in read["moves"].items()}
-    contents = {blob: base64.b64decode(data) for blob, data in read["contents"].items()}
-    earlier = {path: tuple(blobs) for path, blobs in read["earlier"].items()}
-    return FileChanges(read["head"], read["is_committed"], moves, contents, earlier)
+    values = json.loads(text)
+    moves = {path: (_as_entry(old), _as_entry(new)) for path, (old, new) in values["moves"].items()}
+    contents = {blob: base64.b64decode(data) for blob, data in values["contents"].items()}
+    earlier = {path: tuple(blobs) for path, blobs in values["earlier"].items()}
+    return FileChanges(values["head"], values["is_committed"], moves, contents, earlier)
 
 
 def _as_entry(pair: list[str] | None) -> TreeEntry | None:

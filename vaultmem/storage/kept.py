@@ -59,8 +59,8 @@ class KeptFolder:
         """
         make_private_folder(self.folder)
         name = self._names.one()
-        if name and name not in (known := _read_names(self.folder)):
-            content = json.dumps(sorted({*known, *self._names.every(), name}))
+        if name and name not in (stored_names := _read_names(self.folder)):
+            content = json.dumps(sorted({*stored_names, *self._names.every(), name}))
             write_atomically(self.folder / _MARK, content.encode(), mode=0o600)
 
     def write(self, name: str, data: bytes) -> Path:
@@ -95,15 +95,15 @@ class KeptFolder:
 
         Of several with one name, this folder's is returned.
         """
-        marked = sorted(each.parent for each in self.folder.parent.glob(f"*/{_MARK}"))
-        others = [each for each in marked if each != self.folder]
-        wanted = set(self._names.every()) if others else set()
-        same = [each for each in others if wanted & set(_read_names(each))]
-        found: dict[str, Path] = {}
-        for folder in (self.folder, *same):
+        marked_folders = sorted(each.parent for each in self.folder.parent.glob(f"*/{_MARK}"))
+        others = [each for each in marked_folders if each != self.folder]
+        names = set(self._names.every()) if others else set()
+        siblings = [each for each in others if names & set(_read_names(each))]
+        files: dict[str, Path] = {}
+        for folder in (self.folder, *siblings):
             for file in folder.glob(pattern):
-                found.setdefault(file.name, file)
-        return found
+                files.setdefault(file.name, file)
+        return files
 
 
 def read_value(file: Path, kind: type[Value]) -> Value | None:
@@ -172,25 +172,25 @@ class ReceiptStore:
 
     def files(self) -> Iterator[Path]:
         """Yield the file of each receipt, newest first: an id starts with its time."""
-        found = self._kept.find("[!.]*.json")
-        yield from (found[name] for name in sorted(found, reverse=True))
+        files_by_name = self._kept.find("[!.]*.json")
+        yield from (files_by_name[name] for name in sorted(files_by_name, reverse=True))
 
     def _find(self, name: str, in_files: bool) -> Path:
         if in_files and (os.sep in name or name.endswith(".json")):
             file = Path(name).expanduser()
             if file.is_file():
                 return file
-        found: dict[str, Path] = {}
+        files: dict[str, Path] = {}
         if _ID.fullmatch(name):
             own = self._kept.folder / f"{name}.json"
-            found = {own.name: own} if own.is_file() else self._kept.find(f"{name}*.json")
-        if exact := found.get(f"{name}.json"):
+            files = {own.name: own} if own.is_file() else self._kept.find(f"{name}*.json")
+        if exact := files.get(f"{name}.json"):
             return exact
-        if len(found) > 1:
-            raise NoteNotFoundError(f"{name}: {len(found)} receipts begin like that; name one")
-        if not found:
+        if len(files) > 1:
+            raise NoteNotFoundError(f"{name}: {len(files)} receipts begin like that; name one")
+        if not files:
             raise NoteNotFoundError(f"{name}: there is no such receipt; see `vaultmem receipt`")
-        return next(iter(found.values()))
+        return next(iter(files.values()))
 
 
 _DIGEST = compile_later(r"[0-9a-f]{64}")
@@ -232,12 +232,12 @@ class ArtifactStore:
         """
         if not re.fullmatch(r"[0-9a-f]{6,64}", digest):
             raise RefusedError(f'"{digest}" is not a digest; give 6 to 64 hexadecimal digits')
-        found = [*self._kept.find(f"{digest}*.md").values()]
-        if len(found) != 1 or not _DIGEST.fullmatch(found[0].stem):
+        files = [*self._kept.find(f"{digest}*.md").values()]
+        if len(files) != 1 or not _DIGEST.fullmatch(files[0].stem):
             raise NoteNotFoundError(f"{digest}: no artifact of that digest is kept here")
-        data = found[0].read_bytes()
-        if hashlib.sha256(data).hexdigest() != found[0].stem:
-            raise RefusedError(f"{found[0]}: its bytes are not those of its digest; remove it")
+        data = files[0].read_bytes()
+        if hashlib.sha256(data).hexdigest() != files[0].stem:
+            raise RefusedError(f"{files[0]}: its bytes are not those of its digest; remove it")
         return data.decode("utf-8")
 
     def _drop_oldest(self) -> None:
@@ -332,8 +332,8 @@ _KEPT_FOR = 30 * 86_400
 class KeptWork:
     """Cached results of jobs (`work`), one file for each job and vault.
 
-    `stand` is the commit that a result was made from; values are JSON values. `now` is the time of
-    the job, in seconds since the epoch.
+    `commit` is the commit that a result was made from; values are JSON values. `now` is the time
+    of the job, in seconds since the epoch.
     """
 
     def __init__(self, folder: Path, now: float) -> None:
@@ -347,7 +347,7 @@ class KeptWork:
     def list_stands(self, work: str) -> dict[str, str]:
         """Return the commit of each result of a job, by vault."""
         names = (file.name.partition("@") for file in self._find(work))
-        return {vault: stand for vault, _, stand in names}
+        return {vault: commit for vault, _, commit in names}
 
     def read(self, work: str, vault: str) -> Any:
         """Return the result of a job for a vault.
@@ -360,14 +360,14 @@ class KeptWork:
                 return json.loads(zlib.decompress(file.read_bytes()))
         raise VaultError(f"{vault}: what was kept of it is gone; run the command with --restart")
 
-    def keep(self, work: str, vault: str, stand: str, value: Any) -> None:
+    def keep(self, work: str, vault: str, commit: str, value: Any) -> None:
         """Replace the result of a job for a vault.
 
         Raises:
             SystemFailureError: writing failed.
         """
         data = zlib.compress(json.dumps(as_plain(value), separators=(",", ":")).encode(), 1)
-        before, file = self._find(work, vault), self._folder / work / f"{vault}@{stand}"
+        before, file = self._find(work, vault), self._folder / work / f"{vault}@{commit}"
         with naming_failure(file):
             make_private_folder(file.parent)
             write_atomically(file, data, durable=False)

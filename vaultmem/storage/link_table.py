@@ -62,8 +62,8 @@ class LinkStore:
 
     def links(self, documents: Iterable[int]) -> dict[int, list[Link]]:
         """Return the links of these documents."""
-        listed = ", ".join(str(int(document)) for document in documents)
-        return self._read_all(f"WHERE document IN ({listed})")
+        numbers = ", ".join(str(int(document)) for document in documents)
+        return self._read_all(f"WHERE document IN ({numbers})")
 
     def cites(self, documents: Iterable[int]) -> dict[int, list[Link]]:
         """Return the links in the properties `cites` and `refs` of these documents."""
@@ -75,26 +75,26 @@ class LinkStore:
 
     def citing(self, paths: Iterable[str]) -> dict[int, list[str]]:
         """Return, by document of any view, its items in `cites` and `refs` with these paths."""
-        found: dict[int, list[str]] = {}
+        citations: dict[int, list[str]] = {}
         sql = (
             "SELECT document, iif(text <> '', text, path) FROM links "
             "WHERE property IN ('cites', 'refs') AND kind = 'path' "
             "AND path IN (SELECT value FROM json_each(?))"
         )
         for document, text in self._state.query(sql, [json.dumps([*paths])]):
-            found.setdefault(document, []).append(text)
-        return found
+            citations.setdefault(document, []).append(text)
+        return citations
 
     def all_links(self) -> dict[int, list[Link]]:
         """Return the links of all documents of all views."""
         return self._read_all("")
 
     def _read_all(self, where: str) -> dict[int, list[Link]]:
-        found = self._read(where)
+        links = self._read(where)
         sql = f"SELECT document, links FROM body_links {where}"
         for document, encoded in self._state.query(sql):
-            found.setdefault(document, []).extend(decode_links(encoded))
-        return dict(sorted(found.items()))
+            links.setdefault(document, []).extend(decode_links(encoded))
+        return dict(sorted(links.items()))
 
     def links_in(self, properties: Sequence[str]) -> dict[int, list[Link]]:
         """Return the links in properties of these names, in documents of all views."""
@@ -103,11 +103,11 @@ class LinkStore:
 
     def targets_in(self, name: str) -> dict[int, list[str]]:
         """Return the paths that documents of all views link to in the property `name`."""
-        found: dict[int, list[str]] = {}
+        targets: dict[int, list[str]] = {}
         sql = "SELECT document, path FROM links WHERE property = ?"
         for document, path in self._state.query(f"{sql} ORDER BY document, number", [name]):
-            found.setdefault(document, []).append(path)
-        return found
+            targets.setdefault(document, []).append(path)
+        return targets
 
     def aliases(self) -> dict[int, list[str]]:
         """Return the aliases of all documents of all views."""
@@ -115,32 +115,32 @@ class LinkStore:
 
     def aliases_of(self, documents: Iterable[int]) -> dict[int, list[str]]:
         """Return the aliases of these documents."""
-        listed = ", ".join(str(int(document)) for document in documents)
-        return self._read_aliases(f"WHERE document IN ({listed})")
+        numbers = ", ".join(str(int(document)) for document in documents)
+        return self._read_aliases(f"WHERE document IN ({numbers})")
 
     def aliases_among(self, names: Iterable[str]) -> dict[int, list[str]]:
         """Return the aliases that equal one of these names, ignoring the case of ASCII letters."""
-        wanted = list(names)
-        marks = ", ".join("?" * len(wanted))
-        return self._read_aliases(f"WHERE alias COLLATE NOCASE IN ({marks})", wanted)
+        values = list(names)
+        marks = ", ".join("?" * len(values))
+        return self._read_aliases(f"WHERE alias COLLATE NOCASE IN ({marks})", values)
 
     def _read_aliases(self, where: str, values: Sequence[Any] = ()) -> dict[int, list[str]]:
-        found: dict[int, list[str]] = {}
+        aliases: dict[int, list[str]] = {}
         rows = self._state.query(f"SELECT document, alias FROM aliases {where}", values)
         for document, alias in rows:
-            found.setdefault(document, []).append(alias)
-        return found
+            aliases.setdefault(document, []).append(alias)
+        return aliases
 
     def _read(self, where: str, values: Sequence[Any] = ()) -> dict[int, list[Link]]:
         sql = f"SELECT document, {_COLUMNS} FROM links {where} ORDER BY document, number"
-        found: dict[int, list[Link]] = {}
+        links: dict[int, list[Link]] = {}
         rows = self._state.query(sql, values)
         if not rows:
-            return found
+            return links
         from vaultmem.core.notes.link_syntax import Link, LinkKind
 
-        for document, kind, path, subpath, text, start, end, line, embed, name, hidden in rows:
-            place = (start, end, line, bool(embed), name, bool(hidden))
-            link = Link(LinkKind(kind), path, subpath, text, *place)
-            found.setdefault(document, []).append(link)
-        return found
+        for document, kind, path, subpath, text, start, end, line, embed, name, is_hidden in rows:
+            position = (start, end, line, bool(embed), name, bool(is_hidden))
+            link = Link(LinkKind(kind), path, subpath, text, *position)
+            links.setdefault(document, []).append(link)
+        return links

@@ -48,9 +48,9 @@ class _Status(NamedTuple):
     is_terminal: bool
 
 
-def make_environment(given: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of a child: this process's, updated with `given`."""
-    return {**os.environ, **given}
+def make_environment(variables: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of a child: this process's, updated with `variables`."""
+    return {**os.environ, **variables}
 
 
 def find_process(pid: int) -> Process | None:
@@ -59,13 +59,13 @@ def find_process(pid: int) -> Process | None:
     return None if status is None else Process(pid, status.started, _here())
 
 
-def find_owner(known: int | None = None) -> Process | None:
-    """Return the process with the pid `known`, by default the one that this process works for.
+def find_owner(pid: int | None = None) -> Process | None:
+    """Return the process with a pid, by default the one that this process works for.
 
     That is the nearest ancestor that is not a launcher. A shell counts if it leads a terminal's
     session, because it lives as long as the terminal. None if unknown.
     """
-    return _find_above(os.getppid()) if known is None else find_process(known)
+    return _find_above(os.getppid()) if pid is None else find_process(pid)
 
 
 def find_client(pid: int) -> Process | None:
@@ -88,12 +88,12 @@ def _find_above(pid: int) -> Process | None:
 def is_gone(process: Process) -> bool:
     """Return whether a process is known to have ended; False if unknown."""
     node, boot, space = process.place
-    here = _here()
-    if node != here[0] or not process.started:
+    machine = _here()
+    if node != machine[0] or not process.started:
         return False
-    if boot != here[1]:
-        return bool(boot and here[1])  # The machine was restarted.
-    if space != here[2]:
+    if boot != machine[1]:
+        return bool(boot and machine[1])  # The machine was restarted.
+    if space != machine[2]:
         return False
     status = _read_status(process.pid)
     return status is None or status.started != process.started
@@ -117,8 +117,8 @@ def find_commands(name: str) -> Iterator[tuple[list[str], str | None]]:
                     yield _read_words(pid), _read_folder(pid)
     elif os.name == "posix":
         command = ["ps", "-A", "-o", "command="]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        for words in filter(None, map(str.split, done.stdout.splitlines())):
+        result = subprocess.run(command, capture_output=True, text=True, check=False)
+        for words in filter(None, map(str.split, result.stdout.splitlines())):
             if words[0].rpartition("/")[2] == name:
                 yield words, None
 
@@ -126,15 +126,15 @@ def find_commands(name: str) -> Iterator[tuple[list[str], str | None]]:
 def _read_name(pid: str) -> str:
     """Return a program's name, read with few calls: each commit reads it for all processes."""
     try:
-        opened = os.open(f"/proc/{pid}/comm", os.O_RDONLY)
+        descriptor = os.open(f"/proc/{pid}/comm", os.O_RDONLY)
     except OSError:
         return ""
     try:
-        return os.fsdecode(os.read(opened, 64)).rstrip("\n")
+        return os.fsdecode(os.read(descriptor, 64)).rstrip("\n")
     except ProcessLookupError:
         return ""
     finally:
-        os.close(opened)
+        os.close(descriptor)
 
 
 def _read_words(pid: str) -> list[str]:
@@ -188,15 +188,15 @@ def _read_proc(pid: int) -> _Status | None:
 
 
 def _ask_ps(pid: int) -> _Status | None:
-    done = subprocess.run(
+    result = subprocess.run(
         ["ps", "-o", "ppid=,stat=,tty=,lstart=,comm=", "-p", str(pid)],
         capture_output=True,
         text=True,
         check=False,
         env={"LC_ALL": "C", "PATH": "/bin:/usr/bin"},
     )
-    fields = done.stdout.split()
-    if done.returncode or len(fields) < 9 or fields[1].startswith("Z"):
+    fields = result.stdout.split()
+    if result.returncode or len(fields) < 9 or fields[1].startswith("Z"):
         return None
     name = " ".join(fields[8:]).rpartition("/")[2].lstrip("-")
     is_terminal = "s" in fields[1] and not fields[2].startswith("?")
@@ -232,8 +232,8 @@ def hold_lock(path: Path, timeout: float = WRITER, shared: bool = False) -> Iter
     descriptor = _open(path)
     end = time.monotonic() + timeout
     try:
-        waits = timeout > 0 and not shared
-        with _be_next(path, end) if waits else contextlib.nullcontext():
+        must_queue = timeout > 0 and not shared
+        with _be_next(path, end) if must_queue else contextlib.nullcontext():
             if not _acquire(descriptor, path, end, shared):
                 raise LockTimeoutError(_describe_holder(path))
         _held[key] = 1
@@ -283,17 +283,17 @@ def find_holders(path: Path) -> list[int]:
     except (OSError, UnicodeDecodeError):
         return []
     fields = [line.split() for line in lines if "->" not in line]
-    found = {int(each[4]) for each in fields if len(each) > 5 and each[5].endswith(f":{inode}")}
-    return sorted(pid for pid in found if pid > 0)  # Processes of other containers have no pid.
+    pids = {int(each[4]) for each in fields if len(each) > 5 and each[5].endswith(f":{inode}")}
+    return sorted(pid for pid in pids if pid > 0)  # Processes of other containers have no pid.
 
 
 def _describe_holder(path: Path) -> str:
-    if stopped := _find_stopped(path):
-        who = f"another vaultmem (process {stopped})"
-        return f"{who} was stopped while writing; `kill -CONT {stopped}` lets it go on, or end it"
+    if pid := _find_stopped(path):
+        holder = f"another vaultmem (process {pid})"
+        return f"{holder} was stopped while writing; `kill -CONT {pid}` lets it go on, or end it"
     holders = find_holders(path)
-    who = f"another vaultmem{f' (process {holders[0]})' if holders else ''}"
-    return f"{who} is writing to this vault; wait for it, or end it ({path})"
+    holder = f"another vaultmem{f' (process {holders[0]})' if holders else ''}"
+    return f"{holder} is writing to this vault; wait for it, or end it ({path})"
 
 
 def _find_stopped(path: Path) -> int:
@@ -303,12 +303,12 @@ def _find_stopped(path: Path) -> int:
 
 def _acquire(descriptor: int, path: Path, end: float, shared: bool) -> bool:
     pause = 0.001
-    look = time.monotonic() + READER
+    next_check = time.monotonic() + READER
     while not _try(descriptor, shared):
         now = time.monotonic()
-        if now > end or (now > look and _find_stopped(path)):
+        if now > end or (now > next_check and _find_stopped(path)):
             return False
-        look = now + READER if now > look else look
+        next_check = now + READER if now > next_check else next_check
         time.sleep(pause)
         pause = min(pause * 2, 0.05)
     return True

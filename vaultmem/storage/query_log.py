@@ -48,11 +48,11 @@ def append(folder: Path, call: LoggedQuery, sections: Sequence[tuple[str, str, f
 
     Return the file's size in bytes, 0 if writing failed.
     """
-    kept = [[path, heading, round(score, 4)] for path, heading, score in sections[:MAX_SECTIONS]]
+    rows = [[path, heading, round(score, 4)] for path, heading, score in sections[:MAX_SECTIONS]]
     name = f"{time.time_ns():x}{os.urandom(3).hex()}"
     query = escape_bytes(call.query)
     values = (call.at, call.kind, query, call.agent, call.session, call.sent, call.flat)
-    line = json.dumps([name, *values, call.found, kept]) + "\n"
+    line = json.dumps([name, *values, call.found, rows]) + "\n"
     try:
         descriptor = open_file(folder / LOG, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         try:
@@ -176,17 +176,17 @@ class SignalStore:
         self, limit: int, *, agent: str = "", session: str = "", path: str = "", since: float = 0.0
     ) -> list[LoggedHits]:
         """Return the newest calls with their sections, filtered by the options that are given."""
-        wanted = {
+        filters = {
             "at >= ?": since,
             "agent = ?": agent,
             "session = ?": session,
             "id IN (SELECT call FROM signals WHERE path = ?)": path,
         }
-        given = {clause: value for clause, value in wanted.items() if value}
+        conditions = {clause: value for clause, value in filters.items() if value}
         rows = self._state.query(
             f"SELECT id, {', '.join(LoggedQuery._fields)} FROM calls "
-            f"WHERE {' AND '.join(['1', *given])} ORDER BY at DESC, id DESC LIMIT ?",
-            [*given.values(), limit],
+            f"WHERE {' AND '.join(['1', *conditions])} ORDER BY at DESC, id DESC LIMIT ?",
+            [*conditions.values(), limit],
         )
         sql = "SELECT path, heading, score FROM signals WHERE call = ? ORDER BY number"
         return [
@@ -209,9 +209,9 @@ class SignalStore:
         ends = [(well, asserted) for asserted in (0, 1) for well in (1, 0)]
         sums = ", ".join(f"sum(well = {well} AND {is_asserted} = {a})" for well, a in ends)
         counts = f"SELECT path, {sums} FROM outcomes GROUP BY path"
-        ended = {path: counted for path, *counted in self._state.query(counts)}
+        outcomes = {path: totals for path, *totals in self._state.query(counts)}
         rows = [
-            (*row, *ended.get(row[0], ()))
+            (*row, *outcomes.get(row[0], ()))
             for row in self._state.query("SELECT path, times, last, best FROM surfaced")
         ]
         return {each.path: each for each in (NoteUsage(*row) for row in rows)}
@@ -286,11 +286,11 @@ class SignalStore:
         )
 
     def _take(self, row: list[Any], flat: int) -> None:
-        name, at, kind, query, agent, session, sent, counted, found, sections = row
+        name, at, kind, query, agent, session, sent, counted, hit_count, sections = row
         whole = flat if counted < 0 else counted
         if self._state.query("SELECT 1 FROM calls WHERE id = ?", (name,)):
             return
-        values = (name, at, kind, query, agent, session, sent, whole, found)
+        values = (name, at, kind, query, agent, session, sent, whole, hit_count)
         columns = f"id, {', '.join(LoggedQuery._fields)}"
         self._state.execute(
             f"INSERT INTO calls ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", values
@@ -303,7 +303,7 @@ class SignalStore:
             best[path] = max(score, best.get(path, score))
         for path, score in best.items():
             self._surface(path, 1, at, score)
-        is_empty = int(bool(query) and not found)
+        is_empty = int(bool(query) and not hit_count)
         self._add_accounts([UsageTotals(agent, session, kind, 1, sent, whole, is_empty, at, at)])
 
     def _surface(self, path: str, times: int, last: float, best: float) -> None:

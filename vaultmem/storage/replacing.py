@@ -65,8 +65,8 @@ def remove_checked(target: Path, path: PurePosixPath, expected: str) -> None:
     with _nobody_writing(target, path, expected) as (descriptor, lease):
         aside = set_aside(target, target, expected)
         if not holds(aside, expected):
-            kept = store_beside(aside, target)
-            raise ConflictError(f"{path}: another process changed it; kept as {kept.name}")
+            conflict_file = store_beside(aside, target)
+            raise ConflictError(f"{path}: another process changed it; kept as {conflict_file.name}")
         try:
             sync_folder(target.parent)
         except OSError:
@@ -123,9 +123,9 @@ def _write_in_place(target: Path, path: PurePosixPath, expected: str, data: byte
 
 
 def _overwrite(descriptor: int, data: bytes) -> None:
-    done = 0
-    while done < len(data):
-        done += os.pwrite(descriptor, data[done:], done)
+    offset = 0
+    while offset < len(data):
+        offset += os.pwrite(descriptor, data[offset:], offset)
     os.ftruncate(descriptor, len(data))
     os.fsync(descriptor)
 
@@ -145,25 +145,25 @@ def _nobody_writing(
     busy = f"{path}: another program has it open to write, so it was left as it is; close it there"
     with contextlib.ExitStack() as stack:
         try:
-            opened = stack.enter_context(open_leased(target, alone=alone))
+            handle = stack.enter_context(open_leased(target, alone=alone))
         except BlockingIOError:
             raise ConflictError(busy) from None
-        if opened[1] is Lease.REFUSED:
+        if handle[1] is Lease.REFUSED:
             raise ConflictError(busy)
-        if blob_id(read_open(opened[0])) != expected:
+        if blob_id(read_open(handle[0])) != expected:
             raise ConflictError(f"{path}: another process changed it; read it again")
-        if opened[1] is Lease.UNKNOWN and not alone:
+        if handle[1] is Lease.UNKNOWN and not alone:
             stack.close()  # A system without leases might not rename open files.
-        yield opened
+        yield handle
 
 
 def _roll_back(aside: Path, target: Path, path: PurePosixPath) -> NoReturn:
     """Undo an exchange because another process wrote or is writing; raise ConflictError."""
     with contextlib.suppress(FileNotFoundError):  # The new file is gone: nothing to exchange.
         exchange_files(aside, target)
-    kept = discard(aside)
-    told = f"one version is {kept.name}" if kept else "read it again"
-    raise ConflictError(f"{path}: another process changed it; {told}")
+    conflict_file = discard(aside)
+    hint = f"one version is {conflict_file.name}" if conflict_file else "read it again"
+    raise ConflictError(f"{path}: another process changed it; {hint}")
 
 
 def _sync_exchange(aside: Path, target: Path) -> None:

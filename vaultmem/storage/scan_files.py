@@ -77,8 +77,8 @@ class Scan(NamedTuple):
 
     def signature(self) -> str:
         """Return a text that changes with notes, other files and unsafe files."""
-        found = marshal.dumps((self.notes, self.others, self.unsafe), 2)
-        return hashlib.sha256(found).hexdigest()
+        data = marshal.dumps((self.notes, self.others, self.unsafe), 2)
+        return hashlib.sha256(data).hexdigest()
 
 
 #: Hidden files at the root that are committed.
@@ -136,9 +136,9 @@ def _scan_folder(
                 _enter_folder(os.path.join(folder, name), path, scan, pending)
                 continue
             is_note = has_notes and (is_note or name.lower().endswith(NOTE_ENDINGS))
-            if is_note and set_aside is not None and (why := set_aside(path)):
+            if is_note and set_aside is not None and (reason := set_aside(path)):
                 if path not in GENERATED:
-                    scan.skipped.others.setdefault(why, []).append(escape_bytes(path))
+                    scan.skipped.others.setdefault(reason, []).append(escape_bytes(path))
                 is_note = False
             if not entry.is_file(follow_symlinks=False):
                 _reject_entry(entry, path, is_note, scan)
@@ -167,12 +167,12 @@ def _open_folder(folder: str) -> Iterator[Iterator[os.DirEntry[str]]]:
         with os.scandir(folder) as entries:
             yield entries
         return
-    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
-        with os.scandir(opened) as entries:
+        with os.scandir(descriptor) as entries:
             yield entries
     finally:
-        os.close(opened)
+        os.close(descriptor)
 
 
 def _show(entry: os.DirEntry[str], path: str) -> str:
@@ -200,15 +200,15 @@ def _reject_entry(entry: os.DirEntry[str], path: str, is_note: bool, scan: Scan)
 LARGER = "it is larger than"
 
 
-def count_folders(root: Path, most: int) -> int:
-    """Return the number of folders including hidden ones, at most `most`; links are not followed.
+def count_folders(root: Path, limit: int) -> int:
+    """Return the number of folders including hidden ones, at most `limit`; links are not followed.
 
     A watcher asks the system to watch each of them.
     """
     count = 0
     for _ in os.walk(root):
         count += 1
-        if count >= most:
+        if count >= limit:
             break
     return count
 
@@ -239,17 +239,19 @@ def order_moves(moves: Moves) -> Iterator[tuple[str, Move, bool]]:
     in place of a folder, a file in a folder in place of a file, or the same name in another case.
     """
     new = {path for path, (before, after) in moves.items() if before is None and after is not None}
-    above = {parent for path in new for parent in _parents(path)}
-    folded = {fold(path) for path in new}
+    parents = {parent for path in new for parent in _parents(path)}
+    folded_names = {fold(path) for path in new}
 
     def rank(path: str) -> int:
         if moves[path][1] is not None:
             return 1 if path in new else 2
-        is_in_the_way = path in above or fold(path) in folded or not new.isdisjoint(_parents(path))
+        is_in_the_way = (
+            path in parents or fold(path) in folded_names or not new.isdisjoint(_parents(path))
+        )
         return 0 if is_in_the_way else 3
 
-    for place, path in sorted((rank(path), path) for path in moves):
-        yield path, moves[path], place == 0
+    for order, path in sorted((rank(path), path) for path in moves):
+        yield path, moves[path], order == 0
 
 
 def move_file(
@@ -311,9 +313,9 @@ def _is_half_written(
         return False
     now = read_file(root, path, find_max_bytes(str(path)))
     longest = max(len(old), len(new))
-    fits = min(len(old), len(new)) <= len(now) <= longest
-    padded = (each.ljust(longest, b"\0") for each in (old, new))
-    return fits and all(byte in pair for byte, *pair in zip(now, *padded, strict=False))
+    is_fitting = min(len(old), len(new)) <= len(now) <= longest
+    padded_texts = (each.ljust(longest, b"\0") for each in (old, new))
+    return is_fitting and all(byte in pair for byte, *pair in zip(now, *padded_texts, strict=False))
 
 
 def read_blob(root: Path, path: PurePosixPath) -> str:
@@ -362,12 +364,12 @@ class ObsidianFolder:
     def read(self) -> ObsidianSettings:
         """Return the current settings; files that cannot be read are listed in `problems`."""
         folder = f"{self._root}/{FOLDER}"
-        if (there := _inspect(folder)) is None:
+        if (folder_stamp := _inspect(folder)) is None:
             return _NONE
-        seen = (there[:2], *(_inspect(f"{folder}/{name}") for name in READERS))
-        if seen != self._seen:
+        stamps = (folder_stamp[:2], *(_inspect(f"{folder}/{name}") for name in READERS))
+        if stamps != self._seen:
             self._settings = self._read()
-            self._seen = seen
+            self._seen = stamps
         return self._settings
 
     def _read(self) -> ObsidianSettings:
@@ -407,7 +409,7 @@ def find_template_folder(root: Path, settings: ObsidianSettings) -> str:
 
 def _inspect(path: str) -> tuple[int, ...] | None:
     try:
-        found = os.lstat(path)
+        status = os.lstat(path)
     except OSError:
         return None
-    return (found.st_ino, found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+    return (status.st_ino, status.st_mode, status.st_size, status.st_mtime_ns, status.st_ctime_ns)

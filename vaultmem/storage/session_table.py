@@ -54,10 +54,10 @@ class SessionTable:
         )
         return [(int(document), str(path), str(blob)) for document, path, blob in rows]
 
-    def put(self, found: Iterable[tuple[int, SessionFacts]]) -> None:
+    def put(self, entries: Iterable[tuple[int, SessionFacts]]) -> None:
         """Store facts by document."""
         rows = [
-            (document, facts.id, json.dumps(as_json_object(facts))) for document, facts in found
+            (document, facts.id, json.dumps(as_json_object(facts))) for document, facts in entries
         ]
         with self._state.transaction():
             self._state.execute_many("INSERT OR REPLACE INTO session_facts VALUES (?, ?, ?)", rows)
@@ -76,8 +76,8 @@ class SessionTable:
 
     def naming(self, session: str) -> list[SessionFacts]:
         """Return the facts of the sessions with an edge to `session`."""
-        found = self._read("AND instr(s.facts, ?) > 0", json.dumps(session))
-        return [each for each in found if session in {edge.session for edge in each.edges}]
+        sessions = self._read("AND instr(s.facts, ?) > 0", json.dumps(session))
+        return [each for each in sessions if session in {edge.session for edge in each.edges}]
 
     def _read(self, condition: str, *values: str) -> list[SessionFacts]:
         joined = f"FROM {self._documents} JOIN session_facts s ON s.document = v.document"
@@ -186,8 +186,8 @@ class ActiveSessions:
 
     def put(self, record: ActiveSession) -> None:
         """Store a session, and keep its stored processes that still run."""
-        known = self.find(record.id)
-        alive = [each for each in known.processes if not is_gone(each)] if known else []
+        existing = self.find(record.id)
+        alive = [each for each in existing.processes if not is_gone(each)] if existing else []
         fresh = [each for each in record.processes if each not in alive]
         self._write(record._replace(processes=tuple([*alive, *fresh][-_MAX_PROCESSES:])))
 
@@ -211,9 +211,9 @@ class ActiveSessions:
             files = sorted(self.folder.glob("*.json"))
         except OSError:
             return []
-        read = (read_value_if_sound(file, ActiveSession) for file in files)
-        found = [record for record in read if record is not None]
-        return sorted(found, key=lambda record: (-record.at, record.id))
+        records = (read_value_if_sound(file, ActiveSession) for file in files)
+        sessions = [record for record in records if record is not None]
+        return sorted(sessions, key=lambda record: (-record.at, record.id))
 
     def list_open(self, workspace: str) -> list[ActiveSession]:
         """Return a workspace's open sessions, the last started or resumed first."""
@@ -336,13 +336,13 @@ class Transcripts:
         """Return the modification time of each transcript, in seconds since the epoch."""
         try:
             with os.scandir(self._root / TRANSCRIPTS) as files:
-                found = {each.name: each.stat(follow_symlinks=False) for each in files}
+                statuses = {each.name: each.stat(follow_symlinks=False) for each in files}
         except OSError:
             return {}
         return {
-            name.removesuffix(".jsonl"): known.st_mtime
-            for name, known in found.items()
-            if name.endswith(".jsonl") and stat.S_ISREG(known.st_mode)
+            name.removesuffix(".jsonl"): status.st_mtime
+            for name, status in statuses.items()
+            if name.endswith(".jsonl") and stat.S_ISREG(status.st_mode)
         }
 
     def append(self, session: str, lines: Iterable[TranscriptLine]) -> None:
@@ -375,9 +375,9 @@ class Transcripts:
         """Yield the lines of a transcript from the start; broken ones are skipped."""
         with self._read(session) as file:
             while data := file.readline(_MAX_LINE):
-                found = decode_line(data)
-                if found is not None:
-                    yield found
+                entry = decode_line(data)
+                if entry is not None:
+                    yield entry
 
     def read_from(self, session: str, mark: str) -> Iterator[tuple[int, str, TranscriptLine]]:
         """Yield the turns after a mark: the line's byte offset, the mark after it, and the line.
@@ -387,40 +387,40 @@ class Transcripts:
         with self._read(session) as file:
             own, _, end = mark.rpartition(" ")
             head = _name_file(file)
-            place = file.seek(int(end) if own == head else 0)
+            offset = file.seek(int(end) if own == head else 0)
             while (data := file.readline(_MAX_LINE)).endswith(b"\n"):
-                found = decode_line(data)
-                if isinstance(found, TranscriptLine):
-                    yield place, f"{head} {place + len(data)}", found
-                place += len(data)
+                entry = decode_line(data)
+                if isinstance(entry, TranscriptLine):
+                    yield offset, f"{head} {offset + len(data)}", entry
+                offset += len(data)
 
     def is_current(self, session: str, mark: str) -> bool:
         """Return whether no turn follows a mark; False for an empty mark."""
         return bool(mark) and next(self.read_from(session, mark), None) is None
 
-    def read_at(self, session: str, place: int) -> TranscriptLine | None:
+    def read_at(self, session: str, offset: int) -> TranscriptLine | None:
         """Return the turn's line at a byte offset, None if there is no turn."""
         with self._read(session) as file:
-            file.seek(place)
-            found = decode_line(file.readline(_MAX_LINE))
-            return found if isinstance(found, TranscriptLine) else None
+            file.seek(offset)
+            entry = decode_line(file.readline(_MAX_LINE))
+            return entry if isinstance(entry, TranscriptLine) else None
 
     def read_back(self, session: str) -> Iterator[TranscriptLine | TranscriptPosition]:
         """Yield the lines of a transcript from the end; broken ones are skipped."""
         with self._read(session) as file:
-            place, rest = file.seek(0, os.SEEK_END), b""
-            while place > 0:
-                size = min(_BLOCK, place)
-                place = file.seek(place - size)
+            offset, rest = file.seek(0, os.SEEK_END), b""
+            while offset > 0:
+                size = min(_BLOCK, offset)
+                offset = file.seek(offset - size)
                 lines = (file.read(size) + rest).split(b"\n")
                 rest = lines.pop(0)[-_MAX_LINE:]
                 for data in reversed(lines):
-                    found = decode_line(data)
-                    if found is not None:
-                        yield found
-            found = decode_line(rest)
-            if found is not None:
-                yield found
+                    entry = decode_line(data)
+                    if entry is not None:
+                        yield entry
+            entry = decode_line(rest)
+            if entry is not None:
+                yield entry
 
     def replace(self, session: str, lines: Iterable[TranscriptLine]) -> None:
         """Replace all lines of a transcript atomically, or create it.
@@ -485,19 +485,19 @@ class Transcripts:
     def _shorten(self, session: str) -> None:
         """Replace the oldest lines by their digest, so that half of the limit is free."""
         file = self._file(session)
-        dropped, place = self._find_cut(session)
+        position, offset = self._find_cut(session)
         with naming_failure(f"{TRANSCRIPTS}/{file.name}", "shortened"), open(file, "rb") as old:
-            old.seek(place)
-            kept = iter(lambda: old.read(_BLOCK), b"")
-            write_atomically(file, itertools.chain([encode_dropped(dropped)], kept))
+            old.seek(offset)
+            blocks = iter(lambda: old.read(_BLOCK), b"")
+            write_atomically(file, itertools.chain([encode_dropped(position)], blocks))
 
     def _find_cut(self, session: str) -> tuple[TranscriptPosition, int]:
         """Return the position after the lines to drop, and the byte offset of the next line."""
-        dropped, place = TranscriptPosition(), 0
+        position, offset = TranscriptPosition(), 0
         surplus = self.size(session) - self._limit // 2
         with self._read(session) as file:
-            while place < surplus and (data := file.readline(_MAX_LINE)):
-                place += len(data)
-                found = decode_line(data)
-                dropped = dropped if found is None else tally_of(found)
-        return dropped, place
+            while offset < surplus and (data := file.readline(_MAX_LINE)):
+                offset += len(data)
+                entry = decode_line(data)
+                position = position if entry is None else tally_of(entry)
+        return position, offset

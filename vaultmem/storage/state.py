@@ -177,8 +177,8 @@ class StateDatabase:
             name = self._pointer.read_text(encoding="ascii", errors="replace")
             if _NAME.fullmatch(name):
                 return self._folder / name
-        found = self._folder.glob("state*.sqlite3")
-        return max(found, key=os.path.getmtime, default=self._folder / "state.sqlite3")
+        files = self._folder.glob("state*.sqlite3")
+        return max(files, key=os.path.getmtime, default=self._folder / "state.sqlite3")
 
     def query(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Return all rows of a SELECT."""
@@ -245,8 +245,8 @@ class StateDatabase:
         Raises:
             DamagedError: it was so damaged that it was replaced.
         """
-        told = str(self.query("PRAGMA quick_check(1)")[0][0])
-        return "" if told == "ok" else f"the database is damaged ({told})"
+        report = str(self.query("PRAGMA quick_check(1)")[0][0])
+        return "" if report == "ok" else f"the database is damaged ({report})"
 
     def close(self) -> None:
         """Close the database; it opens again on the next use."""
@@ -281,9 +281,9 @@ class StateDatabase:
         self._inodes = self._find_inodes()
         if self._path == self._damaged or not self._path.exists():
             return None
-        with contextlib.ExitStack() as unless_good:
+        with contextlib.ExitStack() as cleanup:
             connection = _connect(self._path, self._patience)
-            unless_good.callback(connection.close)
+            cleanup.callback(connection.close)
             try:
                 if not _is_current(connection, self._path):
                     return None
@@ -294,7 +294,7 @@ class StateDatabase:
             except sqlite3.DatabaseError:
                 self._damaged = self._path
                 return None
-            unless_good.pop_all()
+            cleanup.pop_all()
             return connection
 
     def _replace(self) -> sqlite3.Connection:
@@ -445,12 +445,12 @@ def claim_state_folder(folder: Path) -> StateFolder:
 
 def _list_spares(name: str) -> Iterator[Path]:
     """Yield possible spare folders for a vault's state, none in the current folder."""
-    found = Path(tempfile.gettempdir())  # The current folder if no other is writable.
+    temp_folder = Path(tempfile.gettempdir())  # The current folder if no other is writable.
     user = f"vaultmem-{os.geteuid()}" if os.name == "posix" else "vaultmem"
-    places = [] if found == Path.cwd() else [found]
-    for place in (*places, _IN_MEMORY):
-        if place.is_dir():
-            yield place / user / name
+    places = [] if temp_folder == Path.cwd() else [temp_folder]
+    for folder in (*places, _IN_MEMORY):
+        if folder.is_dir():
+            yield folder / user / name
 
 
 def _find_reason(folder: Path) -> str:

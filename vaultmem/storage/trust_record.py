@@ -42,9 +42,9 @@ class TrustList(NamedTuple):
     notes: dict[str, str]
 
 
-def format_list(listed: TrustList) -> str:
+def format_list(trust_list: TrustList) -> str:
     """Return a list as text; equal lists have equal texts."""
-    value = {"format": _FORMAT, **listed._asdict()}
+    value = {"format": _FORMAT, **trust_list._asdict()}
     return json.dumps(value, indent=1, sort_keys=True) + "\n"
 
 
@@ -52,11 +52,11 @@ def parse_list(text: str) -> TrustList | None:
     """Return the list in a text, None if the text is not exactly as `format_list` writes it."""
     try:
         value: dict[str, Any] = json.loads(text)
-        listed: TrustList = as_typed(value, TrustList)
+        trust_list: TrustList = as_typed(value, TrustList)
     except (ValueError, TypeError, RecursionError):
         return None
-    is_sound = all(map(_DIGEST.fullmatch, listed.notes.values()))
-    return listed if is_sound and format_list(listed) == text else None
+    is_sound = all(map(_DIGEST.fullmatch, trust_list.notes.values()))
+    return trust_list if is_sound and format_list(trust_list) == text else None
 
 
 # The trust record: the texts that the owner allows to instruct. It is in the user's own folder.
@@ -88,8 +88,8 @@ class TrustRecord(NamedTuple):
 class TrustStore:
     """The JSON file with a vault's trust record.
 
-    A record with names does not apply to another repository at the same path. `beside` returns
-    the files of the vault's other work trees, whose records apply too.
+    A record with names does not apply to another repository at the same path.
+    `list_other_files` returns the files of the vault's other work trees, whose records apply too.
     """
 
     def __init__(
@@ -97,12 +97,12 @@ class TrustStore:
         file: Path,
         vault: str = "",
         names: RepositoryNames = NAMELESS,
-        beside: Callable[[], Sequence[Path]] = tuple,
+        list_other_files: Callable[[], Sequence[Path]] = tuple,
     ) -> None:
         self._file = file
         self._vault = vault
         self._names = names
-        self._beside = beside
+        self._beside = list_other_files
 
     def is_trusted(self) -> bool:
         """Return whether the owner trusts this vault."""
@@ -115,18 +115,18 @@ class TrustStore:
         """
         own = self._list_own()
         withdrawn = _list_withdrawn(own)
-        found: dict[str, set[str]] = {}
+        digests: dict[str, set[str]] = {}
         for record in (*own, *self._list_other_trees()):
             for path, digest in record.notes.items():
                 if (path, digest) not in withdrawn:
-                    found.setdefault(path, set()).add(digest)
-        return found
+                    digests.setdefault(path, set()).add(digest)
+        return digests
 
     def notes_beside(self) -> set[tuple[str, str]]:
         """Return path and digest of each text that only other work trees trust."""
         own = self._find()
-        here = set(own.notes.items()) if own else set()
-        return {text for each in self._find_all() for text in each.notes.items()} - here
+        own_texts = set(own.notes.items()) if own else set()
+        return {text for each in self._find_all() for text in each.notes.items()} - own_texts
 
     def withdrawn_here(self) -> dict[tuple[str, str], float]:
         """Return when (seconds since the epoch) each text (path, digest) was withdrawn here."""
@@ -146,15 +146,15 @@ class TrustStore:
 
         `companions` replace the stored ones, unless None.
         """
-        found = self._find_named()
+        own_record = self._find_named()
         withdrawn = {
             path: {each: at for each, at in digests.items() if each != notes.get(path)}
-            for path, digests in found.withdrawn.items()
+            for path, digests in own_record.withdrawn.items()
         }
         self._write(
-            found._replace(
-                notes={**found.notes, **notes},
-                companions=found.companions if companions is None else tuple(companions),
+            own_record._replace(
+                notes={**own_record.notes, **notes},
+                companions=own_record.companions if companions is None else tuple(companions),
                 withdrawn={path: digests for path, digests in withdrawn.items() if digests},
                 trusted=True,
             )
@@ -162,19 +162,19 @@ class TrustStore:
 
     def withdraw(self, texts: Iterable[tuple[str, str]], at: float) -> None:
         """Withdraw trust from these texts (path, digest); `at` is in seconds since the epoch."""
-        found = self._find_named()
-        notes, withdrawn = dict(found.notes), dict(found.withdrawn)
+        own_record = self._find_named()
+        notes, withdrawn = dict(own_record.notes), dict(own_record.withdrawn)
         for path, digest in texts:
             if notes.get(path) == digest:
                 del notes[path]
             withdrawn[path] = {**withdrawn.get(path, {}), digest: at}
-        self._write(found._replace(notes=notes, withdrawn=withdrawn))
+        self._write(own_record._replace(notes=notes, withdrawn=withdrawn))
 
     def _find_named(self) -> TrustRecord:
         """Return the own record (or a new one) with all names of its repository."""
-        found = self._find() or TrustRecord(trusted=False, notes={})
-        names = tuple(dict.fromkeys((*found.names, *self._names.every())))
-        return found._replace(vault=self._vault, names=names)
+        own_record = self._find() or TrustRecord(trusted=False, notes={})
+        names = tuple(dict.fromkeys((*own_record.names, *self._names.every())))
+        return own_record._replace(vault=self._vault, names=names)
 
     def _list_files(self) -> list[Path]:
         return sorted(self._file.parent.glob("*.json"))
@@ -186,14 +186,14 @@ class TrustStore:
         """
         files = [file for file in self._list_files() if file != self._file]
         name = self._names.one() if files else ""
-        found = [
+        records = [
             record
             for file in files
             if (record := _read_if_sound(file)) and record.vault and record.trusted
         ]
-        same = [each for each in found if name in each.names]
-        mine = _read_if_sound(self._file)
-        return same if mine is None or self.is_trusted() else [mine, *same]
+        siblings = [each for each in records if name in each.names]
+        own_record = _read_if_sound(self._file)
+        return siblings if own_record is None or self.is_trusted() else [own_record, *siblings]
 
     def _find_all(self) -> list[TrustRecord]:
         """Return the records that apply here: the own one, and those of other work trees."""
@@ -221,12 +221,12 @@ class TrustStore:
 
 
 def _list_withdrawn(records: Iterable[TrustRecord]) -> dict[tuple[str, str], float]:
-    found: dict[tuple[str, str], float] = {}
+    times: dict[tuple[str, str], float] = {}
     for record in records:
         for path, digests in record.withdrawn.items():
             for digest, at in digests.items():
-                found[path, digest] = max(at, found.get((path, digest), at))
-    return found
+                times[path, digest] = max(at, times.get((path, digest), at))
+    return times
 
 
 def _read_if_sound(file: Path) -> TrustRecord | None:
@@ -271,8 +271,8 @@ class SignedTrust:
 
     def lists(self) -> tuple[SignedList, ...]:
         """Return all lists that are stored here, valid or not."""
-        known = self._read()
-        return known.lists if known else ()
+        cache = self._read()
+        return cache.lists if cache else ()
 
     def named(self) -> set[tuple[str, str]]:
         """Return path and digest of each text in a stored list, valid or not."""
@@ -284,18 +284,18 @@ class SignedTrust:
 
         None if the lists must be verified again. `now` is in seconds since the epoch.
         """
-        known = self._read()
-        if known is None:
+        cache = self._read()
+        if cache is None:
             return {}
-        files = [stamp.file for stamp in known.stamps]
-        if not 0 <= now - known.at < _FRESH or _stamp(files) != known.stamps:
+        files = [stamp.file for stamp in cache.stamps]
+        if not 0 <= now - cache.at < _FRESH or _stamp(files) != cache.stamps:
             return None
-        found: dict[tuple[str, str], int] = {}
-        for each in known.lists:
+        serials: dict[tuple[str, str], int] = {}
+        for each in cache.lists:
             content = json.loads(each.text) if each.signer else {}  # Verified when stored.
             for text in content["notes"].items() if self.is_meant(content.get("names", ())) else ():
-                found[text] = max(content["serial"], found.get(text, 0))
-        return found
+                serials[text] = max(content["serial"], serials.get(text, 0))
+        return serials
 
     def is_meant(self, names: Sequence[str]) -> bool:
         """Return whether one of a list's vault names is a name of this vault."""
@@ -303,13 +303,13 @@ class SignedTrust:
 
     def write(self, lists: Iterable[SignedList], signers: Iterable[str], now: float) -> None:
         """Store lists that were just verified against these files of signers."""
-        known = _Verified(now, _stamp(signers), tuple(lists))
-        KeptFolder(self._file.parent).write_value(self._file.name, known)
+        cache = _Verified(now, _stamp(signers), tuple(lists))
+        KeptFolder(self._file.parent).write_value(self._file.name, cache)
 
     def _read(self) -> _Verified | None:
         """Return the stored lists, None if there is no file; a damaged file has no lists."""
-        known = read_value_if_sound(self._file, _Verified)
-        return known or (_Verified(0.0, (), ()) if self._file.exists() else None)
+        cache = read_value_if_sound(self._file, _Verified)
+        return cache or (_Verified(0.0, (), ()) if self._file.exists() else None)
 
 
 def _stamp(files: Iterable[str]) -> tuple[_Stamp, ...]:
@@ -317,11 +317,11 @@ def _stamp(files: Iterable[str]) -> tuple[_Stamp, ...]:
     stamps = []
     for file in files:
         try:
-            found = os.stat(file)
+            status = os.stat(file)
         except OSError:
             stamps.append(_Stamp(file))
         else:
-            stamps.append(_Stamp(file, found.st_mtime_ns, found.st_size, found.st_ino))
+            stamps.append(_Stamp(file, status.st_mtime_ns, status.st_size, status.st_ino))
     return tuple(stamps)
 
 
@@ -359,13 +359,13 @@ def find_signer(data: bytes, signature: str, signers: Path, namespace: str, name
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "signature")
         file.write_text(signature, encoding="utf-8")
-        given = ("-s", str(file), "-f", str(signers))
+        options = ("-s", str(file), "-f", str(signers))
         if not name:
-            code, out, _ = _run(_LONGEST, b"", "-Y", "find-principals", *given)
+            code, out, _ = _run(_LONGEST, b"", "-Y", "find-principals", *options)
             name = "" if code else out.decode("utf-8", "replace").partition("\n")[0].strip()
         if not name:
             return ""
-        code, _, _ = _run(_LONGEST, data, "-Y", "verify", *given, "-I", name, "-n", namespace)
+        code, _, _ = _run(_LONGEST, data, "-Y", "verify", *options, "-I", name, "-n", namespace)
     return "" if code else name
 
 
@@ -396,19 +396,19 @@ def allow_signer(file: Path, name: str, key: str, namespace: str) -> bool:
     if code:
         raise RefusedError(f"{key[:40]}: not a public key ({_first_line(err)})")
     line = f'{name} namespaces="{namespace}" {key}'
-    known = file.read_text(encoding="utf-8") if file.exists() else ""
-    if line in known.splitlines():
+    text = file.read_text(encoding="utf-8") if file.exists() else ""
+    if line in text.splitlines():
         return False
     with naming_failure(file):
         make_private_folder(file.parent)
-        known += "" if known.endswith("\n") or not known else "\n"
-        write_atomically(file, f"{known}{line}\n".encode(), mode=0o600)
+        text += "" if text.endswith("\n") or not text else "\n"
+        write_atomically(file, f"{text}{line}\n".encode(), mode=0o600)
     return True
 
 
 def _run(seconds: float | None, data: bytes, *words: str) -> tuple[int, bytes, bytes]:
     try:
-        done = subprocess.run(
+        result = subprocess.run(
             ["ssh-keygen", *words],
             input=data,
             capture_output=True,
@@ -421,7 +421,7 @@ def _run(seconds: float | None, data: bytes, *words: str) -> tuple[int, bytes, b
         ) from None
     except subprocess.TimeoutExpired:
         return -1, b"", b"no answer"
-    return done.returncode, done.stdout, done.stderr
+    return result.returncode, result.stdout, result.stderr
 
 
 def _first_line(err: bytes) -> str:

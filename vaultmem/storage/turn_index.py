@@ -66,11 +66,11 @@ class TurnIndex:
     def update_all(self) -> None:
         """Index the new lines of all transcripts, and drop transcripts that were deleted."""
         marks = {str(s): str(m) for s, m in self._state.query("SELECT * FROM turn_marks_1")}
-        there = self._transcripts.last_added()
-        for session in marks.keys() - there:
+        times = self._transcripts.last_added()
+        for session in marks.keys() - times:
             with self._state.transaction():
                 self._drop(session)
-        for session in there:
+        for session in times:
             if not self._transcripts.is_current(session, marks.get(session, "")):
                 self.update(session)
 
@@ -80,35 +80,41 @@ class TurnIndex:
             pass
 
     def find(
-        self, wanted: TurnQuery, sessions: Iterable[str], limit: int
+        self, turn_query: TurnQuery, sessions: Iterable[str], limit: int
     ) -> list[tuple[str, int, TranscriptLine]]:
         """Return session, turn number and line of matching turns, one line for each turn.
 
         The best is first; without words, the newest.
         """
-        terms = list(dict.fromkeys(term_sequence(wanted.words)))[:_MAX_TERMS]
-        if wanted.words and not terms:
+        terms = list(dict.fromkeys(term_sequence(turn_query.words)))[:_MAX_TERMS]
+        if turn_query.words and not terms:
             return []
-        conditions, values = _choose(wanted)
+        conditions, values = _choose(turn_query)
         conditions.append("t.session IN (SELECT value FROM json_each(?))")
         values.append(json.dumps(list(sessions)))
         source = "FROM turn_lines_1 t"
-        columns, order, most = "t.session, t.number, t.place, ''", "t.at DESC, t.id DESC", 4 * limit
+        columns, order, max_rows = (
+            "t.session, t.number, t.place, ''",
+            "t.at DESC, t.id DESC",
+            4 * limit,
+        )
         if terms:
             source += " JOIN turn_terms_1 ON turn_terms_1.rowid = t.id"
             conditions.append("turn_terms_1 MATCH ?")
             values.append(" OR ".join(map(_quote, terms)))
             columns, order = "t.session, t.number, t.place, terms", "bm25(turn_terms_1), t.at DESC"
-            most = max(most, _CANDIDATES)
+            max_rows = max(max_rows, _CANDIDATES)
         where = " AND ".join(conditions)
         statement = f"SELECT {columns} {source} WHERE {where} ORDER BY {order} LIMIT ?"
-        rows = self._state.query(statement, [*values, most])
+        rows = self._state.query(statement, [*values, max_rows])
         first: dict[tuple[str, int], int] = {}
-        for session, number, place, _ in self._rank(terms, rows):
-            first.setdefault((session, number), place)
-        read = ((*key, self._transcripts.read_at(key[0], place)) for key, place in first.items())
-        found = ((s, n, line) for s, n, line in read if line is not None)
-        return list(islice(found, limit))
+        for session, number, offset, _ in self._rank(terms, rows):
+            first.setdefault((session, number), offset)
+        candidates = (
+            (*key, self._transcripts.read_at(key[0], offset)) for key, offset in first.items()
+        )
+        turns = ((s, n, line) for s, n, line in candidates if line is not None)
+        return list(islice(turns, limit))
 
     def _rank(self, terms: Sequence[str], rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
         """Return rows by BM25 with a weak length norm: turns with all terms rank first.
@@ -119,13 +125,15 @@ class TurnIndex:
             return rows
         total = self._state.query("SELECT count(*) FROM turn_lines_1")[0][0]
         count = "SELECT count(*) FROM turn_terms_1 WHERE turn_terms_1 MATCH ?"
-        found = {term: self._state.query(count, [_quote(term)])[0][0] for term in terms}
-        rarity = {term: log1p(total / (1 + many)) for term, many in found.items()}
+        counts = {term: self._state.query(count, [_quote(term)])[0][0] for term in terms}
+        rarity = {term: log1p(total / (1 + number)) for term, number in counts.items()}
 
         def score(row: tuple[Any, ...]) -> float:
-            has = Counter(row[3].split())
-            norm = _SATURATION * (1 - _NORM + _NORM * has.total() / _USUAL)
-            return -sum(rarity[term] * has[term] / (has[term] + norm) for term in terms)
+            frequencies = Counter(row[3].split())
+            norm = _SATURATION * (1 - _NORM + _NORM * frequencies.total() / _USUAL)
+            return -sum(
+                rarity[term] * frequencies[term] / (frequencies[term] + norm) for term in terms
+            )
 
         return sorted(rows, key=score)
 
@@ -133,12 +141,12 @@ class TurnIndex:
         """Index the next lines of a transcript; return whether there might be more."""
         with self._state.transaction():
             query = "SELECT mark FROM turn_marks_1 WHERE session = ?"
-            mark = "".join(str(found) for (found,) in self._state.query(query, [session]))
+            mark = "".join(str(value) for (value,) in self._state.query(query, [session]))
             count = 0
-            for place, after, line in self._transcripts.read_from(session, mark):
+            for offset, after, line in self._transcripts.read_from(session, mark):
                 if not count and after.rpartition(" ")[0] != mark.rpartition(" ")[0]:
                     self._drop(session)
-                self._add(session, place, line)
+                self._add(session, offset, line)
                 mark, count = after, count + 1
                 if count == _BATCH:
                     break
@@ -147,14 +155,14 @@ class TurnIndex:
                 self._state.execute(statement, [session, mark])
         return count == _BATCH
 
-    def _add(self, session: str, place: int, line: TranscriptLine) -> None:
+    def _add(self, session: str, offset: int, line: TranscriptLine) -> None:
         row = self._state.execute(
             "INSERT INTO turn_lines_1 (session, number, place, at, files, command) "
             "VALUES (?, ?, ?, ?, ?, ?)",
             [
                 session,
                 line.number,
-                place,
+                offset,
                 read_timestamp(line.at) or 0.0,
                 "".join(f"/{file}\n" for file in line.files),
                 line.command,
@@ -172,26 +180,26 @@ class TurnIndex:
 
 def _quote(term: str) -> str:
     """Return a term as a string of FTS5's query language."""
-    doubled = term.replace('"', '""')
-    return f'"{doubled}"'
+    text = term.replace('"', '""')
+    return f'"{text}"'
 
 
-def _choose(wanted: TurnQuery) -> tuple[list[str], list[object]]:
+def _choose(turn_query: TurnQuery) -> tuple[list[str], list[object]]:
     """Return the SQL conditions of a query's filters, and their values."""
     conditions, values = list[str](), list[object]()
-    if file := wanted.file.strip().strip("/"):
+    if file := turn_query.file.strip().strip("/"):
         # Match the end of a path or a folder in it; without files, match the command.
         conditions.append(
             "(instr(t.files, ?) OR instr(t.files, ?) OR (t.files = '' AND instr(t.command, ?)))"
         )
         values += [f"/{file}\n", f"/{file}/", file]
-    if wanted.command:
+    if turn_query.command:
         conditions.append("instr(lower(t.command), lower(?))")
-        values.append(wanted.command)
-    if wanted.since is not None:
+        values.append(turn_query.command)
+    if turn_query.since is not None:
         conditions.append("t.at >= ?")
-        values.append(wanted.since)
-    if wanted.until is not None:
+        values.append(turn_query.since)
+    if turn_query.until is not None:
         conditions.append("t.at <= ?")
-        values.append(wanted.until)
+        values.append(turn_query.until)
     return conditions, values

@@ -27,14 +27,14 @@ def is_vault_name(name: str) -> bool:
     return name[:1].isalnum() and is_plain and len(name) <= _LONGEST
 
 
-def find_named(named: str, config: str | Path) -> str:
-    """Return the folder that is listed under a name, or `named` itself.
+def find_named(name: str, config: str | Path) -> str:
+    """Return the folder that is listed under a name, or `name` itself.
 
-    An existing folder at the path `named` has precedence over the list.
+    An existing folder at the path `name` has precedence over the list.
     """
-    if not is_vault_name(named) or os.path.isdir(named):
-        return named
-    return read_vaults(config, anyway=True).get(named, named)
+    if not is_vault_name(name) or os.path.isdir(name):
+        return name
+    return read_vaults(config, anyway=True).get(name, name)
 
 
 def find_only(config: str | Path) -> str:
@@ -43,28 +43,28 @@ def find_only(config: str | Path) -> str:
     Raises:
         NoVaultError: the list has several vaults, or one that does not exist.
     """
-    listed = read_vaults(config, anyway=True)
-    if not listed:
+    vaults = read_vaults(config, anyway=True)
+    if not vaults:
         return ""
-    gone = {name for name, path in listed.items() if not _is_vault(path)}
-    if len(listed) == 1 and not gone:
-        return next(iter(listed.values()))
+    missing_names = {name for name, path in vaults.items() if not _is_vault(path)}
+    if len(vaults) == 1 and not missing_names:
+        return next(iter(vaults.values()))
     from vaultmem.core.text.display import escape_bytes, one_line
     from vaultmem.errors import NoVaultError
 
-    named = [
-        f"{name} ({one_line(escape_bytes(path))}{', not there' if name in gone else ''})"
-        for name, path in listed.items()
+    descriptions = [
+        f"{name} ({one_line(escape_bytes(path))}{', not there' if name in missing_names else ''})"
+        for name, path in vaults.items()
     ]
-    here = "no vault is around the current folder"
-    if len(listed) > 1:
+    reason = "no vault is around the current folder"
+    if len(vaults) > 1:
         raise NoVaultError(
-            f"{here}, and {len(listed)} are on your list: {', '.join(named)}; "
+            f"{reason}, and {len(vaults)} are on your list: {', '.join(descriptions)}; "
             "name one with --vault NAME"
         )
     raise NoVaultError(
-        f"{here}, and the one on your list is {named[0]}; name a vault with --vault, or run "
-        f"`vaultmem vault remove {next(iter(listed))}`"
+        f"{reason}, and the one on your list is {descriptions[0]}; name a vault with --vault, or "
+        f"run `vaultmem vault remove {next(iter(vaults))}`"
     )
 
 
@@ -84,10 +84,10 @@ def read_vaults(config: str | Path, anyway: bool = False) -> dict[str, str]:
 
     file = os.path.join(config, FILE_NAME)
     try:
-        with open(file, encoding="utf-8") as opened:
-            listed = json.load(opened)["vaults"]
-        if all(isinstance(each, str) for each in listed.values()):
-            return {name: path for name, path in listed.items() if is_vault_name(name)}
+        with open(file, encoding="utf-8") as stream:
+            vaults = json.load(stream)["vaults"]
+        if all(isinstance(each, str) for each in vaults.values()):
+            return {name: path for name, path in vaults.items() if is_vault_name(name)}
         problem = "a path is not text"
     except FileNotFoundError:
         return {}
@@ -135,8 +135,8 @@ def find_user_folder(kind: str, environment: Mapping[str, str]) -> str:
     If the environment does not name it, platformdirs finds it. A user without a home gets a folder
     that cannot be created.
     """
-    named = environment.get(f"XDG_{kind.upper()}_HOME", "")
-    folder = named or os.path.join(environment.get("HOME", ""), _LINUX[kind])
+    xdg_folder = environment.get(f"XDG_{kind.upper()}_HOME", "")
+    folder = xdg_folder or os.path.join(environment.get("HOME", ""), _LINUX[kind])
     if sys.platform == "linux" and os.path.isabs(folder):
         return os.path.join(folder, "vaultmem")
     import platformdirs
@@ -155,8 +155,8 @@ def find_package_folder(name: str) -> Path:
     from pathlib import Path
 
     package = Path(__file__).parents[1]
-    inside = package / name
-    return inside if inside.is_dir() else package.parent / name
+    folder = package / name
+    return folder if folder.is_dir() else package.parent / name
 
 
 # The commands to install missing packages into this environment.
@@ -165,9 +165,9 @@ def find_package_folder(name: str) -> Path:
 DISTRIBUTION = "vaultmem-notes"
 
 
-def describe_missing(what: str | None, extra: str) -> str:
+def describe_missing(package: str | None, extra: str) -> str:
     """Return the message that something is not installed, with the command to install its extra."""
-    return f"{what} is not installed; {how_to_install(extra)}"
+    return f"{package} is not installed; {how_to_install(extra)}"
 
 
 def how_to_install(extra: str) -> str:

@@ -39,21 +39,21 @@ def make_key(root: Path) -> str:
     return hashlib.sha256(os.fsencode(root)).hexdigest()[:32]
 
 
-def find_id(root: Path, state: Path, keyed: Iterable[Path]) -> VaultId:
+def find_id(root: Path, state: Path, data_parents: Iterable[Path]) -> VaultId:
     """Return a vault's id; if the vault was moved, move its data to the key of its new path.
 
-    `keyed` are the parents of the data folders. Data of another vault under this key is renamed so
-    that its vault still finds it.
+    `data_parents` are the parents of the data folders. Data of another vault under this key is
+    renamed so that its vault still finds it.
     """
     own = _read_id(root)
     if not own:
         return VaultId()
-    known = _read_place(state, own)
-    if known is not None and known.root != root and _read_id(known.root) == own:
-        return VaultId(own, str(known.root))
-    if known != _Place(root, make_key(root)):
+    entry = _read_place(state, own)
+    if entry is not None and entry.root != root and _read_id(entry.root) == own:
+        return VaultId(own, str(entry.root))
+    if entry != _Place(root, make_key(root)):
         with contextlib.suppress(OSError, VaultError):  # For example in a sandbox; done next time.
-            _move_data(root, own, state, keyed)
+            _move_data(root, own, state, data_parents)
     return VaultId(own)
 
 
@@ -66,10 +66,10 @@ def make_id(root: Path, state: Path) -> str:
     file = _id_file(root)
     if file is None:
         return ""
-    made = os.urandom(16).hex()
-    assign_id(root, state, made)
-    write_atomically(file, f"{made}\n".encode("ascii"))
-    return made
+    vault_id = os.urandom(16).hex()
+    assign_id(root, state, vault_id)
+    write_atomically(file, f"{vault_id}\n".encode("ascii"))
+    return vault_id
 
 
 def assign_id(root: Path, state: Path, vault_id: str) -> None:
@@ -93,10 +93,10 @@ def forget_ids(folder: Path, state: Path) -> None:
 
 def _id_file(root: Path) -> Path | None:
     """Return the file of a vault's id, None outside of git; vaults of one repository differ."""
-    found = find_git_folder(root)
-    if found is None:
+    folders = find_git_folder(root)
+    if folders is None:
         return None
-    work_tree, git_folder = found
+    work_tree, git_folder = folders
     folder = root.relative_to(work_tree)
     ending = f"-{make_key(folder)}" if folder.parts else ""
     return git_folder / f"vaultmem-id{ending}"
@@ -132,17 +132,17 @@ def _write_place(state: Path, vault_id: str, place: _Place) -> None:
     write_atomically(state / _PLACES / vault_id, data, mode=0o600)
 
 
-def _move_data(root: Path, vault_id: str, state: Path, keyed: Iterable[Path]) -> None:
+def _move_data(root: Path, vault_id: str, state: Path, data_parents: Iterable[Path]) -> None:
     """Rename the data folders of a moved vault, and store its new path."""
     make_private_folder(state / _PLACES)
     with hold_lock(state / _PLACES / "lock"):
-        known, place = _read_place(state, vault_id), _Place(root, make_key(root))
-        if known is not None and known != place:  # Not yet done by another process.
-            aside = _set_aside(root, state)
-            for folder in keyed:
-                if (folder / known.key).is_dir():
-                    _rename(folder / place.key, folder / aside)
-                    _rename(folder / known.key, folder / place.key)
+        entry, place = _read_place(state, vault_id), _Place(root, make_key(root))
+        if entry is not None and entry != place:  # Not yet done by another process.
+            new_name = _set_aside(root, state)
+            for folder in data_parents:
+                if (folder / entry.key).is_dir():
+                    _rename(folder / place.key, folder / new_name)
+                    _rename(folder / entry.key, folder / place.key)
         _write_place(state, vault_id, place)
 
 
@@ -152,9 +152,9 @@ def _set_aside(root: Path, state: Path) -> str:
     for file in (state / _PLACES).iterdir():
         place = _read_place(state, file.name)
         if place is not None and place.key == key:
-            aside = f"{key}-{file.name}"
-            _write_place(state, file.name, place._replace(key=aside))
-            return aside
+            new_name = f"{key}-{file.name}"
+            _write_place(state, file.name, place._replace(key=new_name))
+            return new_name
     return f"{key}.before"
 
 

@@ -125,8 +125,8 @@ class View:
     def key(self) -> tuple[object, ...]:
         """Return a value that changes with the documents of the view."""
         stamp = self._state.get("view") if self.has_work_tree else ""
-        left_out = (self.without, self.project, self.without_state)
-        return (stamp, *left_out, self.commit_time, *(source.number for source in self.sources))
+        exclusions = (self.without, self.project, self.without_state)
+        return (stamp, *exclusions, self.commit_time, *(source.number for source in self.sources))
 
     def of_project(self, project: str | None) -> View:
         """Return the same view of a project's and global notes, for None of all notes."""
@@ -159,15 +159,15 @@ class View:
     @cached_property
     def relation(self) -> str:
         """The SELECT of `path`, `document`, `changed` and `problem` of each document."""
-        shown = f"FROM view_documents WHERE {self._shown}"
+        from_clause = f"FROM view_documents WHERE {self._shown}"
         if self.is_work_tree and self.commit_time is not None:
-            changed = f"CASE WHEN {_IS_COMMITTED} THEN changed ELSE {self.commit_time} END"
-            return f"SELECT path, document, {changed} AS changed, problem {shown}"
+            change_time = f"CASE WHEN {_IS_COMMITTED} THEN changed ELSE {self.commit_time} END"
+            return f"SELECT path, document, {change_time} AS changed, problem {from_clause}"
         if len(self._numbers) == 1:
-            return f"SELECT path, document, changed, problem {shown}"
+            return f"SELECT path, document, changed, problem {from_clause}"
         return (
             "SELECT path, document, max(changed) AS changed, max(problem) AS problem "
-            f"{shown} GROUP BY path, document"
+            f"{from_clause} GROUP BY path, document"
         )
 
     @cached_property
@@ -180,11 +180,11 @@ class View:
     def _listed(self) -> str:
         """The SQL condition for the rows of `view_documents` of all projects."""
         numbers = ", ".join(str(int(number)) for number in self._numbers)
-        without = f" AND path <> {_quote(self.without)}" if self.without else ""
+        condition = f" AND path <> {_quote(self.without)}" if self.without else ""
         if self.without_state:
-            hidden = f"SELECT id FROM documents WHERE state = {_quote(self.without_state)}"
-            without += f" AND document NOT IN ({hidden})"
-        return f"view IN ({numbers}){without}"
+            subquery = f"SELECT id FROM documents WHERE state = {_quote(self.without_state)}"
+            condition += f" AND document NOT IN ({subquery})"
+        return f"view IN ({numbers}){condition}"
 
     def documents(self) -> list[int]:
         """Return the numbers of all documents in the view."""
@@ -196,10 +196,12 @@ class View:
         A filter by state only is not applied, except for proposals.
         """
         if not note_filter.is_by_state_alone:
-            chosen = self.records()
-            return [(r.document, r.changed) for r in chosen if note_filter.admits(r)]
-        kept = "" if note_filter.shows_proposals else f"WHERE v.document NOT IN ({_PROPOSALS})"
-        sql = f"SELECT v.document, v.changed FROM ({self.relation}) v {kept} ORDER BY {_BY_PATH}"
+            records = self.records()
+            return [(r.document, r.changed) for r in records if note_filter.admits(r)]
+        condition = "" if note_filter.shows_proposals else f"WHERE v.document NOT IN ({_PROPOSALS})"
+        sql = (
+            f"SELECT v.document, v.changed FROM ({self.relation}) v {condition} ORDER BY {_BY_PATH}"
+        )
         return self._state.query(sql)
 
     def paths(self, where: str = "", values: Sequence[Any] = ()) -> dict[int, str]:
@@ -240,8 +242,8 @@ class View:
 
     def pinned(self) -> list[NoteRecord]:
         """Return the pinned notes, ordered by path."""
-        found = self._keep("pinned", f"SELECT d.id {self._joined('d.pinned = 1')}")
-        records = self.records_of(row[0] for row in found).values()
+        rows = self._keep("pinned", f"SELECT d.id {self._joined('d.pinned = 1')}")
+        records = self.records_of(row[0] for row in rows).values()
         return sorted(records, key=lambda record: (record.path, record.blob))
 
     def changed_at(self, path: str) -> float | None:
@@ -280,13 +282,13 @@ class View:
         """
         if column not in _COUNTED:
             raise ValueError(column)
-        grouped = f"{self._joined()} GROUP BY 1 ORDER BY 2 DESC, 1"
-        counts = dict(self._state.query(f"SELECT d.{column}, count(*) {grouped}"))
+        clause = f"{self._joined()} GROUP BY 1 ORDER BY 2 DESC, 1"
+        counts = dict(self._state.query(f"SELECT d.{column}, count(*) {clause}"))
         if column != "tags":
             return counts
         tags: Counter[str] = Counter()
-        for listed, many in counts.items():
-            tags.update(dict.fromkeys(_read_list(listed), many))
+        for value, count in counts.items():
+            tags.update(dict.fromkeys(_read_list(value), count))
         return dict(tags.most_common())
 
     def records_of(self, documents: Iterable[int]) -> dict[int, NoteRecord]:
@@ -302,8 +304,8 @@ class View:
         self, documents: Iterable[int], ordinals: Sequence[int] | None = None
     ) -> dict[tuple[int, int], SectionRecord]:
         """Return sections by document and ordinal, all or those with these ordinals."""
-        listed = ", ".join(str(int(document)) for document in documents)
-        rows = self._state.query(f"SELECT id, sections FROM documents WHERE id IN ({listed})")
+        numbers = ", ".join(str(int(document)) for document in documents)
+        rows = self._state.query(f"SELECT id, sections FROM documents WHERE id IN ({numbers})")
         return {
             (document, each.ordinal): each
             for document, text in rows
@@ -336,10 +338,10 @@ class View:
     def keep(self, name: str, make: Callable[[], T], *others: object) -> T:
         """Return the result of `make`, cached by `name` until the view or `others` change."""
         key = (self.key(), self._state.in_use, *others)
-        found = self._state.made.get(name)
-        if found is None or found[0] != key:
-            found = self._state.made[name] = (key, make())
-        return found[1]
+        entry = self._state.made.get(name)
+        if entry is None or entry[0] != key:
+            entry = self._state.made[name] = (key, make())
+        return entry[1]
 
     def _keep(self, name: str, sql: str) -> list[tuple[Any, ...]]:
         """Return the rows of a query, cached by `name` until the view changes."""
@@ -407,16 +409,16 @@ class Manifest:
         """Store notes with their sections and return their document numbers."""
         last = self._state.query("SELECT seq FROM sqlite_sequence WHERE name = 'documents'")
         first = (int(last[0][0]) if last else 0) + 1
-        numbered = range(first, first + len(notes))
+        numbers = range(first, first + len(notes))
         marks = ", ".join("?" * (len(NOTE_FIELDS) + 2))
         self._state.execute_many(
             f"INSERT INTO documents (id, {', '.join(NOTE_FIELDS)}, sections) VALUES ({marks})",
             [
                 (number, *note.values, note.sections)
-                for number, note in zip(numbered, notes, strict=True)
+                for number, note in zip(numbers, notes, strict=True)
             ],
         )
-        return numbered
+        return numbers
 
     def drop_documents(self, documents: Iterable[int]) -> None:
         """Delete those of the documents that are in no view."""
@@ -458,8 +460,8 @@ class Manifest:
 
     def find_named(self, name: str) -> list[str]:
         """Return the paths of files with a name, in any folder, ignoring case."""
-        like = re.sub(r"[^\x00-\x7f]+", "%", name)  # SQLite ignores the case of ASCII only.
-        rows = self._state.query("SELECT path FROM files WHERE path LIKE ?", (f"%{like}",))
+        pattern = re.sub(r"[^\x00-\x7f]+", "%", name)  # SQLite ignores the case of ASCII only.
+        rows = self._state.query("SELECT path FROM files WHERE path LIKE ?", (f"%{pattern}",))
         ending = fold(f"/{name}")
         return [path for (path,) in rows if fold(f"/{path}").endswith(ending)]
 
@@ -480,9 +482,9 @@ class Manifest:
 
     def drop_files(self, paths: Iterable[str]) -> None:
         """Delete the entries of removed files."""
-        gone = list(paths)
-        self._state.execute_many("DELETE FROM files WHERE path = ?", [(path,) for path in gone])
-        self._drop_from_work_tree(gone)
+        names = list(paths)
+        self._state.execute_many("DELETE FROM files WHERE path = ?", [(path,) for path in names])
+        self._drop_from_work_tree(names)
 
     def set_blob(self, path: str, blob: str) -> None:
         """Store the blob of a file that is not a note, if it has none yet."""
@@ -494,18 +496,18 @@ class Manifest:
 
         Twins are files whose names are equal on some systems.
         """
-        warned = self._state.query(
+        warnings = self._state.query(
             "SELECT v.path, w.value FROM documents d JOIN view_documents v ON v.document = d.id, "
             "json_each(d.warnings) w WHERE d.warnings <> '[]' AND v.problem = '' "
             f"AND v.view = {WORK_TREE}"
         )
-        told = sorted([*self.unread(), *warned], key=lambda each: str(each[0]))
+        messages = sorted([*self.unread(), *warnings], key=lambda each: str(each[0]))
         twins = [
             (path, f"another file has the same name on some systems: {first}")
             for first, *others in find_twins(self.paths())
             for path in others
         ]
-        return [*self.in_doubt(), *told, *twins]
+        return [*self.in_doubt(), *messages, *twins]
 
     def in_doubt(self) -> list[tuple[str, str]]:
         """Return path and reason of all invalid notes."""
@@ -536,14 +538,14 @@ class Manifest:
             "ON CONFLICT (path, blob) DO UPDATE SET at = max(at, excluded.at)",
             ((path, blob, at) for (path, blob), at in dates.items()),
         )
-        dated = (
+        statement = (
             f"UPDATE view_documents SET changed = (SELECT {_CHANGED_AT} FROM files f "
             f"WHERE f.path = view_documents.path) WHERE view = {WORK_TREE}"
         )
         if is_anew:
-            self._state.execute(dated)
+            self._state.execute(statement)
         else:
-            self._state.execute_many(f"{dated} AND path = ?", {(path,) for path, _ in dates})
+            self._state.execute_many(f"{statement} AND path = ?", {(path,) for path, _ in dates})
 
     def find_view(self, key: str) -> int | None:
         """Return the number of a commit's stored view and mark it as used, None if not stored."""
@@ -591,15 +593,15 @@ class Manifest:
         sql = f"DELETE FROM view_documents WHERE view = {WORK_TREE} AND path = ?"
         self._state.execute_many(sql, [(path,) for path in paths])
 
-    def _describe(self, which: str) -> list[tuple[str, str]]:
-        sql = f"SELECT path, problem FROM files WHERE problem <> '' AND {which} ORDER BY 1"
+    def _describe(self, condition: str) -> list[tuple[str, str]]:
+        sql = f"SELECT path, problem FROM files WHERE problem <> '' AND {condition} ORDER BY 1"
         return self._state.query(sql, (IN_DOUBT,))
 
     def _drop_view(self, number: int) -> None:
-        held = self._state.query("SELECT document FROM view_documents WHERE view = ?", (number,))
+        rows = self._state.query("SELECT document FROM view_documents WHERE view = ?", (number,))
         self._state.execute("DELETE FROM view_documents WHERE view = ?", (number,))
         self._state.execute("DELETE FROM views WHERE id = ?", (number,))
-        self.drop_documents(row[0] for row in held)
+        self.drop_documents(row[0] for row in rows)
 
 
 def _quote(text: str) -> str:
@@ -620,14 +622,14 @@ def read_places(
         ordinals[document].append(ordinal)
     marks = ", ".join("?" * len(ordinals))  # With marks, the statement is compiled only once.
     sql = f"{_NOTE_ALONE}, sections FROM documents d WHERE id IN ({marks})"
-    found = {}
+    results = {}
     for *values, text in state.query(sql, list(ordinals)):
         document = values[0]
         sections = decode_sections(text, document, ordinals[document])
         values[_CHANGED] = places[document, sections[0].ordinal]
         record = _read_note(values)
-        found.update({(document, each.ordinal): (record, each) for each in sections})
-    return found
+        results.update({(document, each.ordinal): (record, each) for each in sections})
+    return results
 
 
 @lru_cache(maxsize=4096)

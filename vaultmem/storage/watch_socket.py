@@ -40,9 +40,9 @@ def is_client_gone(client: int) -> bool:
 
     A client that ends normally closes its output and waits for this process.
     """
-    until = monotonic() + _DYING
+    deadline = monotonic() + _DYING
     while os.getppid() == client:
-        if monotonic() > until:
+        if monotonic() > deadline:
             return False
         sleep(_DYING / 10)
     return True
@@ -113,8 +113,8 @@ def ask_watcher(
     connection = socket(AF_UNIX, SOCK_STREAM)
     try:
         connection.settimeout(THERE)
-        with short_path(path) as short:
-            connection.connect(short)
+        with short_path(path) as short_name:
+            connection.connect(short_name)
         connection.sendall(b"%d\n%s" % (len(question), question))
         if connection.recv(1) != b"\n":
             return None
@@ -127,12 +127,12 @@ def ask_watcher(
         if min(out, err) < 0 or out + err > MAX_ANSWER:
             return None
         parts = [data]
-        left = out + err - len(data)
-        while left > 0:
-            parts.append(_receive(connection.recv(min(left, 1 << 20))))
-            left -= len(parts[-1])
+        size_left = out + err - len(data)
+        while size_left > 0:
+            parts.append(_receive(connection.recv(min(size_left, 1 << 20))))
+            size_left -= len(parts[-1])
         data = b"".join(parts)
-        return (code, data[:out], data[out:]) if not left else None
+        return (code, data[:out], data[out:]) if not size_left else None
     except TimeoutError:
         _silent[path] = monotonic() + _REST
         return None
@@ -185,8 +185,8 @@ class Listener:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         before = os.umask(0o177)
         try:
-            with short_path(path) as short:
-                self._socket.bind(short)
+            with short_path(path) as short_name:
+                self._socket.bind(short_name)
             self._socket.listen(waiting)
             self._inode = os.stat(path).st_ino
         except OSError:

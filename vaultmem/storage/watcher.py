@@ -71,23 +71,25 @@ class FolderWatcher:
 
     def polling(self) -> str:
         """Return a message about the polled folders and the reason, empty if none are polled."""
-        every = f"polled every {POLL_SECONDS:.0f} s"
+        pause = f"polled every {POLL_SECONDS:.0f} s"
         if self._why_all:
-            return f"{self._why_all}; everything is {every}"
+            return f"{self._why_all}; everything is {pause}"
         count = len(self._unwatched())
         if not count:
             return ""
-        which = "1 folder is" if count == 1 else f"{count:,} folders are"
-        return f"the system watches no more folders (fs.inotify.max_user_watches); {which} {every}"
+        folders = "1 folder is" if count == 1 else f"{count:,} folders are"
+        return (
+            f"the system watches no more folders (fs.inotify.max_user_watches); {folders} {pause}"
+        )
 
     def poll(self) -> None:
         """Check the folders without events for changes, if `POLL_SECONDS` have passed."""
         if time.monotonic() < self._next_poll or not (self._why_all or self._unwatched()):
             return
-        found = self._fingerprint()
-        if found != self._polled:
+        fingerprint = self._fingerprint()
+        if fingerprint != self._polled:
             self._notice(EVERYTHING)
-        self._polled = found
+        self._polled = fingerprint
         self._next_poll = time.monotonic() + POLL_SECONDS
 
     def catch_up(self) -> bool:
@@ -98,10 +100,10 @@ class FolderWatcher:
     def is_healthy(self) -> bool:
         """Return whether the threads still run, and the folder was not replaced."""
         try:
-            same = os.stat(self._root).st_ino == self._inode
+            is_same_folder = os.stat(self._root).st_ino == self._inode
         except OSError:
             return False
-        return same and (self._events is None or self._events.is_alive())
+        return is_same_folder and (self._events is None or self._events.is_alive())
 
     def stop(self) -> None:
         """Stop the threads; the watcher can be started again."""
@@ -116,7 +118,7 @@ class FolderWatcher:
         """Return a text that changes with the files in folders without events."""
         if self._why_all:
             return scan_vault(self._root, (self._ignored, None)).signature()
-        found = hashlib.sha256()
+        digest = hashlib.sha256()
         for folder in sorted(self._unwatched()):
             try:
                 with os.scandir(self._root / folder) as entries:
@@ -124,9 +126,16 @@ class FolderWatcher:
             except OSError:
                 continue
             for name, stat in sorted(stats, key=lambda each: each[0]):
-                what = (folder, name, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
-                found.update(repr(what).encode("utf-8", "surrogateescape"))
-        return found.hexdigest()
+                fields = (
+                    folder,
+                    name,
+                    stat.st_ino,
+                    stat.st_size,
+                    stat.st_mtime_ns,
+                    stat.st_ctime_ns,
+                )
+                digest.update(repr(fields).encode("utf-8", "surrogateescape"))
+        return digest.hexdigest()
 
     def _pass_on(self, path: str, is_folder: bool) -> None:
         """Notice the event of a file or folder, unless its path is hidden."""
@@ -146,12 +155,12 @@ def _find_remote(root: Path) -> str:
     if sys.platform != "linux":
         return ""
     device = os.stat(root).st_dev
-    wanted = f"{os.major(device)}:{os.minor(device)}"
+    device_id = f"{os.major(device)}:{os.minor(device)}"
     try:
         with open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as mounts:
             for line in mounts:
                 fields = line.split()
-                if fields[2] == wanted:
+                if fields[2] == device_id:
                     kind = fields[fields.index("-") + 1]
                     return kind if kind.startswith(_REMOTE) else ""
     except (OSError, ValueError, IndexError):

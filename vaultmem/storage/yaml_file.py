@@ -40,11 +40,11 @@ def read_yaml(file: Path) -> Any:
 
     name = file.name
     try:
-        with open(file, encoding="utf-8-sig") as opened:
-            text = opened.read(_LONGEST + 1)
+        with open(file, encoding="utf-8-sig") as stream:
+            text = stream.read(_LONGEST + 1)
     except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", "") or "not UTF-8"
-        raise VaultError(f"{file}: cannot be read ({why})") from error
+        reason = getattr(error, "strerror", "") or "not UTF-8"
+        raise VaultError(f"{file}: cannot be read ({reason})") from error
     if len(text) > _LONGEST:
         raise VaultError(f"{name}: longer than {_LONGEST:,} characters; shorten it")
     try:
@@ -53,8 +53,8 @@ def read_yaml(file: Path) -> Any:
         return yaml.safe_load(text)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
-        where = f", line {mark.line + 1}" if mark is not None else ""
-        raise VaultError(f"{name}{where}: {getattr(error, 'problem', '') or error}") from None
+        location = f", line {mark.line + 1}" if mark is not None else ""
+        raise VaultError(f"{name}{location}: {getattr(error, 'problem', '') or error}") from None
     except (ValueError, RecursionError) as error:
         raise VaultError(f"{name}: not YAML that can be read ({error})") from None
 
@@ -83,18 +83,22 @@ def find_in_texts(
     Raises:
         RefusedError: the vault's rules cannot be used, or take too long.
     """
-    told, settings = _read_settings(root)
+    settings_text, settings = _read_settings(root)
     ignored = parse_ignored(_read(root, IGNORE_NAME))
     rules = extend_rules(settings, ignored, mark)
     if not settings.has_regexes:
         return [find_secrets(text, path, rules) for path, text in texts]
-    ours = extend_rules(SecretSettings(disabled=settings.disabled), (), mark)
-    suspects = [n for n, text in enumerate(texts) if _is_suspect(text, ours, settings)]
-    found: list[list[SecretFinding]] = [[] for _ in texts]
-    asked = [texts[n] for n in suspects]
-    for n, each in zip(suspects, _ask(told, ignored, mark, asked) if asked else (), strict=True):
-        found[n] = each
-    return found
+    own_rules = extend_rules(SecretSettings(disabled=settings.disabled), (), mark)
+    suspects = [n for n, text in enumerate(texts) if _is_suspect(text, own_rules, settings)]
+    findings: list[list[SecretFinding]] = [[] for _ in texts]
+    suspect_texts = [texts[n] for n in suspects]
+    for n, each in zip(
+        suspects,
+        _ask(settings_text, ignored, mark, suspect_texts) if suspect_texts else (),
+        strict=True,
+    ):
+        findings[n] = each
+    return findings
 
 
 def check_rules(root: Path) -> None:
@@ -103,9 +107,9 @@ def check_rules(root: Path) -> None:
     Raises:
         RefusedError: a rule cannot be used; the message names it.
     """
-    told, settings = _read_settings(root)
+    settings_text, settings = _read_settings(root)
     if settings.has_regexes:
-        _ask(told, (), "", [])
+        _ask(settings_text, (), "", [])
 
 
 def parse_ignored(text: str) -> tuple[str, ...]:
@@ -116,14 +120,14 @@ def parse_ignored(text: str) -> tuple[str, ...]:
     """
     whole = [line.strip() for line in text.splitlines() if not line.lstrip().startswith("#")]
     lines = [*whole, *(line.partition("#")[0].strip() for line in whole if "#" in line)]
-    named = [line for line in lines if line.count(":") >= 2]
-    return (*named, *(":".join(line.split(":")[-3:]) for line in named if line.count(":") > 2))
+    entries = [line for line in lines if line.count(":") >= 2]
+    return (*entries, *(":".join(line.split(":")[-3:]) for line in entries if line.count(":") > 2))
 
 
-def _is_suspect(text: Text, ours: Rules, settings: SecretSettings) -> bool:
+def _is_suspect(text: Text, own_rules: Rules, settings: SecretSettings) -> bool:
     """Return whether a vault's rules might find secrets in a text, or ours do."""
-    added = Rules(settings.rules)
-    return has_candidates(text[1], added) or bool(find_secrets(text[1], text[0], ours))
+    vault_rules = Rules(settings.rules)
+    return has_candidates(text[1], vault_rules) or bool(find_secrets(text[1], text[0], own_rules))
 
 
 def _read_settings(root: Path) -> tuple[str, SecretSettings]:
@@ -151,14 +155,14 @@ def _ask(
     import subprocess
 
     seconds = _SECONDS + _SECONDS_A_MILLION * sum(len(text) for _, text in texts) // 1_000_000
-    asked = {"settings": settings, "ignored": list(ignored), "mark": mark, "texts": texts}
+    request = {"settings": settings, "ignored": list(ignored), "mark": mark, "texts": texts}
     # -P: the current folder can be a vault with a folder named `vaultmem`.
     command = [sys.executable, "-P", "-m", __name__]
     try:
-        done = subprocess.run(
-            command, input=json.dumps(asked).encode(), capture_output=True, timeout=seconds
+        process = subprocess.run(
+            command, input=json.dumps(request).encode(), capture_output=True, timeout=seconds
         )
-        answer: Any = json.loads(done.stdout)
+        answer: Any = json.loads(process.stdout)
     except subprocess.TimeoutExpired as error:
         last = (error.stderr or b"").decode("utf-8", "replace").rpartition("\t")[2]
         raise RefusedError(
@@ -169,19 +173,21 @@ def _ask(
         raise RefusedError(f"{SETTINGS_NAME}: its rules cannot be used; try without it") from None
     if "problem" in answer:
         raise RefusedError(f"{SETTINGS_NAME}: {answer['problem']}; correct it")
-    return [[SecretFinding(*each) for each in found] for found in answer["found"]]
+    return [[SecretFinding(*each) for each in findings] for findings in answer["found"]]
 
 
-def _answer(asked: dict[str, Any]) -> dict[str, Any]:
+def _answer(request: dict[str, Any]) -> dict[str, Any]:
     """Return the findings of the vault's rules and ours (in the other process)."""
-    settings = parse_settings(asked["settings"])
+    settings = parse_settings(request["settings"])
     try:
         _describe("the rules' regexes")
         check_settings(settings)
     except ValueError as error:
         return {"problem": str(error)}
-    rules = extend_rules(settings, asked["ignored"], asked["mark"])
-    return {"found": [find_secrets(text, path, rules, _describe) for path, text in asked["texts"]]}
+    rules = extend_rules(settings, request["ignored"], request["mark"])
+    return {
+        "found": [find_secrets(text, path, rules, _describe) for path, text in request["texts"]]
+    }
 
 
 def _describe(name: str) -> None:

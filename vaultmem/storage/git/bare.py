@@ -55,13 +55,13 @@ class BareGit:
         self, repository: Path, environment: Mapping[str, str], seconds: float = float("inf")
     ) -> None:
         self.repository = repository
-        wanted = {name: environment[name] for name in _SYSTEM if name in environment}
-        known = {name: environment[name] for name in _QUARANTINE if name in environment}
+        variables = {name: environment[name] for name in _SYSTEM if name in environment}
+        quarantine = {name: environment[name] for name in _QUARANTINE if name in environment}
         folder = os.path.abspath(repository)
         for name in ("GIT_QUARANTINE_PATH", "GIT_OBJECT_DIRECTORY"):
-            if name in known:
-                known[name] = os.path.join(folder, known[name])
-        self._environment = wanted | _SETTINGS | known | {"GIT_DIR": folder}
+            if name in quarantine:
+                quarantine[name] = os.path.join(folder, quarantine[name])
+        self._environment = variables | _SETTINGS | quarantine | {"GIT_DIR": folder}
         self._ends = time.monotonic() + seconds
 
     def run(
@@ -78,7 +78,7 @@ class BareGit:
             SystemFailureError: git exited with a status that is not in `fine`.
         """
         try:
-            done = subprocess.run(
+            result = subprocess.run(
                 self._command(arguments),
                 input=stdin,
                 capture_output=True,
@@ -87,11 +87,11 @@ class BareGit:
             )
         except subprocess.TimeoutExpired:
             raise _too_long(arguments) from None
-        if done.returncode not in fine:
-            told = done.stderr.decode("utf-8", "replace").strip().splitlines()
-            why = next(iter(told), f"status {done.returncode}")
-            raise SystemFailureError(f"git {arguments[0]} failed: {why}")
-        return done.stdout
+        if result.returncode not in fine:
+            lines = result.stderr.decode("utf-8", "replace").strip().splitlines()
+            reason = next(iter(lines), f"status {result.returncode}")
+            raise SystemFailureError(f"git {arguments[0]} failed: {reason}")
+        return result.stdout
 
     def succeeds(self, *arguments: str) -> bool:
         """Run git and return whether it succeeded."""
@@ -117,27 +117,27 @@ class BareGit:
             process.kill()
             process.communicate()
 
-    def list_refs(self, below: str = "") -> dict[str, str]:
+    def list_refs(self, prefix: str = "") -> dict[str, str]:
         """Return the object id of each ref, or of each ref below a name."""
-        found = read_refs(self.repository, below or "refs/")
-        if found is not None:
-            return found
-        asked = ("for-each-ref", "--format=%(refname) %(objectname)", *filter(None, [below]))
-        lines = self.run(*asked).decode("utf-8", "surrogateescape").split("\n")
+        refs = read_refs(self.repository, prefix or "refs/")
+        if refs is not None:
+            return refs
+        command = ("for-each-ref", "--format=%(refname) %(objectname)", *filter(None, [prefix]))
+        lines = self.run(*command).decode("utf-8", "surrogateescape").split("\n")
         return {ref: name for ref, _, name in (line.rpartition(" ") for line in lines) if ref}
 
     def with_objects(self, folder: Path) -> BareGit:
         """Return git for the same repository that also sees another repository's objects."""
-        seen = copy.copy(self)
+        git = copy.copy(self)
         own = os.path.join(os.path.abspath(self.repository), "objects")
-        more = {"GIT_OBJECT_DIRECTORY": str(folder), "GIT_ALTERNATE_OBJECT_DIRECTORIES": own}
-        seen._environment = self._environment | more
-        return seen
+        variables = {"GIT_OBJECT_DIRECTORY": str(folder), "GIT_ALTERNATE_OBJECT_DIRECTORIES": own}
+        git._environment = self._environment | variables
+        return git
 
     def copy_objects(self, source: BareGit, new: str, old: str) -> None:
         """Copy the objects that `new` has and `old` ("" for none) lacks, durably."""
-        asked = "\n".join([new, *([f"^{old}"] if old else []), ""]).encode()
-        pack = source.run("pack-objects", "-q", "--revs", "--stdout", stdin=asked)
+        revisions = "\n".join([new, *([f"^{old}"] if old else []), ""]).encode()
+        pack = source.run("pack-objects", "-q", "--revs", "--stdout", stdin=revisions)
         is_large = int.from_bytes(pack[8:12]) > _LOOSE
         command = ("index-pack", "--stdin") if is_large else ("unpack-objects", "-q")
         self.run(*command, stdin=pack)
@@ -153,13 +153,13 @@ class BareGit:
         if "GIT_QUARANTINE_PATH" not in self._environment:
             return set()
         command = ("cat-file", "--batch-all-objects", "--unordered", "--batch-check=%(objectname)")
-        alone = {"GIT_ALTERNATE_OBJECT_DIRECTORIES": ""}
-        names = self.run(*command, environment=alone).decode().split()
+        variables = {"GIT_ALTERNATE_OBJECT_DIRECTORIES": ""}
+        names = self.run(*command, environment=variables).decode().split()
         own = {"GIT_OBJECT_DIRECTORY": os.path.join(self.repository, "objects")}
-        asked = "\n".join(names).encode()
-        lines = self.run("cat-file", "--batch-check", stdin=asked, environment=alone | own)
+        stdin = "\n".join(names).encode()
+        lines = self.run("cat-file", "--batch-check", stdin=stdin, environment=variables | own)
         rows = map(str.split, lines.decode().splitlines())
-        return {name for name, what, *_ in rows if what == "missing"}
+        return {name for name, status, *_ in rows if status == "missing"}
 
     def check_time(self) -> None:
         """Raise LockTimeoutError if the time is over."""
@@ -187,9 +187,9 @@ def copy_refs(folder: Path, environment: Mapping[str, str], source: str, branch:
         VaultError: the source cannot be read.
     """
     own = {name: value for name, value in environment.items() if not name.startswith("GIT_DIR")}
-    talk = {**own, "GIT_DIR": str(folder), "GIT_ALLOW_PROTOCOL": _PROTOCOLS, "LC_ALL": "C"}
-    first = branch or _find_first(_ask(talk, "ls-remote", "--symref", "--", source, "HEAD"))
-    _ask(talk, "fetch", "-q", "--no-tags", "--no-write-fetch-head", "--", source, *_REFS)
+    variables = {**own, "GIT_DIR": str(folder), "GIT_ALLOW_PROTOCOL": _PROTOCOLS, "LC_ALL": "C"}
+    first = branch or _find_first(_ask(variables, "ls-remote", "--symref", "--", source, "HEAD"))
+    _ask(variables, "fetch", "-q", "--no-tags", "--no-write-fetch-head", "--", source, *_REFS)
     git = BareGit(folder, environment)
     tip = git.run("rev-parse", "-q", "--verify", f"refs/heads/{first}", fine=(0, 1))
     if not tip:
@@ -204,23 +204,23 @@ _PROTOCOLS = "file:git:http:https:ssh"
 _REFS = tuple(f"refs/{kind}/*:refs/{kind}/*" for kind in ("heads", "tags", "vaultmem"))
 
 
-def _find_first(listed: str) -> str:
-    match = re.search(r"^ref: refs/heads/(\S+)\tHEAD$", listed, re.MULTILINE)
+def _find_first(text: str) -> str:
+    match = re.search(r"^ref: refs/heads/(\S+)\tHEAD$", text, re.MULTILINE)
     return match[1] if match else "main"
 
 
 def _ask(environment: Mapping[str, str], *arguments: str) -> str:
-    done = subprocess.run(
+    result = subprocess.run(
         ["git", "-c", f"core.hooksPath={os.devnull}", *arguments],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         env=environment,
     )
-    if done.returncode:
-        told = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        why = next(iter(told), f"status {done.returncode}").removeprefix("fatal: ")
-        raise VaultError(f"cannot be read by git: {why}; name a vault's folder, or an address")
-    return done.stdout.decode("utf-8", "replace")
+    if result.returncode:
+        lines = result.stderr.decode("utf-8", "replace").strip().splitlines()
+        reason = next(iter(lines), f"status {result.returncode}").removeprefix("fatal: ")
+        raise VaultError(f"cannot be read by git: {reason}; name a vault's folder, or an address")
+    return result.stdout.decode("utf-8", "replace")
 
 
 def _too_long(arguments: tuple[str, ...]) -> LockTimeoutError:
@@ -269,20 +269,23 @@ def fetch_branches(history: VaultHistory, remote: Remote, seconds: float) -> str
 
 
 def set_clone_branches(
-    history: VaultHistory, branches: Mapping[str, str], branch: str, known: Mapping[str, str] | None
+    history: VaultHistory,
+    branches: Mapping[str, str],
+    branch: str,
+    current_branches: Mapping[str, str] | None,
 ) -> None:
     """Set a clone's branches, and check out the files of one of them.
 
-    `known` are its current branches if the clone is known to be intact. With None, all other refs
-    and files are removed.
+    `current_branches` are the clone's branches if it is known to be intact. With None, all other
+    refs and files are removed.
     """
     git = history.git
-    before = list_refs(history) if known is None else _name_refs(known)
-    wanted = _name_refs(branches)
-    moves = [f"delete {ref}" for ref in before.keys() - wanted.keys()]
-    del wanted[f"{_OURS}{branch}"]
+    before = list_refs(history) if current_branches is None else _name_refs(current_branches)
+    target_refs = _name_refs(branches)
+    moves = [f"delete {ref}" for ref in before.keys() - target_refs.keys()]
+    del target_refs[f"{_OURS}{branch}"]
     moves += [
-        f"update {ref} {commit}" for ref, commit in wanted.items() if before.get(ref) != commit
+        f"update {ref} {commit}" for ref, commit in target_refs.items() if before.get(ref) != commit
     ]
     head = read_head(history.git_folder)
     if head is None or head.branch != branch:
@@ -290,9 +293,9 @@ def set_clone_branches(
     if moves:
         git.run("update-ref", "--stdin", stdin="\n".join([*moves, ""]).encode())
     is_there = head is not None and (head.branch, head.commit) == (branch, branches[branch])
-    if known is None or not is_there:
+    if current_branches is None or not is_there:
         git.run("reset", "--quiet", "--hard", branches[branch], "--", env=_NOBODYS)
-    if known is None:
+    if current_branches is None:
         git.run("clean", "--quiet", "-ffdx", env=_NOBODYS)
 
 
@@ -307,11 +310,11 @@ def read_branches(folder: Path) -> RemoteBranches | None:
     Return None if there is no repository, or if only git can read its refs.
     """
     git = folder / ".git" if (folder / ".git").is_dir() else folder
-    head, found = read_head(git), read_refs(git, _OURS)
-    if head is None or found is None:
+    head, refs = read_head(git), read_refs(git, _OURS)
+    if head is None or refs is None:
         return None
     return RemoteBranches(
-        {ref.removeprefix(_OURS): commit for ref, commit in found.items()}, head.branch
+        {ref.removeprefix(_OURS): commit for ref, commit in refs.items()}, head.branch
     )
 
 

@@ -64,12 +64,12 @@ def find_last_change(git: GitRunner, commit: str, path: str = "") -> tuple[int, 
     time is in seconds since the epoch, 0 if there is no commit.
     """
     command = ("log", "-1", "--no-show-signature", "--no-notes", f"--format={_FORMAT}", commit)
-    where = ("--", path) if path else ()
-    found = git.run(*command, *where).split("\0") if commit else [""]
-    if len(found) < 4:
+    pathspec = ("--", path) if path else ()
+    fields = git.run(*command, *pathspec).split("\0") if commit else [""]
+    if len(fields) < 4:
         return find_last_change(git, commit) if path and commit else (0, Speaker())
-    at = read_time(found[0])
-    return at, Speaker(found[3].strip() or found[2], parse_export_time(found[1], at)[:10])
+    at = read_time(fields[0])
+    return at, Speaker(fields[3].strip() or fields[2], parse_export_time(fields[1], at)[:10])
 
 
 def find_theirs(git_folder: Path, environment: Mapping[str, str]) -> tuple[str, str, bool]:
@@ -79,16 +79,16 @@ def find_theirs(git_folder: Path, environment: Mapping[str, str]) -> tuple[str, 
     rebase replays it.
     """
     heads = {
-        name.removeprefix("GITHEAD_"): called
-        for name, called in environment.items()
+        name.removeprefix("GITHEAD_"): label
+        for name, label in environment.items()
         if name.startswith("GITHEAD_")
     }
     if len(heads) == 1:
-        ((commit, called),) = heads.items()
-        return commit, ("" if _ID.fullmatch(called) else called), False
-    done = _read(git_folder / "rebase-merge/done").rstrip("\n").rpartition("\n")[2].split()
-    if len(done) > 1 and re.fullmatch(r"[0-9a-f]{4,40}", done[1]):
-        return done[1], "", True
+        ((commit, label),) = heads.items()
+        return commit, ("" if _ID.fullmatch(label) else label), False
+    last_step = _read(git_folder / "rebase-merge/done").rstrip("\n").rpartition("\n")[2].split()
+    if len(last_step) > 1 and re.fullmatch(r"[0-9a-f]{4,40}", last_step[1]):
+        return last_step[1], "", True
     commit = next(filter(None, (_read(git_folder / name)[:40] for name in _WHERE)), "")
     return commit, "", False
 

@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 
 def find_differences(
-    history: VaultHistory, old: str, new: str, below: str = ""
+    history: VaultHistory, old: str, new: str, folder: str = ""
 ) -> Iterator[tuple[str, TreeEntry | None, TreeEntry | None]]:
     """Yield path (from the repository's root), old entry and new entry of each difference.
 
-    `old` and `new` are full ids of commits or trees, "" for the empty tree. `below` limits the
-    result to a folder.
+    `old` and `new` are full ids of commits or trees, "" for the empty tree. `folder` limits
+    the result to a folder.
     """
     command = ("diff-tree", "-r", "--no-renames", *RAW, old or EMPTY_TREE, new or EMPTY_TREE)
-    where = ("--", below) if below else ()
-    words = iter(history.git.run(*command, *where).split("\0"))
+    pathspec = ("--", folder) if folder else ()
+    words = iter(history.git.run(*command, *pathspec).split("\0"))
     for meta, path in zip(words, words, strict=False):
         old_mode, mode, old_blob, blob, _ = meta.lstrip(":").split()
         before = TreeEntry(old_mode, old_blob) if old_mode.strip("0") else None
@@ -36,9 +36,9 @@ def find_differences(
 
 def find_sizes(history: VaultHistory, blobs: Iterable[str]) -> Iterator[tuple[str, int]]:
     """Yield each blob and its size in bytes; skip blobs that the repository lacks."""
-    wanted = "".join(f"{blob}\n" for blob in blobs).encode()
+    stdin = "".join(f"{blob}\n" for blob in blobs).encode()
     command = ("cat-file", "--batch-check=%(objectname) %(objectsize)")
-    for line in history.git.run(*command, stdin=wanted).splitlines() if wanted else ():
+    for line in history.git.run(*command, stdin=stdin).splitlines() if stdin else ():
         blob, _, size = line.partition(" ")
         if size.isdigit():
             yield blob, int(size)
@@ -50,16 +50,16 @@ def list_staged(history: VaultHistory, *, removed: bool = True) -> list[str]:
     Without `removed`, staged removals are left out.
     """
     head = history.head().commit or EMPTY_TREE
-    which = () if removed else ("--diff-filter=d",)
-    command = ("diff-index", "--cached", "--name-only", "-z", "--no-ext-diff", *which, head, "--")
+    options = () if removed else ("--diff-filter=d",)
+    command = ("diff-index", "--cached", "--name-only", "-z", "--no-ext-diff", *options, head, "--")
     return list(filter(None, history.git.run(*command).split("\0")))
 
 
 def unstage(history: VaultHistory, paths: Iterable[str]) -> None:
     """Reset these files (from the repository's root) to HEAD in the index."""
-    if found := list(paths):
+    if names := list(paths):
         env = history.settings().without_filters()
-        history.git.run("reset", "-q", "--", *found, env=env)
+        history.git.run("reset", "-q", "--", *names, env=env)
 
 
 def follow_index(history: VaultHistory, moves: Moves) -> None:
@@ -95,12 +95,12 @@ class HeadTree:
     def follow(self, history: VaultHistory, commit: str) -> None:
         """Update the table to a commit ("" for none), durably."""
         key = _name(commit, history.prefix)
-        known = self._state.get(_KEY)
-        if known == key:
+        stored_key = self._state.get(_KEY)
+        if stored_key == key:
             return
-        old = known.partition(" ")[0]
+        old = stored_key.partition(" ")[0]
         changes = None
-        if old and commit and known == _name(old, history.prefix):
+        if old and commit and stored_key == _name(old, history.prefix):
             changes = _find_changes(history, old, commit)
         with self._state.transaction():
             if changes is None:
@@ -120,17 +120,17 @@ class HeadTree:
 
     def difference(self) -> tuple[list[str], list[str]]:
         """Return paths whose content is not known to be HEAD's, and paths that only HEAD has."""
-        changed = (
+        changed_sql = (
             "SELECT f.path FROM files f LEFT JOIN head_files h ON h.path = f.path "
             "WHERE h.blob IS NOT f.blob"
         )
-        gone = (
+        removed_sql = (
             "SELECT h.path FROM head_files h LEFT JOIN files f ON f.path = h.path "
             "WHERE coalesce(f.blob, '') = ''"
         )
         return (
-            [row[0] for row in self._state.query(changed)],
-            [row[0] for row in self._state.query(gone)],
+            [row[0] for row in self._state.query(changed_sql)],
+            [row[0] for row in self._state.query(removed_sql)],
         )
 
     def entries(self, paths: Iterable[str]) -> dict[str, TreeEntry]:
@@ -141,19 +141,19 @@ class HeadTree:
 
     def _drop_replaced(self, paths: Sequence[str]) -> None:
         """Delete rows above and below new files: a folder replaced a file, or a file a folder."""
-        above = {path[:at] for path in paths for at, mark in enumerate(path) if mark == "/"}
+        parents = {path[:at] for path in paths for at, mark in enumerate(path) if mark == "/"}
         self._state.execute_many(
-            "DELETE FROM head_files WHERE path = ?", [(path,) for path in above]
+            "DELETE FROM head_files WHERE path = ?", [(path,) for path in parents]
         )
-        below = [(f"{path}/", f"{path}0") for path in paths]  # "0" follows "/".
-        self._state.execute_many("DELETE FROM head_files WHERE path > ? AND path < ?", below)
+        ranges = [(f"{path}/", f"{path}0") for path in paths]  # "0" follows "/".
+        self._state.execute_many("DELETE FROM head_files WHERE path > ? AND path < ?", ranges)
 
     def _put(self, changes: Mapping[str, TreeEntry | None]) -> None:
         # Scans skip names that are not UTF-8, so these count as neither changed nor gone.
-        named = {path: entry for path, entry in changes.items() if is_text(path)}
-        gone = [(path,) for path, entry in named.items() if entry is None]
-        self._state.execute_many("DELETE FROM head_files WHERE path = ?", gone)
-        rows = [(path, entry.mode, entry.blob) for path, entry in named.items() if entry]
+        entries = {path: entry for path, entry in changes.items() if is_text(path)}
+        removed_rows = [(path,) for path, entry in entries.items() if entry is None]
+        self._state.execute_many("DELETE FROM head_files WHERE path = ?", removed_rows)
+        rows = [(path, entry.mode, entry.blob) for path, entry in entries.items() if entry]
         self._state.execute_many("INSERT OR REPLACE INTO head_files VALUES (?, ?, ?)", rows)
 
 
@@ -164,10 +164,10 @@ def _name(commit: str, prefix: str) -> str:
 def _find_changes(history: VaultHistory, old: str, new: str) -> dict[str, TreeEntry | None] | None:
     """Return the difference between two commits; None if git fails, as when one is gone."""
     try:
-        found = list(find_differences(history, old, new, history.prefix))
+        differences = list(find_differences(history, old, new, history.prefix))
     except VaultError:
         return None
     return {
         path.removeprefix(history.prefix): entry if entry and entry.mode in REGULAR else None
-        for path, _, entry in found
+        for path, _, entry in differences
     }

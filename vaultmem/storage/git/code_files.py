@@ -78,8 +78,8 @@ class SearchLimit:
     @contextlib.contextmanager
     def apply(self, git: GitRunner) -> Iterator[None]:
         """Limit the searches in a block; if time is up, the block ends without an error."""
-        started = time.monotonic()
-        git.deadline = started + self._left
+        start = time.monotonic()
+        git.deadline = start + self._left
         try:
             yield
         except VaultError:
@@ -88,29 +88,29 @@ class SearchLimit:
                 raise
         finally:
             git.deadline = math.inf
-            self._left -= time.monotonic() - started
+            self._left -= time.monotonic() - start
 
 
 def find_repository(folder: Path) -> CodeRepository | None:
     """Return the repository around a folder, None if there is none."""
     try:
-        found = find_git_folder(folder.resolve())
+        folders = find_git_folder(folder.resolve())
     except OSError:
         return None
-    return CodeRepository(*found) if found else None
+    return CodeRepository(*folders) if folders else None
 
 
 def read_versions(git: GitRunner, names: Iterable[str]) -> dict[str, bytes]:
     """Return the bytes of blobs by id or `COMMIT:PATH`; skip those that git lacks."""
-    wanted = [name for name in dict.fromkeys(names) if "\n" not in name]
+    object_names = [name for name in dict.fromkeys(names) if "\n" not in name]
     objects = ObjectReader(git)
     try:
-        found = objects.find_all(wanted)
+        results = objects.find_all(object_names)
     finally:
         objects.close()
     return {
         name: data
-        for name, each in zip(wanted, found, strict=True)
+        for name, each in zip(object_names, results, strict=True)
         if each is not None and each[0] == "blob"
         for data in [each[1]]
     }
@@ -124,15 +124,17 @@ def find_new_paths(git: GitRunner, since: str, paths: Sequence[str]) -> dict[str
     """
     now = {path: path for path in paths}
     for _ in range(_MAX_RENAMES):
-        left = {path: name for path, name in now.items() if not (git.work_tree / name).is_file()}
-        renamed = _find_renames(git, since, set(left.values())) if left else {}
-        if not renamed:
+        missing_files = {
+            path: name for path, name in now.items() if not (git.work_tree / name).is_file()
+        }
+        renames = _find_renames(git, since, set(missing_files.values())) if missing_files else {}
+        if not renames:
             break
-        now |= {path: renamed[name] for path, name in left.items() if name in renamed}
-    if left:
+        now |= {path: renames[name] for path, name in missing_files.items() if name in renames}
+    if missing_files:
         out = git.run("diff", "--cached", *_RENAMES, "HEAD", "--", check=False)
         staged = {old: new for _, _, (old, new) in _parse_statuses(out)}
-        now |= {path: staged.get(name, name) for path, name in left.items()}
+        now |= {path: staged.get(name, name) for path, name in missing_files.items()}
     return {path: name for path, name in now.items() if name != path}
 
 
@@ -149,24 +151,24 @@ def _find_renames(git: GitRunner, since: str, paths: Collection[str]) -> dict[st
         check=False,
     )
     last: dict[str, tuple[str, str]] = {}
-    added: dict[str, list[str]] = {}
+    added_paths: dict[str, list[str]] = {}
     for commit, status, (path,) in _parse_statuses(out):
         if path in paths:
             last.setdefault(path, (status, commit))
         if status == "A":
-            added.setdefault(commit, []).append(path)
-    removed = {
-        path: each for path, (status, each) in last.items() if status == "D" and each in added
+            added_paths.setdefault(commit, []).append(path)
+    removals = {
+        path: each for path, (status, each) in last.items() if status == "D" and each in added_paths
     }
-    if not removed:
+    if not removals:
         return {}
-    commits = set(removed.values())
-    names = {*removed, *(path for each in commits for path in added[each])}
+    commits = set(removals.values())
+    names = {*removals, *(path for each in commits for path in added_paths[each])}
     limits = ("--", *names) if len(names) <= _MAX_NAMES else ()
     ids = "".join(f"{each}\n" for each in commits).encode()
     out = git.run("diff-tree", "--stdin", "-r", *_RENAMES, *limits, stdin=ids, check=False)
-    found = ((commit, old, new) for commit, _, (old, new) in _parse_statuses(out))
-    return {old: new for commit, old, new in found if removed.get(old) == commit}
+    renames = ((commit, old, new) for commit, _, (old, new) in _parse_statuses(out))
+    return {old: new for commit, old, new in renames if removals.get(old) == commit}
 
 
 def _parse_statuses(out: str) -> Iterator[tuple[str, str, list[str]]]:
@@ -189,16 +191,16 @@ def find_text(git: GitRunner, lines: Iterable[str]) -> list[str]:
     return [name for name in out.split("\0") if name]
 
 
-def find_bases(git: GitRunner, dated: Mapping[str, float]) -> dict[str, tuple[str, ...]]:
+def find_bases(git: GitRunner, times: Mapping[str, float]) -> dict[str, tuple[str, ...]]:
     """Return git's names for each file's version at a time, by path, best first.
 
     Times are in seconds since the epoch; a commit in the same second counts as earlier. For a file
     that was added later, the first version is used.
     """
-    since = min((int(at) for at in dated.values()), default=0)
-    commits = list_file_commits(git, list(dated), since)
+    since = min((int(at) for at in times.values()), default=0)
+    commits = list_file_commits(git, list(times), since)
     bases = {}
-    for path, at in dated.items():
+    for path, at in times.items():
         later = [each for each in commits[path] if each.at > at + 1]
         first = later[-1].commit if later else ""
         names = (f"{first}^", first) if first else ("HEAD",)

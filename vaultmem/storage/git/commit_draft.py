@@ -66,11 +66,11 @@ class CommitSettings(NamedTuple):
         Git would run filters on files changed within the index's timestamp when it writes the
         index. Keys are passed in the environment because `-c` ends a name at its first =.
         """
-        found = {"GIT_CONFIG_COUNT": str(len(self.filters))}
+        variables = {"GIT_CONFIG_COUNT": str(len(self.filters))}
         for number, name in enumerate(self.filters):
-            found[f"GIT_CONFIG_KEY_{number}"] = name
-            found[f"GIT_CONFIG_VALUE_{number}"] = ""
-        return found
+            variables[f"GIT_CONFIG_KEY_{number}"] = name
+            variables[f"GIT_CONFIG_VALUE_{number}"] = ""
+        return variables
 
 
 class CommitDraft(NamedTuple):
@@ -95,9 +95,11 @@ class RefMovedError(Exception):
 def read_settings(git: GitRunner) -> CommitSettings:
     """Return git's settings of the system, the user and the repository."""
     out = git.run("config", "-z", "--get-regexp", _WANTED, check=False)
-    found = dict(pair.partition("\n")[::2] for pair in out.split("\0") if pair)
-    filters = sorted(key for key in found if key.startswith("filter."))
-    return CommitSettings({key: found[key] for key in found.keys() - set(filters)}, tuple(filters))
+    settings = dict(pair.partition("\n")[::2] for pair in out.split("\0") if pair)
+    filters = sorted(key for key in settings if key.startswith("filter."))
+    return CommitSettings(
+        {key: settings[key] for key in settings.keys() - set(filters)}, tuple(filters)
+    )
 
 
 def format_commit(
@@ -109,21 +111,21 @@ def format_commit(
     """
     name = clean_name(author.name) or "agent"
     email = clean_name(author.email) or "agent@localhost"
-    who = f"{name} <{email}> {at} {time.strftime('%z', time.localtime(at))}"
+    identity = f"{name} <{email}> {at} {time.strftime('%z', time.localtime(at))}"
     lines = [f"tree {tree}", *(f"parent {parent}" for parent in parents)]
-    head = "\n".join([*lines, f"author {who}", f"committer {who}"])
+    head = "\n".join([*lines, f"author {identity}", f"committer {identity}"])
     return f"{head}\n\n{message}".replace("\0", "").encode("utf-8", "replace")
 
 
 def clean_name(text: str) -> str:
     """Return a name or address without the characters that git strips."""
-    shown = "".join(mark for mark in text if mark.isprintable())
-    start, end = 0, len(shown)
-    while start < end and _is_cut_off(shown[start]):
+    visible_text = "".join(mark for mark in text if mark.isprintable())
+    start, end = 0, len(visible_text)
+    while start < end and _is_cut_off(visible_text[start]):
         start += 1
-    while end > start and _is_cut_off(shown[end - 1]):
+    while end > start and _is_cut_off(visible_text[end - 1]):
         end -= 1
-    return "".join(mark for mark in shown[start:end] if mark not in "<>")
+    return "".join(mark for mark in visible_text[start:end] if mark not in "<>")
 
 
 def _is_cut_off(mark: str) -> bool:

@@ -66,8 +66,8 @@ _UTF_8 = "set `git config i18n.commitEncoding utf-8`, and commit again"
 class MalformedCommitError(ValueError):
     """A commit that is not as git writes it: the text is the reason, `remedy` the fix."""
 
-    def __init__(self, why: str, remedy: str = _AGAIN) -> None:
-        super().__init__(why)
+    def __init__(self, reason: str, remedy: str = _AGAIN) -> None:
+        super().__init__(reason)
         self.remedy = remedy
 
 
@@ -114,11 +114,11 @@ def parse_commit(data: bytes) -> CommitObject:
     if not all(map(_OBJECT.fullmatch, parents)):
         raise MalformedCommitError("has a parent that is not the name of a commit")
     if len(parents) > MAX_PARENTS or len(set(parents)) < len(parents):
-        why = f"has {len(parents)} parents; {MAX_PARENTS} different ones are the most here"
-        raise MalformedCommitError(why, "merge them one after another")
+        reason = f"has {len(parents)} parents; {MAX_PARENTS} different ones are the most here"
+        raise MalformedCommitError(reason, "merge them one after another")
     author, committer = (
-        _read_signature(role, rows[place : place + 1])
-        for place, role in enumerate(("author", "committer"), count)
+        _read_signature(role, rows[index : index + 1])
+        for index, role in enumerate(("author", "committer"), count)
     )
     _check_headers([name for name, _ in rows[count + 2 :]])
     message = text.partition("\n\n")[2]
@@ -130,10 +130,10 @@ def _find_agents(message: str) -> tuple[str, ...]:
 
     Programs differ in which paragraph they read as trailers.
     """
-    named = [" ".join(match.split()) for match in _AGENT.findall(message)]
-    if any(map(_UNREADABLE.search, named)):
+    agents = [" ".join(match.split()) for match in _AGENT.findall(message)]
+    if any(map(_UNREADABLE.search, agents)):
         raise MalformedCommitError("names an agent in characters that cannot be read", _REWORD)
-    return tuple(dict.fromkeys(filter(None, named)))
+    return tuple(dict.fromkeys(filter(None, agents)))
 
 
 def _find_encoding(head: bytes) -> str:
@@ -142,10 +142,10 @@ def _find_encoding(head: bytes) -> str:
     Raises:
         MalformedCommitError: the encoding could hide text.
     """
-    named = re.search(rb"\nencoding ?(.*)", head)
-    if named is None:
+    match = re.search(rb"\nencoding ?(.*)", head)
+    if match is None:
         return "utf-8"
-    name = named[1].decode("ascii", "replace")
+    name = match[1].decode("ascii", "replace")
     if _ENCODING.fullmatch(name):
         try:
             return codecs.lookup(name).name
@@ -177,8 +177,8 @@ def _read_signature(role: str, row: list[tuple[str, str]]) -> Signature:
 def _check_headers(names: list[str]) -> None:
     for name in names:
         if name in {"tree", "parent", "author", "committer"}:
-            why = f"has a second {name}, and programs differ in which they read"
-            raise MalformedCommitError(why)
+            reason = f"has a second {name}, and programs differ in which they read"
+            raise MalformedCommitError(reason)
         if name not in _HEADERS:
             raise MalformedCommitError(f'has the header "{name[:40]}", which git does not write')
         if names.count(name) > _HEADERS[name]:
@@ -293,10 +293,10 @@ class CommitWriter:
         paths = self._staged.read_staged().keys()
         head = self._find("HEAD")
         for _ in range(_ATTEMPTS):
-            held = self._trees.entries(self._trees.root(head), paths)
-            self._index.follow(paths, held, held, settings)
-            settled, head = head, self._find("HEAD")
-            if head == settled:
+            entries = self._trees.entries(self._trees.root(head), paths)
+            self._index.follow(paths, entries, entries, settings)
+            previous_head, head = head, self._find("HEAD")
+            if head == previous_head:
                 self._staged.write_staged({})
                 return
 
@@ -306,8 +306,8 @@ class CommitWriter:
     def _add_blobs(self, draft: CommitDraft) -> dict[str, TreeEntry | None]:
         entries: dict[str, TreeEntry | None] = {}
         for path, file in draft.files.items():
-            added = file and TreeEntry(file[0], self._pack.add("blob", file[1]))
-            entries[self._prefix + path] = added
+            entry = file and TreeEntry(file[0], self._pack.add("blob", file[1]))
+            entries[self._prefix + path] = entry
         return entries
 
     def _find_differing(self, old: str, new: str) -> set[str]:

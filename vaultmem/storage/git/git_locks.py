@@ -52,14 +52,14 @@ class GitLocation(NamedTuple):
 
 
 @contextlib.contextmanager
-def is_own_lock(place: GitLocation, command: str) -> Iterator[Path | None]:
+def is_own_lock(location: GitLocation, command: str) -> Iterator[Path | None]:
     """Record, while the context is open, that this process runs a git that takes locks."""
-    if place.scratch is None or command not in _WRITERS:
+    if location.scratch is None or command not in _WRITERS:
         yield None
         return
     from vaultmem.storage.lock import find_process
 
-    file = place.scratch / _RECORDS.replace("*", f"{os.getpid()}-{threading.get_ident()}")
+    file = location.scratch / _RECORDS.replace("*", f"{os.getpid()}-{threading.get_ident()}")
     with contextlib.suppress(OSError):  # Without the record, a left lock counts as another's.
         write_atomically(file, json.dumps(find_process(os.getpid())).encode(), durable=False)
     try:
@@ -70,13 +70,13 @@ def is_own_lock(place: GitLocation, command: str) -> Iterator[Path | None]:
 
 def find_locks(git_folder: Path, now: float) -> dict[Path, float]:
     """Return git's lock files, held or left, with their ages in seconds."""
-    found: dict[Path, float] = {}
+    ages: dict[Path, float] = {}
     for folder in {git_folder, common_folder(git_folder)}:
         objects = (folder / "objects").glob("*.lock")
         for file in (*folder.glob("*.lock"), *(folder / "refs").rglob("*.lock"), *objects):
             with contextlib.suppress(OSError):  # The lock was released.
-                found[file] = now - file.lstat().st_mtime
-    return dict(sorted(found.items()))
+                ages[file] = now - file.lstat().st_mtime
+    return dict(sorted(ages.items()))
 
 
 def has_own_locks(scratch: Path) -> bool:
@@ -84,29 +84,29 @@ def has_own_locks(scratch: Path) -> bool:
     return any(True for _ in scratch.glob(_RECORDS))
 
 
-def remove_left_locks(place: GitLocation, ended: Path | None = None) -> None:
+def remove_left_locks(location: GitLocation, child_record: Path | None = None) -> None:
     """Remove locks and partial objects that are known to be from our killed children.
 
-    `ended` is the record of a killed child whose parent, this process, still runs.
+    `child_record` is of a killed child whose parent, this process, still runs.
     """
-    if place.scratch is None or not has_own_locks(place.scratch):
+    if location.scratch is None or not has_own_locks(location.scratch):
         return
-    with hold_lock(place.scratch / "git-locks.lock"):  # No new lock is taken for the old one.
-        times = _find_left(place.scratch, ended)
-        if not times or is_git_at_work(place):
+    with hold_lock(location.scratch / "git-locks.lock"):  # No new lock is taken for the old one.
+        times = _find_left(location.scratch, child_record)
+        if not times or is_git_at_work(location):
             return
-        for file in (*find_locks(place.git_folder, 0.0), *_find_unfinished(place.git_folder)):
+        for file in (*find_locks(location.git_folder, 0.0), *_find_unfinished(location.git_folder)):
             if _is_of(file, list(times.values())):
                 drop_file(file)
         for record in times:
             drop_file(record)
 
 
-def free_lock(lock: Path, place: GitLocation, patience: float = PATIENCE) -> bool:
+def free_lock(lock: Path, location: GitLocation, patience: float = PATIENCE) -> bool:
     """Return whether a lock is gone: removed if ours, or released in time by another git."""
     if not lock.exists():
         return True
-    remove_left_locks(place)
+    remove_left_locks(location)
     end = time.monotonic() + patience
     while lock.exists():
         if time.monotonic() > end or _age_of(lock) > patience:
@@ -124,17 +124,17 @@ def describe_lock(lock: Path) -> str:
     )
 
 
-def _find_left(scratch: Path, ended: Path | None) -> dict[Path, float]:
+def _find_left(scratch: Path, child_record: Path | None) -> dict[Path, float]:
     """Return the records whose process is gone or whose child has ended, with their times."""
     from vaultmem.storage.lock import Process, is_gone
 
-    found = {}
+    times = {}
     for record in scratch.glob(_RECORDS):
         with contextlib.suppress(OSError, ValueError, TypeError):
-            pid, started, here = json.loads(record.read_text(encoding="utf-8"))
-            if record == ended or is_gone(Process(pid, started, tuple(here))):
-                found[record] = record.stat().st_mtime
-    return found
+            pid, start_time, place = json.loads(record.read_text(encoding="utf-8"))
+            if record == child_record or is_gone(Process(pid, start_time, tuple(place))):
+                times[record] = record.stat().st_mtime
+    return times
 
 
 def _find_unfinished(git_folder: Path) -> Iterator[Path]:
@@ -147,21 +147,21 @@ def _find_unfinished(git_folder: Path) -> Iterator[Path]:
 def _is_of(file: Path, times: list[float]) -> bool:
     """Return whether a file was made right after one of these times."""
     try:
-        made = file.lstat().st_mtime
+        mtime = file.lstat().st_mtime
     except OSError:
         return False
-    return any(at - _EXACT <= made <= at + _MAKES_WITHIN for at in times)
+    return any(at - _EXACT <= mtime <= at + _MAKES_WITHIN for at in times)
 
 
-def is_git_at_work(place: GitLocation) -> bool:
+def is_git_at_work(location: GitLocation) -> bool:
     """Return whether a running git could hold a lock of this repository."""
     from vaultmem.storage.lock import find_commands
 
     for words, folder in find_commands("git"):
-        here = folder is None or any(
-            Path(folder).is_relative_to(each) for each in (place.work_tree, place.git_folder)
+        is_inside = folder is None or any(
+            Path(folder).is_relative_to(each) for each in (location.work_tree, location.git_folder)
         )
-        if here and not any(word.startswith(_HARMLESS) for word in words):
+        if is_inside and not any(word.startswith(_HARMLESS) for word in words):
             return True
     return False
 

@@ -55,12 +55,12 @@ def _walk_compressed(data: bytes, count: int) -> Iterator[bytes]:
     for _ in range(count):
         (flags,) = _FLAGS.unpack_from(data, at + _FLAGS_AT)
         at += _NAME_AT + (2 if flags & _EXTENDED else 0)
-        dropped = data[at] & 0x7F
+        strip_length = data[at] & 0x7F
         while data[at] & 0x80:
             at += 1
-            dropped = ((dropped + 1) << 7) + (data[at] & 0x7F)
+            strip_length = ((strip_length + 1) << 7) + (data[at] & 0x7F)
         end = data.index(0, at + 1)
-        name = name[: len(name) - dropped] + data[at + 1 : end]
+        name = name[: len(name) - strip_length] + data[at + 1 : end]
         if flags & _STAGE:
             yield name
         at = end + 1
@@ -108,8 +108,10 @@ def find_git_folder(root: Path) -> tuple[Path, Path] | None:
 
 def find_broken_git(root: Path) -> Path | None:
     """Return the `.git` file at or above a folder that has an invalid target, or None."""
-    found = (folder / ".git" for folder in (root, *root.parents))
-    return next((git for git in found if git.is_file() and not find_git_folder(git.parent)), None)
+    candidates = (folder / ".git" for folder in (root, *root.parents))
+    return next(
+        (git for git in candidates if git.is_file() and not find_git_folder(git.parent)), None
+    )
 
 
 def read_head(git: Path) -> GitHead | None:
@@ -129,7 +131,7 @@ def read_branch(git: Path, name: str) -> str:
     return _read_ref(git, common_folder(git), f"refs/heads/{name}")
 
 
-def read_refs(git: Path, below: str = "refs/") -> dict[str, str] | None:
+def read_refs(git: Path, prefix: str = "refs/") -> dict[str, str] | None:
     """Return the commit of each ref below a name, sorted by name.
 
     Return None if there is no repository, or if only git can read its refs.
@@ -137,37 +139,37 @@ def read_refs(git: Path, below: str = "refs/") -> dict[str, str] | None:
     common = common_folder(git)
     if read_head(git) is None or not (common / "objects").is_dir():
         return None
-    loose = _read_loose_refs(common, below)  # First: git packs them before it removes them.
+    loose = _read_loose_refs(common, prefix)  # First: git packs them before it removes them.
     try:
         with open(common / "packed-refs", encoding="utf-8", errors="surrogateescape") as file:
             rows = (line.rstrip("\n").partition(" ") for line in file if line[:1] not in "#^")
-            found = {ref: commit for commit, _, ref in rows if ref.startswith(below)}
+            refs = {ref: commit for commit, _, ref in rows if ref.startswith(prefix)}
     except FileNotFoundError:
-        found = {}
+        refs = {}
     except OSError:
         return None
-    found |= loose
-    if any(len(commit) != 40 for commit in found.values()):
+    refs |= loose
+    if any(len(commit) != 40 for commit in refs.values()):
         return None
-    return dict(sorted(found.items()))
+    return dict(sorted(refs.items()))
 
 
-def _read_loose_refs(common: Path, below: str) -> dict[str, str]:
-    found = {}
-    for place, _, names in os.walk(common / below):
+def _read_loose_refs(common: Path, prefix: str) -> dict[str, str]:
+    refs = {}
+    for folder, _, names in os.walk(common / prefix):
         for name in names:
-            path = Path(place, name)
+            path = Path(folder, name)
             # A file that vanished was packed, or its ref was deleted.
             with contextlib.suppress(FileNotFoundError):
                 if not name.endswith(".lock"):
                     text = path.read_text(encoding="utf-8", errors="surrogateescape")
-                    found[path.relative_to(common).as_posix()] = text.strip()
-    return found
+                    refs[path.relative_to(common).as_posix()] = text.strip()
+    return refs
 
 
 def find_operation(git: Path) -> str:
     """Return the git command in progress, such as "rebase"; "" if there is none."""
-    return next((what for name, what in _OPERATIONS.items() if (git / name).exists()), "")
+    return next((command for name, command in _OPERATIONS.items() if (git / name).exists()), "")
 
 
 def find_commit_blocker(git: Path, may_be_detached: bool = False, prefix: str = "") -> str:
@@ -181,9 +183,9 @@ def find_commit_blocker(git: Path, may_be_detached: bool = False, prefix: str = 
         article = "an" if operation == "am" else "a"
         return f"{article} {operation} is under way; {_format_remedy(git, operation, is_ours)}"
     if unmerged:
-        more = f" and {len(unmerged) - 1} more" if len(unmerged) > 1 else ""
+        suffix = f" and {len(unmerged) - 1} more" if len(unmerged) > 1 else ""
         remedy = "`vaultmem resolve --all` settles it" if is_ours else "edit it, then `git add` it"
-        return f"{min(unmerged)}{more} in conflict; {remedy}"
+        return f"{min(unmerged)}{suffix} in conflict; {remedy}"
     head = read_head(git)
     if head is not None and not head.branch and not may_be_detached:
         return (
@@ -213,8 +215,8 @@ def find_pull(work_tree: Path) -> str:
     """
     from vaultmem.storage.lock import find_commands
 
-    here = os.fspath(work_tree)
-    pulls = (folder == here and "pull" in words for words, folder in find_commands("git"))
+    root = os.fspath(work_tree)
+    pulls = (folder == root and "pull" in words for words, folder in find_commands("git"))
     return "`git pull` is at work here; wait for it" if any(pulls) else ""
 
 
@@ -223,9 +225,9 @@ def is_plain_clone(root: Path) -> bool:
 
     Only the repository's own config file is read, not its includes.
     """
-    found = find_git_folder(root)
+    folders = find_git_folder(root)
     try:
-        text = (common_folder(found[1]) / "config").read_bytes() if found else b""
+        text = (common_folder(folders[1]) / "config").read_bytes() if folders else b""
     except OSError:
         return False
     return b'[remote "' in text and b'[merge "vaultmem"]' not in text
@@ -257,10 +259,10 @@ def _read_ref(git: Path, common: Path, name: str) -> str:
         except OSError:
             continue
     try:
-        packed = (common / "packed-refs").read_text(encoding="utf-8", errors="surrogateescape")
+        text = (common / "packed-refs").read_text(encoding="utf-8", errors="surrogateescape")
     except OSError:
         return ""
-    for line in packed.splitlines():
+    for line in text.splitlines():
         commit, _, ref = line.partition(" ")
         if ref == name:
             return commit

@@ -29,27 +29,27 @@ def find_brought(history: VaultHistory, commit: str, since: str) -> list[Brought
 
     Only commits of `commit` that `since` does not contain are read.
     """
-    known = since and history.git.run("cat-file", "-t", since, check=False) == "commit"
-    span = [commit, f"^{since}"] if known else [commit]
-    where = ["--", history.prefix] if history.prefix else []
+    is_known = since and history.git.run("cat-file", "-t", since, check=False) == "commit"
+    span = [commit, f"^{since}"] if is_known else [commit]
+    pathspec = ["--", history.prefix] if history.prefix else []
     out = history.git.run(
         *("log", "--raw", "--no-abbrev", "--no-renames", "-z", "-c", "--root"),
-        *("--no-ext-diff", "--no-textconv", "--format=%x01%ct %H", *span, *where),
+        *("--no-ext-diff", "--no-textconv", "--format=%x01%ct %H", *span, *pathspec),
     )
     return _parse_brought(out, history.prefix)
 
 
-def date_brought(brought: Iterable[Brought]) -> dict[tuple[str, str], int]:
+def date_brought(changes: Iterable[Brought]) -> dict[tuple[str, str], int]:
     """Return the time of the last commit that wrote each (path, blob)."""
     dates: dict[tuple[str, str], int] = {}
-    for path, blob, _, at in brought:
+    for path, blob, _, at in changes:
         if blob:
             dates[path, blob] = max(at, dates.get((path, blob), at))
     return dates
 
 
 def _parse_brought(out: str, prefix: str) -> list[Brought]:
-    found: list[Brought] = []
+    changes: list[Brought] = []
     at, commit = 0, ""
     parts = iter(out.split("\0"))
     for part in parts:
@@ -62,5 +62,5 @@ def _parse_brought(out: str, prefix: str) -> list[Brought]:
             parents = len(part) - len(part.lstrip(":"))  # For a merge, the result itself.
             path, blob = next(parts, "").removeprefix(prefix), part.split()[2 * parents + 1]
             if is_text(path):
-                found.append(Brought(path, blob.strip("0") and blob, commit, at))
-    return found
+                changes.append(Brought(path, blob.strip("0") and blob, commit, at))
+    return changes

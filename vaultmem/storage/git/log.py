@@ -128,24 +128,24 @@ def walk_log(history: VaultHistory, commit: str, path: str = "") -> Generator[Co
     compared with their first parent. Without `path`, empty commits with an event are also included:
     a checkpoint can be empty.
     """
-    inside = history.prefix + path
+    full_path = history.prefix + path
     # `--full-history --sparse` keeps every commit, whatever it changes.
     options = (
         ("--full-history", "--sparse", "--no-renames", "--root", "--diff-merges=first-parent")
-        if inside
+        if full_path
         else ()
     )
-    where = ("--", inside) if inside else ("--",)
-    shown = (*RAW, *options) if inside else ()
-    for found, changes in _walk(history, *shown, commit, *where):
-        if not inside or changes or (not path and found.event and _is_empty(history, found)):
-            yield found
+    pathspec = ("--", full_path) if full_path else ("--",)
+    log_options = (*RAW, *options) if full_path else ()
+    for entry, changes in _walk(history, *log_options, commit, *pathspec):
+        if not full_path or changes or (not path and entry.event and _is_empty(history, entry)):
+            yield entry
 
 
 def walk_changes(history: VaultHistory, commit: str) -> Iterator[tuple[Commit, list[FileChange]]]:
     """Yield the commits from `commit` back with their changes in the vault; merges have none."""
-    where = ("--", history.prefix) if history.prefix else ("--",)
-    yield from _walk(history, *RAW, "--no-renames", "--root", commit, *where)
+    pathspec = ("--", history.prefix) if history.prefix else ("--",)
+    yield from _walk(history, *RAW, "--no-renames", "--root", commit, *pathspec)
 
 
 def walk_versions(history: VaultHistory, commit: str) -> Iterator[tuple[Commit, list[FileChange]]]:
@@ -154,8 +154,8 @@ def walk_versions(history: VaultHistory, commit: str) -> Iterator[tuple[Commit, 
     A merge is compared with its first parent.
     """
     options = ("-M", "--root", "--diff-merges=first-parent")
-    where = ("--full-history", "--sparse", commit, "--", history.prefix)
-    yield from _walk(history, *RAW, *options, *(where if history.prefix else (commit, "--")))
+    arguments = ("--full-history", "--sparse", commit, "--", history.prefix)
+    yield from _walk(history, *RAW, *options, *(arguments if history.prefix else (commit, "--")))
 
 
 def walk_refs(history: VaultHistory) -> Iterator[tuple[Commit, list[FileChange]]]:
@@ -165,8 +165,8 @@ def walk_refs(history: VaultHistory) -> Iterator[tuple[Commit, list[FileChange]]
     """
     options = ("--no-renames", "--root", "--diff-merges=first-parent")
     refs = ("--exclude=refs/notes/*", "--exclude=refs/vaultmem/*", "--all")
-    where = ("--full-history", "--sparse", *refs, "--", history.prefix)
-    yield from _walk(history, *RAW, *options, *(where if history.prefix else (*refs, "--")))
+    arguments = ("--full-history", "--sparse", *refs, "--", history.prefix)
+    yield from _walk(history, *RAW, *options, *(arguments if history.prefix else (*refs, "--")))
 
 
 def walk_renames(history: VaultHistory, commits: str) -> Iterator[FileChange]:
@@ -174,8 +174,8 @@ def walk_renames(history: VaultHistory, commits: str) -> Iterator[FileChange]:
 
     `commits` is one commit with its history, or `OLD..NEW`.
     """
-    where = ("--", history.prefix) if history.prefix else ("--",)
-    for _, changes in _walk(history, *RAW, "-M", "--diff-filter=R", commits, *where):
+    pathspec = ("--", history.prefix) if history.prefix else ("--",)
+    for _, changes in _walk(history, *RAW, "-M", "--diff-filter=R", commits, *pathspec):
         yield from (each for each in changes if each.previous)
 
 
@@ -192,8 +192,8 @@ def follow_path(history: VaultHistory, commit: str, path: str) -> list[tuple[Com
     A merge is included if its version differs from that of each parent.
     """
     options = ("--follow", "-M", "--root", "-c")
-    found = _walk(history, *RAW, *options, commit, "--", history.prefix + path)
-    return [(each, changes[0]) for each, changes in found if changes]
+    entries = _walk(history, *RAW, *options, commit, "--", history.prefix + path)
+    return [(each, changes[0]) for each, changes in entries if changes]
 
 
 def read_commit(history: VaultHistory, commit: str) -> Commit:
@@ -203,7 +203,7 @@ def read_commit(history: VaultHistory, commit: str) -> Commit:
 
 def read_commits(history: VaultHistory, commits: Iterable[str]) -> dict[str, Commit]:
     """Return commits by their full ids."""
-    return {name: found for name, (found, _) in _read(history, commits).items()}
+    return {name: commit for name, (commit, _) in _read(history, commits).items()}
 
 
 def read_changes(
@@ -220,27 +220,27 @@ def read_changes(
 def _read(
     history: VaultHistory, commits: Iterable[str], *options: str
 ) -> dict[str, tuple[Commit, list[FileChange]]]:
-    wanted = "".join(f"{commit}\n" for commit in dict.fromkeys(commits))
-    if not wanted:
+    names = "".join(f"{commit}\n" for commit in dict.fromkeys(commits))
+    if not names:
         return {}
-    out = history.git.run(*_LOG, *options, "--no-walk", "--stdin", stdin=wanted.encode())
-    found = _parse_commits(out.split("\0"), history.prefix)
-    return {commit.commit: (commit, changes) for commit, changes in found}
+    out = history.git.run(*_LOG, *options, "--no-walk", "--stdin", stdin=names.encode())
+    entries = _parse_commits(out.split("\0"), history.prefix)
+    return {commit.commit: (commit, changes) for commit, changes in entries}
 
 
 def sort_commits(history: VaultHistory, commits: Iterable[Commit]) -> list[Commit]:
     """Return commits oldest first; within one second, parents before children."""
-    listed = {commit.commit: commit for commit in commits}
-    seconds = Counter(commit.at for commit in listed.values())
-    tied = [commit for commit in listed.values() if seconds[commit.at] > 1]
+    commits_by_id = {commit.commit: commit for commit in commits}
+    seconds = Counter(commit.at for commit in commits_by_id.values())
+    ties = [commit for commit in commits_by_id.values() if seconds[commit.at] > 1]
     places: dict[str, int] = {}
-    if tied:
-        oldest = min(commit.at for commit in tied)
+    if ties:
+        oldest = min(commit.at for commit in ties)
         command = ("rev-list", "--topo-order", "--reverse", f"--max-age={oldest}", "--stdin")
-        wanted = "".join(f"{commit.commit}\n" for commit in tied)
-        out = history.git.run(*command, stdin=wanted.encode())
-        places = {commit: place for place, commit in enumerate(out.split())}
-    return sorted(listed.values(), key=lambda each: (each.at, places.get(each.commit, -1)))
+        stdin = "".join(f"{commit.commit}\n" for commit in ties)
+        out = history.git.run(*command, stdin=stdin.encode())
+        places = {commit: position for position, commit in enumerate(out.split())}
+    return sorted(commits_by_id.values(), key=lambda each: (each.at, places.get(each.commit, -1)))
 
 
 def find_ends(history: VaultHistory) -> frozenset[str]:
@@ -267,28 +267,28 @@ def _parse_commit(words: Words) -> Commit:
     )
     seconds = read_time(at)
     trailers: dict[str, str] = {}
-    shown: list[str] = []
+    shown_notes: list[str] = []
     if words.next == "":
         words.take()  # No trailers.
     while words.next and "\n" in words.next and not words.next.startswith("\n"):
         name, _, value = read_escapes(words.take()).partition("\n")
         if name == SHOWN_NOTES:
-            shown.append(value)
+            shown_notes.append(value)
         trailers[name.strip().lower()] = value.strip()
-    wrote = () if trailers.get("agent-id") else parse_attribution(note)
-    one = wrote[0] if len({each[2:4] for each in wrote}) == 1 else None
+    attributions = () if trailers.get("agent-id") else parse_attribution(note)
+    sole_author = attributions[0] if len({each[2:4] for each in attributions}) == 1 else None
     return Commit(
         *(commit, tuple(parents.split()), tree, parse_export_time(time, seconds), seconds),
         *(author, email, subject, body),
         event=trailers.get("vault-event", ""),
-        agent=trailers.get("agent-id", one.agent if one else ""),
-        session=trailers.get("session-id", one.session if one else ""),
+        agent=trailers.get("agent-id", sole_author.agent if sole_author else ""),
+        session=trailers.get("session-id", sole_author.session if sole_author else ""),
         intent=trailers.get("intent", ""),
         confidence=trailers.get("confidence", ""),
         tool_call=trailers.get("tool-call", ""),
         has_trailers=bool(trailers),
-        wrote=wrote,
-        shown_lines=tuple(shown),
+        wrote=attributions,
+        shown_lines=tuple(shown_notes),
     )
 
 

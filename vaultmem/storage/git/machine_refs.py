@@ -76,8 +76,8 @@ def read_owner(history: VaultHistory, commit: str) -> Identity:
         kind, data = history.objects.read(commit)
     except NoteNotFoundError:
         return Identity("", "")
-    found = _AUTHOR.search(data.partition(b"\n\n")[0]) if kind == "commit" else None
-    name, email = found.groups() if found else (b"", b"")
+    match = _AUTHOR.search(data.partition(b"\n\n")[0]) if kind == "commit" else None
+    name, email = match.groups() if match else (b"", b"")
     return Identity(name.decode("utf-8", "replace"), email.decode("utf-8", "replace"))
 
 
@@ -89,21 +89,21 @@ def list_files(history: VaultHistory, commit: str) -> dict[str, str]:
     if not commit:
         return {}
     out = history.git.run("ls-tree", "-r", "-l", "-z", "--full-tree", commit, check=False)
-    found: dict[str, str] = {}
+    blobs: dict[str, str] = {}
     for line in out.split("\0")[:_MAX_FILES]:
         meta, _, path = line.partition("\t")
         words = meta.split()
         is_file = len(words) == 4 and words[0] in REGULAR and words[3].isdigit()
         if is_file and int(words[3]) <= _MAX_BYTES:
-            found[path] = words[2]
-    return found
+            blobs[path] = words[2]
+    return blobs
 
 
 def read_files(
-    history: VaultHistory, commit: str, wanted: Callable[[str], bool]
+    history: VaultHistory, commit: str, is_selected: Callable[[str], bool]
 ) -> dict[str, bytes]:
     """Return those files of a machine's commit whose path is wanted."""
-    blobs = {path: blob for path, blob in list_files(history, commit).items() if wanted(path)}
+    blobs = {path: blob for path, blob in list_files(history, commit).items() if is_selected(path)}
     try:
         texts = list(history.objects.read_all(blobs.values()))
     except NoteNotFoundError:
@@ -143,12 +143,12 @@ def write_files(
     ends = is_anew or is_long
     target = MachineRef(ref.machine, ref.number + 1, "") if ends else ref
     parents = [target.commit] if target.commit else []
-    made = pack.add("commit", format_commit(tree, parents, author, at, "vaultmem: evidence\n"))
+    commit = pack.add("commit", format_commit(tree, parents, author, at, "vaultmem: evidence\n"))
     pack.write(history.git)
-    history.git.run("update-ref", target.name, made, target.commit or "0" * 40)
+    history.git.run("update-ref", target.name, commit, target.commit or "0" * 40)
     if ends:
         drop_ref(history, ref)
-    return target._replace(commit=made)
+    return target._replace(commit=commit)
 
 
 def find_replaced(history: VaultHistory, name: str, commit: str) -> str:
@@ -215,8 +215,8 @@ def find_own(history: VaultHistory, state: StateDatabase) -> MachineRef:
     if not state.get(_KEY):
         rename_own(state)
     own = state.get(_KEY)
-    known = [ref for ref in list_refs(history) if ref.machine == own]
-    return known[-1] if known else MachineRef(own, 1, "")
+    own_refs = [ref for ref in list_refs(history) if ref.machine == own]
+    return own_refs[-1] if own_refs else MachineRef(own, 1, "")
 
 
 def rename_own(state: StateDatabase) -> None:
@@ -242,22 +242,22 @@ def read_machines(
     newest = {ref.machine: ref for ref in list_refs(history)}
     newest.pop(state.get(_KEY), None)
     person = get_owner_name(history) if newest else NOBODY
-    read = (_read(history, ref, person, with_usage) for ref in newest.values())
-    found = [machine for machine in read if machine is not None]
-    return sorted(found, key=lambda machine: (machine.name, machine.id))
+    candidates = (_read(history, ref, person, with_usage) for ref in newest.values())
+    machines = [machine for machine in candidates if machine is not None]
+    return sorted(machines, key=lambda machine: (machine.name, machine.id))
 
 
 def find_signed(history: VaultHistory) -> list[SignedList]:
     """Return the signed lists of notes in all machine refs, not verified."""
-    found: list[SignedList] = []
+    lists: list[SignedList] = []
     for ref in {each.machine: each for each in list_refs(history)}.values():
         files = read_files(history, ref.commit, lambda path: path.startswith(f"{TRUST}/"))
         for path in sorted(files)[:_MAX_LISTS]:
             signature = files.get(path.removesuffix(".json") + ".sig", b"")
             if path.endswith(".json") and len(signature) < _MAX_SIGNATURE:
                 texts = (data.decode("utf-8", "replace") for data in (files[path], signature))
-                found.append(SignedList("", *texts))
-    return found
+                lists.append(SignedList("", *texts))
+    return lists
 
 
 def format_signed(lists: Iterable[SignedList]) -> dict[str, bytes]:
@@ -298,15 +298,15 @@ def _read(
         ref.commit,
         lambda path: path in {MACHINE, SESSIONS} or (with_usage and path.startswith(f"{USAGE}/")),
     )
-    named = _read_json(files.get(MACHINE, b""))
-    if named.get("vault") != escape_bytes(history.prefix):
+    facts = _read_json(files.get(MACHINE, b""))
+    if facts.get("vault") != escape_bytes(history.prefix):
         return None  # Another vault of the repository.
     owner = read_owner(history, ref.commit)
     is_own = owner.email.casefold() == person.email.casefold() != NOBODY.email
     shards = [files[path] for path in files if path.startswith(f"{USAGE}/")]
     return Machine(
         ref.machine,
-        _name(named.get("host"), ref.machine) if is_own else _format_of(owner, ref.machine),
+        _name(facts.get("host"), ref.machine) if is_own else _format_of(owner, ref.machine),
         owner,
         ref.commit,
         {path: at for shard in shards for path, at in _read_times(shard)},
@@ -316,8 +316,8 @@ def _read(
 
 def _name(host: object, machine: str) -> str:
     """Return a machine's name: its host's, with the id if that is empty or this host's."""
-    named = one_line(host)[:60].strip() if isinstance(host, str) else ""
-    return f"{named} ({machine[:6]})" if named in {"", platform.node()} else named
+    label = one_line(host)[:60].strip() if isinstance(host, str) else ""
+    return f"{label} ({machine[:6]})" if label in {"", platform.node()} else label
 
 
 def _format_of(owner: Identity, machine: str) -> str:

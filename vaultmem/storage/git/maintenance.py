@@ -45,9 +45,9 @@ class ObjectCounts(NamedTuple):
 def measure_objects(git: GitRunner) -> ObjectCounts:
     """Return the number of loose objects and the size of all objects."""
     lines = (line.partition(": ") for line in git.run("count-objects", "-v").splitlines())
-    found = {name: int(value) for name, _, value in lines if value.isdigit()}
+    counts = {name: int(value) for name, _, value in lines if value.isdigit()}
     return ObjectCounts(
-        found.get("count", 0), 1024 * (found.get("size", 0) + found.get("size-pack", 0))
+        counts.get("count", 0), 1024 * (counts.get("size", 0) + counts.get("size-pack", 0))
     )
 
 
@@ -62,8 +62,8 @@ def tidy_up(git: GitRunner) -> str:
     for _ in range(2):  # The second run removes loose objects that the first packed.
         git.run(*_COMMAND)
     after = measure_objects(git)
-    packed = before.loose - after.loose
-    return f"{packed:,} objects of git are packed: {_say(before)} became {_say(after)}"
+    packed_count = before.loose - after.loose
+    return f"{packed_count:,} objects of git are packed: {_say(before)} became {_say(after)}"
 
 
 def _say(objects: ObjectCounts) -> str:
@@ -72,8 +72,8 @@ def _say(objects: ObjectCounts) -> str:
 
 def _is_off(git: GitRunner, name: str, kind: str) -> bool:
     out = git.run("config", "--show-scope", f"--type={kind}", "--get-all", name, check=False)
-    said = (line.split("\t", 1) for line in out.splitlines())
-    values = [value for scope, value in said if scope != "command"]  # Skip vaultmem's own.
+    rows = (line.split("\t", 1) for line in out.splitlines())
+    values = [value for scope, value in rows if scope != "command"]  # Skip vaultmem's own.
     return values[-1:] in (["0"], ["false"])
 
 
@@ -92,8 +92,8 @@ def is_git_installed() -> bool:
 
 def read_git_version(history: VaultHistory) -> tuple[int, ...]:
     """Return git's version, such as (2, 39, 5); () if it is unknown."""
-    found = re.search(r"\d+(\.\d+)+", history.git.run("version"))
-    return tuple(map(int, found.group().split("."))) if found else ()
+    match = re.search(r"\d+(\.\d+)+", history.git.run("version"))
+    return tuple(map(int, match.group().split("."))) if match else ()
 
 
 def find_driver_lack(history: VaultHistory) -> str:
@@ -243,20 +243,20 @@ def _inflate(pack: memoryview, at: int, size: int) -> tuple[bytes, int]:
     Raises:
         _DamagedPackError: the entry does not have its stated size.
     """
-    inflater, begin, had, window = zlib.decompressobj(), b"", 0, _FIRST
+    inflater, begin, total, window = zlib.decompressobj(), b"", 0, _FIRST
     while not inflater.eof:
-        given = pack[at : at + window]
-        if not given:
+        chunk = pack[at : at + window]
+        if not chunk:
             raise _DamagedPackError
-        rest: bytes | memoryview = given
+        rest: bytes | memoryview = chunk
         while rest and not inflater.eof:
             out = inflater.decompress(rest, _OUT)
-            begin, had = (begin + out[:_SIZES])[:_SIZES], had + len(out)
-            if had > size:
+            begin, total = (begin + out[:_SIZES])[:_SIZES], total + len(out)
+            if total > size:
                 raise _DamagedPackError
             rest = inflater.unconsumed_tail
-        at, window = at + len(given), _MORE
-    if had != size:
+        at, window = at + len(chunk), _MORE
+    if total != size:
         raise _DamagedPackError
     return begin, at - len(inflater.unused_data)
 
@@ -287,10 +287,10 @@ def write_bundle(history: VaultHistory) -> Iterator[bytes]:
             yield block
     finally:
         process.stdout.close()
-        told = process.stderr.read().decode(errors="replace")
+        message = process.stderr.read().decode(errors="replace")
         status = process.proc.wait()
     if status:
-        raise SystemFailureError(f"git bundle failed: {find_complaint(told, status)}")
+        raise SystemFailureError(f"git bundle failed: {find_complaint(message, status)}")
 
 
 def import_bundle(history: VaultHistory, file: Path | None, branch: str, commit: str) -> None:
@@ -321,19 +321,23 @@ def import_bundle(history: VaultHistory, file: Path | None, branch: str, commit:
 
 def _import_refs(history: VaultHistory, file: Path) -> None:
     """Create each ref after a check that all its objects exist."""
-    listed = history.git.run("bundle", "unbundle", os.fspath(file)).splitlines()
-    refs = [line.partition(" ") for line in listed]
-    named = [(name, commit) for commit, _, name in refs if name.startswith("refs/")]
+    lines = history.git.run("bundle", "unbundle", os.fspath(file)).splitlines()
+    refs = [line.partition(" ") for line in lines]
+    ref_commits = [(name, commit) for commit, _, name in refs if name.startswith("refs/")]
     oids = "".join(f"{commit}\n" for commit, _, _ in refs).encode()
     history.git.run("rev-list", "--objects", "--quiet", "--stdin", stdin=oids)
-    made = (f"create {name} {commit}\n" for name, commit in named if not name.startswith(_LOCAL))
-    history.git.run("update-ref", "--stdin", stdin="".join(made).encode("utf-8", "surrogateescape"))
+    commands = (
+        f"create {name} {commit}\n" for name, commit in ref_commits if not name.startswith(_LOCAL)
+    )
+    history.git.run(
+        "update-ref", "--stdin", stdin="".join(commands).encode("utf-8", "surrogateescape")
+    )
 
 
 def _check_out_rest(history: VaultHistory) -> None:
     """Write the files outside the vault's folder, as a clone would."""
-    listed = history.git.run("ls-files", "-z").split("\0")
-    rest = [path for path in listed if path and not path.startswith(history.prefix)]
+    paths = history.git.run("ls-files", "-z").split("\0")
+    rest = [path for path in paths if path and not path.startswith(history.prefix)]
     if history.prefix and rest:
         stdin = os.fsencode("".join(f"{path}\0" for path in rest))
         history.git.run("checkout-index", "-q", "-z", "--stdin", stdin=stdin)

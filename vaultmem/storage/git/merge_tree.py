@@ -36,23 +36,23 @@ def make_workplace(folder: Path, history: VaultHistory, commit: str) -> Iterator
 
 def _copy_merge_settings(folder: Path, history: VaultHistory) -> None:
     """Write the repository's own attributes, and the one that gives notes our merge driver."""
-    theirs = common_folder(history.git_folder) / "info/attributes"
-    known = theirs.read_bytes() if theirs.is_file() else b""
+    attributes_file = common_folder(history.git_folder) / "info/attributes"
+    attributes = attributes_file.read_bytes() if attributes_file.is_file() else b""
     line = f"{choose_note_paths(history.prefix)} merge=vaultmem\n"
-    whole = known + b"\n" + line.encode("utf-8", "surrogateescape")
+    whole = attributes + b"\n" + line.encode("utf-8", "surrogateescape")
     (folder / "info/attributes").write_bytes(whole)
 
 
 def _copy_attributes(work_tree: Path, history: VaultHistory, commit: str) -> None:
     """Write the commit's `.gitattributes`, which exclude files from line merges."""
     out = history.git.run("ls-tree", "-r", "-z", "--full-tree", commit)
-    found = {}
+    blobs = {}
     for path, (mode, blob) in parse_tree(out):
         parts = path.split("/")
         is_safe = mode in REGULAR and "\\" not in path and not {"", ".", ".."} & set(parts)
         if parts[-1] == ".gitattributes" and is_safe:
-            found[path] = blob
-    for path, (_, data) in zip(found, history.objects.read_all(found.values()), strict=True):
+            blobs[path] = blob
+    for path, (_, data) in zip(blobs, history.objects.read_all(blobs.values()), strict=True):
         (work_tree / path).parent.mkdir(parents=True, exist_ok=True)
         (work_tree / path).write_bytes(data)
 
@@ -129,15 +129,20 @@ def find_shared_versions(
     sides began with the same bytes. Files without such a version, or with different newest ones,
     are left out. `paths` are from the repository's root.
     """
-    mine = _written_versions(history, theirs, ours, paths)
-    other = _written_versions(history, ours, theirs, paths)
-    found = {}
-    for path in mine.keys() & other.keys():
-        known = {entry.blob for entry in mine[path]} & {entry.blob for entry in other[path]}
-        newest = [next((e for e in each[path] if e.blob in known), None) for each in (mine, other)]
+    our_versions = _written_versions(history, theirs, ours, paths)
+    their_versions = _written_versions(history, ours, theirs, paths)
+    versions = {}
+    for path in our_versions.keys() & their_versions.keys():
+        shared_blobs = {entry.blob for entry in our_versions[path]} & {
+            entry.blob for entry in their_versions[path]
+        }
+        newest = [
+            next((e for e in each[path] if e.blob in shared_blobs), None)
+            for each in (our_versions, their_versions)
+        ]
         if newest[0] and newest[1] and newest[0].blob == newest[1].blob:
-            found[path] = newest[0]
-    return found
+            versions[path] = newest[0]
+    return versions
 
 
 def _build_driver_settings(history: VaultHistory) -> dict[str, str]:
@@ -146,8 +151,8 @@ def _build_driver_settings(history: VaultHistory) -> dict[str, str]:
     For a criss-cross merge, git first merges the common ancestors. A conflict left open there would
     be read as an ancestor's text.
     """
-    found = history.git.run("config", "-z", "--name-only", "--get-regexp", _DRIVERS, check=False)
-    settings = dict.fromkeys([name for name in found.split("\0") if name], "false")
+    names = history.git.run("config", "-z", "--name-only", "--get-regexp", _DRIVERS, check=False)
+    settings = dict.fromkeys([name for name in names.split("\0") if name], "false")
     settings |= {
         "merge.vaultmem.driver": "false",
         "merge.vaultmem.recursive": "vaultmem-ancestors",
@@ -208,35 +213,37 @@ def _join(
     messages: list[tuple[str, tuple[str, ...]]],
 ) -> Iterator[Unmerged]:
     """Yield each conflict once, whether git has versions of it or not."""
-    left = {
+    conflicts = {
         path: Unmerged(
-            *(path, found.get("1"), found.get("2"), found.get("3")), aside=asides.get(path, "")
+            *(path, sides.get("1"), sides.get("2"), sides.get("3")), aside=asides.get(path, "")
         )
-        for path, found in stages.items()
+        for path, sides in stages.items()
     }
     for kind, paths in messages:
         if kind == "contents" or not paths:
             continue
-        known = left.get(paths[0], Unmerged(paths[0], None, None, None))
-        left[paths[0]] = known._replace(kind=kind, names=paths)
+        conflict = conflicts.get(paths[0], Unmerged(paths[0], None, None, None))
+        conflicts[paths[0]] = conflict._replace(kind=kind, names=paths)
         if kind == "rename/rename":
             for path in paths[1:]:
-                left.pop(path, None)
-    yield from (left[path] for path in sorted(left))
+                conflicts.pop(path, None)
+    yield from (conflicts[path] for path in sorted(conflicts))
 
 
 def _written_versions(
-    history: VaultHistory, without: str, commit: str, paths: Sequence[str]
+    history: VaultHistory, excluded_commit: str, commit: str, paths: Sequence[str]
 ) -> dict[str, list[TreeEntry]]:
     """Return the versions of these files in commits that only one side has, newest first."""
     options = ("--format=", "--raw", "-z", "-m", "--root", "--no-abbrev", "--no-renames")
-    safe = ("--full-history", "--no-ext-diff", "--no-textconv", "--no-show-signature")
-    where = paths if len(paths) <= _FEW else ()  # Whole commits are faster than many paths.
-    out = history.git.run("log", *options, *safe, commit, f"^{without}", "--", *where)
-    wanted, found = set(paths), dict[str, list[TreeEntry]]()
+    log_options = ("--full-history", "--no-ext-diff", "--no-textconv", "--no-show-signature")
+    pathspec = paths if len(paths) <= _FEW else ()  # Whole commits are faster than many paths.
+    out = history.git.run(
+        "log", *options, *log_options, commit, f"^{excluded_commit}", "--", *pathspec
+    )
+    names, versions = set(paths), dict[str, list[TreeEntry]]()
     words = iter(out.split("\0"))
     for meta, name in zip(words, words, strict=False):
         fields = meta.strip().lstrip(":").split()
-        if name in wanted and len(fields) == 5 and fields[1].startswith("100"):
-            found.setdefault(name, []).append(TreeEntry(fields[1], fields[3]))
-    return found
+        if name in names and len(fields) == 5 and fields[1].startswith("100"):
+            versions.setdefault(name, []).append(TreeEntry(fields[1], fields[3]))
+    return versions

@@ -44,8 +44,8 @@ class ObjectReader:
         Raises:
             NoteNotFoundError: the repository lacks one of them.
         """
-        wanted = list(names)
-        for name, each in zip(wanted, self._receive_all(wanted), strict=True):
+        requested_names = list(names)
+        for name, each in zip(requested_names, self._receive_all(requested_names), strict=True):
             if each is None:
                 raise NoteNotFoundError(f"{name[:12]}: the repository does not have this object")
             yield each
@@ -54,23 +54,25 @@ class ObjectReader:
         """Return kind and content of each object, in order; None for a missing one."""
         return list(self._receive_all(list(names)))
 
-    def _receive_all(self, wanted: list[str]) -> Iterator[tuple[str, bytes] | None]:
-        if odd := [name for name in wanted if "\n" in name]:
-            raise NoteNotFoundError(f"{odd[0]!r}: the repository does not have this object")
-        for start in range(0, len(wanted), _AHEAD):
-            chunk = wanted[start : start + _AHEAD]
+    def _receive_all(self, names: list[str]) -> Iterator[tuple[str, bytes] | None]:
+        if invalid_names := [name for name in names if "\n" in name]:
+            raise NoteNotFoundError(
+                f"{invalid_names[0]!r}: the repository does not have this object"
+            )
+        for start in range(0, len(names), _AHEAD):
+            chunk = names[start : start + _AHEAD]
             pipe = self._open()
             try:
                 pipe.stdin.write(os.fsencode("".join(f"{name}\n" for name in chunk)))
                 pipe.stdin.flush()
                 # A whole chunk is read before any result is yielded: a caller can stop half-way.
-                found = [self._receive(pipe) for _ in chunk]
+                results = [self._receive(pipe) for _ in chunk]
             except (BrokenPipeError, EOFError):
                 self.close()
                 raise SystemFailureError(
                     "git cat-file ended early; run the command again"
                 ) from None
-            yield from found
+            yield from results
 
     def close(self) -> None:
         """End the process; the next read starts it again."""
@@ -126,8 +128,8 @@ class ObjectPack:
         """Store all objects durably; existing objects stay unchanged."""
         if not self._objects:
             return
-        few = len(self._objects) < _UNPACK_LIMIT
-        command = ("unpack-objects", "-q") if few else ("index-pack", "--stdin")
+        is_small = len(self._objects) < _UNPACK_LIMIT
+        command = ("unpack-objects", "-q") if is_small else ("index-pack", "--stdin")
         git.run(*command, stdin=self._format())
         self._objects.clear()
 
@@ -193,15 +195,15 @@ class TreeBuilder:
 
     def entries(self, root: str, paths: Iterable[str]) -> dict[str, TreeEntry]:
         """Return the entries of those paths that are files in the tree `root`."""
-        wanted = {_encode(path): path for path in paths}
-        folders = self._read_folders(root, wanted)
-        found: dict[str, TreeEntry] = {}
-        for raw, path in wanted.items():
+        raw_paths = {_encode(path): path for path in paths}
+        folders = self._read_folders(root, raw_paths)
+        entries: dict[str, TreeEntry] = {}
+        for raw, path in raw_paths.items():
             folder, name = _split(raw)
             mode, blob = folders[folder].get(name, _NOTHING)
             if mode and mode != _FOLDER:
-                found[path] = TreeEntry(mode.decode(), blob.hex())
-        return found
+                entries[path] = TreeEntry(mode.decode(), blob.hex())
+        return entries
 
     def change(self, root: str, changes: Mapping[str, TreeEntry | None]) -> str:
         """Return the id of the tree `root` with these files set, or removed (None).
@@ -212,7 +214,7 @@ class TreeBuilder:
         if root and not changes:
             return root
         raw = {_encode(path): entry for path, entry in changes.items()}
-        folders = {name: dict(held) for name, held in self._read_folders(root, raw).items()}
+        folders = {name: dict(entries) for name, entries in self._read_folders(root, raw).items()}
         for path in (path for path, entry in raw.items() if entry is None):
             folder, name = _split(path)
             if folders[folder].get(name, _NOTHING)[0] != _FOLDER:
@@ -224,12 +226,12 @@ class TreeBuilder:
         for path in sorted(folders.keys() - {b""}, key=_depth, reverse=True):
             if path[:-1] in files:
                 continue
-            above, name = _split(path[:-1])
+            parent, name = _split(path[:-1])
             if folders[path]:
-                made = self._add_tree(folders[path])
-                folders[above][name] = (_FOLDER, bytes.fromhex(made))
-            elif folders[above].get(name, _NOTHING)[0] == _FOLDER:
-                del folders[above][name]
+                tree_id = self._add_tree(folders[path])
+                folders[parent][name] = (_FOLDER, bytes.fromhex(tree_id))
+            elif folders[parent].get(name, _NOTHING)[0] == _FOLDER:
+                del folders[parent][name]
         return self._add_tree(folders[b""])
 
     def _read_folders(self, root: str, paths: Iterable[bytes]) -> dict[bytes, Folder]:
@@ -243,16 +245,16 @@ class TreeBuilder:
                 levels.setdefault(_depth(path[:end]), set()).add(path[:end])
                 end = path.rfind(b"/", 0, end - 1) + 1
         self._load([root])
-        found = {b"": self._trees[root]}
+        folders = {b"": self._trees[root]}
         for depth in sorted(levels):
             names: dict[bytes, str] = {}
             for folder in levels[depth]:
-                above, name = _split(folder[:-1])
-                mode, tree = found[above].get(name, _NOTHING)
+                parent, name = _split(folder[:-1])
+                mode, tree = folders[parent].get(name, _NOTHING)
                 names[folder] = tree.hex() if mode == _FOLDER else ""
             self._load(names.values())
-            found |= {folder: self._trees[name] for folder, name in names.items()}
-        return found
+            folders |= {folder: self._trees[name] for folder, name in names.items()}
+        return folders
 
     def _load(self, names: Iterable[str]) -> None:
         unread = sorted(set(names) - self._trees.keys())
@@ -272,11 +274,12 @@ def is_refused_name(path: str) -> bool:
 
 
 def _parse_tree(name: str, data: bytes) -> Folder:
-    found: list[tuple[bytes, bytes, bytes]] = _ENTRY.findall(data)
-    if sum(len(mode) + len(entry) for mode, entry, _ in found) + 22 * len(found) != len(data):
+    entries: list[tuple[bytes, bytes, bytes]] = _ENTRY.findall(data)
+    if sum(len(mode) + len(entry) for mode, entry, _ in entries) + 22 * len(entries) != len(data):
         raise VaultError(f"git tree {name[:12]} is damaged; see `git fsck`")
     return {
-        entry: (mode if mode in _MODES else _usual_mode(mode), blob) for mode, entry, blob in found
+        entry: (mode if mode in _MODES else _usual_mode(mode), blob)
+        for mode, entry, blob in entries
     }
 
 

@@ -61,19 +61,21 @@ class PersonIndex:
         Raises:
             PendingError: another git holds the index.
         """
-        left = self._staged.read_staged()
+        staged_values = self._staged.read_staged()
         current = {path: value for path, _, value in self._list(paths)}
-        wanted: dict[str, str] = {}
+        new_values: dict[str, str] = {}
         for path in paths:
-            held, old = current.get(path, ""), _value(before.get(path))
+            current_value, old = current.get(path, ""), _value(before.get(path))
             new = _value(after.get(path))
-            if held in {old, *left.get(path, ())} and new != held:
-                wanted[path] = new
-        if not wanted:
+            if current_value in {old, *staged_values.get(path, ())} and new != current_value:
+                new_values[path] = new
+        if not new_values:
             return
-        added = {path: [*left.get(path, []), value] for path, value in wanted.items()}
-        self._staged.write_staged({**left, **added})
-        lines = (f"{value or _NOTHING}\t{path}\0" for path, value in wanted.items())
+        additions = {
+            path: [*staged_values.get(path, []), value] for path, value in new_values.items()
+        }
+        self._staged.write_staged({**staged_values, **additions})
+        lines = (f"{value or _NOTHING}\t{path}\0" for path, value in new_values.items())
         stdin = "".join(lines).encode("utf-8", "surrogateescape")
         env = settings.without_filters()
         self._git.run("update-index", "-z", "--index-info", stdin=stdin, env=env)
@@ -84,11 +86,11 @@ class PersonIndex:
 
     def _list(self, paths: Set[str]) -> Iterator[tuple[str, str, str]]:
         """Yield path, tag, and mode, blob and stage of those paths that are in the index."""
-        few = len(paths) <= _FEW and sum(map(len, paths)) <= _SHORT
+        is_short = len(paths) <= _FEW and sum(map(len, paths)) <= _SHORT
         # With another encoding than UTF-8, an argument has other bytes than git's name.
-        named = few and sys.getfilesystemencoding() == "utf-8"
-        where = ["--", *sorted(paths)] if named else []
-        out = self._git.run("ls-files", "-t", "-s", "-z", *where) if paths else ""
+        lists_paths = is_short and sys.getfilesystemencoding() == "utf-8"
+        pathspec = ["--", *sorted(paths)] if lists_paths else []
+        out = self._git.run("ls-files", "-t", "-s", "-z", *pathspec) if paths else ""
         for line in filter(None, out.split("\0")):
             meta, _, path = line.partition("\t")
             tag, *value = meta.split()

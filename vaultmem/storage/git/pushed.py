@@ -143,9 +143,9 @@ def read_difference(git: BareGit, old: str, new: str, bounds: Bounds) -> list[Pu
         TooMuchError, LockTimeoutError, SystemFailureError: as for `read_commits`.
     """
     with git.reading("diff-tree", *_RAW, old, new, "--") as process:
-        found = list(_parse_changes(_Words(git, process.stdout), _Counter(bounds)))
+        changes = list(_parse_changes(_Words(git, process.stdout), _Counter(bounds)))
         _check_end(process.wait(), "diff-tree")
-    return found
+    return changes
 
 
 class ObjectReader:
@@ -163,26 +163,26 @@ class ObjectReader:
 
     def find(self, names: Iterable[str]) -> dict[str, tuple[str, int]]:
         """Return kind and size in bytes of each existing object, by the requested name."""
-        wanted = [name for name in dict.fromkeys(names) if "\n" not in name]
-        found = {}
-        for start in range(0, len(wanted), _AT_ONCE):
-            asked = wanted[start : start + _AT_ONCE]
-            back = self._ask("info", asked)
-            for name in asked:
-                if head := _read_head(back):
-                    found[name] = head
-        return found
+        object_names = [name for name in dict.fromkeys(names) if "\n" not in name]
+        heads = {}
+        for start in range(0, len(object_names), _AT_ONCE):
+            chunk = object_names[start : start + _AT_ONCE]
+            pipe = self._ask("info", chunk)
+            for name in chunk:
+                if head := _read_head(pipe):
+                    heads[name] = head
+        return heads
 
     def read(self, names: Iterable[str]) -> Iterator[tuple[str, bytes]]:
         """Yield each existing object by its requested name; only one at a time is in memory."""
         for name in dict.fromkeys(names):
             if "\n" in name:
                 continue
-            back = self._ask("contents", [name])
-            if head := _read_head(back):
-                yield name, back.read(head[1] + 1)[:-1]
+            pipe = self._ask("contents", [name])
+            if head := _read_head(pipe):
+                yield name, pipe.read(head[1] + 1)[:-1]
 
-    def _ask(self, how: str, names: Sequence[str]) -> IO[bytes]:
+    def _ask(self, command: str, names: Sequence[str]) -> IO[bytes]:
         """Request "info" or "contents" of objects; return the pipe with the results."""
         self._git.check_time()
         if self._pipes is None:
@@ -190,16 +190,18 @@ class ObjectReader:
             assert process.stdin is not None  # noqa: S101
             assert process.stdout is not None  # noqa: S101
             self._pipes = process.stdin, process.stdout
-        to, back = self._pipes
-        to.write("".join(f"{how} {name}\n" for name in names).encode("utf-8", "surrogateescape"))
+        to, output = self._pipes
+        to.write(
+            "".join(f"{command} {name}\n" for name in names).encode("utf-8", "surrogateescape")
+        )
         to.flush()
-        return back
+        return output
 
     def list_folders(self, commit: str, folders: Iterable[str]) -> Iterator[str]:
         """Yield the path of each entry in these folders of a commit ("" for the root)."""
-        asked = {f"{commit}:{folder}": folder for folder in folders}
-        for name, data in self.read(asked):
-            prefix = f"{asked[name]}/" if asked[name] else ""
+        folders_by_name = {f"{commit}:{folder}": folder for folder in folders}
+        for name, data in self.read(folders_by_name):
+            prefix = f"{folders_by_name[name]}/" if folders_by_name[name] else ""
             for entry in _TREE.findall(data):
                 yield prefix + entry.decode("utf-8", "surrogateescape")
 
@@ -210,8 +212,8 @@ def _read_head(pipe: IO[bytes]) -> tuple[str, int] | None:
     if not line:
         raise SystemFailureError("git cat-file ended early")
     fields = line.decode("utf-8", "replace").split()
-    known = len(fields) == 3 and re.fullmatch("[0-9a-f]{40}", fields[0]) and fields[2].isdigit()
-    return (fields[1], int(fields[2])) if known else None
+    is_valid = len(fields) == 3 and re.fullmatch("[0-9a-f]{40}", fields[0]) and fields[2].isdigit()
+    return (fields[1], int(fields[2])) if is_valid else None
 
 
 class _Counter:
@@ -229,9 +231,9 @@ class _Counter:
     def add_line(self, is_file: bool) -> None:
         self._lines += 1
         self._files += is_file
-        most = self._bounds.files
-        if self._files > most or self._lines > most * _LINES_A_FILE:
-            raise TooMuchError(f"changes more than {most:,} files")
+        max_files = self._bounds.files
+        if self._files > max_files or self._lines > max_files * _LINES_A_FILE:
+            raise TooMuchError(f"changes more than {max_files:,} files")
 
 
 class _Words:
@@ -304,5 +306,5 @@ def _parse_changes(words: _Words, counter: _Counter) -> Iterator[PushedChange]:
 
 def _check_end(status: int, name: str) -> None:
     if status:
-        why = f"cannot be read (git {name}: status {status}), as where it changes too much"
-        raise TooMuchError(why)
+        reason = f"cannot be read (git {name}: status {status}), as where it changes too much"
+        raise TooMuchError(reason)

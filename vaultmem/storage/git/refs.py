@@ -90,10 +90,10 @@ class Refs:
                 f"{name}: no branch, tag or commit is called that"
                 f"{suggest_similar(name, self._names('refs/heads', 'refs/tags'), self._hint())}"
             )
-        shown = (
+        label = (
             commit[:7] if commit.startswith(name.lower()) else name.removeprefix("refs/remotes/")
         )
-        return self._target(shown, "", commit)
+        return self._target(label, "", commit)
 
     def branch_tip(self, name: str) -> str:
         """Return the newest commit of a local branch.
@@ -129,8 +129,8 @@ class Refs:
         out = self._git.run("for-each-ref", f"--format={fields}", "refs/heads/")
         rows = (line.split("\0") for line in out.split("\n") if line)
         return [
-            Branch(name, commit, read_time(at or "0"), read_escapes(subject), where)
-            for name, commit, at, subject, where in rows
+            Branch(name, commit, read_time(at or "0"), read_escapes(subject), work_tree)
+            for name, commit, at, subject, work_tree in rows
         ]
 
     def create_branch(self, name: str, commit: str) -> None:
@@ -141,8 +141,8 @@ class Refs:
         """
         if not is_text(self._check_name(name)):
             raise RefusedError(f'"{escape_bytes(name)}" is not UTF-8; choose another name')
-        checked = self._git.run("check-ref-format", "--branch", name, check=False)
-        if checked != name or name == "@" or name.startswith("refs/"):
+        valid_name = self._git.run("check-ref-format", "--branch", name, check=False)
+        if valid_name != name or name == "@" or name.startswith("refs/"):
             raise RefusedError(f'"{name}" cannot be a branch\'s name; use letters, digits, - and /')
         if is_timestamp(name) or _FULL_ID.fullmatch(name):
             raise RefusedError(f'"{name}" would be read as a date or a commit; choose another name')
@@ -180,8 +180,8 @@ class Refs:
                 return
             if now == old:
                 raise
-            told = f"not reset: {name} has just got another commit; try again"
-            raise PendingError(told) from None
+            reason = f"not reset: {name} has just got another commit; try again"
+            raise PendingError(reason) from None
 
     def checkout(self, name: str) -> None:
         """Point HEAD at a branch; change nothing else."""
@@ -217,10 +217,10 @@ class Refs:
         """Return the newest commit that two histories share, "" if they share none."""
         return self._git.run("merge-base", commit, other, check=False)
 
-    def nearest(self, commit: str, known: Set[str]) -> str:
+    def nearest(self, commit: str, candidates: Set[str]) -> str:
         """Return the known commit that is nearest in a commit's history, "" if none."""
         history = self._git.run("rev-list", "--topo-order", commit, "--").splitlines()
-        return next((each for each in history if each in known), "")
+        return next((each for each in history if each in candidates), "")
 
     def between(self, bad: str, good: Set[str]) -> list[str]:
         """Return the commits that `bad` contains and no good one does.
@@ -275,10 +275,10 @@ class Refs:
 
     def _find(self, name: str) -> str:
         """Return the id of the commit that git finds by a name, "" if there is none."""
-        found = self._git.run(
+        commit = self._git.run(
             "rev-parse", "-q", "--verify", "--end-of-options", f"{name}^{{commit}}", check=False
         )
-        return found if _FULL_ID.fullmatch(found) else ""
+        return commit if _FULL_ID.fullmatch(commit) else ""
 
     def _target(self, name: str, branch: str, commit: str) -> RefTarget:
         at = self._git.run("log", "-1", "--no-show-signature", "--format=%ct", commit, "--")

@@ -43,12 +43,12 @@ def trace_headers(file: Path) -> dict[str, str]:
 def find_header(file: Path, name: str) -> str:
     """Return a header's last value, "" if no response had it."""
     try:
-        traced = file.read_bytes()
+        trace = file.read_bytes()
     except OSError:
         return ""
     pattern = rb"(?im)<= Recv header: %s:[ \t]*([^\r\n]*)" % re.escape(name).encode()
-    found = re.findall(pattern, traced)
-    return found[-1].strip().decode("ascii", "replace") if found else ""
+    values = re.findall(pattern, trace)
+    return values[-1].strip().decode("ascii", "replace") if values else ""
 
 
 # The remotes of a repository, and the upstream of each branch.
@@ -92,23 +92,23 @@ def read_remotes(history: VaultHistory) -> Remotes:
     """Return the remotes in the repository's own settings."""
     pattern = r"^(remote\..*\.(url|pushurl)|branch\..*\.(remote|merge))$"
     out = history.git.run("config", "--local", "-z", "--get-regexp", pattern, fine=(0, 1))
-    found: dict[tuple[str, str, str], str] = {}
+    settings: dict[tuple[str, str, str], str] = {}
     for row in filter(None, out.split("\0")):
         key, _, value = row.partition("\n")
         section, _, rest = key.partition(".")
         name, _, last = rest.rpartition(".")
-        found.setdefault((section, name, last), value)
-    known = {
-        name: Remote(name, url, found.get(("remote", name, "pushurl"), ""))
-        for (section, name, key), url in found.items()
+        settings.setdefault((section, name, last), value)
+    remotes = {
+        name: Remote(name, url, settings.get(("remote", name, "pushurl"), ""))
+        for (section, name, key), url in settings.items()
         if (section, key) == ("remote", "url")
     }
     upstreams = {
-        name: (remote, found.get(("branch", name, "merge"), "").removeprefix("refs/heads/"))
-        for (section, name, key), remote in found.items()
+        name: (remote, settings.get(("branch", name, "merge"), "").removeprefix("refs/heads/"))
+        for (section, name, key), remote in settings.items()
         if (section, key) == ("branch", "remote")
     }
-    return Remotes(known, upstreams)
+    return Remotes(remotes, upstreams)
 
 
 def add_remote(history: VaultHistory, remote: Remote, branch: str) -> None:
@@ -203,16 +203,16 @@ def fetch(
         code, _, err = _talk(history, words, env | trace_headers(trace), seconds)
         ends = find_header(trace, ENDS_HEADER)
         after = list_refs(history, env)
-        moved = dict(after.items() - before.items())
+        moved_refs = dict(after.items() - before.items())
         for ref in before.keys() - after.keys():
             if prune and ref.startswith(prune):
                 history.git.run("update-ref", "-d", ref, before[ref])
-        lines = "".join(f"update {ref} {commit}\n" for ref, commit in sorted(moved.items()))
+        lines = "".join(f"update {ref} {commit}\n" for ref, commit in sorted(moved_refs.items()))
         if lines:
             history.git.run("update-ref", "--stdin", stdin=lines.encode("utf-8", "surrogateescape"))
     token_ends = float(ends) if re.fullmatch("[0-9]{1,12}", ends) else 0.0
-    if not code or moved:
-        return Fetched(moved, token_ends=token_ends)
+    if not code or moved_refs:
+        return Fetched(moved_refs, token_ends=token_ends)
     if "couldn't find remote ref" in err:
         return Fetched(is_absent=True, token_ends=token_ends)
     return Fetched({}, *_explain(err, code))
@@ -269,9 +269,9 @@ def _working_apart(history: VaultHistory, remote: Remote) -> Iterator[dict[str, 
     shutil.rmtree(folder, ignore_errors=True)
     try:
         make_git_folder(folder, history)
-        known = history.git.run("for-each-ref", "--format=%(objectname) %(refname)")
-        listed = f"{known}\n".lstrip("\n").encode("utf-8", "surrogateescape")
-        (folder / "packed-refs").write_bytes(listed)
+        refs = history.git.run("for-each-ref", "--format=%(objectname) %(refname)")
+        data = f"{refs}\n".lstrip("\n").encode("utf-8", "surrogateescape")
+        (folder / "packed-refs").write_bytes(data)
         env = {"GIT_DIR": str(folder), "GIT_OBJECT_DIRECTORY": str(common / "objects")}
         yield env | _build_git_settings(history, remote, env)
     finally:
@@ -288,9 +288,9 @@ def _build_git_settings(
         "SSH_ASKPASS_REQUIRE": "never",
         "GCM_INTERACTIVE": "never",
     }
-    given = history.environment.items()
-    own = {k: v for k, v in given if k in {"GIT_SSH_COMMAND", "GIT_SSH"}}
-    manners |= {k: v for k, v in given if k.startswith("VAULTMEM_HUB")}  # For the hub's push check.
+    pairs = history.environment.items()
+    own = {k: v for k, v in pairs if k in {"GIT_SSH_COMMAND", "GIT_SSH"}}
+    manners |= {k: v for k, v in pairs if k.startswith("VAULTMEM_HUB")}  # For the hub's push check.
     if (
         own
         or not remote.is_ssh
@@ -382,12 +382,17 @@ _MOVED = re.compile(
 
 def _parse_fates(out: str, err: str) -> Iterator[tuple[str, tuple[PushOutcome, str]]]:
     """Yield each ref of the remote, its outcome, and the server's message for a rejection."""
-    said = [line.removeprefix("remote:").strip() for line in err.splitlines() if "remote:" in line]
+    messages = [
+        line.removeprefix("remote:").strip() for line in err.splitlines() if "remote:" in line
+    ]
     for flag, ref, summary in _ROW.findall(out):
         if flag != "!":
             yield ref, (PushOutcome.CURRENT if flag == "=" else PushOutcome.DONE, "")
         elif _MOVED.search(summary):
             yield ref, (PushOutcome.MOVED, summary)
         else:
-            why = summary.partition("(")[2].removesuffix(")") or summary
-            yield ref, (PushOutcome.REFUSED, ": ".join(filter(None, [why, " ".join(said[:5])])))
+            reason = summary.partition("(")[2].removesuffix(")") or summary
+            yield (
+                ref,
+                (PushOutcome.REFUSED, ": ".join(filter(None, [reason, " ".join(messages[:5])]))),
+            )

@@ -30,26 +30,26 @@ def list_beside(folder: Path) -> list[Path]:
     Git's files must link both ways: a work tree that names this repository and is not named by it
     is a copy or an attack. Its git files belong to the user, and no symbolic link leads to them.
     """
-    found = find_git_folder(folder)
-    if found is None:
+    folders = find_git_folder(folder)
+    if folders is None:
         return []
-    work_tree, common = found[0], common_folder(found[1])
+    work_tree, common = folders[0], common_folder(folders[1])
     heads = sorted(common.glob("worktrees/*/gitdir"))
     if not heads or not _is_tied(work_tree, common):
         return []
-    named = [common.parent, *(Path(read_line(head)).parent for head in heads)]
-    others = {place: None for place in map(_resolve, named) if place and place != work_tree}
-    inside = folder.relative_to(work_tree)
-    return [place / inside for place in others if _is_tied(place, common)]
+    candidates = [common.parent, *(Path(read_line(head)).parent for head in heads)]
+    others = {path: None for path in map(_resolve, candidates) if path and path != work_tree}
+    relative_path = folder.relative_to(work_tree)
+    return [path / relative_path for path in others if _is_tied(path, common)]
 
 
 def _is_tied(work_tree: Path, common: Path) -> bool:
     """Return whether a work tree and a repository name each other."""
     git = work_tree / ".git"
-    found = find_git_folder(work_tree)
-    if found is None or found[0] != work_tree or git.is_symlink():
+    folders = find_git_folder(work_tree)
+    if folders is None or folders[0] != work_tree or git.is_symlink():
         return False
-    folder = found[1]
+    folder = folders[1]
     if common_folder(folder) != common or not _is_own(git, folder, common):
         return False
     if folder == git:  # The main work tree: its git folder is the shared one.
@@ -85,14 +85,14 @@ def check_repository(work_tree: Path, git_folder: Path) -> None:
         VaultError: the repository uses SHA-256, has an unknown ref format, has no work
             tree, or belongs to another user.
     """
-    if _is_foreign(work_tree, git_folder) and (told := find_refusal(work_tree)):
-        if "dubious ownership" in told or "unsafe repository" in told:
+    if _is_foreign(work_tree, git_folder) and (refusal := find_refusal(work_tree)):
+        if "dubious ownership" in refusal or "unsafe repository" in refusal:
             raise VaultError(
                 f"{work_tree}: the repository belongs to another user, so git does not work in "
                 "it; if you trust that user, run "
                 f"`git config --global --add safe.directory {shlex.quote(str(work_tree))}`"
             )
-        raise VaultError(f"{work_tree}: git does not work in it ({told}); fix that first")
+        raise VaultError(f"{work_tree}: git does not work in it ({refusal}); fix that first")
     settings = _read_config(common_folder(git_folder) / "config")
     if settings.get("extensions.objectformat", "sha1").lower() != "sha1":
         raise VaultError(
@@ -136,8 +136,8 @@ def find_checkout(git_folder: Path, ref: str) -> str:
 
 def _holds(git_folder: Path, ref: str) -> bool:
     names = ("rebase-merge/head-name", "rebase-apply/head-name")
-    held = [read_line(git_folder / name) for name in names]
-    return ref in held or read_line(git_folder / "HEAD") == f"ref: {ref}"
+    refs = [read_line(git_folder / name) for name in names]
+    return ref in refs or read_line(git_folder / "HEAD") == f"ref: {ref}"
 
 
 def _is_bare(git_folder: Path) -> bool:
@@ -165,20 +165,20 @@ def _is_foreign(work_tree: Path, git_folder: Path) -> bool:
 
 def _read_config(file: Path) -> dict[str, str]:
     """Return the settings of sections without a subsection; includes are not read."""
-    found: dict[str, str] = {}
+    settings: dict[str, str] = {}
     section = ""
     try:
         text = file.read_text(encoding="utf-8", errors="replace")
     except OSError:
-        return found
+        return settings
     for line in text.splitlines():
         if head := _SECTION.match(line):
             section = "" if head[2] else head[1].lower()
             line = line[head.end() :]
         if section and (setting := _SETTING.match(line)):
             value = "true" if setting[2] is None else setting[2]
-            found[f"{section}.{setting[1].lower()}"] = value
-    return found
+            settings[f"{section}.{setting[1].lower()}"] = value
+    return settings
 
 
 # Commits of any repository: those that changed a file, and the newest ones.
@@ -209,12 +209,12 @@ def open_repository(folder: Path) -> GitRunner | None:
     Raises:
         VaultError: it belongs to another user, is bare, or has an unsupported format.
     """
-    found = find_git_folder(folder)
-    if found is None:
+    folders = find_git_folder(folder)
+    if folders is None:
         return None
-    check_not_bare(found[0])
-    check_repository(*found)
-    return GitRunner(*found)
+    check_not_bare(folders[0])
+    check_repository(*folders)
+    return GitRunner(*folders)
 
 
 def find_oldest_root(git: GitRunner) -> str:
@@ -245,9 +245,9 @@ def list_file_commits(
 
     Paths are relative to the work tree; `since` is in seconds since the epoch.
     """
-    found: dict[str, list[FileCommit]] = {path: [] for path in paths}
+    commits: dict[str, list[FileCommit]] = {path: [] for path in paths}
     if not paths or not git.run("rev-parse", "-q", "--verify", "HEAD", check=False):
-        return found
+        return commits
     out = git.run(
         *("log", "-z", *_PLAIN, "--no-ext-diff", "--no-textconv", "--no-renames", "--name-only"),
         *(f"--max-count={_MAX_COMMITS}", f"--since=@{max(since, 0)}"),
@@ -257,10 +257,10 @@ def list_file_commits(
     for block in _START.split(out)[1:]:
         commit, at, day, author, subject, *names = block.split("\0")
         for name in names:
-            if (path := name.lstrip("\n")) in found:
-                told = read_escapes(author), read_escapes(subject)
-                found[path].append(FileCommit(commit, read_time(at), day, *told))
-    return found
+            if (path := name.lstrip("\n")) in commits:
+                texts = read_escapes(author), read_escapes(subject)
+                commits[path].append(FileCommit(commit, read_time(at), day, *texts))
+    return commits
 
 
 def list_entries(git: GitRunner, paths: Sequence[str]) -> dict[str, TreeEntry]:
@@ -316,21 +316,21 @@ def list_line_commits(git: GitRunner, path: str, line: int, limit: int) -> list[
     return _list_commits(git, limit, "-s", origin, fields[0])
 
 
-def _list_commits(git: GitRunner, limit: int, *which: str) -> list[FileCommit]:
+def _list_commits(git: GitRunner, limit: int, *arguments: str) -> list[FileCommit]:
     plain = (*_PLAIN, "--no-ext-diff", "--no-textconv", f"--max-count={limit}")
-    out = git.run("log", "-z", *plain, f"--format={_FIELDS}%x00%x01", *which, check=False)
-    found = []
+    out = git.run("log", "-z", *plain, f"--format={_FIELDS}%x00%x01", *arguments, check=False)
+    commits = []
     for block in read_escapes(out).split("\0\x01"):
         fields = block.lstrip("\0\n").split("\0")
         if len(fields) == 5:
-            found.append(FileCommit(fields[0], read_time(fields[1]), *fields[2:]))
-    return found
+            commits.append(FileCommit(fields[0], read_time(fields[1]), *fields[2:]))
+    return commits
 
 
 # The person's name for a commit made here, by git's own rules.
 #
 # `GIT_AUTHOR_NAME` and `GIT_AUTHOR_EMAIL` count first, then `author.*` and `user.*` of all
-# settings. If these are incomplete, git itself is asked: it reads `EMAIL` and system data, and can
+# settings. If these are incomplete, vaultmem runs git: it reads `EMAIL` and system data, and can
 # refuse.
 
 #: The author of a person's commits if git itself would refuse to commit.
@@ -354,17 +354,19 @@ class Person(NamedTuple):
 
 def find_person(git: GitRunner, environment: Mapping[str, str], settings: CommitSettings) -> Person:
     """Return the identity that git uses for the person."""
-    given = {name: environment[name] for name in _VARIABLES if name in environment}
-    named = [
-        given.get(variable, settings.names.get(f"author.{key}", settings.names.get(f"user.{key}")))
+    variables = {name: environment[name] for name in _VARIABLES if name in environment}
+    names = [
+        variables.get(
+            variable, settings.names.get(f"author.{key}", settings.names.get(f"user.{key}"))
+        )
         for variable, key in zip(_VARIABLES, ("name", "email"), strict=True)
     ]
-    read = [read_escapes(each or "") for each in named]
-    if all(map(clean_name, read)):
-        return Person(Identity(*read))
+    texts = [read_escapes(each or "") for each in names]
+    if all(map(clean_name, texts)):
+        return Person(Identity(*texts))
     try:
-        shown = git.run("var", "GIT_AUTHOR_IDENT", env=given)
+        identity = git.run("var", "GIT_AUTHOR_IDENT", env=variables)
     except VaultError:
         return Person(NOBODY, _UNKNOWN)
-    name, _, rest = read_escapes(shown).rpartition(" <")
+    name, _, rest = read_escapes(identity).rpartition(" <")
     return Person(Identity(name, rest.partition(">")[0]))

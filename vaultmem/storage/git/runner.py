@@ -104,11 +104,11 @@ class GitRunner:
             self._check_deadline()
             if process.returncode in fine or not check:
                 return str(out.decode("utf-8", "surrogateescape").removesuffix("\n"))
-            locked = _LOCKED.search(os.fsdecode(err))
-            if locked is None:
-                told = find_complaint(err.decode(errors="replace"), process.returncode)
-                raise SystemFailureError(f"git {name} failed: {told}")
-            lock = Path(locked[1] or f"{locked[2]}.lock")
+            match = _LOCKED.search(os.fsdecode(err))
+            if match is None:
+                reason = find_complaint(err.decode(errors="replace"), process.returncode)
+                raise SystemFailureError(f"git {name} failed: {reason}")
+            lock = Path(match[1] or f"{match[2]}.lock")
             if not free_lock(lock, self.place):
                 break
         raise PendingError(describe_lock(lock))
@@ -124,7 +124,7 @@ class GitRunner:
 
         With `apart`, it leads its own process group, without a terminal for prompts.
         """
-        left = self._check_deadline()
+        seconds_left = self._check_deadline()
         git = self._git
         from git.exc import GitCommandNotFound
 
@@ -139,18 +139,18 @@ class GitRunner:
                 )
         except GitCommandNotFound as error:
             raise _cannot_start() from error
-        if left < math.inf:
-            timer = threading.Timer(left, process.proc.kill)
+        if seconds_left < math.inf:
+            timer = threading.Timer(seconds_left, process.proc.kill)
             timer.daemon = True
             timer.start()
         return process
 
     def _check_deadline(self) -> float:
         """Return the seconds until the deadline; raise VaultError after it."""
-        left = self.deadline - time.monotonic()
-        if left <= 0:
+        seconds_left = self.deadline - time.monotonic()
+        if seconds_left <= 0:
             raise VaultError("git was not done in time; run the command again")
-        return left
+        return seconds_left
 
     @cached_property
     def _git(self) -> Git:
@@ -177,8 +177,8 @@ def make_repository(root: Path) -> None:
     A partly created one is completed.
     """
     (root / ".git" / "config.lock").unlink(missing_ok=True)
-    if told := _try(root, "init", "-q", "-b", "main", "--template=", "."):
-        raise SystemFailureError(f"git init failed: {told}")
+    if reason := _try(root, "init", "-q", "-b", "main", "--template=", "."):
+        raise SystemFailureError(f"git init failed: {reason}")
     (root / ".git" / "info").mkdir(exist_ok=True)
 
 
@@ -226,10 +226,10 @@ def _command(arguments: tuple[str, ...]) -> list[str]:
 
 def find_complaint(message: str, status: int) -> str:
     """Return git's error line among hints, or how git ended."""
-    ended = f"it was ended by signal {-status}" if status < 0 else f"status {status}"
+    outcome = f"it was ended by signal {-status}" if status < 0 else f"status {status}"
     lines = message.strip().splitlines()
-    told = (line for line in lines if line.startswith(("fatal: ", "error: ")))
-    return next(told, lines[0] if lines else ended)
+    errors = (line for line in lines if line.startswith(("fatal: ", "error: ")))
+    return next(errors, lines[0] if lines else outcome)
 
 
 class _Hiding:

@@ -33,8 +33,8 @@ def add_excludes(history: VaultHistory, lines: Sequence[str]) -> list[str]:
         VaultError: the file is a link, or cannot be written.
     """
     prefix = _escape(history.prefix)
-    wanted = [f"/{prefix}{line.lstrip('/')}" for line in lines]
-    return add_lines(history.git.work_tree / history.exclude_file(), wanted)
+    excludes = [f"/{prefix}{line.lstrip('/')}" for line in lines]
+    return add_lines(history.git.work_tree / history.exclude_file(), excludes)
 
 
 def format_file(path: str) -> str:
@@ -64,12 +64,12 @@ def change_kept_out(git_folder: Path, added: Iterable[str], dropped: Iterable[st
     """
     file = common_folder(git_folder) / "info/exclude"
     add_lines(file, [])
-    before, block, behind = _split_excludes(file)
+    before, block, suffix = _split_excludes(file)
     names = {*block.splitlines(), *map(format_file, added)} - {*map(format_file, dropped)}
     if names:
         block = "".join(f"{line}\n" for line in (_KEPT_OUT, *sorted(names), _KEPT_OUT_END))
         before += "\n" if before and not before.endswith("\n") else ""
-    whole = f"{before}{block if names else ''}{behind}"
+    whole = f"{before}{block if names else ''}{suffix}"
     with naming_failure(file):
         file.parent.mkdir(exist_ok=True)
         write_atomically(file, whole.encode("utf-8", "surrogateescape"), mode=0o644)
@@ -81,8 +81,8 @@ def _split_excludes(file: Path) -> tuple[str, str, str]:
         return "", "", ""
     text = file.read_text(encoding="utf-8", errors="surrogateescape")
     before, _, rest = text.partition(f"{_KEPT_OUT}\n")
-    block, _, behind = rest.partition(f"{_KEPT_OUT_END}\n")
-    return before, block, behind
+    block, _, suffix = rest.partition(f"{_KEPT_OUT_END}\n")
+    return before, block, suffix
 
 
 def _escape(path: str) -> str:
@@ -115,15 +115,15 @@ def install_driver(history: VaultHistory) -> list[str]:
 
     Both are in the git folder and in no commit. Without vaultmem, git merges by lines.
     """
-    added = []
+    added_settings = []
     for key, value in (("name", _NAME), ("driver", build_driver_command())):
-        found = history.git.run("config", "--local", f"merge.vaultmem.{key}", check=False)
-        if found != value and not (key == "driver" and is_own_driver(found)):
+        command = history.git.run("config", "--local", f"merge.vaultmem.{key}", check=False)
+        if command != value and not (key == "driver" and is_own_driver(command)):
             history.git.run("config", "--local", "--replace-all", f"merge.vaultmem.{key}", value)
-            added.append(f"merge.vaultmem.{key}")
+            added_settings.append(f"merge.vaultmem.{key}")
     line = f"{choose_note_paths(history.prefix)} merge=vaultmem"
     path = history.git.run("rev-parse", "--git-path", "info/attributes")
-    return added + add_lines(history.git.work_tree / path, [line])
+    return added_settings + add_lines(history.git.work_tree / path, [line])
 
 
 #: -P: git runs this in the work tree, which can have a folder called `vaultmem`.
@@ -148,9 +148,13 @@ def is_own_driver(command: str) -> bool:
     python = command.removesuffix(_BEHIND_PYTHON)
     try:
         file, *rest = shlex.split(python)
-        theirs, ours = Path(file), Path(sys.executable)
-        pairs = zip((theirs, *theirs.parents[:2]), (ours, *ours.parents[:2]), strict=True)
-        is_here = theirs.is_absolute() and all(os.path.samefile(*pair) for pair in pairs)
+        driver_python, own_python = Path(file), Path(sys.executable)
+        pairs = zip(
+            (driver_python, *driver_python.parents[:2]),
+            (own_python, *own_python.parents[:2]),
+            strict=True,
+        )
+        is_here = driver_python.is_absolute() and all(os.path.samefile(*pair) for pair in pairs)
     except (OSError, ValueError):  # No such file, or another command.
         return False
     return python != command and not rest and is_here
@@ -173,15 +177,15 @@ def add_lines(file: Path, lines: Sequence[str]) -> list[str]:
         raise VaultError(f"{file}: not a regular file, so nothing is added to it; remove it")
     with naming_failure(file):
         text = file.read_bytes() if file.exists() else b""
-        known = text.decode("utf-8", "surrogateescape").splitlines()
-        added = [line for line in lines if line not in known]
-        if added:
+        existing_lines = text.decode("utf-8", "surrogateescape").splitlines()
+        new_lines = [line for line in lines if line not in existing_lines]
+        if new_lines:
             file.parent.mkdir(exist_ok=True)
             gap = b"" if not text or text.endswith(b"\n") else b"\n"
             with open(file, "ab") as out:
-                fresh = "".join(f"{line}\n" for line in added)
+                fresh = "".join(f"{line}\n" for line in new_lines)
                 out.write(gap + fresh.encode("utf-8", "surrogateescape"))
                 out.flush()
                 os.fsync(out.fileno())
             sync_folder(file.parent)
-    return added
+    return new_lines

@@ -50,10 +50,10 @@ def diff_commits(
 
     An empty `old` is the empty tree.
     """
-    where = ["--", history.prefix] if history.prefix else []
+    pathspec = ["--", history.prefix] if history.prefix else []
     options = ("-M" if renames else "--no-renames", *RAW)
     command = ("diff-tree", "-r", *options, old or EMPTY_TREE, new or EMPTY_TREE)
-    words = Words(history.git.run(*command, *where).split("\0"))
+    words = Words(history.git.run(*command, *pathspec).split("\0"))
     return list(parse_changes(words, history.prefix))
 
 
@@ -78,8 +78,8 @@ def parse_changes(words: Words, prefix: str) -> Iterator[FileChange]:
             value if value.strip("0") else ""
             for value in (modes[0], modes[-1], blobs[0], blobs[-1])
         )
-        was = previous if status.startswith("R") else ""
-        yield FileChange(name, old_blob, blob, old_mode, mode, was if was != name else "")
+        old_name = previous if status.startswith("R") else ""
+        yield FileChange(name, old_blob, blob, old_mode, mode, old_name if old_name != name else "")
 
 
 def list_blobs(history: VaultHistory, commit: str, path: str = "") -> dict[str, list[str]]:
@@ -87,15 +87,17 @@ def list_blobs(history: VaultHistory, commit: str, path: str = "") -> dict[str, 
 
     The files are `path`, or all in the vault. For a merge, each side counts.
     """
-    inside = history.prefix + path
+    full_path = history.prefix + path
     command = ("log", "--topo-order", "--format=", "-m", "--root", "--no-renames", *RAW, commit)
-    words = Words(history.git.run(*command, *(("--", inside) if inside else ())).split("\0"))
-    found: dict[str, dict[str, None]] = {}
+    words = Words(history.git.run(*command, *(("--", full_path) if full_path else ())).split("\0"))
+    blobs_by_path: dict[str, dict[str, None]] = {}
     while words.next is not None:
         for change in parse_changes(words, history.prefix):
-            found.setdefault(change.path, {}).update({change.blob: None, change.old_blob: None})
+            blobs_by_path.setdefault(change.path, {}).update(
+                {change.blob: None, change.old_blob: None}
+            )
         words.take()  # The separator of two commits.
-    return {name: [blob for blob in blobs if blob] for name, blobs in found.items()}
+    return {name: [blob for blob in blobs if blob] for name, blobs in blobs_by_path.items()}
 
 
 def _seen_from(prefix: str, path: str) -> str:
@@ -103,8 +105,10 @@ def _seen_from(prefix: str, path: str) -> str:
 
     Invalid UTF-8 is escaped.
     """
-    inside = path[len(prefix) :] if path.startswith(prefix) else posixpath.relpath(path, prefix)
-    return escape_bytes(inside)
+    relative_path = (
+        path[len(prefix) :] if path.startswith(prefix) else posixpath.relpath(path, prefix)
+    )
+    return escape_bytes(relative_path)
 
 
 #: A folder's mode, as git prints it.
@@ -113,11 +117,11 @@ FOLDER = "040000"
 
 def list_places(history: VaultHistory, commit: str) -> dict[str, TreeEntry]:
     """Return all entries of a commit in the vault by path: files, folders, links, submodules."""
-    where = ["--", history.prefix] if history.prefix else []
-    out = history.git.run("ls-tree", "-r", "-t", "-z", "--full-tree", commit, *where)
+    pathspec = ["--", history.prefix] if history.prefix else []
+    out = history.git.run("ls-tree", "-r", "-t", "-z", "--full-tree", commit, *pathspec)
     # The folders above the vault are listed too.
-    inside = (each for each in parse_tree(out) if each[0].startswith(history.prefix))
-    return {path.removeprefix(history.prefix): entry for path, entry in inside}
+    entries = (each for each in parse_tree(out) if each[0].startswith(history.prefix))
+    return {path.removeprefix(history.prefix): entry for path, entry in entries}
 
 
 # Find a text in a repository: in files, messages and names, reachable or not.
@@ -137,29 +141,31 @@ def find_texts(history: VaultHistory, texts: Sequence[str]) -> list[FoundText]:
 
     Unreachable objects are searched too.
     """
-    wanted = [_encode(text) for text in texts]
-    named = _read_object_paths(history)
+    encodings = [_encode(text) for text in texts]
+    object_paths = _read_object_paths(history)
     blobs: dict[tuple[int, str], list[str]] = {}
-    found: set[FoundText] = set()
+    matches: set[FoundText] = set()
     kinds = _list_objects(history)
     for (name, kind), (_, data) in zip(kinds.items(), history.objects.read_all(kinds), strict=True):
-        for number, forms in enumerate(wanted):
+        for number, forms in enumerate(encodings):
             if not any(form in data for form in forms):
                 continue
-            if name not in named:
-                place = f"{kind} {name[:7]}, to which nothing leads: `git gc --prune=now` drops it"
-                found.add(FoundText(number, place))
+            if name not in object_paths:
+                label = f"{kind} {name[:7]}, to which nothing leads: `git gc --prune=now` drops it"
+                matches.add(FoundText(number, label))
             elif kind == "blob":
-                blobs.setdefault((number, named[name]), []).append(name)
+                blobs.setdefault((number, object_paths[name]), []).append(name)
             else:
-                found.add(FoundText(number, f"{kind} {name[:7]}"))
+                matches.add(FoundText(number, f"{kind} {name[:7]}"))
     for (number, path), versions in blobs.items():
-        found.add(FoundText(number, f"{path or 'a file'}{_describe_commit(history, versions)}"))
+        matches.add(FoundText(number, f"{path or 'a file'}{_describe_commit(history, versions)}"))
     refs = history.git.run("for-each-ref", "--format=%(refname)").splitlines()
     for number, text in enumerate(texts):
-        found |= {FoundText(number, f"the name of {p}") for p in named.values() if text in p}
-        found |= {FoundText(number, f"the name of the ref {r}") for r in refs if text in r}
-    return sorted(found)
+        matches |= {
+            FoundText(number, f"the name of {p}") for p in object_paths.values() if text in p
+        }
+        matches |= {FoundText(number, f"the name of the ref {r}") for r in refs if text in r}
+    return sorted(matches)
 
 
 def _encode(text: str) -> set[bytes]:

@@ -67,14 +67,14 @@ class VaultHistory:
         staged: StagedEntries | None = None,
     ) -> None:
         check_not_bare(root)
-        found = find_git_folder(root)
-        if found is None:
+        folders = find_git_folder(root)
+        if folders is None:
             _reject_broken(root)
             raise VaultError(f"{root}: not in a git repository; run `vaultmem init` there")
-        work_tree, self.git_folder = found
+        work_tree, self.git_folder = folders
         check_repository(work_tree, self.git_folder)
-        inside = root.relative_to(work_tree).as_posix()
-        self.prefix = "" if inside == "." else inside + "/"
+        relative_path = root.relative_to(work_tree).as_posix()
+        self.prefix = "" if relative_path == "." else relative_path + "/"
         self.git = GitRunner(work_tree, self.git_folder, scratch)
         self.refs = Refs(self.git)
         self.objects = ObjectReader(self.git)
@@ -104,21 +104,21 @@ class VaultHistory:
 
         Another git's lock is waited for until it is `patience` seconds old.
         """
-        if told := find_commit_blocker(self.git_folder, may_be_detached, self.prefix):
-            return told
-        if told := find_pull(self.git.work_tree):
-            return told
+        if reason := find_commit_blocker(self.git_folder, may_be_detached, self.prefix):
+            return reason
+        if reason := find_pull(self.git.work_tree):
+            return reason
         head = read_head(self.git_folder)
         branch = common_folder(self.git_folder) / "refs/heads" / (head.branch if head else "")
         names = (self.git_folder / "index", self.git_folder / "HEAD", branch)
         locks = (name.with_name(f"{name.name}.lock") for name in names)
-        held = (lock for lock in locks if not free_lock(lock, self.git.place, patience))
-        return next(map(describe_lock, held), "")
+        held_locks = (lock for lock in locks if not free_lock(lock, self.git.place, patience))
+        return next(map(describe_lock, held_locks), "")
 
     def unmerged(self) -> frozenset[str]:
         """Return the vault's files that a merge or `git stash pop` left in conflict."""
-        found = read_unmerged(self.git_folder)
-        return frozenset(path.removeprefix(self.prefix) for path in found)
+        paths = read_unmerged(self.git_folder)
+        return frozenset(path.removeprefix(self.prefix) for path in paths)
 
     def exclude_file(self) -> Path:
         """Return the path of the repository's own exclude file, which is in no commit."""
@@ -145,8 +145,8 @@ class VaultHistory:
             return ()
         walks = (("--first-parent", "HEAD"), ("HEAD", "--branches"))
         command = ("rev-list", "--max-parents=0")
-        found = [self.git.run(*command, *walk, "--", check=False) for walk in walks]
-        return tuple(dict.fromkeys("\n".join(found).split()))
+        outputs = [self.git.run(*command, *walk, "--", check=False) for walk in walks]
+        return tuple(dict.fromkeys("\n".join(outputs).split()))
 
     def find_names(self) -> tuple[str, ...]:
         """Return the vault's ids in any clone of its repository: root commit and folder."""
@@ -159,8 +159,8 @@ class VaultHistory:
         """
         if not commit:
             return {}
-        where = ["--", self.prefix] if self.prefix else []
-        out = self.git.run("ls-tree", "-r", "-z", "--full-tree", commit, *where)
+        pathspec = ["--", self.prefix] if self.prefix else []
+        out = self.git.run("ls-tree", "-r", "-z", "--full-tree", commit, *pathspec)
         return {
             path.removeprefix(self.prefix): entry
             for path, entry in parse_tree(out)
@@ -169,9 +169,9 @@ class VaultHistory:
 
     def differing(self, commit: str) -> set[str]:
         """Return the vault's files that differ from a commit, according to git."""
-        where = ["--", self.prefix] if self.prefix else []
+        pathspec = ["--", self.prefix] if self.prefix else []
         command = ("diff", "--name-only", "--no-renames", "--no-ext-diff", "-z")
-        out = self.git.run(*command, commit, *where)
+        out = self.git.run(*command, commit, *pathspec)
         return {path.removeprefix(self.prefix) for path in out.split("\0") if path}
 
     def ignored(self, paths: list[str]) -> set[str]:
@@ -180,9 +180,9 @@ class VaultHistory:
             return set()
         # check-ignore rejects --literal-pathspecs; `./` keeps `:(top)x` from being read as magic.
         lead = f"./{self.prefix}"
-        asked = os.fsencode("".join(f"{lead}{path}\0" for path in paths))
+        stdin = os.fsencode("".join(f"{lead}{path}\0" for path in paths))
         command = ("--no-literal-pathspecs", "check-ignore", "-z", "--stdin", "--no-index")
-        out = self.git.run(*command, stdin=asked, fine=(0, 1))
+        out = self.git.run(*command, stdin=stdin, fine=(0, 1))
         return {path.removeprefix(lead) for path in out.split("\0") if path}
 
     def write_commits(
@@ -197,8 +197,10 @@ class VaultHistory:
             RefMovedError: HEAD is no longer `parent`.
             PendingError: another git holds the index or the branch.
         """
-        known = settings or self.settings()
-        return self._write(drafts, parent, lambda writer, chain: writer.move_head(chain, known))
+        commit_settings = settings or self.settings()
+        return self._write(
+            drafts, parent, lambda writer, chain: writer.move_head(chain, commit_settings)
+        )
 
     def write_branch_commits(
         self, ref: str, drafts: Sequence[CommitDraft], parent: str
@@ -267,9 +269,9 @@ class VaultHistory:
 
     def find_skipped(self, paths: Set[str]) -> set[str]:
         """Return those of the paths that a sparse checkout leaves out of the work tree."""
-        named = {self.prefix + path for path in paths}
-        found = self.person_index().find_skipped(named)
-        return {path.removeprefix(self.prefix) for path in found}
+        full_paths = {self.prefix + path for path in paths}
+        skipped_paths = self.person_index().find_skipped(full_paths)
+        return {path.removeprefix(self.prefix) for path in skipped_paths}
 
     def _writer(self) -> CommitWriter:
         return CommitWriter(self.git, self.objects, self.prefix, self.staged)
@@ -285,9 +287,9 @@ def init_repository(root: Path, is_resumed: bool = False) -> None:
 
 
 def _reject_broken(root: Path) -> None:
-    if broken := find_broken_git(root):
+    if git_file := find_broken_git(root):
         raise VaultError(
-            f"{broken}: leads to no repository; fix it, or move it away and run `vaultmem init`"
+            f"{git_file}: leads to no repository; fix it, or move it away and run `vaultmem init`"
         )
 
 
@@ -340,7 +342,7 @@ class Wrote(NamedTuple):
         )
 
 
-def write_attribution(history: VaultHistory, commit: str, wrote: Sequence[Wrote]) -> None:
+def write_attribution(history: VaultHistory, commit: str, attributions: Sequence[Wrote]) -> None:
     """Record who wrote the content of a commit, replacing an earlier record.
 
     Git copies the note if the commit is amended or rebased.
@@ -349,17 +351,17 @@ def write_attribution(history: VaultHistory, commit: str, wrote: Sequence[Wrote]
         PendingError: another git is writing notes.
     """
     command = ("notes", f"--ref={NOTES_REF}", "add", "--force", "--file=-", commit)
-    history.git.run(*command, stdin=format_attribution(wrote), env=_WHO)
-    known = history.git.run("config", "--local", "--get-all", "notes.rewriteRef", check=False)
-    if NOTES_REF not in known.splitlines():
+    history.git.run(*command, stdin=format_attribution(attributions), env=_WHO)
+    refs = history.git.run("config", "--local", "--get-all", "notes.rewriteRef", check=False)
+    if NOTES_REF not in refs.splitlines():
         history.git.run("config", "--local", "--add", "notes.rewriteRef", NOTES_REF)
 
 
-def format_attribution(wrote: Iterable[Wrote], **more: str) -> bytes:
-    """Return a note; `more` is added to each of its lines."""
-    rows = ({**each._asdict(), **more} for each in wrote)
-    filled = ({k: v for k, v in row.items() if v or k != "claimed_by"} for row in rows)
-    text = "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in filled)
+def format_attribution(attributions: Iterable[Wrote], **fields: str) -> bytes:
+    """Return a note; `fields` are added to each of its lines."""
+    rows = ({**each._asdict(), **fields} for each in attributions)
+    compact_rows = ({k: v for k, v in row.items() if v or k != "claimed_by"} for row in rows)
+    text = "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in compact_rows)
     return text.encode("utf-8", "surrogateescape")
 
 
@@ -368,24 +370,24 @@ def parse_attribution(text: str) -> tuple[Wrote, ...]:
 
     Claims of other machines count only if this one recorded nothing for the commit.
     """
-    found = []
+    attributions = []
     for line in text.splitlines():
         try:
             values = json.loads(line)
-            named = {name: values[name] for name in Wrote._fields if name != "claimed_by"}
-            wrote = Wrote(**named, claimed_by=values.get("claimed_by", ""))
+            fields = {name: values[name] for name in Wrote._fields if name != "claimed_by"}
+            attribution = Wrote(**fields, claimed_by=values.get("claimed_by", ""))
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             continue
-        if all(isinstance(value, str) for value in wrote) and wrote.agent:
-            found.append(wrote)
-    own = [each for each in found if not each.claimed_by]
-    return tuple(own or found)
+        if all(isinstance(value, str) for value in attribution) and attribution.agent:
+            attributions.append(attribution)
+    own = [each for each in attributions if not each.claimed_by]
+    return tuple(own or attributions)
 
 
 def read_first_commit(text: str) -> str:
     """Return the original commit of a note that was carried over, "" if it was not."""
-    found = _FIRST.search(text)
-    return found[1] if found else ""
+    match = _FIRST.search(text)
+    return match[1] if match else ""
 
 
 def read_attribution(history: VaultHistory) -> dict[str, str]:
@@ -427,6 +429,6 @@ def replace_attribution(
     tree = trees.change("", entries)
     if old and trees.root(old) == tree:
         return
-    made = pack.add("commit", format_commit(tree, [], _US, at, "vaultmem: who wrote what\n"))
+    new_commit = pack.add("commit", format_commit(tree, [], _US, at, "vaultmem: who wrote what\n"))
     pack.write(history.git)
-    history.git.run("update-ref", ref, made, old or "0" * 40)
+    history.git.run("update-ref", ref, new_commit, old or "0" * 40)

@@ -36,10 +36,10 @@ def describe_sections(
     documents: Sequence[int], notes: Sequence[NoteRows], terms: TermArrays
 ) -> SectionArrays:
     """Return the sections of notes; `documents` are the notes' document ids."""
-    many = np.array([len(note.ordinals) for note in notes], np.int64)
+    section_counts = np.array([len(note.ordinals) for note in notes], np.int64)
     facts = [np.array(column, np.uint32) for column in _turn(note.facts[:3] for note in notes)]
     columns = [np.array(documents, np.uint32), *facts]
-    document, state, created, updated = (np.repeat(column, many) for column in columns)
+    document, state, created, updated = (np.repeat(column, section_counts) for column in columns)
     ordinal = np.fromiter(chain.from_iterable(note.ordinals for note in notes), np.uint32)
     # Only a note with one section has neighbours (see `core.search.eligible`).
     own = (note.facts[3] if len(note.ordinals) == 1 else b"" for note in notes)
@@ -48,7 +48,7 @@ def describe_sections(
         terms,
         dict(zip(NUMBER_COLUMNS, (document, ordinal, state, created, updated), strict=True)),
         np.concatenate([np.empty(0, np.uint32), *labels]),
-        np.repeat(np.array(list(map(len, labels)), np.uint32), many),
+        np.repeat(np.array(list(map(len, labels)), np.uint32), section_counts),
     )
 
 
@@ -56,26 +56,26 @@ def _turn(rows: Iterable[tuple[int, ...]]) -> list[tuple[int, ...]]:
     return list(zip(*rows, strict=True)) or [(), (), ()]
 
 
-def select_sections(sections: SectionArrays, kept: NDArray[np.bool_]) -> SectionArrays:
-    """Return the sections for which `kept` is true, in order (shape of `kept`: sections)."""
-    if kept.all():
+def select_sections(sections: SectionArrays, mask: NDArray[np.bool_]) -> SectionArrays:
+    """Return the sections for which `mask` is true, in order (shape of `mask`: sections)."""
+    if mask.all():
         return sections
     old = sections.terms
-    posted = kept[old.section]
-    used = np.bincount(old.term[posted], minlength=len(old.terms)) > 0
+    posting_mask = mask[old.section]
+    used = np.bincount(old.term[posting_mask], minlength=len(old.terms)) > 0
     numbers = np.cumsum(used, dtype=np.uint32) - np.uint32(1)
-    places = np.cumsum(kept, dtype=np.uint32) - np.uint32(1)
+    places = np.cumsum(mask, dtype=np.uint32) - np.uint32(1)
     terms = TermArrays(
         terms=list(compress(old.terms, used.tolist())),
-        term=numbers[old.term[posted]],
-        section=places[old.section[posted]],
-        packed=old.packed[posted],
-        sequence=numbers[old.sequence[np.repeat(kept, old.lengths.sum(1, dtype=np.int64))]],
-        lengths=old.lengths[kept],
+        term=numbers[old.term[posting_mask]],
+        section=places[old.section[posting_mask]],
+        packed=old.packed[posting_mask],
+        sequence=numbers[old.sequence[np.repeat(mask, old.lengths.sum(1, dtype=np.int64))]],
+        lengths=old.lengths[mask],
     )
     return SectionArrays(
         terms,
-        {name: numbers[kept] for name, numbers in sections.numbers.items()},
-        sections.labels[np.repeat(kept, sections.label_counts)],
-        sections.label_counts[kept],
+        {name: numbers[mask] for name, numbers in sections.numbers.items()},
+        sections.labels[np.repeat(mask, sections.label_counts)],
+        sections.label_counts[mask],
     )

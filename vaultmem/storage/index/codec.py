@@ -287,9 +287,9 @@ class SegmentTerms(base.TermsReader):  # type: ignore[misc]
         ids, weights = self._postings(fieldname, self._find(fieldname, text))
         lengths = np.asarray(self._lengths(fieldname))[ids]
         shortest, longest = max(1, int(lengths.min())), int(lengths.max())
-        most, first, last = float(weights.max()), int(ids[0]), int(ids[-1])
+        max_weight, first, last = float(weights.max()), int(ids[0]), int(ids[-1])
         weight = float(weights.sum(dtype=np.int64))
-        return TermInfo(weight, len(ids), shortest, longest, most, first, last)
+        return TermInfo(weight, len(ids), shortest, longest, max_weight, first, last)
 
     def matcher(self, fieldname: str, text: bytes, format_: Any, scorer: Any = None) -> Any:
         """Return a matcher over a term's postings.
@@ -499,7 +499,7 @@ class TermTokenizer(Tokenizer):  # type: ignore[misc]
         for position, (run, term) in enumerate(terms, start_pos):
             token.text, token.original, token.boost = term, term, 1.0
             token.pos, token.stopped = position, False
-            token.startchar, token.endchar = (start_char + place for place in run.span())
+            token.startchar, token.endchar = (start_char + offset for offset in run.span())
             yield token
 
 

@@ -73,10 +73,10 @@ class SearchIndex:
             return ""
 
     def _describe(self) -> str:
-        listed = self._list_segments()
-        if listed == self._damaged:
+        segment_list = self._list_segments()
+        if segment_list == self._damaged:
             raise DamagedFileError
-        return describe_files(self._folder, listed)
+        return describe_files(self._folder, segment_list)
 
     def documents(self) -> set[int]:
         """Return the ids of all documents with a section in the index."""
@@ -116,24 +116,24 @@ class SearchIndex:
             find_dropped,
         )
 
-        listed = self._list_segments()
-        opened = {file: self._open_segment(listed, file) for file in listed.files}
-        merged = choose_merge(opened, sum(map(len, parts)), dropped)
-        absorbed = []
+        segment_list = self._list_segments()
+        arrays = {file: self._open_segment(segment_list, file) for file in segment_list.files}
+        merged = choose_merge(arrays, sum(map(len, parts)), dropped)
+        merged_parts = []
         for file in sorted(merged):
-            if not opened[file].file.is_whole():
-                self._damaged = listed
+            if not arrays[file].file.is_whole():
+                self._damaged = segment_list
                 raise DamagedFileError
-            found = decode_segment(opened[file])
-            absorbed.append(select_sections(found, ~find_dropped(opened[file], dropped)))
-        kept = [segment for segment in old if segment.file_name() not in merged]
-        if not (size := sum(map(len, [*parts, *absorbed]))):
-            return kept
+            sections = decode_segment(arrays[file])
+            merged_parts.append(select_sections(sections, ~find_dropped(arrays[file], dropped)))
+        unmerged = [segment for segment in old if segment.file_name() not in merged]
+        if not (size := sum(map(len, [*parts, *merged_parts]))):
+            return unmerged
         segment = ArraySegment(_NAME, size)
         # No fsync: after a power cut, a wrong size or time causes a rebuild.
-        encoded = encode_segment([*parts, *absorbed])
+        encoded = encode_segment([*parts, *merged_parts])
         write_atomically(self._folder / segment.file_name(), encoded, durable=False)
-        return [*kept, segment]
+        return [*unmerged, segment]
 
     def reset(self) -> None:
         """Replace the index by an empty one; the old one is set aside."""
@@ -158,32 +158,32 @@ class SearchIndex:
         return False
 
     def _open_snapshot(self) -> Snapshot:
-        seen = folder_time(self._folder)
-        if self._snapshot is not None and self._seen == seen > 0:
+        timestamp = folder_time(self._folder)
+        if self._snapshot is not None and self._seen == timestamp > 0:
             return self._snapshot
-        listed = self._list_segments()
-        if self._snapshot is None or self._listed != listed:
-            parts = [self._open_segment(listed, name) for name in listed.files]
-            self._snapshot, self._listed = Snapshot(listed.generation, parts), listed
-        self._seen = seen if time.time_ns() - seen > _RACY_NS else 0
+        segment_list = self._list_segments()
+        if self._snapshot is None or self._listed != segment_list:
+            parts = [self._open_segment(segment_list, name) for name in segment_list.files]
+            self._snapshot, self._listed = Snapshot(segment_list.generation, parts), segment_list
+        self._seen = timestamp if time.time_ns() - timestamp > _RACY_NS else 0
         return self._snapshot
 
-    def _open_segment(self, listed: SegmentList, name: str) -> SegmentArrays:
+    def _open_segment(self, segment_list: SegmentList, name: str) -> SegmentArrays:
         try:
-            found = SegmentArrays.open(self._folder / name)
-            written = dict(zip(listed.files, listed.marks, strict=False))
-            if written.get(name, found.file.mark) != found.file.mark:
+            segment = SegmentArrays.open(self._folder / name)
+            marks = dict(zip(segment_list.files, segment_list.marks, strict=False))
+            if marks.get(name, segment.file.mark) != segment.file.mark:
                 raise DamagedFileError
         except DamagedFileError:
-            self._damaged = listed
+            self._damaged = segment_list
             raise
-        return found
+        return segment
 
     def _list_segments(self) -> SegmentList:
         """Return the newest generation and its segments, without Whoosh if possible."""
-        listed = read_list(self._folder, _FORMAT)
-        if listed is not None:
-            return listed
+        segment_list = read_list(self._folder, _FORMAT)
+        if segment_list is not None:
+            return segment_list
         if (contents := self._read_contents()) is None:
             raise DamagedFileError
         names = tuple(segment.file_name() for segment in contents.segments)
@@ -319,23 +319,23 @@ def find_sharing(
     snapshot: Snapshot,
     terms: Iterable[str],
     limit: int,
-    known: dict[str, int] | None = None,
+    term_counts: dict[str, int] | None = None,
 ) -> Sharing:
     """Return at most `limit` sections that share the most terms, weighted by ln(1 + N / n).
 
-    Only the rarest terms within the budget of postings are looked up. `known` caches the counts
-    of terms between calls.
+    Only the rarest terms within the budget of postings are looked up. `term_counts` caches the
+    counts of terms between calls.
     """
-    cache = {} if known is None else known
+    cache = {} if term_counts is None else term_counts
     counts = {term: _count(snapshot, term, cache) for term in dict.fromkeys(terms)}
     whole = 0.0
     scores: defaultdict[int, dict[int, float]] = defaultdict(dict)
     for term, weight in _choose_terms(counts, snapshot.size):
         whole += weight
         for place, numbers in snapshot.find_sections(term):
-            there = scores[place]
+            section_scores = scores[place]
             for number in numbers:
-                there[number] = there.get(number, 0.0) + weight
+                section_scores[number] = section_scores.get(number, 0.0) + weight
     best = _choose_best(scores, limit)
     return Sharing(
         tuple(snapshot.locate(place, number) for _, place, number in best),
@@ -350,14 +350,14 @@ def _choose_terms(counts: Mapping[str, int], size: int) -> list[tuple[str, float
 
     `counts` is the number of sections with each term.
     """
-    chosen: list[tuple[str, float]] = []
-    left = _BUDGET
+    weighted_terms: list[tuple[str, float]] = []
+    budget = _BUDGET
     for count, term in sorted((count, term) for term, count in counts.items() if count):
-        if len(chosen) == _TERMS or (chosen and count > left):
+        if len(weighted_terms) == _TERMS or (weighted_terms and count > budget):
             break
-        left -= count
-        chosen.append((term, math.log1p(size / count)))
-    return chosen
+        budget -= count
+        weighted_terms.append((term, math.log1p(size / count)))
+    return weighted_terms
 
 
 def _choose_best(
@@ -366,45 +366,45 @@ def _choose_best(
     """Return the `limit` best as negative score, segment place and section number, best first."""
     largest = heapq.nlargest(limit, chain.from_iterable(each.values() for each in scores.values()))
     least = largest[-1] if largest else 0.0
-    kept = [
+    rows = [
         (-score, place, number)
-        for place, there in scores.items()
-        for number, score in there.items()
+        for place, section_scores in scores.items()
+        for number, score in section_scores.items()
         if score >= least
     ]
-    return sorted(kept)[:limit]
+    return sorted(rows)[:limit]
 
 
-def _count(snapshot: Snapshot, term: str, known: dict[str, int]) -> int:
+def _count(snapshot: Snapshot, term: str, cache: dict[str, int]) -> int:
     """Return the number of sections with a term, including those of forgotten notes."""
-    count = known.get(term)
+    count = cache.get(term)
     if count is None:
-        count = known[term] = snapshot.count_sections(term)
+        count = cache[term] = snapshot.count_sections(term)
     return count
 
 
 def find_with_all(
-    snapshot: Snapshot, terms: Iterable[str], beside: Iterable[str], limit: int
+    snapshot: Snapshot, terms: Iterable[str], other_terms: Iterable[str], limit: int
 ) -> list[tuple[int, int]]:
     """Return at most `limit` sections with all terms, first those with most of the other terms.
 
     Terms with more sections than the budget allows are ignored; if all are, the result is empty.
     """
-    found: set[tuple[int, int]] | None = None
-    left = _BUDGET
+    common_sections: set[tuple[int, int]] | None = None
+    budget = _BUDGET
     for count, term in sorted((snapshot.count_sections(term), term) for term in set(terms)):
-        if count > left:
+        if count > budget:
             break
-        left -= count
+        budget -= count
         sections = _list_sections(snapshot, term)
-        found = sections if found is None else found & sections
-    if not found or len(found) <= limit:
-        return [snapshot.locate(*each) for each in sorted(found or ())]
-    scores = dict.fromkeys(sorted(found, reverse=True), 0)
-    for term in beside:
-        if (count := snapshot.count_sections(term)) <= left:
-            left -= count
-            for each in found & _list_sections(snapshot, term):
+        common_sections = sections if common_sections is None else common_sections & sections
+    if not common_sections or len(common_sections) <= limit:
+        return [snapshot.locate(*each) for each in sorted(common_sections or ())]
+    scores = dict.fromkeys(sorted(common_sections, reverse=True), 0)
+    for term in other_terms:
+        if (count := snapshot.count_sections(term)) <= budget:
+            budget -= count
+            for each in common_sections & _list_sections(snapshot, term):
                 scores[each] += 1
     best = heapq.nlargest(limit, scores, key=scores.__getitem__)
     return [snapshot.locate(*each) for each in best]

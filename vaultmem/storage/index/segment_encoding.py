@@ -84,54 +84,56 @@ def _sort_postings(
     Each part is sorted by term, then section, so a posting goes after those that earlier parts
     have of its term.
     """
-    many = [np.bincount(part.terms.term, minlength=len(part.terms.terms)) for part in parts]
+    posting_counts = [
+        np.bincount(part.terms.term, minlength=len(part.terms.terms)) for part in parts
+    ]
     total = np.zeros(len(terms), np.int64)
-    for place, own in zip(places, many, strict=True):
+    for place, own in zip(places, posting_counts, strict=True):
         total[place] += own
     following = total.cumsum() - total
     section, packed = (np.empty(int(total.sum()), np.uint32) for _ in range(2))
     first = 0
-    for part, place, own in zip(parts, places, many, strict=True):
+    for part, place, own in zip(parts, places, posting_counts, strict=True):
         target = spread(following[place], own)
         section[target] = part.terms.section + np.uint32(first)
         packed[target] = part.terms.packed
         following[place] += own
         first += len(part)
-    code, known = _number_counts(packed)
-    counts = known[:, None] >> np.array(SHIFTS, np.uint32) & np.array(MOST, np.uint32)
+    code, distinct_counts = _number_counts(packed)
+    counts = distinct_counts[:, None] >> np.array(SHIFTS, np.uint32) & np.array(MOST, np.uint32)
     return Postings(terms, total, section, code, counts)
 
 
 def _number_counts(packed: Numbers) -> tuple[Numbers, Numbers]:
     """Return the code of each packed count, and the distinct counts, most frequent first."""
     frequency = np.bincount(packed)  # As long as the largest value: small in most writes.
-    known = np.flatnonzero(frequency)
-    known = known[np.argsort(-frequency[known], kind="stable")]
+    distinct_counts = np.flatnonzero(frequency)
+    distinct_counts = distinct_counts[np.argsort(-frequency[distinct_counts], kind="stable")]
     numbers = np.zeros(len(frequency), np.uint32)
-    numbers[known] = np.arange(len(known))
-    return numbers[packed], known.astype(np.uint32)
+    numbers[distinct_counts] = np.arange(len(distinct_counts))
+    return numbers[packed], distinct_counts.astype(np.uint32)
 
 
 def encode_postings(postings: Postings) -> dict[str, NDArray[Any] | bytes]:
     """Return the arrays of terms and their postings."""
-    many = postings.many
-    start = np.zeros(len(many) + 1, np.uint32)
-    many.cumsum(out=start[1:])
+    posting_counts = postings.many
+    start = np.zeros(len(posting_counts) + 1, np.uint32)
+    posting_counts.cumsum(out=start[1:])
     bits = (1 << np.arange(postings.counts.shape[1])).astype(np.uint8)
     in_field = (postings.counts > 0) @ bits
-    fields = np.zeros(len(many), np.uint8)
-    if len(many):
+    fields = np.zeros(len(posting_counts), np.uint8)
+    if len(posting_counts):
         fields = np.bitwise_or.reduceat(in_field[postings.code], start[:-1].astype(np.int64))
     rare = np.flatnonzero(postings.code >= RARE)
     hashes = np.array(list(map(crc32, postings.terms)), np.uint32)
-    hashed = hashes.argsort()
-    terms_start = np.zeros(len(many) + 1, np.uint32)
+    hash_order = hashes.argsort()
+    terms_start = np.zeros(len(posting_counts) + 1, np.uint32)
     np.array(list(map(len, postings.terms)), np.uint32).cumsum(out=terms_start[1:])
     return {
         "terms": b"".join(postings.terms),
         "terms_start": terms_start,
-        "hashes": hashes[hashed],
-        "hashed": narrow(hashed),
+        "hashes": hashes[hash_order],
+        "hashed": narrow(hash_order),
         "postings_start": start,
         "fields": fields,
         "section": narrow(postings.section),
@@ -143,18 +145,18 @@ def encode_postings(postings: Postings) -> dict[str, NDArray[Any] | bytes]:
 
 
 def encode_sequences(
-    parts: Sequence[tuple[Numbers, Numbers]], lengths: Sequence[Numbers], many: int
+    parts: Sequence[tuple[Numbers, Numbers]], lengths: Sequence[Numbers], term_count: int
 ) -> dict[str, NDArray[Any]]:
     """Return the arrays of the sections' sequences.
 
     Each part has the numbers of its terms in this segment, and the terms of all its sections in
-    order. `lengths` (shape of each: sections, fields) are the words of each field, `many` is the
-    number of terms in the segment.
+    order. `lengths` (shape of each: sections, fields) are the words of each field, `term_count` is
+    the number of terms in the segment.
     """
-    frequency = np.zeros(many, np.int64)
+    frequency = np.zeros(term_count, np.int64)
     for places, sequence in parts:
         own = np.bincount(sequence, minlength=len(places))
-        frequency += np.bincount(places, own, many).astype(np.int64)
+        frequency += np.bincount(places, own, term_count).astype(np.int64)
     rank = rank_terms(frequency)
     packed = [
         pack_sequences(rank[places][sequence], length)
@@ -183,9 +185,9 @@ def pack_sequences(
     # The n-th field of a section follows all separators of earlier sections, and n more.
     field = np.arange(sections * fields)
     places = np.arange(len(ranks)) + np.repeat(field - field // fields, lengths.ravel())
-    separated = np.zeros(len(ranks) + sections * (fields - 1), np.uint32)
-    separated[places] = ranks
-    packed, starts = pack_numbers(separated)
+    padded_ranks = np.zeros(len(ranks) + sections * (fields - 1), np.uint32)
+    padded_ranks[places] = ranks
+    packed, starts = pack_numbers(padded_ranks)
     ends = starts[(lengths.sum(1, dtype=np.int64) + fields - 1).cumsum()]
     return packed, np.diff(ends, prepend=0)
 
@@ -215,12 +217,12 @@ def decode_postings(
 ) -> tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[Any]]:
     """Return term, section and code of all postings, in the order of terms."""
     starts = segment["postings_start"].astype(np.int64)
-    many = starts[1:] - starts[:-1]
+    posting_counts = starts[1:] - starts[:-1]
     code: NDArray[Any] = segment["code"]
     if len(segment["rare_place"]):
         code = code.astype(np.uint32)
         code[segment["rare_place"]] = segment["rare_code"]
-    term = np.repeat(np.arange(len(many), dtype=np.uint32), many)
+    term = np.repeat(np.arange(len(posting_counts), dtype=np.uint32), posting_counts)
     return term, segment["section"].astype(np.uint32), code
 
 
@@ -240,25 +242,25 @@ def choose_merge(
 
     The choice depends on each segment's size, and its share of dropped documents.
     """
-    chosen: set[str] = set()
+    names: set[str] = set()
     tiers: dict[int, list[tuple[int, str]]] = {}
     for name, segment in segments.items():
         dead = int(find_dropped(segment, dropped).sum())
         size = segment.size - dead
         if size <= SMALL_SEGMENT or dead > segment.size // 4:
-            chosen.add(name)
+            names.add(name)
             incoming += size
         else:
             tiers.setdefault(size.bit_length() // 2, []).append((size, name))
     room = MAX_SIZE - incoming
     for tier in sorted(tiers):
-        same = tier <= incoming.bit_length() // 2
-        if len(tiers[tier]) + same > MERGE_FACTOR:
+        has_incoming = tier <= incoming.bit_length() // 2
+        if len(tiers[tier]) + has_incoming > MERGE_FACTOR:
             fitting = _select_fitting(tiers[tier], room)
-            if len(fitting) + same > 1:
-                chosen.update(name for _, name in fitting)
+            if len(fitting) + has_incoming > 1:
+                names.update(name for _, name in fitting)
                 room -= sum(size for size, _ in fitting)
-    return chosen
+    return names
 
 
 def find_dropped(

@@ -59,16 +59,16 @@ class ArrayFile:
         self.mark = self._find_mark()
         self._size = self.mark[0] - _TAIL.size
         try:
-            place, self._crc, magic = _TAIL.unpack(self._read(self._size, _TAIL.size))
+            head_offset, self._crc, magic = _TAIL.unpack(self._read(self._size, _TAIL.size))
             if magic != _MAGIC:
                 raise ValueError
-            head = json.loads(self._read(place, self._size - place))
+            head = json.loads(self._read(head_offset, self._size - head_offset))
             if head["version"] != f"{version} {sys.byteorder}":
                 raise ValueError
             self.facts: dict[str, Any] = head["facts"]
             self._places: dict[str, tuple[str, int, int]] = head["arrays"]
             for kind, offset, count in self._places.values():
-                if not 0 <= offset <= offset + count * _SIZES[kind] <= place:
+                if not 0 <= offset <= offset + count * _SIZES[kind] <= head_offset:
                     raise ValueError
         except (ValueError, KeyError, TypeError) as error:
             raise DamagedFileError from error
@@ -84,12 +84,12 @@ class ArrayFile:
         """
         descriptor = os.open(file, os.O_RDONLY | getattr(os, "O_BINARY", 0))
         try:
-            found = cls(descriptor, version)
+            array_file = cls(descriptor, version)
         except BaseException:
             os.close(descriptor)
             raise
-        finalize(found, os.close, descriptor)
-        return found
+        finalize(array_file, os.close, descriptor)
+        return array_file
 
     def _find_mark(self) -> tuple[int, int]:
         """Return the file's size and modification time (ns)."""
@@ -120,10 +120,10 @@ class ArrayFile:
 
     def numbers(self, name: str) -> memoryview[int]:
         """Return an array of numbers without numpy, cached."""
-        known = self._kept.get(name)
-        if known is None:
-            known = self._kept[name] = self.read(name, 0, self.length(name))
-        return known
+        array = self._kept.get(name)
+        if array is None:
+            array = self._kept[name] = self.read(name, 0, self.length(name))
+        return array
 
     def read(self, name: str, start: int, end: int) -> memoryview[int]:
         """Return the numbers of an array from `start` to `end`.
@@ -274,9 +274,9 @@ class SegmentArrays:
 
     def find_term(self, term: bytes) -> int:
         """Return the place of a term, -1 if it is absent."""
-        hashed = crc32(term)
-        number = bisect_left(self._hashes, hashed)
-        while number < len(self._hashes) and self._hashes[number] == hashed:
+        checksum = crc32(term)
+        number = bisect_left(self._hashes, checksum)
+        while number < len(self._hashes) and self._hashes[number] == checksum:
             place: int = self._hashed[number]
             if self.term(place) == term:
                 return place
@@ -351,33 +351,35 @@ class SegmentList(NamedTuple):
 def read_list(folder: Path, index_format: str) -> SegmentList | None:
     """Return the stored list, None if it is not for the newest table of contents and format."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        found = map(_CONTENTS.fullmatch, os.listdir(folder))
-        newest = max((int(match[1]) for match in found if match), default=-1)
-        known = json.loads((folder / _NAME).read_bytes())
-        if known["generation"] == newest and known["index"] == _describe(folder, newest):
-            is_ours = known["index"][0] == index_format
-            marks = tuple((int(size), int(time)) for size, time in known["marks"])
-            return SegmentList(newest, tuple(known["files"]), marks) if is_ours else None
+        matches = map(_CONTENTS.fullmatch, os.listdir(folder))
+        newest = max((int(match[1]) for match in matches if match), default=-1)
+        content = json.loads((folder / _NAME).read_bytes())
+        if content["generation"] == newest and content["index"] == _describe(folder, newest):
+            is_ours = content["index"][0] == index_format
+            marks = tuple((int(size), int(time)) for size, time in content["marks"])
+            return SegmentList(newest, tuple(content["files"]), marks) if is_ours else None
     return None
 
 
-def write_list(folder: Path, index_format: str, listed: SegmentList) -> None:
+def write_list(folder: Path, index_format: str, segment_list: SegmentList) -> None:
     """Store a list with the marks of its files and of its table of contents."""
-    described = _describe(folder, listed.generation)
-    if described[0] == index_format:
-        marks = [_mark_file(folder / name) for name in listed.files]
-        text = json.dumps({**listed._asdict(), "marks": marks, "index": described})
+    description = _describe(folder, segment_list.generation)
+    if description[0] == index_format:
+        marks = [_mark_file(folder / name) for name in segment_list.files]
+        text = json.dumps({**segment_list._asdict(), "marks": marks, "index": description})
         write_atomically(folder / _NAME, text.encode(), durable=False)
 
 
-def describe_files(folder: Path, listed: SegmentList) -> str:
+def describe_files(folder: Path, segment_list: SegmentList) -> str:
     """Return a text that changes with the generation, name, size or time of any file.
 
     Raises:
         FileNotFoundError: a file is lost.
     """
-    marks = ["{} {} {}".format(name, *_mark_file(folder / name)) for name in sorted(listed.files)]
-    return f"{listed.generation}:{','.join(marks)}"
+    marks = [
+        "{} {} {}".format(name, *_mark_file(folder / name)) for name in sorted(segment_list.files)
+    ]
+    return f"{segment_list.generation}:{','.join(marks)}"
 
 
 def _mark_file(file: Path) -> tuple[int, int]:

@@ -50,10 +50,10 @@ class Snapshot:
 
     def documents(self) -> set[int]:
         """Return the ids of all documents with a section, without numpy."""
-        found: set[int] = set()
+        ids: set[int] = set()
         for part in self._parts:
-            found.update(part.file.numbers("document"))
-        return found
+            ids.update(part.file.numbers("document"))
+        return ids
 
     def find_sections(self, term: str) -> list[tuple[int, Sequence[int]]]:
         """Return the sections with a term in any field, without numpy.
@@ -69,8 +69,8 @@ class Snapshot:
 
     def count_sections(self, term: str) -> int:
         """Return the number of sections with a term in any field, without numpy."""
-        found = zip(self._parts, self._find_places(term), strict=True)
-        return sum(part.count_sections(place) for part, place in found if place >= 0)
+        pairs = zip(self._parts, self._find_places(term), strict=True)
+        return sum(part.count_sections(place) for part, place in pairs if place >= 0)
 
     def locate(self, place: int, number: int) -> tuple[int, int]:
         """Return document and ordinal of a section in the segment at `place`, without numpy."""
@@ -79,10 +79,10 @@ class Snapshot:
 
     def column(self, name: str) -> NDArray[Any]:
         """Return one number for each section: "document", "ordinal", "<field>_length" and so on."""
-        known = self._columns.get(name)
-        if known is None:
-            known = self._columns[name] = _join([part[name] for part in self._parts])
-        return known
+        array = self._columns.get(name)
+        if array is None:
+            array = self._columns[name] = _join([part[name] for part in self._parts])
+        return array
 
     @cached_property
     def counts(self) -> NDArray[Any]:
@@ -93,9 +93,9 @@ class Snapshot:
 
     def term(self, term: str) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
         """Return the rows with a term in any field, and the codes of its counts."""
-        known = self._found.get(term)
-        if known is not None:
-            return known
+        postings = self._found.get(term)
+        if postings is not None:
+            return postings
         result = self._unpack(self._find_places(term))
         self._left -= len(result[0])
         if self._left < 0:
@@ -109,13 +109,13 @@ class Snapshot:
 
         if max(places, default=-1) < 0:
             return _nothing()
-        many = sum(
+        total = sum(
             part.count_sections(place)
             for part, place in zip(self._parts, places, strict=True)
             if place >= 0
         )
         # Each array is allocated and written once: for frequent terms, copies cost as much as sums.
-        rows, codes = np.empty(many, np.int64), np.empty(many, np.uint32)
+        rows, codes = np.empty(total, np.int64), np.empty(total, np.uint32)
         end = 0
         for number, (part, place) in enumerate(zip(self._parts, places, strict=True)):
             if place >= 0:
@@ -137,13 +137,13 @@ class Snapshot:
 
         from vaultmem.core.indexing.packing import unpack_numbers
 
-        packed: list[bytes] = []
+        sequences: list[bytes] = []
         bounds = rows.searchsorted(self._rows)
         of_part = np.diff(bounds)
         for number in of_part.nonzero()[0].tolist():
-            some = rows[bounds[number] : bounds[number + 1]] - self._rows[number]
-            packed += self._parts[number].sequences(some.tolist())
-        ranks = unpack_numbers(np.frombuffer(b"".join(packed), np.uint8))
+            part_rows = rows[bounds[number] : bounds[number + 1]] - self._rows[number]
+            sequences += self._parts[number].sequences(part_rows.tolist())
+        ranks = unpack_numbers(np.frombuffer(b"".join(sequences), np.uint8))
         sizes = np.full(len(rows), len(FIELDS) - 1)
         for name in FIELDS:
             sizes += self.column(f"{name}_length")[rows]
@@ -152,8 +152,8 @@ class Snapshot:
         marks = np.zeros(len(ranks), np.uint16)
         for number, forms in enumerate(terms, 1):
             for form in forms:
-                wanted = self._find_ranks(form).repeat(of_part).repeat(sizes)
-                np.putmask(marks, ranks == wanted, number)
+                term_ranks = self._find_ranks(form).repeat(of_part).repeat(sizes)
+                np.putmask(marks, ranks == term_ranks, number)
         return marks, starts
 
     def labels(self) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
@@ -175,31 +175,31 @@ class Snapshot:
     def list_terms(self, prefix: str) -> list[str]:
         """Return the terms with a prefix, in order."""
         start = prefix.encode("utf-8", "surrogatepass")
-        found = {term for part in self._parts for term in part.list_terms(start)}
-        return [term.decode("utf-8", "surrogatepass") for term in sorted(found)]
+        terms = {term for part in self._parts for term in part.list_terms(start)}
+        return [term.decode("utf-8", "surrogatepass") for term in sorted(terms)]
 
     def _find_ranks(self, term: str) -> NDArray[np.uint32]:
         """Return a term's rank in each segment, `_NO_RANK` where it is absent."""
         import numpy as np
 
-        known = self._ranks.get(term)
-        if known is None:
+        rank_array = self._ranks.get(term)
+        if rank_array is None:
             if len(self._ranks) >= _KEPT_TERMS:
                 self._ranks.clear()
             places = zip(self._parts, self._find_places(term), strict=True)
             ranks = [part.rank(place) or _NO_RANK for part, place in places]
-            known = self._ranks[term] = np.asarray(ranks, np.uint32)
-        return known
+            rank_array = self._ranks[term] = np.asarray(ranks, np.uint32)
+        return rank_array
 
     def _find_places(self, term: str) -> list[int]:
         """Return a term's place in each segment, -1 where it is absent."""
-        known = self._places.get(term)
-        if known is None:
+        places = self._places.get(term)
+        if places is None:
             if len(self._places) >= _KEPT_TERMS:
                 self._places.clear()
             key = term.encode("utf-8", "surrogatepass")
-            known = self._places[term] = [part.find_term(key) for part in self._parts]
-        return known
+            places = self._places[term] = [part.find_term(key) for part in self._parts]
+        return places
 
 
 @cache

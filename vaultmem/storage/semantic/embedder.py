@@ -61,12 +61,12 @@ class MissingModelError(VaultError):
 def find_shipped(package: str, *names: str) -> Path | None:
     """Return a file that an installed package ships, without importing the package."""
     try:
-        found = importlib.util.find_spec(package)
+        spec = importlib.util.find_spec(package)
     except (ImportError, ValueError):
         return None
-    if found is None or not found.origin:
+    if spec is None or not spec.origin:
         return None
-    file = Path(found.origin).parent.joinpath(*names)
+    file = Path(spec.origin).parent.joinpath(*names)
     return file if file.is_file() else None
 
 
@@ -93,8 +93,8 @@ def scale_rows(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
     import numpy as np
 
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    scaled: NDArray[np.float32] = (vectors / np.maximum(lengths, 1e-12)).astype(np.float32)
-    return scaled
+    result: NDArray[np.float32] = (vectors / np.maximum(lengths, 1e-12)).astype(np.float32)
+    return result
 
 
 # Post JSON to a web service, and read JSON.
@@ -142,8 +142,8 @@ def post_json(url: str, body: Any, key: str, timeout: float, limit: int) -> Any:
             raise ServiceError(_describe(error, key), error.code, may_pass, wait) from error
     except (OSError, HTTPException) as error:
         cause = getattr(error, "reason", error)
-        told = _hide(str(cause), key) or type(cause).__name__
-        raise ServiceError(f"cannot be reached ({told})", may_pass=True) from error
+        reason = _hide(str(cause), key) or type(cause).__name__
+        raise ServiceError(f"cannot be reached ({reason})", may_pass=True) from error
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -167,13 +167,13 @@ def _read(response: HTTPResponse, timeout: float, limit: int) -> bytes:
 
 def _describe(error: urllib.error.HTTPError, key: str) -> str:
     """Return a text with the HTTP code and the service's own error message, if it has one."""
-    said = ""
+    reason = ""
     try:
         message = json.loads(error.read(65_536))["error"]
-        said = str(message["message"] if isinstance(message, dict) else message)
+        reason = str(message["message"] if isinstance(message, dict) else message)
     except (OSError, HTTPException, ValueError, LookupError, TypeError, RecursionError):
         pass
-    return f"answered {error.code}{f' ({_hide(said, key)})' if said else ''}"
+    return f"answered {error.code}{f' ({_hide(reason, key)})' if reason else ''}"
 
 
 def _hide(text: str, key: str) -> str:
@@ -289,10 +289,10 @@ class EndpointEmbedder:
             return EndpointEmbedder(hasty).embed(texts)
         if not texts:
             return np.zeros((0, 0), np.float32)
-        given = [
+        inputs = [
             text if text.strip() else "-" for text in sanitize_texts(texts)
         ]  # Services refuse blanks.
-        answer = self._ask({"model": self._endpoint.model, "input": given})
+        answer = self._ask({"model": self._endpoint.model, "input": inputs})
         try:
             rows = sorted(answer["data"], key=lambda row: int(row["index"]))
             vectors = np.asarray([row["embedding"] for row in rows], np.float32)
@@ -309,12 +309,12 @@ class EndpointEmbedder:
         """Return the service's answer; after a temporary error, wait and try again."""
         endpoint = self._endpoint
         url, pause = f"{endpoint.base_url}/embeddings", endpoint.pause
-        for left in range(endpoint.tries - 1, -1, -1):
+        for tries_left in range(endpoint.tries - 1, -1, -1):
             self._wait_for_turn()
             try:
                 return post_json(url, body, endpoint.key, endpoint.timeout, _MAX_BYTES)
             except ServiceError as error:
-                if not left or not error.may_pass:
+                if not tries_left or not error.may_pass:
                     raise self._failed(error.reason) from None
                 time.sleep(min(pause if error.wait is None else error.wait, _LONGEST_WAIT))
                 pause *= 2

@@ -45,13 +45,13 @@ def find_in_folder(folder: Path, variable: str) -> tuple[Path, Path]:
     """
     models = [folder / "model.onnx", folder / "onnx" / "model.onnx"]
     vocabularies = [folder / "tokenizer.json", folder / "vocab.txt"]
-    found = [[file for file in files if file.is_file()] for files in (models, vocabularies)]
-    if not all(found):
+    candidates = [[file for file in files if file.is_file()] for files in (models, vocabularies)]
+    if not all(candidates):
         raise MissingModelError(
             f"{folder}: needs model.onnx and tokenizer.json or vocab.txt; "
             f"set {variable} to a folder that has both"
         )
-    return found[0][0], found[1][0]
+    return candidates[0][0], candidates[1][0]
 
 
 class OnnxModel:
@@ -114,10 +114,10 @@ def _run_session(
         tokens[row, : len(each.ids)] = each.ids
         kinds[row, : len(each.ids)] = each.type_ids
         mask[row, : len(each.ids)] = 1
-    given = {"input_ids": tokens, "attention_mask": mask, "token_type_ids": kinds}
+    arrays = {"input_ids": tokens, "attention_mask": mask, "token_type_ids": kinds}
     names = {entry.name for entry in session.get_inputs()}
-    wanted = {name: given[name] for name in names & given.keys()}
-    return np.asarray(session.run(None, wanted, options)[0], np.float32), mask
+    inputs = {name: arrays[name] for name in names & arrays.keys()}
+    return np.asarray(session.run(None, inputs, options)[0], np.float32), mask
 
 
 def _load_tokenizer(file: Path, max_tokens: int) -> Any:
@@ -180,8 +180,8 @@ def _find_shipped_files() -> tuple[Path, Path]:
 
 def _digest(file: Path) -> str:
     """Return the first 12 digits of a file's SHA-256."""
-    with file.open("rb") as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()[:12]
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()[:12]
 
 
 # WordLlama: a vector for each word piece, summed; fast enough for every sync.
@@ -239,9 +239,9 @@ def _read_weights(file: Path) -> NDArray[np.float32]:
     """
     import numpy as np
 
-    with file.open("rb") as opened:
-        length = int.from_bytes(opened.read(8), "little")
-        header = json.loads(opened.read(length))
+    with file.open("rb") as stream:
+        length = int.from_bytes(stream.read(8), "little")
+        header = json.loads(stream.read(length))
     tables = [value for name, value in header.items() if name != "__metadata__"]
     if len(tables) != 1 or tables[0]["dtype"] not in _TYPES:
         raise MissingModelError(
@@ -277,17 +277,17 @@ def ask_model(instruction: str, text: str, environment: Mapping[str, str]) -> st
     if urlsplit(base).scheme not in {"http", "https"}:
         raise VaultError(f"${_BASE_URL}: not a URL of the web")
     messages = [{"role": "system", "content": instruction}, {"role": "user", "content": text}]
-    asked = {"model": model, "messages": messages, "temperature": 0}
+    body = {"model": model, "messages": messages, "temperature": 0}
     url, key = f"{base.rstrip('/')}/chat/completions", environment.get(_KEY, "")
     try:
-        found = post_json(url, asked, key, _TIMEOUT, _MAX_BYTES)
-        return str(found["choices"][0]["message"]["content"])
+        answer = post_json(url, body, key, _TIMEOUT, _MAX_BYTES)
+        return str(answer["choices"][0]["message"]["content"])
     except ServiceError as error:
         if error.code:
             raise VaultError(f"the model's service answered {error.code}") from None
         if error.may_pass:
-            told = type(error.__cause__).__name__
-            raise VaultError(f"the model's service does not answer ({told})") from None
+            reason = type(error.__cause__).__name__
+            raise VaultError(f"the model's service does not answer ({reason})") from None
     except (ValueError, LookupError, TypeError):
         pass
     raise VaultError("the model's service answered something else")

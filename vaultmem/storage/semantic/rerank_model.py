@@ -85,25 +85,25 @@ class RerankService:
             VaultError: the service is unreachable, refuses, answers something else, or takes
                 longer than `seconds`.
         """
-        asked, *cleaned = sanitize_texts([question, *texts])
-        found: list[list[float] | ServiceError] = []
+        query, *clean_texts = sanitize_texts([question, *texts])
+        outcomes: list[list[float] | ServiceError] = []
 
         def ask() -> None:
             try:
-                found.append(self._ask(asked, cleaned, seconds + _SPARE))
+                outcomes.append(self._ask(query, clean_texts, seconds + _SPARE))
             except ServiceError as error:
-                found.append(error)
+                outcomes.append(error)
 
         # A socket's timeout does not limit DNS look-ups and answers that drip.
         thread = threading.Thread(target=ask, daemon=True)
         thread.start()
         thread.join(seconds)
-        if not found:
+        if not outcomes:
             raise TooSlowError(seconds)
-        if isinstance(found[0], ServiceError):
-            reason = f"{found[0].reason}; see {PREFIX}_BASE_URL"
+        if isinstance(outcomes[0], ServiceError):
+            reason = f"{outcomes[0].reason}; see {PREFIX}_BASE_URL"
             raise VaultError(f"the service {self._host}: {reason}")
-        return found[0]
+        return outcomes[0]
 
     def _ask(self, question: str, texts: list[str], seconds: float) -> list[float]:
         if self._takes_texts:
@@ -170,14 +170,16 @@ class CrossEncoder:
         Raises:
             VaultError: the model cannot be used, or not in this time.
         """
-        asked, *cleaned = sanitize_texts([question, *texts])
+        query, *clean_texts = sanitize_texts([question, *texts])
         options = _make_options()
         timer = threading.Timer(seconds, setattr, (options, "terminate", True))
         timer.daemon = True
         timer.start()
         scores = [0.0] * len(texts)
         try:
-            for rows, output, _ in self._model.run([(asked, text) for text in cleaned], options):
+            for rows, output, _ in self._model.run(
+                [(query, text) for text in clean_texts], options
+            ):
                 for row, score in zip(rows, self._read(output), strict=True):
                     scores[row] = score
         except VaultError:
@@ -200,8 +202,8 @@ class CrossEncoder:
             raise MissingModelError(
                 f"{self._model.file}: not a cross-encoder; it has not one score for each pair"
             )
-        found: list[float] = (logits[:, -1] - logits[:, 0] * (logits.shape[1] == 2)).tolist()
-        return found
+        scores: list[float] = (logits[:, -1] - logits[:, 0] * (logits.shape[1] == 2)).tolist()
+        return scores
 
 
 def _make_options() -> Any:

@@ -57,11 +57,11 @@ class VectorStore:
     def read(self) -> SectionVectors:
         """Return the stored vectors, the same object until they change; empty a damaged store."""
         for _ in range(5):
-            about = self._about()
-            version = f"{about.get('number', '')}:{about.get('count', 0)}"
+            metadata = self._about()
+            version = f"{metadata.get('number', '')}:{metadata.get('count', 0)}"
             if self._read is None or self._read.version != version:
                 try:
-                    self._read = self._map(about, version)
+                    self._read = self._map(metadata, version)
                 except (FileNotFoundError, ValueError):  # Replaced or truncated meanwhile.
                     continue
             return self._read
@@ -83,12 +83,12 @@ class VectorStore:
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             with hold_lock(self._lock()):
-                stored = self.read()
-                if stored.vectors.shape[1] not in {0, vectors.shape[1]}:
-                    stored = self._clear()
-                new = ~np.isin(make_keys(names), stored.keys)
+                existing = self.read()
+                if existing.vectors.shape[1] not in {0, vectors.shape[1]}:
+                    existing = self._clear()
+                new = ~np.isin(make_keys(names), existing.keys)
                 if new.any():
-                    self._append(len(stored.keys), names[new], vectors[new])
+                    self._append(len(existing.keys), names[new], vectors[new])
         except OSError as error:
             raise SystemFailureError(
                 f"{self._folder}: vectors were not written ({error.strerror})"
@@ -99,37 +99,37 @@ class VectorStore:
         """Drop the vectors of other blobs if more than `allowed`; return how many were dropped."""
         import numpy as np
 
-        listed = list(blobs)
-        wanted = make_keys(pack_names(listed, [0] * len(listed)))
+        blob_list = list(blobs)
+        keys = make_keys(pack_names(blob_list, [0] * len(blob_list)))
         if not len(self.read().keys):
             return 0
         with hold_lock(self._lock()):
-            stored = self.read()
-            alone = stored.names.copy()
-            alone[:, 20:] = 0
-            kept = np.isin(make_keys(alone), wanted)
-            dropped = int(np.count_nonzero(~kept))
-            if dropped <= allowed:
+            existing = self.read()
+            blob_names = existing.names.copy()
+            blob_names[:, 20:] = 0
+            mask = np.isin(make_keys(blob_names), keys)
+            dropped_count = int(np.count_nonzero(~mask))
+            if dropped_count <= allowed:
                 return 0
-            names, vectors = stored.names[kept], np.asarray(stored.vectors)[kept]
+            names, vectors = existing.names[mask], np.asarray(existing.vectors)[mask]
             self._clear()
             if len(names):
                 self._append(0, names, vectors)
-        return dropped
+        return dropped_count
 
     def _append(self, count: int, names: NDArray[np.uint8], vectors: NDArray[np.float32]) -> None:
-        about = self._about() or {"number": secrets.token_hex(4)}
+        metadata = self._about() or {"number": secrets.token_hex(4)}
         width = vectors.shape[1]
         for name, rows, size in (("keys", names, _KEY_BYTES), ("vectors", vectors, 4 * width)):
-            file = self._folder / f"{name}-{about['number']}"
+            file = self._folder / f"{name}-{metadata['number']}"
             descriptor = os.open(file, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o600)
-            with os.fdopen(descriptor, "r+b") as opened:
-                opened.truncate(count * size)  # Remove the rest of an interrupted batch.
-                opened.seek(count * size)
-                opened.write(rows.astype("<f4" if name == "vectors" else "u1").tobytes())
-                opened.flush()
-                os.fsync(opened.fileno())
-        self._write_about({**about, "count": count + len(names), "dimensions": width})
+            with os.fdopen(descriptor, "r+b") as stream:
+                stream.truncate(count * size)  # Remove the rest of an interrupted batch.
+                stream.seek(count * size)
+                stream.write(rows.astype("<f4" if name == "vectors" else "u1").tobytes())
+                stream.flush()
+                os.fsync(stream.fileno())
+        self._write_about({**metadata, "count": count + len(names), "dimensions": width})
 
     def _clear(self) -> SectionVectors:
         """Remove all vectors; processes that have the old files mapped can still read them."""
@@ -143,31 +143,31 @@ class VectorStore:
     def _about(self) -> dict[str, Any]:
         """Return the contents of `about.json`, empty if missing, invalid or of another model."""
         try:
-            about = json.loads((self._folder / _ABOUT).read_text(encoding="utf-8"))
-            if about["model"] == self._model and about["number"].isalnum():
+            metadata = json.loads((self._folder / _ABOUT).read_text(encoding="utf-8"))
+            if metadata["model"] == self._model and metadata["number"].isalnum():
                 return {
-                    "number": about["number"],
-                    "count": max(int(about["count"]), 0),
-                    "dimensions": max(int(about["dimensions"]), 1),
+                    "number": metadata["number"],
+                    "count": max(int(metadata["count"]), 0),
+                    "dimensions": max(int(metadata["dimensions"]), 1),
                 }
         except (OSError, ValueError, LookupError, TypeError, AttributeError):
             pass
         return {}
 
-    def _write_about(self, about: dict[str, Any]) -> None:
-        content = json.dumps({"model": self._model, **about})
+    def _write_about(self, metadata: dict[str, Any]) -> None:
+        content = json.dumps({"model": self._model, **metadata})
         write_atomically(self._folder / _ABOUT, content.encode())
 
-    def _map(self, about: dict[str, Any], version: str) -> SectionVectors:
+    def _map(self, metadata: dict[str, Any], version: str) -> SectionVectors:
         import numpy as np
 
-        count, width = about.get("count", 0), about.get("dimensions", 0)
+        count, width = metadata.get("count", 0), metadata.get("dimensions", 0)
         if not count:
             names = np.zeros((0, _KEY_BYTES), np.uint8)
             return SectionVectors(
                 version, names, make_keys(names), np.zeros((0, width), np.float32)
             )
-        files = [self._folder / f"{name}-{about['number']}" for name in ("keys", "vectors")]
+        files = [self._folder / f"{name}-{metadata['number']}" for name in ("keys", "vectors")]
         names = np.fromfile(files[0], np.uint8, count * _KEY_BYTES).reshape(count, _KEY_BYTES)
         # A plain array is faster: each operation on a memmap makes another memmap.
         vectors = np.asarray(np.memmap(files[1], "<f4", "r", shape=(count, width)))
