@@ -178,13 +178,18 @@ export --jsonl ../notes.jsonl
 import archive ../vault.tar.gz ../copy --dry-run
 1 watch --status
 watch --stop
+serve --stop
+vault list
+vault add .
+vault remove .
 """
 
 #: Commands whose rows name what follows them, too.
-GROUPS = {"fleet", "hub", "session", "task"}
+GROUPS = {"fleet", "hub", "projects", "session", "task", "vault"}
 
 #: Rows of which another test compares all that a command prints.
 ELSEWHERE = {"trust", "embed", "bisect", "receipt", "task expand", "fleet start"}
+ELSEWHERE |= {"projects", "projects rename", "projects move"}
 
 #: What takes months, a model or another process: tests of these commands have it.
 _PAIR = {"older", "newer", "similarity", "differences", "kind", "older_notes", "newer_notes"}
@@ -218,6 +223,7 @@ RARE = {
         *("source", "branches"),
     },
     "watch": {"time", "what", "text", "log"},
+    "serve": {"link"},
 }
 
 #: Objects whose names are paths, reasons, words: a vault's own.
