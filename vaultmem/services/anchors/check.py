@@ -79,17 +79,17 @@ def check_documents(
                 continue
             numbers.append(document)
             anchors.append(cited_by(record, anchor))
-    found: dict[int, tuple[AnchorCheck, ...]] = {}
+    checks: dict[int, tuple[AnchorCheck, ...]] = {}
     for document, check in zip(numbers, check_anchors(vault, anchors, limit), strict=True):
         if check is not None:
-            found[document] = (*found.get(document, ()), check)
-    return found
+            checks[document] = (*checks.get(document, ()), check)
+    return checks
 
 
 def cited_by(record: NoteRecord, anchor: Anchor) -> CitedAnchor:
     """Return an anchor with the data of the note that cites it."""
-    written = read_timestamp(record.updated or record.created) or record.changed
-    return CitedAnchor(anchor, record.project, written)
+    write_time = read_timestamp(record.updated or record.created) or record.changed
+    return CitedAnchor(anchor, record.project, write_time)
 
 
 def _read_links(links: Sequence[Link]) -> Iterator[Anchor]:
@@ -134,12 +134,12 @@ def check_anchors(
         for repository, path in checkouts.find_places(each.anchor, each.project):
             place = _Place(number, each, path)
             by_repository.setdefault(repository, []).append(place)
-    found: dict[int, AnchorCheck] = {}
+    checks: dict[int, AnchorCheck] = {}
     for repository, places in by_repository.items():
         for number, check in _check_places(vault, repository, places, limit):
-            found.setdefault(number, check)
+            checks.setdefault(number, check)
     return [
-        found.get(number)
+        checks.get(number)
         or (AnchorCheck(each.anchor, AnchorStatus.UNKNOWN) if each.anchor.is_pinned else None)
         for number, each in enumerate(cited)
     ]
@@ -179,19 +179,21 @@ def compare_since(
     """
     anchor = cited.anchor
     places = Checkouts(vault).find_places(cited.anchor, cited.project)
-    paths = [path for found, path in places if found == repository]
+    paths = [path for candidate, path in places if candidate == repository]
     git = repository.open() if paths else None
     if git is None:
         return AnchorSince(False)
     names = [name for path in paths for name in _format_since(git, cited, path)]
-    then = {f"{commit}:{path}": path for path in (moved_to, *paths) if path}
-    versions = read_versions(git, [*names, *then]) | _read_cited_blobs(vault, [anchor.blob])
+    paths_by_name = {f"{commit}:{path}": path for path in (moved_to, *paths) if path}
+    versions = read_versions(git, [*names, *paths_by_name]) | _read_cited_blobs(
+        vault, [anchor.blob]
+    )
     old = next((versions[name] for name in names if name in versions), None)
     if old is None:
         return AnchorSince(False)
     was_same = any(
         compare_anchor(anchor._replace(path=path), old, versions[name]).status is AnchorStatus.HOLDS
-        for name, path in then.items()
+        for name, path in paths_by_name.items()
         if name in versions
     )
     for path in filter(None, (moved_to, *paths)):
@@ -227,29 +229,29 @@ def find_change(
     for repository, path in Checkouts(vault).find_places(cited.anchor, cited.project):
         place, git = _Place(0, cited, path), repository.open()
         key = f"first change {repository.git_folder} {place.key}"
-        kept = json.loads(vault.state.get(key) or '[""]')
+        stored_change = json.loads(vault.state.get(key) or '[""]')
         stamp = f"{blob_id(read_present(repository, path) or b'')} {repository.read_head()}"
-        if git is not None and kept[0] != stamp:
+        if git is not None and stored_change[0] != stamp:
             with limit.apply(git):
-                kept = [stamp, *(_find_first_change(vault, git, place) or ())]
-                _keep(vault, key, kept)
-            if kept[0] != stamp:
+                stored_change = [stamp, *(_find_first_change(vault, git, place) or ())]
+                _keep(vault, key, stored_change)
+            if stored_change[0] != stamp:
                 _add_waiting(vault, [] if limit.is_final else [cited])
                 raise PendingError(f"{place.anchor.place}: git still searches its changes")
-        if kept[0] == stamp and kept[1:]:
-            return FileCommit(*kept[1:])
+        if stored_change[0] == stamp and stored_change[1:]:
+            return FileCommit(*stored_change[1:])
     return None
 
 
 def _find_first_change(vault: Vault, git: GitRunner, place: _Place) -> FileCommit | None:
     old = _read_old(vault, git, place)
     later = _list_later(git, place) if old is not None else []
-    versions = read_versions(git, [f"{each.commit}:{place.path}" for each in later])
+    versions = read_versions(git, [f"{change.commit}:{place.path}" for change in later])
     anchor = place.anchor._replace(path=place.path)
-    for each in later:
-        data = versions.get(f"{each.commit}:{place.path}")
+    for change in later:
+        data = versions.get(f"{change.commit}:{place.path}")
         if data is None or (old and compare_anchor(anchor, old, data).is_different):
-            return each
+            return change
     return None
 
 
@@ -258,8 +260,8 @@ def _list_later(git: GitRunner, place: _Place) -> list[FileCommit]:
     commit, since = place.anchor.commit, place.cited.written
     if commit and has_commit(git, commit):
         return list_commits_after(git, commit, place.path)
-    found = list_file_commits(git, [place.path], int(since))[place.path]
-    return [each for each in reversed(found) if each.at > since + 1]
+    commits = list_file_commits(git, [place.path], int(since))[place.path]
+    return [each for each in reversed(commits) if each.at > since + 1]
 
 
 class _Place(NamedTuple):
@@ -276,8 +278,8 @@ class _Place(NamedTuple):
     @property
     def key(self) -> str:
         """The anchor's key in the cache."""
-        dated = "" if self.anchor.is_pinned else f" {int(self.cited.written)}"
-        return f"{self.anchor._replace(path=self.path, project='')}{dated}"
+        suffix = "" if self.anchor.is_pinned else f" {int(self.cited.written)}"
+        return f"{self.anchor._replace(path=self.path, project='')}{suffix}"
 
 
 def _check_places(
@@ -286,37 +288,41 @@ def _check_places(
     """Yield the state of anchors in one repository, without those whose file is unknown."""
     contents: dict[str, bytes | None] = {}
     blobs: dict[str, str] = {}
-    open_ones: list[_Place] = []
-    for each in places:
+    undecided_places: list[_Place] = []
+    for place in places:
         try:
-            if each.path not in contents:
-                contents[each.path] = data = repository.read_present(each.path)
-                blobs[each.path] = "" if data is None else blob_id(data)
+            if place.path not in contents:
+                contents[place.path] = data = repository.read_present(place.path)
+                blobs[place.path] = "" if data is None else blob_id(data)
         except UnsafeFileError:
             continue
-        if each.anchor.blob and blobs[each.path].startswith(each.anchor.blob):
-            yield each.number, AnchorCheck(each.anchor, AnchorStatus.HOLDS)
+        if place.anchor.blob and blobs[place.path].startswith(place.anchor.blob):
+            yield place.number, AnchorCheck(place.anchor, AnchorStatus.HOLDS)
         else:
-            open_ones.append(each)
-    if not open_ones:
+            undecided_places.append(place)
+    if not undecided_places:
         return
     cache = _Cache(vault, repository, blobs)
-    checks = cache.read(open_ones)
-    left = [each for each in open_ones if each.number not in checks]
-    git = repository.open() if left else None
+    checks = cache.read(undecided_places)
+    unchecked_places = [place for place in undecided_places if place.number not in checks]
+    git = repository.open() if unchecked_places else None
     if git is not None:
-        compared = [*_compare(vault, repository, git, left, contents, limit)]
+        comparisons = [*_compare(vault, repository, git, unchecked_places, contents, limit)]
         # If a path can be in two places, a known move decides.
-        found = dict(sorted(compared, key=lambda each: each[1].status is AnchorStatus.MOVED))
+        new_checks = dict(
+            sorted(comparisons, key=lambda pair: pair[1].status is AnchorStatus.MOVED)
+        )
         if limit.is_over and not limit.is_final:
-            _add_waiting(vault, [each.cited for each in left if each.number not in found])
-            left = [each for each in left if each.number in found]
-        cache.write(left, found)
-        checks |= found
-    for each in open_ones:
-        check = checks.get(each.number)
-        if check and (each.anchor.is_pinned or check.status is not AnchorStatus.UNKNOWN):
-            yield each.number, check
+            _add_waiting(
+                vault, [place.cited for place in unchecked_places if place.number not in new_checks]
+            )
+            unchecked_places = [place for place in unchecked_places if place.number in new_checks]
+        cache.write(unchecked_places, new_checks)
+        checks |= new_checks
+    for place in undecided_places:
+        check = checks.get(place.number)
+        if check and (place.anchor.is_pinned or check.status is not AnchorStatus.UNKNOWN):
+            yield place.number, check
 
 
 def _compare(
@@ -329,27 +335,29 @@ def _compare(
 ) -> Iterator[tuple[int, AnchorCheck]]:
     """Yield the state of anchors, compared with the versions that they name."""
     bases: dict[str, tuple[str, ...]] = {}
-    if dated := {each.path: each.cited.written for each in places if not each.anchor.is_pinned}:
+    if write_times := {
+        place.path: place.cited.written for place in places if not place.anchor.is_pinned
+    }:
         with limit.apply(git):
-            bases = find_bases(git, dated)
-    names = {each.number: _format_versions(each, bases) for each in places}
-    versions = read_versions(git, [name for listed in names.values() for name in listed])
-    versions |= _read_cited_blobs(vault, [each.anchor.blob for each in places])
-    gone = []
-    for each in places:
-        old = next((versions[name] for name in names[each.number] if name in versions), None)
+            bases = find_bases(git, write_times)
+    names = {place.number: _format_versions(place, bases) for place in places}
+    versions = read_versions(git, [name for place_names in names.values() for name in place_names])
+    versions |= _read_cited_blobs(vault, [place.anchor.blob for place in places])
+    missing_places = []
+    for place in places:
+        old = next((versions[name] for name in names[place.number] if name in versions), None)
         if old is None:
             continue
-        data = contents[each.path]
-        anchor = each.anchor._replace(path=each.path)
+        data = contents[place.path]
+        anchor = place.anchor._replace(path=place.path)
         check = compare_anchor(anchor, old, data) if data is not None else None
         if check is None or check.status is AnchorStatus.GONE:
-            gone.append((each, old))
+            missing_places.append((place, old))
         else:
-            yield each.number, check._replace(anchor=each.anchor)
-    if gone:
+            yield place.number, check._replace(anchor=place.anchor)
+    if missing_places:
         with limit.apply(git):
-            yield from _find_moved(vault, repository, git, gone, contents)
+            yield from _find_moved(vault, repository, git, missing_places, contents)
 
 
 def _format_versions(place: _Place, bases: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
@@ -371,29 +379,29 @@ def _find_moved(
     vault: Vault,
     repository: CodeRepository,
     git: GitRunner,
-    gone: Sequence[tuple[_Place, bytes]],
+    missing_places: Sequence[tuple[_Place, bytes]],
     contents: Mapping[str, bytes | None],
 ) -> Iterator[tuple[int, AnchorCheck]]:
     """Yield the state of anchors whose file or lines are no longer in place."""
     by_commit: dict[str, list[str]] = {}
-    for each, _ in gone:
-        if contents[each.path] is None:
-            by_commit.setdefault(each.anchor.commit, []).append(each.path)
-    renamed = {
+    for place, _ in missing_places:
+        if contents[place.path] is None:
+            by_commit.setdefault(place.anchor.commit, []).append(place.path)
+    new_paths = {
         (commit, old): new
         for commit, paths in by_commit.items()
         for old, new in _find_new_paths(vault, repository, git, commit, paths).items()
     }
-    left: list[tuple[_Place, list[str]]] = []
-    for each, old in gone:
-        new_path = renamed.get((each.anchor.commit, each.path), "")
+    remaining_places: list[tuple[_Place, list[str]]] = []
+    for place, old in missing_places:
+        new_path = new_paths.get((place.anchor.commit, place.path), "")
         data = read_present(repository, new_path) if new_path else None
-        check = data and compare_anchor(each.anchor._replace(path=new_path), old, data)
+        check = data and compare_anchor(place.anchor._replace(path=new_path), old, data)
         if check and check.status in {AnchorStatus.HOLDS, AnchorStatus.CHANGED}:
-            yield each.number, AnchorCheck(each.anchor, AnchorStatus.MOVED, check.lines, new_path)
+            yield place.number, AnchorCheck(place.anchor, AnchorStatus.MOVED, check.lines, new_path)
         else:
-            left.append((each, _truncate_block(each, _split(old))))
-    yield from _find_elsewhere(repository, git, left)
+            remaining_places.append((place, _truncate_block(place, _split(old))))
+    yield from _find_elsewhere(repository, git, remaining_places)
 
 
 def _find_new_paths(
@@ -401,12 +409,12 @@ def _find_new_paths(
 ) -> dict[str, str]:
     """Return the new names of renamed files, cached for HEAD; "" if git finds none."""
     key, head = f"renamed {repository.git_folder} {commit}", repository.read_head()
-    kept, known = json.loads(vault.state.get(key) or '["", {}]')
-    renamed: dict[str, str] = known if kept == head else {}
-    if left := [path for path in paths if path not in renamed]:
-        renamed |= dict.fromkeys(left, "") | find_new_paths(git, commit, left)
-        _keep(vault, key, [head, renamed])
-    return renamed
+    stored_head, stored_paths = json.loads(vault.state.get(key) or '["", {}]')
+    new_paths: dict[str, str] = stored_paths if stored_head == head else {}
+    if unknown_paths := [path for path in paths if path not in new_paths]:
+        new_paths |= dict.fromkeys(unknown_paths, "") | find_new_paths(git, commit, unknown_paths)
+        _keep(vault, key, [head, new_paths])
+    return new_paths
 
 
 def _truncate_block(place: _Place, lines: list[str]) -> list[str]:
@@ -418,28 +426,32 @@ def _truncate_block(place: _Place, lines: list[str]) -> list[str]:
 
 
 def _find_elsewhere(
-    repository: CodeRepository, git: GitRunner, gone: Sequence[tuple[_Place, list[str]]]
+    repository: CodeRepository, git: GitRunner, missing_places: Sequence[tuple[_Place, list[str]]]
 ) -> Iterator[tuple[int, AnchorCheck]]:
     """Yield the new file of anchored lines if it contains the whole block, else GONE."""
-    longest = (max((line.strip() for line in block), key=len, default="") for _, block in gone)
+    longest = (
+        max((line.strip() for line in block), key=len, default="") for _, block in missing_places
+    )
     paths = find_text(git, [line for line in longest if len(line) >= _DISTINCT])
     texts = {path: _split(read_present(repository, path) or b"") for path in paths}
     places = {
-        each.number: [p for p in paths if p != each.path and find_block(texts[p], block)]
-        for each, block in gone
+        place.number: [p for p in paths if p != place.path and find_block(texts[p], block)]
+        for place, block in missing_places
     }
-    names = (f"{each.anchor.commit}:{p}" for each, _ in gone for p in places[each.number])
-    had = read_versions(git, names) if any(places.values()) else {}
-    for each, block in gone:
-        before = (had.get(f"{each.anchor.commit}:{p}", b"") for p in places[each.number])
+    names = (
+        f"{place.anchor.commit}:{p}" for place, _ in missing_places for p in places[place.number]
+    )
+    versions = read_versions(git, names) if any(places.values()) else {}
+    for place, block in missing_places:
+        old_data = (versions.get(f"{place.anchor.commit}:{p}", b"") for p in places[place.number])
         new = (
             path
-            for path, data in zip(places[each.number], before, strict=True)
+            for path, data in zip(places[place.number], old_data, strict=True)
             if not find_block(_split(data), block)
         )
         moved_to = next(new, "")
         status = AnchorStatus.MOVED if moved_to else AnchorStatus.GONE
-        yield each.number, AnchorCheck(each.anchor, status, 0, moved_to)
+        yield place.number, AnchorCheck(place.anchor, status, 0, moved_to)
 
 
 #: Minimum characters of a line to search in other files.
@@ -473,29 +485,29 @@ class _Cache:
 
     def read(self, places: Sequence[_Place]) -> dict[int, AnchorCheck]:
         """Return the states of places that have not changed since the check."""
-        marks = ", ".join("?" * len(places))
+        placeholders = ", ".join("?" * len(places))
         rows = self._state.query(
             "SELECT anchor, stamp, status, lines, moved_to FROM anchor_checks"
-            f" WHERE repository = ? AND anchor IN ({marks})",
-            [self._name, *(each.key for each in places)],
+            f" WHERE repository = ? AND anchor IN ({placeholders})",
+            [self._name, *(place.key for place in places)],
         )
-        known = {anchor: (stamp, told) for anchor, stamp, *told in rows}
-        found = {}
-        for each in places:
-            stamp, told = known.get(each.key, ("", ()))
-            if told:
-                status, lines, moved_to = told
-                check = AnchorCheck(each.anchor, AnchorStatus(status), lines, moved_to)
-                if stamp == self._make_stamp(each, check):
-                    found[each.number] = check
-        return found
+        stored_checks = {anchor: (stamp, fields) for anchor, stamp, *fields in rows}
+        checks = {}
+        for place in places:
+            stamp, fields = stored_checks.get(place.key, ("", ()))
+            if fields:
+                status, lines, moved_to = fields
+                check = AnchorCheck(place.anchor, AnchorStatus(status), lines, moved_to)
+                if stamp == self._make_stamp(place, check):
+                    checks[place.number] = check
+        return checks
 
     def write(self, places: Sequence[_Place], checks: Mapping[int, AnchorCheck]) -> None:
         """Store the states of places, including unknown ones."""
         rows = []
-        for each in places:
-            check = checks.get(each.number) or AnchorCheck(each.anchor, AnchorStatus.UNKNOWN)
-            rows.append((self._name, each.key, self._make_stamp(each, check), *check[1:]))
+        for place in places:
+            check = checks.get(place.number) or AnchorCheck(place.anchor, AnchorStatus.UNKNOWN)
+            rows.append((self._name, place.key, self._make_stamp(place, check), *check[1:]))
         with contextlib.suppress(VaultError), self._state.transaction():
             self._state.execute_many(
                 "INSERT OR REPLACE INTO anchor_checks VALUES (?, ?, ?, ?, ?, ?)", rows
@@ -517,9 +529,9 @@ _MOST_WAITING = 200
 
 
 def _add_waiting(vault: Vault, cited: Iterable[CitedAnchor]) -> None:
-    waiting = [[str(each.anchor), each.project, each.written] for each in cited]
-    known = [each for each in _read_waiting(vault) if each not in waiting]
-    _keep(vault, _WAITING, [*known, *waiting][-_MOST_WAITING:])
+    new_rows = [[str(each.anchor), each.project, each.written] for each in cited]
+    old_rows = [each for each in _read_waiting(vault) if each not in new_rows]
+    _keep(vault, _WAITING, [*old_rows, *new_rows][-_MOST_WAITING:])
 
 
 def _keep(vault: Vault, key: str, value: Sequence[Any]) -> None:
@@ -528,8 +540,8 @@ def _keep(vault: Vault, key: str, value: Sequence[Any]) -> None:
 
 
 def _read_waiting(vault: Vault) -> list[list[Any]]:
-    found: list[list[Any]] = json.loads(vault.state.get(_WAITING) or "[]")
-    return found
+    rows: list[list[Any]] = json.loads(vault.state.get(_WAITING) or "[]")
+    return rows
 
 
 def check_waiting(vault: Vault) -> None:
@@ -537,13 +549,13 @@ def check_waiting(vault: Vault) -> None:
 
     An anchor that needs more than some seconds stays unknown until another commit is checked out.
     """
-    waiting = _read_waiting(vault)
-    if not waiting:
+    rows = _read_waiting(vault)
+    if not rows:
         return
     vault.state.put(_WAITING, "")
     limit = SearchLimit(_IDLE_SECONDS, is_final=True)
-    parsed = ((parse_anchor(text), project, written) for text, project, written in waiting)
-    cited = [CitedAnchor(anchor, *rest) for anchor, *rest in parsed if anchor]
+    parsed_rows = ((parse_anchor(text), project, write_time) for text, project, write_time in rows)
+    cited = [CitedAnchor(anchor, *rest) for anchor, *rest in parsed_rows if anchor]
     for each, check in zip(cited, check_anchors(vault, cited, limit), strict=True):
         if check and check.is_different:
             with contextlib.suppress(PendingError):
@@ -559,7 +571,7 @@ def store_cited_blob(vault: Vault, blob: str, data: bytes) -> None:
 
 
 def _read_cited_blobs(vault: Vault, blobs: Sequence[str]) -> dict[str, bytes]:
-    wanted = [*filter(None, blobs)]
-    marks = ", ".join("?" * len(wanted))
-    sql = f"SELECT blob, data FROM cited_blobs WHERE blob IN ({marks})"
-    return {blob: zlib.decompress(data) for blob, data in vault.state.query(sql, wanted)}
+    blob_ids = [*filter(None, blobs)]
+    placeholders = ", ".join("?" * len(blob_ids))
+    sql = f"SELECT blob, data FROM cited_blobs WHERE blob IN ({placeholders})"
+    return {blob: zlib.decompress(data) for blob, data in vault.state.query(sql, blob_ids)}

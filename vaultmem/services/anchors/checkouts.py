@@ -41,8 +41,8 @@ class Checkouts:
             for prefix in prefixes
             if _is_inside(path := posixpath.normpath(f"{prefix}{anchor.path}"))
         ]
-        there = (place for place in places if (place[0].top / place[1]).is_file())
-        first = next(there, None)
+        existing = (place for place in places if (place[0].top / place[1]).is_file())
+        first = next(existing, None)
         return [first] if first else places
 
     def _find_checkout(self, project: str) -> CodeRepository | None:
@@ -55,12 +55,12 @@ class Checkouts:
         if self._own is None:
             vault = self._vault
             folders = [vault.root.resolve()]
-            if named := vault.config.code_repository:
-                folders.append((vault.root / Path(named).expanduser()).resolve())
-            found = [(find_repository(each), each) for each in folders]
+            if code_folder := vault.config.code_repository:
+                folders.append((vault.root / Path(code_folder).expanduser()).resolve())
+            repositories = [(find_repository(each), each) for each in folders]
             self._own = [
                 (repository, _list_prefixes(repository.top, folder))
-                for repository, folder in found
+                for repository, folder in repositories
                 if repository
             ]
         return self._own
@@ -70,16 +70,16 @@ def find_checkout(vault: Vault, project: str) -> CodeRepository | None:
     """Return a project's repository on this machine, preferably the caller's, or None."""
     name, table = project.casefold(), read_projects(vault)
     facts = read_facts(vault, vault.here) if vault.here else None
-    here = match_project(table, facts) if facts else None
-    if facts and here and here.name.casefold() == name:
+    own = match_project(table, facts) if facts else None
+    if facts and own and own.name.casefold() == name:
         return find_repository(Path(facts.path))
-    found = (
+    repositories = (
         find_repository(common.parent)
-        for common, known in _list_known(vault)
-        if common.name == ".git" and (match := match_project(table, known))
+        for common, known_facts in _list_known(vault)
+        if common.name == ".git" and (match := match_project(table, known_facts))
         if match.name.casefold() == name
     )
-    return next(filter(None, found), None)
+    return next(filter(None, repositories), None)
 
 
 def _list_known(vault: Vault) -> Iterator[tuple[Path, FolderFacts]]:
@@ -87,9 +87,9 @@ def _list_known(vault: Vault) -> Iterator[tuple[Path, FolderFacts]]:
     rows = vault.state.query(f"SELECT key, value FROM meta WHERE key LIKE '{FACTS_KEY} %'")
     for key, value in rows:
         with contextlib.suppress(ValueError, KeyError):
-            kept = json.loads(value)
+            facts = json.loads(value)
             common = Path(str(key).removeprefix(f"{FACTS_KEY} "))
-            yield common, FolderFacts("", True, kept["root"], tuple(kept["remotes"]))
+            yield common, FolderFacts("", True, facts["root"], tuple(facts["remotes"]))
 
 
 def _list_prefixes(top: Path, folder: Path) -> tuple[str, ...]:

@@ -68,16 +68,16 @@ def pin_cites(vault: Vault, texts: Sequence[str], project: str | None) -> tuple[
     if place is None:
         return tuple(texts)
     name = _choose_project_name(vault, project) if place.has_project else ""
-    pinned = []
+    pinned_texts = []
     for text in texts:
         anchor = parse_anchor(text)
-        found = anchor and not anchor.is_pinned and _read_place(vault, place, anchor.path)
-        if anchor and found:
-            path, data = found
+        file = anchor and not anchor.is_pinned and _read_place(vault, place, anchor.path)
+        if anchor and file:
+            path, data = file
             anchor = _pin(vault, place.repository, anchor._replace(path=path, project=name), data)
             text = str(anchor)
-        pinned.append(text)
-    return tuple(dict.fromkeys(pinned))
+        pinned_texts.append(text)
+    return tuple(dict.fromkeys(pinned_texts))
 
 
 def pin_limit(vault: Vault, limit: str, project: str | None) -> str:
@@ -89,13 +89,13 @@ def pin_limit(vault: Vault, limit: str, project: str | None) -> str:
     anchor = parse_change(limit)
     if anchor is None or anchor.is_pinned:
         return limit
-    (pinned,) = map(parse_anchor, pin_cites(vault, [str(anchor)], project))
-    if pinned is None or not pinned.is_pinned:
+    (pinned_anchor,) = map(parse_anchor, pin_cites(vault, [str(anchor)], project))
+    if pinned_anchor is None or not pinned_anchor.is_pinned:
         raise RefusedError(
             f"{one_line(anchor.place)}: no such file in a code repository here; run this in the "
             "repository, or name a date"
         )
-    return format_change(pinned)
+    return format_change(pinned_anchor)
 
 
 def renew_cites(vault: Vault, note: Note) -> dict[str, tuple[str, ...]]:
@@ -103,21 +103,21 @@ def renew_cites(vault: Vault, note: Note) -> dict[str, tuple[str, ...]]:
 
     Only anchors whose text changed or moved differ. Missing or unknown code is not changed.
     """
-    renewed: dict[str, tuple[str, ...]] = {}
+    new_cites: dict[str, tuple[str, ...]] = {}
     for name in CITE_PROPERTIES:
         items = list_items(note, name)
         new = tuple(_renew(vault, text, note.project) for text in items)
         if new != items:
-            renewed[name] = new
-    return renewed
+            new_cites[name] = new
+    return new_cites
 
 
 def renew_limit(vault: Vault, limit: str, project: str) -> str:
     """Return the new end of a confirmed note: the next change of its code, or ""."""
     anchor = parse_change(limit)
-    renewed = parse_anchor(_renew(vault, str(anchor), project)) if anchor else None
-    is_new = renewed is not None and renewed != anchor
-    return format_change(renewed) if renewed and is_new else ""
+    new_anchor = parse_anchor(_renew(vault, str(anchor), project)) if anchor else None
+    is_new = new_anchor is not None and new_anchor != anchor
+    return format_change(new_anchor) if new_anchor and is_new else ""
 
 
 def _renew(vault: Vault, text: str, project: str) -> str:
@@ -125,21 +125,21 @@ def _renew(vault: Vault, text: str, project: str) -> str:
     if anchor is None or not anchor.is_pinned:
         return text
     (check,) = check_anchors(vault, [CitedAnchor(anchor, project)])
-    wanted = {AnchorStatus.CHANGED, AnchorStatus.MOVED}
-    found = find_versions(vault, anchor, project) if check and check.status in wanted else None
-    if check is None or found is None:
+    statuses = {AnchorStatus.CHANGED, AnchorStatus.MOVED}
+    version = find_versions(vault, anchor, project) if check and check.status in statuses else None
+    if check is None or version is None:
         return text
-    repository, old = found
-    moved = anchor._replace(path=check.moved_to or anchor.path)
-    data = read_present(repository, moved.path)
-    span = locate_anchor(moved, old, data) if data is not None else None
+    repository, old = version
+    moved_anchor = anchor._replace(path=check.moved_to or anchor.path)
+    data = read_present(repository, moved_anchor.path)
+    span = locate_anchor(moved_anchor, old, data) if data is not None else None
     if data is None or span is None:
         return text
-    if anchor.symbol and find_symbol(moved.path, _split(data), anchor.symbol) is None:
-        moved = moved._replace(symbol="", first=span[0] + 1, last=span[1])
+    if anchor.symbol and find_symbol(moved_anchor.path, _split(data), anchor.symbol) is None:
+        moved_anchor = moved_anchor._replace(symbol="", first=span[0] + 1, last=span[1])
     elif anchor.first:
-        moved = moved._replace(first=span[0] + 1, last=max(span[1], span[0] + 1))
-    return str(_pin(vault, repository, moved, data))
+        moved_anchor = moved_anchor._replace(first=span[0] + 1, last=max(span[1], span[0] + 1))
+    return str(_pin(vault, repository, moved_anchor, data))
 
 
 def offer_cites(vault: Vault, text: str, cited: Sequence[str]) -> tuple[str, ...]:
@@ -148,13 +148,13 @@ def offer_cites(vault: Vault, text: str, cited: Sequence[str]) -> tuple[str, ...
     place = _find_workplace(vault, None) if names else None
     if place is None:
         return ()
-    known = {anchor.path for anchor in filter(None, map(parse_anchor, cited))}
-    found: dict[str, str] = {}
+    cited_paths = {anchor.path for anchor in filter(None, map(parse_anchor, cited))}
+    paths: dict[str, str] = {}
     for name in [*names][:_MOST_CANDIDATES]:
-        there = _read_place(vault, place, name)
-        if there and there[0] not in known:
-            found.setdefault(there[0], name)
-    return tuple([*found.values()][:_MOST_OFFERED])
+        file = _read_place(vault, place, name)
+        if file and file[0] not in cited_paths:
+            paths.setdefault(file[0], name)
+    return tuple([*paths.values()][:_MOST_OFFERED])
 
 
 class CodeFile(NamedTuple):
@@ -176,10 +176,10 @@ def find_file(vault: Vault, path: str) -> CodeFile:
     place = _find_workplace(vault, None)
     if place is None:
         raise RefusedError(f"{path}: this folder is in no code repository; run it in one")
-    found = _read_place(vault, place, path)
-    if found is None:
+    file = _read_place(vault, place, path)
+    if file is None:
         raise NoteNotFoundError(f"{path}: {place.repository.top} has no such file")
-    return CodeFile(place.repository, *found, find_name(vault, vault.here))
+    return CodeFile(place.repository, *file, find_name(vault, vault.here))
 
 
 def _find_workplace(vault: Vault, project: str | None) -> _Workplace | None:
@@ -192,8 +192,8 @@ def _find_workplace(vault: Vault, project: str | None) -> _Workplace | None:
         is_vault = repository.top.is_relative_to(vault.root) and repository.top != vault.root
         if has_project or (repository == find_repository(vault.root) and not is_vault):
             return _Workplace(repository, "" if inside == "." else inside, has_project)
-    found = find_checkout(vault, project) if project else None
-    return _Workplace(found, "", True) if found else None
+    checkout = find_checkout(vault, project) if project else None
+    return _Workplace(checkout, "", True) if checkout else None
 
 
 def _choose_project_name(vault: Vault, project: str | None) -> str:
@@ -242,11 +242,11 @@ def _pin(vault: Vault, repository: CodeRepository, anchor: Anchor, data: bytes) 
     head = repository.read_head()
     git = repository.open() if head else None
     name = f"{head}:{anchor.path}"
-    committed = read_versions(git, [name]).get(name) if git else None
-    if committed is not None and _split(committed) == lines:
-        data = committed
+    committed_data = read_versions(git, [name]).get(name) if git else None
+    if committed_data is not None and _split(committed_data) == lines:
+        data = committed_data
     blob = blob_id(data)[:ID_DIGITS]
-    if committed is not data:
+    if committed_data is not data:
         store_cited_blob(vault, blob, data)
     return anchor._replace(commit=head[:ID_DIGITS], blob=blob)
 

@@ -21,23 +21,27 @@ def drop_bullets(vault: Vault, change: Change) -> None:
 
     A line that a person wrote or edited stays. So does a line whose name also fits another note.
     """
-    gone = [path for path, step in change.steps.items() if _is_gone(path, step)]
-    head = vault.head() if gone and change.is_folder else None
+    hidden_paths = [path for path, step in change.steps.items() if _is_gone(path, step)]
+    head = vault.head() if hidden_paths and change.is_folder else None
     if head is None or not head.commit:
         return
     try:
         memory = change.read(MEMORY)
     except (NoteNotFoundError, RefusedError):
         return
-    found = {line for path in gone for line in _find_lines(vault, change, memory.text, path)}
+    line_numbers = {
+        line for path in hidden_paths for line in _find_lines(vault, change, memory.text, path)
+    }
     lines = memory.text.splitlines(keepends=True)
-    dreamt = read_dreamt(vault, head.commit) if found else set()
-    left = [
-        line for n, line in enumerate(lines) if n not in found or line.rstrip("\r\n") not in dreamt
+    dreamt_lines = read_dreamt(vault, head.commit) if line_numbers else set()
+    new_lines = [
+        line
+        for n, line in enumerate(lines)
+        if n not in line_numbers or line.rstrip("\r\n") not in dreamt_lines
     ]
-    if len(left) == len(lines) or memory.encoding:
+    if len(new_lines) == len(lines) or memory.encoding:
         return
-    change.replace(MEMORY, "".join(left).encode("utf-8"), memory.blob)
+    change.replace(MEMORY, "".join(new_lines).encode("utf-8"), memory.blob)
     if change.event is not None and change.event.only:
         change.event = change.event._replace(only=(*change.event.only, str(MEMORY)))
 
@@ -55,20 +59,20 @@ def _is_gone(path: str, step: NoteStep) -> bool:
 def _find_lines(vault: Vault, change: Change, text: str, path: str) -> Iterator[int]:
     """Yield the lines that link to this note and to no other present or new note."""
     for line, link in find_bullets(text, path).items():
-        wanted = fold(f"/{link}.md")
+        suffix = fold(f"/{link}.md")
         others = {*vault.manifest.blobs(), *change.steps} - {path}
-        if not any(fold(f"/{other}").endswith(wanted) for other in others):
+        if not any(fold(f"/{other}").endswith(suffix) for other in others):
             yield line
 
 
 def read_dreamt(vault: Vault, commit: str) -> set[str]:
     """Return the lines of MEMORY.md in a commit that an agent's promotion wrote."""
-    origins, known = [], {}
+    origins, commits = [], {}
     with contextlib.suppress(VaultError):  # It might be in no commit yet.
         origins = blame_file(vault.history, commit, str(MEMORY))
-        known = read_commits(vault.history, {origin.commit for origin in origins})
+        commits = read_commits(vault.history, {origin.commit for origin in origins})
     return {
         origin.text.rstrip("\r")
         for origin in origins
-        if known[origin.commit].event == "promote" and known[origin.commit].agent
+        if commits[origin.commit].event == "promote" and commits[origin.commit].agent
     }

@@ -43,14 +43,14 @@ class Change:
     (`is_foreign`). `suspicious` describes such text for each note.
     """
 
-    def __init__(self, seen: Vault) -> None:
-        self.seen = seen
+    def __init__(self, vault: Vault) -> None:
+        self.seen = vault
         self.steps: dict[str, NoteStep] = {}
         self.event: Event | None = None
         self.is_left = True
         self.whose = AuthorScope.OTHERS
         self.candidates: list[str] = []
-        self.is_foreign = not seen.is_person
+        self.is_foreign = not vault.is_person
         self.suspicious: dict[str, str] = {}
         self._known: dict[str, str] = {}
 
@@ -82,10 +82,10 @@ class Change:
         Raises:
             VersionMismatchError: the note has another version than expected.
         """
-        expected = self.seen.expected.get(str(path))
-        if expected is not None and blob not in expected:
+        blobs = self.seen.expected.get(str(path))
+        if blobs is not None and blob not in blobs:
             raise VersionMismatchError(
-                f"{path}: changed since it was read as {', '.join(sorted(expected))}; read it again"
+                f"{path}: changed since it was read as {', '.join(sorted(blobs))}; read it again"
             )
 
     def read_bytes(self, note: Note) -> bytes:
@@ -95,8 +95,8 @@ class Change:
             ConflictError: another process saved it since.
         """
         step = self.steps.get(str(note.path))
-        ours = step.data if step is not None else None
-        data = read_bytes(self.seen, note.path) if ours is None else ours
+        step_data = step.data if step is not None else None
+        data = read_bytes(self.seen, note.path) if step_data is None else step_data
         if blob_id(data) != note.blob:
             raise ConflictError(f"{note.path}: another process changed it; read it again")
         return data
@@ -118,10 +118,10 @@ class Change:
 
         Equal bytes are not a change.
         """
-        first = self.steps.get(str(path))
-        if first is not None:
-            data = self._restrict(path, data, first.data)
-            self.steps[str(path)] = first._replace(data=data)
+        step = self.steps.get(str(path))
+        if step is not None:
+            data = self._restrict(path, data, step.data)
+            self.steps[str(path)] = step._replace(data=data)
             return data
         self._expect(path, blob)
         self._known.setdefault(str(path), blob)
@@ -131,11 +131,11 @@ class Change:
             self.steps[str(path)] = NoteStep(blob, data)
         return data
 
-    def _restrict(self, path: PurePosixPath, data: bytes, before: bytes | None) -> bytes:
+    def _restrict(self, path: PurePosixPath, data: bytes, old_data: bytes | None) -> bytes:
         """Return a note's bytes as allowed: quarantined, a candidate, or unchanged."""
-        return self._demote(path, self._contain(path, data, before), before)
+        return self._demote(path, self._contain(path, data, old_data), old_data)
 
-    def _contain(self, path: PurePosixPath, data: bytes, before: bytes | None) -> bytes:
+    def _contain(self, path: PurePosixPath, data: bytes, old_data: bytes | None) -> bytes:
         """Return a note's bytes, quarantined if foreign text tries to instruct an agent.
 
         Raises:
@@ -143,20 +143,20 @@ class Change:
         """
         from vaultmem.services.changes.containment import describe_found, find_new, quarantine
 
-        found = find_new(data, before) if is_note_name(str(path)) else ()
-        if found:
-            done = quarantine(path, data, found) if self.is_foreign else data
-            self.suspicious[str(path)] = describe_found(path, found, is_held=self.is_foreign)
-            return done
+        findings = find_new(data, old_data) if is_note_name(str(path)) else ()
+        if findings:
+            new_data = quarantine(path, data, findings) if self.is_foreign else data
+            self.suspicious[str(path)] = describe_found(path, findings, is_held=self.is_foreign)
+            return new_data
         return data
 
-    def _demote(self, path: PurePosixPath, data: bytes, before: bytes | None) -> bytes:
+    def _demote(self, path: PurePosixPath, data: bytes, old_data: bytes | None) -> bytes:
         """Return a note's bytes, as a candidate if the agent cannot make it active."""
         agent = self.seen.author.agent
         if self.seen.may_activate(agent) or not (digest := _digest_in_force(path, data)):
             return data
-        is_so = digest == _digest_in_force(path, before)
-        if is_so or not is_trust_named(self.seen, (str(path), digest)):
+        is_unchanged = digest == _digest_in_force(path, old_data)
+        if is_unchanged or not is_trust_named(self.seen, (str(path), digest)):
             return data
         text, as_bytes = open_to_edit(data)
         self.candidates.append(str(path))
@@ -183,18 +183,18 @@ class Change:
         self._known.setdefault(str(path), blob)
         self.steps[str(path)] = NoteStep(blob, None)
 
-    def commit(self, event: Event, whose: AuthorScope = AuthorScope.ANYBODY) -> None:
-        """Commit the change; earlier uncommitted text by `whose` goes into other commits first."""
-        self.event, self.whose, self.is_left = event, whose, False
+    def commit(self, event: Event, scope: AuthorScope = AuthorScope.ANYBODY) -> None:
+        """Commit the change; earlier uncommitted text in `scope` goes into other commits first."""
+        self.event, self.whose, self.is_left = event, scope, False
 
-    def leave(self, event: Event | None = None, whose: AuthorScope = AuthorScope.OTHERS) -> None:
+    def leave(self, event: Event | None = None, scope: AuthorScope = AuthorScope.OTHERS) -> None:
         """Leave the change to the next event; on a branch, where nothing can wait, use this one."""
-        self.event, self.whose, self.is_left = event, whose, True
+        self.event, self.whose, self.is_left = event, scope, True
 
     def find_touched(self) -> dict[str, str]:
         """Return the existing notes that are changed or committed: path to blob id."""
-        named = {*self.steps, *(self.event.only if self.event else ())}
-        return {path: blob for path, blob in self._known.items() if path in named}
+        paths = {*self.steps, *(self.event.only if self.event else ())}
+        return {path: blob for path, blob in self._known.items() if path in paths}
 
 
 def _digest_in_force(path: PurePosixPath, data: bytes | None) -> str:

@@ -188,20 +188,20 @@ def commit_earlier(
     """
     if not notes or vault.head() is None:
         return []
-    wanted = {path for path, edit in read_hand_edits(vault, notes).items() if edit.event}
+    paths = {path for path, edit in read_hand_edits(vault, notes).items() if edit.event}
     if vault.config.commit_edits:
-        wanted |= {path for path, blob in notes.items() if is_pending(vault, path, blob, scope)}
-    if not wanted or vault.history.obstacle(patience=PATIENCE):
+        paths |= {path for path, blob in notes.items() if is_pending(vault, path, blob, scope)}
+    if not paths or vault.history.obstacle(patience=PATIENCE):
         return []
 
     def split(pending: PendingFiles) -> CommitPlan:
-        now = {path: each.blob for path, each in HeadTree(vault.state).entries(wanted).items()}
-        for path, file in pending.of(wanted).items():
-            now[path] = blob_id(file[1]) if file else REMOVED
-        for path in wanted & now.keys() - pending.skipped.keys():
-            if now[path] != notes[path]:
+        blobs = {path: each.blob for path, each in HeadTree(vault.state).entries(paths).items()}
+        for path, file in pending.of(paths).items():
+            blobs[path] = blob_id(file[1]) if file else REMOVED
+        for path in paths & blobs.keys() - pending.skipped.keys():
+            if blobs[path] != notes[path]:
                 raise ConflictError(f"{path}: another process changed it; read it again")
-        return split_notes(vault, pending, wanted)
+        return split_notes(vault, pending, paths)
 
     try:
         return operate(vault, "nothing was written", lambda _: _commit(vault, split)[1])
@@ -216,14 +216,14 @@ def hint_commit(vault: Vault) -> str:
     if not any(vault.journal.has_writes(path) for path in vault.notices.written):
         return ""
     vault.state.put(_HINTED, "said")
-    after = vault.config.commit_edits_after_seconds
-    if after and is_persons(vault.author):
+    delay = vault.config.commit_edits_after_seconds
+    if delay and is_persons(vault.author):
         return (
-            f"not committed yet; `vaultmem watch` commits it after {after:,} seconds without a "
+            f"not committed yet; `vaultmem watch` commits it after {delay:,} seconds without a "
             "save, `vaultmem checkpoint` at once"
         )
-    ends = "" if is_persons(vault.author) else " or the end of the session"
-    return f"not committed yet; the next `vaultmem checkpoint`{ends} commits it"
+    suffix = "" if is_persons(vault.author) else " or the end of the session"
+    return f"not committed yet; the next `vaultmem checkpoint`{suffix} commits it"
 
 
 def _commit_after_waiting(
@@ -233,16 +233,18 @@ def _commit_after_waiting(
 
     The second argument of `split` is whether an event had waited.
     """
-    waited: list[Made] = []
+    earlier_commits: list[Made] = []
 
     def work(_: Transaction) -> CommitReport:
-        waited.extend(_commit_waiting(vault))
-        plan, made = _commit(vault, lambda pending: split(pending, bool(waited)))
+        earlier_commits.extend(_commit_waiting(vault))
+        plan, commits = _commit(vault, lambda pending: split(pending, bool(earlier_commits)))
         has_closed = any(part.event.name == CLOSE for part in plan.parts)
-        report = CommitReport((*waited, *made), skipped=plan.skipped, has_closed=has_closed)
+        report = CommitReport(
+            (*earlier_commits, *commits), skipped=plan.skipped, has_closed=has_closed
+        )
         if not plan.has_own:
             return report
-        return report._replace(commit=made[-1][0], paths=tuple(plan.parts[-1].files))
+        return report._replace(commit=commits[-1][0], paths=tuple(plan.parts[-1].files))
 
     return operate(vault, UNCOMMITTED, work)
 
@@ -255,19 +257,19 @@ def _commit_waiting(vault: Vault) -> list[Made]:
     """
     if obstacle := vault.history.obstacle(patience=PATIENCE):
         raise PendingError(obstacle)
-    made: list[Made] = []
-    for number, stored in vault.operations.list_waiting():
-        event = _restore(stored)
-        made += _commit(vault, partial(split_event, vault, event, even_if_clean=False))[1]
+    commits: list[Made] = []
+    for number, event_data in vault.operations.list_waiting():
+        event = _restore(event_data)
+        commits += _commit(vault, partial(split_event, vault, event, even_if_clean=False))[1]
         vault.operations.drop_waiting(number)
-    return made
+    return commits
 
 
-def _restore(stored: dict[str, Any]) -> Event:
+def _restore(event_data: dict[str, Any]) -> Event:
     """Return a stored waiting event, with lists turned back into tuples."""
-    known = {name: value for name, value in stored.items() if name in Event._fields}
-    lists = {name: tuple(stored.get(name, ())) for name in ("body", "only")}
-    return Event(**{**known, **lists, "author": Author(**stored["author"])})
+    fields = {name: value for name, value in event_data.items() if name in Event._fields}
+    lists = {name: tuple(event_data.get(name, ())) for name in ("body", "only")}
+    return Event(**{**fields, **lists, "author": Author(**event_data["author"])})
 
 
 def _commit(
@@ -292,11 +294,11 @@ def _write(vault: Vault, parent: str, parts: Sequence[CommitPart]) -> list[Made]
     at = int(vault.now())
     settings = history.settings()
     authors = {part.event.author.session: part.event.author for part in parts}
-    shown = {session: list_shown(vault, author) for session, author in authors.items()}
+    shown_notes = {session: list_shown(vault, author) for session, author in authors.items()}
     drafts = [
         draft_event(
             *(vault, each.event, each.files, at, settings),
-            shown=shown.pop(each.event.author.session, ()),
+            shown_notes=shown_notes.pop(each.event.author.session, ()),
         )
         for each in parts
     ]
@@ -308,8 +310,8 @@ def _write(vault: Vault, parent: str, parts: Sequence[CommitPart]) -> list[Made]
     ]
     entries = dict(changes)  # As in the last commit.
     # A damaged database is rebuilt, and then reads the commits from git.
-    done = vault.leaving_to_next()
-    with done, contextlib.suppress(DamagedError), vault.state.transaction():
+    context = vault.leaving_to_next()
+    with context, contextlib.suppress(DamagedError), vault.state.transaction():
         vault.journal.clear({path: e.blob if e else REMOVED for path, e in entries.items()})
         vault.manifest.put_commit_dates({(p, e.blob): at for p, e in changes if e})
         HeadTree(vault.state).advance(history, parent, commits[-1], entries)
@@ -319,12 +321,12 @@ def _write(vault: Vault, parent: str, parts: Sequence[CommitPart]) -> list[Made]
             if part.event.name == CLOSE:
                 ActiveSessions(vault.state_folder).drop(part.event.author.session)
         if vault.state.get("head") == parent:
-            brought = [
+            introductions = [
                 Brought(path, blob_id(file[1]) if file else "", commit, at)
                 for part, commit in zip(parts, commits, strict=True)
                 for path, file in part.files.items()
             ]
-            review_commits(vault, parent, brought[::-1])
+            review_commits(vault, parent, introductions[::-1])
             vault.state.put("head", commits[-1])
             vault.state.put("head_time", str(at))
     return [
@@ -338,11 +340,11 @@ def draft_event(
     files: Mapping[str, File],
     at: int,
     settings: CommitSettings | None = None,
-    shown: Sequence[ShownNote] = (),
+    shown_notes: Sequence[ShownNote] = (),
 ) -> CommitDraft:
     """Return the commit of an event and its files, at a time in seconds since the epoch."""
     identity = _identity(vault, event.author, settings)
-    return CommitDraft(files, _write_message(event, files, shown), identity, at)
+    return CommitDraft(files, _write_message(event, files, shown_notes), identity, at)
 
 
 def list_shown(vault: Vault, author: Author) -> list[ShownNote]:
@@ -351,11 +353,11 @@ def list_shown(vault: Vault, author: Author) -> list[ShownNote]:
     Ignored files are left out, and so are all after the first 200. With `share_usage` off, the list
     is empty.
     """
-    found: list[ShownNote] = []
+    notes: list[ShownNote] = []
     if author.agent and author.session and vault.config.share_usage:
         with vault.leaving_to_next():
-            found = _find_shown(vault, author.session)
-    return found
+            notes = _find_shown(vault, author.session)
+    return notes
 
 
 def store_named(vault: Vault, author: Author, at: int) -> None:
@@ -370,24 +372,26 @@ def _find_shown(vault: Vault, session: str) -> list[ShownNote]:
     with contextlib.suppress(LockTimeoutError):  # The newest entries go into a later commit.
         signals.fold(vault.view.totals()[1], vault.wait)
     calls = signals.showings(MAX_CALLS, session=session, since=since)
-    found = [ShownNote(path, int(each.call.at)) for each in calls for path, *_ in each.sections]
+    notes = [ShownNote(path, int(each.call.at)) for each in calls for path, *_ in each.sections]
     # Only a pack's receipt has its pinned notes. Its id begins with its second.
-    packs = [each.call.at + n for each in calls if each.call.kind == PACK for n in (0, 1)]
-    seconds = {f"{datetime.fromtimestamp(at, UTC):%Y%m%dT%H%M%S}" for at in packs}
+    pack_times = [each.call.at + n for each in calls if each.call.kind == PACK for n in (0, 1)]
+    seconds = {f"{datetime.fromtimestamp(at, UTC):%Y%m%dT%H%M%S}" for at in pack_times}
     for file in vault.store.receipts.files() if seconds else ():
         if file.name.partition("-")[0] in seconds:
             receipt = parse_receipt(vault.store.receipts.read(str(file)))
             at = int(datetime.fromisoformat(receipt.time).timestamp())
             own = receipt.shown if receipt.session == session else ()
-            found += (ShownNote(each.path, at) for each in own)
-    first = {each.path: each for each in sorted(found, key=lambda each: -each.at)}
-    here = HeadTree(vault.state).entries(first)
-    ignored = vault.history.ignored([path for path in first if path not in here])
-    named = [each for each in first.values() if each.path not in ignored]
-    return sorted(named, key=lambda each: (each.at, each.path))[:_MOST_NAMED]
+            notes += (ShownNote(each.path, at) for each in own)
+    by_path = {each.path: each for each in sorted(notes, key=lambda each: -each.at)}
+    entries = HeadTree(vault.state).entries(by_path)
+    ignored_paths = vault.history.ignored([path for path in by_path if path not in entries])
+    shown_notes = [each for each in by_path.values() if each.path not in ignored_paths]
+    return sorted(shown_notes, key=lambda each: (each.at, each.path))[:_MOST_NAMED]
 
 
-def _write_message(event: Event, files: Mapping[str, File], shown: Sequence[ShownNote]) -> str:
+def _write_message(
+    event: Event, files: Mapping[str, File], shown_notes: Sequence[ShownNote]
+) -> str:
     trailers = {
         "Agent-Id": event.author.agent,
         "Session-Id": event.author.session,
@@ -398,13 +402,15 @@ def _write_message(event: Event, files: Mapping[str, File], shown: Sequence[Show
     }
     body = event.body or tuple(map(_describe_change, files.items()))
     subject = event.subject or _build_subject(event, files)
-    return format_message(subject, body, trailers, shown)
+    return format_message(subject, body, trailers, shown_notes)
 
 
 def _build_subject(event: Event, files: Mapping[str, File]) -> str:
     """Return an event's subject with its written files, or with its removed ones."""
-    written = [path for path, file in files.items() if file is not None]
-    return format_files(event.name if written else f"{event.name}: removed", written or files)
+    written_paths = [path for path, file in files.items() if file is not None]
+    return format_files(
+        event.name if written_paths else f"{event.name}: removed", written_paths or files
+    )
 
 
 def _describe_change(change: tuple[str, File]) -> str:

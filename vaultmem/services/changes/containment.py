@@ -13,18 +13,18 @@ from vaultmem.core.secrets.suspicious import PROPERTY, SuspiciousFinding, find_s
 from vaultmem.errors import RefusedError
 
 
-def find_new(data: bytes, before: bytes | None) -> Sequence[SuspiciousFinding]:
+def find_new(data: bytes, old_data: bytes | None) -> Sequence[SuspiciousFinding]:
     """Return a note's new suspicious places; none if it is in quarantine.
 
     Text that was in quarantine before counts as new: only the owner releases it.
     """
-    found = find_suspicious(decode_text(data).text)
-    if not found or is_quarantined(data):
+    findings = find_suspicious(decode_text(data).text)
+    if not findings or is_quarantined(data):
         return ()
-    if before is None or is_quarantined(before):
-        return found
-    known = {each.rule for each in find_suspicious(decode_text(before).text)}
-    return [each for each in found if each.rule not in known]
+    if old_data is None or is_quarantined(old_data):
+        return findings
+    old_rules = {each.rule for each in find_suspicious(decode_text(old_data).text)}
+    return [each for each in findings if each.rule not in old_rules]
 
 
 def is_quarantined(data: bytes) -> bool:
@@ -33,7 +33,7 @@ def is_quarantined(data: bytes) -> bool:
     return note is not None and note.state is NoteState.QUARANTINED
 
 
-def quarantine(path: PurePosixPath, data: bytes, found: Sequence[SuspiciousFinding]) -> bytes:
+def quarantine(path: PurePosixPath, data: bytes, findings: Sequence[SuspiciousFinding]) -> bytes:
     """Return a note's bytes in quarantine, with the rules' names and the reason.
 
     Raises:
@@ -44,28 +44,28 @@ def quarantine(path: PurePosixPath, data: bytes, found: Sequence[SuspiciousFindi
         return data
     if note.pinned:
         raise RefusedError(
-            f"{path}: pinned, and the text {describe_places(found)}; write it to another note"
+            f"{path}: pinned, and the text {describe_places(findings)}; write it to another note"
         )
     text, as_bytes = open_to_edit(data)
     if note.problem:
         return as_bytes(quarantine_unread(text))
-    text = write_state(text, NoteState.QUARANTINED, f"the text {describe_places(found)}")
-    rules = tuple(dict.fromkeys(each.rule for each in found))
+    text = write_state(text, NoteState.QUARANTINED, f"the text {describe_places(findings)}")
+    rules = tuple(dict.fromkeys(each.rule for each in findings))
     return as_bytes(set_property(text, PROPERTY, rules))
 
 
 def describe_found(
-    path: PurePosixPath | str, found: Sequence[SuspiciousFinding], *, is_held: bool
+    path: PurePosixPath | str, findings: Sequence[SuspiciousFinding], *, is_held: bool
 ) -> str:
     """Return a message on suspicious text and on how it was handled."""
     if is_held:
-        held = f"{path}: quarantined, it {describe_places(found)}"
-        return f"{held}; the owner decides in `vaultmem review`"
-    return f"{path}: {describe_places(found)}; it is written as it is"
+        message = f"{path}: quarantined, it {describe_places(findings)}"
+        return f"{message}; the owner decides in `vaultmem review`"
+    return f"{path}: {describe_places(findings)}; it is written as it is"
 
 
-def describe_places(found: Sequence[SuspiciousFinding]) -> str:
+def describe_places(findings: Sequence[SuspiciousFinding]) -> str:
     """Return the first line that tries to instruct an agent, its rule, and the number of others."""
-    first = found[0]
-    more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+    first = findings[0]
+    more = f" and {len(findings) - 1} more" if len(findings) > 1 else ""
     return f"tries to instruct an agent (line {first.line}: {first.rule}{more})"

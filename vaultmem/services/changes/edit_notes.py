@@ -98,11 +98,11 @@ def _change_tags(note: Note, add: tuple[str, ...], remove: tuple[str, ...]) -> s
     names = PropertyReader(note.matter).names_like("tags", "tag")
     name = names[0] if names else "tags"
     tags = list_items(note, name)
-    gone = {tag.lstrip("#").casefold() for tag in remove}
-    kept = [tag for tag in tags if tag.lstrip("#").casefold() not in gone]
-    have = {tag.lstrip("#").casefold() for tag in kept}
-    kept += [tag.lstrip("#") for tag in add if tag.lstrip("#").casefold() not in have]
-    return note.text if tuple(kept) == tags else set_property(note.text, name, tuple(kept))
+    removed_tags = {tag.lstrip("#").casefold() for tag in remove}
+    new_tags = [tag for tag in tags if tag.lstrip("#").casefold() not in removed_tags]
+    known_tags = {tag.lstrip("#").casefold() for tag in new_tags}
+    new_tags += [tag.lstrip("#") for tag in add if tag.lstrip("#").casefold() not in known_tags]
+    return note.text if tuple(new_tags) == tags else set_property(note.text, name, tuple(new_tags))
 
 
 def reject_hidden(vault: Vault, note: Note) -> None:
@@ -153,17 +153,17 @@ def check_text(path: PurePosixPath, text: str) -> None:
         raise RefusedError(f"{path}: a note holds {MAX_FILE_BYTES:,} bytes at most; divide it")
 
 
-def check_rewrite(path: PurePosixPath, before: Note | None, text: str) -> None:
-    """Check an agent's new text of a note; `before` is the replaced note, if any.
+def check_rewrite(path: PurePosixPath, old_note: Note | None, text: str) -> None:
+    """Check an agent's new text of a note; `old_note` is the replaced note, if any.
 
     Raises:
         RefusedError: the text sets a guarded property, or cannot be read as a note.
     """
     try:
-        after = parse_note(path, text.encode("utf-8"))
+        new_note = parse_note(path, text.encode("utf-8"))
     except (UnreadableNoteError, UnicodeEncodeError) as error:
         raise RefusedError(f"{path}: {error}") from None
-    if before is None and is_owners_file(str(path)):
+    if old_note is None and is_owners_file(str(path)):
         raise RefusedError(f"{path}: pinned by its name; a person creates it")
-    for name in find_guarded(before, after):
+    for name in find_guarded(old_note, new_note):
         raise RefusedError(f'{path}: "{name}" is not set by rewriting a note; leave it as it is')

@@ -39,11 +39,11 @@ T = TypeVar("T")
 ATTEMPTS = 10
 
 
-def operate(vault: Vault, undone: str, work: Callable[[Transaction], T]) -> T:
+def operate(vault: Vault, outcome: str, work: Callable[[Transaction], T]) -> T:
     """Run `work` on a vault under its lock and return its result: all of it happens, or nothing.
 
     `work` runs again if the branch has moved or index or database are damaged. It also runs again,
-    on its request, if a file was saved meanwhile. `undone` is the outcome in a system error:
+    on its request, if a file was saved meanwhile. `outcome` is the result in a system error:
     "nothing was written". An error after a commit names the commit. Inside another operation, it is
     a part of that one.
 
@@ -53,7 +53,7 @@ def operate(vault: Vault, undone: str, work: Callable[[Transaction], T]) -> T:
         LockTimeoutError: another process kept the lock.
         SystemFailureError: the disk or the system failed.
     """
-    with wrapping_os_errors(undone), vault.lock(), _naming_commits(vault):
+    with wrapping_os_errors(outcome), vault.lock(), _naming_commits(vault):
         is_inner = str(vault.state_folder) in UNDER_WAY
         vault.store.ensure_id()
         for _ in range(ATTEMPTS - 1):
@@ -128,14 +128,14 @@ class Transaction:
         if is_alone and len(moves) == 1 and not any(has_to_stay(vault.root / x) for x in moves):
             _move_alone(vault, moves, contents)  # Atomic, so a kill leaves no half.
             return
-        whole = {**_read_uncommitted(vault, moves), **contents}
+        all_contents = {**_read_uncommitted(vault, moves), **contents}
         head = vault.head()
-        own = FileChanges(head.commit if head else "", is_committed, moves, whole)
-        self.files = _join(self.files, own) if self.files else own
+        changes = FileChanges(head.commit if head else "", is_committed, moves, all_contents)
+        self.files = _join(self.files, changes) if self.files else changes
         if outer is not None:
-            outer.files = _join(outer.files, own) if outer.files else own
-        vault.operations.write_files((outer or self).files or own)
-        move_files(vault.root, moves, whole)
+            outer.files = _join(outer.files, changes) if outer.files else changes
+        vault.operations.write_files((outer or self).files or changes)
+        move_files(vault.root, moves, all_contents)
 
     def hold_files(self) -> None:
         """Keep the files without a commit, which has to wait."""
@@ -168,17 +168,17 @@ def _naming_commits(vault: Vault) -> Iterator[None]:
     Raises:
         SystemFailureError: the disk or the system failed after a commit.
     """
-    made = vault.operations.made
+    commit_ids = vault.operations.made
     if str(vault.state_folder) in UNDER_WAY:
         yield
         return
-    made.clear()
+    commit_ids.clear()
     try:
         yield
     except (OSError, SystemFailureError):
-        if not made:
+        if not commit_ids:
             raise
-        commits = format_names([commit[:7] for commit in made])
+        commits = format_names([commit[:7] for commit in commit_ids])
         outcome = f"the notes are committed ({commits}), but not all is done; run the command again"
         with wrapping_os_errors(outcome, stands=True):
             raise
@@ -194,21 +194,23 @@ def _move_alone(vault: Vault, moves: Moves, contents: Mapping[str, bytes]) -> No
     try:
         move_files(vault.root, moves, contents)
     except SystemFailureError as error:
-        ((path, (_, after)),) = moves.items()
-        if read_blob(vault.root, PurePosixPath(path)) != (after.blob if after else ""):
+        ((path, (_, new_entry)),) = moves.items()
+        if read_blob(vault.root, PurePosixPath(path)) != (new_entry.blob if new_entry else ""):
             raise
         cause = error.__cause__ if isinstance(error.__cause__, OSError) else error
-        done = f"{path} is {'written' if after else 'removed'}, but a power cut may undo that"
-        raise SystemFailureError(str(wrap_os_error(cause)), done, stands=True) from error
+        outcome = (
+            f"{path} is {'written' if new_entry else 'removed'}, but a power cut may undo that"
+        )
+        raise SystemFailureError(str(wrap_os_error(cause)), outcome, stands=True) from error
 
 
 def _read_uncommitted(vault: Vault, moves: Moves) -> dict[str, bytes]:
     """Return by blob id the previous bytes that are only on disk and not in git."""
     return {
-        before.blob: data
-        for path, (before, _) in moves.items()
-        if before is not None and not vault.manifest.is_committed(path, before.blob)
-        if (data := read_known(vault.root, path, before.blob)) is not None
+        old_entry.blob: data
+        for path, (old_entry, _) in moves.items()
+        if old_entry is not None and not vault.manifest.is_committed(path, old_entry.blob)
+        if (data := read_known(vault.root, path, old_entry.blob)) is not None
     }
 
 
@@ -216,11 +218,11 @@ def _join(first: FileChanges, second: FileChanges) -> FileChanges:
     """Return the file changes of two steps as those of one operation."""
     moves = dict(first.moves)
     earlier = dict(first.earlier)
-    for path, (before, after) in second.moves.items():
-        known = moves.get(path)
-        if known is not None and known[1] is not None:
-            earlier[path] = (*earlier.get(path, ()), known[1].blob)
-        moves[path] = (known[0] if known else before, after)
+    for path, (old_entry, new_entry) in second.moves.items():
+        move = moves.get(path)
+        if move is not None and move[1] is not None:
+            earlier[path] = (*earlier.get(path, ()), move[1].blob)
+        moves[path] = (move[0] if move else old_entry, new_entry)
     contents = {**first.contents, **second.contents}
     is_committed = first.is_committed or second.is_committed
     return FileChanges(first.head, is_committed, moves, contents, earlier)

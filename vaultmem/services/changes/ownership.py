@@ -84,7 +84,7 @@ def find_leaks_in(
     mark: str = ALLOW_MARK,
 ) -> dict[str, list[str]]:
     """Run `find_note_secrets` for a folder with these settings."""
-    looked = {
+    texts = {
         path: decode_text(data).text
         for path, data in files.items()
         if data is not None and not config.allows_secrets(path)
@@ -92,34 +92,34 @@ def find_leaks_in(
 
     @cache
     def read_gone() -> str:
-        gone = (before(path) for path, data in files.items() if data is None)
-        return "\n".join(decode_text(data).text for data in gone if data is not None)
+        removed_data = (before(path) for path, data in files.items() if data is None)
+        return "\n".join(decode_text(data).text for data in removed_data if data is not None)
 
     places: dict[str, list[str]] = {}
-    all_found = find_in_texts(root, list(looked.items()), mark)
-    for (path, text), found in zip(looked.items(), all_found, strict=True):
-        shown = mask_secrets(path)
-        if not found and shown == path:
+    all_secrets = find_in_texts(root, list(texts.items()), mark)
+    for (path, text), secrets in zip(texts.items(), all_secrets, strict=True):
+        masked_path = mask_secrets(path)
+        if not secrets and masked_path == path:
             continue
         old = before(path)
-        if shown != path and old is None:
-            places.setdefault(path, []).append(f"{shown}: its name")
-        known = "" if old is None else decode_text(old).text
-        for each in found:
+        if masked_path != path and old is None:
+            places.setdefault(path, []).append(f"{masked_path}: its name")
+        old_text = "" if old is None else decode_text(old).text
+        for each in secrets:
             secret = text[each.start : each.end]
-            if not secret or (secret not in known and secret not in read_gone()):
-                places.setdefault(path, []).append(f"{shown}:{each.line}: {each.rule}")
+            if not secret or (secret not in old_text and secret not in read_gone()):
+                places.setdefault(path, []).append(f"{masked_path}:{each.line}: {each.rule}")
     return places
 
 
 def make_allowances(leaks: Mapping[str, Iterable[str]]) -> list[str]:
     """Return the .gitleaksignore lines that allow these places; a file's name has none."""
-    found = []
+    lines = []
     for path, places in leaks.items():
         for place in places:
             line, mark, rule = place.removeprefix(f"{path}:").partition(": ")
-            found += [f"{path}:{rule}:{line}"] if mark and line.isdecimal() else []
-    return found
+            lines += [f"{path}:{rule}:{line}"] if mark and line.isdecimal() else []
+    return lines
 
 
 def find_leaks_since(vault: Vault, files: Mapping[str, File], commit: str) -> dict[str, list[str]]:
@@ -140,12 +140,12 @@ def reject_secrets(vault: Vault, files: Mapping[str, bytes | None], before: Befo
     Raises:
         RefusedError: a file has one; the text names the place, the rule and the remedy.
     """
-    found = find_note_secrets(vault, files, before, _choose_mark(vault))
-    if places := [place for each in found.values() for place in each]:
-        how = f", or {HOW_TO_ALLOW}" if vault.is_person else ""
+    secrets = find_note_secrets(vault, files, before, _choose_mark(vault))
+    if places := [place for each in secrets.values() for place in each]:
+        remedy = f", or {HOW_TO_ALLOW}" if vault.is_person else ""
         raise RefusedError(
             f"not written, this looks like a credential: {'; '.join(places)}. "
-            f"Write where it is kept, not the value{how}"
+            f"Write where it is kept, not the value{remedy}"
         )
 
 
@@ -157,9 +157,9 @@ def reject_named_secrets(author: Author, subject: str = "", body: Iterable[str] 
     """
     if any(map(find_secrets, (author.agent, author.session, author.tool_call))):
         raise RefusedError("the name of the agent or session looks like a credential; rename it")
-    for found in find_secrets("\n".join((subject, *body))):
+    for secret in find_secrets("\n".join((subject, *body))):
         raise RefusedError(
-            f"nothing was done: the message or reason looks like a credential ({found.rule}); "
+            f"nothing was done: the message or reason looks like a credential ({secret.rule}); "
             "reword it"
         )
 
@@ -234,21 +234,21 @@ class PendingFiles(NamedTuple):
     def written_by(self, author: Author) -> list[str]:
         """Return the paths that an author wrote in its session, or without a session."""
         owners = sorted(self.owners.items())
-        return [path for path, (who, _) in owners if who and is_own(who, author)]
+        return [path for path, (writer, _) in owners if writer and is_own(writer, author)]
 
     def by_hand(self) -> set[str]:
         """Return the paths that a person changed or removed without vaultmem."""
         return {path for path in self.files if self.owners[path].author is None}
 
 
-def is_own(written: Author, author: Author) -> bool:
+def is_own(writer: Author, author: Author) -> bool:
     """Return whether `author` wrote it: in the same session, or without a session."""
-    return written.agent == author.agent and written.session in {"", author.session}
+    return writer.agent == author.agent and writer.session in {"", author.session}
 
 
-def is_persons(written: Author | None) -> bool:
+def is_persons(writer: Author | None) -> bool:
     """Return whether a person wrote it, by hand or by a command outside sessions."""
-    return written is None or is_own(written, Author(""))
+    return writer is None or is_own(writer, Author(""))
 
 
 def find_pending(vault: Vault) -> PendingFiles:
@@ -311,32 +311,32 @@ def _compare(vault: Vault) -> PendingFiles:
     parent = vault.history.head().commit
     head = HeadTree(vault.state)
     head.follow(vault.history, parent)
-    changed, gone = head.difference()
-    changed += [path for path in HIDDEN_FILES if (vault.root / path).is_file()]
-    changed += _find_followed(vault, parent, gone)
-    entries = head.entries(changed)
-    ignored = vault.history.ignored([path for path in changed if path not in entries])
+    changed_paths, missing_paths = head.difference()
+    changed_paths += [path for path in HIDDEN_FILES if (vault.root / path).is_file()]
+    changed_paths += _find_followed(vault, parent, missing_paths)
+    entries = head.entries(changed_paths)
+    ignored_paths = vault.history.ignored([path for path in changed_paths if path not in entries])
     files: dict[str, File] = {}
     skipped: dict[str, str] = {}
-    for path in changed:
+    for path in changed_paths:
         entry = entries.get(path)
-        found = None if path in ignored else _read(vault, path, entry, skipped)
-        if found is None:
+        content = None if path in ignored_paths else _read(vault, path, entry, skipped)
+        if content is None:
             continue
-        mode, data = found
+        mode, data = content
         blob = blob_id(data)
         vault.manifest.set_blob(path, blob)
         if entry is None or entry.blob != blob:
             files[path] = (entry.mode if entry else mode, data)
-    missing = {path for path in gone if is_gone(vault, path)}
-    files |= dict.fromkeys(missing - vault.history.find_skipped(missing))
+    removed_paths = {path for path in missing_paths if is_gone(vault, path)}
+    files |= dict.fromkeys(removed_paths - vault.history.find_skipped(removed_paths))
     owners = _find_owners(vault, files)
-    new = [path for path, file in files.items() if file and path not in entries]
-    moved = _find_moved(vault, files, owners, new)
-    return PendingFiles(parent, files, owners, skipped, moved)
+    new_paths = [path for path, file in files.items() if file and path not in entries]
+    old_paths = _find_moved(vault, files, owners, new_paths)
+    return PendingFiles(parent, files, owners, skipped, old_paths)
 
 
-def _find_followed(vault: Vault, parent: str, gone: Sequence[str]) -> list[str]:
+def _find_followed(vault: Vault, parent: str, missing_paths: Sequence[str]) -> list[str]:
     """Return those files missing from the scan that git tracks, if they differ.
 
     Files that vaultmem generates by its settings are never committed.
@@ -344,9 +344,11 @@ def _find_followed(vault: Vault, parent: str, gone: Sequence[str]) -> list[str]:
     config = vault.config
     if not config.ignore:
         return []
-    passed = [each for each in gone if each not in config.generated and config.is_ignored(each)]
-    differing = vault.history.differing(parent) if passed else set()
-    return [each for each in passed if each in differing]
+    ignored_paths = [
+        each for each in missing_paths if each not in config.generated and config.is_ignored(each)
+    ]
+    differing_paths = vault.history.differing(parent) if ignored_paths else set()
+    return [each for each in ignored_paths if each in differing_paths]
 
 
 def _read(
@@ -414,25 +416,27 @@ def _find_owners(vault: Vault, files: Mapping[str, File]) -> dict[str, Owner]:
 
 
 def _find_moved(
-    vault: Vault, files: Mapping[str, File], owners: Mapping[str, Owner], new: Iterable[str]
+    vault: Vault, files: Mapping[str, File], owners: Mapping[str, Owner], new_paths: Iterable[str]
 ) -> dict[str, str]:
     """Return the previous paths of new files, including an agent's draft."""
     drafts = {path: owner.draft for path, owner in owners.items() if owner.draft}
-    moved = {path: draft.path for path, draft in drafts.items() if draft.path != path}
-    gone = HeadTree(vault.state).entries(path for path, file in files.items() if file is None)
-    removed = {
+    old_paths = {path: draft.path for path, draft in drafts.items() if draft.path != path}
+    removed_entries = HeadTree(vault.state).entries(
+        path for path, file in files.items() if file is None
+    )
+    removed_notes = {
         path: (entry.blob, _format_agent(owners[path]))
-        for path, entry in gone.items()
-        if path not in moved.values()
+        for path, entry in removed_entries.items()
+        if path not in old_paths.values()
     }
-    added: dict[str, tuple[bytes, str]] = {}
-    for path in new if removed else ():
+    added_notes: dict[str, tuple[bytes, str]] = {}
+    for path in new_paths if removed_notes else ():
         draft, file = drafts.get(path), files[path]
         if draft is None and file is not None:
-            added[path] = (file[1], _format_agent(owners[path]))
-        elif draft is not None and draft.path not in gone:
-            added[draft.path] = (draft.data, draft.author.agent)
-    return moved | _match_moves(vault, added, removed) if added else moved
+            added_notes[path] = (file[1], _format_agent(owners[path]))
+        elif draft is not None and draft.path not in removed_entries:
+            added_notes[draft.path] = (draft.data, draft.author.agent)
+    return old_paths | _match_moves(vault, added_notes, removed_notes) if added_notes else old_paths
 
 
 def _format_agent(owner: Owner) -> str:
@@ -440,7 +444,9 @@ def _format_agent(owner: Owner) -> str:
 
 
 def _match_moves(
-    vault: Vault, added: Mapping[str, tuple[bytes, str]], removed: Mapping[str, tuple[str, str]]
+    vault: Vault,
+    added_notes: Mapping[str, tuple[bytes, str]],
+    removed_notes: Mapping[str, tuple[str, str]],
 ) -> dict[str, str]:
     """Return the previous paths of moved notes, by their new paths.
 
@@ -448,30 +454,38 @@ def _match_moves(
     is never matched with a person's removed one, nor the reverse.
     """
     moves: dict[str, str] = {}
-    same: dict[tuple[str, str], list[str]] = {}
-    for old, gone in sorted(removed.items(), reverse=True):
-        same.setdefault(gone, []).append(old)
-    for path, (data, agent) in sorted(added.items()):
-        found = same.get((blob_id(data), agent))
-        if found and data.strip():
-            moves[path] = found.pop()
-    moved = set(moves.values())
-    left = {old: gone for old, gone in removed.items() if old not in moved}
-    if not left or len(left) * (len(added) - len(moves)) > _MOST_PAIRS:
+    paths_by_content: dict[tuple[str, str], list[str]] = {}
+    for old, content in sorted(removed_notes.items(), reverse=True):
+        paths_by_content.setdefault(content, []).append(old)
+    for path, (data, agent) in sorted(added_notes.items()):
+        paths = paths_by_content.get((blob_id(data), agent))
+        if paths and data.strip():
+            moves[path] = paths.pop()
+    moved_paths = set(moves.values())
+    unmatched_notes = {
+        old: content for old, content in removed_notes.items() if old not in moved_paths
+    }
+    if not unmatched_notes or len(unmatched_notes) * (len(added_notes) - len(moves)) > _MOST_PAIRS:
         return moves
     try:
-        read = list(vault.history.objects.read_all(blob for blob, _ in left.values()))
+        objects = list(vault.history.objects.read_all(blob for blob, _ in unmatched_notes.values()))
     except NoteNotFoundError:  # A clone can lack them.
         return moves
-    lines = {path: count_lines(data) for path, (_, data) in zip(left, read, strict=True)}
-    for path, (data, agent) in sorted(added.items()):
+    lines = {
+        path: count_lines(data) for path, (_, data) in zip(unmatched_notes, objects, strict=True)
+    }
+    for path, (data, agent) in sorted(added_notes.items()):
         if path in moves:
             continue
-        possible = {old: lines[old] for old, (_, who) in left.items() if bool(who) == bool(agent)}
-        own = {old for old in possible if left[old][1] == agent}
-        if old := find_renamed(possible, count_lines(data), own):
+        candidates = {
+            old: lines[old]
+            for old, (_, old_agent) in unmatched_notes.items()
+            if bool(old_agent) == bool(agent)
+        }
+        own_paths = {old for old in candidates if unmatched_notes[old][1] == agent}
+        if old := find_renamed(candidates, count_lines(data), own_paths):
             moves[path] = old
-            del left[old]
+            del unmatched_notes[old]
     return moves
 
 
@@ -501,14 +515,14 @@ def find_hand_events(vault: Vault, pending: PendingFiles, paths: Iterable[str]) 
 
     Before the first commit there is nothing to compare.
     """
-    by_hand = pending.of(pending.by_hand().intersection(paths)) if pending.parent else {}
+    edited_files = pending.of(pending.by_hand().intersection(paths)) if pending.parent else {}
     # Many notes can be new at once; only sessions and known candidates among them can be events.
-    known = {*HeadTree(vault.state).entries(by_hand), *vault.journal.candidates()}
-    known |= vault.journal.agents_paths()
+    known_paths = {*HeadTree(vault.state).entries(edited_files), *vault.journal.candidates()}
+    known_paths |= vault.journal.agents_paths()
     notes = {
         path: file[1]
-        for path, file in by_hand.items()
-        if file and is_note_name(path) and (path in known or path.startswith(f"{FOLDER}/"))
+        for path, file in edited_files.items()
+        if file and is_note_name(path) and (path in known_paths or path.startswith(f"{FOLDER}/"))
     }
     return [edit for edit in _read_edits(vault, notes).values() if edit.event]
 
@@ -517,7 +531,7 @@ def _read_edits(vault: Vault, notes: Mapping[str, bytes]) -> dict[str, HandEdit]
     """Return those of the notes that can be read and differ from HEAD."""
     entries = HeadTree(vault.state).entries(notes)
     candidates = vault.journal.candidates() if notes else set()
-    found: dict[str, HandEdit] = {}
+    edits: dict[str, HandEdit] = {}
     for path, data in notes.items():
         entry = entries.get(path)
         note = None if entry and entry.blob == blob_id(data) else parse_readable_note(path, data)
@@ -526,8 +540,8 @@ def _read_edits(vault: Vault, notes: Mapping[str, bytes]) -> dict[str, HandEdit]
         event = _find_event(vault, note, entry, path in candidates)
         if event and find_author(vault, path, note.blob) is not None:
             event = ""  # Commands commit their own writes.
-        found[path] = HandEdit(note, event)
-    return found
+        edits[path] = HandEdit(note, event)
+    return edits
 
 
 def _find_event(vault: Vault, note: Note, entry: TreeEntry | None, was_candidate: bool) -> str:
@@ -540,9 +554,9 @@ def _find_event(vault: Vault, note: Note, entry: TreeEntry | None, was_candidate
     if note.state != NoteState.ACTIVE and not _is_closed(note):
         return ""  # This state makes no event.
     if entry is not None:
-        before = _read_committed(vault, path, entry.blob)
-        was_candidate = before is not None and before.state == NoteState.CANDIDATE
-        was_closed = before is not None and _is_closed(before)
+        old_note = _read_committed(vault, path, entry.blob)
+        was_candidate = old_note is not None and old_note.state == NoteState.CANDIDATE
+        was_closed = old_note is not None and _is_closed(old_note)
     elif not was_candidate:
         drafts = [
             parse_readable_note(path, each.data) for each in vault.journal.find_drafts(path)[:1]
@@ -572,24 +586,24 @@ def describe_skipped(skipped: Mapping[str, str]) -> list[str]:
     paths: dict[str, list[str]] = {}
     for path, reason in skipped.items():
         paths.setdefault(reason, []).append(path)
-    return [f"{format_names(found)}: {reason}" for reason, found in paths.items()]
+    return [f"{format_names(names)}: {reason}" for reason, names in paths.items()]
 
 
 def find_too_large(skipped: Mapping[str, str]) -> dict[str, str]:
     """Return the skipped files that are too large to commit."""
-    return {path: why for path, why in skipped.items() if why.startswith(_LARGER)}
+    return {path: reason for path, reason in skipped.items() if reason.startswith(_LARGER)}
 
 
 def describe_too_large(skipped: Mapping[str, str]) -> list[str]:
     """Return lines on files that are too large to commit, with the remedy."""
-    large = find_too_large(skipped)
-    if not large:
+    large_files = find_too_large(skipped)
+    if not large_files:
         return []
-    remedies = ["divide the note"] * any(map(is_note_name, large))
-    if not all(map(is_note_name, large)):
+    remedies = ["divide the note"] * any(map(is_note_name, large_files))
+    if not all(map(is_note_name, large_files)):
         remedies += [
             f"`attachments_max_mib: N` in vaultmem.yaml (N up to {MAX_ATTACHMENT_MIB}) has files "
             "that are not notes committed up to N MiB"
         ]
     reason = "no commit has them, so other machines do not get them"
-    return [*describe_skipped(large), f"{reason}; {'; '.join(remedies)}"]
+    return [*describe_skipped(large_files), f"{reason}; {'; '.join(remedies)}"]

@@ -86,28 +86,28 @@ def split_event(
         return CommitPlan([], skipped=pending.skipped)
     event = event._replace(author=_with_session(event, pending))
     pending = pending.without(_find_running(vault, event, pending))
-    own, by_hand = _find_own(vault, event, pending), pending.by_hand()
-    others = by_hand if event.only else set(pending.files)
+    own, hand_paths = _find_own(vault, event, pending), pending.by_hand()
+    others = hand_paths if event.only else set(pending.files)
     leaks = _find_leaks(vault, pending, own | others)
     if not event.without_leaks:
         _reject_secrets({path: leaks[path] for path in leaks if path in own or not event.only})
     pending = pending.without(_describe_leaks(leaks))
-    said, pending = _split_said(vault, pending, by_hand - set(event.only), event.only)
-    files = pending.of(own.difference(*(part.files for part in said)))
+    hand_parts, pending = _split_said(vault, pending, hand_paths - set(event.only), event.only)
+    files = pending.of(own.difference(*(part.files for part in hand_parts)))
     has_own = bool(files) or not event.only
     if event.only and not vault.config.commit_edits:
         others = set()
-    last = [*said, CommitPart(event, files)] if has_own else said
-    return CommitPlan(_split_before(pending, others, last), has_own, pending.skipped)
+    final_parts = [*hand_parts, CommitPart(event, files)] if has_own else hand_parts
+    return CommitPlan(_split_before(pending, others, final_parts), has_own, pending.skipped)
 
 
 def split_said(vault: Vault, pending: PendingFiles) -> CommitPlan:
     """Split off hand-made events, preceded by a person's other edits; the rest waits."""
-    by_hand = pending.by_hand()
-    pending = pending.without(_describe_leaks(_find_leaks(vault, pending, by_hand)))
-    said, pending = _split_said(vault, pending, by_hand)
-    edits = by_hand if said and vault.config.commit_edits else set()
-    return CommitPlan(_split_before(pending, edits, said), bool(said), pending.skipped)
+    hand_paths = pending.by_hand()
+    pending = pending.without(_describe_leaks(_find_leaks(vault, pending, hand_paths)))
+    hand_parts, pending = _split_said(vault, pending, hand_paths)
+    edits = hand_paths if hand_parts and vault.config.commit_edits else set()
+    return CommitPlan(_split_before(pending, edits, hand_parts), bool(hand_parts), pending.skipped)
 
 
 def split_edits(vault: Vault, pending: PendingFiles) -> CommitPlan:
@@ -121,8 +121,8 @@ def split_notes(
 ) -> CommitPlan:
     """Split these files by author; a file with a possible credential waits."""
     leaks = _describe_leaks(_find_leaks(vault, pending, paths))
-    held = {path: f"{why}{remedy}" for path, why in leaks.items()}
-    return _split_by_owner(vault, pending.without(held), paths)
+    reasons = {path: f"{reason}{remedy}" for path, reason in leaks.items()}
+    return _split_by_owner(vault, pending.without(reasons), paths)
 
 
 def split_all(vault: Vault, pending: PendingFiles) -> CommitPlan:
@@ -143,42 +143,46 @@ def join_moves(plan: CommitPlan, pending: PendingFiles) -> CommitPlan:
     So git follows its lines to their authors. A `forget` keeps its removal and reason.
     """
     files = [dict(part.files) for part in plan.parts]
-    homes = {path: at for at, part in enumerate(files) for path in part if part[path] is None}
-    written: set[str] = set()
-    for at, part in enumerate(plan.parts):
+    homes = {path: index for index, part in enumerate(files) for path in part if part[path] is None}
+    written_paths: set[str] = set()
+    for index, part in enumerate(plan.parts):
         for path, file in part.files.items():
             old = pending.moved.get(path, "")
-            if not file or path in written or not (old in pending.files or old in written):
+            if (
+                not file
+                or path in written_paths
+                or not (old in pending.files or old in written_paths)
+            ):
                 continue
-            home = homes.get(old, at)
+            home = homes.get(old, index)
             if plan.parts[home].event.name != FORGET:
                 files[home].pop(old, None)
-                files[at][old] = None
-        written |= part.files.keys()
+                files[index][old] = None
+        written_paths |= part.files.keys()
     # An event whose subject lists its files makes no commit without files.
     has_own = plan.has_own and bool(files[-1] or plan.parts[-1].event.subject)
-    last = len(files) - 1 if has_own else -1
+    last_index = len(files) - 1 if has_own else -1
     return plan._replace(
         has_own=has_own,
         parts=[
-            part._replace(files=files[at])
-            for at, part in enumerate(plan.parts)
-            if files[at] or at == last
+            part._replace(files=files[index])
+            for index, part in enumerate(plan.parts)
+            if files[index] or index == last_index
         ],
     )
 
 
 def make_close(session: Session, author: Author, summary: str = "") -> Event:
     """Return the event of an ended session, with the first line of its summary."""
-    told = (summary or session.summary).strip().partition("\n")[0].strip()
+    first_line = (summary or session.summary).strip().partition("\n")[0].strip()
     agent = f"agent {author.agent}" if author.agent else ""
     lines = (f"session {session.facts.id}", agent, f"status {session.facts.status}")
-    body = (*filter(None, lines), *wrap(told, COLUMNS))
-    return Event(CLOSE, name_session(CLOSE, session, told), author, body, "checkpoint")
+    body = (*filter(None, lines), *wrap(first_line, COLUMNS))
+    return Event(CLOSE, name_session(CLOSE, session, first_line), author, body, "checkpoint")
 
 
-def name_session(kind: str, session: Session, told: str = "") -> str:
-    """Return the subject of a session's event: its goal, or else its title, `told` or id.
+def name_session(kind: str, session: Session, fallback: str = "") -> str:
+    """Return the subject of a session's event: its goal, or else its title, `fallback` or id.
 
     Possible credentials are masked, because such a message would be rejected.
     """
@@ -190,21 +194,21 @@ def name_session(kind: str, session: Session, told: str = "") -> str:
         if count
     )
     tail = f" ({counts})" if counts else ""
-    what = " ".join(mask_secrets(facts.goal or title or told or facts.id).split())
-    return f"{kind}: {cut(what, COLUMNS - len(f'{kind}: {tail}'))}{tail}"
+    text = " ".join(mask_secrets(facts.goal or title or fallback or facts.id).split())
+    return f"{kind}: {cut(text, COLUMNS - len(f'{kind}: {tail}'))}{tail}"
 
 
 def format_secrets(vault: Vault, pending: PendingFiles) -> tuple[str, ...]:
     """Return the places of possible credentials, which block the commit."""
-    found = _find_leaks(vault, pending, pending.files)
-    return tuple(place for places in found.values() for place in places)
+    leaks = _find_leaks(vault, pending, pending.files)
+    return tuple(place for places in leaks.values() for place in places)
 
 
 def _with_session(event: Event, pending: PendingFiles) -> Author:
     """Return the event's author, with the one session that wrote its files if it names none."""
     paths = event.only or pending.owners
-    written = {pending.owners[path].author for path in paths if path in pending.owners}
-    sessions = {each.session for each in written if each and each.agent == event.author.agent}
+    authors = {pending.owners[path].author for path in paths if path in pending.owners}
+    sessions = {each.session for each in authors if each and each.agent == event.author.agent}
     sessions.discard("")
     if event.author.session or len(sessions) != 1:
         return event.author
@@ -217,12 +221,14 @@ def _find_running(vault: Vault, event: Event, pending: PendingFiles) -> dict[str
         return {}
     active = ActiveSessions(vault.state_folder)
     authors = {path: owner.author for path, owner in pending.owners.items()}
-    others = {who for who in authors.values() if who and not is_own(who, event.author)}
-    running = {who for who in others if (found := active.find(who.session)) and found.is_there}
+    others = {author for author in authors.values() if author and not is_own(author, event.author)}
+    running_authors = {
+        author for author in others if (record := active.find(author.session)) and record.is_there
+    }
     return {
-        path: f"of {who.agent}'s session {who.session}, which goes on"
-        for path, who in authors.items()
-        if who in running
+        path: f"of {author.agent}'s session {author.session}, which goes on"
+        for path, author in authors.items()
+        if author in running_authors
     }
 
 
@@ -231,52 +237,56 @@ def _find_own(vault: Vault, event: Event, pending: PendingFiles) -> set[str]:
     if event.only:
         return pending.files.keys() & set(event.only)
     is_persons_checkpoint = event.name == CHECKPOINT and not event.author.agent
-    by_hand = is_persons_checkpoint or not vault.config.commit_edits
-    return {*pending.written_by(event.author), *(pending.by_hand() if by_hand else ())}
+    has_hand_edits = is_persons_checkpoint or not vault.config.commit_edits
+    return {*pending.written_by(event.author), *(pending.by_hand() if has_hand_edits else ())}
 
 
 def _split_by_owner(vault: Vault, pending: PendingFiles, paths: Set[str]) -> CommitPlan:
     """Split these files by author and by hand-made events."""
-    said, pending = _split_said(vault, pending, paths)
-    return CommitPlan(_split_before(pending, paths, said), skipped=pending.skipped)
+    hand_parts, pending = _split_said(vault, pending, paths)
+    return CommitPlan(_split_before(pending, paths, hand_parts), skipped=pending.skipped)
 
 
 def _split_said(
-    vault: Vault, pending: PendingFiles, paths: Set[str], named: Iterable[str] = ()
+    vault: Vault, pending: PendingFiles, paths: Set[str], event_paths: Iterable[str] = ()
 ) -> tuple[list[CommitPart], PendingFiles]:
     """Return the hand-made events of these files: one promotion, and each session's end.
 
-    A session's end includes its files, except those `named` by the event itself. If they contain a
-    possible credential, the session's note waits: the returned pending files lack it.
+    A session's end includes its files, except `event_paths`, which the event itself names. If they
+    contain a possible credential, the session's note waits: the returned pending files lack it.
     """
     edits = find_hand_events(vault, pending, paths)
-    promoted = [str(each.note.path) for each in edits if each.event == PROMOTE]
-    parts = [CommitPart(_make_promotion(promoted), pending.of(promoted))] if promoted else []
-    held: dict[str, str] = {}
-    taken = {*named, *(str(each.note.path) for each in edits)}
+    promoted_paths = [str(each.note.path) for each in edits if each.event == PROMOTE]
+    parts = (
+        [CommitPart(_make_promotion(promoted_paths), pending.of(promoted_paths))]
+        if promoted_paths
+        else []
+    )
+    reasons: dict[str, str] = {}
+    used_paths = {*event_paths, *(str(each.note.path) for each in edits)}
     for note in (each.note for each in edits if each.event == CLOSE):
         session = parse_session(note)
         author = Author(session.facts.agent, session.facts.id)
-        wrote = set(pending.written_by(author)) - taken
-        files = pending.of({str(note.path), *wrote})
+        session_paths = set(pending.written_by(author)) - used_paths
+        files = pending.of({str(note.path), *session_paths})
         if leaks := _find_leaks(vault, pending, files):
-            held[str(note.path)] = next(iter(_describe_leaks(leaks).values()))
+            reasons[str(note.path)] = next(iter(_describe_leaks(leaks).values()))
             continue
-        begins = next(filter(None, map(str.strip, note.visible_body.splitlines())), "")
-        parts.append(CommitPart(make_close(session, author, session.summary or begins), files))
-        taken |= wrote
-    return parts, pending.without(held)
+        first_line = next(filter(None, map(str.strip, note.visible_body.splitlines())), "")
+        parts.append(CommitPart(make_close(session, author, session.summary or first_line), files))
+        used_paths |= session_paths
+    return parts, pending.without(reasons)
 
 
 def _split_before(
-    pending: PendingFiles, paths: Set[str], last: Sequence[CommitPart]
+    pending: PendingFiles, paths: Set[str], last_parts: Sequence[CommitPart]
 ) -> list[CommitPart]:
-    """Split these files by author, and put those commits before the `last` parts.
+    """Split these files by author, and put those commits before `last_parts`.
 
     An agent's text goes before a person's hand edit of it.
     """
-    whose = {path: part.event.author for part in last for path in part.files}
-    files = pending.of(paths - whose.keys())
+    last_authors = {path: part.event.author for part in last_parts for path in part.files}
+    files = pending.of(paths - last_authors.keys())
     authors = {path: pending.owners[path].author for path in files}
     drafts: dict[str, File] = {}
     writers: dict[str, Author | None] = {}
@@ -284,22 +294,24 @@ def _split_before(
         draft = pending.owners[path].draft
         if draft is None or file is None:
             continue
-        if path in files or (path in whose and not is_own(draft.author, whose[path])):
+        if path in files or (path in last_authors and not is_own(draft.author, last_authors[path])):
             drafts[draft.path] = (file[0], draft.data)
             writers[draft.path] = draft.author
-    return [*_group(drafts, writers), *_group(files, authors), *last]
+    return [*_group(drafts, writers), *_group(files, authors), *last_parts]
 
 
 def _group(files: Mapping[str, File], authors: Mapping[str, Author | None]) -> list[CommitPart]:
     """Return a part for each author and session: a person's `edit`, an agent's `write`."""
     groups: dict[Author, dict[str, File]] = {}
     for path in sorted(files):
-        written = authors[path] or Author("")
-        groups.setdefault(written._replace(tool_call=""), {})[path] = files[path]
-    ordered = sorted(groups.items(), key=lambda each: (each[0].agent, each[0].session))
+        author = authors[path] or Author("")
+        groups.setdefault(author._replace(tool_call=""), {})[path] = files[path]
+    ordered_groups = sorted(groups.items(), key=lambda each: (each[0].agent, each[0].session))
     return [
-        CommitPart(Event("write" if who.agent else "edit", "", who, intent="observe"), some)
-        for who, some in ordered
+        CommitPart(
+            Event("write" if author.agent else "edit", "", author, intent="observe"), part_files
+        )
+        for author, part_files in ordered_groups
     ]
 
 
@@ -320,7 +332,10 @@ def _reject_secrets(leaks: Mapping[str, list[str]]) -> None:
         RefusedError: another file has one.
     """
     if places := [
-        place for path, found in leaks.items() if not find_writer(path) for place in found
+        place
+        for path, file_places in leaks.items()
+        if not find_writer(path)
+        for place in file_places
     ]:
         raise RefusedError(
             f"not committed, this looks like a credential: {'; '.join(places)}. To go on: "

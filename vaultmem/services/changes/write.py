@@ -58,24 +58,24 @@ def write_to_branch(vault: Vault, branch: str, plan: Callable[[Change], T]) -> W
     """
 
     def work(_: Transaction) -> WriteResult[T]:
-        seen = view_at(vault, f"refs/heads/{branch}")
-        change = Change(seen)
+        branch_view = view_at(vault, f"refs/heads/{branch}")
+        change = Change(branch_view)
         value = plan(change)
-        return WriteResult(value, _commit(vault, branch, seen, change))
+        return WriteResult(value, _commit(vault, branch, branch_view, change))
 
     return operate(vault, "nothing was written", work)
 
 
-def _commit(vault: Vault, branch: str, seen: Vault, change: Change) -> CommitReport:
-    parent = seen.view.sources[0].commit
+def _commit(vault: Vault, branch: str, branch_view: Vault, change: Change) -> CommitReport:
+    parent = branch_view.view.sources[0].commit
     paths = tuple(change.steps)
     files = _as_files(vault, branch, parent, change.steps)
     if not files or change.event is None:
         return CommitReport(paths=paths)
     _check(files)
     event = change.event
-    at, shown = int(vault.now()), list_shown(vault, event.author)
-    draft = draft_event(vault, event, files, at, shown=shown)
+    at, shown_notes = int(vault.now()), list_shown(vault, event.author)
+    draft = draft_event(vault, event, files, at, shown_notes=shown_notes)
     commit = vault.history.write_branch_commits(f"refs/heads/{branch}", [draft], parent)[0]
     with vault.leaving_to_next():
         store_named(vault, event.author, at)
@@ -125,26 +125,26 @@ def write_to_folder(vault: Vault, plan: Callable[[Change], T]) -> WriteResult[T]
     Raises:
         ConflictError, RefusedError, PendingError: as for `write`.
     """
-    waiting: list[PendingError] = []
+    pending_errors: list[PendingError] = []
 
     def work(operation: Transaction) -> WriteResult[T]:
-        waiting.clear()
+        pending_errors.clear()
         change = Change(vault)
         value = plan(change)
         operation.retries_conflicts = True
-        return WriteResult(value, _carry_out(operation, vault, change, waiting))
+        return WriteResult(value, _carry_out(operation, vault, change, pending_errors))
 
-    done = operate(vault, "nothing was written", work)
-    for error in waiting:  # The notes are written; their commit waits.
+    result = operate(vault, "nothing was written", work)
+    for error in pending_errors:  # The notes are written; their commit waits.
         raise error
-    return done
+    return result
 
 
 def _carry_out(
-    operation: Transaction, vault: Vault, change: Change, waiting: list[PendingError]
+    operation: Transaction, vault: Vault, change: Change, pending_errors: list[PendingError]
 ) -> CommitReport:
     """Commit earlier changes, write the files, and commit the event."""
-    earlier = commit_earlier(vault, change.find_touched(), change.whose)
+    earlier_commits = commit_earlier(vault, change.find_touched(), change.whose)
     report = CommitReport(paths=tuple(change.steps))
     event = change.event
     if event is None or change.is_left or vault.head() is None:
@@ -157,8 +157,8 @@ def _carry_out(
             report = commit_event(vault, event._replace(only=event.only or tuple(change.steps)))
         except PendingError as error:
             operation.hold_files()
-            waiting.append(error)
-    return report._replace(commits=(*earlier, *report.commits))
+            pending_errors.append(error)
+    return report._replace(commits=(*earlier_commits, *report.commits))
 
 
 def _as_moves(vault: Vault, change: Change) -> tuple[dict[str, Move], dict[str, bytes]]:
@@ -180,8 +180,8 @@ def _as_move(vault: Vault, path: str, step: NoteStep, blob: str) -> Move:
     if step.before:
         with contextlib.suppress(OSError):
             mode = f"100{(vault.root / path).lstat().st_mode & 0o777:03o}"
-    before = TreeEntry(mode, step.before) if step.before else None
-    return before, None if step.data is None else TreeEntry(mode, blob)
+    old_entry = TreeEntry(mode, step.before) if step.before else None
+    return old_entry, None if step.data is None else TreeEntry(mode, blob)
 
 
 #: Returns a note's new text.
@@ -217,13 +217,13 @@ def write(vault: Vault, plan: Callable[[Change], T]) -> WriteResult[T]:
     with wrapping_os_errors("nothing was written"):
         branch = find_branch(vault)
     if branch:
-        done = write_to_branch(vault, branch, checked)
-        vault.notices.branches.extend([branch] if done.report.commit else ())
+        result = write_to_branch(vault, branch, checked)
+        vault.notices.branches.extend([branch] if result.report.commit else ())
     else:
-        done = write_to_folder(vault, checked)
-    vault.notices.written.extend(done.report.paths)
+        result = write_to_folder(vault, checked)
+    vault.notices.written.extend(result.report.paths)
     vault.notices.suspicious.extend(suspicious)
-    return done._replace(report=done.report._replace(candidates=tuple(candidates)))
+    return result._replace(report=result.report._replace(candidates=tuple(candidates)))
 
 
 def write_event(vault: Vault, edits: Mapping[PurePosixPath, Edit], event: Event) -> CommitReport:
@@ -252,14 +252,14 @@ def replace_text(change: Change, note: Note, edit: Edit, *, repairs: bool = Fals
     Raises:
         RefusedError: the text unpins it, is not UTF-8, or must be fixed first; or as for the edit.
     """
-    before, data = _edit_bytes(change, note, edit)
-    after = parse_note(note.path, data)
-    if data != before and after.state != NoteState.QUARANTINED:
+    old_data, data = _edit_bytes(change, note, edit)
+    new_note = parse_note(note.path, data)
+    if data != old_data and new_note.state != NoteState.QUARANTINED:
         check_encoding(note)
-        if note.problem and (after.problem or not repairs):
+        if note.problem and (new_note.problem or not repairs):
             raise _format_line(note)
-    unpinned = note.pinned and not after.pinned
-    if unpinned:
+    is_unpinned = note.pinned and not new_note.pinned
+    if is_unpinned:
         change.seen.require_person(f"{note.path}: pinned, and only a person unpins it")
     return change.replace(note.path, data, note.blob)
 
@@ -270,11 +270,13 @@ def reject_freeing(change: Change, path: PurePosixPath, data: bytes | None) -> N
     Raises:
         RefusedError: an agent would do so.
     """
-    now = change.read(path)
-    then = None if data is None else parse_readable_note(path, data)  # Otherwise it is neither.
-    if now.pinned and not (then and then.pinned):
+    current_note = change.read(path)
+    old_note = None if data is None else parse_readable_note(path, data)  # Otherwise it is neither.
+    if current_note.pinned and not (old_note and old_note.pinned):
         change.seen.require_person(f"{path}: pinned, and only a person unpins it")
-    if now.state == NoteState.QUARANTINED and not (then and then.state == NoteState.QUARANTINED):
+    if current_note.state == NoteState.QUARANTINED and not (
+        old_note and old_note.state == NoteState.QUARANTINED
+    ):
         change.seen.require_person(f"{path}: quarantined, so only a person lets it out")
 
 

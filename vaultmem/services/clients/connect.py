@@ -131,8 +131,8 @@ def connect_client(
     if with_hooks and place is None:
         raise RefusedError(f"{name}: it has no hooks of a project; use --user")
     if hooks and place:
-        wanted: list[Edit] = [lambda text: add_hooks(client, hooks, text, words)]
-        edits.setdefault(place, []).extend(wanted if with_hooks else [])
+        hook_edits: list[Edit] = [lambda text: add_hooks(client, hooks, text, words)]
+        edits.setdefault(place, []).extend(hook_edits if with_hooks else [])
     if memory is not None:
         folder = root / choose_folder(name, memory.project)
         owner = _read_memory(client)
@@ -182,36 +182,38 @@ def show_entry(
     client = find_client(name)
     words = make_words(client, find_command(), str(root))
     file = where.find(client)
-    shown = [ShownConnection(str(file or client.paste), add_entry(client, str(file), None, words))]
+    connections = [
+        ShownConnection(str(file or client.paste), add_entry(client, str(file), None, words))
+    ]
     if with_hooks:
         hooks = _read_hooks(client)
         place = where.find(hooks)
-        shown.append(ShownConnection(str(place), add_hooks(client, hooks, None, words)))
-    return shown
+        connections.append(ShownConnection(str(place), add_hooks(client, hooks, None, words)))
+    return connections
 
 
 def list_installed(user: Where) -> list[str]:
     """Return the clients whose own folders or settings exist."""
-    found = []
+    names = []
     for client in CLIENTS.values():
         files = [user.find(each) for each in (client, client.hooks) if each]
         if any(
             each and (each.exists() or (each.parent.is_dir() and each.parent != user.folder))
             for each in files
         ):
-            found.append(client.name)
-    return found
+            names.append(client.name)
+    return names
 
 
 def list_connections(user: Where, project: Where) -> list[Connection]:
     """Return each client's settings that name a vault, with their problems."""
-    found = []
+    connections = []
     for client in CLIENTS.values():
         places = {where.find(client) for where in (project, user)}
         for place in sorted(each for each in places if each):
             if (connection := _read_connection(client, place)) is not None:
-                found.append(connection)
-    return found
+                connections.append(connection)
+    return connections
 
 
 def find_command() -> list[str]:
@@ -238,8 +240,8 @@ def _read_memory(client: AgentClient) -> AutoMemory:
 def _settings_file(client: AgentClient, where: Where) -> Path:
     file = where.find(client)
     if client.paste:
-        told = f"`vaultmem connect {client.name} --print` shows what goes there"
-        raise RefusedError(f"{client.name}: only you write to {client.paste}; {told}")
+        hint = f"`vaultmem connect {client.name} --print` shows what goes there"
+        raise RefusedError(f"{client.name}: only you write to {client.paste}; {hint}")
     if file is None:
         scope, other = ("a project", "--user") if where.is_project else ("a user", "--project")
         raise RefusedError(f"{client.name}: it has no settings of {scope}; use {other}")
@@ -248,10 +250,10 @@ def _settings_file(client: AgentClient, where: Where) -> Path:
 
 def _apply(edits: Edits, where: Where, dry_run: bool) -> list[SettingsChange]:
     """Change all files; errors are raised before anything is written."""
-    done = [_change(file, each, where, True) for file, each in edits.items()]
+    changes = [_change(file, each, where, True) for file, each in edits.items()]
     if not dry_run:
-        done = [_change(file, each, where, False) for file, each in edits.items()]
-    return [each for each in done if edits[Path(each.path)] or each.dropped]
+        changes = [_change(file, each, where, False) for file, each in edits.items()]
+    return [each for each in changes if edits[Path(each.path)] or each.dropped]
 
 
 def _change(file: Path, edits: list[Edit], where: Where, dry_run: bool) -> SettingsChange:
@@ -300,11 +302,11 @@ def _write(target: Path, old: str | None, new: str | None, mode: int | None) -> 
         folder.mkdir(parents=True, exist_ok=True)
         create_file(folder, name, (new or "").encode("utf-8"), mode)
         return
-    known = blob_id(old.encode("utf-8"))
+    old_blob = blob_id(old.encode("utf-8"))
     if new is None:
-        remove_file(folder, name, known, _MAX_BYTES)
+        remove_file(folder, name, old_blob, _MAX_BYTES)
     else:
-        replace_file(folder, name, known, new.encode("utf-8"), _MAX_BYTES)
+        replace_file(folder, name, old_blob, new.encode("utf-8"), _MAX_BYTES)
     drop_asides(target)  # Outside a vault, no later process does this.
 
 
@@ -332,8 +334,8 @@ def _read_connection(client: AgentClient, file: Path) -> Connection | None:
 
 def find_top(folder: Path) -> Path | None:
     """Return the work tree of a folder, None if it is in no repository."""
-    found = find_git_folder(folder)
-    return found[0] if found else None
+    git_folders = find_git_folder(folder)
+    return git_folders[0] if git_folders else None
 
 
 def choose_memory_place(vault: Vault, where: Where, is_user: bool) -> MemoryPlace:
@@ -345,9 +347,9 @@ def choose_memory_place(vault: Vault, where: Where, is_user: bool) -> MemoryPlac
     Raises:
         RefusedError: a project's settings are wanted, and there is no repository.
     """
-    here = None if is_user else vault.here or Path.cwd()
-    facts = read_facts(vault, here) if here else None
-    top = find_top(here) if here and facts and facts.has_git else None
+    folder = None if is_user else vault.here or Path.cwd()
+    facts = read_facts(vault, folder) if folder else None
+    top = find_top(folder) if folder and facts and facts.has_git else None
     if top is None:
         if where.is_project:
             raise RefusedError(f"{where.folder}: not a project's repository; use --user")

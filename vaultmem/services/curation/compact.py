@@ -81,26 +81,26 @@ def plan_compaction(vault: Vault) -> CompactResult:
     uses = read_uses(vault, records)
     config = vault.config
     ages = Ages(config.summary_after_days, config.keywords_after_days, config.archive_after_days)
-    due = [
+    due_records = [
         r for r in records if uses[r.path].idle_days(vault.now()) >= min(ages.summary, ages.archive)
     ]
     signals = SignalStore(vault.state, vault.state_folder)
-    find_reason = find_reasons(vault, records) if due else None
-    exempt: dict[str, int] = {}
+    find_reason = find_reasons(vault, records) if due_records else None
+    exempt_counts: dict[str, int] = {}
     steps: list[Compaction] = []
-    for record in due:
+    for record in due_records:
         reason = _find_exemption(vault, record, uses[record.path])
         note = None if reason else _read(vault, record)
         if note is not None and find_reason is not None:
             reason = find_reason(record.document, note)
         if reason:
-            exempt[reason] = exempt.get(reason, 0) + 1
+            exempt_counts[reason] = exempt_counts.get(reason, 0) + 1
         elif note is not None:
-            idle = uses[record.path].idle_days(vault.now())
-            steps.extend(_plan_note(vault, record, note, idle, ages, signals))
+            idle_days = uses[record.path].idle_days(vault.now())
+            steps.extend(_plan_note(vault, record, note, idle_days, ages, signals))
     order = list(DecayStep)
     steps.sort(key=lambda each: (order.index(each.step), each.path))
-    return CompactResult(tuple(steps), exempt)
+    return CompactResult(tuple(steps), exempt_counts)
 
 
 def compact(vault: Vault) -> CompactResult:
@@ -157,19 +157,19 @@ def _read(vault: Vault, record: NoteRecord) -> Note | None:
 
 
 def _plan_note(
-    vault: Vault, record: NoteRecord, note: Note, idle: float, ages: Ages, signals: SignalStore
+    vault: Vault, record: NoteRecord, note: Note, idle_days: float, ages: Ages, signals: SignalStore
 ) -> Iterator[Compaction]:
-    asked = list(dict.fromkeys(each.query for each in signals.signals(record.path)))
+    queries = list(dict.fromkeys(each.query for each in signals.signals(record.path)))
     try:
-        is_shortened = idle < ages.archive
+        is_shortened = idle_days < ages.archive
         original, full_text = _find_original(vault, note) if is_shortened else (None, "")
-        planned = plan_step(note, idle, ages, asked[:_MAX_ASKED], original, full_text)
+        plan = plan_step(note, idle_days, ages, queries[:_MAX_ASKED], original, full_text)
     except (NoteNotFoundError, RefusedError):  # No full text, or a property cannot be set.
         return
-    if planned is not None:
-        step, text = planned
+    if plan is not None:
+        step, text = plan
         yield Compaction(
-            *(record.path, record.blob, step, read_fidelity(note), text, int(idle)),
+            *(record.path, record.blob, step, read_fidelity(note), text, int(idle_days)),
             *(count_tokens(note.text), count_tokens(text)),
         )
 
@@ -206,13 +206,13 @@ def _replace(step: Compaction) -> Edit:
 
 def _make_event(vault: Vault, step: DecayStep, steps: Sequence[Compaction]) -> Event:
     head = vault.head()
-    before = head.commit[:12] if head else ""
-    become = {
+    commit = head.commit[:12] if head else ""
+    phrases = {
         DecayStep.SUMMARY: "to a summary",
         DecayStep.KEYWORDS: "to keywords",
         DecayStep.ARCHIVED: "archived",
     }
-    subject = format_files("compact", [each.path for each in steps], f" {become[step]}")
+    subject = format_files("compact", [each.path for each in steps], f" {phrases[step]}")
     body = [
         f"{each.path}: {each.before} to {each.step}, "
         f"{each.tokens} to {pluralize(each.tokens_left, 'token')}, "
@@ -220,5 +220,5 @@ def _make_event(vault: Vault, step: DecayStep, steps: Sequence[Compaction]) -> E
         for each in steps
     ]
     if step in {DecayStep.SUMMARY, DecayStep.KEYWORDS}:
-        body.insert(0, f"What they were: vaultmem restore NOTE --at {before}")
+        body.insert(0, f"What they were: vaultmem restore NOTE --at {commit}")
     return Event("compact", subject, vault.author, tuple(body), "refine")

@@ -73,19 +73,19 @@ def read_uses(vault: Vault, records: Iterable[NoteRecord]) -> dict[str, Use]:
     Changes by curation (curate, compact, ...) do not count.
     """
     SignalStore(vault.state, vault.state_folder).fold(vault.view.totals()[1])
-    surfaced = read_usage(vault)
-    changed, by_person = _read_history(vault)
+    usage = read_usage(vault)
+    change_times, person_paths = _read_history(vault)
     uses = {}
     for record in records:
         path = record.path
-        said = read_timestamp(record.updated or record.created)
-        known = [at for at in (said, changed.get(path)) if at is not None]
-        recall = surfaced.get(path)
+        timestamp = read_timestamp(record.updated or record.created)
+        timestamps = [at for at in (timestamp, change_times.get(path)) if at is not None]
+        recall = usage.get(path)
         uses[path] = Use(
-            max(known) if known else record.changed,
+            max(timestamps) if timestamps else record.changed,
             recall.last if recall else 0.0,
             recall.times if recall else 0,
-            not record.agent or path in by_person,
+            not record.agent or path in person_paths,
         )
     return uses
 
@@ -93,18 +93,18 @@ def read_uses(vault: Vault, records: Iterable[NoteRecord]) -> dict[str, Use]:
 def _read_history(vault: Vault) -> tuple[dict[str, float], set[str]]:
     """Return the last use of each path by a commit, and the paths that a person changed."""
     head = vault.head()
-    changed: dict[str, float] = {}
-    by_person: set[str] = set()
+    change_times: dict[str, float] = {}
+    person_paths: set[str] = set()
     if head is None or not head.commit:
-        return changed, by_person
+        return change_times, person_paths
     for commit, files in walk_changes(vault.history, head.commit):
         paths = [file.path for file in files]
         if commit.event not in _UPKEEP:
             for path in paths:
-                changed[path] = max(commit.at, changed.get(path, 0.0))
+                change_times[path] = max(commit.at, change_times.get(path, 0.0))
         if not commit.agent and commit.event not in _NO_HAND:
-            by_person.update(paths)
-    return changed, by_person
+            person_paths.update(paths)
+    return change_times, person_paths
 
 
 # Find notes to check: old claims, changed code, and low confidence.
@@ -118,7 +118,7 @@ def find_anchors(vault: Vault, records: Sequence[NoteRecord]) -> dict[str, tuple
     cited = LinkStore(vault.state).links_in(CITE_PROPERTIES)
     by_document = {record.document: record for record in records}
     checks = check_documents(vault, by_document, cited)
-    return {by_document[document].path: found for document, found in checks.items()}
+    return {by_document[document].path: states for document, states in checks.items()}
 
 
 #: Notes below this confidence must be confirmed within so many days.
@@ -137,9 +137,9 @@ def find_doubtful(
         reasons: list[str] = []
         evidence: list[str] = []
         checks = anchors.get(record.path, ())
-        if changed := [str(each) for each in checks if each.is_different]:
+        if changed_anchors := [str(each) for each in checks if each.is_different]:
             reasons.append("the code that it cites has changed")
-            evidence.extend(changed[:_MAX_TOLD])
+            evidence.extend(changed_anchors[:_MAX_TOLD])
         is_low = record.confidence is not None and record.confidence < LOW_CONFIDENCE
         note = find_note(vault, record.path) if days > min(OLD_DAYS, UNCONFIRMED_DAYS) else None
         if is_low and note and days > UNCONFIRMED_DAYS and note.matter.get("confirmed_by") is None:
@@ -200,38 +200,44 @@ def group_values(vault: Vault, proposals: Sequence[Proposal]) -> tuple[Proposal,
     The group is at the place of its first proposal. Each older note in it has another value than
     the newest; other pairs stay.
     """
-    grouped: dict[_GroupMember, Proposal] = {}
+    proposals_by_note: dict[_GroupMember, Proposal] = {}
     for group in _join(each for each in proposals if each.action in _VALUES):
-        if len(group.places) >= _LEAST and (made := _make(vault, group)):
-            grouped |= dict.fromkeys(made.places, made)
-    found: dict[str, Proposal] = {}
+        if len(group.places) >= _LEAST and (proposal := _make(vault, group)):
+            proposals_by_note |= dict.fromkeys(proposal.places, proposal)
+    by_id: dict[str, Proposal] = {}
     for each in proposals:
-        groups = {grouped.get(place) for place in each.places} if each.action in _VALUES else {None}
-        kept = groups.pop() if len(groups) == 1 else None
-        found.setdefault((kept or each).id, kept or each)
-    return tuple(found.values())
+        replacements = (
+            {proposals_by_note.get(place) for place in each.places}
+            if each.action in _VALUES
+            else {None}
+        )
+        replacement = replacements.pop() if len(replacements) == 1 else None
+        by_id.setdefault((replacement or each).id, replacement or each)
+    return tuple(by_id.values())
 
 
 def _join(proposals: Iterable[Proposal]) -> Iterable[_Group]:
     """Return groups of the notes that proposals connect."""
     groups: dict[_GroupMember, _Group] = {}
     for each in proposals:
-        merged = _Group({}, {})
-        for known in {id(groups[p]): groups[p] for p in each.places if p in groups}.values():
-            merged.places.update(known.places)
-            merged.evidence.update(known.evidence)
-        merged.places.update(dict.fromkeys(each.places))
-        merged.evidence.update({line: None for line in each.evidence if " arrived from " in line})
-        groups |= dict.fromkeys(merged.places, merged)
+        new_group = _Group({}, {})
+        for group in {id(groups[p]): groups[p] for p in each.places if p in groups}.values():
+            new_group.places.update(group.places)
+            new_group.evidence.update(group.evidence)
+        new_group.places.update(dict.fromkeys(each.places))
+        new_group.evidence.update(
+            {line: None for line in each.evidence if " arrived from " in line}
+        )
+        groups |= dict.fromkeys(new_group.places, new_group)
     return {id(each): each for each in groups.values()}.values()
 
 
 def _make(vault: Vault, group: _Group) -> Proposal | None:
     """Return one proposal for the notes that contradict the newest of the group, or None."""
-    marks = ", ".join("?" * len(group.places))
-    records = vault.view.records(f"d.path IN ({marks})", [path for path, _ in group.places])
-    dated = sorted((each.written, each.path) for each in records)
-    notes = [note for _, path in dated if (note := find_note(vault, path))]
+    placeholders = ", ".join("?" * len(group.places))
+    records = vault.view.records(f"d.path IN ({placeholders})", [path for path, _ in group.places])
+    paths_by_date = sorted((each.written, each.path) for each in records)
+    notes = [note for _, path in paths_by_date if (note := find_note(vault, path))]
     notes = [note for note in notes if (str(note.path), note.blob) in group.places]
     others = [note for note in notes[:-1] if _says_otherwise(note, notes[-1])]
     values = {canonical_form(note.visible_body) for note in others}
@@ -246,11 +252,11 @@ def _make(vault: Vault, group: _Group) -> Proposal | None:
 def _says_otherwise(old: Note, new: Note) -> bool:
     if are_apart(old, new):
         return False
-    known = KnownText(old.visible_body, old.title)
-    found = compare_texts(new.visible_body, known, context=new.title)
-    found = compare_titled(new.visible_body, new.title, known, found)
+    old_text = KnownText(old.visible_body, old.title)
+    comparison = compare_texts(new.visible_body, old_text, context=new.title)
+    comparison = compare_titled(new.visible_body, new.title, old_text, comparison)
     facts = read_facts(old.visible_body), read_facts(new.visible_body)
-    return found.is_contradiction or find_update(*facts) is not None
+    return comparison.is_contradiction or find_update(*facts) is not None
 
 
 #: Folders to skip: sessions and tasks have their own lifecycle; reference material is not managed.
@@ -278,25 +284,27 @@ def curate(
     check_branch(vault)
     records = vault.view.records()
     uses = read_uses(vault, records)
-    open_ones = [record for record in records if is_open(record)]
+    open_records = [record for record in records if is_open(record)]
     pairs = compare_vault(vault, progress)
     dates = {record.path: (record.written, record.path) for record in records}
-    found = [
+    proposals = [
         *plan_merges(vault, is_machine=is_machine, pairs=pairs.same),
         *_find_pinned_copies(pairs),
-        *_find_superseded(vault, open_ones),
-        *_find_idle(vault, open_ones, uses),
+        *_find_superseded(vault, open_records),
+        *_find_idle(vault, open_records, uses),
         *group_values(vault, tuple(propose_pairs(pairs, dates))),
-        *find_doubtful(vault, open_ones, uses),
-        *_find_expired(vault, open_ones),
+        *find_doubtful(vault, open_records, uses),
+        *_find_expired(vault, open_records),
         *find_quarantined(vault, records),
         *_find_broken(vault, records),
     ]
     head = vault.head()
-    made = vault.local_time().isoformat(timespec="seconds")
+    timestamp = vault.local_time().isoformat(timespec="seconds")
     order = list(Action)
-    kept = sorted(_drop_repeated(found), key=lambda each: (order.index(each.action), each.path))
-    return Report(made, head.commit if head else "", tuple(kept))
+    ordered_proposals = sorted(
+        _drop_repeated(proposals), key=lambda each: (order.index(each.action), each.path)
+    )
+    return Report(timestamp, head.commit if head else "", tuple(ordered_proposals))
 
 
 def propose_pairs(pairs: Pairs, dates: Dates) -> Iterator[Proposal]:
@@ -307,48 +315,50 @@ def propose_pairs(pairs: Pairs, dates: Dates) -> Iterator[Proposal]:
 
 def describe_use(use: Use) -> tuple[str, ...]:
     """Return the evidence of a note's use: write date, number of recalls and the last one."""
-    written = f"written {datetime.fromtimestamp(use.written).date()}"
+    write_date = f"written {datetime.fromtimestamp(use.written).date()}"
     if not use.times:
-        return (written, "never recalled")
+        return (write_date, "never recalled")
     times = "once" if use.times == 1 else f"{use.times} times"
-    return (written, f"recalled {times}, last {datetime.fromtimestamp(use.recalled).date()}")
+    return (write_date, f"recalled {times}, last {datetime.fromtimestamp(use.recalled).date()}")
 
 
 def is_open(record: NoteRecord) -> bool:
     """Return whether a note is an open managed note: not closed, and readable."""
-    apart = record.path in PINNED_FILES or record.path.startswith(KEPT_APART)
+    is_apart = record.path in PINNED_FILES or record.path.startswith(KEPT_APART)
     is_whole = not record.problem and not record.encoding
-    return record.state not in CLOSED_STATES and is_whole and not apart
+    return record.state not in CLOSED_STATES and is_whole and not is_apart
 
 
 def _drop_repeated(proposals: Iterable[Proposal]) -> Iterator[Proposal]:
     """Yield proposals, without further changes of a changed note or of a merge target."""
-    changed: set[str] = set()
+    changed_paths: set[str] = set()
     for each in proposals:
         if each.is_change:
-            if each.path in changed:
+            if each.path in changed_paths:
                 continue
-            changed.add(each.path)
+            changed_paths.add(each.path)
             if each.action is Action.MERGE_DUPLICATES:
-                changed.add(each.into)
+                changed_paths.add(each.into)
         yield each
 
 
 def _find_pinned_copies(pairs: Pairs) -> Iterator[Proposal]:
     """Yield proposals for pinned notes that duplicate another pinned note, one for each pair."""
-    pinned = {each.names: each for each in pairs.same if each.ours.pinned and each.theirs.pinned}
-    for names, pair in pinned.items():
-        drop, keep = sorted(names)
-        blob = pair.ours.blob if str(pair.ours.path) == drop else pair.theirs.blob
-        yield Proposal(Action.SKIP_PINNED, drop, blob, f"duplicate of {keep}", (_PINNED,))
+    pinned_pairs = {
+        each.names: each for each in pairs.same if each.ours.pinned and each.theirs.pinned
+    }
+    for names, pair in pinned_pairs.items():
+        duplicate, target = sorted(names)
+        blob = pair.ours.blob if str(pair.ours.path) == duplicate else pair.theirs.blob
+        yield Proposal(Action.SKIP_PINNED, duplicate, blob, f"duplicate of {target}", (_PINNED,))
 
 
 def _find_superseded(vault: Vault, records: Sequence[NoteRecord]) -> Iterator[Proposal]:
     """Yield proposals for notes that a `supersedes` or `superseded_by` link marks as replaced."""
     graph = LinkGraph(vault)
     by_path = {record.path: record for record in records}
-    apart = read_apart(vault)
-    replaced: dict[str, str] = {}
+    separate_pairs = read_apart(vault)
+    replacements: dict[str, str] = {}
     for document, links in LinkStore(vault.state).links_in(["supersedes", "superseded_by"]).items():
         source = graph.paths.get(document)
         for link in links if source else ():
@@ -358,20 +368,20 @@ def _find_superseded(vault: Vault, records: Sequence[NoteRecord]) -> Iterator[Pr
                 old in by_path
                 and new in by_path
                 and old != new
-                and frozenset((old, new)) not in apart
+                and frozenset((old, new)) not in separate_pairs
             ):
-                replaced.setdefault(str(old), str(new))
-    for old, new in sorted(replaced.items()):
+                replacements.setdefault(str(old), str(new))
+    for old, new in sorted(replacements.items()):
         record = by_path[old]
-        if replaced.get(new) == old:
+        if replacements.get(new) == old:
             continue
         reason = f"superseded by [[{new.removesuffix('.md')}]]"
         state = f"{new} is {by_path[new].state}"
         if record.pinned:
             yield Proposal(Action.SKIP_PINNED, old, record.blob, reason, (state, _PINNED))
         else:
-            by = (new, by_path[new].blob)
-            yield Proposal(Action.DEPRECATE, old, record.blob, reason, (state,), *by)
+            successor = (new, by_path[new].blob)
+            yield Proposal(Action.DEPRECATE, old, record.blob, reason, (state,), *successor)
 
 
 def _find_expired(vault: Vault, records: Sequence[NoteRecord]) -> Iterator[Proposal]:
@@ -400,8 +410,8 @@ def _find_idle(
         days = use.idle_days(now)
         if days < limit or (NoteKind(record.kind) in OWNER_KINDS and state != NoteState.CANDIDATE):
             continue
-        waited = "never promoted, and " if state is NoteState.CANDIDATE else ""
-        reason = f"{waited}not asked for in {pluralize(int(days), 'day')}"
+        prefix = "never promoted, and " if state is NoteState.CANDIDATE else ""
+        reason = f"{prefix}not asked for in {pluralize(int(days), 'day')}"
         if record.pinned:
             evidence = (*describe_use(use), _PINNED)
             yield Proposal(Action.SKIP_PINNED, record.path, record.blob, reason, evidence)
@@ -412,39 +422,41 @@ def _find_idle(
 def _find_contradictions(pairs: Pairs, dates: Dates) -> Iterator[Proposal]:
     """Yield proposals for pairs with different values for one thing, older note first."""
     for pair in pairs.contradicting:
-        ours, theirs = sorted((pair.ours, pair.theirs), key=lambda note: dates[str(note.path)])
+        old_note, new_note = sorted(
+            (pair.ours, pair.theirs), key=lambda note: dates[str(note.path)]
+        )
         evidence = tuple(
             f"{each.kind}: {each.ours or 'nothing'} here, {each.theirs or 'nothing'} there"
-            if pair.ours is ours
+            if pair.ours is old_note
             else f"{each.kind}: {each.theirs or 'nothing'} here, {each.ours or 'nothing'} there"
             for each in pair.likeness.differences
         )
         is_update = any(each.kind == "update" for each in pair.likeness.differences)
         action = Action.UPDATE if is_update else Action.CONTRADICTION
-        what = "a new value of that is" if is_update else "another value of the same thing is"
-        left = list_untrusted(ours, KnownText(theirs.visible_body, theirs.title))
-        more = [f"it has more, and stays: {one_line(left[0])[:200]}"] if left else []
+        phrase = "a new value of that is" if is_update else "another value of the same thing is"
+        statements = list_untrusted(old_note, KnownText(new_note.visible_body, new_note.title))
+        more = [f"it has more, and stays: {one_line(statements[0])[:200]}"] if statements else []
         evidence = (*evidence[:_MAX_EVIDENCE], *more)
-        yield _pair(action, ours, theirs, f"{what} in {theirs.path}", evidence)
+        yield _pair(action, old_note, new_note, f"{phrase} in {new_note.path}", evidence)
 
 
 def _pair(
-    action: Action, ours: Note, theirs: Note, reason: str, evidence: tuple[str, ...]
+    action: Action, note: Note, target: Note, reason: str, evidence: tuple[str, ...]
 ) -> Proposal:
-    place = (str(theirs.path), theirs.blob)
-    return Proposal(action, str(ours.path), ours.blob, reason, evidence, *place)
+    place = (str(target.path), target.blob)
+    return Proposal(action, str(note.path), note.blob, reason, evidence, *place)
 
 
 def _find_near(pairs: Pairs, dates: Dates) -> Iterator[Proposal]:
     """Yield proposals for possible duplicates, shorter note first."""
     for pair in pairs.near:
-        ours, theirs = sorted(
+        short_note, long_note = sorted(
             (pair.ours, pair.theirs),
             key=lambda note: (len(note.visible_body), dates[str(note.path)]),
         )
-        alike = (f"{pair.likeness.similarity:.0%} alike, and no difference is known",)
-        reason = f"perhaps a duplicate of {theirs.path}"
-        yield _pair(Action.NEAR_DUPLICATE, ours, theirs, reason, alike)
+        evidence = (f"{pair.likeness.similarity:.0%} alike, and no difference is known",)
+        reason = f"perhaps a duplicate of {long_note.path}"
+        yield _pair(Action.NEAR_DUPLICATE, short_note, long_note, reason, evidence)
 
 
 def find_quarantined(vault: Vault, records: Iterable[NoteRecord]) -> Iterator[Proposal]:
@@ -465,13 +477,15 @@ def _read_reason(vault: Vault, path: str) -> str:
 
 
 def _find_broken(vault: Vault, records: Iterable[NoteRecord]) -> Iterator[Proposal]:
-    shown = {record.path: record for record in records if record.state not in HIDDEN_STATES}
-    broken: dict[str, list[str]] = {}
-    for found in list_broken(vault):
-        if found.source in shown and found.source != str(DREAMS):
-            place = f"{found.link.path or found.link.text} (line {found.link.line})"
-            broken.setdefault(found.source, []).append(place)
-    for path, places in broken.items():
+    visible_records = {
+        record.path: record for record in records if record.state not in HIDDEN_STATES
+    }
+    places_by_path: dict[str, list[str]] = {}
+    for found_link in list_broken(vault):
+        if found_link.source in visible_records and found_link.source != str(DREAMS):
+            place = f"{found_link.link.path or found_link.link.text} (line {found_link.link.line})"
+            places_by_path.setdefault(found_link.source, []).append(place)
+    for path, places in places_by_path.items():
         reason = f"{pluralize(len(places), 'link')} to notes that are not there"
         evidence = tuple(places[:_MAX_EVIDENCE])
-        yield Proposal(Action.BROKEN_LINKS, path, shown[path].blob, reason, evidence)
+        yield Proposal(Action.BROKEN_LINKS, path, visible_records[path].blob, reason, evidence)

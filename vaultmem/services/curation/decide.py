@@ -113,20 +113,20 @@ def decide(
         MergeConflictError: a proposed branch cannot be merged; nothing was done.
     """
     check_branch(vault)
-    told = getattr(CHOICES[proposal.action], choice)
-    if not told:
+    effect = getattr(CHOICES[proposal.action], choice)
+    if not effect:
         raise RefusedError(f"{proposal.path}: {proposal.action} takes no --{choice}; fix it first")
     with vault.lock():
         if proposal.action is Action.PROPOSAL:
             report = _decide_branch(vault, proposal, choice, reason)
-            return DecisionResult(proposal, choice, told, report)
+            return DecisionResult(proposal, choice, effect, report)
         sync_vault(vault)
         notes = read_current(vault, proposal)
         if _is_part(proposal, notes, choice):
-            told = PART
-        done = _accept if choice is not ProposalChoice.REJECT else _reject
-        report = done(vault, proposal, notes, choice, reason)
-    return DecisionResult(proposal, choice, told, report)
+            effect = PART
+        handler = _accept if choice is not ProposalChoice.REJECT else _reject
+        report = handler(vault, proposal, notes, choice, reason)
+    return DecisionResult(proposal, choice, effect, report)
 
 
 def decide_candidates(
@@ -144,34 +144,34 @@ def decide_candidates(
     vault.require_person("--accept-all and --reject-all: only a person decides for all")
     with vault.lock():
         sync_vault(vault)
-        waiting = drop_foreign(vault, list_candidates(vault))
-        waiting = tuple(each for each in waiting if not only or each.id in only)
-        paths = [each.path for each in waiting]
+        candidates = drop_foreign(vault, list_candidates(vault))
+        candidates = tuple(each for each in candidates if not only or each.id in only)
+        paths = [each.path for each in candidates]
         if not paths:
             return []
         if choice is ProposalChoice.ACCEPT:
             report = promote_notes(vault, paths).report
         else:
-            said = reason or "looked at with all candidates, and turned down"
-            report = change_state(vault, paths, NoteState.DEPRECATED, said).report
-    told = getattr(CHOICES[Action.CANDIDATE], choice)
-    return [DecisionResult(each, choice, told, report) for each in waiting]
+            state_reason = reason or "looked at with all candidates, and turned down"
+            report = change_state(vault, paths, NoteState.DEPRECATED, state_reason).report
+    effect = getattr(CHOICES[Action.CANDIDATE], choice)
+    return [DecisionResult(each, choice, effect, report) for each in candidates]
 
 
 def _decide_branch(
     vault: Vault, proposal: Proposal, choice: ProposalChoice, reason: str
 ) -> CommitReport:
     """Merge a proposed branch, or commit its rejection; then the next sync removes it."""
-    ref, why = find_proposed(vault, proposal), check_reason(reason)
+    ref, checked_reason = find_proposed(vault, proposal), check_reason(reason)
     if choice is ProposalChoice.REJECT:
         vault.require_person(f"{proposal.path}: only a person rejects a proposal")
-        return reject_branch(vault, proposal.path, proposal.blob, why)
+        return reject_branch(vault, proposal.path, proposal.blob, checked_reason)
     # Uncommitted changes would block the merge.
-    made = [*commit_all(vault).commits]
-    merged = merge_branch(vault, ref)
-    if merged.commit:
-        made.append((merged.commit, f"merge: {merged.source.name} into {merged.into}"))
-    return CommitReport(tuple(made), merged.commit, merged.paths)
+    commits = [*commit_all(vault).commits]
+    result = merge_branch(vault, ref)
+    if result.commit:
+        commits.append((result.commit, f"merge: {result.source.name} into {result.into}"))
+    return CommitReport(tuple(commits), result.commit, result.paths)
 
 
 def _accept(
@@ -197,8 +197,8 @@ def _accept(
         return _change(vault, {path: edit}, format_files("review", [path], " still holds"), reason)
     if action is Action.SUSPICIOUS:
         vault.require_person(f"{path}: only a person keeps text that tries to instruct an agent")
-        kept = {path: _confirm(vault)}
-        return _change(vault, kept, format_files("review", [path], " is kept"), reason)
+        edits = {path: _confirm(vault)}
+        return _change(vault, edits, format_files("review", [path], " is kept"), reason)
     return change_state(vault, [path], _ACCEPTED[action], reason or proposal.reason).report
 
 
@@ -220,8 +220,8 @@ def _reject(
 ) -> CommitReport:
     action = proposal.action
     if action in _REJECTED:
-        said = reason or f"looked at, and turned down ({proposal.reason})"
-        return change_state(vault, [proposal.path], _REJECTED[action], said).report
+        state_reason = reason or f"looked at, and turned down ({proposal.reason})"
+        return change_state(vault, [proposal.path], _REJECTED[action], state_reason).report
     if action is Action.WISH:
         return _decide_wishes(vault, notes[0], NoteState.DEPRECATED, reason)
     for note in notes:
@@ -233,8 +233,8 @@ def _reject(
             subject = format_files("review", [str(note.path) for note in notes], " all hold")
         return _change(vault, _set_all_apart(NewLinks(vault), notes), subject, reason)
     if action is Action.REVIEW_QUARANTINED:
-        stays = {path: _set_reviewed(vault)}
-        return _change(vault, stays, format_files("review", [path], " stays in quarantine"), reason)
+        edits = {path: _set_reviewed(vault)}
+        return _change(vault, edits, format_files("review", [path], " stays in quarantine"), reason)
     return _change(
         vault, {path: _confirm(vault)}, format_files("review", [path], " is kept"), reason
     )
@@ -247,23 +247,31 @@ def _decide_wishes(vault: Vault, note: Note, state: NoteState, reason: str) -> C
         RefusedError: the caller is an agent.
     """
     vault.require_person(f"{note.path}: only a person decides what is wanted each time")
-    why = check_reason(reason)
+    checked_reason = check_reason(reason)
     speaker = SpeakerRole.AGENT if note.agent else SpeakerRole.OWNER
     wishes = find_standing(note.visible_body, speaker)
-    made: list[str] = []
+    paths: list[str] = []
 
     def plan(change: Change) -> None:
-        written = propose_standing_preferences(change, wishes, str(note.path), state)
-        made[:] = [each.path for each in written]
+        preferences = propose_standing_preferences(change, wishes, str(note.path), state)
+        paths[:] = [each.path for each in preferences]
         verb = "counts" if state is NoteState.ACTIVE else "does not count"
-        subject = format_files("review", made, f" {verb}")
-        change.commit(Event("review", subject, vault.author, (why,) if why else (), "refine"))
+        subject = format_files("review", paths, f" {verb}")
+        change.commit(
+            Event(
+                "review",
+                subject,
+                vault.author,
+                (checked_reason,) if checked_reason else (),
+                "refine",
+            )
+        )
 
     try:
         return write(vault, plan).report
     finally:  # Also if the commit has to wait. Preferences that were not written are not found.
         if state is NoteState.ACTIVE:
-            record_trust(vault, [each for path in made if (each := find_note(vault, path))])
+            record_trust(vault, [each for path in paths if (each := find_note(vault, path))])
 
 
 def _reject_agent(vault: Vault, note: Note) -> None:
@@ -278,19 +286,25 @@ def _reject_agent(vault: Vault, note: Note) -> None:
 
 
 def _change(vault: Vault, edits: Mapping[str, Edit], subject: str, reason: str) -> CommitReport:
-    why = check_reason(reason)
-    event = Event("review", subject, vault.author, (why,) if why else (), "refine")
+    checked_reason = check_reason(reason)
+    event = Event(
+        "review", subject, vault.author, (checked_reason,) if checked_reason else (), "refine"
+    )
     return write_event(vault, {PurePosixPath(path): edit for path, edit in edits.items()}, event)
 
 
 def _confirm(vault: Vault) -> Edit:
     """Return the edit that confirms a note now, in any state, and renews its anchors."""
     at = vault.local_time().replace(microsecond=0)
-    said = Attestation(vault.author.agent, vault.author.session, at)
+    attestation = Attestation(vault.author.agent, vault.author.session, at)
 
     def change(note: Note) -> str:
         has_matter = bool(note.matter.body)
-        text = confirm_note(note, said) if has_matter else set_property(note.text, "updated", at)
+        text = (
+            confirm_note(note, attestation)
+            if has_matter
+            else set_property(note.text, "updated", at)
+        )
         for name, cites in renew_cites(vault, note).items():
             text = set_property(text, name, cites)
         return text
@@ -324,20 +338,20 @@ def _set_all_apart(links: NewLinks, notes: Sequence[Note]) -> dict[str, Edit]:
 
 def _set_apart(links: NewLinks, old: Note, new: Note) -> dict[str, Edit]:
     """Return the edits that mark the second note as different from the first."""
-    named = links.in_property(str(old.path), str(new.path))
+    link_text = links.in_property(str(old.path), str(new.path))
 
     def drop(other: Note) -> Edit:
         def change(note: Note) -> str:
             text = note.text
-            written = links.in_property(str(other.path), str(note.path))
+            other_link = links.in_property(str(other.path), str(note.path))
             for name in CONFLICT_PROPERTIES:
-                text = drop_from_list(text, note, name, written, link_to(str(other.path)))
+                text = drop_from_list(text, note, name, other_link, link_to(str(other.path)))
             return text
 
         return change
 
     def mark(note: Note) -> str:
-        return add_to_list(drop(old)(note), note, "differs_from", (named,))
+        return add_to_list(drop(old)(note), note, "differs_from", (link_text,))
 
     return {str(old.path): drop(new), str(new.path): mark}
 
@@ -371,27 +385,29 @@ def apply_report(vault: Vault, report: Report) -> ApplyResult:
     check_branch(vault)
     with vault.lock():
         sync_vault(vault)
-        todo: list[Proposal] = []
-        already: list[Proposal] = []
-        outdated: list[str] = []
+        open_proposals: list[Proposal] = []
+        done_proposals: list[Proposal] = []
+        outdated_paths: list[str] = []
         for proposal in report.changes:
             note = _read(vault, proposal.path)
             if note and _is_done(note, proposal):
-                already.append(proposal)
+                done_proposals.append(proposal)
             elif note is None or note.blob != proposal.blob or _has_moved(vault, proposal):
-                outdated.append(proposal.path)
+                outdated_paths.append(proposal.path)
             else:
-                todo.append(proposal)
-        if outdated:
-            more = f" and {len(outdated) - 1} more" if len(outdated) > 1 else ""
+                open_proposals.append(proposal)
+        if outdated_paths:
+            more = f" and {len(outdated_paths) - 1} more" if len(outdated_paths) > 1 else ""
             raise ConflictError(
-                f"{outdated[0]}{more}: changed since the report was made; nothing was done, "
+                f"{outdated_paths[0]}{more}: changed since the report was made; nothing was done, "
                 "run `vaultmem curate` again"
             )
-        if not todo:
-            return ApplyResult((), tuple(already), CommitReport())
-        made = write_event(vault, _plan_changes(vault, todo), _make_event(vault, todo))
-        return ApplyResult(tuple(todo), tuple(already), made)
+        if not open_proposals:
+            return ApplyResult((), tuple(done_proposals), CommitReport())
+        commit_report = write_event(
+            vault, _plan_changes(vault, open_proposals), _make_event(vault, open_proposals)
+        )
+        return ApplyResult(tuple(open_proposals), tuple(done_proposals), commit_report)
 
 
 def _plan_changes(vault: Vault, proposals: Sequence[Proposal]) -> dict[PurePosixPath, Edit]:
@@ -413,12 +429,12 @@ def _make_event(vault: Vault, proposals: Sequence[Proposal]) -> Event:
     for each in proposals:
         state = NoteState.DEPRECATED if each.into else NEW_STATES[each.action]
         counts[state] = counts.get(state, 0) + 1
-    counted = ", ".join(f"{number} {state}" for state, number in counts.items())
+    summary = ", ".join(f"{number} {state}" for state, number in counts.items())
     body = tuple(
         f"{each.path}: {each.action.replace('_', ' ')}, {check_reason(each.reason)}"
         for each in proposals
     )
-    subject = format_files("curate", [each.path for each in proposals], f" ({counted})")
+    subject = format_files("curate", [each.path for each in proposals], f" ({summary})")
     return Event("curate", subject, vault.author, body, "refine")
 
 
@@ -431,8 +447,8 @@ def _has_moved(vault: Vault, proposal: Proposal) -> bool:
     """Return whether the target note of a merge has changed."""
     if proposal.action is not Action.MERGE_DUPLICATES:
         return False
-    into = _read(vault, proposal.into)
-    return into is None or into.blob != proposal.into_blob
+    target = _read(vault, proposal.into)
+    return target is None or target.blob != proposal.into_blob
 
 
 def _read(vault: Vault, path: str) -> Note | None:

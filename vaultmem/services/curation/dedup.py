@@ -45,23 +45,28 @@ def plan_merges(
     earlier `compare_vault`. The index must be up to date.
     """
     mover = acting_party(vault, is_machine)
-    same = compare_vault(vault, progress).same if pairs is None else pairs
+    same_pairs = compare_vault(vault, progress).same if pairs is None else pairs
     merges: dict[str, Proposal] = {}
-    kept: set[str] = set()
-    for pair in sorted(same, key=_rank):
-        drop, keep = str(pair.ours.path), str(pair.theirs.path)
-        if drop in merges or drop in kept or keep in merges or not _may_merge(vault, pair, mover):
+    kept_paths: set[str] = set()
+    for pair in sorted(same_pairs, key=_rank):
+        duplicate, target = str(pair.ours.path), str(pair.theirs.path)
+        if (
+            duplicate in merges
+            or duplicate in kept_paths
+            or target in merges
+            or not _may_merge(vault, pair, mover)
+        ):
             continue
-        merges[drop] = Proposal(
+        merges[duplicate] = Proposal(
             Action.MERGE_DUPLICATES,
-            drop,
+            duplicate,
             pair.ours.blob,
-            f"duplicate of {keep}",
+            f"duplicate of {target}",
             ("adds nothing",),
-            keep,
+            target,
             pair.theirs.blob,
         )
-        kept.add(keep)
+        kept_paths.add(target)
     return sorted(merges.values(), key=lambda merge: merge.path)
 
 
@@ -75,9 +80,9 @@ def apply_merges(vault: Vault, merges: Sequence[Proposal]) -> CommitReport:
     """
     with vault.lock():
         changes = change_merged(vault, merges, acting_party(vault))
-        kept = pluralize(len({merge.into for merge in merges}), "note")
+        targets = pluralize(len({merge.into for merge in merges}), "note")
         body = tuple(f"{merge.path} into {merge.into}" for merge in merges)
-        subject = format_files("dedup", [each.path for each in merges], f" into {kept}")
+        subject = format_files("dedup", [each.path for each in merges], f" into {targets}")
         if len(merges) == 1:
             subject = format_pair("dedup", merges[0].path, " into ", merges[0].into)
         return write_event(vault, changes, Event("dedup", subject, vault.author, body, "refine"))
@@ -94,58 +99,63 @@ def change_merged(
     changes: dict[PurePosixPath, Edit] = {}
     at, links = vault.local_time(), NewLinks(vault)
     for merge in merges:
-        drop, keep = (read_note(vault, PurePosixPath(p)) for p in (merge.path, merge.into))
-        if (drop.blob, keep.blob) != (merge.blob, merge.into_blob):
+        duplicate, target = (read_note(vault, PurePosixPath(p)) for p in (merge.path, merge.into))
+        if (duplicate.blob, target.blob) != (merge.blob, merge.into_blob):
             raise ConflictError(f"{merge.path} or {merge.into}: changed since; look again")
         reason = "duplicate"
-        alias = drop.path.stem if drop.path.stem != keep.path.stem else ""
-        planned = plan_supersession(drop, keep.path, reason, mover, links, alias=alias)
-        for path, change in planned.items():
-            steps = [_confirm(drop, at), change] if path == keep.path else [change]
-            before = [changes[path]] if path in changes else []
-            changes[path] = chain_edits([*before, *steps])
+        alias = duplicate.path.stem if duplicate.path.stem != target.path.stem else ""
+        edits = plan_supersession(duplicate, target.path, reason, mover, links, alias=alias)
+        for path, change in edits.items():
+            steps = [_confirm(duplicate, at), change] if path == target.path else [change]
+            earlier_edits = [changes[path]] if path in changes else []
+            changes[path] = chain_edits([*earlier_edits, *steps])
     return changes
 
 
 def _rank(pair: Pair) -> tuple[bool, bool, int, float, str, str]:
     """Return a sort key for pairs: the best note to keep comes first."""
-    keep, drop = pair.theirs, pair.ours
-    created = read_timestamp(keep.created) or float("inf")
+    target, duplicate = pair.theirs, pair.ours
+    created = read_timestamp(target.created) or float("inf")
     return (
-        not keep.pinned,
-        bool(keep.agent) and not drop.agent,
-        -len(keep.body),
+        not target.pinned,
+        bool(target.agent) and not duplicate.agent,
+        -len(target.body),
         created,
-        str(keep.path),
-        str(drop.path),
+        str(target.path),
+        str(duplicate.path),
     )
 
 
 def _may_merge(vault: Vault, pair: Pair, mover: Mover) -> bool:
-    drop, keep = pair.ours, pair.theirs
-    by_person = not drop.agent
+    duplicate, target = pair.ours, pair.theirs
+    by_person = not duplicate.agent
     if (
-        drop.encoding
-        or drop.pinned
-        or drop.problem
-        or (by_person and (mover.is_machine or keep.agent))
+        duplicate.encoding
+        or duplicate.pinned
+        or duplicate.problem
+        or (by_person and (mover.is_machine or target.agent))
     ):
         return False
     try:
-        check_supersession(drop, mover)
+        check_supersession(duplicate, mover)
     except RefusedError:
         return False
-    place = note_context(drop.path)
-    new = Memory("", context=place, kind=drop.kind, state=drop.state, project=drop.project)
-    return may_absorb(vault, keep, new, drop.state)
+    place = note_context(duplicate.path)
+    new = Memory(
+        "", context=place, kind=duplicate.kind, state=duplicate.state, project=duplicate.project
+    )
+    return may_absorb(vault, target, new, duplicate.state)
 
 
-def _confirm(drop: Note, at: datetime) -> Edit:
+def _confirm(duplicate: Note, at: datetime) -> Edit:
     """Return the edit that adds the dropped note's author as a confirmation."""
 
     def change(note: Note) -> str:
-        if note.body == drop.body:
+        if note.body == duplicate.body:
             return note.text
-        return confirm_note(note, Attestation(drop.agent, drop.session, at, drop.tags, drop.cites))
+        return confirm_note(
+            note,
+            Attestation(duplicate.agent, duplicate.session, at, duplicate.tags, duplicate.cites),
+        )
 
     return change

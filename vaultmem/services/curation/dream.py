@@ -60,8 +60,8 @@ def is_night(vault: Vault, every: str, work: str) -> bool:
     night = now.replace(hour=3, minute=0, second=0, microsecond=0)
     if now < night:
         night -= timedelta(days=1)
-    last = float(vault.state.get(work) or 0)
-    return last < (night - timedelta(days=days - 1)).timestamp()
+    last_run = float(vault.state.get(work) or 0)
+    return last_run < (night - timedelta(days=days - 1)).timestamp()
 
 
 def note_night(vault: Vault, work: str) -> None:
@@ -126,53 +126,56 @@ def score_recalled(vault: Vault) -> Dream:
     config = vault.config
     gates = Gates(config.dream_recalls, config.dream_queries, config.dream_score)
     graph = LinkGraph(vault)
-    linked = _find_linked(graph, str(MEMORY))
-    named = {*linked.values(), *_find_linked(graph, str(DREAMS), every=True).values()}
+    linked_paths = _find_linked(graph, str(MEMORY))
+    promoted_paths = {
+        *linked_paths.values(),
+        *_find_linked(graph, str(DREAMS), every=True).values(),
+    }
     strengths = _measure(vault)
     candidates = []
     for path in sorted(strengths, key=lambda path: (-strengths[path][1].score, path)):
         record, strength = strengths[path]
-        held = "promoted before" if path in named else strength.find_gate(gates)
-        bullet = "" if held else _make_bullet(vault, graph, record)
-        held = held or _find_obstacle(record, bullet)
-        named_so = (path, record.title, record.kind, record.state)
-        candidates.append(Candidate(*named_so, strength, held, bullet, record.project))
+        obstacle = "promoted before" if path in promoted_paths else strength.find_gate(gates)
+        bullet = "" if obstacle else _make_bullet(vault, graph, record)
+        obstacle = obstacle or _find_obstacle(record, bullet)
+        fields = (path, record.title, record.kind, record.state)
+        candidates.append(Candidate(*fields, strength, obstacle, bullet, record.project))
     memory = find_note(vault, MEMORY)
     room = Room(config.memory_lines, memory_budget(vault))
     text = memory.text if memory else NEW_MEMORY
     limit = max(0, config.dream_limit - _count_promoted(vault))
-    chosen, waiting = _fit(text, candidates, room, limit)
+    final_candidates, overflow = _fit(text, candidates, room, limit)
     if memory is None:
-        return Dream(tuple(chosen), ())
-    wanted = "".join(each.line for each in chosen)
-    wanted += "".join(f"{each.bullet}\n" for each in waiting)
+        return Dream(tuple(final_candidates), ())
+    new_text = "".join(each.line for each in final_candidates)
+    new_text += "".join(f"{each.bullet}\n" for each in overflow)
     scores = {each.path: each.strength.score for each in candidates}
-    lines = {line: path for line, path in linked.items() if path in graph.documents}
-    moves = propose_moves(memory, lines, scores, _find_hidden(vault), room, wanted)
-    return Dream(tuple(chosen), tuple(moves))
+    lines = {line: path for line, path in linked_paths.items() if path in graph.documents}
+    moves = propose_moves(memory, lines, scores, _find_hidden(vault), room, new_text)
+    return Dream(tuple(final_candidates), tuple(moves))
 
 
 def _measure(vault: Vault) -> dict[str, tuple[NoteRecord, Strength]]:
     """Return the strength of each recalled note that can be promoted."""
     store = SignalStore(vault.state, vault.state_folder)
     store.fold(vault.view.totals()[1])
-    surfaced = store.surfaced()
+    usage = store.surfaced()
     config, now = vault.config, vault.now()
     weights = Weights(
         *(config.dream_frequency, config.dream_relevance, config.dream_recency),
         *(config.dream_diversity, config.dream_consolidation),
     )
-    found = {}
+    strengths = {}
     for record in vault.view.records():
-        known = surfaced.get(record.path)
-        if known is None or known.times < 2 or not _may_count(record):
+        note_usage = usage.get(record.path)
+        if note_usage is None or note_usage.times < 2 or not _may_count(record):
             continue
-        asked = (each for each in store.signals(record.path) if each.kind != TOOL)
-        calls = (Surfacing(each.at, each.query, each.rank) for each in asked)
+        signals = (each for each in store.signals(record.path) if each.kind != TOOL)
+        calls = (Surfacing(each.at, each.query, each.rank) for each in signals)
         strength = measure_strength(calls, now, weights)
         if strength.recalls:
-            found[record.path] = (record, strength)
-    return found
+            strengths[record.path] = (record, strength)
+    return strengths
 
 
 def _find_hidden(vault: Vault) -> dict[str, str]:
@@ -182,8 +185,8 @@ def _find_hidden(vault: Vault) -> dict[str, str]:
 
 
 def _may_count(record: NoteRecord) -> bool:
-    apart = record.pinned or record.path.startswith(KEPT_APART)
-    return not (apart or record.problem) and NoteState(record.state) not in CLOSED_STATES
+    is_apart = record.pinned or record.path.startswith(KEPT_APART)
+    return not (is_apart or record.problem) and NoteState(record.state) not in CLOSED_STATES
 
 
 def _make_bullet(vault: Vault, graph: LinkGraph, record: NoteRecord) -> str:
@@ -217,34 +220,34 @@ def _count_promoted(vault: Vault) -> int:
 def _find_linked(graph: LinkGraph, path: str, every: bool = False) -> dict[int, str]:
     """Return the notes that a note links to: the first by line, or all of them by position."""
     number = graph.documents.get(path)
-    linked: dict[int, str] = {}
-    for count, found in enumerate(graph.links_of(number) if number is not None else ()):
-        if found.target:
-            linked.setdefault(count if every else found.link.line, found.target)
-    return linked
+    paths: dict[int, str] = {}
+    for count, found_link in enumerate(graph.links_of(number) if number is not None else ()):
+        if found_link.target:
+            paths.setdefault(count if every else found_link.link.line, found_link.target)
+    return paths
 
 
 def _fit(
     text: str, candidates: Sequence[Candidate], room: Room, limit: int
 ) -> tuple[list[Candidate], list[Candidate]]:
     """Return the candidates with their reasons, and those with no room in MEMORY.md."""
-    chosen: list[Candidate] = []
-    waiting: list[Candidate] = []
+    final_candidates: list[Candidate] = []
+    overflow: list[Candidate] = []
     count = 0
-    for each in candidates:
-        if not each.held and count == limit:
-            each = each._replace(held=NEXT_NIGHT)
-        elif not each.held and each.project:
+    for candidate in candidates:
+        if not candidate.held and count == limit:
+            candidate = candidate._replace(held=NEXT_NIGHT)
+        elif not candidate.held and candidate.project:
             count += 1
-        elif not each.held:
-            longer = add_bullets(text, [(format_heading(each.kind), each.bullet)])
-            if room.lacks(longer):
-                each = each._replace(held="no room in MEMORY.md")
-                waiting.append(each)
+        elif not candidate.held:
+            new_text = add_bullets(text, [(format_heading(candidate.kind), candidate.bullet)])
+            if room.lacks(new_text):
+                candidate = candidate._replace(held="no room in MEMORY.md")
+                overflow.append(candidate)
             else:
-                text, count = longer, count + 1
-        chosen.append(each)
-    return chosen, waiting[:limit]
+                text, count = new_text, count + 1
+        final_candidates.append(candidate)
+    return final_candidates, overflow[:limit]
 
 
 #: State key for the time of the last consolidation.
@@ -279,11 +282,11 @@ def dream(vault: Vault, is_dry: bool = False) -> Dream:
         return score_recalled(vault)
     with vault.lock():
         sync_vault(vault)
-        found = score_recalled(vault)
-        if found.promoted:
-            found = found._replace(report=_promote(as_agent(vault), found.promoted))
+        result = score_recalled(vault)
+        if result.promoted:
+            result = result._replace(report=_promote(as_agent(vault), result.promoted))
         note_night(vault, _WORK)
-    return found
+    return result
 
 
 def dream_if_due(vault: Vault) -> Dream | None:
@@ -295,18 +298,18 @@ def dream_if_due(vault: Vault) -> Dream | None:
     return dream(vault) if is_night(vault, vault.config.dream_every, _WORK) else None
 
 
-def _promote(machine: Vault, promoted: Sequence[Candidate]) -> CommitReport:
+def _promote(machine: Vault, candidates: Sequence[Candidate]) -> CommitReport:
     """Set the states, update MEMORY.md and DREAMS.md, and commit only that."""
-    bullets = [(format_heading(each.kind), each.bullet) for each in promoted if each.line]
-    line = _make_diary_line(machine, promoted)
+    bullets = [(format_heading(each.kind), each.bullet) for each in candidates if each.line]
+    line = _make_diary_line(machine, candidates)
 
     def plan(change: Change) -> None:
-        for each in promoted:
+        for each in candidates:
             replace_text(change, change.read(PurePosixPath(each.path)), _activate)
         if bullets:
             _add(change, MEMORY, NEW_MEMORY, lambda text: add_bullets(text, bullets))
         _add(change, DREAMS, _DIARY, lambda text: _end_line(text) + line)
-        change.commit(_make_event(machine, promoted))
+        change.commit(_make_event(machine, candidates))
 
     return write(machine, plan).report
 
@@ -333,27 +336,31 @@ def _end_line(text: str) -> str:
     return text if not text or text.endswith("\n") else f"{text}\n"
 
 
-def _make_diary_line(vault: Vault, promoted: Sequence[Candidate]) -> str:
+def _make_diary_line(vault: Vault, candidates: Sequence[Candidate]) -> str:
     day = vault.local_time().date()
     links = NewLinks(vault)
-    named = (
+    entries = (
         f"{links.in_property(each.path, str(DREAMS))} {each.strength.score:.2f}"
-        for each in promoted
+        for each in candidates
     )
-    return f"- {day}: {', '.join(named)}\n"
+    return f"- {day}: {', '.join(entries)}\n"
 
 
-def _make_event(vault: Vault, promoted: Sequence[Candidate]) -> Event:
-    body = tuple(f"{each.path}: {_describe_promotion(each)}" for each in promoted)
-    paths = [each.path for each in promoted]
+def _make_event(vault: Vault, candidates: Sequence[Candidate]) -> Event:
+    body = tuple(f"{each.path}: {_describe_promotion(each)}" for each in candidates)
+    paths = [each.path for each in candidates]
     subject = format_files("promote", paths, ", by dream")
     only = (*paths, str(MEMORY), str(DREAMS))
     return Event("promote", subject, vault.author, body, "refine", only=only)
 
 
-def _describe_promotion(each: Candidate) -> str:
-    step = "active" if each.state == NoteState.ACTIVE else f"{each.state} to active"
-    found = each.strength
-    counted = ((found.recalls, "recall"), (found.queries, "question"), (found.days, "day"))
-    counts = ", ".join(pluralize(number, what) for number, what in counted)
-    return f"{step}, score {found.score:.2f}, {counts}"
+def _describe_promotion(candidate: Candidate) -> str:
+    step = "active" if candidate.state == NoteState.ACTIVE else f"{candidate.state} to active"
+    strength = candidate.strength
+    measures = (
+        (strength.recalls, "recall"),
+        (strength.queries, "question"),
+        (strength.days, "day"),
+    )
+    counts = ", ".join(pluralize(number, unit) for number, unit in measures)
+    return f"{step}, score {strength.score:.2f}, {counts}"

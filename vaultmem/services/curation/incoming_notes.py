@@ -65,18 +65,18 @@ def compare_incoming(vault: Vault, seconds: float) -> tuple[Proposal, ...]:
     index must be up to date.
     """
     end = time.monotonic() + seconds
-    waiting = _find_changed(vault) | read_waiting(vault.state)
+    senders = _find_changed(vault) | read_waiting(vault.state)
     contain_arrivals(vault, read_waiting(vault.state))
-    paths = list(waiting)
+    paths = list(senders)
     for start in range(0, len(paths), _BATCH):
         if (start and time.monotonic() > end) or len(read_found(vault.state)) >= _MOST:
             break
         batch = paths[start : start + _BATCH]
-        store_found(vault.state, batch, partial(_join, vault, _compare(vault, batch, waiting)))
-    found = list_arrived(vault)
-    if len(found) < len(read_found(vault.state)):
+        store_found(vault.state, batch, partial(_join, vault, _compare(vault, batch, senders)))
+    proposals = list_arrived(vault)
+    if len(proposals) < len(read_found(vault.state)):
         store_found(vault.state, (), partial(_join, vault, ()))
-    return group_values(vault, found)
+    return group_values(vault, proposals)
 
 
 def contain_arrivals(vault: Vault, paths: Iterable[str]) -> None:
@@ -85,13 +85,13 @@ def contain_arrivals(vault: Vault, paths: Iterable[str]) -> None:
     A note is left alone if the owner committed it with this text, on any machine.
     """
     machine = as_agent(vault)
-    suspicious = [path for path in paths if _is_suspicious(vault, path)]
-    held = {path for path in suspicious if not _is_vouched_for(vault, path)}
-    if not held:
+    suspicious_paths = [path for path in paths if _is_suspicious(vault, path)]
+    contained_paths = {path for path in suspicious_paths if not _is_vouched_for(vault, path)}
+    if not contained_paths:
         return
 
     def plan(change: Change) -> None:
-        for path in sorted(held):
+        for path in sorted(contained_paths):
             _contain(change, PurePosixPath(path))
         subject = format_files("state", sorted(change.steps), " to quarantined")
         body = tuple(change.suspicious.values())
@@ -103,9 +103,9 @@ def contain_arrivals(vault: Vault, paths: Iterable[str]) -> None:
 def _contain(change: Change, path: PurePosixPath) -> None:
     note = change.read(path)
     data = change.read_bytes(note)
-    if found := () if note.pinned else find_new(data, None):
-        change.replace(path, quarantine(path, data, found), note.blob)
-        change.suspicious[str(path)] = describe_found(path, found, is_held=True)
+    if findings := () if note.pinned else find_new(data, None):
+        change.replace(path, quarantine(path, data, findings), note.blob)
+        change.suspicious[str(path)] = describe_found(path, findings, is_held=True)
 
 
 def check_edits(
@@ -117,8 +117,8 @@ def check_edits(
     `review`. The notes are not changed.
     """
     end = time.monotonic() + seconds
-    checked: set[str] = vault.state.kept.setdefault(_CHECKED, ("", set()))[1]
-    found: list[Proposal] = []
+    checked_blobs: set[str] = vault.state.kept.setdefault(_CHECKED, ("", set()))[1]
+    proposals: list[Proposal] = []
     is_done = True
     for path, file in pending.files.items():
         if not file or not is_note_name(path) or not is_persons(pending.owners[path].author):
@@ -127,23 +127,23 @@ def check_edits(
             is_done = False
             break
         blob = blob_id(file[1])
-        if blob not in checked:
-            checked.add(blob)
-            found += _report(vault, pending.find_before(path) or path, path, file[1])
-    if found:
-        store_found(vault.state, (), partial(_join, vault, found))
-    return tuple(found), is_done
+        if blob not in checked_blobs:
+            checked_blobs.add(blob)
+            proposals += _report(vault, pending.find_before(path) or path, path, file[1])
+    if proposals:
+        store_found(vault.state, (), partial(_join, vault, proposals))
+    return tuple(proposals), is_done
 
 
-def _report(vault: Vault, before: str, path: str, data: bytes) -> Iterator[Proposal]:
+def _report(vault: Vault, old_path: str, path: str, data: bytes) -> Iterator[Proposal]:
     """Yield a proposal if a note has suspicious text that its committed version does not have."""
     if not find_new(data, None):
         return
-    entry = HeadTree(vault.state).entries([before]).get(before)
+    entry = HeadTree(vault.state).entries([old_path]).get(old_path)
     old = vault.history.objects.read(entry.blob)[1] if entry else None
-    if new := find_new(data, old):
-        places = tuple(f"line {each.line}: {each.rule}" for each in new)
-        yield Proposal(Action.SUSPICIOUS, path, blob_id(data), describe_places(new), places)
+    if findings := find_new(data, old):
+        places = tuple(f"line {each.line}: {each.rule}" for each in findings)
+        yield Proposal(Action.SUSPICIOUS, path, blob_id(data), describe_places(findings), places)
 
 
 def _is_suspicious(vault: Vault, path: str) -> bool:
@@ -174,57 +174,68 @@ def _compare(vault: Vault, paths: Sequence[str], senders: Mapping[str, str]) -> 
     """Return the proposals for these notes and similar ones, with their senders as evidence."""
     pairs = compare_some(vault, paths)
     merges = plan_merges(vault, pairs=pairs.same)
-    merged = {frozenset((each.path, each.into)) for each in merges}
-    left = [each for each in pairs.same if each.names not in merged]  # Not mergeable by the caller.
-    known = {each.names for each in pairs.contradicting} | merged
-    near = {each.names: each for each in (*left, *pairs.near) if each.names not in known}
-    pairs = Pairs((), pairs.contradicting, tuple(near.values()))
+    merged_pairs = {frozenset((each.path, each.into)) for each in merges}
+    # The caller cannot merge these.
+    unmerged_pairs = [each for each in pairs.same if each.names not in merged_pairs]
+    listed_pairs = {each.names for each in pairs.contradicting} | merged_pairs
+    near_pairs = {
+        each.names: each
+        for each in (*unmerged_pairs, *pairs.near)
+        if each.names not in listed_pairs
+    }
+    pairs = Pairs((), pairs.contradicting, tuple(near_pairs.values()))
     dates = {each.path: (each.written, each.path) for each in list_records(vault, pairs)}
-    found = [*merges, *propose_pairs(pairs, dates)]
-    return [each._replace(evidence=(*_describe(each, senders), *each.evidence)) for each in found]
+    proposals = [*merges, *propose_pairs(pairs, dates)]
+    return [
+        each._replace(evidence=(*_describe(each, senders), *each.evidence)) for each in proposals
+    ]
 
 
 def _describe(proposal: Proposal, senders: Mapping[str, str]) -> list[str]:
     paths = (proposal.path, proposal.into)
-    return [f"{path}{_FROM}{who}" for path in paths if (who := senders.get(path))]
+    return [f"{path}{_FROM}{sender}" for path in paths if (sender := senders.get(path))]
 
 
-def _join(vault: Vault, fresh: Sequence[Proposal], known: Sequence[Proposal]) -> list[Proposal]:
+def _join(
+    vault: Vault, new_proposals: Sequence[Proposal], stored_proposals: Sequence[Proposal]
+) -> list[Proposal]:
     """Return the new proposals and the stored ones that are still valid."""
-    blobs = _read_blobs(vault, known) if known else {}
-    kept = {each.id: each for each in known if _holds(each, blobs)}
-    return list(({each.id: each for each in fresh} | kept).values())
+    blobs = _read_blobs(vault, stored_proposals) if stored_proposals else {}
+    current = {each.id: each for each in stored_proposals if _holds(each, blobs)}
+    return list(({each.id: each for each in new_proposals} | current).values())
 
 
-def filter_current(vault: Vault, found: Sequence[Proposal]) -> list[Proposal]:
+def filter_current(vault: Vault, proposals: Sequence[Proposal]) -> list[Proposal]:
     """Return the proposals whose notes have not changed since."""
-    blobs = _read_blobs(vault, found) if found else {}
-    return [each for each in found if _holds(each, blobs)]
+    blobs = _read_blobs(vault, proposals) if proposals else {}
+    return [each for each in proposals if _holds(each, blobs)]
 
 
 def list_arrived(vault: Vault) -> tuple[Proposal, ...]:
     """Return the open proposals about arrived notes."""
-    held = filter_current(vault, read_found(vault.state))
-    return tuple(sorted(held, key=lambda each: (ORDER.index(each.action), each.path, each.into)))
+    proposals = filter_current(vault, read_found(vault.state))
+    return tuple(
+        sorted(proposals, key=lambda each: (ORDER.index(each.action), each.path, each.into))
+    )
 
 
 def _holds(proposal: Proposal, blobs: Mapping[str, str]) -> bool:
     return all(blobs.get(path) == blob for path, blob in proposal.places)
 
 
-def _read_blobs(vault: Vault, found: Sequence[Proposal]) -> dict[str, str]:
-    files = vault.manifest.files(list({path for each in found for path, _ in each.places}))
+def _read_blobs(vault: Vault, proposals: Sequence[Proposal]) -> dict[str, str]:
+    files = vault.manifest.files(list({path for each in proposals for path, _ in each.places}))
     return {path: file.blob for path, file in files.items()}
 
 
 def _find_changed(vault: Vault) -> dict[str, str]:
     """Return the notes of outdated proposals: sender by path."""
-    found = read_found(vault.state)
-    blobs = _read_blobs(vault, found) if found else {}
-    changed: dict[str, str] = {}
-    for each in found:
+    proposals = read_found(vault.state)
+    blobs = _read_blobs(vault, proposals) if proposals else {}
+    changed_notes: dict[str, str] = {}
+    for each in proposals:
         if each.action is not Action.SUSPICIOUS and not _holds(each, blobs):
             senders = dict(line.split(_FROM, 1) for line in each.evidence if _FROM in line)
             paths = (path for path in (each.path, each.into) if path in blobs)
-            changed |= {path: senders.get(path, "") for path in paths}
-    return changed
+            changed_notes |= {path: senders.get(path, "") for path in paths}
+    return changed_notes

@@ -55,55 +55,59 @@ def infer_projects(vault: Vault, apply: bool = False) -> Inference:
         return _propose(Change(vault))
 
     def plan(change: Change) -> Inference:
-        found = _propose(change)
-        if found.proposals:
-            list(put_in_projects(change, ((each.path, each.project) for each in found.proposals)))
+        inference = _propose(change)
+        if inference.proposals:
+            list(
+                put_in_projects(change, ((each.path, each.project) for each in inference.proposals))
+            )
             change.commit(Event("projects", "projects: inferred", vault.author, intent="refine"))
-        return found
+        return inference
 
-    done = write(vault, plan)
-    return done.value._replace(report=done.report)
+    result = write(vault, plan)
+    return result.value._replace(report=result.report)
 
 
 def _propose(change: Change) -> Inference:
     """Return the proposals; within a write, new projects are added to the table."""
     vault = change.seen
-    text = before = read_table(change)
+    text = old_text = read_table(change)
     projects: dict[str, str] = {}
-    lacking: list[ProjectProposal] = []
+    proposals: list[ProjectProposal] = []
     for facts in list_facts(vault):
         name = facts.project
         if not name and (folder := _find_folder(vault, facts)):
-            known = read_facts(vault, folder)
+            folder_facts = read_facts(vault, folder)
             table = parse_table(text)
-            if known and known.has_git:
-                found = match_project(table, known)
-                project = found or make_project(table, known)
-                text = text if found else add_entry(text, project)
+            if folder_facts and folder_facts.has_git:
+                existing = match_project(table, folder_facts)
+                project = existing or make_project(table, folder_facts)
+                text = text if existing else add_entry(text, project)
                 name = project.name
         if name:
             projects[facts.id] = name
         if name and not facts.project:
-            lacking.append(ProjectProposal(facts.path, name, facts.id))
+            proposals.append(ProjectProposal(facts.path, name, facts.id))
     for path, session in _list_written(vault):
         if name := projects.get(session, ""):
-            lacking.append(ProjectProposal(path, name, session))
-    if text != before:
+            proposals.append(ProjectProposal(path, name, session))
+    if text != old_text:
         put_table(change, text)
-    had = parse_table(before).names
-    new = tuple(name for name in parse_table(text).names if name not in had)
-    return Inference(tuple(sorted(lacking)), new)
+    old_names = parse_table(old_text).names
+    new_names = tuple(name for name in parse_table(text).names if name not in old_names)
+    return Inference(tuple(sorted(proposals)), new_names)
 
 
 def _list_written(vault: Vault) -> Iterator[tuple[str, str]]:
     """Yield path and session of notes and tasks without a project."""
-    where = "d.project = '' AND d.session <> '' AND d.path NOT GLOB 'sessions/*'"
-    for record in vault.view.records(where):
+    condition = "d.project = '' AND d.session <> '' AND d.path NOT GLOB 'sessions/*'"
+    for record in vault.view.records(condition):
         if record.kind not in _GLOBAL and record.path not in PINNED_FILES:
             yield record.path, record.session
-    without = {each.path for each in vault.view.records("d.project = '' AND d.path GLOB 'tasks/*'")}
+    task_paths = {
+        each.path for each in vault.view.records("d.project = '' AND d.path GLOB 'tasks/*'")
+    }
     for task in list_tasks(vault):
-        if len(task.sessions) == 1 and task.path in without:
+        if len(task.sessions) == 1 and task.path in task_paths:
             yield task.path, task.sessions[0]
 
 

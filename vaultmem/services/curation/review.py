@@ -105,18 +105,18 @@ def list_queue(vault: Vault, progress: Callable[[int, int], None] | None = None)
     Raises:
         RefusedError: the vault's ref is a branch that is not checked out.
     """
-    found = curate(vault, progress, is_machine=not vault.is_person)
+    report = curate(vault, progress, is_machine=not vault.is_person)
     if vault.head() is not None:
         check_edits(vault, read_pending(vault), WHOLE)
     records = vault.view.records()
-    waiting = [
-        *(each for each in found.proposals if each.action in ORDER and _waits(vault, each)),
+    proposals = [
+        *(each for each in report.proposals if each.action in ORDER and _waits(vault, each)),
         *_find_candidates(records),
         *_find_unreadable(records),
         *_find_wishes(vault),
     ]
-    waiting.sort(key=_order)
-    queue = found._replace(proposals=group_values(vault, _add(list_arrived(vault), waiting)))
+    proposals.sort(key=_order)
+    queue = report._replace(proposals=group_values(vault, _add(list_arrived(vault), proposals)))
     with suppress(OSError):
         write_atomically(_file(vault), format_report(queue).encode(), mode=0o600, durable=False)
     return queue._replace(proposals=(*list_branches(vault), *queue.proposals))
@@ -132,8 +132,8 @@ def list_shown(vault: Vault) -> tuple[Proposal, ...]:
 
 def list_known(vault: Vault) -> tuple[Proposal, ...]:
     """Return the known proposals: about arrived notes, branches, and the last shown queue."""
-    found = _add((*list_branches(vault), *list_arrived(vault)), list_shown(vault))
-    return group_values(vault, found)
+    proposals = _add((*list_branches(vault), *list_arrived(vault)), list_shown(vault))
+    return group_values(vault, proposals)
 
 
 def list_waiting(vault: Vault) -> tuple[Proposal, ...]:
@@ -143,9 +143,9 @@ def list_waiting(vault: Vault) -> tuple[Proposal, ...]:
     candidate, unreadable and quarantined note. Only notes with several values of one thing are
     compared, to group them. The index must be up to date.
     """
-    waiting = [*filter_current(vault, list_shown(vault)), *_find_unasked(vault)]
-    ordered = sorted(_add(list_arrived(vault), waiting), key=_order)
-    return group_values(vault, (*list_branches(vault), *ordered))
+    proposals = [*filter_current(vault, list_shown(vault)), *_find_unasked(vault)]
+    sorted_proposals = sorted(_add(list_arrived(vault), proposals), key=_order)
+    return group_values(vault, (*list_branches(vault), *sorted_proposals))
 
 
 class WaitingCounts(NamedTuple):
@@ -186,10 +186,10 @@ def _remember(vault: Vault) -> tuple[tuple[Proposal, ...], WaitingCounts]:
 
 
 def _find_waiting(vault: Vault) -> tuple[tuple[Proposal, ...], WaitingCounts]:
-    waiting = list_waiting(vault)
-    actions = Counter(each.action for each in waiting)
+    proposals = list_waiting(vault)
+    actions = Counter(each.action for each in proposals)
     decisions = {action: actions[action] for action in ORDER if actions[action]}
-    return waiting, WaitingCounts(decisions, len(vault.view.paths(UNMERGED)))
+    return proposals, WaitingCounts(decisions, len(vault.view.paths(UNMERGED)))
 
 
 def _stamp(vault: Vault, has_commit: bool) -> tuple[int, ...]:
@@ -222,10 +222,10 @@ def list_candidates(vault: Vault) -> tuple[Proposal, ...]:
 def _find_unasked(vault: Vault) -> Iterator[Proposal]:
     """Yield the proposals that need no comparison."""
     states = [NoteState.CANDIDATE, NoteState.QUARANTINED, NoteState.UNREADABLE]
-    listed = vault.view.records("d.state IN (?, ?, ?) OR v.problem <> ''", states)
-    yield from _find_candidates(listed)
-    yield from _find_unreadable(listed)
-    yield from (each for each in find_quarantined(vault, listed) if _waits(vault, each))
+    records = vault.view.records("d.state IN (?, ?, ?) OR v.problem <> ''", states)
+    yield from _find_candidates(records)
+    yield from _find_unreadable(records)
+    yield from (each for each in find_quarantined(vault, records) if _waits(vault, each))
     yield from _find_wishes(vault)
 
 
@@ -235,24 +235,24 @@ def _order(proposal: Proposal) -> tuple[int, str, str]:
 
 def list_branches(vault: Vault) -> tuple[Proposal, ...]:
     """Return the first proposed branches that wait for a decision, by name."""
-    found = []
+    proposals = []
     for each in list_proposed(vault)[:_BRANCHES]:
         changes = list_changes(vault, each.commit)
-        told = f"{each.name}: {pluralize(len(changes), 'file')}, {each.day}"
+        reason = f"{each.name}: {pluralize(len(changes), 'file')}, {each.day}"
         lines = list(map(_describe_change, changes))
         more = [f"and {len(lines) - _NAMED:,} more"] if len(lines) > _NAMED else []
         evidence = (*lines[:_NAMED], *more)
-        found.append(Proposal(Action.PROPOSAL, each.name, each.commit, told, evidence))
-    return tuple(found)
+        proposals.append(Proposal(Action.PROPOSAL, each.name, each.commit, reason, evidence))
+    return tuple(proposals)
 
 
 def _add(first: Iterable[Proposal], others: Iterable[Proposal]) -> tuple[Proposal, ...]:
     """Return both lists joined, with the first proposal for the same notes."""
-    found: dict[tuple[str, ...], Proposal] = {}
+    by_notes: dict[tuple[str, ...], Proposal] = {}
     for each in (*first, *others):
-        alone = () if each.into else (each.action,)
-        found.setdefault((*alone, *sorted(path for path, _ in each.places)), each)
-    return tuple(found.values())
+        prefix = () if each.into else (each.action,)
+        by_notes.setdefault((*prefix, *sorted(path for path, _ in each.places)), each)
+    return tuple(by_notes.values())
 
 
 def find_item(
@@ -270,14 +270,14 @@ def find_item(
     Raises:
         NoteNotFoundError: there is no such proposal, or the prefix is not unique.
     """
-    found = [each for each in list_known(vault) if each.id.startswith(name.lower())]
-    if not found and looks:
-        now = list_queue(vault, progress).proposals
-        found = [each for each in now if each.id.startswith(name.lower())]
-    if len(found) == 1 and name:
-        return found[0]
-    if found:
-        raise NoteNotFoundError(f"{name}: {len(found)} ids begin like that; give more of it")
+    matches = [each for each in list_known(vault) if each.id.startswith(name.lower())]
+    if not matches and looks:
+        proposals = list_queue(vault, progress).proposals
+        matches = [each for each in proposals if each.id.startswith(name.lower())]
+    if len(matches) == 1 and name:
+        return matches[0]
+    if matches:
+        raise NoteNotFoundError(f"{name}: {len(matches)} ids begin like that; give more of it")
     raise NoteNotFoundError(
         f"{name}: nothing of that id is to be decided, or its notes changed; see `vaultmem review`"
     )
@@ -328,8 +328,8 @@ def _describe_branch(vault: Vault, proposal: Proposal) -> Iterator[ReviewSide]:
     """Yield the first notes that a proposed branch changes, with the branch's text."""
     find_proposed(vault, proposal)
     changes = list_changes(vault, proposal.blob)
-    written = [each for each in changes if each.blob and is_note_name(each.path)]
-    for each in written[:_SHOWN]:
+    note_changes = [each for each in changes if each.blob and is_note_name(each.path)]
+    for each in note_changes[:_SHOWN]:
         with suppress(UnreadableNoteError):
             side = _describe_note(_parse_blob(vault, each.path, each.blob), {})
             if each.old_blob:
@@ -365,15 +365,15 @@ def _find_candidates(records: Iterable[NoteRecord]) -> Iterator[Proposal]:
     for record in records:
         is_apart = record.path.startswith(KEPT_APART)
         if record.state == NoteState.CANDIDATE and not record.problem and not is_apart:
-            said = f"proposed by {record.agent}" if record.agent else "written by a person"
+            evidence = f"proposed by {record.agent}" if record.agent else "written by a person"
             kind = f"a {record.kind.replace('_', ' ')} that waits to be promoted"
-            yield Proposal(Action.CANDIDATE, record.path, record.blob, kind, (said,))
+            yield Proposal(Action.CANDIDATE, record.path, record.blob, kind, (evidence,))
 
 
 def _find_wishes(vault: Vault) -> Iterator[Proposal]:
     """Yield the notes with preferences that no preference note contains."""
-    stating = filter(is_open, vault.view.records("d.wishes <> '[]'"))
-    records = {each.document: each for each in stating if each.state != NoteState.CANDIDATE}
+    open_records = filter(is_open, vault.view.records("d.wishes <> '[]'"))
+    records = {each.document: each for each in open_records if each.state != NoteState.CANDIDATE}
     for document, wishes in list_open_wishes(vault, records.values()).items():
         record, count = records[document], pluralize(len(wishes), "sentence")
         yield Proposal(
@@ -391,24 +391,24 @@ def _find_unreadable(records: Iterable[NoteRecord]) -> Iterator[Proposal]:
 def _read_commits(vault: Vault, paths: set[str]) -> dict[str, Commit]:
     """Return the last commit of each note, by path."""
     head = vault.head()
-    found: dict[str, Commit] = {}
+    commits: dict[str, Commit] = {}
     if head is None or not head.commit:
-        return found
+        return commits
     for commit, files in walk_changes(vault.history, head.commit):
         for file in files:
             if file.path in paths:
-                found.setdefault(file.path, commit)
-        if len(found) == len(paths):
+                commits.setdefault(file.path, commit)
+        if len(commits) == len(paths):
             break
-    return found
+    return commits
 
 
 def _describe_note(note: Note, commits: Mapping[str, Commit]) -> ReviewSide:
     path, commit = str(note.path), commits.get(str(note.path))
     day = (note.updated or note.created or (commit.time if commit else ""))[:10]
     text = note.text if note.problem else note.visible_body.strip()
-    who = (note.agent, note.session, day, commit.commit if commit else "")
-    return ReviewSide(path, note.title, note.state.value, text, *who)
+    fields = (note.agent, note.session, day, commit.commit if commit else "")
+    return ReviewSide(path, note.title, note.state.value, text, *fields)
 
 
 # Find reasons to keep old notes: links from other notes, or unique content.
@@ -423,20 +423,20 @@ def find_reasons(vault: Vault, records: Sequence[NoteRecord]) -> Callable[[int, 
     `records` are the active and stale notes. Numbers in long notes do not count, because keywords
     keep them. The index must be up to date.
     """
-    linked = _find_linked(vault)
+    linked_paths = _find_linked(vault)
     snapshot = vault.index.snapshot()
-    in_play = {record.document for record in records}
+    documents = {record.document for record in records}
 
     def has_own_number(document: int, text: str) -> bool:
         for term in {term for term in term_sequence(text) if term[0].isdigit()}:
-            found = snapshot.find_sections(term)
-            holders = {snapshot.locate(place, n)[0] for place, ns in found for n in ns}
-            if holders & in_play <= {document}:
+            sections = snapshot.find_sections(term)
+            holders = {snapshot.locate(place, n)[0] for place, ns in sections for n in ns}
+            if holders & documents <= {document}:
                 return True
         return False
 
     def find_reason(document: int, note: Note) -> str:
-        if str(note.path) in linked:
+        if str(note.path) in linked_paths:
             return "linked by another note"
         if find_standing(note.visible_body, SpeakerRole.OWNER):
             return "a lasting instruction"
@@ -450,17 +450,17 @@ def find_reasons(vault: Vault, records: Sequence[NoteRecord]) -> Callable[[int, 
 def _find_linked(vault: Vault) -> set[str]:
     """Return the notes that visible notes link to, without links that `dream` wrote."""
     records = vault.view.records()
-    hidden = {record.path for record in records if record.state in HIDDEN_STATES}
-    dreamt = _find_dreamt_lines(vault)
+    hidden_paths = {record.path for record in records if record.state in HIDDEN_STATES}
+    dreamt_lines = _find_dreamt_lines(vault)
     return {
-        found.target
-        for found in LinkGraph(vault).links()
-        if found.target
-        and found.source != found.target
-        and found.link.property in RESTS_ON
-        and found.source not in hidden | {str(DREAMS)}
-        and not found.source.startswith(_TOLD_OF)
-        and not (found.source == str(MEMORY) and found.link.line in dreamt)
+        found_link.target
+        for found_link in LinkGraph(vault).links()
+        if found_link.target
+        and found_link.source != found_link.target
+        and found_link.link.property in RESTS_ON
+        and found_link.source not in hidden_paths | {str(DREAMS)}
+        and not found_link.source.startswith(_TOLD_OF)
+        and not (found_link.source == str(MEMORY) and found_link.link.line in dreamt_lines)
     }
 
 
@@ -471,5 +471,7 @@ def _find_dreamt_lines(vault: Vault) -> set[int]:
         lines = read_note(vault, MEMORY).text.splitlines()
     except (NoteNotFoundError, RefusedError):
         return set()
-    dreamt = read_dreamt(vault, head.commit) if head is not None and "[[" in "".join(lines) else ()
-    return {number for number, line in enumerate(lines, 1) if line in dreamt}
+    dreamt_lines = (
+        read_dreamt(vault, head.commit) if head is not None and "[[" in "".join(lines) else ()
+    )
+    return {number for number, line in enumerate(lines, 1) if line in dreamt_lines}

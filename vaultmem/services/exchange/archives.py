@@ -127,8 +127,8 @@ def _check_target(vault: Vault, file: Path) -> None:
             with open_archive(file):
                 pass
         except (RefusedError, OSError):
-            told = f"{file}: it is there, and no archive of a vault; name another file"
-            raise RefusedError(told) from None
+            message = f"{file}: it is there, and no archive of a vault; name another file"
+            raise RefusedError(message) from None
 
 
 def _collect(vault: Vault, writer: ArchiveWriter) -> tuple[ArchiveManifest, dict[str, str]]:
@@ -138,8 +138,8 @@ def _collect(vault: Vault, writer: ArchiveWriter) -> tuple[ArchiveManifest, dict
         SignalStore(vault.state, vault.state_folder).fold(vault.view.totals()[1])
         head, folder, commits = vault.head(), "", 0
         if head is not None:
-            if told := vault.history.obstacle(may_be_detached=True):
-                raise RefusedError(f"{told}; end it first")
+            if obstacle := vault.history.obstacle(may_be_detached=True):
+                raise RefusedError(f"{obstacle}; end it first")
             folder = vault.history.prefix
             commits = int(vault.history.git.run("rev-list", "--count", "--all"))
             if commits:
@@ -147,10 +147,10 @@ def _collect(vault: Vault, writer: ArchiveWriter) -> tuple[ArchiveManifest, dict
         skipped = dict(_add_files(vault, writer))
         _add_kept(vault, writer)
         writer.add(STATE, dump_state(vault.state))
-    made = datetime.fromtimestamp(int(vault.now()), UTC).isoformat()
+    timestamp = datetime.fromtimestamp(int(vault.now()), UTC).isoformat()
     manifest = ArchiveManifest(
         vaultmem=vaultmem.__version__,
-        made=made,
+        made=timestamp,
         name=vault.root.name,
         folder=folder,
         branch=head.branch if head else "",
@@ -165,14 +165,14 @@ def _collect(vault: Vault, writer: ArchiveWriter) -> tuple[ArchiveManifest, dict
 def _add_files(vault: Vault, writer: ArchiveWriter) -> Iterator[tuple[str, str]]:
     """Add the vault's files; yield skipped files with the reasons."""
     paths = _list_files(vault)
-    sparse = set() if vault.head() is None else vault.history.find_skipped(paths)
+    sparse_paths = set() if vault.head() is None else vault.history.find_skipped(paths)
     for path in sorted(paths):
-        if path in sparse:
+        if path in sparse_paths:
             raise RefusedError(
                 f"{path}: a sparse checkout leaves it out; run `git sparse-checkout disable` first"
             )
-        if told := _add_file(vault, writer, path):
-            yield escape_bytes(path), told
+        if reason := _add_file(vault, writer, path):
+            yield escape_bytes(path), reason
 
 
 def _list_files(vault: Vault) -> set[str]:
@@ -182,13 +182,13 @@ def _list_files(vault: Vault) -> set[str]:
     """
     paths = {*vault.manifest.blobs(), *find_attachments(vault.root)}
     if vault.head() is None:
-        found = (Path(folder, name) for folder, _, names in os.walk(vault.root) for name in names)
-        paths |= {each.relative_to(vault.root).as_posix() for each in found}
+        files = (Path(folder, name) for folder, _, names in os.walk(vault.root) for name in names)
+        paths |= {each.relative_to(vault.root).as_posix() for each in files}
     else:
         command = ("ls-files", "-z", "--cached", "--others", "--exclude-standard", "--full-name")
-        where = ("--", vault.history.prefix) if vault.history.prefix else ()
-        listed = vault.history.git.run(*command, *where).split("\0")
-        paths |= {path.removeprefix(vault.history.prefix) for path in listed if path}
+        pathspec = ("--", vault.history.prefix) if vault.history.prefix else ()
+        output = vault.history.git.run(*command, *pathspec).split("\0")
+        paths |= {path.removeprefix(vault.history.prefix) for path in output if path}
     return paths
 
 
@@ -197,20 +197,20 @@ def _add_file(vault: Vault, writer: ArchiveWriter, path: str) -> str:
     if not is_safe(path):
         return "no name that every system can hold"
     try:
-        found = os.lstat(vault.root / path)
+        status = os.lstat(vault.root / path)
     except OSError:
         return ""  # Removed, and not committed yet.
-    if stat.S_ISLNK(found.st_mode):
+    if stat.S_ISLNK(status.st_mode):
         target = os.readlink(vault.root / path)
         if not stays_inside(path, target):
             return "a link that leads out of the vault"
         writer.add_link(FILES + path, target)
-    elif stat.S_ISREG(found.st_mode):
+    elif stat.S_ISREG(status.st_mode):
         descriptor = open_beneath(vault.root, PurePosixPath(path))
         with os.fdopen(descriptor, "rb") as source:
             blocks = iter(lambda: source.read(_BLOCK), b"")
-            writer.add(FILES + path, blocks, found.st_mtime_ns, bool(found.st_mode & 0o100))
-    elif not stat.S_ISDIR(found.st_mode):
+            writer.add(FILES + path, blocks, status.st_mtime_ns, bool(status.st_mode & 0o100))
+    elif not stat.S_ISDIR(status.st_mode):
         return "no regular file"
     else:
         return "a repository of its own"
@@ -227,9 +227,9 @@ def _add_kept(vault: Vault, writer: ArchiveWriter) -> None:
         writer.add(TRUST, [json.dumps(notes, indent=1, sort_keys=True).encode()])
 
 
-def _add_named(writer: ArchiveWriter, where: str, files: Iterable[Path]) -> None:
+def _add_named(writer: ArchiveWriter, prefix: str, files: Iterable[Path]) -> None:
     for file in files:
-        if is_kept(name := where + file.name):
+        if is_kept(name := prefix + file.name):
             writer.add(name, [file.read_bytes()], file.stat().st_mtime_ns)
 
 
@@ -294,14 +294,14 @@ def import_archive(
                 _check_room(stage)
                 archive.unpack(stage.place, progress)
                 with naming_archive(file):
-                    names, vouched = _build(stage), _read_trust(stage)
+                    names, digests = _build(stage), _read_trust(stage)
                 if not dry_run:
-                    _put_in_place(stage, target, names, vouched if trust else {})
+                    _put_in_place(stage, target, names, digests if trust else {})
     except OSError as error:
         raise wrap_os_error(error) from error
     if not dry_run:
         _verify(target / archive.manifest.folder, settings)
-    return _describe(target, archive.manifest, len(vouched), trust, dry_run)
+    return _describe(target, archive.manifest, len(digests), trust, dry_run)
 
 
 def _verify(root: Path, settings: VaultSettings) -> None:
@@ -312,7 +312,7 @@ def _verify(root: Path, settings: VaultSettings) -> None:
 
 
 def _describe(
-    target: Path, manifest: ArchiveManifest, vouched: int, trust: bool, dry_run: bool
+    target: Path, manifest: ArchiveManifest, trusted_count: int, trust: bool, dry_run: bool
 ) -> UnarchiveResult:
     return UnarchiveResult(
         os.fspath(target / manifest.folder),
@@ -322,8 +322,8 @@ def _describe(
         manifest.count(FILES),
         manifest.commits,
         manifest.count(RECEIPTS),
-        vouched,
-        trust and vouched > 0,
+        trusted_count,
+        trust and trusted_count > 0,
         dry_run,
     )
 
@@ -376,19 +376,19 @@ class _Stage(NamedTuple):
 def _staging(target: Path, folders: UserFolders, manifest: ArchiveManifest) -> Iterator[_Stage]:
     """Yield empty folders for an import; remove them at the end, and those of a killed import."""
     files = target.with_name(f".{target.name}.vaultmem-import")
-    state, kept = folders.state / "import", folders.state / "import.kept"
-    stage = _Stage(files, state, kept, folders, manifest)
+    state, kept_folder = folders.state / "import", folders.state / "import.kept"
+    stage = _Stage(files, state, kept_folder, folders, manifest)
     make_private_folder(folders.state)
     target.parent.mkdir(parents=True, exist_ok=True)
     with hold_lock(folders.state / "import.lock"):
         try:
-            for each in (state, kept, files):
+            for each in (state, kept_folder, files):
                 _remove(each)
                 each.mkdir(mode=0o777 if each == files else 0o700)
             stage.root.mkdir(parents=True, exist_ok=True)
             yield stage
         finally:
-            for each in (state, kept, files):
+            for each in (state, kept_folder, files):
                 _remove(each)
 
 
@@ -399,10 +399,10 @@ def _remove(folder: Path) -> None:
 
 
 def _check_room(stage: _Stage) -> None:
-    needed = stage.manifest.size
+    size = stage.manifest.size
     for place in (stage.files, stage.kept):
-        if needed + _SPARE > (free := shutil.disk_usage(place).free):
-            raise RefusedError(f"it needs {needed:,} bytes; {free:,} are free at {place.parent}")
+        if size + _SPARE > (free := shutil.disk_usage(place).free):
+            raise RefusedError(f"it needs {size:,} bytes; {free:,} are free at {place.parent}")
 
 
 def _build(stage: _Stage) -> RepositoryNames:
@@ -421,8 +421,8 @@ def _build(stage: _Stage) -> RepositoryNames:
         import_bundle(history, bundle, manifest.branch, manifest.commit)
         install_driver(history)
         add_excludes(history, find_unignored(history, _LOCAL))
-        known = history.find_names()
-        names = RepositoryNames(lambda: next(iter(known), ""), lambda: known)
+        known_names = history.find_names()
+        names = RepositoryNames(lambda: next(iter(known_names), ""), lambda: known_names)
         history.close()
     return names
 
@@ -439,17 +439,17 @@ def _read_trust(stage: _Stage) -> dict[str, str]:
     if TRUST not in stage.manifest.members:
         return {}
     try:
-        listed = json.loads((stage.kept / TRUST).read_bytes())
-        found = {str(path): str(digests[-1]) for path, digests in listed.items()}
+        notes = json.loads((stage.kept / TRUST).read_bytes())
+        last_digests = {str(path): str(digests[-1]) for path, digests in notes.items()}
     except (ValueError, TypeError, AttributeError, IndexError, RecursionError):
-        found = {"": ""}
-    if not all(map(_DIGEST.fullmatch, found.values())):
+        last_digests = {"": ""}
+    if not all(map(_DIGEST.fullmatch, last_digests.values())):
         raise RefusedError("what it trusts cannot be read")
-    return found
+    return last_digests
 
 
 def _put_in_place(
-    stage: _Stage, target: Path, names: RepositoryNames, trusted: dict[str, str]
+    stage: _Stage, target: Path, names: RepositoryNames, digests: dict[str, str]
 ) -> None:
     """Move everything to its place, the vault's folder last.
 
@@ -459,8 +459,8 @@ def _put_in_place(
     key = make_key(Path(os.path.abspath(root)))
     for member, kind in ((RECEIPTS, "receipts"), (ARTIFACTS, "artifacts")):
         _add_new(stage.kept / member, folders.data / kind / key, names)
-    if trusted:
-        TrustStore(folders.config / "trust" / f"{key}.json", str(root), names).record(trusted)
+    if digests:
+        TrustStore(folders.config / "trust" / f"{key}.json", str(root), names).record(digests)
     _remove(stage.kept)
     if hasattr(os, "sync"):
         os.sync()

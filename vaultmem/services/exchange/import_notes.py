@@ -123,61 +123,63 @@ class ImportResult(NamedTuple):
 
 def list_imported(vault: Vault, kind: str) -> ImportResult:
     """Return the imported notes of a kind, and imported sessions."""
-    found: dict[str, dict[str, str]] = {}
+    notes: dict[str, dict[str, str]] = {}
     sessions: set[str] = set()
-    talks: dict[str, str] = {}
+    session_ids: dict[str, str] = {}
     for record in vault.view.records("d.source = 'import' AND d.path NOT GLOB 'primed/*'"):
         if record.path.startswith(f"{FOLDER}/"):
             sessions.add(record.path)
         note = find_note(vault, record.path)
         prop = note.matter.get(PROPERTY) if note else None
-        told = prop.value if prop and isinstance(prop.value, str) else ""
+        value = prop.value if prop and isinstance(prop.value, str) else ""
         if record.path in sessions:
-            talks[told] = PurePosixPath(record.path).stem
+            session_ids[value] = PurePosixPath(record.path).stem
             continue
-        name, _, rest = told.partition(" ")
+        name, _, rest = value.partition(" ")
         origin, _, digest = rest.rpartition("@")
         if name == kind:
-            found.setdefault(origin, {})[digest] = record.path
-    return ImportResult(found, set(), sessions, talks)
+            notes.setdefault(origin, {})[digest] = record.path
+    return ImportResult(notes, set(), sessions, session_ids)
 
 
 def import_memory(
-    vault: Vault, kind: str, item: MemoryItem, known: ImportResult, dry_run: bool
+    vault: Vault, kind: str, item: MemoryItem, imports: ImportResult, dry_run: bool
 ) -> Taken:
     """Import a memory as a candidate, unless it was imported before or a note states the same.
 
     If its text changed at the origin, a note that is still as imported is updated. Other existing
-    notes stay. `known` is updated.
+    notes stay. `imports` is updated.
     """
     memory, title = as_memory(vault, kind, item), item.title or item.origin
-    there, key = known.notes.get(item.origin, {}), build_key(vault, kind, item.origin)
-    if item.digest in there or item.digest == vault.state.get(key):
-        return Taken(title, ImportOutcome.KNOWN, there.get(item.digest, ""), "imported before")
-    if item.digest in known.said:
+    paths, key = imports.notes.get(item.origin, {}), build_key(vault, kind, item.origin)
+    if item.digest in paths or item.digest == vault.state.get(key):
+        return Taken(title, ImportOutcome.KNOWN, paths.get(item.digest, ""), "imported before")
+    if item.digest in imports.said:
         return Taken(title, ImportOutcome.KNOWN, "", "twice in it")
     if problem := _find_problem(vault, memory):
         return problem._replace(item=title)
-    known.said.add(item.digest)
-    followed = next(filter(None, (_find_untouched(vault, *each) for each in there.items())), None)
+    imports.said.add(item.digest)
+    existing_note = next(
+        filter(None, (_find_untouched(vault, *each) for each in paths.items())), None
+    )
 
     def plan(change: Change) -> Taken:
         change.leave(Event("write", "", vault.author, intent="observe"))
         change.is_foreign = True
-        if followed is not None:
-            replace_text(change, followed, lambda note: _follow(vault, note, memory))
-            return Taken(title, ImportOutcome.CHANGED, str(followed.path))
+        if existing_note is not None:
+            replace_text(change, existing_note, lambda note: _follow(vault, note, memory))
+            return Taken(title, ImportOutcome.CHANGED, str(existing_note.path))
         return _put(change, memory, item)._replace(item=title)
 
     try:
-        taken = plan(Change(vault)) if dry_run else write(vault, plan).value
+        result = plan(Change(vault)) if dry_run else write(vault, plan).value
     except RefusedError as error:
         return Taken(title, ImportOutcome.REFUSED, "", str(error))
     if not dry_run:
         with vault.leaving_to_next():
             vault.state.put(key, item.digest)
-        known.notes.setdefault(item.origin, {})[item.digest] = taken.path
-    return taken
+        imports.notes.setdefault(item.origin, {})[item.digest] = result.path
+    return result
 
 
 def build_key(vault: Vault, kind: str, origin: str) -> str:
@@ -206,9 +208,11 @@ def as_memory(vault: Vault, kind: str, item: MemoryItem) -> Memory:
     )
 
 
-def as_local(moment: datetime | None) -> datetime | None:
+def as_local(timestamp: datetime | None) -> datetime | None:
     """Return a timestamp as local time without a zone; one without a zone is local already."""
-    return moment.astimezone().replace(tzinfo=None) if moment and moment.tzinfo else moment
+    return (
+        timestamp.astimezone().replace(tzinfo=None) if timestamp and timestamp.tzinfo else timestamp
+    )
 
 
 def _is_safe(name: str) -> bool:
@@ -231,8 +235,8 @@ def _find_problem(vault: Vault, memory: Memory) -> Taken | None:
         vault, PurePosixPath(folder, "note.md"), memory, title, NoteState.CANDIDATE
     )
     data = draft.encode("utf-8")
-    for found in scan_note_text(vault, folder, f"{title}\n{data.decode()}"):
-        return Taken("", ImportOutcome.CREDENTIAL, "", f"it looks like one ({found.rule})")
+    for leak in scan_note_text(vault, folder, f"{title}\n{data.decode()}"):
+        return Taken("", ImportOutcome.CREDENTIAL, "", f"it looks like one ({leak.rule})")
     if len(data) > MAX_FILE_BYTES:
         return Taken(
             "", ImportOutcome.TOO_LARGE, "", f"{len(data):,} bytes; a note has 1 MiB at most"
@@ -246,28 +250,36 @@ def _find_problem(vault: Vault, memory: Memory) -> Taken | None:
 
 def _put(change: Change, memory: Memory, item: MemoryItem) -> Taken:
     """Create a memory's note as `remember` does, unless a note states the same."""
-    asked = SimilarityQuery(memory.text, memory.title)
-    similar = find_similar(change.seen, asked)
+    query = SimilarityQuery(memory.text, memory.title)
+    similar = find_similar(change.seen, query)
     for each in similar:
         if each.is_same and each.note.state is not NoteState.QUARANTINED:
             return Taken("", ImportOutcome.KNOWN, each.path, "a note states the same")
-    fresh = tuple(each for each in similar if each.note.state is NoteState.QUARANTINED)
+    quarantined_notes = tuple(each for each in similar if each.note.state is NoteState.QUARANTINED)
     title = choose_title(memory)
-    if held := reject_quarantined(change.seen, asked, fresh):
-        done = put_new(change, memory, title, NoteState.QUARANTINED, (held,))
-        return Taken("", ImportOutcome.QUARANTINED, done.path, f"{held.path} nearly states it")
-    near = tuple(similar[:3])
-    against = find_contradicted(near)
-    done = put_new(change, memory, title, memory.state or NoteState.CANDIDATE, near)
-    if done.state is NoteState.QUARANTINED:
-        return Taken("", ImportOutcome.QUARANTINED, done.path, change.suspicious[done.path])
-    if memory.kind not in OWNER_KINDS and done.state == NoteState.CANDIDATE:
+    if quarantined_note := reject_quarantined(change.seen, query, quarantined_notes):
+        result = put_new(change, memory, title, NoteState.QUARANTINED, (quarantined_note,))
+        return Taken(
+            "", ImportOutcome.QUARANTINED, result.path, f"{quarantined_note.path} nearly states it"
+        )
+    near_notes = tuple(similar[:3])
+    contradictions = find_contradicted(near_notes)
+    result = put_new(change, memory, title, memory.state or NoteState.CANDIDATE, near_notes)
+    if result.state is NoteState.QUARANTINED:
+        return Taken("", ImportOutcome.QUARANTINED, result.path, change.suspicious[result.path])
+    if memory.kind not in OWNER_KINDS and result.state == NoteState.CANDIDATE:
         speaker = SpeakerRole.OWNER if item.said_by == "user" else SpeakerRole.AGENT
-        propose_standing_preferences(change, find_standing(memory.text, speaker), done.path)
+        propose_standing_preferences(change, find_standing(memory.text, speaker), result.path)
     outcome = (
-        ImportOutcome.CONTRADICTS if against else ImportOutcome.NEAR if near else ImportOutcome.NEW
+        ImportOutcome.CONTRADICTS
+        if contradictions
+        else ImportOutcome.NEAR
+        if near_notes
+        else ImportOutcome.NEW
     )
-    return Taken("", outcome, done.path, ", ".join(each.path for each in against or near))
+    return Taken(
+        "", outcome, result.path, ", ".join(each.path for each in contradictions or near_notes)
+    )
 
 
 def _find_untouched(vault: Vault, digest: str, path: str) -> Note | None:
@@ -301,60 +313,62 @@ class ConversationHead(NamedTuple):
 
 
 def import_conversation(
-    vault: Vault, kind: str, talk: Conversation, known_talks: dict[str, str], dry_run: bool
+    vault: Vault, kind: str, conversation: Conversation, session_ids: dict[str, str], dry_run: bool
 ) -> Taken:
     """Import a conversation as a session, or add its new turns.
 
-    If earlier turns changed, the session stays. `known_talks` maps origins to sessions; it is
+    If earlier turns changed, the session stays. `session_ids` maps origins to sessions; it is
     updated.
     """
-    origin = f"{kind} {talk.url or talk.origin}"
-    key = build_key(vault, kind, map_session_id(f"{kind}-{talk.origin}"))
-    session = known_talks.get(origin) or _choose_session_id(vault, kind, talk)
-    title = talk.title or session
+    origin = f"{kind} {conversation.url or conversation.origin}"
+    key = build_key(vault, kind, map_session_id(f"{kind}-{conversation.origin}"))
+    session = session_ids.get(origin) or _choose_session_id(vault, kind, conversation)
+    title = conversation.title or session
     path = str(session_path(session))
-    is_there, known = is_kept(vault, session), vault.state.get(key).split()
-    count = int(known[0]) if known else read_tally(vault, session).turns
-    if known and not is_there:
+    is_there, fields = is_kept(vault, session), vault.state.get(key).split()
+    count = int(fields[0]) if fields else read_tally(vault, session).turns
+    if fields and not is_there:
         return Taken(title, ImportOutcome.KNOWN, "", "imported before")
-    if known and _digest(talk.turns[:count]) != known[1]:
+    if fields and _digest(conversation.turns[:count]) != fields[1]:
         return Taken(
             title,
             ImportOutcome.KNOWN,
             path,
             "it differs from what was imported before; left as it is",
         )
-    fresh = [turn for each in talk.turns[count:] if (turn := make_turn(each))]
-    if is_there and not fresh:
+    new_turns = [turn for each in conversation.turns[count:] if (turn := make_turn(each))]
+    if is_there and not new_turns:
         return Taken(title, ImportOutcome.KNOWN, path, "imported before")
-    taken = Taken(title, _format_outcome(is_there), path, "", len(fresh))
+    result = Taken(title, _format_outcome(is_there), path, "", len(new_turns))
     if dry_run:
-        return taken
-    known_talks[origin] = session
+        return result
+    session_ids[origin] = session
     source = TranscriptSource(session, agent=vault.author.agent)
-    started = talk.started or parse_export_time(talk.turns[0].at)
-    head = ConversationHead(session, source, origin, started, mask_secrets(talk.title))
+    start_time = conversation.started or parse_export_time(conversation.turns[0].at)
+    head = ConversationHead(session, source, origin, start_time, mask_secrets(conversation.title))
     record = TranscriptRecord()
-    for each in talk.turns:
+    for each in conversation.turns:
         add_event(record, each)
-    append_turns(vault, session, fresh)
-    ended = as_local(talk.ended or parse_export_time(talk.turns[-1].at))
-    end = partial(_end, vault, head, record, ended)
+    append_turns(vault, session, new_turns)
+    end_time = as_local(conversation.ended or parse_export_time(conversation.turns[-1].at))
+    end = partial(_end, vault, head, record, end_time)
     _begin_note(vault, head, end) if not is_there else _edit(vault, head, end)
     with vault.leaving_to_next():
-        vault.state.put(key, f"{len(talk.turns)} {_digest(talk.turns)}")
-    return taken
+        vault.state.put(key, f"{len(conversation.turns)} {_digest(conversation.turns)}")
+    return result
 
 
-def _choose_session_id(vault: Vault, kind: str, talk: Conversation) -> str:
+def _choose_session_id(vault: Vault, kind: str, conversation: Conversation) -> str:
     """Return an id for a new session: the conversation's date and title, for people."""
-    by_origin = map_session_id(f"{kind}-{talk.origin}")
-    day = as_local(talk.started or parse_export_time(talk.turns[0].at))
-    plain = unicodedata.normalize("NFKD", mask_secrets(talk.title)).encode("ascii", "ignore")
-    if day is None or not any(map(str.isalnum, plain.decode())):
+    by_origin = map_session_id(f"{kind}-{conversation.origin}")
+    day = as_local(conversation.started or parse_export_time(conversation.turns[0].at))
+    ascii_title = unicodedata.normalize("NFKD", mask_secrets(conversation.title)).encode(
+        "ascii", "ignore"
+    )
+    if day is None or not any(map(str.isalnum, ascii_title.decode())):
         return by_origin
-    name = f"{day:%Y-%m-%d}-{slugify(plain.decode())}"
-    return f"{name}-{slugify(talk.origin)[-8:]}" if is_kept(vault, name) else name
+    name = f"{day:%Y-%m-%d}-{slugify(ascii_title.decode())}"
+    return f"{name}-{slugify(conversation.origin)[-8:]}" if is_kept(vault, name) else name
 
 
 def import_transcript(vault: Vault, file: Path, dry_run: bool, again: bool = False) -> Taken:
@@ -364,50 +378,50 @@ def import_transcript(vault: Vault, file: Path, dry_run: bool, again: bool = Fal
     session has their task and answer.
     """
     try:
-        found = identify_transcript(file)
-        first = find_first_turn(file, found)
+        source = identify_transcript(file)
+        first_turn = find_first_turn(file, source)
     except (RefusedError, NoteNotFoundError) as error:
         return Taken(file.name, ImportOutcome.UNREAD, "", str(error))
-    session, path = found.session, str(session_path(found.session))
-    if found.is_side or first is None:
-        why = "a helper's own conversation" if found.is_side else "it has no turns"
-        return Taken(session, ImportOutcome.LEFT_OUT, "", why)
+    session, path = source.session, str(session_path(source.session))
+    if source.is_side or first_turn is None:
+        reason = "a helper's own conversation" if source.is_side else "it has no turns"
+        return Taken(session, ImportOutcome.LEFT_OUT, "", reason)
     is_there = is_kept(vault, session)
-    taken = Taken(session, _format_outcome(is_there), path)
+    result = Taken(session, _format_outcome(is_there), path)
     if dry_run:
         is_news = again or has_more(vault, session, file)
-        return taken if is_news else taken._replace(outcome=ImportOutcome.KNOWN)
-    writer = act_in(vault, "", found.agent)
+        return result if is_news else result._replace(outcome=ImportOutcome.KNOWN)
+    writer = act_in(vault, "", source.agent)
     title = f"transcripts {file.parent.name}/{file.name}"
-    head = ConversationHead(session, found, title, parse_export_time(first.at))
+    head = ConversationHead(session, source, title, parse_export_time(first_turn.at))
 
     def add(_: Transaction) -> tuple[Imported, SessionFacts, bool]:
         nonlocal head
         if not is_there:
             _begin_note(writer, head)
-        read = import_again if again and is_there else import_turns
-        done = read(writer, session, file)
+        importer = import_again if again and is_there else import_turns
+        import_result = importer(writer, session, file)
         facts = read_session(writer, session_path(session)).facts
         is_more = not facts.is_open and (again or facts.turns < read_tally(writer, session).turns)
         if is_more:
             record = read_record(writer, session)
-            ended = as_local(parse_export_time(done.ended))
+            end_time = as_local(parse_export_time(import_result.ended))
             head = head._replace(title=record.title)
-            _edit(writer, head, partial(_end, writer, head, record, ended))
-        return done, facts, is_more
+            _edit(writer, head, partial(_end, writer, head, record, end_time))
+        return import_result, facts, is_more
 
     try:
-        done, facts, is_more = operate(writer, "nothing was imported", add)
+        import_result, facts, is_more = operate(writer, "nothing was imported", add)
     except RefusedError as error:
         if not again:
             raise
-        return taken._replace(outcome=ImportOutcome.REFUSED, remark=str(error))
+        return result._replace(outcome=ImportOutcome.REFUSED, remark=str(error))
     if is_more:
         with vault.leaving_to_next():
-            propose_preferences(act_in(writer, session, found.agent), facts)
-    remark = f"{done.broken} broken lines" if done.broken else ""
-    outcome = taken.outcome if done.turns or not is_there else ImportOutcome.KNOWN
-    return taken._replace(outcome=outcome, remark=remark, turns=done.turns)
+            propose_preferences(act_in(writer, session, source.agent), facts)
+    remark = f"{import_result.broken} broken lines" if import_result.broken else ""
+    outcome = result.outcome if import_result.turns or not is_there else ImportOutcome.KNOWN
+    return result._replace(outcome=outcome, remark=remark, turns=import_result.turns)
 
 
 def _format_outcome(is_there: bool) -> ImportOutcome:
@@ -427,12 +441,12 @@ def _begin_note(
     """Write the note of a session that has ended; `end` adds its outcome."""
     path, folder = session_path(head.session), head.source.folder
     place = find_workspace(Path(folder)) if folder and Path(folder).is_dir() else Path(folder)
-    started = as_local(head.started) or vault.local_time()
-    text = new_session_text(head.session, "", head.source.agent, started, place.name)
+    start_time = as_local(head.started) or vault.local_time()
+    text = new_session_text(head.session, "", head.source.agent, start_time, place.name)
     code = place if folder and place.is_dir() else None
     own: dict[str, PropertyValue] = {
         "status": SessionStatus.OK.value,
-        "ended": started.replace(microsecond=0),
+        "ended": start_time.replace(microsecond=0),
         "branch": "" if head.source.branch == "HEAD" else head.source.branch,
         "source": "import",
         PROPERTY: head.origin,
@@ -444,9 +458,9 @@ def _begin_note(
 
     def plan(change: Change) -> None:
         project = place_in_project(change, None, code, opened=True)
-        made = set_property(text, PROJECT, project) if project else text
+        new_text = set_property(text, PROJECT, project) if project else text
         change.is_foreign = True
-        change.put(path, made.encode("utf-8"))
+        change.put(path, new_text.encode("utf-8"))
         change.leave(Event("write", f"write: {path}", writer.author, intent="observe"))
 
     write(writer, plan)
@@ -460,21 +474,21 @@ def _end(
     vault: Vault,
     head: ConversationHead,
     record: TranscriptRecord,
-    ended: datetime | None,
+    end_time: datetime | None,
     note: Note,
 ) -> str:
     """Return a session's note with its outcome and end time."""
     base, goal = Path(head.source.folder), mask_secrets(record.goal)
     name = partial(_name_file, base)
-    touched = [TouchedFile(name(file)) for file in [*record.files][-_TOUCHED:]]
+    touched_files = [TouchedFile(name(file)) for file in [*record.files][-_TOUCHED:]]
     text = write_record(vault, note, record, name) or note.text
     if goal and head.title:
         text = name_session(text, "", goal)
     text = name_session(text, head.session, head.title or goal or head.session)
-    text = add_touched(parse_note(note.path, text.encode("utf-8")), touched)
+    text = add_touched(parse_note(note.path, text.encode("utf-8")), touched_files)
     tally = read_tally(vault, head.session)
     text = write_windows(parse_note(note.path, text.encode("utf-8")), tally, begin=False)
-    return set_property(text, "ended", ended.replace(microsecond=0)) if ended else text
+    return set_property(text, "ended", end_time.replace(microsecond=0)) if end_time else text
 
 
 def _name_file(base: Path, path: str) -> str:

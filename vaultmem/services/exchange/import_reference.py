@@ -95,10 +95,10 @@ def prime_source(
         RefusedError: the source's name is unsafe, a section is too large or looks like a
             credential, or the documents have no text; nothing was written.
     """
-    wanted = _name_all(vault, check_source(source), files)
+    notes = _name_all(vault, check_source(source), files)
 
-    def plan(seen: Vault) -> PrimePlan:
-        return plan_priming(wanted, read_primed(seen, source), pin, overwrite)
+    def plan(view: Vault) -> PrimePlan:
+        return plan_priming(notes, read_primed(view, source), pin, overwrite)
 
     if dry_run:
         return plan(open_target(vault))
@@ -106,11 +106,11 @@ def prime_source(
     def change_notes(change: Change) -> PrimePlan:
         if change.is_folder:
             sync_vault(vault)
-        made = plan(change.seen)
-        write_texts(change, made.texts)
+        prime_plan = plan(change.seen)
+        write_texts(change, prime_plan.texts)
         event = Event("write", f"prime: {source}", vault.author, intent="observe")
         change.leave(event, AuthorScope.ANYBODY)
-        return made
+        return prime_plan
 
     return write(vault, change_notes).value
 
@@ -156,30 +156,30 @@ def write_texts(change: Change, texts: Mapping[str, str | None]) -> None:
 
 
 def _name_all(vault: Vault, source: str, files: list[SourceFile]) -> list[PrimedNote]:
-    wanted: dict[str, PrimedNote] = {}
+    notes: dict[str, PrimedNote] = {}
     for file in files:
         for note in choose_note_paths(source, file.name, split_document(file.text), file.folder):
-            if note.path in wanted:
+            if note.path in notes:
                 raise RefusedError(
-                    f"{file.name}: its notes would have the names of {wanted[note.path].origin}; "
+                    f"{file.name}: its notes would have the names of {notes[note.path].origin}; "
                     "rename one of the files"
                 )
             _check(vault, file.name, note)
-            wanted[note.path] = note
-    if not wanted:
+            notes[note.path] = note
+    if not notes:
         raise RefusedError(
             f"{source}: no text to import; `vaultmem reference --remove` removes one"
         )
-    return list(wanted.values())
+    return list(notes.values())
 
 
 def _check(vault: Vault, name: str, note: PrimedNote) -> None:
     if len(note.body.encode("utf-8", "surrogatepass")) > MAX_FILE_BYTES - 4096:
         raise RefusedError(f"{name}, line {note.line}: over 1 MiB under one heading; divide it")
-    for found in scan_note_text(vault, note.path, f"{note.title}\n{note.body}"):
-        line = note.line + max(found.line - 1, 0)
+    for leak in scan_note_text(vault, note.path, f"{note.title}\n{note.body}"):
+        line = note.line + max(leak.line - 1, 0)
         raise RefusedError(
-            f"{name}, from line {line}: this looks like a credential ({found.rule}); {HOW_TO_ALLOW}"
+            f"{name}, from line {line}: this looks like a credential ({leak.rule}); {HOW_TO_ALLOW}"
         )
 
 
@@ -198,8 +198,8 @@ def _read_in_folder(place: Path, file: Path) -> SourceFile:
 
 
 def _read_bytes(file: Path) -> bytes:
-    with open(file, "rb") as opened:
-        return opened.read(MAX_DOCUMENT + 1)
+    with open(file, "rb") as stream:
+        return stream.read(MAX_DOCUMENT + 1)
 
 
 def _escape_glob(text: str) -> str:
@@ -231,11 +231,11 @@ def list_sources(vault: Vault) -> list[PrimedSource]:
     """Return the sources below `primed/`, by name; the vault must be in sync."""
     records = vault.view.records(f"d.path GLOB '{FOLDER}/*/*'")
     names = dict.fromkeys(record.path.split("/")[1] for record in records)
-    found = []
+    sources = []
     for name in names:
         own = [record for record in records if record.path.split("/")[1] == name]
         notes = read_primed(vault, name).values()
-        found.append(
+        sources.append(
             PrimedSource(
                 name,
                 len(own),
@@ -245,7 +245,7 @@ def list_sources(vault: Vault) -> list[PrimedSource]:
                 sum(not primed_digest(note) for note in notes),
             )
         )
-    return found
+    return sources
 
 
 def list_source_notes(vault: Vault, source: str) -> list[NoteRecord]:
@@ -254,15 +254,15 @@ def list_source_notes(vault: Vault, source: str) -> list[NoteRecord]:
     Raises:
         NoteNotFoundError: there is no such source.
     """
-    below = f"{FOLDER}/{source}/"
-    found = [
+    prefix = f"{FOLDER}/{source}/"
+    records = [
         record
         for record in vault.view.records(f"d.path GLOB '{FOLDER}/*/*'")
-        if record.path.startswith(below)
+        if record.path.startswith(prefix)
     ]
-    if not found:
+    if not records:
         raise _reject_unknown(vault, source)
-    return sorted(found, key=lambda record: record.path)
+    return sorted(records, key=lambda record: record.path)
 
 
 def unprime_source(
@@ -282,11 +282,11 @@ def unprime_source(
     def plan(change: Change) -> RemovalPlan:
         if change.is_folder:
             sync_vault(vault)
-        chosen = _choose(change.seen, source, everything)
-        write_texts(change, dict.fromkeys(chosen.removed))
+        removal_plan = _choose(change.seen, source, everything)
+        write_texts(change, dict.fromkeys(removal_plan.removed))
         event = Event("write", f"unprime: {source}", vault.author, intent="refine")
         change.leave(event, AuthorScope.ANYBODY)
-        return chosen
+        return removal_plan
 
     return write(vault, plan).value
 
@@ -295,15 +295,17 @@ def _choose(vault: Vault, source: str, everything: bool) -> RemovalPlan:
     notes = read_primed(vault, source)
     if not notes:
         raise _reject_unknown(vault, source)
-    kept = {} if everything else {p: why for p, note in notes.items() if (why := _reason(note))}
-    return RemovalPlan(tuple(path for path in notes if path not in kept), kept)
+    reasons = (
+        {} if everything else {p: reason for p, note in notes.items() if (reason := _reason(note))}
+    )
+    return RemovalPlan(tuple(path for path in notes if path not in reasons), reasons)
 
 
 def _reject_unknown(vault: Vault, source: str) -> NoteNotFoundError:
-    known = [each.name for each in list_sources(vault)]
-    there = f"; there are {', '.join(known[:5])}" if known else "; nothing is primed yet"
-    near = suggest_similar(source, known, there)
-    return NoteNotFoundError(f"{source}: there is no such source{near}")
+    names = [each.name for each in list_sources(vault)]
+    hint = f"; there are {', '.join(names[:5])}" if names else "; nothing is primed yet"
+    suggestion = suggest_similar(source, names, hint)
+    return NoteNotFoundError(f"{source}: there is no such source{suggestion}")
 
 
 def _reason(note: Note) -> str:

@@ -76,18 +76,18 @@ def find_sources(
     for name in names:
         place = Path(os.path.abspath(Path(name).expanduser()))
         if place.is_dir():
-            found = _scan_import_folder(kind, place)
+            files = _scan_import_folder(kind, place)
         elif not place.is_file():
             raise NoteNotFoundError(f"{place}: no such file or folder")
         elif zipfile.is_zipfile(place):
-            found = _scan_zip(kind, place, archives)
+            files = _scan_zip(kind, place, archives)
         else:
-            found = iter([_name_file(place, place.name)])
-        first = next(found, None)
+            files = iter([_name_file(place, place.name)])
+        first = next(files, None)
         if first is None:
             raise NoteNotFoundError(f"{place}: nothing of that kind is in it")
         yield first
-        yield from found
+        yield from files
 
 
 def read_source(kind: ImportKind, source: ImportFile) -> Iterator[tuple[Item, int]]:
@@ -114,8 +114,8 @@ def guess_place(place: str) -> str:
             continue
         with ExitStack() as archives, suppress(NoteNotFoundError, RefusedError, OSError):
             for source in islice(find_sources(kind, [place], archives), _GUESSED):
-                if isinstance(source, ImportFile) and (found := _guess_source(source)):
-                    return found
+                if isinstance(source, ImportFile) and (guess := _guess_source(source)):
+                    return guess
     return ""
 
 
@@ -124,8 +124,8 @@ def _guess_source(source: ImportFile) -> str:
         text = codecs.getreader("utf-8-sig")(stream, "replace")
         for item in islice(split_objects(text.read), _GUESSED):
             value = _parse(item or "")
-            if isinstance(value, dict) and (found := guess_kind(value)):
-                return found
+            if isinstance(value, dict) and (guess := guess_kind(value)):
+                return guess
     return ""
 
 
@@ -156,25 +156,25 @@ def _read_json(kind: ImportKind, source: ImportFile, stream: IO[bytes]) -> Itera
 
     for number, item in enumerate(split_objects(read), 1):
         is_any = True
-        where = f"{source.name}, item {number}"
+        item_name = f"{source.name}, item {number}"
         if item is None:
-            yield Unread(where, "cut off, or larger than 64 MiB")
+            yield Unread(item_name, "cut off, or larger than 64 MiB")
             continue
         value = _parse(item)
         if isinstance(value, dict):
-            yield from _guard(kind.read_object(value), where)
+            yield from _guard(kind.read_object(value), item_name)
         else:
-            yield Unread(where, "no JSON object")
+            yield Unread(item_name, "no JSON object")
     if not is_any and "".join(begin.split()) != "[]":
         yield Unread(source.name, "no JSON in it")
 
 
-def _guard(items: Iterator[Item], where: str) -> Iterator[Item]:
+def _guard(items: Iterator[Item], item_name: str) -> Iterator[Item]:
     """Yield items; yield an `Unread` if their format is unknown."""
     try:
         yield from items
     except (TypeError, ValueError, KeyError, AttributeError, RecursionError) as error:
-        yield Unread(where, f"of an unknown form ({type(error).__name__})")
+        yield Unread(item_name, f"of an unknown form ({type(error).__name__})")
 
 
 def _parse(text: str) -> Any:
@@ -189,15 +189,19 @@ def _scan_import_folder(kind: ImportKind, place: Path) -> Iterator[ImportFile | 
         folders[:] = sorted(name for name in folders if not is_hidden(name))
         for name in sorted(files):
             file = Path(folder, name)
-            shown = f"{place.name}/{file.relative_to(place).as_posix()}"
-            if not is_hidden(name) and kind.files.search(f"/{shown}") and not file.is_symlink():
-                yield _name_file(file, shown)
+            display_name = f"{place.name}/{file.relative_to(place).as_posix()}"
+            if (
+                not is_hidden(name)
+                and kind.files.search(f"/{display_name}")
+                and not file.is_symlink()
+            ):
+                yield _name_file(file, display_name)
 
 
-def _name_file(file: Path, shown: str) -> ImportFile:
-    below, status = PurePosixPath(shown).parts, file.stat()
+def _name_file(file: Path, display_name: str) -> ImportFile:
+    below, status = PurePosixPath(display_name).parts, file.stat()
     return ImportFile(
-        name=shown,
+        name=display_name,
         size=status.st_size,
         parts=file.parts[1:],
         below=below[1:] or below,
@@ -217,24 +221,26 @@ def _scan_zip(kind: ImportKind, place: Path, archives: ExitStack) -> Iterator[Im
         raise RefusedError(f"{place}: more than {_MAX_MEMBERS:,} files in it")
     for member in members:
         parts = tuple(part for part in PurePosixPath(member.filename).parts if part not in "/..")
-        shown = "/".join((place.name, *parts))
-        if any(map(is_hidden, parts)) or not kind.files.search(f"/{shown}"):
+        display_name = "/".join((place.name, *parts))
+        if any(map(is_hidden, parts)) or not kind.files.search(f"/{display_name}"):
             continue
         if member.file_size > max(member.compress_size, 64 * 1024) * _MAX_RATIO:
-            yield Unread(shown, "it grows too much when it is unpacked")
+            yield Unread(display_name, "it grows too much when it is unpacked")
             continue
-        yield _build_member_name(archive, member, shown, parts)
+        yield _build_member_name(archive, member, display_name, parts)
 
 
 def _build_member_name(
-    archive: zipfile.ZipFile, member: zipfile.ZipInfo, shown: str, parts: tuple[str, ...]
+    archive: zipfile.ZipFile, member: zipfile.ZipInfo, display_name: str, parts: tuple[str, ...]
 ) -> ImportFile:
     try:
         modified: datetime | None = datetime(*member.date_time)
     except ValueError:
         modified = None
-    whole = (shown.split("/")[0], *parts)
-    return ImportFile(shown, member.file_size, whole, parts, modified, lambda: archive.open(member))
+    path_parts = (display_name.split("/")[0], *parts)
+    return ImportFile(
+        display_name, member.file_size, path_parts, parts, modified, lambda: archive.open(member)
+    )
 
 
 # Run an import: compare each item of each file with the vault, and make one commit at the end.
@@ -258,13 +264,13 @@ class ImportReport:
     commits: CommitReport = field(default_factory=CommitReport)
     _named: Counter[ImportOutcome] = field(default_factory=Counter)
 
-    def add(self, source: str, taken: Taken) -> None:
+    def add(self, source: str, result: Taken) -> None:
         """Count an item; list it unless its outcome has many."""
-        self.counts.setdefault(source, Counter())[taken.outcome] += 1
-        self._named[taken.outcome] += 1
-        self.turns += taken.turns
-        if self._named[taken.outcome] <= MOST_NAMED:
-            self.taken.append(taken)
+        self.counts.setdefault(source, Counter())[result.outcome] += 1
+        self._named[result.outcome] += 1
+        self.turns += result.turns
+        if self._named[result.outcome] <= MOST_NAMED:
+            self.taken.append(result)
 
     def count(self, *outcomes: ImportOutcome) -> int:
         """Return the number of items with one of these outcomes."""
@@ -295,27 +301,29 @@ def import_kind(
     kind = find_kind(name)
     # The agent of the export is the author, so the notes are not trusted.
     writer, report = act_in(vault, "", kind.agent), ImportReport(name, dry_run)
-    before = len(vault.notices.written)
+    old_count = len(vault.notices.written)
     with ExitStack() as archives:
         try:
             sources = list(find_sources(kind, places, archives))
         except NoteNotFoundError as error:
             raise NoteNotFoundError(f"{error}{_describe_guess(name, places)}") from None
-        known = list_imported(writer, name)
+        imports = list_imported(writer, name)
         for source, item in _read_all(kind, sources, progress):
-            done = _SO_FAR if len(vault.notices.written) > before else "nothing was written"
-            with wrapping_os_errors(done):
-                taken = (
+            message = _SO_FAR if len(vault.notices.written) > old_count else "nothing was written"
+            with wrapping_os_errors(message):
+                result = (
                     import_transcript(writer, item, dry_run, again)
                     if isinstance(item, Path)
-                    else _take(writer, name, item, known, dry_run)
+                    else _take(writer, name, item, imports, dry_run)
                 )
-                report.add(source, taken)
+                report.add(source, result)
     if report.count(ImportOutcome.UNREAD) == sum(report.count(o) for o in ImportOutcome):
         _check_kind(name, places, report)
     if not dry_run:
         with wrapping_os_errors(UNCOMMITTED):
-            report.commits = _commit(writer, name, {*known.paths, *vault.notices.written[before:]})
+            report.commits = _commit(
+                writer, name, {*imports.paths, *vault.notices.written[old_count:]}
+            )
     return report
 
 
@@ -326,9 +334,9 @@ def find_kind(name: str) -> ImportKind:
         RefusedError: there is none.
     """
     if name not in KINDS:
-        known = ("archive", *KINDS)
-        near = suggest_similar(name, known, f"; use one of {', '.join(known)}")
-        raise RefusedError(f'import: "{name}" is not a kind of export{near}')
+        names = ("archive", *KINDS)
+        suggestion = suggest_similar(name, names, f"; use one of {', '.join(names)}")
+        raise RefusedError(f'import: "{name}" is not a kind of export{suggestion}')
     return KINDS[name]
 
 
@@ -338,17 +346,17 @@ def _check_kind(name: str, places: Sequence[str], report: ImportReport) -> None:
     Raises:
         RefusedError: nothing could be read, or it is not an export of that kind.
     """
-    looks = _describe_guess(name, places)
+    hint = _describe_guess(name, places)
     if report.taken:
-        raise RefusedError(f"import: {report.taken[0].item}: {report.taken[0].remark}{looks}")
-    if looks:
-        raise RefusedError(f"import: {places[0]}: not an export of {name}{looks}")
+        raise RefusedError(f"import: {report.taken[0].item}: {report.taken[0].remark}{hint}")
+    if hint:
+        raise RefusedError(f"import: {places[0]}: not an export of {name}{hint}")
 
 
 def _describe_guess(name: str, places: Sequence[str]) -> str:
     """Return a hint with the kind that places look like, "" if it is `name` or unknown."""
-    guessed = next(filter(None, map(guess_place, places)), name)
-    return "" if guessed == name else f"; it looks like {guessed}: `vaultmem import {guessed} FILE`"
+    guess = next(filter(None, map(guess_place, places)), name)
+    return "" if guess == name else f"; it looks like {guess}: `vaultmem import {guess} FILE`"
 
 
 def _read_all(
@@ -357,15 +365,15 @@ def _read_all(
     progress: Callable[[int, int], None],
 ) -> Iterable[tuple[str, Item | Path]]:
     total = sum(each.size for each in sources if isinstance(each, ImportFile))
-    done = 0
+    read_bytes = 0
     for source in sources:
         if isinstance(source, Unread):
             yield source.where, source
             continue
-        for item, at in _read_source(kind, source):
+        for item, position in _read_source(kind, source):
             yield source.name, item
-            progress(min(done + at, total) // 1024, total // 1024 + 1)
-        done += source.size
+            progress(min(read_bytes + position, total) // 1024, total // 1024 + 1)
+        read_bytes += source.size
     progress(total // 1024 + 1, total // 1024 + 1)
 
 
@@ -376,23 +384,23 @@ def _read_source(kind: ImportKind, source: ImportFile) -> Iterable[tuple[Item | 
     return [(source.path or unread, source.size)]
 
 
-def _take(vault: Vault, kind: str, item: Item, known: ImportResult, dry_run: bool) -> Taken:
+def _take(vault: Vault, kind: str, item: Item, imports: ImportResult, dry_run: bool) -> Taken:
     if isinstance(item, Unread):
         return Taken(item.where, ImportOutcome.UNREAD, "", item.reason)
     if isinstance(item, Conversation):
-        return import_conversation(vault, kind, item, known.talks, dry_run)
-    return import_memory(vault, kind, item, known, dry_run)
+        return import_conversation(vault, kind, item, imports.talks, dry_run)
+    return import_memory(vault, kind, item, imports, dry_run)
 
 
-def _commit(vault: Vault, kind: str, written: set[str]) -> CommitReport:
+def _commit(vault: Vault, kind: str, written_paths: set[str]) -> CommitReport:
     """Commit the files of this import, and of an earlier one that was killed."""
     if vault.head() is None or find_branch(vault):
         return CommitReport()
     pending = find_pending(vault)
-    paths = tuple(path for path in pending.files if path in written)
+    paths = tuple(path for path in pending.files if path in written_paths)
     if not paths:
         return CommitReport()
-    agents = {who.agent for path in paths if (who := pending.owners[path].author)}
+    agents = {file_author.agent for path in paths if (file_author := pending.owners[path].author)}
     author = vault.author._replace(agent=agents.pop()) if len(agents) == 1 else vault.author
     subject = f"import: {kind}, {pluralize(sum(map(is_note_name, paths)), 'note')}"
     event = Event("import", subject, author, intent="observe", only=paths)

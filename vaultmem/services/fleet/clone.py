@@ -62,21 +62,21 @@ def check_sources(sources: Iterable[VaultSource]) -> dict[str, VaultSource]:
     Raises:
         RefusedError: a name is invalid or used twice (case aside), or a remote is invalid.
     """
-    found: dict[str, VaultSource] = {}
-    known: set[str] = set()
-    for each in sources:
-        if not is_vault_name(each.name):
+    by_name: dict[str, VaultSource] = {}
+    seen: set[str] = set()
+    for source in sources:
+        if not is_vault_name(source.name):
             raise RefusedError(
-                f'"{each.name}" cannot be a vault\'s name: letters, digits, "-", "." and "_", '
+                f'"{source.name}" cannot be a vault\'s name: letters, digits, "-", "." and "_", '
                 "40 at most"
             )
-        if each.name.casefold() in known:
-            raise RefusedError(f"{each.name}: named twice; give each vault a name of its own")
-        if not each.remote.strip() or each.remote.startswith("-") or "\n" in each.remote:
-            raise RefusedError(f"{each.name}: its remote has to be an address or a folder")
-        known.add(each.name.casefold())
-        found[each.name] = each
-    return found
+        if source.name.casefold() in seen:
+            raise RefusedError(f"{source.name}: named twice; give each vault a name of its own")
+        if not source.remote.strip() or source.remote.startswith("-") or "\n" in source.remote:
+            raise RefusedError(f"{source.name}: its remote has to be an address or a folder")
+        seen.add(source.name.casefold())
+        by_name[source.name] = source
+    return by_name
 
 
 def read_sources(file: Path) -> list[VaultSource]:
@@ -96,9 +96,9 @@ def read_sources(file: Path) -> list[VaultSource]:
     except UnicodeDecodeError:
         raise RefusedError(f"{file}: not UTF-8; save it so") from None
     except OSError as error:
-        why = error.strerror or error
-        raise VaultError(f"{file}: {why}; name a file or folder that lists the vaults") from None
-    found = []
+        reason = error.strerror or error
+        raise VaultError(f"{file}: {reason}; name a file or folder that lists the vaults") from None
+    sources = []
     for number, line in enumerate(lines, 1):
         words = line.partition(" #")[0].split()
         if not words or words[0].startswith("#"):
@@ -108,16 +108,16 @@ def read_sources(file: Path) -> list[VaultSource]:
         remote = words[1]
         if remote.startswith((".", "~")):
             remote = str((file.parent / Path(remote).expanduser()).resolve())
-        found.append(VaultSource(words[0], remote, *words[2:]))
-    return list(check_sources(found).values())
+        sources.append(VaultSource(words[0], remote, *words[2:]))
+    return list(check_sources(sources).values())
 
 
 def _list_repositories(folder: Path) -> list[VaultSource]:
-    found = sorted(each for each in folder.glob("*.git") if (each / "HEAD").is_file())
-    if not found:
+    folders = sorted(each for each in folder.glob("*.git") if (each / "HEAD").is_file())
+    if not folders:
         raise RefusedError(f"{folder}: no bare repository (NAME.git) is in this folder")
     return list(
-        check_sources(VaultSource(each.stem, str(each.resolve())) for each in found).values()
+        check_sources(VaultSource(each.stem, str(each.resolve())) for each in folders).values()
     )
 
 
@@ -173,13 +173,13 @@ class Clone:
             os.stat(self.root / ".git/HEAD")
             key = status.st_mtime_ns, status.st_ino, status.st_size
             if key != self._known[0]:
-                told = json.loads(self._file.read_text(encoding="utf-8"))
-                self._known = key, CloneRecord(**told)
+                fields = json.loads(self._file.read_text(encoding="utf-8"))
+                self._known = key, CloneRecord(**fields)
         except (OSError, ValueError, TypeError):
             return None
-        known = self._known[1]
-        named = known and self.source.branch in {"", known.branch}
-        return known if known and named and known.remote == self.source.remote else None
+        record = self._known[1]
+        has_branch = record and self.source.branch in {"", record.branch}
+        return record if record and has_branch and record.remote == self.source.remote else None
 
     def follow(self, patience: float = LONGEST, seconds: float = TELLS_WITHIN) -> CloneRecord:
         """Clone or fetch; if the remote does not answer in time, keep the commit and record why.
@@ -189,36 +189,36 @@ class Clone:
             LockTimeoutError: another thread or process holds the lock for over `patience` seconds.
         """
         with hold_lock(self.lock, patience):
-            known = self.record
-            if known is not None and self._find_place() not in {"", known.place}:
+            record = self.record
+            if record is not None and self._find_place() not in {"", record.place}:
                 self.unsettle()
                 self.forget()
-            elif known is not None:
+            elif record is not None:
                 try:
-                    return self._follow(known, seconds)
+                    return self._follow(record, seconds)
                 except (VaultError, OSError) as error:
                     if self.is_whole():  # Such as a full disk.
-                        return self._note(known, str(wrap_os_error(error)), settled=False)
+                        return self._note(record, str(wrap_os_error(error)), settled=False)
             self.drop()
             self.state.mkdir(parents=True)
             history = make_clone(self.root, self.remote, self.source.branch or "main", self.state)
-            listed = self.ask(history)
-            if listed.trouble:
-                raise SystemFailureError(f"no clone yet: {listed.told}")
-            if told := fetch_branches(history, self.remote, LONGEST):
-                raise SystemFailureError(f"no clone yet: {told}")
-            return self._resolve(history, self._begin_record(listed), None)
+            answer = self.ask(history)
+            if answer.trouble:
+                raise SystemFailureError(f"no clone yet: {answer.told}")
+            if problem := fetch_branches(history, self.remote, LONGEST):
+                raise SystemFailureError(f"no clone yet: {problem}")
+            return self._resolve(history, self._begin_record(answer), None)
 
     def ask(self, history: VaultHistory, seconds: float = TELLS_WITHIN) -> RemoteBranches:
         """Ask the remote for its branches; read them if it is on this machine."""
         folder = self.remote.folder
-        found = read_branches(folder) if folder is not None else None
-        return found or list_branches(history, self.remote, seconds)
+        branches = read_branches(folder) if folder is not None else None
+        return branches or list_branches(history, self.remote, seconds)
 
     def unsettle(self) -> None:
         """Mark the clone as being changed, so that a killed change is noticed."""
-        if (known := self.record) and known.settled:
-            self._keep(known._replace(settled=False))
+        if (record := self.record) and record.settled:
+            self._keep(record._replace(settled=False))
 
     def restore(
         self, branches: Mapping[str, str] = MappingProxyType({}), is_clean: bool = False
@@ -229,11 +229,11 @@ class Clone:
         differ.
         """
         with hold_lock(self.lock):
-            if known := self.record:
-                moved = {k: v for k, v in {**known.branches, **branches}.items() if v}
-                found = known._replace(branches=moved, commit=moved[known.branch])
-                before = known.branches if is_clean else None
-                self._resolve(VaultHistory(self.root, self.state), found, before)
+            if record := self.record:
+                tips = {k: v for k, v in {**record.branches, **branches}.items() if v}
+                new_record = record._replace(branches=tips, commit=tips[record.branch])
+                old_branches = record.branches if is_clean else None
+                self._resolve(VaultHistory(self.root, self.state), new_record, old_branches)
 
     def is_whole(self) -> bool:
         """Return whether git finds no damage in it."""
@@ -255,62 +255,65 @@ class Clone:
         for folder in self._kept.glob(f"*/{self.state.name}"):
             shutil.rmtree(folder, ignore_errors=True)
 
-    def _follow(self, known: CloneRecord, seconds: float) -> CloneRecord:
+    def _follow(self, record: CloneRecord, seconds: float) -> CloneRecord:
         history = VaultHistory(self.root, self.state)
-        listed = self.ask(history, seconds)
-        if listed.trouble:
-            return self._stay(history, known, f"its remote was not reached: {listed.told}")
+        answer = self.ask(history, seconds)
+        if answer.trouble:
+            return self._stay(history, record, f"its remote was not reached: {answer.told}")
         try:
-            found = self._begin_record(listed, known)
+            new_record = self._begin_record(answer, record)
         except NoVaultError as error:  # This clone might be the last with its commits.
-            return self._stay(history, known, str(error))
-        if known.settled and (found.branches, found.branch) == (known.branches, known.branch):
-            if known.problem or found.contacted - known.contacted > _EXACT:
-                self._keep(found)
-            return found
-        if found.branches != known.branches and (
-            told := fetch_branches(history, self.remote, LONGEST)
+            return self._stay(history, record, str(error))
+        if record.settled and (new_record.branches, new_record.branch) == (
+            record.branches,
+            record.branch,
         ):
-            return self._stay(history, known, f"its remote was not read: {told}")
-        return self._resolve(history, found, known.branches if known.settled else None)
+            if record.problem or new_record.contacted - record.contacted > _EXACT:
+                self._keep(new_record)
+            return new_record
+        if new_record.branches != record.branches and (
+            problem := fetch_branches(history, self.remote, LONGEST)
+        ):
+            return self._stay(history, record, f"its remote was not read: {problem}")
+        return self._resolve(history, new_record, record.branches if record.settled else None)
 
-    def _stay(self, history: VaultHistory, known: CloneRecord, problem: str) -> CloneRecord:
+    def _stay(self, history: VaultHistory, record: CloneRecord, problem: str) -> CloneRecord:
         """Record why the commit stays, and undo a killed change."""
-        if not known.settled:
-            self._resolve(history, known, None)
-        return self._note(known, problem)
+        if not record.settled:
+            self._resolve(history, record, None)
+        return self._note(record, problem)
 
-    def _note(self, known: CloneRecord, problem: str, settled: bool = True) -> CloneRecord:
-        found = known._replace(problem=problem, settled=settled)
-        if found != known:
-            self._keep(found)
-        return found
+    def _note(self, record: CloneRecord, problem: str, settled: bool = True) -> CloneRecord:
+        new_record = record._replace(problem=problem, settled=settled)
+        if new_record != record:
+            self._keep(new_record)
+        return new_record
 
     def _resolve(
-        self, history: VaultHistory, found: CloneRecord, known: Mapping[str, str] | None
+        self, history: VaultHistory, record: CloneRecord, old_branches: Mapping[str, str] | None
     ) -> CloneRecord:
         self.unsettle()
-        set_clone_branches(history, found.branches, found.branch, known)
-        found = found._replace(settled=True)
-        self._keep(found)
-        return found
+        set_clone_branches(history, record.branches, record.branch, old_branches)
+        record = record._replace(settled=True)
+        self._keep(record)
+        return record
 
     def _begin_record(
-        self, listed: RemoteBranches, known: CloneRecord | None = None
+        self, answer: RemoteBranches, old_record: CloneRecord | None = None
     ) -> CloneRecord:
         """Return the record for a remote's branches.
 
         Raises:
             NoVaultError: the remote does not have the vault's branch.
         """
-        branch = self.source.branch or listed.head
-        if branch not in listed.branches:
-            told = f"no branch {branch}" if listed.branches else "no commit"
-            raise NoVaultError(f"its remote has {told} yet")
-        made = known.made if known else os.urandom(8).hex()
-        branches = dict(listed.branches)
-        stands = branch, branches[branch], branches, time.time()
-        return CloneRecord(self.source.remote, made, *stands, place=self._find_place())
+        branch = self.source.branch or answer.head
+        if branch not in answer.branches:
+            problem = f"no branch {branch}" if answer.branches else "no commit"
+            raise NoVaultError(f"its remote has {problem} yet")
+        clone_id = old_record.made if old_record else os.urandom(8).hex()
+        branches = dict(answer.branches)
+        fields = branch, branches[branch], branches, time.time()
+        return CloneRecord(self.source.remote, clone_id, *fields, place=self._find_place())
 
     def _find_place(self) -> str:
         """Return the inode of a local remote, "" if it is remote or missing."""
@@ -382,14 +385,18 @@ class PoolStatus(NamedTuple):
 
 def describe_pool(names: Sequence[str], nodes: Sequence[NodeVaults]) -> PoolStatus:
     """Return the status of a pool from its nodes."""
-    there = {name: why for each in nodes for name, why in each.ready.items()}
-    missing = {name: why for each in nodes for name, why in each.missing.items()}
+    clone_problems = {name: problem for each in nodes for name, problem in each.ready.items()}
+    missing = {name: problem for each in nodes for name, problem in each.missing.items()}
     problems = {
-        name: why
+        name: problem
         for name in names
-        if (why := there[name] if name in there else missing.get(name, "not cloned yet"))
+        if (
+            problem := clone_problems[name]
+            if name in clone_problems
+            else missing.get(name, "not cloned yet")
+        )
     }
-    ready = sum(name in there for name in names)
+    ready = sum(name in clone_problems for name in names)
     status = tuple(each.status for each in nodes)
     return PoolStatus(__version__, len(names), ready, status, problems)
 
@@ -468,23 +475,23 @@ def write_metrics(status: PoolStatus) -> str:
 
 
 def _write_lines(status: PoolStatus) -> Iterator[str]:
-    own = (
+    gauges = (
         ("vaults", "Vaults of the pool.", status.vaults),
         ("ready_vaults", "Vaults that have a clone.", status.ready),
         ("problem_vaults", "Vaults with a problem.", len(status.problems)),
         ("nodes", "Nodes.", len(status.nodes)),
     )
-    for name, told, value in own:
-        yield from _begin(f"vaultmem_pool_{name}", "gauge", told)
+    for name, help_text, value in gauges:
+        yield from _begin(f"vaultmem_pool_{name}", "gauge", help_text)
         yield f"vaultmem_pool_{name} {value}"
-    for field, name, kind, told in _OF_NODES:
-        yield from _begin(f"vaultmem_node_{name}", kind, told)
+    for field, name, kind, help_text in _OF_NODES:
+        yield from _begin(f"vaultmem_node_{name}", kind, help_text)
         for each in status.nodes:
             yield f"vaultmem_node_{name}{_name_node(each)} {getattr(each, field)}"
 
 
-def _begin(name: str, kind: str, told: str) -> Iterator[str]:
-    yield f"# HELP {name} {told}"
+def _begin(name: str, kind: str, help_text: str) -> Iterator[str]:
+    yield f"# HELP {name} {help_text}"
     yield f"# TYPE {name} {kind}"
 
 

@@ -126,15 +126,17 @@ class Clones:
 
     def hold(self, sources: Sequence[VaultSource]) -> None:
         """Replace the vaults; clones of other vaults are removed."""
-        known, clones = self._clones, dict[str, Clone]()
+        old_clones, clones = self._clones, dict[str, Clone]()
         for name, source in check_sources(sources).items():
-            is_known = name in known and known[name].source == source
-            clones[name] = known[name] if is_known else Clone(source, self.folder, self._folders)
+            is_known = name in old_clones and old_clones[name].source == source
+            clones[name] = (
+                old_clones[name] if is_known else Clone(source, self.folder, self._folders)
+            )
         self._clones = clones
-        for name in known.keys() - clones.keys():
-            with hold_lock(known[name].lock):
+        for name in old_clones.keys() - clones.keys():
+            with hold_lock(old_clones[name].lock):
                 self._close(name)
-                known[name].forget()
+                old_clones[name].forget()
 
     def find(self, name: str) -> Clone:
         """Return a vault's clone, made or not.
@@ -161,9 +163,9 @@ class Clones:
             return record
         try:
             if record is None:
-                found = clone.follow(LONGEST)
+                new_record = clone.follow(LONGEST)
             else:
-                found = clone.follow(WRITER) if anew else clone.follow(0.0, _ASKS)
+                new_record = clone.follow(WRITER) if anew else clone.follow(0.0, _ASKS)
         except LockTimeoutError:  # Another thread fetches it.
             if record is None:
                 raise
@@ -171,36 +173,36 @@ class Clones:
         except (VaultError, OSError) as error:
             clone.asked_at, clone.problem = time.monotonic(), str(wrap_os_error(error))
             raise wrap_os_error(error) from error
-        clone.asked_at, clone.problem = time.monotonic(), found.problem
-        return found
+        clone.asked_at, clone.problem = time.monotonic(), new_record.problem
+        return new_record
 
     def fetch_all(self, names: Sequence[str], seconds: float | None = None) -> dict[str, str]:
         """Fetch vaults whose remotes were not asked recently; return why some have no clone.
 
         Several are fetched at once. Running fetches continue after `seconds`.
         """
-        due = [name for name in names if self._is_due(self.find(name))]
-        _, missing = self.map(Clones.fetch_clone, dict.fromkeys(due, ()), seconds)
-        without = [name for name in names if self.find(name).record is None]
-        return {name: missing.get(name) or self.find(name).problem for name in without}
+        due_names = [name for name in names if self._is_due(self.find(name))]
+        _, missing = self.map(Clones.fetch_clone, dict.fromkeys(due_names, ()), seconds)
+        missing_names = [name for name in names if self.find(name).record is None]
+        return {name: missing.get(name) or self.find(name).problem for name in missing_names}
 
     def map(
         self,
         work: Callable[Concatenate[Clones, str, ...], T],
-        given: Mapping[str, Sequence[object]],
+        arguments: Mapping[str, Sequence[object]],
         seconds: float | None = None,
     ) -> tuple[dict[str, T], dict[str, str]]:
         """Call a function for each of some vaults, several at once; return why some are missing.
 
         Running calls continue after `seconds`; queued ones are cancelled.
         """
-        running = {
-            name: self._helpers.submit(work, self, name, *args) for name, args in given.items()
+        futures = {
+            name: self._helpers.submit(work, self, name, *args) for name, args in arguments.items()
         }
-        wait(running.values(), seconds)
+        wait(futures.values(), seconds)
         results: dict[str, T] = {}
         missing: dict[str, str] = {}
-        for name, future in running.items():
+        for name, future in futures.items():
             if not future.done():
                 future.cancel()
                 missing[name] = LATE
@@ -283,17 +285,17 @@ class Clones:
             ForbiddenError: the remote rejects it; with its message.
             VaultError: `work` failed, or the remote cannot be reached.
         """
-        signed = sign(settings, identity, branch)
+        signed_settings = sign(settings, identity, branch)
         clone = self.find(name)
         publish = publish or partial(push_ref, clone)
         with clone.writers, hold_lock(clone.lock):
             for _ in range(_ATTEMPTS):
                 with contextlib.suppress(RefMovedError):
-                    return self._write(clone, work, signed, publish)
+                    return self._write(clone, work, signed_settings, publish)
         raise VaultError(f"not written: others keep pushing to {name}; try again")
 
     def _write(self, clone: Clone, work: Work[T], settings: VaultSettings, publish: Publish) -> T:
-        before = self._make_ready(clone, settings, publish)
+        record = self._make_ready(clone, settings, publish)
         try:
             vault = self._lend(clone, settings)
         except DamagedError:  # Its files are reset.
@@ -301,20 +303,20 @@ class Clones:
             vault = self._lend(clone, settings)
         clone.unsettle()
         vault.state.put(_AT, "")
-        landed: dict[str, str] = {}
+        new_tips: dict[str, str] = {}
         try:
-            done, landed = land(vault, work, publish, before.branches)
+            result, new_tips = land(vault, work, publish, record.branches)
         except BaseException:
             with contextlib.suppress(VaultError, OSError):
                 forget_waiting(vault)
             raise
         finally:
-            is_clean = len(landed) == 1
-            clone.restore(landed, is_clean)
+            is_clean = len(new_tips) == 1
+            clone.restore(new_tips, is_clean)
             if not is_clean:
                 self._close(clone.source.name)
             self._lend(clone, _NOTHING)  # The next reader need not index.
-        return done
+        return result
 
     def stats(self, name: str) -> VaultStats:
         """Return the stats of a vault, without asking its remote."""
@@ -327,15 +329,17 @@ class Clones:
     def describe(self) -> NodeVaults:
         """Return the status of these vaults, without asking remotes."""
         records = {name: each.record for name, each in self._clones.items()}
-        there = {name: each for name, each in records.items() if each}
-        stale = max((time.time() - each.contacted for each in there.values()), default=0.0)
-        status = measure_node(self.folder, len(there), max(0.0, stale))
+        clone_records = {name: each for name, each in records.items() if each}
+        stale = max((time.time() - each.contacted for each in clone_records.values()), default=0.0)
+        status = measure_node(self.folder, len(clone_records), max(0.0, stale))
         missing = {
             name: each.problem
             for name, each in self._clones.items()
-            if each.problem and name not in there
+            if each.problem and name not in clone_records
         }
-        return NodeVaults(status, {name: each.problem for name, each in there.items()}, missing)
+        return NodeVaults(
+            status, {name: each.problem for name, each in clone_records.items()}, missing
+        )
 
     def close(self) -> None:
         """Wait for running work, and close all vaults."""
@@ -364,20 +368,20 @@ class Clones:
         name, record = clone.source.name, clone.record
         if record is None or not (clone.root / CONFIG_NAME).is_file():
             raise NoVaultError(f"no vault: its remote has no {CONFIG_NAME}")
-        known = self._open.get(name)
-        if known is not None and known.made != record.made:
+        entry = self._open.get(name)
+        if entry is not None and entry.made != record.made:
             self._close(name)
-            known = None
-        if known is None:
-            known = _Opened(open_vault(clone.root, folders=self._folders), record.made, "")
+            entry = None
+        if entry is None:
+            entry = _Opened(open_vault(clone.root, folders=self._folders), record.made, "")
         self._open.pop(name, None)
-        self._open[name] = known  # Most recently used.
-        if known.commit != record.commit:
-            own = replace(known.vault, config=read_config(clone.root))
+        self._open[name] = entry  # Most recently used.
+        if entry.commit != record.commit:
+            own = replace(entry.vault, config=read_config(clone.root))
             _sync(own, record.commit)
-            known = known._replace(vault=own, commit=record.commit)
-            self._open[name] = known
-        return replace(open_vault(**self._complete(settings, known.vault)), name=name)
+            entry = entry._replace(vault=own, commit=record.commit)
+            self._open[name] = entry
+        return replace(open_vault(**self._complete(settings, entry.vault)), name=name)
 
     @contextlib.contextmanager
     def _open_aside(
@@ -393,11 +397,11 @@ class Clones:
             yield view_at(vault, record.commit) if at_commit and not vault.ref else vault
 
     def _complete(self, settings: VaultSettings, own: Vault) -> VaultSettings:
-        given = settings.copy()
+        new_settings = settings.copy()
         # The folder next to the clone has others, which its owners may not read.
         config = own.config._replace(code_repository="")
-        given["store"], given["config"] = own.store, config
-        return given
+        new_settings["store"], new_settings["config"] = own.store, config
+        return new_settings
 
     def _repair(self, name: str) -> None:
         """Repair a clone that is damaged or was changed here."""
@@ -414,15 +418,15 @@ class Clones:
         """Fetch a vault's clone for a write; its remote must answer."""
         name = clone.source.name
         try:
-            found = self.fetch_clone(name, anew=True)
+            record = self.fetch_clone(name, anew=True)
         except NoVaultError:
-            given = settings.copy()
-            given["folders"], given["ref"] = self._folders, ""
-            initialize_remote(clone, given, publish)
-            found = self.fetch_clone(name, anew=True)
-        if found.problem:
-            raise VaultError(f"not written: {found.problem}")
-        return found
+            new_settings = settings.copy()
+            new_settings["folders"], new_settings["ref"] = self._folders, ""
+            initialize_remote(clone, new_settings, publish)
+            record = self.fetch_clone(name, anew=True)
+        if record.problem:
+            raise VaultError(f"not written: {record.problem}")
+        return record
 
     def _close_oldest(self) -> None:
         """Close the least recently used vaults, unless they are in use."""
@@ -434,18 +438,18 @@ class Clones:
                 self._close(name)
 
     def _close(self, name: str) -> None:
-        if known := self._open.pop(name, None):
+        if entry := self._open.pop(name, None):
             with contextlib.suppress(VaultError, OSError):
-                known.vault.close()
+                entry.vault.close()
 
 
 def _sync(vault: Vault, commit: str) -> None:
     """Update the index to a clone's files, which are those of a commit."""
-    expected = vault.state.get(_AT) == commit
-    done = sync_vault(vault)
-    if not expected:
+    is_expected = vault.state.get(_AT) == commit
+    report = sync_vault(vault)
+    if not is_expected:
         vault.state.put(_AT, commit)
-    elif done.added or done.changed or done.removed:
+    elif report.added or report.changed or report.removed:
         vault.state.put(_AT, "")
         raise DamagedError("its clone was changed here, and is made again from its remote")
 
@@ -455,19 +459,19 @@ def sign(settings: VaultSettings, identity: str, branch: str) -> VaultSettings:
 
     By default, they have git's identity of the process's user.
     """
-    signed = settings.copy()
-    signed["ref"] = branch
+    new_settings = settings.copy()
+    new_settings["ref"] = branch
     if identity:
         name, _, mail = identity.partition("<")
-        named = {"GIT_AUTHOR_NAME": name.strip(), "GIT_AUTHOR_EMAIL": mail.rstrip("> ").strip()}
-        signed["environment"] = {**settings.get("environment", {}), **named}
-    return signed
+        variables = {"GIT_AUTHOR_NAME": name.strip(), "GIT_AUTHOR_EMAIL": mail.rstrip("> ").strip()}
+        new_settings["environment"] = {**settings.get("environment", {}), **variables}
+    return new_settings
 
 
 def land(
-    vault: Vault, work: Callable[[Vault], T], publish: Publish, there: Mapping[str, str]
+    vault: Vault, work: Callable[[Vault], T], publish: Publish, remote_branches: Mapping[str, str]
 ) -> tuple[T, dict[str, str]]:
-    """Do some work in a clone and publish it to the remote, whose branches are `there`.
+    """Do some work in a clone and publish it to the remote with `remote_branches`.
 
     Return its result, and the branches that moved, each with its new commit, "" if removed.
 
@@ -477,52 +481,52 @@ def land(
         VaultError: the work failed, or the remote cannot be reached.
     """
     history = vault.history
-    here, branch = history.head(), vault.ref
+    head, branch = history.head(), vault.ref
     if branch and branch not in {each.name for each in history.refs.branches()}:
-        history.refs.create_branch(branch, here.commit)
-    done = work(view_at(vault) if branch else vault)
+        history.refs.create_branch(branch, head.commit)
+    result = work(view_at(vault) if branch else vault)
     if not branch:
         event = Event("checkpoint", "", vault.author, intent="checkpoint")
-        left = commit_event(vault, event).skipped
-        if left:
-            raise RefusedError(f"not written: {'; '.join(left.values())}")
-    landed = branch or here.branch
-    tip = history.refs.branch_tip(landed) if branch else history.head().commit
-    if tip != there.get(landed, ""):
-        publish(history.git_folder, f"{_HEADS}{landed}", there.get(landed, ""), tip)
-    return done, {landed: tip, **dict.fromkeys(_remove_decided(vault, tip, publish), "")}
+        skipped = commit_event(vault, event).skipped
+        if skipped:
+            raise RefusedError(f"not written: {'; '.join(skipped.values())}")
+    target = branch or head.branch
+    tip = history.refs.branch_tip(target) if branch else history.head().commit
+    if tip != remote_branches.get(target, ""):
+        publish(history.git_folder, f"{_HEADS}{target}", remote_branches.get(target, ""), tip)
+    return result, {target: tip, **dict.fromkeys(_remove_decided(vault, tip, publish), "")}
 
 
 def push_ref(clone: Clone, _: Path, ref: str, old: str, new: str) -> None:
     """Move a ref of a clone's remote by a push, as a `Publish` function; never forced."""
     history, name = VaultHistory(clone.root, clone.state), ref.removeprefix(_HEADS)
     if new:
-        done = push(history, clone.remote, [f"{new}:{ref}"])
+        result = push(history, clone.remote, [f"{new}:{ref}"])
     else:
-        done = remove_branch(history, clone.remote, name, old)
-    if done.trouble in {RemoteError.OFFLINE, RemoteError.MISSING}:
-        raise VaultError(f"not written, the vault's remote is not reached: {done.told}")
-    fate, told = done.refs.get(ref, (PushOutcome.REFUSED, done.told))
-    if fate is PushOutcome.MOVED:
+        result = remove_branch(history, clone.remote, name, old)
+    if result.trouble in {RemoteError.OFFLINE, RemoteError.MISSING}:
+        raise VaultError(f"not written, the vault's remote is not reached: {result.told}")
+    outcome, message = result.refs.get(ref, (PushOutcome.REFUSED, result.told))
+    if outcome is PushOutcome.MOVED:
         raise RefMovedError
-    if fate is PushOutcome.REFUSED:
-        raise ForbiddenError(f"not written, the vault's remote does not take it: {told}")
-    moved = (f"{_TRACKING}{name}", new) if new else ("-d", f"{_TRACKING}{name}")
-    history.git.run("update-ref", *moved)
+    if outcome is PushOutcome.REFUSED:
+        raise ForbiddenError(f"not written, the vault's remote does not take it: {message}")
+    arguments = (f"{_TRACKING}{name}", new) if new else ("-d", f"{_TRACKING}{name}")
+    history.git.run("update-ref", *arguments)
 
 
 def _remove_decided(vault: Vault, tip: str, publish: Publish) -> list[str]:
     """Remove proposals at the remote whose decision it has; return those removed."""
-    removed: list[str] = []
+    removed_names: list[str] = []
     if not (vault.history.git_folder / "refs/vaultmem").exists():
-        return removed
+        return removed_names
     for each in list_decided(vault):
         if vault.history.refs.is_ancestor(each.by, tip):
             with contextlib.suppress(VaultError, RefMovedError):  # Then it is decided again.
                 publish(vault.history.git_folder, f"{_HEADS}{each.name}", each.commit, "")
-                removed.append(each.name)
+                removed_names.append(each.name)
         vault.history.git.run("update-ref", "-d", each.mark)
-    return removed
+    return removed_names
 
 
 def forget_waiting(vault: Vault) -> None:
@@ -542,14 +546,14 @@ def initialize_remote(clone: Clone, settings: VaultSettings, publish: Publish) -
     clone.state.mkdir(parents=True)
     try:
         history = make_clone(clone.root, clone.remote, clone.source.branch or "main", clone.state)
-        listed = clone.ask(history)
-        if listed.trouble or listed.branches:
-            raise VaultError(listed.told or "its remote has commits")
+        answer = clone.ask(history)
+        if answer.trouble or answer.branches:
+            raise VaultError(answer.told or "its remote has commits")
         with contextlib.closing(open_vault(clone.root, **settings)) as vault:
             add_missing(vault)
             event = Event("init", "init: new vault", vault.author, intent="observe")
-            made = commit_event(vault, event).commit
-            branch = clone.source.branch or listed.head or "main"
-            publish(history.git_folder, f"{_HEADS}{branch}", "", made)
+            commit = commit_event(vault, event).commit
+            branch = clone.source.branch or answer.head or "main"
+            publish(history.git_folder, f"{_HEADS}{branch}", "", commit)
     finally:
         shutil.rmtree(clone.root, ignore_errors=True)

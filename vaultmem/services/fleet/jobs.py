@@ -53,8 +53,8 @@ class FleetJob(NamedTuple):
     @property
     def key(self) -> str:
         """The job's key: its name, and a digest of all that its results depend on."""
-        given = json.dumps(as_plain([vaultmem.__version__, _FORMAT, self.given]))
-        digest = hashlib.sha256(given.encode()).hexdigest()[:16]
+        inputs = json.dumps(as_plain([vaultmem.__version__, _FORMAT, self.given]))
+        digest = hashlib.sha256(inputs.encode()).hexdigest()[:16]
         return f"{self.name.replace(' ', '-')}-{digest}"
 
 
@@ -121,58 +121,58 @@ def run_job(pool: Pool, names: Iterable[str], options: JobOptions, job: FleetJob
     Raises:
         NoteNotFoundError: there is no such vault.
     """
-    wanted = list(dict.fromkeys(names)) or list(pool.names)
+    vault_names = list(dict.fromkeys(names)) or list(pool.names)
     if options.again:
         options.kept.forget(job.key)
-    known = options.kept.list_stands(job.key)
-    running: dict[Future[_Ran], str] = {}
-    done: set[str] = set()
-    asked = 0
+    commits = options.kept.list_stands(job.key)
+    futures: dict[Future[_Ran], str] = {}
+    completed_names: set[str] = set()
+    run_count = 0
     missing: dict[str, str] = {}
-    behind: dict[str, str] = {}
-    tell = options.tell(job.name)
+    stale_reasons: dict[str, str] = {}
+    progress = options.tell(job.name)
     try:
-        for name in wanted:
-            given = (job.run, known.get(name, ""))
-            running[pool.submit(name, _run_unless_known, *given, lane=Lane.LONG)] = name
-        while running:
-            ended, _ = wait(running, options.seconds, FIRST_COMPLETED)
-            if not ended:
-                missing |= dict.fromkeys(running.values(), f"{LATE} ({options.seconds:g} s)")
+        for name in vault_names:
+            arguments = (job.run, commits.get(name, ""))
+            futures[pool.submit(name, _run_unless_known, *arguments, lane=Lane.LONG)] = name
+        while futures:
+            ended_futures, _ = wait(futures, options.seconds, FIRST_COMPLETED)
+            if not ended_futures:
+                missing |= dict.fromkeys(futures.values(), f"{LATE} ({options.seconds:g} s)")
                 break
-            for future in ended:
-                name = running.pop(future)
+            for future in ended_futures:
+                name = futures.pop(future)
                 try:
-                    ran = future.result()
-                    if not ran.is_known:
-                        options.kept.keep(job.key, name, ran.commit, ran.value)
-                        asked += 1
-                    if ran.problem:
-                        behind[name] = ran.problem
-                    done.add(name)
+                    result = future.result()
+                    if not result.is_known:
+                        options.kept.keep(job.key, name, result.commit, result.value)
+                        run_count += 1
+                    if result.problem:
+                        stale_reasons[name] = result.problem
+                    completed_names.add(name)
                 except (VaultError, OSError) as error:
                     missing[name] = str(wrap_os_error(error))
-                tell(len(done) + len(missing), len(wanted))
+                progress(len(completed_names) + len(missing), len(vault_names))
     finally:
-        for future in running:
+        for future in futures:
             future.cancel()
     return JobResults(
         job.key,
         options.kept,
-        tuple(name for name in wanted if name in done),
-        asked,
-        {name: missing[name] for name in wanted if name in missing},
-        behind,
+        tuple(name for name in vault_names if name in completed_names),
+        run_count,
+        {name: missing[name] for name in vault_names if name in missing},
+        stale_reasons,
     )
 
 
-def _run_unless_known(clones: Clones, name: str, run: Work[Any], known: str) -> _Ran:
+def _run_unless_known(clones: Clones, name: str, run: Work[Any], known_commit: str) -> _Ran:
     """Return a function's result for a vault, unless it is still at the known commit."""
-    fresh = clones.fetch_clone(name)
-    if fresh.commit == known:
-        return _Ran(fresh.commit, fresh.problem, is_known=True, value=None)
+    record = clones.fetch_clone(name)
+    if record.commit == known_commit:
+        return _Ran(record.commit, record.problem, is_known=True, value=None)
     value = as_plain(clones.read(name, run, takes_long=True))
-    return _Ran(fresh.commit, fresh.problem, is_known=False, value=value)
+    return _Ran(record.commit, record.problem, is_known=False, value=value)
 
 
 def judge_all(
@@ -204,8 +204,8 @@ def _propose(vault: Vault) -> list[Any]:
 
 
 def _plan(vault: Vault) -> dict[str, Any]:
-    done = plan_compaction(vault)
-    return {"steps": [each._replace(text="") for each in done.steps], "exempt": done.exempt}
+    plan = plan_compaction(vault)
+    return {"steps": [each._replace(text="") for each in plan.steps], "exempt": plan.exempt}
 
 
 #: Most characters shown of a note's text.
@@ -253,15 +253,17 @@ def find_believers(
         raise RefusedError("an absent text has no first commit; leave out --absent")
     run = partial(find_belief, expected=expected)
     job = FleetJob("looking who states it", run, (list_expected(expected), options.day))
-    done = run_job(pool, names, options, job)
-    found = [(name, FirstMention(**value)) for name, value in done.items() if value is not None]
-    found.sort(key=lambda each: (each[1].at, each[0]))
-    others = {*done.done} - {name for name, _ in found}
+    results = run_job(pool, names, options, job)
+    mentions = [
+        (name, FirstMention(**value)) for name, value in results.items() if value is not None
+    ]
+    mentions.sort(key=lambda each: (each[1].at, each[0]))
+    others = {*results.done} - {name for name, _ in mentions}
     return Mentions(
-        tuple(found),
-        tuple(name for name in done.done if name in others),
-        done.missing,
-        done.behind,
+        tuple(mentions),
+        tuple(name for name in results.done if name in others),
+        results.missing,
+        results.behind,
     )
 
 
@@ -274,26 +276,26 @@ def find_belief(vault: Vault, expected: Expectation) -> FirstMention | None:
     pack = make_unseen(vault, expected.query, expected.budget or None)
     if judge_pack(pack, expected):
         return None
-    found = [
+    mentions = [
         belief
         for path, (item, words) in _find_notes(pack.items, expected).items()
         if (belief := _trace(vault, path, item, words)) is not None
     ]
-    return min(found, key=lambda each: each.at, default=None)
+    return min(mentions, key=lambda each: each.at, default=None)
 
 
 def _find_notes(
     items: Sequence[PackItem], expected: Expectation
 ) -> dict[str, tuple[PackItem, tuple[str, ...]]]:
     """Return the notes of a pack that match the expectation, each with the texts it contains."""
-    found: dict[str, tuple[PackItem, tuple[str, ...]]] = {}
+    matches: dict[str, tuple[PackItem, tuple[str, ...]]] = {}
     for item in items:
         text = read_plain(f"{item.hit.name}\n{item.text}")
         words = tuple(each for each in map(read_plain, expected.says) if each in text)
         is_named = {item.hit.record.path, item.hit.address} & {*expected.finds}
         if words or is_named:
-            found.setdefault(item.hit.record.path, (item, words))
-    return found
+            matches.setdefault(item.hit.record.path, (item, words))
+    return matches
 
 
 def _trace(vault: Vault, path: str, item: PackItem, words: tuple[str, ...]) -> FirstMention | None:
@@ -310,16 +312,18 @@ def _trace(vault: Vault, path: str, item: PackItem, words: tuple[str, ...]) -> F
     commit, change, data = first
     lines = _find_lines(decode_text(data).text.split("\n"), words)
     writer = commit.find_writer(history.prefix + change.path, lines[0])
-    told = blame_bytes(vault, change.path, data, lines, commit.commit).lines if words else ()
-    origins = [each for each in told if each.commit is not None and each.text.strip()]
+    blamed_lines = (
+        blame_bytes(vault, change.path, data, lines, commit.commit).lines if words else ()
+    )
+    origins = [each for each in blamed_lines if each.commit is not None and each.text.strip()]
     if origins:  # The statement is complete with its last line.
-        last = max(origins, key=lambda each: each.commit.at if each.commit else 0)
-        commit = last.commit or commit
-        writer = Writer(last.who, last.agent, last.session, last.claimed_by)
-    says = " ".join(each.text.strip() for each in origins) or item.hit.name
+        last_line = max(origins, key=lambda each: each.commit.at if each.commit else 0)
+        commit = last_line.commit or commit
+        writer = Writer(last_line.who, last_line.agent, last_line.session, last_line.claimed_by)
+    statement = " ".join(each.text.strip() for each in origins) or item.hit.name
     return FirstMention(
         path=path,
-        says=one_line(says)[:_SHOWN],
+        says=one_line(statement)[:_SHOWN],
         source=item.hit.record.source,
         commit=commit.commit,
         at=commit.at,
@@ -340,13 +344,13 @@ def _find_first(
     `versions` are newest first. None if not even the newest has them, as git has it.
     """
     blobs = list(dict.fromkeys(change.blob for _, change in versions))
-    read = vault.history.objects.read_all(blobs) if blobs else ()
-    texts = {blob: data for blob, (_, data) in zip(blobs, read, strict=True)}
+    objects = vault.history.objects.read_all(blobs) if blobs else ()
+    texts = {blob: data for blob, (_, data) in zip(blobs, objects, strict=True)}
     first = None
     for commit, change in versions:
         data = texts[change.blob]
-        said = read_plain(decode_text(data).text)
-        if any(each not in said for each in words):
+        text = read_plain(decode_text(data).text)
+        if any(each not in text for each in words):
             break
         first = commit, change, data
     return first
@@ -411,22 +415,22 @@ def compare_all(pool: Pool, names: Iterable[str], options: JobOptions) -> FleetC
 
     Pairs inside one vault are left to its own `curate`.
     """
-    read = run_job(pool, names, options, FleetJob("reading notes", _list_notes))
+    results = run_job(pool, names, options, FleetJob("reading notes", _list_notes))
     with tempfile.TemporaryDirectory(prefix="vaultmem-compare-") as folder:
-        whole = _Whole(Path(folder), read)
-        with contextlib.closing(whole.open()) as vault:
+        all_notes = _Whole(Path(folder), results)
+        with contextlib.closing(all_notes.open()) as vault:
             sync_vault(vault)
             pairs = compare_vault(vault, options.tell("comparing notes"))
-    whole.join([pair.names for pair in pairs.same])
+    all_notes.join([pair.names for pair in pairs.same])
     return FleetComparison(
-        same=tuple(whole.list_same()),
-        near=tuple(whole.list_differing(pairs.near)),
-        contradicting=tuple(whole.list_differing(pairs.contradicting)),
-        vaults=len(read.done),
-        notes=whole.notes,
-        asked=read.asked,
-        missing=read.missing,
-        behind=read.behind,
+        same=tuple(all_notes.list_same()),
+        near=tuple(all_notes.list_differing(pairs.near)),
+        contradicting=tuple(all_notes.list_differing(pairs.contradicting)),
+        vaults=len(results.done),
+        notes=all_notes.notes,
+        asked=results.asked,
+        missing=results.missing,
+        behind=results.behind,
     )
 
 
@@ -452,7 +456,7 @@ class _Whole:
     `_groups` maps each of its notes to all notes that state the same, the oldest first.
     """
 
-    def __init__(self, folder: Path, read: JobResults) -> None:
+    def __init__(self, folder: Path, results: JobResults) -> None:
         self._folder = folder
         self._groups: dict[str, list[FleetNote]] = {}
         self.notes = 0
@@ -460,7 +464,7 @@ class _Whole:
         self._root = folder / "vault"
         self._root.mkdir()
         (self._root / CONFIG_NAME).touch()
-        for vault, notes in read.items():
+        for vault, notes in results.items():
             for each in notes:
                 self.notes += 1
                 key = each["digest"], each["title"]
@@ -473,18 +477,18 @@ class _Whole:
 
     def open(self) -> Vault:
         """Open it; its derived state is next to it."""
-        made = (self._folder / name for name in ("state", "config", "data"))
-        return open_vault(self._root, folders=UserFolders(*made))
+        folders = (self._folder / name for name in ("state", "config", "data"))
+        return open_vault(self._root, folders=UserFolders(*folders))
 
-    def join(self, same: Sequence[frozenset[str]]) -> None:
+    def join(self, pairs: Sequence[frozenset[str]]) -> None:
         """Join groups of notes that state the same in other words."""
-        for pair in same:
-            ours, theirs = (self._groups[path] for path in sorted(pair))
-            if ours is not theirs:
-                ours += theirs
-                ours.sort(key=_by_time)
-                for path in [path for path, group in self._groups.items() if group is theirs]:
-                    self._groups[path] = ours
+        for pair in pairs:
+            our_notes, their_notes = (self._groups[path] for path in sorted(pair))
+            if our_notes is not their_notes:
+                our_notes += their_notes
+                our_notes.sort(key=_by_time)
+                for path in [path for path, group in self._groups.items() if group is their_notes]:
+                    self._groups[path] = our_notes
 
     def list_same(self) -> list[tuple[FleetNote, ...]]:
         """Return groups of notes from several vaults, the largest first."""
@@ -493,13 +497,19 @@ class _Whole:
 
     def list_differing(self, pairs: Sequence[Pair]) -> list[Differing]:
         """Return the pairs across several vaults, each pair of statements once."""
-        found: dict[frozenset[int], Differing] = {}
+        differences: dict[frozenset[int], Differing] = {}
         for pair in pairs:
-            ours, theirs = (self._groups[str(each.path)] for each in (pair.ours, pair.theirs))
-            key = frozenset((id(ours), id(theirs)))
-            if key not in found and ours is not theirs and _is_apart([*ours, *theirs]):
-                found[key] = _describe(pair, ours, theirs)
-        order = sorted(found.values(), key=lambda each: _by_time(each.older), reverse=True)
+            our_notes, their_notes = (
+                self._groups[str(each.path)] for each in (pair.ours, pair.theirs)
+            )
+            key = frozenset((id(our_notes), id(their_notes)))
+            if (
+                key not in differences
+                and our_notes is not their_notes
+                and _is_apart([*our_notes, *their_notes])
+            ):
+                differences[key] = _describe(pair, our_notes, their_notes)
+        order = sorted(differences.values(), key=lambda each: _by_time(each.older), reverse=True)
         return sorted(order, key=lambda each: _by_time(each.newer), reverse=True)
 
     def _write(self, vault: str, note: Mapping[str, Any]) -> str:
@@ -513,9 +523,11 @@ class _Whole:
         return str(path)
 
 
-def _describe(pair: Pair, ours: Sequence[FleetNote], theirs: Sequence[FleetNote]) -> Differing:
-    is_older = _by_time(ours[0]) <= _by_time(theirs[0])
-    older, newer = (ours, theirs) if is_older else (theirs, ours)
+def _describe(
+    pair: Pair, our_notes: Sequence[FleetNote], their_notes: Sequence[FleetNote]
+) -> Differing:
+    is_older = _by_time(our_notes[0]) <= _by_time(their_notes[0])
+    older, newer = (our_notes, their_notes) if is_older else (their_notes, our_notes)
     differences = tuple(
         (each.kind, *((each.ours, each.theirs) if is_older else (each.theirs, each.ours)))
         for each in pair.likeness.differences

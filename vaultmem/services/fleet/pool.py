@@ -122,8 +122,8 @@ class PoolVaults(VaultSet):
         self, semantic: bool | None, waits: bool, progress: TellProgress | None = None
     ) -> ScoringModels:
         """Return the scoring models: only a reranker, which runs in this process."""
-        wanted = self.config.semantic != "off" if semantic is None else semantic
-        problem = _NO_VECTORS if wanted else ""
+        is_semantic = self.config.semantic != "off" if semantic is None else semantic
+        problem = _NO_VECTORS if is_semantic else ""
         if not waits or self.config.rerank == "off":
             return ScoringModels(problem=problem)
         from vaultmem.services.search.rerank import ModelReranker
@@ -139,16 +139,16 @@ class PoolVaults(VaultSet):
         self, query: RecallQuery, misspelt: Sequence[str] = (), is_alone: bool = False
     ) -> Statistics:
         """Return the sum of the vaults' statistics."""
-        given = dict.fromkeys(self.names, (query, misspelt, is_alone))
-        return add_statistics(self.run(count, given).values())
+        arguments = dict.fromkeys(self.names, (query, misspelt, is_alone))
+        return add_statistics(self.run(count, arguments).values())
 
     def search(
         self, query: RecallQuery, statistics: Statistics, depth: Depth, dense: Scorer | None = None
     ) -> list[tuple[str, list[Hit]]]:
         """Return the best hits of each vault."""
-        given = dict.fromkeys(self.names, ())
-        found = self._ask(given, search_part, query, statistics, depth)
-        return [*found.items()]
+        arguments = dict.fromkeys(self.names, ())
+        hits = self._ask(arguments, search_part, query, statistics, depth)
+        return [*hits.items()]
 
     def run(
         self, work: Callable[Concatenate[Vault, ...], _T], given: Mapping[str, Sequence[Any]]
@@ -168,8 +168,8 @@ class PoolVaults(VaultSet):
         Raises:
             LostVaultsError: none is left.
         """
-        told = {**self.missing, **missing}
-        self.missing = {name: told[name] for name in self._wanted if name in told}
+        reasons = {**self.missing, **missing}
+        self.missing = {name: reasons[name] for name in self._wanted if name in reasons}
         self._first = None
         if not self.names:
             raise LostVaultsError(self.missing)
@@ -182,7 +182,7 @@ class PoolVaults(VaultSet):
 
     def _ask(
         self,
-        given: Mapping[str, Sequence[Any]],
+        arguments: Mapping[str, Sequence[Any]],
         work: Callable[..., PerVaultResults[Any]],
         *args: Any,
     ) -> dict[str, Any]:
@@ -191,24 +191,28 @@ class PoolVaults(VaultSet):
         Raises:
             LostVaultsError: a vault did not answer.
         """
-        found = self._send(given, work, *args)
-        if found.missing:
-            raise LostVaultsError(found.missing)
-        return found.results
+        answer = self._send(arguments, work, *args)
+        if answer.missing:
+            raise LostVaultsError(answer.missing)
+        return answer.results
 
     def _send(
         self,
-        given: Mapping[str, Sequence[Any]],
+        arguments: Mapping[str, Sequence[Any]],
         work: Callable[..., PerVaultResults[Any]],
         *args: Any,
     ) -> PerVaultResults[Any]:
         """Return the results in the order of all vaults, and why others have none."""
-        if not given:
+        if not arguments:
             return PerVaultResults({}, {})
-        asked = {name: given[own] for name in self._wanted if (own := self._name(name)) in given}
-        found = self._call(asked, work, self._opening, *args)
-        return found._replace(
-            results={self._name(name): each for name, each in found.results.items()}
+        requests = {
+            name: arguments[label]
+            for name in self._wanted
+            if (label := self._name(name)) in arguments
+        }
+        answer = self._call(requests, work, self._opening, *args)
+        return answer._replace(
+            results={self._name(name): each for name, each in answer.results.items()}
         )
 
     def _name(self, name: str) -> str:
@@ -217,24 +221,24 @@ class PoolVaults(VaultSet):
 
 def map_part(
     clones: Clones,
-    given: Mapping[str, Sequence[Any]],
+    arguments: Mapping[str, Sequence[Any]],
     opening: Opening,
     work: Callable[Concatenate[Clones, str, ...], Any],
 ) -> PerVaultResults[Any]:
     """Call a function for each of some vaults, several at once."""
-    return PerVaultResults(*clones.map(work, given, opening.seconds))
+    return PerVaultResults(*clones.map(work, arguments, opening.seconds))
 
 
 def fetch_part(
-    clones: Clones, given: Mapping[str, Sequence[Any]], opening: Opening
+    clones: Clones, arguments: Mapping[str, Sequence[Any]], opening: Opening
 ) -> PerVaultResults[Any]:
     """Fetch from remotes that were not asked recently."""
-    return PerVaultResults({}, clones.fetch_all(list(given), opening.seconds))
+    return PerVaultResults({}, clones.fetch_all(list(arguments), opening.seconds))
 
 
 def search_part(
     clones: Clones,
-    given: Mapping[str, Sequence[Any]],
+    arguments: Mapping[str, Sequence[Any]],
     opening: Opening,
     query: RecallQuery,
     statistics: Statistics,
@@ -242,17 +246,17 @@ def search_part(
 ) -> PerVaultResults[list[Hit]]:
     """Search some vaults; drop hits below the score floor of all."""
     search = SearchOfMany(query, statistics, depth)
-    found = run_part(clones, given, opening, search)
-    kept = {
-        name: [hit for hit in own if hit.score >= search.floor]
-        for name, own in found.results.items()
+    answer = run_part(clones, arguments, opening, search)
+    best_hits = {
+        name: [hit for hit in hits if hit.score >= search.floor]
+        for name, hits in answer.results.items()
     }
-    return found._replace(results=kept)
+    return answer._replace(results=best_hits)
 
 
 def run_part(
     clones: Clones,
-    given: Mapping[str, Sequence[Any]],
+    arguments: Mapping[str, Sequence[Any]],
     opening: Opening,
     work: Callable[Concatenate[Vault, ...], _T],
 ) -> PerVaultResults[_T]:
@@ -263,22 +267,22 @@ def run_part(
         RefusedError: the query is invalid.
     """
     end = None if opening.seconds is None else time.monotonic() + opening.seconds
-    found = PerVaultResults[_T]({}, {})
+    answer = PerVaultResults[_T]({}, {})
 
     def run_one(vault: Vault) -> _T:
-        return work(look(vault, opening.at, opening.refs), *given[vault.name])
+        return work(look(vault, opening.at, opening.refs), *arguments[vault.name])
 
-    for name in given:
+    for name in arguments:
         if end is not None and time.monotonic() > end:
-            found.missing[name] = LATE
+            answer.missing[name] = LATE
             continue
         try:
-            found.results[name] = clones.read(name, run_one, opening.settings, follows=False)
+            answer.results[name] = clones.read(name, run_one, opening.settings, follows=False)
         except (NoteNotFoundError, RefusedError):
             raise
         except (VaultError, OSError) as error:
-            found.missing[name] = str(wrap_os_error(error))
-    return found
+            answer.missing[name] = str(wrap_os_error(error))
+    return answer
 
 
 def _describe_first(vault: Vault) -> _First:
@@ -340,7 +344,7 @@ class Pool(ABC):
     @abstractmethod
     def call_parts(
         self,
-        given: Mapping[str, Sequence[Any]],
+        arguments: Mapping[str, Sequence[Any]],
         work: Callable[..., PerVaultResults[T]],
         opening: Opening,
         *args: Any,
@@ -348,7 +352,7 @@ class Pool(ABC):
         """Call a function for some vaults, once for each node that has some.
 
         It gets the clones, the arguments by vault, `opening` and `args`. Results have the order of
-        `given`.
+        `arguments`.
 
         Raises:
             NoteNotFoundError: there is no such vault.
@@ -365,7 +369,7 @@ class Pool(ABC):
     def map(
         self,
         work: Callable[Concatenate[Clones, str, ...], T],
-        given: Mapping[str, Sequence[Any]],
+        arguments: Mapping[str, Sequence[Any]],
         seconds: float | None = None,
     ) -> PerVaultResults[T]:
         """Call a function for each of some vaults with its arguments, within `seconds`.
@@ -373,8 +377,8 @@ class Pool(ABC):
         Raises:
             NoteNotFoundError: there is no such vault.
         """
-        found = self.call_parts(given, map_part, Opening(_NOTHING, seconds), work)
-        return cast("PerVaultResults[T]", found)
+        answer = self.call_parts(arguments, map_part, Opening(_NOTHING, seconds), work)
+        return cast("PerVaultResults[T]", answer)
 
     def run(
         self,
@@ -397,8 +401,8 @@ class Pool(ABC):
         publish: Publish | None = None,
     ) -> Future[T]:
         """Run a write as `Clones.write` does; it is done when the vault's remote has it."""
-        given = (work, settings, identity, branch, publish)
-        return self.submit(name, Clones.write, *given, lane=Lane.WRITE)
+        arguments = (work, settings, identity, branch, publish)
+        return self.submit(name, Clones.write, *arguments, lane=Lane.WRITE)
 
     def each(
         self,
@@ -408,8 +412,8 @@ class Pool(ABC):
         seconds: float | None = None,
     ) -> PerVaultResults[T]:
         """Return the result of `work` for each of these vaults, within `seconds`."""
-        given = dict.fromkeys(self._choose(names), (work, settings))
-        return self.map(Clones.read, given, seconds)
+        arguments = dict.fromkeys(self._choose(names), (work, settings))
+        return self.map(Clones.read, arguments, seconds)
 
     def refresh(
         self, names: Iterable[str] | None = None, seconds: float | None = None
@@ -426,7 +430,7 @@ class Pool(ABC):
     def recall(
         self,
         names: Iterable[str] | None,
-        asked: Query,
+        query: Query,
         settings: VaultSettings = _NOTHING,
         seconds: float | None = None,
     ) -> PoolAnswer[QueryResult]:
@@ -436,20 +440,20 @@ class Pool(ABC):
             RefusedError: no vaults are named.
             VaultError: no vault answered in time.
         """
-        wanted = self._choose(names)
-        vaults = PoolVaults(self.call_parts, wanted, settings, seconds)
-        answer = _ask_all(vaults, lambda: run_query(vaults, asked))
-        if len(wanted) == 1:
+        vault_names = self._choose(names)
+        vaults = PoolVaults(self.call_parts, vault_names, settings, seconds)
+        answer = _ask_all(vaults, lambda: run_query(vaults, query))
+        if len(vault_names) == 1:
             answer = answer._replace(
-                hits=[hit._replace(vault=wanted[0]) for hit in answer.hits],
-                shown=[(hit._replace(vault=wanted[0]), text) for hit, text in answer.shown],
+                hits=[hit._replace(vault=vault_names[0]) for hit in answer.hits],
+                shown=[(hit._replace(vault=vault_names[0]), text) for hit, text in answer.shown],
             )
         return PoolAnswer(answer, vaults.missing)
 
     def pack(
         self,
         names: Iterable[str] | None,
-        asked: AskPack,
+        request: AskPack,
         settings: VaultSettings = _NOTHING,
         seconds: float | None = None,
     ) -> PoolAnswer[PackAnswer]:
@@ -462,8 +466,8 @@ class Pool(ABC):
         vaults = PoolVaults(self.call_parts, self._choose(names), settings, seconds)
 
         def ask() -> PackAnswer:
-            told = (*asked.told, *describe_missing(vaults.missing))
-            return ask_pack(vaults, asked._replace(told=told))
+            messages = (*request.told, *describe_missing(vaults.missing))
+            return ask_pack(vaults, request._replace(told=messages))
 
         return PoolAnswer(_ask_all(vaults, ask), vaults.missing)
 
@@ -504,15 +508,15 @@ class LocalPool(Pool):
 
     def call_parts(
         self,
-        given: Mapping[str, Sequence[Any]],
+        arguments: Mapping[str, Sequence[Any]],
         work: Callable[..., PerVaultResults[T]],
         opening: Opening,
         *args: Any,
     ) -> PerVaultResults[T]:
         """Call a function for some vaults together, in this thread."""
-        for name in given:
+        for name in arguments:
             self.clones.find(name)
-        return work(self.clones, given, opening, *args)
+        return work(self.clones, arguments, opening, *args)
 
     def status(self) -> PoolStatus:
         """Return the status of the pool, without asking remotes."""
@@ -530,13 +534,13 @@ def _ask_all(vaults: PoolVaults, ask: Callable[[], T]) -> T:
     while True:
         try:
             return ask()
-        except LostVaultsError as lost:
-            vaults.leave_out(lost.missing)
+        except LostVaultsError as error:
+            vaults.leave_out(error.missing)
 
 
 def _refresh(clones: Clones, name: str) -> str:
-    fresh = clones.fetch_clone(name, anew=True)
-    if fresh.problem:
-        raise VaultError(fresh.problem)
+    record = clones.fetch_clone(name, anew=True)
+    if record.problem:
+        raise VaultError(record.problem)
     with clones.open(name):
-        return fresh.commit
+        return record.commit

@@ -122,8 +122,8 @@ class _Change(NamedTuple):
     @property
     def notes(self) -> list[_File]:
         """The notes that are new or have other bytes."""
-        kept = (each for each in self.files.values() if each.data is not None)
-        return [each for each in kept if is_note_name(each.path) and each.data != each.old]
+        present_files = (each for each in self.files.values() if each.data is not None)
+        return [each for each in present_files if is_note_name(each.path) and each.data != each.old]
 
     @property
     def renamed(self) -> dict[str, str]:
@@ -137,8 +137,8 @@ class _Change(NamedTuple):
     def read_base(self, paths: Iterable[str]) -> dict[str, bytes]:
         """Return the base's versions of files, by their paths from the top of the repository."""
         names = {f"{self.base}:{path}": path for path in paths}
-        found = read_versions(self.now.history.git, names)
-        return {names[name]: data for name, data in found.items()}
+        versions = read_versions(self.now.history.git, names)
+        return {names[name]: data for name, data in versions.items()}
 
 
 def check_changes(vault: Vault, since: str) -> ChangeReport:
@@ -161,8 +161,8 @@ def check_changes(vault: Vault, since: str) -> ChangeReport:
     base = _find_base(vault.history.refs, since, vault.history.head().commit)
     repository = find_repository(vault.root)
     assert repository is not None  # noqa: S101 - its history was just read.
-    then = view_at(vault, base)
-    change = _Change(vault, then, repository, base, _list_files(vault, base))
+    base_vault = view_at(vault, base)
+    change = _Change(vault, base_vault, repository, base, _list_files(vault, base))
     checks = (
         _find_anchors(vault, repository, base, {each.path: each for each in change.notes}),
         _find_contradictions(change),
@@ -176,23 +176,27 @@ def check_changes(vault: Vault, since: str) -> ChangeReport:
     return _report(base, len(change.files), (each for check in checks for each in check))
 
 
-def _report(base: str, files: int, found: Iterable[ChangeFinding]) -> ChangeReport:
-    shown = {
+def _report(base: str, files: int, findings: Iterable[ChangeFinding]) -> ChangeReport:
+    masked_findings = {
         each._replace(message=mask_secrets(one_line(each.message)), path=mask_secrets(each.path))
-        for each in found
+        for each in findings
     }
     order = list(FindingKind)
-    ranked = sorted(shown, key=lambda each: (order.index(each.kind), each[1:]))
-    return ChangeReport(base, files, tuple(ranked))
+    ordered_findings = sorted(masked_findings, key=lambda each: (order.index(each.kind), each[1:]))
+    return ChangeReport(base, files, tuple(ordered_findings))
 
 
 def _find_code(vault: Vault) -> CodeRepository | None:
     """Return the caller's repository, if it is a project and not the vault's own."""
-    here = vault.here or Path.cwd()
-    found = find_repository(here)
-    if found is None or found == find_repository(vault.root) or read_facts(vault, here) is None:
+    folder = vault.here or Path.cwd()
+    repository = find_repository(folder)
+    if (
+        repository is None
+        or repository == find_repository(vault.root)
+        or read_facts(vault, folder) is None
+    ):
         return None
-    return found if find_name(vault, here) else None
+    return repository if find_name(vault, folder) else None
 
 
 def _find_base(refs: Refs, since: str, head: str) -> str:
@@ -217,26 +221,26 @@ def _list_files(vault: Vault, base: str) -> dict[str, _File]:
     Git does not compare the work tree itself: it would run the repository's filters.
     """
     tree, prefix = vault.history.tree(base), vault.history.prefix
-    known = {path: file.blob for path, file in vault.manifest.files().items()}
-    listed = vault.history.git.run("ls-files", "-z", *(["--", prefix] if prefix else []))
-    tracked = {path.removeprefix(prefix) for path in listed.split("\0") if path}
-    now: dict[str, bytes | None] = {}
-    for path in {*tree, *tracked, *known}:
+    blobs = {path: file.blob for path, file in vault.manifest.files().items()}
+    output = vault.history.git.run("ls-files", "-z", *(["--", prefix] if prefix else []))
+    tracked_paths = {path.removeprefix(prefix) for path in output.split("\0") if path}
+    contents: dict[str, bytes | None] = {}
+    for path in {*tree, *tracked_paths, *blobs}:
         entry = tree.get(path)
-        if entry is None or known.get(path) != entry.blob:
+        if entry is None or blobs.get(path) != entry.blob:
             data = _read_present(vault.root, path)
             if not (entry and data is not None and _is_same(entry.blob, data)):
-                now[path] = data
-    moved = {new: old for old, new in _list_renames(vault, base, tree, now).items()}
-    sources = {path: path if path in tree else moved.get(path, "") for path in now}
+                contents[path] = data
+    old_paths = {new: old for old, new in _list_renames(vault, base, tree, contents).items()}
+    sources = {path: path if path in tree else old_paths.get(path, "") for path in contents}
     names = {path: f"{base}:{prefix}{old}" for path, old in sources.items() if old}
     versions = read_versions(vault.history.git, names.values())
     files = {}
-    for path, data in now.items():
+    for path, data in contents.items():
         old = versions.get(names.get(path, ""))
-        if (data is not None or old is not None) and path not in moved.values():
-            there = path if data is not None else ""
-            files[path] = _File(there, data, sources[path] if old is not None else "", old)
+        if (data is not None or old is not None) and path not in old_paths.values():
+            new_path = path if data is not None else ""
+            files[path] = _File(new_path, data, sources[path] if old is not None else "", old)
     return files
 
 
@@ -246,19 +250,24 @@ def _is_same(blob: str, data: bytes) -> bool:
 
 
 def _list_renames(
-    vault: Vault, base: str, tree: Mapping[str, TreeEntry], now: Mapping[str, bytes | None]
+    vault: Vault, base: str, tree: Mapping[str, TreeEntry], contents: Mapping[str, bytes | None]
 ) -> dict[str, str]:
     """Return the present paths of the base's renamed files, by their old paths."""
-    moved: dict[str, str] = {}
-    for each in walk_renames(vault.history, f"{base}..{vault.history.head().commit}"):
-        moved[each.previous] = moved.get(each.path, each.path)
-    new = {blob_id(data): path for path, data in now.items() if data is not None}
-    gone = {path: tree[path].blob for path, data in now.items() if data is None and path in tree}
-    moved |= {path: new[blob] for path, blob in gone.items() if blob in new}
+    renames: dict[str, str] = {}
+    for rename in walk_renames(vault.history, f"{base}..{vault.history.head().commit}"):
+        renames[rename.previous] = renames.get(rename.path, rename.path)
+    new_paths = {blob_id(data): path for path, data in contents.items() if data is not None}
+    removed_blobs = {
+        path: tree[path].blob for path, data in contents.items() if data is None and path in tree
+    }
+    renames |= {path: new_paths[blob] for path, blob in removed_blobs.items() if blob in new_paths}
     return {
         old: path
-        for old, path in moved.items()
-        if old in tree and now.get(old, b"") is None and path not in tree and now.get(path)
+        for old, path in renames.items()
+        if old in tree
+        and contents.get(old, b"") is None
+        and path not in tree
+        and contents.get(path)
     }
 
 
@@ -332,15 +341,15 @@ def _find_contradictions(change: _Change) -> Iterator[ChangeFinding]:
     }
     if not pairs:
         return
-    touched = {path for names in pairs for path in names if path in notes}
-    old_paths = [notes[path].old_path for path in touched if notes[path].old is not None]
-    renamed = change.renamed
-    before = {
-        frozenset(renamed.get(path, path) for path in pair.names)
+    paths = {path for names in pairs for path in names if path in notes}
+    old_paths = [notes[path].old_path for path in paths if notes[path].old is not None]
+    new_paths = change.renamed
+    old_pairs = {
+        frozenset(new_paths.get(path, path) for path in pair.names)
         for pair in compare_some(change.then, old_paths).contradicting
     }
     for names, pair in pairs.items():
-        if names not in before:
+        if names not in old_pairs:
             yield _describe_pair(change, pair, is_ours=str(pair.ours.path) in notes)
 
 
@@ -350,8 +359,11 @@ def _describe_pair(change: _Change, pair: Pair, *, is_ours: bool) -> ChangeFindi
         (each.ours, each.theirs) if is_ours else (each.theirs, each.ours)
         for each in pair.likeness.differences
     ]
-    parts = [f'"{here or "nothing"}" here, "{there or "nothing"}" there' for here, there in sides]
-    lines = (_find_line(note.text, here) for here, _ in sides)
+    parts = [
+        f'"{own_text or "nothing"}" here, "{other_text or "nothing"}" there'
+        for own_text, other_text in sides
+    ]
+    lines = (_find_line(note.text, own_text) for own_text, _ in sides)
     line = next((line for line in lines if line > 1), 1)
     message = f"contradicts {other.path}: {'; '.join(parts[:2])}; correct or supersede one of them"
     return change.find(FindingKind.CONTRADICTION, str(note.path), line, message)
@@ -359,28 +371,30 @@ def _describe_pair(change: _Change, pair: Pair, *, is_ours: bool) -> ChangeFindi
 
 def _find_credentials(change: _Change) -> Iterator[ChangeFinding]:
     files = {path: each.data for path, each in change.files.items()}
-    found = find_note_secrets(change.now, files, lambda path: change.files[path].old)
-    for path, places in found.items():
+    secrets = find_note_secrets(change.now, files, lambda path: change.files[path].old)
+    for path, places in secrets.items():
         for place in places:
             line, _, rule = place.removeprefix(f"{mask_secrets(path)}:").partition(": ")
             is_line = line.isdecimal()
-            what = f"looks like a credential ({rule})" if is_line else "its name is a credential"
-            message = f"{what}; remove it and renew it"
+            problem = f"looks like a credential ({rule})" if is_line else "its name is a credential"
+            message = f"{problem}; remove it and renew it"
             yield change.find(FindingKind.CREDENTIAL, path, int(line) if is_line else 1, message)
 
 
 def _find_suspicious(change: _Change) -> Iterator[ChangeFinding]:
     for note in change.notes:
-        for found in find_new(note.data or b"", note.old):
-            message = f"tries to instruct an agent ({found.rule}); remove it or quarantine the note"
-            yield change.find(FindingKind.SUSPICIOUS, note.path, found.line, message)
+        for passage in find_new(note.data or b"", note.old):
+            message = (
+                f"tries to instruct an agent ({passage.rule}); remove it or quarantine the note"
+            )
+            yield change.find(FindingKind.SUSPICIOUS, note.path, passage.line, message)
 
 
 def _find_invalid(change: _Change) -> Iterator[ChangeFinding]:
     for note in change.notes:
-        known = _list_problems(note.old_path, note.old)
+        old_problems = _list_problems(note.old_path, note.old)
         for problem in _list_problems(note.path, note.data):
-            if problem not in known:
+            if problem not in old_problems:
                 line = re.search(r"\bline (\d+)", problem)
                 yield change.find(
                     FindingKind.INVALID, note.path, int(line[1]) if line else 1, problem
@@ -399,27 +413,27 @@ def _list_problems(path: str, data: bytes | None) -> list[str]:
 
 
 def _find_broken_links(change: _Change) -> Iterator[ChangeFinding]:
-    broken = _list_broken(change.now)
-    if not broken:
+    broken_links = _list_broken(change.now)
+    if not broken_links:
         return
-    renamed = change.renamed
-    before = {
-        (renamed.get(each.source, each.source), each.link.path, each.link.subpath)
+    new_paths = change.renamed
+    old_links = {
+        (new_paths.get(each.source, each.source), each.link.path, each.link.subpath)
         for each in _list_broken(change.then)
     }
-    for each in broken:
-        if (each.source, each.link.path, each.link.subpath) in before:
+    for each in broken_links:
+        if (each.source, each.link.path, each.link.subpath) in old_links:
             continue
         subpath = f"#{each.link.subpath}" if each.link.subpath else ""
-        what = "file" if each.missing == "note" else each.missing
-        message = f"the link to {each.link.path}{subpath} is broken: there is no such {what}"
+        target = "file" if each.missing == "note" else each.missing
+        message = f"the link to {each.link.path}{subpath} is broken: there is no such {target}"
         yield change.find(FindingKind.LINK, each.source, each.link.line, message)
 
 
 def _list_broken(vault: Vault) -> list[FoundLink]:
     """Return the links whose file, heading or block does not exist."""
     graph = LinkGraph(vault)
-    return [each for found in graph.links() if (each := check_place(graph, found)).missing]
+    return [each for link in graph.links() if (each := check_place(graph, link)).missing]
 
 
 # Generated files: the change must also update an outdated pack.
@@ -439,12 +453,12 @@ class _GeneratedFile(NamedTuple):
 
 def _find_outdated(change: _Change) -> Iterator[ChangeFinding]:
     files = _list_generated(change)
-    before = change.read_base(each.path for each in files)
+    old_versions = change.read_base(each.path for each in files)
     for file in files:
         current = _read_present(change.repository.top, file.path)
         if current is None:
             continue
-        old = before.get(file.path)
+        old = old_versions.get(file.path)
         text, old_text = _make_text(change.now, file), _make_text(change.then, file)
         problem = _compare_generated(file, current, text)
         was_right = old is None or not _compare_generated(file, old, old_text)
@@ -460,24 +474,26 @@ def _list_generated(change: _Change) -> list[_GeneratedFile]:
     config = vault.config
     own = find_context_file(vault)
     lines = [*([ContextLine(own, None, "")] if own else []), *parse_contexts(config.extra_packs)]
-    named = [(each.path, each, False) for each in lines]
-    named += [(name, ContextLine(name, None, ""), True) for name in config.inject_context_into]
-    found = []
-    for name, line, is_block in named:
+    candidates = [(each.path, each, False) for each in lines]
+    candidates += [(name, ContextLine(name, None, ""), True) for name in config.inject_context_into]
+    files = []
+    for name, line, is_block in candidates:
         file = vault.root / Path(name).expanduser()
         file = file.parent.resolve() / file.name
         if file.is_relative_to(top):
             folder = file.parent if is_block else vault.root
             path = file.relative_to(top).as_posix()
-            found.append(_GeneratedFile(path, folder, line, is_block))
-    paths = [each.path for each in found]
-    listed = vault.history.git.run("ls-files", "-z", "--", *paths) if paths else ""
-    return [each for each in found if each.path in set(listed.split("\0"))]
+            files.append(_GeneratedFile(path, folder, line, is_block))
+    paths = [each.path for each in files]
+    output = vault.history.git.run("ls-files", "-z", "--", *paths) if paths else ""
+    return [each for each in files if each.path in set(output.split("\0"))]
 
 
 def _make_text(vault: Vault, file: _GeneratedFile) -> str:
-    seen = view_for_file(vault, file.folder)
-    return write_plainly(make_unseen(seen, file.line.query, file.line.budget, waits=False).text)
+    project_view = view_for_file(vault, file.folder)
+    return write_plainly(
+        make_unseen(project_view, file.line.query, file.line.budget, waits=False).text
+    )
 
 
 def _compare_generated(file: _GeneratedFile, data: bytes, text: str) -> str:
@@ -500,28 +516,30 @@ def _judge_questions(change: _Change) -> Iterator[ChangeFinding]:
         if data is None:
             continue
         path = f"{change.now.history.prefix}{name}"
-        before = change.read_base([path]).get(path, b"")
-        known = {each._replace(line=0) for each in list_questions(decode_text(before).text)[0]}
+        old_data = change.read_base([path]).get(path, b"")
+        old_questions = {
+            each._replace(line=0) for each in list_questions(decode_text(old_data).text)[0]
+        }
         questions, mistakes = list_questions(decode_text(data).text)
-        old_mistakes = set(list_questions(decode_text(before).text)[1].values())
+        old_mistakes = set(list_questions(decode_text(old_data).text)[1].values())
         for line, mistake in mistakes.items():
             if mistake not in old_mistakes:
                 yield change.find(FindingKind.EXPECTATION, name, line, mistake)
         for question in questions:
             if not question.at:  # Another commit's result stays equal.
-                is_known = question._replace(line=0) in known
+                is_known = question._replace(line=0) in old_questions
                 yield from _judge_question(change, name, question, is_known)
 
 
 def _judge_question(
     change: _Change, name: str, question: Question, is_known: bool
 ) -> Iterator[ChangeFinding]:
-    now, then = _answer(change.now, question), _answer(change.then, question)
-    if now.reasons and not (is_known and then.reasons):
-        message = f'the pack for "{question.text}" is not as expected: {"; ".join(now.reasons)}'
+    answer, old_answer = _answer(change.now, question), _answer(change.then, question)
+    if answer.reasons and not (is_known and old_answer.reasons):
+        message = f'the pack for "{question.text}" is not as expected: {"; ".join(answer.reasons)}'
         yield change.find(FindingKind.EXPECTATION, name, question.line, message)
-    if is_known and now.shown != then.shown:
-        message = f'the pack for "{question.text}" changes: {_describe_shown(then, now)}'
+    if is_known and answer.shown != old_answer.shown:
+        message = f'the pack for "{question.text}" changes: {_describe_shown(old_answer, answer)}'
         yield change.find(FindingKind.PACK, name, question.line, message)
 
 
@@ -534,26 +552,28 @@ class _Answer(NamedTuple):
 
 def _answer(vault: Vault, question: Question) -> _Answer:
     pack = make_unseen(vault, question.text, waits=False)
-    shown = {item.hit.address: blob_id(item.text.encode("utf-8", "replace")) for item in pack.items}
+    texts = {item.hit.address: blob_id(item.text.encode("utf-8", "replace")) for item in pack.items}
     try:
-        wanted = WantedNotes(vault).find_all(question)
+        paths = WantedNotes(vault).find_all(question)
     except (NoteNotFoundError, RefusedError) as error:
-        return _Answer(shown, [str(error)])
-    if not (wanted or question.says):
-        return _Answer(shown, [])
-    finds = () if question.says else wanted
-    return _Answer(shown, judge_pack(pack, Expectation(question.text, finds, question.says)))
+        return _Answer(texts, [str(error)])
+    if not (paths or question.says):
+        return _Answer(texts, [])
+    finds = () if question.says else paths
+    return _Answer(texts, judge_pack(pack, Expectation(question.text, finds, question.says)))
 
 
-def _describe_shown(then: _Answer, now: _Answer) -> str:
+def _describe_shown(old_answer: _Answer, new_answer: _Answer) -> str:
     """Return which sections of a pack are new, gone, or have another text."""
     kinds: dict[str, Callable[[str], bool]] = {
-        "adds": lambda each: each not in then.shown,
-        "loses": lambda each: each not in now.shown,
+        "adds": lambda each: each not in old_answer.shown,
+        "loses": lambda each: each not in new_answer.shown,
         "has another text of": lambda each: (
-            each in now.shown and each in then.shown and now.shown[each] != then.shown[each]
+            each in new_answer.shown
+            and each in old_answer.shown
+            and new_answer.shown[each] != old_answer.shown[each]
         ),
     }
-    addresses = list(dict.fromkeys((*now.shown, *then.shown)))
+    addresses = list(dict.fromkeys((*new_answer.shown, *old_answer.shown)))
     parts = {kind: list(filter(test, addresses)) for kind, test in kinds.items()}
-    return "; ".join(f"it {kind} {format_names(found)}" for kind, found in parts.items() if found)
+    return "; ".join(f"it {kind} {format_names(names)}" for kind, names in parts.items() if names)

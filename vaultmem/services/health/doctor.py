@@ -52,29 +52,38 @@ def check_doubtful(vault: Vault, fix: bool) -> Check:
 
     With `fix`, values that lack only quotes get them.
     """
-    fixed = quote_properties(vault) if fix and vault.is_person else ()
-    done = tuple(f"added quotes in {path}" for path in fixed)
-    found = vault.manifest.in_doubt()
-    groups = group_problems(found)
-    if not found:
-        return Check(DOUBTFUL, fixed=done)
+    fixed_paths = quote_properties(vault) if fix and vault.is_person else ()
+    fixes = tuple(f"added quotes in {path}" for path in fixed_paths)
+    problems = vault.manifest.in_doubt()
+    groups = group_problems(problems)
+    if not problems:
+        return Check(DOUBTFUL, fixed=fixes)
     lines, repairs = tuple(map(describe_group, groups)), describe_repairs(groups)
-    told = f"not to be taken at their word: {len(found):,}"
-    return Check(DOUBTFUL, Verdict.PROBLEM, told, lines, repairs, done)
+    summary = f"not to be taken at their word: {len(problems):,}"
+    return Check(DOUBTFUL, Verdict.PROBLEM, summary, lines, repairs, fixes)
 
 
 def check_notes(vault: Vault) -> Check:
     """Report notes that are not read, or only partly."""
-    elsewhere = (LARGER, _OWN_REPOSITORY, _LINK, _ODD_NAME)
-    unread = [(path, why) for path, why in vault.manifest.unread() if not why.startswith(elsewhere)]
-    sure = [record for record in vault.view.records() if not record.problem]
-    warned = [(each.path, why) for each in sure for why in each.warnings if why != each.conflict]
-    groups = group_problems((*unread, *warned))
+    other_reasons = (LARGER, _OWN_REPOSITORY, _LINK, _ODD_NAME)
+    unread_notes = [
+        (path, reason)
+        for path, reason in vault.manifest.unread()
+        if not reason.startswith(other_reasons)
+    ]
+    records = [record for record in vault.view.records() if not record.problem]
+    warnings = [
+        (each.path, reason)
+        for each in records
+        for reason in each.warnings
+        if reason != each.conflict
+    ]
+    groups = group_problems((*unread_notes, *warnings))
     paths, remedy = tuple(map(describe_group, groups)), describe_repairs(groups)
-    if unread:
-        return Check("notes", Verdict.PROBLEM, f"not read: {len(unread):,}", paths, remedy)
-    if warned:
-        files = len({path for path, _ in warned})
+    if unread_notes:
+        return Check("notes", Verdict.PROBLEM, f"not read: {len(unread_notes):,}", paths, remedy)
+    if warnings:
+        files = len({path for path, _ in warnings})
         return Check("notes", Verdict.WARNING, f"not read fully: {files:,}", paths, remedy)
     return Check("notes", told=f"read: {vault.view.totals()[0]:,}")
 
@@ -92,14 +101,16 @@ def check_conflicted(vault: Vault) -> Check:
 
 def check_sizes(vault: Vault) -> Check:
     """Report notes that are too large to be read or committed."""
-    large = vault.manifest.too_large()
-    told = "over 1 MiB, so neither found nor committed"
-    return count_found("note sizes", Verdict.PROBLEM, told, large, "divide them into smaller notes")
+    large_notes = vault.manifest.too_large()
+    summary = "over 1 MiB, so neither found nor committed"
+    return count_found(
+        "note sizes", Verdict.PROBLEM, summary, large_notes, "divide them into smaller notes"
+    )
 
 
 def check_dates(vault: Vault, now: float) -> Check:
     """Report notes whose own date is later than tomorrow."""
-    late = (
+    lines = (
         f"{record.path}: {record.updated or record.created}"
         for record in vault.view.records("d.created <> '' OR d.updated <> ''")
         if max(map(date_note, (record.created, record.updated))) > now + 86_400
@@ -108,17 +119,20 @@ def check_dates(vault: Vault, now: float) -> Check:
         )
     )
     remedy = "correct `created` or `updated`: until then they count as written now"
-    return count_found("note dates", Verdict.WARNING, "dated in the future", late, remedy)
+    return count_found("note dates", Verdict.WARNING, "dated in the future", lines, remedy)
 
 
 def check_names(vault: Vault) -> Check:
     """Report file names that are not UTF-8, or that differ from another only in case."""
-    if odd := tuple(path for path, why in vault.manifest.unread() if why == _ODD_NAME):
-        told, remedy = "not UTF-8, so neither found nor committed", "rename them; `convmv` does it"
-        return count_found("note names", Verdict.PROBLEM, told, odd, remedy)
+    if paths := tuple(path for path, reason in vault.manifest.unread() if reason == _ODD_NAME):
+        summary, remedy = (
+            "not UTF-8, so neither found nor committed",
+            "rename them; `convmv` does it",
+        )
+        return count_found("note names", Verdict.PROBLEM, summary, paths, remedy)
     twins = map(" = ".join, find_twins(vault.manifest.stats()))
-    told = "one name on Windows and macOS"
-    return count_found("note names", Verdict.PROBLEM, told, twins, "rename one of each")
+    summary = "one name on Windows and macOS"
+    return count_found("note names", Verdict.PROBLEM, summary, twins, "rename one of each")
 
 
 def check_conflicts(vault: Vault) -> Check:
@@ -140,34 +154,34 @@ def _is_second_version(path: str) -> bool:
 def check_moved(vault: Vault) -> Check:
     """Report links broken because their file was moved in the folder."""
     edits = plan_repair(vault).edits
-    broken = (
+    lines = (
         f"{path}:{each.link.line}: {each.old}, now {each.new}"
-        for path, made in edits.items()
-        for each in made
+        for path, file_edits in edits.items()
+        for each in file_edits
     )
-    told = "broken since their files were moved"
-    return count_found("links", Verdict.WARNING, told, broken, HOW_TO_REPAIR)
+    summary = "broken since their files were moved"
+    return count_found("links", Verdict.WARNING, summary, lines, HOW_TO_REPAIR)
 
 
 def check_passed_over(vault: Vault) -> Check:
     """Report the skipped folders and links."""
     rules = read_note_rules(vault)
-    walked = find_skipped_files(vault)
+    skipped = find_skipped_files(vault)
     unsafe = vault.manifest.unread()
     groups = (
-        ("hidden", [path for path in walked.hidden if path.endswith("/")]),
-        ("ignored by vaultmem.yaml", walked.ignored),
-        *walked.others.items(),
-        ("repositories of their own", [p for p, why in unsafe if why == _OWN_REPOSITORY]),
-        ("symbolic links", [path for path, why in unsafe if why == _LINK]),
+        ("hidden", [path for path in skipped.hidden if path.endswith("/")]),
+        ("ignored by vaultmem.yaml", skipped.ignored),
+        *skipped.others.items(),
+        ("repositories of their own", [p for p, reason in unsafe if reason == _OWN_REPOSITORY]),
+        ("symbolic links", [path for path, reason in unsafe if reason == _LINK]),
     )
-    counts = ", ".join(f"{what}: {len(paths):,}" for what, paths in groups if paths)
-    paths = tuple(f"{path}  ({what})" for what, each in groups for path in each)
-    unread = (*vault.store.obsidian.problems, *(f"filter {each}" for each in rules.aside.refused))
-    if unread:
-        told = f"Obsidian settings that cannot be used: {len(unread)}; {counts or 'nothing'}"
+    counts = ", ".join(f"{kind}: {len(paths):,}" for kind, paths in groups if paths)
+    paths = tuple(f"{path}  ({kind})" for kind, group in groups for path in group)
+    problems = (*vault.store.obsidian.problems, *(f"filter {each}" for each in rules.aside.refused))
+    if problems:
+        summary = f"Obsidian settings that cannot be used: {len(problems)}; {counts or 'nothing'}"
         remedy = "correct them in Obsidian; what they set aside is found until then"
-        return Check("not looked into", Verdict.WARNING, told, (*unread, *paths), remedy)
+        return Check("not looked into", Verdict.WARNING, summary, (*problems, *paths), remedy)
     return Check("not looked into", told=counts or "nothing", paths=paths)
 
 
@@ -177,21 +191,23 @@ def check_trust(vault: Vault) -> Check:
     trusted = trusted_documents(vault)
     others = tuple(each.path for each in records if each.document not in trusted)
     count = len(records) - len(others)
-    told = f"{count:,} of {len(records):,} active policies, skills and preferences are trusted"
+    summary = f"{count:,} of {len(records):,} active policies, skills and preferences are trusted"
     if records and not others:
-        return Check("trust", told=told)
+        return Check("trust", told=summary)
     if not vault.trust.is_trusted():
         remedy = "if the vault is yours, run `vaultmem trust`"
-        if elsewhere := describe_trust_elsewhere(vault):
-            what, _, remedy = elsewhere.partition("; ")
-            return Check("trust", Verdict.WARNING, f"{what}; {told}", others, remedy)
+        if trust_message := describe_trust_elsewhere(vault):
+            problem, _, remedy = trust_message.partition("; ")
+            return Check("trust", Verdict.WARNING, f"{problem}; {summary}", others, remedy)
         if not records:
             return Check("trust", told="not trusted; nothing in the vault needs it yet")
-        return Check("trust", Verdict.WARNING, f"the vault is not trusted; {told}", others, remedy)
+        return Check(
+            "trust", Verdict.WARNING, f"the vault is not trusted; {summary}", others, remedy
+        )
     if not others:
-        return Check("trust", told=told)
+        return Check("trust", told=summary)
     remedy = "read them, and `vaultmem promote` or `vaultmem trust` them"
-    return Check("trust", Verdict.WARNING, told, others, remedy)
+    return Check("trust", Verdict.WARNING, summary, others, remedy)
 
 
 #: A check's name, and its function.
@@ -293,8 +309,8 @@ def _has_repository(vault: Vault) -> bool:
         return False
 
 
-def _run_all(named: list[Named]) -> list[Check]:
-    return [_run(name, check) for name, check in named]
+def _run_all(checks: list[Named]) -> list[Check]:
+    return [_run(name, check) for name, check in checks]
 
 
 def _run(name: str, check: Callable[[], Check]) -> Check:
@@ -308,19 +324,19 @@ def _run(name: str, check: Callable[[], Check]) -> Check:
 
 def _check_settings(vault: Vault, problem: str) -> Check:
     """Report settings with an old name."""
-    old = [] if problem else list_renamed(vault.root)
-    if not old:
+    old_names = [] if problem else list_renamed(vault.root)
+    if not old_names:
         return _describe_failure("settings", problem)
-    lines = tuple(f"{each}: now {RENAMED[each]}" for each in old)
-    told = f"old names in {CONFIG_NAME}, which still work: {len(old)}"
-    return Check("settings", Verdict.WARNING, told, lines, "write the new names")
+    lines = tuple(f"{each}: now {RENAMED[each]}" for each in old_names)
+    summary = f"old names in {CONFIG_NAME}, which still work: {len(old_names)}"
+    return Check("settings", Verdict.WARNING, summary, lines, "write the new names")
 
 
 def _describe_failure(name: str, error: str) -> Check:
     """Return the check for an error's text (subject: fact; remedy); "" is ok."""
     if not error:
         return Check(name)
-    told, _, remedy = error.rpartition("; ")
-    if not told:
+    summary, _, remedy = error.rpartition("; ")
+    if not summary:
         return Check(name, Verdict.PROBLEM, error)
-    return Check(name, Verdict.PROBLEM, told, remedy=remedy)
+    return Check(name, Verdict.PROBLEM, summary, remedy=remedy)

@@ -37,16 +37,16 @@ def list_pinned(vault: Vault) -> list[PinnedNote]:
     form = choose_form(
         pack_source(vault), PackStyle.MARKDOWN, parse_labels(vault.config.pack_labels)
     )
-    found: dict[int, list[PackItem]] = {}
+    items_by_note: dict[int, list[PackItem]] = {}
     for hit in hits:
         number = hit.record.document
         item = PackItem(hit, hit.text, True, number in trusted, False, handle=handles[hit.note])
-        found.setdefault(number, []).append(item)
+        items_by_note.setdefault(number, []).append(item)
     notes = []
-    for items in found.values():
-        shown = [item for item in items if item.text]
-        tokens = count_items(shown, form) if shown else 0
-        notes.append(PinnedNote(items[0].hit.record, len(shown), tokens))
+    for items in items_by_note.values():
+        sections = [item for item in items if item.text]
+        tokens = count_items(sections, form) if sections else 0
+        notes.append(PinnedNote(items[0].hit.record, len(sections), tokens))
     return notes
 
 
@@ -106,10 +106,10 @@ def read_stats(vault: Vault, session: str = "") -> Stats:
     store = _open_signals(vault)
     accounts = [each for each in store.accounts() if session in {"", each.session}]
     calls = [each for each in store.calls() if session in {"", each.session}]
-    surfaced = read_usage(vault)
+    usage = read_usage(vault)
     others = "d.state NOT IN ('archived', 'deprecated', 'quarantined')"
     paths = set(vault.view.paths(f"d.pinned = 0 AND {others}").values())
-    most = sorted(surfaced.values(), key=lambda each: (-each.times, -each.last, each.path))
+    most = sorted(usage.values(), key=lambda each: (-each.times, -each.last, each.path))
     return Stats(
         notes,
         flat,
@@ -118,7 +118,7 @@ def read_stats(vault: Vault, session: str = "") -> Stats:
         _by_session(accounts),
         _failed(vault, calls),
         tuple(each for each in most if each.times and each.path in paths)[:_LISTED],
-        tuple(sorted(paths - surfaced.keys())),
+        tuple(sorted(paths - usage.keys())),
     )
 
 
@@ -127,23 +127,23 @@ def _is_own(vault: Vault, call: LoggedQuery) -> bool:
 
 
 def _sum(accounts: Iterable[UsageTotals], kind: str) -> Sums:
-    chosen = [each for each in accounts if each.kind == kind]
+    totals = [each for each in accounts if each.kind == kind]
     return Sums(
-        sum(each.calls for each in chosen),
-        sum(each.sent for each in chosen),
-        sum(each.flat for each in chosen),
-        sum(each.empty for each in chosen),
+        sum(each.calls for each in totals),
+        sum(each.sent for each in totals),
+        sum(each.flat for each in totals),
+        sum(each.empty for each in totals),
     )
 
 
 def _by_session(accounts: list[UsageTotals]) -> tuple[SessionSums, ...]:
-    named = dict.fromkeys((each.agent, each.session) for each in accounts)
-    found = []
-    for agent, session in named:
+    keys = dict.fromkeys((each.agent, each.session) for each in accounts)
+    sums = []
+    for agent, session in keys:
         own = [each for each in accounts if (each.agent, each.session) == (agent, session)]
         last = max(each.last for each in own)
-        found.append(SessionSums(agent, session, _sum(own, "pack"), _sum(own, "recall"), last))
-    return tuple(found)
+        sums.append(SessionSums(agent, session, _sum(own, "pack"), _sum(own, "recall"), last))
+    return tuple(sums)
 
 
 def list_failed(vault: Vault, agent: str = "") -> tuple[tuple[str, int], ...]:
@@ -165,15 +165,15 @@ def _open_signals(vault: Vault) -> SignalStore:
 
 def _failed(vault: Vault, calls: Iterable[LoggedQuery]) -> tuple[tuple[str, int], ...]:
     """Return the queries without hits, newest first, in their latest wording."""
-    times: dict[str, int] = {}
-    shown: dict[str, str] = {}
+    counts: dict[str, int] = {}
+    wordings: dict[str, str] = {}
     for call in calls:
         is_shown = vault.view.project is None or _is_own(vault, call)
         if is_shown and call.query.strip() and not call.found:
             name = " ".join(call.query.split()).casefold()
-            times[name] = times.get(name, 0) + 1
-            shown.setdefault(name, call.query)
-    return tuple((shown[name], count) for name, count in times.items())
+            counts[name] = counts.get(name, 0) + 1
+            wordings.setdefault(name, call.query)
+    return tuple((wordings[name], count) for name, count in counts.items())
 
 
 def read_pack_sizes(

@@ -69,15 +69,15 @@ def check_repository(vault: Vault) -> Check:
         remedy = "`vaultmem init` makes one; without it nothing is committed"
         return Check("git", Verdict.WARNING, "the vault is in no repository", remedy=remedy)
     version = read_git_version(vault.history)
-    told = f"version {'.'.join(map(str, version)) or 'unknown'}"
+    summary = f"version {'.'.join(map(str, version)) or 'unknown'}"
     if version < MERGES_SINCE:
         remedy = "install git 2.38 or newer; without it `merge` does not work"
-        return Check("git", Verdict.PROBLEM, told, remedy=remedy)
+        return Check("git", Verdict.PROBLEM, summary, remedy=remedy)
     obstacle = vault.history.obstacle()
     if obstacle and ".lock exists" not in obstacle:  # Locks are reported with their age.
-        told, _, remedy = obstacle.partition("; ")
-        return Check("git", Verdict.WARNING, f"nothing is committed now: {told}", remedy=remedy)
-    return Check("git", told=told)
+        summary, _, remedy = obstacle.partition("; ")
+        return Check("git", Verdict.WARNING, f"nothing is committed now: {summary}", remedy=remedy)
+    return Check("git", told=summary)
 
 
 def check_copy(vault: Vault) -> Check:
@@ -85,8 +85,8 @@ def check_copy(vault: Vault) -> Check:
     source = vault.store.id.copied_from
     if not source:
         return Check("copied vault", told="no")
-    told = "a copy of another vault, which keeps the counts and receipts"
-    return Check("copied vault", Verdict.WARNING, told, (source,), HOW_TO_CHOOSE)
+    summary = "a copy of another vault, which keeps the counts and receipts"
+    return Check("copied vault", Verdict.WARNING, summary, (source,), HOW_TO_CHOOSE)
 
 
 def check_objects(vault: Vault) -> Check:
@@ -100,12 +100,12 @@ def check_objects(vault: Vault) -> Check:
             tuple(map(str, copies)),
             "let it pass over .git, and use `git push` and `git pull`; then remove these files",
         )
-    if told := find_broken_objects(vault.history):
+    if objects := find_broken_objects(vault.history):
         return Check(
             "git's objects",
             Verdict.PROBLEM,
-            f"objects that commits need are missing or damaged: {len(told):,}",
-            tuple(told),
+            f"objects that commits need are missing or damaged: {len(objects):,}",
+            tuple(objects),
             "fetch them from a clone or a backup: `git fsck` names all; the notes are not affected",
         )
     if vault.history.refs.is_shallow():
@@ -128,36 +128,40 @@ def check_locks(vault: Vault, now: float) -> Check:
     if max(locks.values()) < _STALE:
         return Check("git's locks", Verdict.WARNING, "another git is at work", paths)
     remedy = "if no git is at work, remove " + ("this file" if len(paths) == 1 else "these files")
-    told = f"locked since {_check_age(max(locks.values()))}: git, and commits of vaultmem, may fail"
-    return Check("git's locks", Verdict.PROBLEM, told, paths, remedy)
+    summary = (
+        f"locked since {_check_age(max(locks.values()))}: git, and commits of vaultmem, may fail"
+    )
+    return Check("git's locks", Verdict.PROBLEM, summary, paths, remedy)
 
 
 def check_leftovers(vault: Vault, fix: bool, now: float) -> Check:
     """Report files that git wrote for a merge driver before it was killed."""
     files = sorted(vault.history.git.work_tree.glob(".merge_file_??????"))
-    left = [file for file in files if now - file.lstat().st_mtime > _STALE]
-    if not left:
+    leftovers = [file for file in files if now - file.lstat().st_mtime > _STALE]
+    if not leftovers:
         return Check("git's leftovers")
     if fix:
-        for file in left:
+        for file in leftovers:
             drop_file(file)
-        return Check("git's leftovers", fixed=tuple(f"removed {file.name}" for file in left))
-    told = "a git that was killed during a merge left copies of notes, which git has anyway"
+        return Check("git's leftovers", fixed=tuple(f"removed {file.name}" for file in leftovers))
+    summary = "a git that was killed during a merge left copies of notes, which git has anyway"
     remedy = "`vaultmem doctor --fix` removes them"
-    return Check("git's leftovers", Verdict.WARNING, told, tuple(map(str, left)), remedy)
+    return Check("git's leftovers", Verdict.WARNING, summary, tuple(map(str, leftovers)), remedy)
 
 
 def check_upkeep(vault: Vault, fix: bool) -> Check:
     """Check that git's objects are packed: loose ones take ten times the space."""
     git = vault.history.git
-    found = measure_objects(git)
-    if found.loose < MANY or not (fix or may_tidy(git)):
+    objects = measure_objects(git)
+    if objects.loose < MANY or not (fix or may_tidy(git)):
         return Check("git's upkeep")
     if fix:
         return Check("git's upkeep", fixed=(tidy_up(git),))
-    told = f"{found.loose:,} objects are in no pack; all take {found.size / 1024 / 1024:.1f} MB"
+    summary = (
+        f"{objects.loose:,} objects are in no pack; all take {objects.size / 1024 / 1024:.1f} MB"
+    )
     remedy = "`vaultmem doctor --fix` packs them; so does a watcher, in time"
-    return Check("git's upkeep", Verdict.WARNING, told, remedy=remedy)
+    return Check("git's upkeep", Verdict.WARNING, summary, remedy=remedy)
 
 
 def check_person(vault: Vault) -> Check:
@@ -165,8 +169,8 @@ def check_person(vault: Vault) -> Check:
     person = vault.history.person()
     if not person.problem:
         return Check("your name", told=f"{person.identity.name} <{person.identity.email}>")
-    told, _, remedy = person.problem.partition("; ")
-    return Check("your name", Verdict.WARNING, told, remedy=remedy)
+    summary, _, remedy = person.problem.partition("; ")
+    return Check("your name", Verdict.WARNING, summary, remedy=remedy)
 
 
 def check_credentials(vault: Vault) -> Check:
@@ -175,8 +179,8 @@ def check_credentials(vault: Vault) -> Check:
     places = format_secrets(vault, read_pending(vault))
     if not places:
         return Check("credentials")
-    told = f"commits wait for {len(places):,}"
-    return Check("credentials", Verdict.PROBLEM, told, places, HOW_TO_ALLOW)
+    summary = f"commits wait for {len(places):,}"
+    return Check("credentials", Verdict.PROBLEM, summary, places, HOW_TO_ALLOW)
 
 
 def check_excludes(vault: Vault, fix: bool) -> Check:
@@ -186,26 +190,30 @@ def check_excludes(vault: Vault, fix: bool) -> Check:
     generated = [line.path for line in parse_contexts(vault.config.extra_packs)]
     if (own := find_context_file(vault)) not in {"", *GENERATED} and not is_hidden(own):
         generated.append(own)
-    lacking = find_unignored(vault.history, [*lines, *map(format_file, generated)])
-    done: tuple[str, ...] = ()
-    if lacking and fix:
+    unignored_lines = find_unignored(vault.history, [*lines, *map(format_file, generated)])
+    fixes: tuple[str, ...] = ()
+    if unignored_lines and fix:
         with vault.lock():
-            added = add_excludes(vault.history, lacking)
-        done = tuple(f"{line} is in the repository's exclude file" for line in added)
-        lacking = find_unignored(vault.history, lacking)
-    if lacking:
-        told = f"generated or local, and not ignored by git: {len(lacking):,}"
+            added_lines = add_excludes(vault.history, unignored_lines)
+        fixes = tuple(f"{line} is in the repository's exclude file" for line in added_lines)
+        unignored_lines = find_unignored(vault.history, unignored_lines)
+    if unignored_lines:
+        summary = f"generated or local, and not ignored by git: {len(unignored_lines):,}"
         remedy = "add these lines to .gitignore"
         remedy += "" if fix else ", or run `vaultmem doctor --fix`"
-        return Check("ignored files", Verdict.PROBLEM, told, tuple(lacking), remedy, done)
+        return Check(
+            "ignored files", Verdict.PROBLEM, summary, tuple(unignored_lines), remedy, fixes
+        )
     head = vault.head()
     commit = head.commit if head is not None else ""
-    held = find_committed(vault.history, commit, [*sorted(GENERATED), *generated])
-    if held:
-        told = "generated files are in the last commit"
-        remedy = f"`git rm --cached -- {shlex.join(held)}` and commit that"
-        return Check("ignored files", Verdict.PROBLEM, told, tuple(held), remedy, done)
-    return Check("ignored files", fixed=done)
+    committed_paths = find_committed(vault.history, commit, [*sorted(GENERATED), *generated])
+    if committed_paths:
+        summary = "generated files are in the last commit"
+        remedy = f"`git rm --cached -- {shlex.join(committed_paths)}` and commit that"
+        return Check(
+            "ignored files", Verdict.PROBLEM, summary, tuple(committed_paths), remedy, fixes
+        )
+    return Check("ignored files", fixed=fixes)
 
 
 def check_merge_driver(vault: Vault, fix: bool) -> Check:
@@ -249,20 +257,25 @@ _LONG = 7 * 86_400.0
 
 def check_sync(vault: Vault, now: float) -> Check:
     """Report failed syncs, and commits that have waited long."""
-    found = read_sync_state(vault)
-    if found is None:
+    sync_state = read_sync_state(vault)
+    if sync_state is None:
         return Check("sync", told="no remote")
-    if found.problem:
-        told, _, remedy = found.problem.rpartition("; ")
-        return Check("sync", Verdict.WARNING, told or remedy, remedy=remedy if told else "")
-    if found.outcome in {"refused", "conflict", "failed"}:
+    if sync_state.problem:
+        summary, _, remedy = sync_state.problem.rpartition("; ")
+        return Check("sync", Verdict.WARNING, summary or remedy, remedy=remedy if summary else "")
+    if sync_state.outcome in {"refused", "conflict", "failed"}:
         remedy = "fix that, and run `vaultmem sync`"
-        return Check("sync", Verdict.PROBLEM, f"the last one failed: {found.told}", remedy=remedy)
-    if found.at and found.waiting and now - found.good_at > _LONG:
-        told = f"commits waiting: {found.waiting:,}; no sync has finished for a week"
-        remedy = f"see that {found.remote} can be reached, and run `vaultmem sync`"
-        return Check("sync", Verdict.WARNING, told, remedy=remedy)
-    return Check("sync", told=f"with {found.remote}" if found.at else f"never with {found.remote}")
+        return Check(
+            "sync", Verdict.PROBLEM, f"the last one failed: {sync_state.told}", remedy=remedy
+        )
+    if sync_state.at and sync_state.waiting and now - sync_state.good_at > _LONG:
+        summary = f"commits waiting: {sync_state.waiting:,}; no sync has finished for a week"
+        remedy = f"see that {sync_state.remote} can be reached, and run `vaultmem sync`"
+        return Check("sync", Verdict.WARNING, summary, remedy=remedy)
+    return Check(
+        "sync",
+        told=f"with {sync_state.remote}" if sync_state.at else f"never with {sync_state.remote}",
+    )
 
 
 # Check the vault's machine: disk, processes, hooks and sessions.
@@ -277,33 +290,33 @@ _MEGABYTE = 1024 * 1024
 
 def check_state(vault: Vault, fix: bool) -> Check:
     """Check that index and database are intact and match."""
-    if told := vault.state.find_damage():
+    if problem := vault.state.find_damage():
         file = vault.state.path
         remedy = "`vaultmem checkpoint` what waits, and remove this file: it is built again"
-        return Check("index", Verdict.PROBLEM, told, (str(file),), remedy)
-    told = _find_lack(vault)
-    if told:
+        return Check("index", Verdict.PROBLEM, problem, (str(file),), remedy)
+    problem = _find_lack(vault)
+    if problem:
         with vault.lock_caches():  # A running write makes it stale.
-            told = _find_lack(vault)
-    done: tuple[str, ...] = ()
-    if told and fix:
+            problem = _find_lack(vault)
+    fixes: tuple[str, ...] = ()
+    if problem and fix:
         with vault.lock_caches():
             vault.index.reset()
             sync_vault(vault)
-        told = _find_lack(vault)
-        done = ("the index is built again from the notes",)
-    if told:
+        problem = _find_lack(vault)
+        fixes = ("the index is built again from the notes",)
+    if problem:
         remedy = "" if fix else "`vaultmem doctor --fix` builds it again from the notes"
-        return Check("index", Verdict.PROBLEM, told, remedy=remedy, fixed=done)
+        return Check("index", Verdict.PROBLEM, problem, remedy=remedy, fixed=fixes)
     if vault.store.state_place.lack:
         return Check(
             "index",
             Verdict.WARNING,
             f"a spare one in {vault.state_folder}: {vault.store.state_place.lack}",
             remedy="let this process write to that folder: until then it can write no note",
-            fixed=done,
+            fixed=fixes,
         )
-    return _check_damaged(vault, fix, done)
+    return _check_damaged(vault, fix, fixes)
 
 
 def _find_lack(vault: Vault) -> str:
@@ -315,26 +328,28 @@ def _find_lack(vault: Vault) -> str:
     return ""
 
 
-def _check_damaged(vault: Vault, fix: bool, done: tuple[str, ...]) -> Check:
+def _check_damaged(vault: Vault, fix: bool, fixes: tuple[str, ...]) -> Check:
     """Report damaged files that were set aside; the database can contain attribution."""
     index = vault.state_folder / "index.damaged"
     if fix and index.is_dir() and not index.is_symlink():
         shutil.rmtree(index, ignore_errors=True)
-        done = (*done, f"{index} is removed")
-    damaged = tuple(str(file) for file in sorted(vault.state_folder.glob("*.damaged")))
-    if not damaged:
-        return Check("index", told="in sync", fixed=done)
-    told = "it was damaged, and was built again"
-    return Check("index", Verdict.WARNING, told, damaged, "remove what was set aside", done)
+        fixes = (*fixes, f"{index} is removed")
+    damaged_files = tuple(str(file) for file in sorted(vault.state_folder.glob("*.damaged")))
+    if not damaged_files:
+        return Check("index", told="in sync", fixed=fixes)
+    summary = "it was damaged, and was built again"
+    return Check(
+        "index", Verdict.WARNING, summary, damaged_files, "remove what was set aside", fixes
+    )
 
 
 def check_clock(vault: Vault, now: float) -> Check:
     """Report files from the future."""
-    late = (now + 60) * 1e9
+    limit = (now + 60) * 1e9
     stats = vault.manifest.stats()
-    found = (path for path, (_, modified, _, _) in sorted(stats.items()) if modified > late)
+    paths = (path for path, (_, modified, _, _) in sorted(stats.items()) if modified > limit)
     remedy = "set the clock, then `touch` the files: until then they count as the newest"
-    return count_found("clock", Verdict.PROBLEM, "files from the future", found, remedy)
+    return count_found("clock", Verdict.PROBLEM, "files from the future", paths, remedy)
 
 
 def check_disk(vault: Vault, enough: int = ENOUGH) -> Check:
@@ -343,11 +358,15 @@ def check_disk(vault: Vault, enough: int = ENOUGH) -> Check:
     folders = [vault.root, vault.state_folder, *(git[1:] if git is not None else ())]
     disks = {os.stat(folder).st_dev: folder for folder in reversed(folders)}
     free = {folder: shutil.disk_usage(folder).free for folder in disks.values()}
-    full = {folder: left for folder, left in sorted(free.items()) if left < enough}
+    full_folders = {
+        folder: free_bytes for folder, free_bytes in sorted(free.items()) if free_bytes < enough
+    }
     least = f"{min(free.values()) // _MEGABYTE:,} MB are free"
-    if not full:
+    if not full_folders:
         return Check("disk", told=least)
-    paths = tuple(f"{folder}  ({left // _MEGABYTE:,} MB)" for folder, left in full.items())
+    paths = tuple(
+        f"{folder}  ({free_bytes // _MEGABYTE:,} MB)" for folder, free_bytes in full_folders.items()
+    )
     return Check("disk", Verdict.PROBLEM, f"nearly full: {least}", paths, "make space")
 
 
@@ -360,9 +379,9 @@ def check_watch_limit(vault: Vault, limit_file: Path = _LIMIT_FILE) -> Check:
     folders = count_folders(vault.root, limit + 1)
     if folders <= limit:
         return Check("watch limit", told=f"{folders:,} of {limit:,} folders")
-    told = f"there are more folders than the {limit:,} that may be watched: `watch` polls"
+    summary = f"there are more folders than the {limit:,} that may be watched: `watch` polls"
     remedy = f"raise it: `sudo sysctl fs.inotify.max_user_watches={max(524_288, 2 * limit)}`"
-    return Check("watch limit", Verdict.PROBLEM, told, remedy=remedy)
+    return Check("watch limit", Verdict.PROBLEM, summary, remedy=remedy)
 
 
 #: Files that a killed watcher leaves in the state folder.
@@ -375,33 +394,33 @@ def check_watcher(vault: Vault, fix: bool) -> Check:
     """Report the watcher; with `fix`, clean up after a killed one."""
     folder = vault.state_folder
     if is_held(folder / "watch.lock"):
-        found = find_watcher(vault)
-        if found is None:
-            told = "a process watches, and does not say which"
+        watcher = find_watcher(vault)
+        if watcher is None:
+            summary = "a process watches, and does not say which"
             holders = _name(find_holders(folder / "watch.lock"))
-            return Check("watcher", Verdict.WARNING, told, holders, "end it, and start it again")
-        told = f"process {found.pid} watches"
-        if is_stopped(found.pid):
-            remedy = f"`kill -CONT {found.pid}` lets it go on; or end it"
-            return Check("watcher", Verdict.WARNING, f"{told}, and was stopped", remedy=remedy)
-        if found.version == vaultmem.__version__:
-            return Check("watcher", told=told)
-        told += f", of version {found.version}; this is {vaultmem.__version__}"
+            return Check("watcher", Verdict.WARNING, summary, holders, "end it, and start it again")
+        summary = f"process {watcher.pid} watches"
+        if is_stopped(watcher.pid):
+            remedy = f"`kill -CONT {watcher.pid}` lets it go on; or end it"
+            return Check("watcher", Verdict.WARNING, f"{summary}, and was stopped", remedy=remedy)
+        if watcher.version == vaultmem.__version__:
+            return Check("watcher", told=summary)
+        summary += f", of version {watcher.version}; this is {vaultmem.__version__}"
         remedy = "`vaultmem watch --stop`, and start it again"
-        return Check("watcher", Verdict.WARNING, told, remedy=remedy)
-    left = [folder / name for name in _LEFT if os.path.lexists(folder / name)]
-    done: list[str] = []
-    if left and fix:
+        return Check("watcher", Verdict.WARNING, summary, remedy=remedy)
+    leftovers = [folder / name for name in _LEFT if os.path.lexists(folder / name)]
+    fixes: list[str] = []
+    if leftovers and fix:
         with contextlib.suppress(VaultError), hold_lock(folder / "watch.lock", 0.0):
-            for file in left:
+            for file in leftovers:
                 file.unlink(missing_ok=True)
-                done.append(f"{file} is removed")
-            left = []
-    if not left:
-        return Check("watcher", told="none is running", fixed=tuple(done))
+                fixes.append(f"{file} is removed")
+            leftovers = []
+    if not leftovers:
+        return Check("watcher", told="none is running", fixed=tuple(fixes))
     remedy = "`vaultmem watch` starts another; `vaultmem doctor --fix` removes what this one left"
-    told = "a watcher was killed"
-    return Check("watcher", Verdict.PROBLEM, told, tuple(map(str, left)), remedy)
+    summary = "a watcher was killed"
+    return Check("watcher", Verdict.PROBLEM, summary, tuple(map(str, leftovers)), remedy)
 
 
 def check_lock(vault: Vault) -> Check:
@@ -410,12 +429,12 @@ def check_lock(vault: Vault) -> Check:
     if not is_held(file):
         return Check("vault's lock")
     remedy = "wait for it; if it stays, end that process"
-    told = "another vaultmem writes to this vault"
+    summary = "another vaultmem writes to this vault"
     holders = find_holders(file)
     if any(map(is_stopped, holders)):
-        told += ", and was stopped while doing so"
+        summary += ", and was stopped while doing so"
         remedy = f"`kill -CONT {holders[0]}` lets it go on; or end it"
-    return Check("vault's lock", Verdict.WARNING, told, _name(holders), remedy)
+    return Check("vault's lock", Verdict.WARNING, summary, _name(holders), remedy)
 
 
 def check_hooks(vault: Vault) -> Check:
@@ -428,22 +447,22 @@ def check_hooks(vault: Vault) -> Check:
             text = lines.read(_LAST_BYTES).decode("utf-8", "replace")
     except OSError:
         return Check("hooks")
-    told = [_describe_trouble(line) for line in text.splitlines()[size > _LAST_BYTES :] if line]
-    if not told:
+    rows = [_describe_trouble(line) for line in text.splitlines()[size > _LAST_BYTES :] if line]
+    if not rows:
         return Check("hooks")
     return Check(
         "hooks",
         Verdict.WARNING,
-        f"{pluralize(len(told), 'time')} something went wrong, last {told[-1].partition('  ')[0]}",
-        tuple(reversed(told)),
+        f"{pluralize(len(rows), 'time')} something went wrong, last {rows[-1].partition('  ')[0]}",
+        tuple(reversed(rows)),
         f"correct what they state, and remove {file}",
     )
 
 
 def _describe_trouble(line: str) -> str:
     try:
-        told = json.loads(line)
-        at, event, error = told["at"], told["event"], told["error"]
+        entry = json.loads(line)
+        at, event, error = entry["at"], entry["event"], entry["error"]
     except (ValueError, KeyError, TypeError):
         return line
     with contextlib.suppress(OverflowError, OSError, ValueError):
@@ -463,14 +482,14 @@ def check_sessions(vault: Vault, fix: bool) -> Check:
         for each in recover_sessions(vault):
             if not each.problem:
                 fixed.append(f"{each.session} has an end ({each.status})")
-    dead = find_dead(vault)
-    if dead:
-        told = f"{pluralize(len(dead), 'session')} without an end, the process gone"
+    dead_sessions = find_dead(vault)
+    if dead_sessions:
+        summary = f"{pluralize(len(dead_sessions), 'session')} without an end, the process gone"
         remedy = "`vaultmem doctor --fix` or `vaultmem session list` recovers them"
-        paths = tuple(record.id for record in dead)
-        return Check("sessions", Verdict.WARNING, told, paths, remedy, tuple(fixed))
+        paths = tuple(record.id for record in dead_sessions)
+        return Check("sessions", Verdict.WARNING, summary, paths, remedy, tuple(fixed))
     facts = list_facts(vault)
-    still = sum(each.is_open for each in facts)
+    open_count = sum(each.is_open for each in facts)
     size = sum(open_transcripts(vault).size(each.id) for each in facts)
-    told = f"{len(facts):,}, {still:,} open, transcripts of {size / 1024 / 1024:.1f} MB"
-    return Check("sessions", told=told, fixed=tuple(fixed))
+    summary = f"{len(facts):,}, {open_count:,} open, transcripts of {size / 1024 / 1024:.1f} MB"
+    return Check("sessions", told=summary, fixed=tuple(fixed))

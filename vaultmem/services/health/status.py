@@ -114,10 +114,10 @@ def read_status(
     With a `settings_problem` the folder is not scanned, because the ignore rules are unknown. The
     notes are then those of the last index run, and uncommitted changes are left out.
     """
-    looks = not settings_problem
-    report, sync_problem = _sync(vault, progress) if looks else (IndexReport(), "")
+    has_settings = not settings_problem
+    report, sync_problem = _sync(vault, progress) if has_settings else (IndexReport(), "")
     notes, tokens = vault.view.totals()
-    git = _read_git(vault, looks)
+    git = _read_git(vault, has_settings)
     return VaultStatus(
         folder=vault.show_folder(str(vault.root)),
         settings_problem=settings_problem,
@@ -130,9 +130,9 @@ def read_status(
         kinds=View(vault.state).count_notes("kind"),
         states=_count_states(vault),
         proposed=len(vault.view.paths(PROPOSED)),
-        to_decide=_format_waiting(vault) if looks else {},
+        to_decide=_format_waiting(vault) if has_settings else {},
         sync=report,
-        is_in_sync=looks and not sync_problem and not is_index_stale(vault),
+        is_in_sync=has_settings and not sync_problem and not is_index_stale(vault),
         git=git,
         waiting=tuple(
             str(event.get("subject", "")) for _, event in vault.operations.list_waiting()
@@ -140,7 +140,7 @@ def read_status(
         in_doubt=(doubtful := tuple(vault.manifest.in_doubt())),
         trust_problem=_describe_trust(vault),
         problems=tuple(each for each in vault.manifest.problems() if each not in doubtful),
-        passed_over=_count_passed_over(vault) if looks else {},
+        passed_over=_count_passed_over(vault) if has_settings else {},
     )
 
 
@@ -153,9 +153,9 @@ def _format_waiting(vault: Vault) -> dict[str, int]:
 def _count_states(vault: Vault) -> dict[str, int]:
     """Return the number of notes in each state, and of those with conflicts."""
     folder = View(vault.state)
-    conflicted = len(folder.paths(UNMERGED))
-    told = {CONFLICTED: conflicted} if conflicted else {}
-    return folder.count_notes("state") | told
+    conflict_count = len(folder.paths(UNMERGED))
+    conflict_counts = {CONFLICTED: conflict_count} if conflict_count else {}
+    return folder.count_notes("state") | conflict_counts
 
 
 def _sync(vault: Vault, progress: Progress | None) -> tuple[IndexReport, str]:
@@ -172,14 +172,14 @@ def _describe_trust(vault: Vault) -> str:
         return str(error)
 
 
-def _read_git(vault: Vault, looks: bool) -> GitStatus | None:
+def _read_git(vault: Vault, has_settings: bool) -> GitStatus | None:
     try:
         head = vault.head()
         if head is None:
             return None
         if not is_git_installed():
             raise VaultError("git is not installed, so nothing is committed; install it")
-        pending, person = read_pending(vault) if looks else None, vault.history.person()
+        pending, person = read_pending(vault) if has_settings else None, vault.history.person()
         if pending:
             check_edits(vault, pending, _CHECK_SECONDS)
         return GitStatus(
@@ -191,7 +191,7 @@ def _read_git(vault: Vault, looks: bool) -> GitStatus | None:
             person_problem=person.problem,
             person=person.identity.name,
             credentials=_name_credentials(vault, pending) if pending else (),
-            sync=read_sync_state(vault) if looks else None,
+            sync=read_sync_state(vault) if has_settings else None,
             proposals=len(list_proposed(vault)),
             kept_out=tuple(read_kept_out(vault.history.git_folder, vault.history.prefix)),
             moved_links=plan_repair(vault, pending).links if pending and not vault.ref else 0,
@@ -209,26 +209,26 @@ def _name_credentials(vault: Vault, pending: PendingFiles) -> tuple[str, ...]:
 
 def _group(owners: Mapping[str, Owner]) -> tuple[Uncommitted, ...]:
     """Return each author's files: the person first, then agents by name."""
-    found: dict[tuple[str, str], list[str]] = {}
+    paths_by_author: dict[tuple[str, str], list[str]] = {}
     for path, (author, _) in owners.items():
         key = (author.agent, author.session if author.agent else "") if author else ("", "")
-        found.setdefault(key, []).append(path)
+        paths_by_author.setdefault(key, []).append(path)
     return tuple(
         Uncommitted(
             *key,
             notes=tuple(sorted(path for path in paths if is_note_name(path))),
             files=tuple(sorted(path for path in paths if not is_note_name(path))),
         )
-        for key, paths in sorted(found.items())
+        for key, paths in sorted(paths_by_author.items())
     )
 
 
 def _count_passed_over(vault: Vault) -> dict[str, int]:
     """Return the number of files that are not searchable notes, by reason."""
-    walked = find_skipped_files(vault)
+    skipped = find_skipped_files(vault)
     counts = Counter(problem.partition(" (")[0] for _, problem in vault.manifest.unread())
-    counts["hidden by name"] = len(walked.hidden)
-    counts["ignored by vaultmem.yaml"] = len(walked.ignored)
-    counts["a folder of templates, transcripts or media"] = len(walked.set_aside)
-    counts.update({why: len(paths) for why, paths in walked.others.items()})
+    counts["hidden by name"] = len(skipped.hidden)
+    counts["ignored by vaultmem.yaml"] = len(skipped.ignored)
+    counts["a folder of templates, transcripts or media"] = len(skipped.set_aside)
+    counts.update({reason: len(paths) for reason, paths in skipped.others.items()})
     return {reason: count for reason, count in counts.most_common() if count}

@@ -79,13 +79,13 @@ def trace_note(
     """
     commit = commit or find_commit(vault)
     start = commit or vault.history.head().commit
-    path, found = _find_versions(vault, address, start, is_work_tree=not commit)
+    path, commits = _find_versions(vault, address, start, is_work_tree=not commit)
     pending = None if commit else _find_uncommitted(vault, path, start)
-    if pending is None and not found:
+    if pending is None and not commits:
         raise NoteNotFoundError(f"{path}: no commit changed it")
     ends = find_ends(vault.history)
-    found = found[skipped : skipped + limit if limit else None]
-    operations = compare_files(vault, (change for _, change in found))
+    commits = commits[skipped : skipped + limit if limit else None]
+    operations = compare_files(vault, (change for _, change in commits))
     versions = [
         NoteCommit(
             each,
@@ -93,7 +93,7 @@ def trace_note(
             *each.find_writer(vault.history.prefix + change.path),
             is_end=each.commit in ends,
         )
-        for (each, change), operation in zip(found, operations, strict=True)
+        for (each, change), operation in zip(commits, operations, strict=True)
     ]
     return Trace(path, tuple([pending, *versions] if pending and not skipped else versions))
 
@@ -104,10 +104,10 @@ def _find_versions(
     """Return the present or past path of an address, and the commits that changed it."""
     try:
         if is_work_tree:
-            found, heading = resolve_address(vault, address)
+            note_path, heading = resolve_address(vault, address)
         else:
             name, heading, _ = locate_note(vault, start, address)
-            found = PurePosixPath(name)
+            note_path = PurePosixPath(name)
     except NoteNotFoundError as error:
         for name in (address, f"{address}.md"):
             path = str(parse_note_path(name))
@@ -117,7 +117,7 @@ def _find_versions(
         raise error from None
     if heading:
         raise RefusedError(f"{address}: a section; `vaultmem blame` shows where its lines are from")
-    return str(found), follow_path(vault.history, start, str(found)) if start else []
+    return str(note_path), follow_path(vault.history, start, str(note_path)) if start else []
 
 
 def _find_uncommitted(vault: Vault, path: str, head: str) -> NoteCommit | None:
@@ -156,22 +156,22 @@ def describe_removal(vault: Vault, address: str) -> str:
         trace = trace_note(vault, address, 1)
     except (NoteNotFoundError, RefusedError):
         return ""
-    gone = next((v for v in trace.versions if v.operation.file.op is ChangeOp.REMOVE), None)
-    if gone is None or gone.commit is None:
+    removal = next((v for v in trace.versions if v.operation.file.op is ChangeOp.REMOVE), None)
+    if removal is None or removal.commit is None:
         return ""
-    commit = gone.commit
+    commit = removal.commit
     lines = commit.prose.splitlines()
-    why = next((w for line in lines if (w := _find_reason(line, trace.path))), "no reason given")
+    reason = next((w for line in lines if (w := _find_reason(line, trace.path))), "no reason given")
     name = commit.commit[:7]
     return (
-        f"{trace.path}: {gone.who} removed it on {commit.time[:10]} in {name}: {why}; "
+        f"{trace.path}: {removal.who} removed it on {commit.time[:10]} in {name}: {reason}; "
         f"`vaultmem restore {trace.path} --at {name}~` brings it back"
     )
 
 
 def _find_reason(line: str, path: str) -> str:
-    before, _, reason = line.partition(f"removed {path}: ")
-    return "" if before else reason
+    prefix, _, reason = line.partition(f"removed {path}: ")
+    return "" if prefix else reason
 
 
 class BlamedLine(NamedTuple):
@@ -222,12 +222,12 @@ def blame_note(vault: Vault, address: str, at: str = "") -> Blame:
         data = vault.history.objects.read(entry.blob)[1]
         return blame_bytes(vault, path, data, _find_span(path, data, heading), commit)
     try:
-        found, heading = resolve_address(vault, address)
+        note_path, heading = resolve_address(vault, address)
     except NoteNotFoundError as error:
         raise NoteNotFoundError(describe_removal(vault, address) or str(error)) from None
-    data = _read_bytes(vault, found)
-    span = _find_span(str(found), data, heading)
-    return blame_bytes(vault, str(found), data, span)
+    data = _read_bytes(vault, note_path)
+    span = _find_span(str(note_path), data, heading)
+    return blame_bytes(vault, str(note_path), data, span)
 
 
 def blame_bytes(
@@ -248,15 +248,15 @@ def blame_bytes(
         return _make_blame(vault, path, blob, commit, data, origins, span)
     head = history.head().commit
     entry = find_entry(history, head, path) if head else None
-    before = path if entry or not head else read_pending(vault).find_before(path)
-    committed = blame_file(history, head, before) if head and before else []
-    origins = committed
+    old_path = path if entry or not head else read_pending(vault).find_before(path)
+    committed_lines = blame_file(history, head, old_path) if head and old_path else []
+    origins = committed_lines
     if entry is None or entry.blob != blob:
         lines = split_bytes(data)
-        mapped: list[LineOrigin | None] = [None] * len(lines)
-        for old, new, length in match_lines([origin.text for origin in committed], lines):
-            mapped[new : new + length] = committed[old : old + length]
-        origins = mapped
+        mapped_lines: list[LineOrigin | None] = [None] * len(lines)
+        for old, new, length in match_lines([origin.text for origin in committed_lines], lines):
+            mapped_lines[new : new + length] = committed_lines[old : old + length]
+        origins = mapped_lines
     return _make_blame(vault, path, blob, "", data, origins, span)
 
 
@@ -298,27 +298,29 @@ def _make_blame(
 ) -> Blame:
     first, last = span or (1, len(origins))
     start = max(first - 1, count_property_lines(split_bytes(data)))
-    shown = _follow_moves(vault.history, origins[:last], start)[first - 1 :]
-    commits = read_commits(vault.history, (o.commit for o in shown if o is not None))
-    writers = find_line_authors(vault, path, blob, data) if None in shown else []
-    person = vault.history.person().identity.name if None in shown else ""
+    shown_origins = _follow_moves(vault.history, origins[:last], start)[first - 1 :]
+    commits = read_commits(vault.history, (o.commit for o in shown_origins if o is not None))
+    writers = find_line_authors(vault, path, blob, data) if None in shown_origins else []
+    person = vault.history.person().identity.name if None in shown_origins else ""
     confidence, place = _find_confidence(data)
     lines = []
     for number, (text, origin) in enumerate(
-        zip(read_lines(data)[first - 1 : last], shown, strict=True), first
+        zip(read_lines(data)[first - 1 : last], shown_origins, strict=True), first
     ):
-        made = commits[origin.commit] if origin is not None else None
-        if origin is None or made is None:
+        line_commit = commits[origin.commit] if origin is not None else None
+        if origin is None or line_commit is None:
             writer = writers[number - 1]
-            who = Writer(writer.agent or person, writer.agent, writer.session)
+            line_writer = Writer(writer.agent or person, writer.agent, writer.session)
         else:
-            who = made.find_writer(origin.path, origin.number)
-        stated = origins[place] if confidence else None
-        if stated is not None and origin is not None:
-            is_stated = stated.commit == origin.commit
+            line_writer = line_commit.find_writer(origin.path, origin.number)
+        stated_origin = origins[place] if confidence else None
+        if stated_origin is not None and origin is not None:
+            is_stated = stated_origin.commit == origin.commit
         else:
-            is_stated = stated is origin and writers[place] == writers[number - 1]
-        lines.append(BlamedLine(number, text, made, *who, confidence if is_stated else ""))
+            is_stated = stated_origin is origin and writers[place] == writers[number - 1]
+        lines.append(
+            BlamedLine(number, text, line_commit, *line_writer, confidence if is_stated else "")
+        )
     ends = find_ends(vault.history) & commits.keys()
     return Blame(path, blob, commit, tuple(lines), frozenset(ends))
 
@@ -336,8 +338,8 @@ def _find_confidence(data: bytes) -> tuple[str, int]:
 def read_lines(data: bytes) -> list[str]:
     """Return the lines as text, which differs from their bytes if these are not UTF-8."""
     lines = split_bytes(data)
-    read = decode_text(data).text.split("\n")[: len(lines)]
-    return read if len(read) == len(lines) else [read_escapes(line) for line in lines]
+    text_lines = decode_text(data).text.split("\n")[: len(lines)]
+    return text_lines if len(text_lines) == len(lines) else [read_escapes(line) for line in lines]
 
 
 def _read_bytes(vault: Vault, path: PurePosixPath) -> bytes:
@@ -363,57 +365,58 @@ def _follow_moves(
     Such a commit removed the same line elsewhere. Lines before `first` (0-based), such as
     properties, stay unchanged.
     """
-    found = list(origins)
-    followed = {
-        at: origin
-        for at, origin in enumerate(found)
-        if origin is not None and at >= first and is_telling(origin.text)
+    new_origins = list(origins)
+    moved_lines = {
+        index: origin
+        for index, origin in enumerate(new_origins)
+        if origin is not None and index >= first and is_telling(origin.text)
     }
     for _ in range(_MOVES):
-        places = _find_moved_lines(history, followed)
+        places = _find_moved_lines(history, moved_lines)
         blames = {
             (place.commit, place.path): blame_file(history, place.commit, place.path)
             for place in dict.fromkeys(place._replace(number=0) for place in places.values())
         }
-        followed = {
-            at: blames[place.commit, place.path][place.number - 1] for at, place in places.items()
+        moved_lines = {
+            index: blames[place.commit, place.path][place.number - 1]
+            for index, place in places.items()
         }
-        for at, origin in followed.items():
-            found[at] = origin
-        if not followed:
+        for index, origin in moved_lines.items():
+            new_origins[index] = origin
+        if not moved_lines:
             break
-    return found
+    return new_origins
 
 
 def _find_moved_lines(history: VaultHistory, lines: dict[int, LineOrigin]) -> dict[int, _Place]:
     """Return the previous places of those lines that their commit removed elsewhere."""
     changes = read_changes(history, (origin.commit for origin in lines.values()))
     places: dict[int, _Place] = {}
-    for commit, (made, changed) in changes.items():
-        wanted = {
-            at: _strip_marks(each.text) for at, each in lines.items() if each.commit == commit
+    for commit, (commit_object, file_changes) in changes.items():
+        keys = {
+            index: _strip_marks(each.text) for index, each in lines.items() if each.commit == commit
         }
-        notes = [each for each in changed if is_note_name(each.path) and each.is_regular]
-        if not made.parents or len(notes) > _MANY:
+        notes = [each for each in file_changes if is_note_name(each.path) and each.is_regular]
+        if not commit_object.parents or len(notes) > _MANY:
             continue
-        removed: dict[str, _Place] = {}
+        removed_lines: dict[str, _Place] = {}
         for change in notes:
-            for key, number in _find_removed(history, change, set(wanted.values())):
-                removed.setdefault(key, _Place(made.parents[0], change.path, number))
-        places |= {at: removed[key] for at, key in wanted.items() if key in removed}
+            for key, number in _find_removed(history, change, set(keys.values())):
+                removed_lines.setdefault(key, _Place(commit_object.parents[0], change.path, number))
+        places |= {index: removed_lines[key] for index, key in keys.items() if key in removed_lines}
     return places
 
 
 def _find_removed(
-    history: VaultHistory, change: FileChange, wanted: set[str]
+    history: VaultHistory, change: FileChange, keys: set[str]
 ) -> Iterator[tuple[str, int]]:
     old = _read_blob_lines(history, change.old_blob)
-    if not wanted & {_strip_marks(line) for line in old}:
+    if not keys & {_strip_marks(line) for line in old}:
         return
     new = _read_blob_lines(history, change.blob)
     for hunk in diff_lines(old, new):
         for number in range(hunk.start, hunk.end):
-            if (key := _strip_marks(old[number])) in wanted:
+            if (key := _strip_marks(old[number])) in keys:
                 yield key, number + 1
 
 

@@ -33,8 +33,8 @@ def find_commit(vault: Vault) -> str:
     if not vault.ref:
         return ""
     target = vault.history.refs.resolve(vault.ref)
-    checked_out = target.branch and target.branch == vault.history.head().branch
-    return "" if checked_out else target.commit
+    is_checked_out = target.branch and target.branch == vault.history.head().branch
+    return "" if is_checked_out else target.commit
 
 
 def resolve_commit(vault: Vault, name: str) -> str:
@@ -75,14 +75,14 @@ def locate_note(vault: Vault, commit: str, address: str) -> tuple[str, str, Tree
     for path, part in ((address, ""), (name, heading), (f"{name}.md", heading)):
         if path and (entry := find_entry(vault.history, commit, str(parse_note_path(path)))):
             return str(parse_note_path(path)), part, entry
-    wanted = _fold(str(parse_note_path(name)))
+    suffix = _fold(str(parse_note_path(name)))
     tree = vault.history.tree(commit)
     notes = (path for path in tree if path[-3:].lower() == ".md" and is_text(path))
-    found = sorted(path for path in notes if _fold(path).endswith(wanted))
-    if len(found) == 1:
-        return found[0], heading, tree[found[0]]
-    if found:
-        raise NoteNotFoundError(describe_several(vault, name, found))
+    paths = sorted(path for path in notes if _fold(path).endswith(suffix))
+    if len(paths) == 1:
+        return paths[0], heading, tree[paths[0]]
+    if paths:
+        raise NoteNotFoundError(describe_several(vault, name, paths))
     raise NoteNotFoundError(
         f"{name}: not in {commit[:7]}; `vaultmem history {name}` shows when it was and by what name"
     )
@@ -115,13 +115,13 @@ class CommitFilter(NamedTuple):
             return False
         if self.until is not None and commit.at > self.until:
             return False
-        wanted = (
+        criteria = (
             (self.events, {commit.event}),
             (self.agents, {commit.agent, *(each.agent for each in commit.wrote)}),
             (self.sessions, {commit.session, *(each.session for each in commit.wrote)}),
             (self.people, {commit.who, *(each.agent for each in commit.wrote)}),
         )
-        return all(values & allowed for allowed, values in wanted if allowed)
+        return all(values & allowed for allowed, values in criteria if allowed)
 
 
 class Log(NamedTuple):
@@ -139,7 +139,7 @@ def resolve_view_commit(vault: Vault) -> str:
 
 def list_commits(
     vault: Vault,
-    wanted: CommitFilter,
+    commit_filter: CommitFilter,
     limit: int = 20,
     path: str = "",
     commit: str = "",
@@ -168,7 +168,7 @@ def list_commits(
     place = os.path.join(vault.root, inside)
     if inside and not os.path.exists(place) and os.path.isfile(f"{place}.md"):
         inside += ".md"
-    found: list[Commit] = []
+    commits: list[Commit] = []
     foreign = frozenset() if inside else vault.view.foreign()
     walk: Generator[Commit]
     if follows:
@@ -178,12 +178,12 @@ def list_commits(
     else:
         walk = walk_log(vault.history, start, "" if inside == "." else inside)
     for each in walk:
-        if wanted.admits(each):
-            found.append(each)
-            if len(found) == limit:
+        if commit_filter.admits(each):
+            commits.append(each)
+            if len(commits) == limit:
                 walk.close()
-                return Log(tuple(found), False)
-    return Log(tuple(found), bool(find_ends(vault.history)))
+                return Log(tuple(commits), False)
+    return Log(tuple(commits), bool(find_ends(vault.history)))
 
 
 def _walk_own(vault: Vault, start: str, foreign: frozenset[str]) -> Generator[Commit]:
@@ -211,18 +211,18 @@ def list_moments(vault: Vault, limit: int, path: str = "") -> list[Commit]:
     if not start:
         return []
     if path:
-        found = str(resolve_address(vault, path)[0])
+        note_path = str(resolve_address(vault, path)[0])
         versions = [
             commit
-            for commit, change in follow_path(vault.history, start, found)
-            if change.path == found and change.op is not ChangeOp.REMOVE
+            for commit, change in follow_path(vault.history, start, note_path)
+            if change.path == note_path and change.op is not ChangeOp.REMOVE
         ]
         return choose_evenly(versions[::-1], limit)
     inside = ("--", vault.history.prefix) if vault.history.prefix else ("--",)
-    listed = vault.history.git.run("rev-list", "--first-parent", "--reverse", start, *inside)
-    chosen = choose_evenly(listed.split(), limit)
-    commits = read_commits(vault.history, chosen)
-    return [commits[name] for name in chosen]
+    output = vault.history.git.run("rev-list", "--first-parent", "--reverse", start, *inside)
+    commit_ids = choose_evenly(output.split(), limit)
+    commits = read_commits(vault.history, commit_ids)
+    return [commits[name] for name in commit_ids]
 
 
 def choose_evenly(values: Sequence[T], limit: int) -> list[T]:

@@ -63,8 +63,8 @@ def compare_files(
     vault: Vault, changes: Iterable[FileChange], contents: Mapping[str, bytes] | None = None
 ) -> Iterator[FileOperation]:
     """Yield the change of each file; `contents` are bytes by blob id that git might lack."""
-    listed = iter(changes)
-    while chunk := list(islice(listed, _CHUNK)):
+    remaining = iter(changes)
+    while chunk := list(islice(remaining, _CHUNK)):
         texts, unread = _read_contents(vault.history, chunk, contents or {})
         for change in chunk:
             yield _compare(change, texts, unread)
@@ -74,16 +74,16 @@ def summarise_operation(operation: FileOperation) -> str:
     """Return an operation in one line, without its path."""
     if operation.note is None:
         words = {"add": "new", "remove": "removed", "replace": "changed"}
-        was = operation.file.previous
-        parts = [f"renamed from {was}"] if was else [words[operation.file.op]]
+        old_path = operation.file.previous
+        parts = [f"renamed from {old_path}"] if old_path else [words[operation.file.op]]
         return ", ".join([*parts, operation.remark])
     note = operation.note
     if note.op is ChangeOp.ADD:  # All its properties are new: omit them.
         note = note._replace(properties=(), frontmatter_diff=())
-    told = summarise_change(note)
+    summary = summarise_change(note)
     if not is_note_path(PurePosixPath(operation.file.path)):
-        told = told.replace("new note", "new file", 1)
-    return operation.remark if operation.remark and not operation.note else told
+        summary = summary.replace("new note", "new file", 1)
+    return operation.remark if operation.remark and not operation.note else summary
 
 
 def _compare(
@@ -113,10 +113,10 @@ def _compare_texts(change: FileChange, old: bytes, new: bytes) -> NoteChange:
     """
     path = PurePosixPath(change.path)
     if is_note_path(path) and not is_canvas(change.path):
-        was = PurePosixPath(change.previous or change.path)
-        before = decode_bytes(was, old) if change.old_blob else None
-        after = decode_bytes(path, new) if change.blob else None
-        return compare_notes(before, after, change.previous)
+        old_path = PurePosixPath(change.previous or change.path)
+        old_note = decode_bytes(old_path, old) if change.old_blob else None
+        new_note = decode_bytes(path, new) if change.blob else None
+        return compare_notes(old_note, new_note, change.previous)
     before_text, after_text = decode_text(old).text, decode_text(new).text
     if "\0" in before_text or "\0" in after_text:
         raise UnreadableNoteError
@@ -128,26 +128,26 @@ def _read_contents(
     history: VaultHistory, changes: Sequence[FileChange], contents: Mapping[str, bytes]
 ) -> tuple[dict[str, bytes], dict[str, str]]:
     """Return the blobs to compare, and the unread ones with the reason."""
-    wanted = dict.fromkeys(
+    blobs = dict.fromkeys(
         blob
         for change in changes
         if change.is_regular and change.blob != change.old_blob
         for blob in (change.old_blob, change.blob)
         if blob
     )
-    found = {blob: contents[blob] for blob in wanted if blob in contents}
+    blob_contents = {blob: contents[blob] for blob in blobs if blob in contents}
     unread: dict[str, str] = {}
-    asked = [blob for blob in wanted if blob not in found]
-    if not asked:
-        return found, unread
-    sizes = dict(find_sizes(history, asked))
-    unread |= {blob: "not in this clone" for blob in asked if blob not in sizes}
-    large = {blob: size for blob, size in sizes.items() if size > MAX_FILE_BYTES}
-    unread |= {blob: f"{size:,} bytes, too large to compare" for blob, size in large.items()}
-    small = [blob for blob in asked if blob not in unread]
-    for blob, (_, data) in zip(small, history.objects.read_all(small), strict=True):
-        found[blob] = data
-    return found, unread
+    unknown_blobs = [blob for blob in blobs if blob not in blob_contents]
+    if not unknown_blobs:
+        return blob_contents, unread
+    sizes = dict(find_sizes(history, unknown_blobs))
+    unread |= {blob: "not in this clone" for blob in unknown_blobs if blob not in sizes}
+    large_sizes = {blob: size for blob, size in sizes.items() if size > MAX_FILE_BYTES}
+    unread |= {blob: f"{size:,} bytes, too large to compare" for blob, size in large_sizes.items()}
+    small_blobs = [blob for blob in unknown_blobs if blob not in unread]
+    for blob, (_, data) in zip(small_blobs, history.objects.read_all(small_blobs), strict=True):
+        blob_contents[blob] = data
+    return blob_contents, unread
 
 
 class VaultDiff(NamedTuple):
@@ -173,35 +173,35 @@ def diff_vault(vault: Vault, old: str = "", new: str = "", path: str = "") -> Va
         NoteNotFoundError: one of them does not exist.
         RefusedError: a name or the path is unsafe.
     """
-    has_parted = not new and "..." in old
+    is_three_dot = not new and "..." in old
     if not new and ".." in old:
         old, new = split_range(old)
     inside = str(parse_note_path(path)) if path else ""
     head = vault.history.head().commit
-    seen = find_commit(vault)
-    before = resolve_commit(vault, old) if old else seen or head
-    after = resolve_commit(vault, new) if new else seen
-    if has_parted:
-        before = vault.history.refs.merge_base(before, after)
+    ref_commit = find_commit(vault)
+    old_commit = resolve_commit(vault, old) if old else ref_commit or head
+    new_commit = resolve_commit(vault, new) if new else ref_commit
+    if is_three_dot:
+        old_commit = vault.history.refs.merge_base(old_commit, new_commit)
     contents: dict[str, bytes] = {}
     skipped: dict[str, str] = {}
-    if after:
-        changes = diff_commits(vault.history, before, after)
+    if new_commit:
+        changes = diff_commits(vault.history, old_commit, new_commit)
     else:
-        changes, contents, skipped = _compare_work_tree(vault, before, head)
+        changes, contents, skipped = _compare_work_tree(vault, old_commit, head)
     if inside:
         changes = [each for each in changes if f"{each.path}/".startswith(f"{inside}/")]
     operations = compare_files(vault, pair_renames(changes), contents)
-    return VaultDiff(before, after, tuple(operations), skipped)
+    return VaultDiff(old_commit, new_commit, tuple(operations), skipped)
 
 
 def _compare_work_tree(
-    vault: Vault, before: str, head: str
+    vault: Vault, old_commit: str, head: str
 ) -> tuple[list[FileChange], dict[str, bytes], dict[str, str]]:
     """Return the changes from a commit to the work tree, new bytes, and skipped files."""
     pending = read_pending(vault)
-    earlier = diff_commits(vault.history, before, head) if before != head else []
-    older = {change.path: change for change in earlier}
+    commit_changes = diff_commits(vault.history, old_commit, head) if old_commit != head else []
+    old_changes = {change.path: change for change in commit_changes}
     tree = vault.history.tree(head) if pending.files else {}
     contents: dict[str, bytes] = {}
 
@@ -211,13 +211,13 @@ def _compare_work_tree(
             if file is not None:
                 mode, blob = file[0], blob_id(file[1])
                 contents[blob] = file[1]
-            was = older.pop(path, None)
+            old_change = old_changes.pop(path, None)
             entry = tree.get(path, TreeEntry("", ""))
-            if was is not None:
-                entry = TreeEntry(was.old_mode, was.old_blob)
+            if old_change is not None:
+                entry = TreeEntry(old_change.old_mode, old_change.old_blob)
             if (entry.mode, entry.blob) != (mode, blob):
                 yield FileChange(path, entry.blob, blob, entry.mode, mode)
-        yield from older.values()
+        yield from old_changes.values()
 
     return list(join()), contents, pending.skipped
 
@@ -247,10 +247,10 @@ def show_commit(vault: Vault, name: str = "", limit: int = 0) -> ShownCommit:
     commit = read_commit(vault.history, resolve_commit(vault, name or vault.ref or "HEAD"))
     if commit.commit in find_ends(vault.history):
         return ShownCommit(commit, (), True)
-    before = commit.parents[0] if commit.parents else ""
-    changes = pair_renames(diff_commits(vault.history, before, commit.commit))
-    compared, others = changes[: limit or None], changes[limit or len(changes) :]
-    return ShownCommit(commit, tuple(compare_files(vault, compared)), False, tuple(others))
+    parent = commit.parents[0] if commit.parents else ""
+    changes = pair_renames(diff_commits(vault.history, parent, commit.commit))
+    compared_changes, others = changes[: limit or None], changes[limit or len(changes) :]
+    return ShownCommit(commit, tuple(compare_files(vault, compared_changes)), False, tuple(others))
 
 
 # Match notes of a commit with present notes, through renames.
@@ -278,8 +278,8 @@ def locate_past(vault: Vault, commit: str, address: str) -> PastNote:
     try:
         name, heading, entry = locate_note(vault, commit, address)
     except NoteNotFoundError:
-        if found := _trace_back(vault, commit, address):
-            return found
+        if past_note := _trace_back(vault, commit, address):
+            return past_note
         raise
     return PastNote(name, heading, entry, _find_present(vault, commit, name))
 
@@ -290,15 +290,15 @@ def find_uncommitted(vault: Vault, pending: PendingFiles) -> dict[str, str]:
     The text is the same or nearly so. Or the name is, and no other new or removed file has it.
     """
     head = HeadTree(vault.state).entries(pending.files)
-    new = [path for path, file in pending.files.items() if file and path not in head]
-    gone = [path for path, file in pending.files.items() if file is None]
-    moved = {old: path for path in new if (old := pending.find_before(path))}
-    names = Counter(map(_name, new)) + Counter(map(_name, gone))
-    for old in gone:
-        for path in new:
-            if old not in moved and _name(path) == _name(old) and names[_name(old)] == 2:
-                moved[old] = path
-    return moved
+    new_paths = [path for path, file in pending.files.items() if file and path not in head]
+    removed_paths = [path for path, file in pending.files.items() if file is None]
+    new_paths_by_old = {old: path for path in new_paths if (old := pending.find_before(path))}
+    names = Counter(map(_name, new_paths)) + Counter(map(_name, removed_paths))
+    for old in removed_paths:
+        for path in new_paths:
+            if old not in new_paths_by_old and _name(path) == _name(old) and names[_name(old)] == 2:
+                new_paths_by_old[old] = path
+    return new_paths_by_old
 
 
 def _name(path: str) -> str:
@@ -311,27 +311,29 @@ def _find_present(vault: Vault, commit: str, path: str) -> str:
     end = branch or history.head().commit
     while start := find_removal(history, start, end, path):
         renames = walk_renames(history, f"{start}^..{start}")
-        same = confirm_renames(vault, [each for each in renames if each.previous == path])
-        path = same[0].path if same else path
+        confirmed_renames = confirm_renames(
+            vault, [each for each in renames if each.previous == path]
+        )
+        path = confirmed_renames[0].path if confirmed_renames else path
     if not branch and not (vault.root / path).exists():
-        moved = find_uncommitted(vault, read_pending(vault)).get(path, path)
-        return path if find_entry(history, commit, moved) else moved  # It already existed.
+        new_path = find_uncommitted(vault, read_pending(vault)).get(path, path)
+        return path if find_entry(history, commit, new_path) else new_path  # It already existed.
     return path
 
 
 def _trace_back(vault: Vault, commit: str, address: str) -> PastNote | None:
     """Return a note that has another name now, None if the commit lacks it."""
     try:
-        present, heading = resolve_address(vault, address)
+        present_path, heading = resolve_address(vault, address)
     except NoteNotFoundError:
         return None
-    path, branch = str(present), find_commit(vault)
+    path, branch = str(present_path), find_commit(vault)
     if not branch:
-        moved = find_uncommitted(vault, read_pending(vault))
-        path = next((old for old, new in moved.items() if new == path), path)
+        new_paths = find_uncommitted(vault, read_pending(vault))
+        path = next((old for old, new in new_paths.items() if new == path), path)
     versions = follow_path(vault.history, branch or vault.history.head().commit, path)
     renames = confirm_renames(vault, (change for _, change in versions if change.previous))
     for name in (path, *(each.previous for each in renames)):
         if entry := find_entry(vault.history, commit, name):
-            return PastNote(name, heading, entry, str(present))
+            return PastNote(name, heading, entry, str(present_path))
     return None

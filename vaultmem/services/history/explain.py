@@ -72,20 +72,20 @@ def walk_history(vault: Vault, commit: str = "") -> Iterator[tuple[Commit, list[
 
 
 def group_changes(
-    walked: Iterator[tuple[Commit, list[FileChange]]], paths: Iterator[str]
+    history: Iterator[tuple[Commit, list[FileChange]]], paths: Iterator[str]
 ) -> dict[str, list[CommitChange]]:
     """Return for each path the commits that changed its file, newest first, through renames."""
-    found: dict[str, list[CommitChange]] = {path: [] for path in paths}
-    named = {path: path for path in found}  # Past name to present name.
-    for commit, changes in walked:
+    changes_by_path: dict[str, list[CommitChange]] = {path: [] for path in paths}
+    present_paths = {path: path for path in changes_by_path}  # Past name to present name.
+    for commit, changes in history:
         for change in changes:
-            now = named.get(change.path)
-            if now is not None and change.blob:
-                found[now].append(CommitChange(commit, change))
-            if now is not None and change.previous:
-                del named[change.path]
-                named[change.previous] = now
-    return found
+            present_path = present_paths.get(change.path)
+            if present_path is not None and change.blob:
+                changes_by_path[present_path].append(CommitChange(commit, change))
+            if present_path is not None and change.previous:
+                del present_paths[change.path]
+                present_paths[change.previous] = present_path
+    return changes_by_path
 
 
 def describe_stories(
@@ -97,10 +97,12 @@ def describe_stories(
         NoteNotFoundError: git lacks a version.
     """
     own = {blob_id(data): data for data in texts.values()}
-    listed = (each.change for path in texts for each in changes[path] if each.change.is_regular)
-    wanted = list(dict.fromkeys(each.blob for each in listed if each.blob not in own))
-    read = vault.history.objects.read_all(wanted) if wanted else ()
-    contents = {**own, **{blob: data for blob, (_, data) in zip(wanted, read, strict=True)}}
+    file_changes = (
+        each.change for path in texts for each in changes[path] if each.change.is_regular
+    )
+    blobs = list(dict.fromkeys(each.blob for each in file_changes if each.blob not in own))
+    objects = vault.history.objects.read_all(blobs) if blobs else ()
+    contents = {**own, **{blob: data for blob, (_, data) in zip(blobs, objects, strict=True)}}
     for path, data in texts.items():
         yield path, _describe(vault, path, changes[path], data, contents)
 
@@ -112,53 +114,55 @@ def _describe(
     data: bytes,
     contents: Mapping[str, bytes],
 ) -> Story:
-    known: dict[str, _Text] = {}
-    kept = []
+    texts: dict[str, _Text] = {}
+    counted_changes = []
     for each in reversed(changes):
         blob = each.change.blob
-        is_taken = blob in known and len(each.commit.parents) > 1  # A merge of known text.
+        is_taken = blob in texts and len(each.commit.parents) > 1  # A merge of known text.
         if each.change.is_regular and not is_taken:
-            known[blob] = _derive(each, split_bytes(contents[blob]), known)
-            kept.append(each)
-    shown = known.get(blob_id(data))
-    if shown is None:
-        shown = _Text(lines := split_bytes(data), [None] * len(lines))
-        if kept:
-            _inherit_origin(known[kept[-1].change.blob], shown)
+            texts[blob] = _derive(each, split_bytes(contents[blob]), texts)
+            counted_changes.append(each)
+    shown_text = texts.get(blob_id(data))
+    if shown_text is None:
+        shown_text = _Text(lines := split_bytes(data), [None] * len(lines))
+        if counted_changes:
+            _inherit_origin(texts[counted_changes[-1].change.blob], shown_text)
     return Story(
-        tuple(_make_version(vault, each) for each in reversed(kept)),
-        tuple(_format_writers(vault, path, data, shown.origins)),
+        tuple(_make_version(vault, each) for each in reversed(counted_changes)),
+        tuple(_format_writers(vault, path, data, shown_text.origins)),
     )
 
 
-def _derive(each: CommitChange, lines: list[str], known: dict[str, _Text]) -> _Text:
+def _derive(commit_change: CommitChange, lines: list[str], texts: dict[str, _Text]) -> _Text:
     """Return a version with its lines' origins: from other versions, or itself.
 
     A merge takes lines from its first parent's version, and from the latest ones.
     """
-    sources = [each.change.old_blob]
-    if len(each.commit.parents) > 1:
-        sources += reversed(known)
-    made = _Text(lines, [None] * len(lines))
+    sources = [commit_change.change.old_blob]
+    if len(commit_change.commit.parents) > 1:
+        sources += reversed(texts)
+    text = _Text(lines, [None] * len(lines))
     for source in sources[:3]:
-        if source in known:
-            _inherit_origin(known[source], made)
-    own: list[_Origin | None] = [
-        origin or _Origin(each, number) for number, origin in enumerate(made.origins, 1)
+        if source in texts:
+            _inherit_origin(texts[source], text)
+    own_origins: list[_Origin | None] = [
+        origin or _Origin(commit_change, number) for number, origin in enumerate(text.origins, 1)
     ]
-    return _Text(lines, own)
+    return _Text(lines, own_origins)
 
 
 def _inherit_origin(old: _Text, new: _Text) -> None:
     """Set the missing origins of lines from another version."""
-    for start, place, length in match_lines(old.lines, new.lines):
-        for at in range(length):
-            new.origins[place + at] = new.origins[place + at] or old.origins[start + at]
+    for old_start, new_start, length in match_lines(old.lines, new.lines):
+        for offset in range(length):
+            new.origins[new_start + offset] = (
+                new.origins[new_start + offset] or old.origins[old_start + offset]
+            )
 
 
-def _make_version(vault: Vault, each: CommitChange) -> NoteCommit:
-    who = each.commit.find_writer(vault.history.prefix + each.change.path)
-    return NoteCommit(each.commit, FileOperation(each.change, None), *who)
+def _make_version(vault: Vault, commit_change: CommitChange) -> NoteCommit:
+    writer = commit_change.commit.find_writer(vault.history.prefix + commit_change.change.path)
+    return NoteCommit(commit_change.commit, FileOperation(commit_change.change, None), *writer)
 
 
 def _format_writers(
@@ -166,15 +170,15 @@ def _format_writers(
 ) -> Iterator[BlamedLine]:
     writers = find_line_authors(vault, path, blob_id(data), data) if None in origins else []
     person = vault.history.person().identity.name if None in origins else ""
-    for at, (text, origin) in enumerate(zip(read_lines(data), origins, strict=True)):
+    for index, (text, origin) in enumerate(zip(read_lines(data), origins, strict=True)):
         if origin is None:
-            writer = writers[at]
-            who = (writer.agent or person, writer.agent, writer.session)
-            yield BlamedLine(at + 1, text, None, *who)
+            writer = writers[index]
+            names = (writer.agent or person, writer.agent, writer.session)
+            yield BlamedLine(index + 1, text, None, *names)
         else:
             commit, change = origin.change
-            told = commit.find_writer(vault.history.prefix + change.path, origin.number)
-            yield BlamedLine(at + 1, text, commit, *told)
+            line_writer = commit.find_writer(vault.history.prefix + change.path, origin.number)
+            yield BlamedLine(index + 1, text, commit, *line_writer)
 
 
 # Explain a text in the vault: who wrote it, when, and what it replaced.
@@ -244,14 +248,14 @@ def explain_text(vault: Vault, text: str, limit: int = 5) -> list[Ground]:
     hits = sorted(hits, key=lambda hit: not _has_text(hit, notes[hit.record.path]))[:limit]
     notes = {hit.record.path: notes[hit.record.path] for hit in hits}
     commit = "" if vault.view.is_work_tree else vault.view.sources[0].commit
-    replaced = LinkStore(vault.state).targets_in("supersedes")
-    successors = _find_successors(vault, notes, replaced)
-    found = []
+    replaced_names = LinkStore(vault.state).targets_in("supersedes")
+    successors = _find_successors(vault, notes, replaced_names)
+    grounds = []
     for hit in hits:
-        older = replaced.get(hit.record.document, ())
+        older = replaced_names.get(hit.record.document, ())
         newer = successors.get(hit.record.path, ())
-        found.append(_make_ground(vault, hit, notes[hit.record.path], commit, older, newer))
-    return found
+        grounds.append(_make_ground(vault, hit, notes[hit.record.path], commit, older, newer))
+    return grounds
 
 
 def _has_text(hit: Hit, note: Note) -> bool:
@@ -282,30 +286,30 @@ def _order_steps(history: VaultHistory, lines: Iterable[BlamedLine]) -> tuple[Ch
         commit = line.commit.commit if line.commit else ""
         step = ChangeStep(line.commit, line.who, line.agent, line.session, 1, line.claimed_by)
         steps.setdefault((commit, line.agent or line.who, line.session), []).append(step)
-    summed = [group[0]._replace(lines=len(group)) for group in steps.values()]
-    made = [step.commit for step in summed if step.commit is not None]
-    order = {commit.commit: place for place, commit in enumerate(sort_commits(history, made))}
+    summed_steps = [group[0]._replace(lines=len(group)) for group in steps.values()]
+    commits = [step.commit for step in summed_steps if step.commit is not None]
+    order = {commit.commit: place for place, commit in enumerate(sort_commits(history, commits))}
     last = len(order)
-    return tuple(sorted(summed, key=lambda s: order[s.commit.commit] if s.commit else last))
+    return tuple(sorted(summed_steps, key=lambda s: order[s.commit.commit] if s.commit else last))
 
 
 def _find_successors(
-    vault: Vault, notes: Iterable[str], replaced: Mapping[int, Sequence[str]]
+    vault: Vault, notes: Iterable[str], replaced_names: Mapping[int, Sequence[str]]
 ) -> dict[str, list[str]]:
     """Return, by path, the notes that supersede one of these.
 
-    `replaced` are the names in `supersedes` by document.
+    `replaced_names` are the names in `supersedes` by document.
     """
-    wanted = {path: _fold(path) for path in notes}
-    paths = vault.view.paths() if wanted else {}
-    found: dict[str, set[str]] = {}
-    for document, names in replaced.items():
+    folded_paths = {path: _fold(path) for path in notes}
+    paths = vault.view.paths() if folded_paths else {}
+    paths_by_target: dict[str, set[str]] = {}
+    for document, names in replaced_names.items():
         for name in names if document in paths else ():
             # Resolving a name is slow; most links name other notes.
-            likely = any(folded.endswith(_fold(name)) for folded in wanted.values())
-            if likely and (target := _resolve(vault, name)) in wanted:
-                found.setdefault(target, set()).add(paths[document])
-    return {target: sorted(successors) for target, successors in found.items()}
+            is_likely = any(folded.endswith(_fold(name)) for folded in folded_paths.values())
+            if is_likely and (target := _resolve(vault, name)) in folded_paths:
+                paths_by_target.setdefault(target, set()).add(paths[document])
+    return {target: sorted(successors) for target, successors in paths_by_target.items()}
 
 
 def _resolve(vault: Vault, name: str) -> str:

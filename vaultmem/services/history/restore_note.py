@@ -63,9 +63,9 @@ def restore_note(vault: Vault, address: str, at: str, *, commits: bool = False) 
         ConflictError: another process changed the note meanwhile; it stays.
     """
     commit = resolve_commit(vault, at)
-    past = locate_past(vault, commit, address)
-    entry, name, path = past.entry, past.present, PurePosixPath(past.present)
-    if past.heading:
+    past_note = locate_past(vault, commit, address)
+    entry, name, path = past_note.entry, past_note.present, PurePosixPath(past_note.present)
+    if past_note.heading:
         raise RefusedError(f"{address}: a section; restore the whole note")
     if not is_note_path(path):
         raise RefusedError(f"{name}: not a note; `git restore` brings back other files")
@@ -76,7 +76,7 @@ def restore_note(vault: Vault, address: str, at: str, *, commits: bool = False) 
         old = blob_now(change, path)
         if old == entry.blob:
             return RestoreResult(name, entry.blob, old, commit, ())
-        saved = _save_present(vault, name, old) if old and change.is_folder else ()
+        saved_commits = _save_present(vault, name, old) if old and change.is_folder else ()
         if old:
             reject_freeing(change, path, data)
             change.replace(path, data, old)
@@ -85,12 +85,12 @@ def restore_note(vault: Vault, address: str, at: str, *, commits: bool = False) 
             change.put(path, data)
         event = Event("write", format_files("restore", [name]), vault.author, intent="refine")
         (change.commit if commits else change.leave)(event)
-        return RestoreResult(name, entry.blob, old, commit, saved)
+        return RestoreResult(name, entry.blob, old, commit, saved_commits)
 
-    restored, report = write(vault, plan)
-    commits_made = (*restored.commits, *report.commits)
-    then = past.path if past.path != name else ""
-    return restored._replace(commits=commits_made, candidates=report.candidates, path_then=then)
+    result, report = write(vault, plan)
+    commits_made = (*result.commits, *report.commits)
+    old_path = past_note.path if past_note.path != name else ""
+    return result._replace(commits=commits_made, candidates=report.candidates, path_then=old_path)
 
 
 def check_leaks(vault: Vault, name: str, data: bytes) -> None:
@@ -101,9 +101,9 @@ def check_leaks(vault: Vault, name: str, data: bytes) -> None:
     """
     if len(data) > MAX_FILE_BYTES:
         raise RefusedError(f"{name}: it had {len(data):,} bytes; a note holds {MAX_FILE_BYTES:,}")
-    for found in scan_note_text(vault, name, decode_text(data).text):
+    for leak in scan_note_text(vault, name, decode_text(data).text):
         raise RefusedError(
-            f"{name}:{found.line}: what it was looks like a credential ({found.rule}); "
+            f"{name}:{leak.line}: what it was looks like a credential ({leak.rule}); "
             "not restored, it stays in git alone"
         )
 
@@ -120,7 +120,7 @@ def blob_now(change: Change, path: PurePosixPath) -> str:
 
 def _save_present(vault: Vault, name: str, blob: str) -> tuple[Made, ...]:
     """Commit the note's present text, or raise: no bytes may be lost."""
-    saved = commit_earlier(vault, {name: blob}, AuthorScope.ANYBODY)
+    commits = commit_earlier(vault, {name: blob}, AuthorScope.ANYBODY)
     if is_pending(vault, name, blob, AuthorScope.ANYBODY):
         reason = vault.history.obstacle()
         raise PendingError(
@@ -128,7 +128,7 @@ def _save_present(vault: Vault, name: str, blob: str) -> tuple[Made, ...]:
             + (f" and none can be made: {reason}" if reason else "")
             + "; `vaultmem checkpoint NOTE` commits it, then restore"
         )
-    return tuple(saved)
+    return tuple(commits)
 
 
 def _reject_twin(path: PurePosixPath, names: Container[str]) -> None:
@@ -164,41 +164,41 @@ def undo_commit(vault: Vault, name: str) -> UndoResult:
         PendingError: the notes are restored; their commit has to wait.
     """
     commit = read_commit(vault.history, resolve_commit(vault, name))
-    short = commit.commit[:7]
+    label = commit.commit[:7]
     if len(commit.parents) != 1:
-        raise RefusedError(f"{short}: it is a merge, or the first commit; restore single notes")
+        raise RefusedError(f"{label}: it is a merge, or the first commit; restore single notes")
     changes = diff_commits(vault.history, commit.parents[0], commit.commit)
     if not changes:
-        raise RefusedError(f"{short}: it changed no note")
+        raise RefusedError(f"{label}: it changed no note")
     for each in changes:
         if not is_note_path(PurePosixPath(each.path)) or not each.is_regular:
-            raise RefusedError(f"{short}: it changed {each.path}, which is not a note; use git")
+            raise RefusedError(f"{label}: it changed {each.path}, which is not a note; use git")
 
     def plan(change: Change) -> None:
         for each in changes:
-            _roll_back(vault, change, each, short)
+            _roll_back(vault, change, each, label)
         body = (f"Takes back {commit.commit}.",)
         change.commit(Event("undo", f"undo: {commit.subject}", vault.author, body, "refine"))
 
-    done = write(vault, plan)
-    return UndoResult(commit, tuple(each.path for each in changes), done.report)
+    result = write(vault, plan)
+    return UndoResult(commit, tuple(each.path for each in changes), result.report)
 
 
-def _roll_back(vault: Vault, change: Change, done: FileChange, short: str) -> None:
-    path = PurePosixPath(done.path)
-    if blob_now(change, path) != done.blob:
+def _roll_back(vault: Vault, change: Change, file_change: FileChange, label: str) -> None:
+    path = PurePosixPath(file_change.path)
+    if blob_now(change, path) != file_change.blob:
         raise ConflictError(
-            f"{path}: changed since {short}; `vaultmem restore {path} --at {short}~` writes it as "
+            f"{path}: changed since {label}; `vaultmem restore {path} --at {label}~` writes it as "
             "it was before"
         )
-    data = vault.history.objects.read(done.old_blob)[1] if done.old_blob else None
-    if done.blob:
+    data = vault.history.objects.read(file_change.old_blob)[1] if file_change.old_blob else None
+    if file_change.blob:
         reject_freeing(change, path, data)
     if data is None:
-        change.remove(path, done.blob)
+        change.remove(path, file_change.blob)
         return
-    check_leaks(vault, done.path, data)
-    if done.blob:
-        change.replace(path, data, done.blob)
+    check_leaks(vault, file_change.path, data)
+    if file_change.blob:
+        change.replace(path, data, file_change.blob)
     else:
         change.put(path, data)

@@ -43,24 +43,24 @@ def begin_context(vault: Vault, payload: HookPayload) -> str:
     folder = find_folder(payload)
     forget_had(vault.state_folder, payload.session)  # Its context is empty, or is sent again.
     # The last session's outcome is added separately, and shorter.
-    asked = AskPack("", _PACK_BUDGET, PackStyle.TEXT, has_sessions=False)
+    request = AskPack("", _PACK_BUDGET, PackStyle.TEXT, has_sessions=False)
     vault = replace(vault, patience=max(vault.wait, 0.0 if vault.notices.stale else _PATIENCE))
     try:
         if find_unsettled(vault):
             from vaultmem.services.sessions.import_turns import catch_up
 
             catch_up(vault)
-        begun = _begin(vault, payload, folder)
-        vault.state.put(f"{EXPECTED} {begun.session.facts.id}", payload.transcript)
+        start_result = _begin(vault, payload, folder)
+        vault.state.put(f"{EXPECTED} {start_result.session.facts.id}", payload.transcript)
     except UnreadableTableError as error:  # The folder's project is unknown.
         return f"No memory is shown and no session was begun: {error}\n"
     except (LockTimeoutError, SystemFailureError) as error:  # Still show the pack.
-        return f"{_make_pack(vault, asked).text}\nNo session was begun: {error}\n"
-    pack = _make_pack(act_in(vault, begun.session.facts.id), asked)
-    had = [name for item in pack.items for name in digest_shown(item)]
-    add_had(vault.state_folder, payload.session, had)
+        return f"{_make_pack(vault, request).text}\nNo session was begun: {error}\n"
+    pack = _make_pack(act_in(vault, start_result.session.facts.id), request)
+    shown_names = [name for item in pack.items for name in digest_shown(item)]
+    add_had(vault.state_folder, payload.session, shown_names)
     parts = [pack.text]
-    parts.append(_describe_earlier(vault, payload, begun, folder))
+    parts.append(_describe_earlier(vault, payload, start_result, folder))
     return "\n\n".join(part.strip() for part in parts if part)
 
 
@@ -69,23 +69,23 @@ def begin_subagent(vault: Vault, payload: HookPayload) -> str:
     return _make_pack(vault, AskPack("", _SUBAGENT_BUDGET, PackStyle.TEXT, has_sessions=False)).text
 
 
-def _make_pack(vault: Vault, asked: AskPack) -> Pack:
+def _make_pack(vault: Vault, request: AskPack) -> Pack:
     """Return the pack of a vault and its companions; commands print the messages about them."""
-    return ask_pack(view_projects(add_companions(vault)[0]), asked).pack
+    return ask_pack(view_projects(add_companions(vault)[0]), request).pack
 
 
 def _describe_earlier(
-    vault: Vault, payload: HookPayload, begun: StartResult, folder: Path | None
+    vault: Vault, payload: HookPayload, start_result: StartResult, folder: Path | None
 ) -> str:
     """Return the restored context, or else the outcome of the last session here."""
-    if begun.restore:
+    if start_result.restore:
         from vaultmem.services.sessions.restore_session import restore_session
 
         budget = _RESTORE_BUDGET if payload.source in _GOES_ON else _PENDING_BUDGET
-        return restore_session(vault, begun.restore, budget, folder).text
+        return restore_session(vault, start_result.restore, budget, folder).text
     from vaultmem.services.sessions.restore_session import describe_last_time
 
-    return describe_last_time(vault, _LAST_BUDGET, folder, begun.session.facts.id)
+    return describe_last_time(vault, _LAST_BUDGET, folder, start_result.session.facts.id)
 
 
 def _begin(vault: Vault, payload: HookPayload, folder: Path | None) -> StartResult:

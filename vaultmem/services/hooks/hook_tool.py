@@ -86,15 +86,18 @@ def answer_tool(vault: Vault, payload: HookPayload) -> str:
         vault = replace(vault, here=parent or vault.here)
     files += [folder / each for part in commands for each in list_files(part)]
     vault = view_project(vault)
-    named = [_name_file(vault, each) for each in files if payload.files or each.is_file()]
-    had = read_had(vault.state_folder, payload.session)
-    found = [*_find_naming(vault, named, commands, had), *_find_citing(vault, named)]
-    found += _find_failures(vault, named, commands, payload.session)
-    new = {each.name: each for each in reversed(found) if each.name not in had}
-    shown = _fit(sorted(new.values(), key=lambda each: each.rank))
-    add_had(vault.state_folder, payload.session, [each.name for each in shown])
-    lines = [each.line for each in shown]
-    if paths := [each.path for each in shown if each.path]:
+    code_files = [_name_file(vault, each) for each in files if payload.files or each.is_file()]
+    shown_names = read_had(vault.state_folder, payload.session)
+    candidates = [
+        *_find_naming(vault, code_files, commands, shown_names),
+        *_find_citing(vault, code_files),
+    ]
+    candidates += _find_failures(vault, code_files, commands, payload.session)
+    new_lines = {each.name: each for each in reversed(candidates) if each.name not in shown_names}
+    shown_lines = _fit(sorted(new_lines.values(), key=lambda each: each.rank))
+    add_had(vault.state_folder, payload.session, [each.name for each in shown_lines])
+    lines = [each.line for each in shown_lines]
+    if paths := [each.path for each in shown_lines if each.path]:
         from vaultmem.services.search.run_query import count_tool  # Most calls show nothing.
 
         count_tool(vault, " ".join([*payload.files, *commands]), paths, "\n".join(lines))
@@ -104,19 +107,19 @@ def answer_tool(vault: Vault, payload: HookPayload) -> str:
 def _name_file(vault: Vault, file: Path) -> CodeFile:
     place = Path(os.path.abspath(file))
     place = Path(os.path.realpath(place.parent), place.name)
-    found = find_git_folder(place.parent)
-    path = place.relative_to(found[0]).as_posix() if found else place.name
+    git_folders = find_git_folder(place.parent)
+    path = place.relative_to(git_folders[0]).as_posix() if git_folders else place.name
     own = {vault.root}
     if repository := find_git_folder(vault.root):
         own.add(repository[0])
-    if named := vault.config.code_repository:
-        own.add((vault.root / Path(named).expanduser()).resolve())
+    if code_folder := vault.config.code_repository:
+        own.add((vault.root / Path(code_folder).expanduser()).resolve())
     inside = (place.relative_to(each).as_posix() for each in own if place.is_relative_to(each))
     return CodeFile(path, frozenset(inside))
 
 
 def _find_naming(
-    vault: Vault, files: list[CodeFile], commands: tuple[str, ...], had: frozenset[str]
+    vault: Vault, files: list[CodeFile], commands: tuple[str, ...], shown_names: frozenset[str]
 ) -> Iterator[_Shown]:
     """Yield the decisions and dead ends whose text names one of the files or commands."""
 
@@ -125,15 +128,15 @@ def _find_naming(
         is_named = any(names_command(text, each) for each in commands)
         return is_named or any(names_file(text, path) for path in paths)
 
-    found = [
+    records = [
         record
         for record in vault.view.keep("named in calls", lambda: vault.view.records(_LAST))
         if _counts(vault, record)
-        and _make_name(record) not in had
+        and _make_name(record) not in shown_names
         and names(record, read_text(vault, record.path, record.blob) or "")
     ]
-    found.sort(key=lambda record: (_RANKS[record.kind], -record.changed))
-    for record in found[:_MOST_READ]:
+    records.sort(key=lambda record: (_RANKS[record.kind], -record.changed))
+    for record in records[:_MOST_READ]:
         if names(record, text := _read(vault, record)):  # Hidden text does not count.
             yield _show(record, text)
 
@@ -164,24 +167,26 @@ def _find_citing(vault: Vault, files: list[CodeFile]) -> Iterator[_Shown]:
     store = LinkStore(vault.state)
     cited = store.citing(names)
     records = vault.view.records_of(cited)
-    matching = [
+    citing_records = [
         record
         for document, record in records.items()
         if _counts(vault, record)
         and any(_is_cited(vault, record, text, file) for text in cited[document] for file in files)
     ]
-    if not matching:
+    if not citing_records:
         return
     from vaultmem.services.anchors.check import check_documents, limit_query
 
-    by_number = {each.document: each for each in matching}
+    by_number = {each.document: each for each in citing_records}
     checks = check_documents(vault, by_number, store.cites(by_number), limit_query())
-    for record in matching:
-        known = [each for each in checks.get(record.document, ()) if each.anchor.path in names]
-        if known and all(each.status is AnchorStatus.GONE for each in known):
+    for record in citing_records:
+        note_checks = [
+            each for each in checks.get(record.document, ()) if each.anchor.path in names
+        ]
+        if note_checks and all(each.status is AnchorStatus.GONE for each in note_checks):
             continue
-        changed = next((each.verdict for each in known if each.is_different), "")
-        yield _show(record, _read(vault, record), changed)
+        caution = next((each.verdict for each in note_checks if each.is_different), "")
+        yield _show(record, _read(vault, record), caution)
 
 
 def _is_cited(vault: Vault, record: NoteRecord, text: str, file: CodeFile) -> bool:
@@ -194,8 +199,12 @@ def _is_cited(vault: Vault, record: NoteRecord, text: str, file: CodeFile) -> bo
 def _list_names(vault: Vault, record: NoteRecord, file: CodeFile, project: str = "") -> set[str]:
     """Return the paths by which a note can name a file: in its project, else in the vault's own."""
     if project := project or record.project:
-        here = vault.view.project
-        return {file.path} if here and here.casefold() == project.casefold() else set()
+        current_project = vault.view.project
+        return (
+            {file.path}
+            if current_project and current_project.casefold() == project.casefold()
+            else set()
+        )
     return set(file.own)
 
 
@@ -214,9 +223,9 @@ def _read(vault: Vault, record: NoteRecord) -> str:
 
     text = read_text(vault, record.path, record.blob) or ""
     body = parse_note(parse_note_path(record.path), text.encode("utf-8", "replace")).visible_body
-    flat = " ".join(body.split()).removeprefix(f"# {record.title}").strip()
-    is_plain = record.kind == NoteKind.DEAD_END or flat.startswith(record.title)
-    return flat if is_plain else f"{record.title}: {flat}"
+    flat_text = " ".join(body.split()).removeprefix(f"# {record.title}").strip()
+    is_plain = record.kind == NoteKind.DEAD_END or flat_text.startswith(record.title)
+    return flat_text if is_plain else f"{record.title}: {flat_text}"
 
 
 def _show(record: NoteRecord, text: str, caution: str = "") -> _Shown:
@@ -233,18 +242,18 @@ def _make_name(record: NoteRecord) -> str:
     return f"tool:{record.blob}"
 
 
-def _fit(found: list[_Shown]) -> list[_Shown]:
+def _fit(candidates: list[_Shown]) -> list[_Shown]:
     """Return the lines that fit the budget; the first one is truncated if needed."""
-    left = _BUDGET - count_tokens(_HEAD) - 1
-    shown: list[_Shown] = []
-    for each in found:
-        short = each.line if shown else _shorten(each.line, left)
-        cost = count_tokens(short) + 1
-        if cost > left:
+    tokens_left = _BUDGET - count_tokens(_HEAD) - 1
+    shown_lines: list[_Shown] = []
+    for each in candidates:
+        short_line = each.line if shown_lines else _shorten(each.line, tokens_left)
+        cost = count_tokens(short_line) + 1
+        if cost > tokens_left:
             break
-        shown.append(each._replace(line=short))
-        left -= cost
-    return shown
+        shown_lines.append(each._replace(line=short_line))
+        tokens_left -= cost
+    return shown_lines
 
 
 def _shorten(line: str, tokens: int) -> str:

@@ -42,9 +42,9 @@ def check_agents(
     for commit in commits:
         names = ", ".join(commit.agents) or visit.grant.name
         is_known = commit.commit not in new and not commit.agents
-        for path, why in _check_commit(visit, commit, is_known):
-            what = f"{show_path(path)} in {commit.commit[:9]}, by {show_path(names)}"
-            yield Refusal(what, show_path(why), _ASK)
+        for path, reason in _check_commit(visit, commit, is_known):
+            subject = f"{show_path(path)} in {commit.commit[:9]}, by {show_path(names)}"
+            yield Refusal(subject, show_path(reason), _ASK)
 
 
 def _check_commit(
@@ -57,31 +57,31 @@ def _check_commit(
         elif blob and not any(sides) and is_owners_file(path):
             yield path, "is pinned by its name, and only a person creates it"
     changes = _read_notes(visit, versions)
-    gone = [each for each in changes if each.after is None]
-    added = [each.after for each in changes if each.after and not all(each.sides)]
+    removed_changes = [each for each in changes if each.after is None]
+    added_notes = [each.after for each in changes if each.after and not all(each.sides)]
     heirs = [note for each in changes for note in _list_heirs(each)]
     may_instruct = bool(commit.agents) and set(commit.agents) <= visit.promoters
     rights = Rights(may_instruct, lambda name: name in commit.agents or may_name(visit, name))
     for change in changes:
         successor = None
         if change.after is None:
-            before = next(filter(None, (*change.sides, change.base)))
-            successor = find_successor(before, added)
+            old_note = next(filter(None, (*change.sides, change.base)))
+            successor = find_successor(old_note, added_notes)
         elif not any(change.sides):
-            change = _find_origin(change, gone)
-        why = find_released(change, successor) or find_owner_kind(change, rights)
-        if not why and not is_known:
-            why = find_wrong_step(change, rights) or find_false_label(change, heirs, rights)
-            if why and change.after and _is_restored(visit, commit, change.path, change.after):
-                why = ""
-        if why:
-            yield change.path, why
+            change = _find_origin(change, removed_changes)
+        reason = find_released(change, successor) or find_owner_kind(change, rights)
+        if not reason and not is_known:
+            reason = find_wrong_step(change, rights) or find_false_label(change, heirs, rights)
+            if reason and change.after and _is_restored(visit, commit, change.path, change.after):
+                reason = ""
+        if reason:
+            yield change.path, reason
 
 
-def _find_origin(change: AgentChange, gone: Sequence[AgentChange]) -> AgentChange:
+def _find_origin(change: AgentChange, removed_changes: Sequence[AgentChange]) -> AgentChange:
     """Return a new note's change, with the old versions of a note that was moved there."""
     if change.after is not None:
-        for other in gone:
+        for other in removed_changes:
             for note in filter(None, other.sides):
                 if find_successor(note, [change.after]):
                     return change._replace(base=other.base, sides=other.sides)
@@ -108,17 +108,20 @@ def _list_versions(visit: ReceivedPush, commit: NewCommit) -> dict[str, _Version
         }
     command = ("merge-base", "--octopus", *commit.parents)
     base = visit.git.run(*command, fine=(0, 1)).decode().strip() or EMPTY_TREE
-    before = [_list_blobs(visit, base, parent) for parent in commit.parents]
-    after = [_list_blobs(visit, parent, commit.commit) for parent in commit.parents]
-    found: dict[str, _Versions] = {}
-    for path in {path for each in after for path in each}:
-        ways = [(old.get(path), new.get(path)) for old, new in zip(before, after, strict=True)]
-        if any(old and new for old, new in ways) or all(new for _, new in ways):
-            made = next(new[1] for _, new in ways if new)
-            sides = tuple(new[0] if new else made for _, new in ways)
-            was = next((old[0] for old, _ in ways if old), sides[0])
-            found[path] = (was, sides, made)
-    return found
+    parent_changes = [_list_blobs(visit, base, parent) for parent in commit.parents]
+    commit_changes = [_list_blobs(visit, parent, commit.commit) for parent in commit.parents]
+    versions: dict[str, _Versions] = {}
+    for path in {path for each in commit_changes for path in each}:
+        pairs = [
+            (old.get(path), new.get(path))
+            for old, new in zip(parent_changes, commit_changes, strict=True)
+        ]
+        if any(old and new for old, new in pairs) or all(new for _, new in pairs):
+            new_blob = next(new[1] for _, new in pairs if new)
+            sides = tuple(new[0] if new else new_blob for _, new in pairs)
+            base_blob = next((old[0] for old, _ in pairs if old), sides[0])
+            versions[path] = (base_blob, sides, new_blob)
+    return versions
 
 
 def _list_blobs(visit: ReceivedPush, old: str, new: str) -> dict[str, tuple[str, str]]:
@@ -129,11 +132,18 @@ def _list_blobs(visit: ReceivedPush, old: str, new: str) -> dict[str, tuple[str,
 
 def _read_notes(visit: ReceivedPush, versions: Mapping[str, _Versions]) -> list[AgentChange]:
     changes = []
-    for path, (base, sides, made) in versions.items():
+    for path, (base, sides, new_blob) in versions.items():
         if is_note_name(path):
-            read = {blob: _read_note(visit, path, blob) for blob in {base, *sides, made}}
+            notes_by_blob = {
+                blob: _read_note(visit, path, blob) for blob in {base, *sides, new_blob}
+            }
             changes.append(
-                AgentChange(path, read[base], tuple(read[each] for each in sides), read[made])
+                AgentChange(
+                    path,
+                    notes_by_blob[base],
+                    tuple(notes_by_blob[each] for each in sides),
+                    notes_by_blob[new_blob],
+                )
             )
     return [each for each in changes if each.after or any(each.sides)]
 

@@ -43,31 +43,31 @@ def examine_hub(
 def _check_modes(hub: Hub, fix: bool) -> Check:
     if os.name != "posix":
         return Check("folder")
-    private = (hub.folder, hub.folder / FILE_NAME)
-    open_to_others = [each for each in private if each.exists() and _mode(each) & 0o77]
+    private_paths = (hub.folder, hub.folder / FILE_NAME)
+    exposed_paths = [each for each in private_paths if each.exists() and _mode(each) & 0o77]
     if fix:
-        for each in open_to_others:
+        for each in exposed_paths:
             each.chmod(_mode(each) & 0o700)
-    fixed = tuple(f"{each.name} is its owner's alone" for each in open_to_others if fix)
-    if open_to_others and not fix:
-        names = tuple(map(str, open_to_others))
-        told = "others on this machine can look into it"
-        return Check("folder", Verdict.PROBLEM, told, names, _FIX)
+    fixed = tuple(f"{each.name} is its owner's alone" for each in exposed_paths if fix)
+    if exposed_paths and not fix:
+        names = tuple(map(str, exposed_paths))
+        summary = "others on this machine can look into it"
+        return Check("folder", Verdict.PROBLEM, summary, names, _FIX)
     return Check("folder", told=str(hub.folder), fixed=fixed)
 
 
 def _check_hook(hub: Hub, fix: bool) -> Check:
     problem = find_hook(hub.hooks)
-    halves = [each.name for each in hub.repositories.glob(f"{MAKING}*")]
-    if fix and (problem or halves):
+    leftovers = [each.name for each in hub.repositories.glob(f"{MAKING}*")]
+    if fix and (problem or leftovers):
         open_hub(hub.folder)
         return Check("door", fixed=("written anew",))
     if problem:
         remedy = f"start `vaultmem hub serve`, or run {_FIX}"
         return Check("door", Verdict.PROBLEM, problem, remedy=remedy)
-    if halves:
-        told = "repositories were left half made"
-        return Check("door", Verdict.WARNING, told, tuple(halves), _FIX)
+    if leftovers:
+        summary = "repositories were left half made"
+        return Check("door", Verdict.WARNING, summary, tuple(leftovers), _FIX)
     return Check("door", told="each push is checked")
 
 
@@ -77,21 +77,25 @@ def _check_grants(hub: Hub, now: float) -> Check:
         read_claims(hub, "")
     except VaultError as error:
         return Check("grants", Verdict.PROBLEM, str(error))
-    alive = [each for each in grants if each.is_alive(now)]
-    names = {each.name for each in alive}
-    told = f"{pluralize(len(alive), 'token')} of {pluralize(len(names), 'name')}"
+    live_grants = [each for each in grants if each.is_alive(now)]
+    names = {each.name for each in live_grants}
+    summary = f"{pluralize(len(live_grants), 'token')} of {pluralize(len(names), 'name')}"
     vaults = list_repositories(hub)
-    unowned = [n for n in vaults if not any(may(each, n, GrantScope.OWN, "") for each in alive)]
-    if unowned:
+    unowned_vaults = [
+        n for n in vaults if not any(may(each, n, GrantScope.OWN, "") for each in live_grants)
+    ]
+    if unowned_vaults:
         remedy = "`vaultmem hub grant NAME --person --email EMAIL --admin VAULT`"
-        return Check("grants", Verdict.WARNING, "vaults without an owner", tuple(unowned), remedy)
-    return Check("grants", told=told)
+        return Check(
+            "grants", Verdict.WARNING, "vaults without an owner", tuple(unowned_vaults), remedy
+        )
+    return Check("grants", told=summary)
 
 
 def _check_record(hub: Hub) -> Check:
-    if broken := count_broken(hub):
-        told = f"{pluralize(broken, 'line')} cut by a kill or changed by hand"
-        return Check("record", Verdict.WARNING, told)
+    if broken_count := count_broken(hub):
+        summary = f"{pluralize(broken_count, 'line')} cut by a kill or changed by hand"
+        return Check("record", Verdict.WARNING, summary)
     return Check("record")
 
 
@@ -101,25 +105,25 @@ def _check_repository(
     """Check that a repository is intact, has our settings, and is not slow."""
     git = BareGit(folder, environment)
     fixed: list[str] = []
-    if wrong := [*_find_settings(hub, git, folder)]:
+    if wrong_keys := [*_find_settings(hub, git, folder)]:
         if not fix:
-            told = f"git's settings are not the hub's: {', '.join(wrong[:3])}"
-            return Check(name, Verdict.PROBLEM, told, remedy=_FIX)
+            summary = f"git's settings are not the hub's: {', '.join(wrong_keys[:3])}"
+            return Check(name, Verdict.PROBLEM, summary, remedy=_FIX)
         set_up(hub, folder, environment)
         fixed.append("git's settings")
     try:
-        out = git.run("fsck", "--full", "--no-progress")
+        output = git.run("fsck", "--full", "--no-progress")
     except VaultError as error:
         remedy = "restore the folder from a backup, or push from a clone that is whole"
         return Check(name, Verdict.PROBLEM, str(error), remedy=remedy, fixed=tuple(fixed))
     facts = _count_objects(git)
     if facts["count"] > _LOOSE or facts["packs"] > _PACKS:
         if not fix:
-            told = f"{facts['count']:,} loose objects and {facts['packs']:,} packs make git slow"
-            return Check(name, Verdict.WARNING, told, remedy=_FIX)
+            summary = f"{facts['count']:,} loose objects and {facts['packs']:,} packs make git slow"
+            return Check(name, Verdict.WARNING, summary, remedy=_FIX)
         git.run("gc", "--quiet", f"--prune={_GRACE}")
         fixed.append("objects packed")
-    elif fix and b"dangling " in out:  # Such as of a removed proposal.
+    elif fix and b"dangling " in output:  # Such as of a removed proposal.
         git.run("gc", "--quiet", f"--prune={_GRACE}")
         fixed.append("objects without a ref")
     kilobytes = facts["size"] + facts["size-pack"]
@@ -127,11 +131,11 @@ def _check_repository(
 
 
 def _find_settings(hub: Hub, git: BareGit, folder: Path) -> Iterator[str]:
-    out = git.run("config", "--file", str(folder / "config"), "-z", "--list")
-    pairs = (row.partition("\n") for row in out.decode("utf-8", "replace").split("\0") if row)
-    known = {key: value for key, _, value in pairs}
+    output = git.run("config", "--file", str(folder / "config"), "-z", "--list")
+    pairs = (row.partition("\n") for row in output.decode("utf-8", "replace").split("\0") if row)
+    settings = {key: value for key, _, value in pairs}
     for key, value in settings_of(hub).items():
-        if known.get(key.lower()) != value:
+        if settings.get(key.lower()) != value:
             yield key
 
 

@@ -54,21 +54,23 @@ def check_sizes(
     texts = visit.objects.find(commit.commit for commit in commits)
     for name, (_, size) in texts.items():
         if size > limits.note_bytes:
-            why = f"has {size:,} bytes by itself; a commit may have {limits.note_bytes:,} here"
-            yield Refusal(f"commit {name[:9]}", why, "commit it again")
-    brought = _list_brought(commits)
-    sizes = {name: size for name, (_, size) in visit.objects.find(b for b, _ in brought).items()}
-    for (blob, path), (commit, _) in brought.items():
+            reason = f"has {size:,} bytes by itself; a commit may have {limits.note_bytes:,} here"
+            yield Refusal(f"commit {name[:9]}", reason, "commit it again")
+    new_blobs = _list_brought(commits)
+    sizes = {name: size for name, (_, size) in visit.objects.find(b for b, _ in new_blobs).items()}
+    for (blob, path), (commit, _) in new_blobs.items():
         is_note = is_note_name(path)
-        allowed = most or (limits.note_bytes if is_note else limits.file_bytes)
-        if (size := sizes.get(blob, 0)) > allowed:
-            what = f"{show_path(path)} in {commit.commit[:9]}"
-            why = f"has {size:,} bytes; a {'note' if is_note else 'file'} may have {allowed:,} here"
-            yield Refusal(what, why, "divide it, or keep it elsewhere and link to it")
-    unpacked = visit.git.count_incoming()  # Commits and folders, too.
-    if max(unpacked, sum(sizes.values())) > limits.total_bytes:
-        why = f"its files hold more than {limits.total_bytes:,} bytes together"
-        yield Refusal("the push", why, "push less at once, an earlier commit first")
+        max_bytes = most or (limits.note_bytes if is_note else limits.file_bytes)
+        if (size := sizes.get(blob, 0)) > max_bytes:
+            subject = f"{show_path(path)} in {commit.commit[:9]}"
+            reason = (
+                f"has {size:,} bytes; a {'note' if is_note else 'file'} may have {max_bytes:,} here"
+            )
+            yield Refusal(subject, reason, "divide it, or keep it elsewhere and link to it")
+    unpacked_bytes = visit.git.count_incoming()  # Commits and folders, too.
+    if max(unpacked_bytes, sum(sizes.values())) > limits.total_bytes:
+        reason = f"its files hold more than {limits.total_bytes:,} bytes together"
+        yield Refusal("the push", reason, "push less at once, an earlier commit first")
 
 
 def check_strays(visit: ReceivedPush, updates: Iterable[RefUpdate]) -> Iterator[Refusal]:
@@ -76,19 +78,19 @@ def check_strays(visit: ReceivedPush, updates: Iterable[RefUpdate]) -> Iterator[
     incoming = visit.git.list_incoming()
     if not incoming:
         return
-    news = [each.new for each in updates if not each.is_removal]
-    command = ("rev-list", "--objects", "--no-object-names", *news, "--not", "--all")
+    new_tips = [each.new for each in updates if not each.is_removal]
+    command = ("rev-list", "--objects", "--no-object-names", *new_tips, "--not", "--all")
     strays = incoming.difference(visit.git.run(*command).decode().split())
     if strays:
-        why = f"has {pluralize(len(strays), 'object')} that no ref reaches ({min(strays)[:9]})"
-        yield Refusal("the push", why, "push branches with `git push`")
+        reason = f"has {pluralize(len(strays), 'object')} that no ref reaches ({min(strays)[:9]})"
+        yield Refusal("the push", reason, "push branches with `git push`")
 
 
 def check_contents(visit: ReceivedPush, commits: Sequence[NewCommit]) -> Iterator[Refusal]:
     """Yield new text that looks like a credential."""
     for change in dict.fromkeys(c for commit in commits for c in commit.changes if c.is_new):
-        if (shown := mask_secrets(change.path)) != change.path:
-            yield Refusal(shown, "has a name that looks like a credential", _TAKE_OUT)
+        if (masked_path := mask_secrets(change.path)) != change.path:
+            yield Refusal(masked_path, "has a name that looks like a credential", _TAKE_OUT)
     with _lay_rules(visit, visit.rules) as folder:
         for batch in _read_texts(visit, commits):
             try:
@@ -119,40 +121,40 @@ def _check_batch(
 ) -> Iterator[Refusal]:
     for mark in dict.fromkeys(piece.mark for piece in batch):
         pieces = [piece for piece in batch if piece.mark == mark]
-        asked = [(piece.change.path, piece.text) for piece in pieces]
-        for piece, found in zip(pieces, _find_in_texts(rules, asked, mark), strict=True):
-            if new := _drop_known(visit, piece, found):
-                lines = ", ".join(f"line {each.line} ({each.rule})" for each in new[:5])
-                what = f"{show_path(piece.change.path)} in {piece.commit.commit[:9]}"
-                how = _TAKE_OUT + (_ALLOW if piece.mark else "")
-                yield Refusal(what, f"{lines} looks like a credential", how)
+        texts = [(piece.change.path, piece.text) for piece in pieces]
+        for piece, findings in zip(pieces, _find_in_texts(rules, texts, mark), strict=True):
+            if new_findings := _drop_known(visit, piece, findings):
+                lines = ", ".join(f"line {each.line} ({each.rule})" for each in new_findings[:5])
+                subject = f"{show_path(piece.change.path)} in {piece.commit.commit[:9]}"
+                remedy = _TAKE_OUT + (_ALLOW if piece.mark else "")
+                yield Refusal(subject, f"{lines} looks like a credential", remedy)
 
 
 def _find_in_texts(
     rules: Path | None, texts: Sequence[tuple[str, str]], mark: str
 ) -> list[list[SecretFinding]]:
     if rules is None:
-        ours = extend_rules(SecretSettings(), (), mark)
-        return [find_secrets(text, path, ours) for path, text in texts]
+        own_rules = extend_rules(SecretSettings(), (), mark)
+        return [find_secrets(text, path, own_rules) for path, text in texts]
     from vaultmem.storage.yaml_file import find_in_texts
 
     return find_in_texts(rules, texts, mark)
 
 
 def _drop_known(
-    visit: ReceivedPush, piece: PushedText, found: list[SecretFinding]
+    visit: ReceivedPush, piece: PushedText, findings: list[SecretFinding]
 ) -> list[SecretFinding]:
     """Return findings that were not in the file before, nor in one that the commit removes."""
-    if not found:
+    if not findings:
         return []
-    gone = [change for change in piece.commit.changes if not change.blob]
-    blobs = [blob for change in (piece.change, *gone) for blob in change.old_blobs]
+    removed_changes = [change for change in piece.commit.changes if not change.blob]
+    blobs = [blob for change in (piece.change, *removed_changes) for blob in change.old_blobs]
     sizes = visit.objects.find(blobs)
-    small = [blob for blob in blobs if sizes.get(blob, ("", 0))[1] <= visit.limits.file_bytes]
-    for _, data in visit.objects.read(small):
-        known = decode_text(data).text
-        found = [each for each in found if piece.text[each.start : each.end] not in known]
-    return found
+    small_blobs = [blob for blob in blobs if sizes.get(blob, ("", 0))[1] <= visit.limits.file_bytes]
+    for _, data in visit.objects.read(small_blobs):
+        old_text = decode_text(data).text
+        findings = [each for each in findings if piece.text[each.start : each.end] not in old_text]
+    return findings
 
 
 def check_markers(visit: ReceivedPush, difference: Iterable[PushedChange]) -> Iterator[Refusal]:
@@ -161,8 +163,8 @@ def check_markers(visit: ReceivedPush, difference: Iterable[PushedChange]) -> It
     for blob, data in visit.objects.read(filter(None, notes)):
         if b"<<<<<<<" not in data or b">>>>>>>" not in data:
             continue
-        if why := _find_markers(data):
-            yield Refusal(show_path(notes[blob]), why, "decide it, commit, and push again")
+        if reason := _find_markers(data):
+            yield Refusal(show_path(notes[blob]), reason, "decide it, commit, and push again")
 
 
 def _find_markers(data: bytes) -> str:
@@ -178,25 +180,25 @@ def _list_brought(
     commits: Iterable[NewCommit],
 ) -> Mapping[tuple[str, str], tuple[NewCommit, PushedChange]]:
     """Return new blobs by blob and path, with the oldest commit that has each."""
-    found: dict[tuple[str, str], tuple[NewCommit, PushedChange]] = {}
+    new_blobs: dict[tuple[str, str], tuple[NewCommit, PushedChange]] = {}
     for commit in reversed(list(commits)):
         for change in commit.changes:
             if change.blob and change.blob not in change.old_blobs and change.mode != "160000":
-                found.setdefault((change.blob, change.path), (commit, change))
-    return found
+                new_blobs.setdefault((change.blob, change.path), (commit, change))
+    return new_blobs
 
 
 def _read_texts(visit: ReceivedPush, commits: Iterable[NewCommit]) -> Iterator[list[PushedText]]:
     """Yield new texts of files that are checked for credentials, in batches."""
-    asked: dict[str, list[tuple[NewCommit, PushedChange]]] = {}
-    for (blob, path), brought in _list_brought(commits).items():
+    changes_by_blob: dict[str, list[tuple[NewCommit, PushedChange]]] = {}
+    for (blob, path), commit_change in _list_brought(commits).items():
         if not visit.allows_secrets(path):
-            asked.setdefault(blob, []).append(brought)
+            changes_by_blob.setdefault(blob, []).append(commit_change)
     batch: list[PushedText] = []
     length = 0
-    for blob, data in visit.objects.read(asked):
+    for blob, data in visit.objects.read(changes_by_blob):
         text = decode_text(data).text
-        for commit, change in asked[blob]:
+        for commit, change in changes_by_blob[blob]:
             mark = ALLOW_MARK if visit.grant.kind is GrantKind.PERSON and not commit.agents else ""
             batch.append(PushedText(commit, change, text, mark))
             length += len(data)
@@ -215,8 +217,8 @@ def check_each(commits: Iterable[NewCommit]) -> Iterator[Refusal]:
     """Yield files that no commit may have, even if a later commit removes them."""
     for commit in commits:
         for change in commit.changes:
-            if change.mode and (why := find_danger(change.path) or _find_kind(change)):
-                yield Refusal(f"{show_path(change.path)} in {commit.commit[:9]}", why, _AGAIN)
+            if change.mode and (reason := find_danger(change.path) or _find_kind(change)):
+                yield Refusal(f"{show_path(change.path)} in {commit.commit[:9]}", reason, _AGAIN)
 
 
 def check_form(commits: Iterable[NewCommit]) -> Iterator[Refusal]:
@@ -226,9 +228,9 @@ def check_form(commits: Iterable[NewCommit]) -> Iterator[Refusal]:
     for commit in commits:
         for change in commit.changes:
             if change.mode and not is_shared(change.path):
-                why = "is nothing that machines share at a hub: words of questions, perhaps"
-                what = f"{show_path(change.path)} in {commit.commit[:9]}"
-                yield Refusal(what, why, "update vaultmem, and run `vaultmem sync`")
+                reason = "is nothing that machines share at a hub: words of questions, perhaps"
+                subject = f"{show_path(change.path)} in {commit.commit[:9]}"
+                yield Refusal(subject, reason, "update vaultmem, and run `vaultmem sync`")
 
 
 def _find_kind(change: PushedChange) -> str:
@@ -245,19 +247,23 @@ def check_names(
     visit: ReceivedPush, new: str, difference: Sequence[PushedChange]
 ) -> Iterator[Refusal]:
     """Yield new files at the end of a push whose names are invalid on some systems."""
-    added = [change.path for change in difference if change.mode and change.is_new]
-    fine = []
-    for path in added:
-        if why := find_hindrance(path):
-            yield Refusal(show_path(path), why, "give it another name with `vaultmem mv`")
+    added_paths = [change.path for change in difference if change.mode and change.is_new]
+    valid_paths = []
+    for path in added_paths:
+        if reason := find_hindrance(path):
+            yield Refusal(show_path(path), reason, "give it another name with `vaultmem mv`")
         else:
-            fine.append(path)
-    if fine:
-        folders = {way for path in fine for way in accumulate(path.split("/")[:-1], "{}/{}".format)}
-        there = visit.objects.list_folders(new, ["", *sorted(folders)])
-        for path, twin in find_new_twins(fine, there):
-            why = f"some disks have one file for it and {show_path(twin)}"
-            yield Refusal(show_path(path), why, "give it another name with `vaultmem mv`")
+            valid_paths.append(path)
+    if valid_paths:
+        folders = {
+            folder
+            for path in valid_paths
+            for folder in accumulate(path.split("/")[:-1], "{}/{}".format)
+        }
+        existing_paths = visit.objects.list_folders(new, ["", *sorted(folders)])
+        for path, twin in find_new_twins(valid_paths, existing_paths):
+            reason = f"some disks have one file for it and {show_path(twin)}"
+            yield Refusal(show_path(path), reason, "give it another name with `vaultmem mv`")
 
 
 def check_scope(
@@ -266,26 +272,26 @@ def check_scope(
     """Yield the files that the pusher may not change; anyone may add projects to the table."""
     for path in dict.fromkeys(c.path for c in changes if not _only_adds_projects(visit, c)):
         if is_owners(path) and not visit.may(GrantScope.OWN, path):
-            why = "is changed by the vault's owners alone"
-            yield Refusal(show_path(path), why, "leave it as it is, and ask one of them")
+            reason = "is changed by the vault's owners alone"
+            yield Refusal(show_path(path), reason, "leave it as it is, and ask one of them")
         elif not visit.may(scope, path):
             verb = "write" if scope is GrantScope.WRITE else "propose"
             folders = ", ".join(_list_folders(visit, scope)) or "nothing"
-            how = f"you may {verb} {folders}"
+            remedy = f"you may {verb} {folders}"
             if scope is GrantScope.WRITE and visit.may(GrantScope.PROPOSE, path):
-                how = f"{how}; propose it: refs/heads/proposals/{visit.grant.name}/TOPIC"
-            yield Refusal(show_path(path), f"is not yours to {verb}", how)
+                remedy = f"{remedy}; propose it: refs/heads/proposals/{visit.grant.name}/TOPIC"
+            yield Refusal(show_path(path), f"is not yours to {verb}", remedy)
 
 
 def _only_adds_projects(visit: ReceivedPush, change: PushedChange) -> bool:
     """Return whether a change keeps all projects of the table, and only adds others."""
     if change.path != TABLE_NAME or change.mode != "100644":
         return False
-    found = dict(visit.objects.read([change.blob, *change.old_blobs]))
+    contents = dict(visit.objects.read([change.blob, *change.old_blobs]))
     try:
-        tables = {name: parse_table(data.decode("utf-8")) for name, data in found.items()}
-        after = set(tables[change.blob].projects)
-        return all(after.issuperset(tables[blob].projects) for blob in change.old_blobs)
+        tables = {name: parse_table(data.decode("utf-8")) for name, data in contents.items()}
+        new_projects = set(tables[change.blob].projects)
+        return all(new_projects.issuperset(tables[blob].projects) for blob in change.old_blobs)
     except (KeyError, UnicodeDecodeError, VaultError):
         return False
 
@@ -293,7 +299,9 @@ def _only_adds_projects(visit: ReceivedPush, change: PushedChange) -> bool:
 def _list_folders(visit: ReceivedPush, scope: GrantScope) -> list[str]:
     order = tuple(GrantScope)
     patterns = (
-        each for have in order[order.index(scope) :] for each in visit.grant.scopes.get(have, ())
+        each
+        for wider_scope in order[order.index(scope) :]
+        for each in visit.grant.scopes.get(wider_scope, ())
     )
     return list(dict.fromkeys(patterns))
 

@@ -38,11 +38,11 @@ def ask_door(visit: ReceivedPush, check: Callable[[], list[Refusal]]) -> list[Re
     try:
         return check()
     except LockTimeoutError:
-        why = f"its check takes longer than {visit.limits.seconds} seconds"
-        return [Refusal("the push", why, _LESS)]
+        reason = f"its check takes longer than {visit.limits.seconds} seconds"
+        return [Refusal("the push", reason, _LESS)]
     except VaultError as error:
-        why = str(error).replace(str(visit.git.repository), visit.vault)
-        return [Refusal("the push", f"could not be checked ({why})", "try again")]
+        reason = str(error).replace(str(visit.git.repository), visit.vault)
+        return [Refusal("the push", f"could not be checked ({reason})", "try again")]
     except MemoryError:
         return [Refusal("the push", "its check takes more memory than it may", _LESS)]
     finally:
@@ -60,20 +60,25 @@ def check_push(visit: ReceivedPush, claims: Mapping[str, str]) -> list[Refusal]:
     """
     if not visit.may(GrantScope.PROPOSE):
         return [Refusal(visit.vault, "you may not write here", "ask its owner for a grant")]
-    if found := [*check_refs(visit, claims)] or [*check_strays(visit, visit.updates)]:
-        return found
-    moved = [(find_place(visit, each.ref), each) for each in visit.updates if not each.is_removal]
-    shared = [each for place, each in moved if place is not RefPurpose.MACHINE]
-    own = [each for place, each in moved if place is RefPurpose.MACHINE]
+    if refusals := [*check_refs(visit, claims)] or [*check_strays(visit, visit.updates)]:
+        return refusals
+    moves = [(find_place(visit, each.ref), each) for each in visit.updates if not each.is_removal]
+    branch_updates = [each for place, each in moves if place is not RefPurpose.MACHINE]
+    machine_updates = [each for place, each in moves if place is RefPurpose.MACHINE]
     try:
-        news = [each.new for each in shared]
-        commits = visit.read_commits([*news, *visit.known]) if news else []  # New to the hub.
-        found = [*_check_commits(visit, commits), *_check_machines(visit, own)]
+        new_tips = [each.new for each in branch_updates]
+        # The commits that are new to the hub.
+        commits = visit.read_commits([*new_tips, *visit.known]) if new_tips else []
+        refusals = [*_check_commits(visit, commits), *_check_machines(visit, machine_updates)]
         # Too large files are not read; forbidden files are reported first.
-        if not found:
-            new = {each.commit: each for each in commits}
-            found = [told for place, each in moved for told in _check_move(visit, place, each, new)]
-        return found
+        if not refusals:
+            commits_by_id = {each.commit: each for each in commits}
+            refusals = [
+                refusal
+                for place, each in moves
+                for refusal in _check_move(visit, place, each, commits_by_id)
+            ]
+        return refusals
     except TooMuchError as error:
         return [Refusal("the push", str(error), "push less at once, an earlier commit first")]
 
@@ -95,8 +100,11 @@ def _check_machines(visit: ReceivedPush, updates: Sequence[RefUpdate]) -> Iterat
     """
     if not updates:
         return
-    news, olds = [each.new for each in updates], [each.old for each in updates if not each.is_new]
-    commits = visit.read_commits([*news, "--not", *olds])
+    new_tips, old_tips = (
+        [each.new for each in updates],
+        [each.old for each in updates if not each.is_new],
+    )
+    commits = visit.read_commits([*new_tips, "--not", *old_tips])
     yield from check_writers(visit, commits)
     yield from check_each(commits)
     yield from check_form(commits)
@@ -107,69 +115,75 @@ def _check_machines(visit: ReceivedPush, updates: Sequence[RefUpdate]) -> Iterat
 
 
 def _check_move(
-    visit: ReceivedPush, place: RefPurpose | None, update: RefUpdate, new: Mapping[str, NewCommit]
+    visit: ReceivedPush,
+    place: RefPurpose | None,
+    update: RefUpdate,
+    new_commits: Mapping[str, NewCommit],
 ) -> Iterator[Refusal]:
     """Check the changes of a branch or proposal: in total, and by each commit new to it.
 
-    The commits in `new` are new to the hub.
+    The commits in `new_commits` are new to the hub.
     """
     if place not in {*_BRANCHES, RefPurpose.PROPOSAL}:
         return
     base = visit.tip if update.is_new else update.old
-    without = [name for name in (base, visit.tip) if name]
-    steps = _find_steps(update.new, without, new)
+    excluded_commits = [name for name in (base, visit.tip) if name]
+    steps = _find_steps(update.new, excluded_commits, new_commits)
     if steps is None:
-        steps = visit.read_commits([update.new, "--not", *without])
+        steps = visit.read_commits([update.new, "--not", *excluded_commits])
     if [each.parents for each in steps] == [(base,)]:
-        whole = list(steps[0].changes)
+        total_changes = list(steps[0].changes)
     else:
-        whole = read_difference(visit.git, base or EMPTY_TREE, update.new, visit.bounds)
-    yield from check_names(visit, update.new, whole)
-    yield from check_markers(visit, whole)
-    yield from _check_agents(visit, steps, new)
+        total_changes = read_difference(visit.git, base or EMPTY_TREE, update.new, visit.bounds)
+    yield from check_names(visit, update.new, total_changes)
+    yield from check_markers(visit, total_changes)
+    yield from _check_agents(visit, steps, new_commits)
     if visit.owns:
         return
     scope = GrantScope.PROPOSE if place is RefPurpose.PROPOSAL else GrantScope.WRITE
     changes = [change for commit in steps for change in commit.changes]
     # A merge can bring back older versions of files.
     if place is not RefPurpose.PROPOSAL:
-        changes += whole
+        changes += total_changes
     elif any(len(commit.parents) > 1 for commit in steps):
         changes += _find_proposed(visit, update.new)
     yield from check_scope(visit, scope, changes)
 
 
 def _find_steps(
-    tip: str, without: Sequence[str], new: Mapping[str, NewCommit]
+    tip: str, excluded_commits: Sequence[str], new_commits: Mapping[str, NewCommit]
 ) -> list[NewCommit] | None:
-    """Return the commits up to a tip that `without` do not reach; None if one is not in `new`."""
-    reached, waiting = set[str](), [tip]
-    while waiting:
-        name = waiting.pop()
-        if name in without or name in reached:
+    """Return the commits up to a tip that `excluded_commits` do not reach.
+
+    None if one of them is not in `new_commits`.
+    """
+    reached_commits, queue = set[str](), [tip]
+    while queue:
+        name = queue.pop()
+        if name in excluded_commits or name in reached_commits:
             continue
-        if name not in new:
+        if name not in new_commits:
             return None
-        reached.add(name)
-        waiting += new[name].parents
-    return [each for each in new.values() if each.commit in reached]
+        reached_commits.add(name)
+        queue += new_commits[name].parents
+    return [each for each in new_commits.values() if each.commit in reached_commits]
 
 
 def _check_agents(
-    visit: ReceivedPush, commits: Sequence[NewCommit], new: Container[str]
+    visit: ReceivedPush, commits: Sequence[NewCommit], new_commits: Container[str]
 ) -> Iterator[Refusal]:
     """Check all commits of an agent's push; of a person's, only those that name an agent."""
     is_agent = visit.grant.kind is GrantKind.AGENT
-    if by_agents := [each for each in commits if is_agent or each.agents]:
+    if agent_commits := [each for each in commits if is_agent or each.agents]:
         from vaultmem.services.hub.agent_pushes import check_agents  # Most pushes have none.
 
-        yield from check_agents(visit, by_agents, new)
+        yield from check_agents(visit, agent_commits, new_commits)
 
 
-def _find_proposed(visit: ReceivedPush, new: str) -> list[PushedChange]:
+def _find_proposed(visit: ReceivedPush, tip: str) -> list[PushedChange]:
     """Return the total changes of a proposal since it last merged the vault's branch."""
-    out = visit.git.run("merge-base", "--all", new, visit.tip, fine=(0, 1)) if visit.tip else b""
-    bases = out.decode().split() or [EMPTY_TREE]
-    found = [read_difference(visit.git, base, new, visit.bounds) for base in bases]
-    common = set.intersection(*({change.path for change in each} for each in found))
-    return [change for change in found[0] if change.path in common]
+    output = visit.git.run("merge-base", "--all", tip, visit.tip, fine=(0, 1)) if visit.tip else b""
+    bases = output.decode().split() or [EMPTY_TREE]
+    differences = [read_difference(visit.git, base, tip, visit.bounds) for base in bases]
+    common = set.intersection(*({change.path for change in each} for each in differences))
+    return [change for change in differences[0] if change.path in common]

@@ -85,10 +85,10 @@ def may(grant: Grant, vault: str, scope: GrantScope, path: str | None = None) ->
     None is any path, "" the whole vault. Any permission in a vault includes reading all of it,
     since a clone has all of it.
     """
-    enough = _ORDER[_ORDER.index(scope) :]
-    patterns = [each for have in enough for each in grant.scopes.get(have, ())]
-    anywhere = path is None or scope is GrantScope.READ
-    return any(_covers(each, vault, None if anywhere else path) for each in patterns)
+    scopes = _ORDER[_ORDER.index(scope) :]
+    patterns = [each for wider_scope in scopes for each in grant.scopes.get(wider_scope, ())]
+    is_anywhere = path is None or scope is GrantScope.READ
+    return any(_covers(each, vault, None if is_anywhere else path) for each in patterns)
 
 
 def _covers(pattern: str, vault: str, path: str | None) -> bool:
@@ -104,16 +104,16 @@ def parse_scope(scope: GrantScope, text: str) -> str:
     Raises:
         RefusedError: it is invalid.
     """
-    name, divided, folder = text.partition(":")
+    name, colon, folder = text.partition(":")
     folder = folder.strip("/")
     check_name(name.replace("*", "x").replace("?", "x"))
-    if divided and (not folder or {"", ".", ".."} & set(folder.split("/")) or "\\" in folder):
+    if colon and (not folder or {"", ".", ".."} & set(folder.split("/")) or "\\" in folder):
         raise RefusedError(f'"{text}": a folder follows the colon, as in `{name}:notes/team`')
-    if divided and scope is GrantScope.READ:
+    if colon and scope is GrantScope.READ:
         raise RefusedError(
             f'"{text}": who may read a vault can clone all of it; name the vault without a folder'
         )
-    return f"{name}:{folder}" if divided else name
+    return f"{name}:{folder}" if colon else name
 
 
 def read_grants(hub: Hub) -> list[Grant]:
@@ -134,18 +134,18 @@ def find_grant(hub: Hub, token: str, now: float) -> Grant | None:
         VaultError: the grants cannot be read.
     """
     digest = _digest(token)
-    found = next((each for each in read_grants(hub) if each.digest == digest), None)
-    if found is None or not found.is_alive(now):
+    grant = next((each for each in read_grants(hub) if each.digest == digest), None)
+    if grant is None or not grant.is_alive(now):
         return None
-    if now - found.used > _USE:
-        _replace(hub, found.id, used=now)
-    return found
+    if now - grant.used > _USE:
+        _replace(hub, grant.id, used=now)
+    return grant
 
 
 def find_by_id(hub: Hub, id: str, now: float) -> Grant | None:
     """Return the valid grant of an id, None if there is none."""
-    found = (each for each in read_grants(hub) if each.id == id)
-    return next((each for each in found if each.is_alive(now)), None)
+    grants = (each for each in read_grants(hub) if each.id == id)
+    return next((each for each in grants if each.is_alive(now)), None)
 
 
 def build_pusher_environment(hub: Hub, grant: Grant, origin: str = "") -> dict[str, str]:
@@ -153,8 +153,8 @@ def build_pusher_environment(hub: Hub, grant: Grant, origin: str = "") -> dict[s
 
     `origin` is logged: an address, or "api" or "mcp".
     """
-    told = {HUB: str(hub.folder), GRANT: grant.id, ORIGIN: origin}
-    return told | {"GIT_ALLOC_LIMIT": _LARGEST}
+    variables = {HUB: str(hub.folder), GRANT: grant.id, ORIGIN: origin}
+    return variables | {"GIT_ALLOC_LIMIT": _LARGEST}
 
 
 def make_grant(
@@ -176,15 +176,15 @@ def make_grant(
         RefusedError: the name, an e-mail or a pattern is invalid, or nothing would be granted.
     """
     check_name(name)
-    kept = {s: tuple(parse_scope(s, each) for each in scopes.get(s, ())) for s in GrantScope}
-    if not any(kept.values()):
+    patterns = {s: tuple(parse_scope(s, each) for each in scopes.get(s, ())) for s in GrantScope}
+    if not any(patterns.values()):
         raise RefusedError("nothing is granted; add --read, --propose, --write or --admin VAULT")
     mails = tuple(dict.fromkeys(map(check_email, emails)))
-    named = choose_agents(name, kind, agents)
-    if kind is GrantKind.PERSON and not mails and any(kept[each] for each in _ORDER[1:]):
+    agent_names = choose_agents(name, kind, agents)
+    if kind is GrantKind.PERSON and not mails and any(patterns[each] for each in _ORDER[1:]):
         raise RefusedError("a person who writes needs --email, as in their commits")
     token = _make_token()
-    allowed = {scope: each for scope, each in kept.items() if each}
+    granted_scopes = {scope: each for scope, each in patterns.items() if each}
     with hold_lock(hub.lock):
         grants = read_grants(hub)
         if others := [each for each in grants if each.name == name and each.kind is not kind]:
@@ -195,8 +195,8 @@ def make_grant(
             kind,
             _digest(token),
             mails,
-            named,
-            allowed,
+            agent_names,
+            granted_scopes,
             now,
             expires=expires,
         )
@@ -210,7 +210,7 @@ def choose_agents(name: str, kind: GrantKind, agents: Iterable[str]) -> tuple[st
 
 
 def rotate(
-    hub: Hub, named: str, now: float, grace: float, expires: float = 0.0
+    hub: Hub, name_or_id: str, now: float, grace: float, expires: float = 0.0
 ) -> tuple[Grant, Grant, str]:
     """Replace the token of a name or id by a new one with the same permissions.
 
@@ -224,29 +224,35 @@ def rotate(
     token = _make_token()
     with hold_lock(hub.lock):
         grants = read_grants(hub)
-        old = _find_only(grants, named, now)
-        ends = expires or old.expires
+        old = _find_only(grants, name_or_id, now)
+        new_expiry = expires or old.expires
         new = old._replace(
-            id=_make_id(grants), digest=_digest(token), created=now, used=0.0, expires=ends
+            id=_make_id(grants), digest=_digest(token), created=now, used=0.0, expires=new_expiry
         )
-        ended = min(now + grace, old.expires or float("inf"))
-        old = old._replace(expires=ended, replaced_by=new.id)
+        old_expiry = min(now + grace, old.expires or float("inf"))
+        old = old._replace(expires=old_expiry, replaced_by=new.id)
         _write(hub, [*(old if each.id == old.id else each for each in grants), new])
     return old, new, token
 
 
-def _find_only(grants: Sequence[Grant], named: str, now: float) -> Grant:
+def _find_only(grants: Sequence[Grant], name_or_id: str, now: float) -> Grant:
     """Return the one valid grant of a name or id that is not replaced."""
-    alive = [each for each in grants if named in {each.name, each.id} and each.is_alive(now)]
-    found = [each for each in alive if not each.replaced_by]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        ids = ", ".join(each.id for each in found)
-        raise RefusedError(f"{named}: has {len(found)} tokens; name the id of one: {ids}")
-    if alive:
-        raise RefusedError(f"{named}: is replaced by {alive[-1].replaced_by} already; rotate that")
-    raise NoteNotFoundError(f"{named}: no token has this name or id")
+    live_grants = [
+        each for each in grants if name_or_id in {each.name, each.id} and each.is_alive(now)
+    ]
+    current_grants = [each for each in live_grants if not each.replaced_by]
+    if len(current_grants) == 1:
+        return current_grants[0]
+    if current_grants:
+        ids = ", ".join(each.id for each in current_grants)
+        raise RefusedError(
+            f"{name_or_id}: has {len(current_grants)} tokens; name the id of one: {ids}"
+        )
+    if live_grants:
+        raise RefusedError(
+            f"{name_or_id}: is replaced by {live_grants[-1].replaced_by} already; rotate that"
+        )
+    raise NoteNotFoundError(f"{name_or_id}: no token has this name or id")
 
 
 def _make_token() -> str:
@@ -258,11 +264,11 @@ def _make_token() -> str:
 def _make_id(grants: Sequence[Grant]) -> str:
     import secrets
 
-    known = {each.id for each in grants}
-    return next(each for each in iter(lambda: secrets.token_hex(4), "") if each not in known)
+    ids = {each.id for each in grants}
+    return next(each for each in iter(lambda: secrets.token_hex(4), "") if each not in ids)
 
 
-def revoke(hub: Hub, named: str, now: float) -> list[Grant]:
+def revoke(hub: Hub, name_or_id: str, now: float) -> list[Grant]:
     """Revoke the tokens of a name, or the one of an id; return them.
 
     Raises:
@@ -270,18 +276,18 @@ def revoke(hub: Hub, named: str, now: float) -> list[Grant]:
     """
     with hold_lock(hub.lock):
         grants = read_grants(hub)
-        gone = {g.id for g in grants if named in {g.name, g.id} and not g.revoked}
-        if not gone:
-            raise NoteNotFoundError(f"{named}: no token has this name or id")
-        changed = [g._replace(revoked=now) if g.id in gone else g for g in grants]
-        _write(hub, changed)
-    return [each for each in changed if each.id in gone]
+        ids = {g.id for g in grants if name_or_id in {g.name, g.id} and not g.revoked}
+        if not ids:
+            raise NoteNotFoundError(f"{name_or_id}: no token has this name or id")
+        new_grants = [g._replace(revoked=now) if g.id in ids else g for g in grants]
+        _write(hub, new_grants)
+    return [each for each in new_grants if each.id in ids]
 
 
-def _replace(hub: Hub, id: str, **changed: Any) -> None:
+def _replace(hub: Hub, id: str, **fields: Any) -> None:
     with hold_lock(hub.lock):
         grants = read_grants(hub)
-        _write(hub, [g._replace(**changed) if g.id == id else g for g in grants])
+        _write(hub, [g._replace(**fields) if g.id == id else g for g in grants])
 
 
 def check_email(text: str) -> str:

@@ -159,9 +159,9 @@ def _find_by_file(
             "this repository takes malformed objects; run `git config receive.fsckObjects true` "
             f"in {repository.name}"
         )
-    whole = _read_file(file)
-    name = _read_pusher(whole, environment, file.name)
-    rows = _as_mapping(whole.get("limits"), f"{file.name}: limits")
+    settings = _read_file(file)
+    name = _read_pusher(settings, environment, file.name)
+    rows = _as_mapping(settings.get("limits"), f"{file.name}: limits")
     limits = PushLimits(
         **{key: parse_limit(key, str(each), file.name) for key, each in rows.items()}
     )
@@ -177,9 +177,15 @@ def _find_by_file(
         grant = next((each for each in grants if each.name == name), None)
         return _make_pusher(vault, grant, grants, limits) if grant else None
 
-    why, how = f"is not in {file.name}", "ask the repository's owner to add the name"
+    reason, remedy = f"is not in {file.name}", "ask the repository's owner to add the name"
     return PushAccess(
-        hub, vault, name, origin, now, find, Refusal(one_line(mask_secrets(name))[:40], why, how)
+        hub,
+        vault,
+        name,
+        origin,
+        now,
+        find,
+        Refusal(one_line(mask_secrets(name))[:40], reason, remedy),
     )
 
 
@@ -192,20 +198,20 @@ def _make_pusher(
     return PushIdentity(vault, grant._replace(digest=""), frozenset(names), limits)
 
 
-def _read_pusher(whole: Mapping[str, Any], environment: Mapping[str, str], file: str) -> str:
+def _read_pusher(settings: Mapping[str, Any], environment: Mapping[str, str], file: str) -> str:
     """Return the git host's name for the pusher.
 
     A push with a deploy key has the repository owner's name, so the key gets a name of its own.
     """
-    named = str(whole.get("pusher") or "")
-    if not named and environment.get(_DEPLOY_KEY, "0") not in {"", "0"}:
+    own_variable = str(settings.get("pusher") or "")
+    if not own_variable and environment.get(_DEPLOY_KEY, "0") not in {"", "0"}:
         return f"deploy-key-{environment[_DEPLOY_KEY]}"
-    for variable in (named,) if named else _PUSHERS:
+    for variable in (own_variable,) if own_variable else _PUSHERS:
         if name := environment.get(variable, ""):
             return name
-    wanted = named or ", ".join(_PUSHERS)
+    names = own_variable or ", ".join(_PUSHERS)
     raise RefusedError(
-        f"the pusher is unknown: {wanted} is not set; name the variable of your git host with "
+        f"the pusher is unknown: {names} is not set; name the variable of your git host with "
         f'"pusher" in {file}'
     )
 
@@ -213,39 +219,41 @@ def _read_pusher(whole: Mapping[str, Any], environment: Mapping[str, str], file:
 def _read_file(file: Path) -> Mapping[str, Any]:
     from vaultmem.storage.yaml_file import read_yaml  # A hub's own hook does not use it.
 
-    whole = read_yaml(file)
-    if not isinstance(whole, dict):
+    settings = read_yaml(file)
+    if not isinstance(settings, dict):
         raise VaultError(f"{file.name}: begin it with `version: 1`, and name people and agents")
-    for key in whole:
+    for key in settings:
         if key not in _KEYS:
             raise VaultError(f'{file.name}: unknown key "{key}"{suggest_similar(str(key), _KEYS)}')
-    if whole.get("version") != 1:
+    if settings.get("version") != 1:
         raise VaultError(
             f"{file.name}: is not of version 1; write `version: 1`, or update vaultmem"
         )
-    return whole
+    return settings
 
 
-def _list_grants(whole: Mapping[str, Any], file: str) -> list[Grant]:
-    found: list[Grant] = []
+def _list_grants(settings: Mapping[str, Any], file: str) -> list[Grant]:
+    grants: list[Grant] = []
     for key, kind in (("people", GrantKind.PERSON), ("agents", GrantKind.AGENT)):
-        for name, given in (_as_mapping(whole.get(key), f"{file}: {key}")).items():
+        for name, entry in (_as_mapping(settings.get(key), f"{file}: {key}")).items():
             try:
-                found.append(_read_grant(str(name), kind, _as_mapping(given, str(name))))
+                grants.append(_read_grant(str(name), kind, _as_mapping(entry, str(name))))
             except (RefusedError, VaultError) as error:
                 raise VaultError(f"{file}: {key}: {error}") from None
-    names = [each.name for each in found]
-    if twice := next((name for name in names if names.count(name) > 1), ""):
-        raise VaultError(f"{file}: {twice}: is a person and an agent; choose another name for one")
-    return found
+    names = [each.name for each in grants]
+    if duplicate := next((name for name in names if names.count(name) > 1), ""):
+        raise VaultError(
+            f"{file}: {duplicate}: is a person and an agent; choose another name for one"
+        )
+    return grants
 
 
-def _read_grant(name: str, kind: GrantKind, given: Mapping[str, Any]) -> Grant:
-    known = ("emails", "agents", *GrantScope)
-    for key in given:
-        if key not in known:
-            raise VaultError(f'{name}: unknown key "{key}"{suggest_similar(str(key), known)}')
-    texts = {key: _list_texts(given.get(key), f"{name}: {key}") for key in known}
+def _read_grant(name: str, kind: GrantKind, entry: Mapping[str, Any]) -> Grant:
+    keys = ("emails", "agents", *GrantScope)
+    for key in entry:
+        if key not in keys:
+            raise VaultError(f'{name}: unknown key "{key}"{suggest_similar(str(key), keys)}')
+    texts = {key: _list_texts(entry.get(key), f"{name}: {key}") for key in keys}
     scopes = {s: tuple(parse_scope(s, each) for each in texts[s]) for s in GrantScope if texts[s]}
     emails = tuple(map(check_email, texts["emails"]))
     if kind is GrantKind.PERSON and not emails and set(scopes) - {GrantScope.READ}:
@@ -254,19 +262,19 @@ def _read_grant(name: str, kind: GrantKind, given: Mapping[str, Any]) -> Grant:
     return Grant(check_name(name), name, kind, "", emails, agents, scopes, created=time.time())
 
 
-def _as_mapping(given: Any, what: str) -> Mapping[str, Any]:
-    if given is None:
+def _as_mapping(data: Any, label: str) -> Mapping[str, Any]:
+    if data is None:
         return {}
-    if not isinstance(given, dict):
-        raise VaultError(f"{what}: has to be a mapping, as `ada: {{...}}`")
-    return {str(key): value for key, value in given.items()}
+    if not isinstance(data, dict):
+        raise VaultError(f"{label}: has to be a mapping, as `ada: {{...}}`")
+    return {str(key): value for key, value in data.items()}
 
 
-def _list_texts(given: Any, what: str) -> list[str]:
-    if isinstance(given, str):
-        return [given]
-    if given is None:
+def _list_texts(data: Any, label: str) -> list[str]:
+    if isinstance(data, str):
+        return [data]
+    if data is None:
         return []
-    if not (isinstance(given, list) and all(isinstance(each, str) for each in given)):
-        raise VaultError(f'{what}: has to be a list of texts, as ["*"]')
-    return given
+    if not (isinstance(data, list) and all(isinstance(each, str) for each in data)):
+        raise VaultError(f'{label}: has to be a list of texts, as ["*"]')
+    return data

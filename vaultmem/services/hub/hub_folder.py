@@ -123,8 +123,10 @@ def make_hub(folder: Path) -> Hub:
     """
     if (folder / CONFIG_NAME).exists():
         raise RefusedError(f"{folder}: is a hub already; `vaultmem hub check` looks at it")
-    if folder.is_dir() and (odd := {each.name for each in folder.iterdir()} - _KNOWN):
-        raise RefusedError(f"{folder}: holds something else ({min(odd)}); name an empty folder")
+    if folder.is_dir() and (other_files := {each.name for each in folder.iterdir()} - _KNOWN):
+        raise RefusedError(
+            f"{folder}: holds something else ({min(other_files)}); name an empty folder"
+        )
     hub = Hub(folder.resolve())
     try:
         make_private_folder(folder)
@@ -166,8 +168,8 @@ def read_hub(folder: Path) -> Hub:
             f"{folder}: no hub ({CONFIG_NAME}) is there; make one with `vaultmem hub init`"
         ) from None
     except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", "") or "not UTF-8"
-        raise VaultError(f"{CONFIG_NAME}: cannot be read ({why})") from error
+        reason = getattr(error, "strerror", "") or "not UTF-8"
+        raise VaultError(f"{CONFIG_NAME}: cannot be read ({reason})") from error
     return Hub(folder.resolve(), parse_limits(text))
 
 
@@ -177,7 +179,7 @@ def parse_limits(text: str) -> PushLimits:
     Raises:
         VaultError: a key is unknown, a value is not a number, or the version is newer.
     """
-    given: dict[str, int] = {}
+    limits: dict[str, int] = {}
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
@@ -190,11 +192,11 @@ def parse_limits(text: str) -> PushLimits:
             if int(match[2].rstrip("KMG")) > VERSION:
                 raise VaultError(f"{CONFIG_NAME}: a newer vaultmem made this hub; update vaultmem")
         else:
-            given[match[1]] = parse_limit(match[1], match[2], f"{CONFIG_NAME}, line {number}")
-    return PushLimits(**given)
+            limits[match[1]] = parse_limit(match[1], match[2], f"{CONFIG_NAME}, line {number}")
+    return PushLimits(**limits)
 
 
-def parse_limit(key: str, text: str, where: str) -> int:
+def parse_limit(key: str, text: str, location: str) -> int:
     """Return the value of a limit, such as `64K`.
 
     Raises:
@@ -203,12 +205,14 @@ def parse_limit(key: str, text: str, where: str) -> int:
     if key not in PushLimits._fields:
         from vaultmem.core.text.suggest import suggest_similar
 
-        raise VaultError(f'{where}: unknown key "{key}"{suggest_similar(key, PushLimits._fields)}')
+        raise VaultError(
+            f'{location}: unknown key "{key}"{suggest_similar(key, PushLimits._fields)}'
+        )
     match = _SIZE.fullmatch(text)
     if match is None:
-        raise VaultError(f'{where}: "{key}" must be a number, with K, M or G for sizes')
+        raise VaultError(f'{location}: "{key}" must be a number, with K, M or G for sizes')
     if not int(match[1]):
-        raise VaultError(f'{where}: "{key}" must be more than 0')
+        raise VaultError(f'{location}: "{key}" must be more than 0')
     return int(match[1]) * _UNITS[match[2]]
 
 
@@ -234,10 +238,10 @@ def _make_whole(hub: Hub) -> None:
     write_hook(hub.hooks)
     import shutil
 
-    for left in hub.repositories.glob(f"{MAKING}*"):
-        shutil.rmtree(left, ignore_errors=True)
-    for left in hub.folder.glob(".vaultmem-*.tmp"):
-        left.unlink(missing_ok=True)
+    for leftover in hub.repositories.glob(f"{MAKING}*"):
+        shutil.rmtree(leftover, ignore_errors=True)
+    for leftover in hub.folder.glob(".vaultmem-*.tmp"):
+        leftover.unlink(missing_ok=True)
 
 
 def write_hook(folder: Path) -> None:
@@ -274,15 +278,15 @@ def read_json(hub: Hub, name: str, key: str, hint: Any) -> Any:
         VaultError: the file cannot be read, as a whole.
     """
     try:
-        whole = json.loads((hub.folder / name).read_text(encoding="utf-8"))
-        if whole["version"] > _JSON_VERSION:
+        content = json.loads((hub.folder / name).read_text(encoding="utf-8"))
+        if content["version"] > _JSON_VERSION:
             raise VaultError(f"{name}: a newer vaultmem wrote it; update vaultmem")
-        return as_typed(whole[key], hint)
+        return as_typed(content[key], hint)
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:
-        why = getattr(error, "strerror", "") or error
-        raise VaultError(f"{name}: cannot be read ({why}); correct it, or restore it") from error
+        reason = getattr(error, "strerror", "") or error
+        raise VaultError(f"{name}: cannot be read ({reason}); correct it, or restore it") from error
 
 
 def write_json(hub: Hub, name: str, key: str, value: Any) -> None:
@@ -291,9 +295,9 @@ def write_json(hub: Hub, name: str, key: str, value: Any) -> None:
     Raises:
         SystemFailureError: the file could not be written.
     """
-    whole = {"version": _JSON_VERSION, key: as_json_object(value)}
+    content = {"version": _JSON_VERSION, key: as_json_object(value)}
     try:
-        data = json.dumps(whole, indent=1, ensure_ascii=False).encode() + b"\n"
+        data = json.dumps(content, indent=1, ensure_ascii=False).encode() + b"\n"
         write_atomically(hub.folder / name, data, mode=0o600)
     except OSError as error:
         raise SystemFailureError(f"{name}: could not be written ({error.strerror})") from error
@@ -334,12 +338,12 @@ def record(hub: Hub, entry: AuditEntry) -> None:
         with hold_lock(hub.folder / "audit" / ".lock"):
             is_new = not file.exists()
             flags = os.O_RDWR | os.O_APPEND | os.O_CREAT
-            with os.fdopen(os.open(file, flags, 0o600), "r+b", buffering=0) as opened:
-                if opened.seek(0, os.SEEK_END):
-                    opened.seek(-1, os.SEEK_END)
-                    line = line if opened.read(1) == b"\n" else b"\n" + line  # Cut by a kill.
-                opened.write(line)
-                os.fsync(opened.fileno())
+            with os.fdopen(os.open(file, flags, 0o600), "r+b", buffering=0) as stream:
+                if stream.seek(0, os.SEEK_END):
+                    stream.seek(-1, os.SEEK_END)
+                    line = line if stream.read(1) == b"\n" else b"\n" + line  # Cut by a kill.
+                stream.write(line)
+                os.fsync(stream.fileno())
             if is_new:
                 sync_folder(file.parent)
     except OSError as error:
@@ -362,13 +366,13 @@ def read_audit(
             entry = _read(line)
             if entry is None or entry.at < since:
                 continue
-            fits = (
+            filters = (
                 (who, (entry.who, entry.grant)),
                 (vault, entry.vaults),
                 (what, (entry.what,)),
                 (outcome, (entry.outcome,)),
             )
-            if all(not wanted or wanted in given for wanted, given in fits):
+            if all(not expected or expected in values for expected, values in filters):
                 yield entry
 
 
@@ -379,8 +383,8 @@ def count_broken(hub: Hub) -> int:
 
 
 def _as_row(entry: AuditEntry) -> dict[str, Any]:
-    moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(entry.at))
-    return {"time": moment, **entry._asdict(), "details": dict(entry.details)}
+    timestamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(entry.at))
+    return {"time": timestamp, **entry._asdict(), "details": dict(entry.details)}
 
 
 def _read(line: bytes) -> AuditEntry | None:

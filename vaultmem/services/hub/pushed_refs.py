@@ -71,31 +71,31 @@ def check_refs(visit: ReceivedPush, claims: Mapping[str, str]) -> Iterator[Refus
         return
     kinds = visit.objects.find(each.new for each in updates if not each.is_removal)
     for update in updates:
-        shown = _show(update.ref)
+        label = _show(update.ref)
         place = find_place(visit, update.ref)
-        told = (
+        problem = (
             _check_name(visit, update)
             or (None if place else _reject_unknown(update.ref))
             or (place and _check_place(visit, update, place, claims))
             or _check_rivals(visit, update)
         )
-        if told:
-            yield Refusal(shown, *told)
+        if problem:
+            yield Refusal(label, *problem)
         elif not update.is_removal and kinds.get(update.new, ("", 0))[0] != "commit":
-            how = "push a commit" + (
+            remedy = "push a commit" + (
                 " (`git tag NAME COMMIT`, without -a)" * (place is RefPurpose.TAG)
             )
-            yield Refusal(shown, "does not name a commit", how)
+            yield Refusal(label, "does not name a commit", remedy)
         elif is_forced(visit, update):
-            yield Refusal(shown, "is forced: what others have would go", _how_to_follow(place))
+            yield Refusal(label, "is forced: what others have would go", _how_to_follow(place))
 
 
 def is_forced(visit: ReceivedPush, update: RefUpdate) -> bool:
     """Return whether a ref would lose commits."""
     if update.is_new or update.is_removal or is_child(visit.objects, update.new, update.old):
         return False
-    asked = ("merge-base", "--is-ancestor", update.old, update.new)
-    return not visit.git.succeeds(*asked)
+    command = ("merge-base", "--is-ancestor", update.old, update.new)
+    return not visit.git.succeeds(*command)
 
 
 Told = tuple[str, str]
@@ -146,28 +146,28 @@ def _check_vault(visit: ReceivedPush, update: RefUpdate) -> Told | None:
     if update.is_removal:
         return "is the vault's own branch", "take the vault out with `vaultmem hub remove`"
     if not visit.may(GrantScope.WRITE):
-        how = _how_to_propose(visit) if visit.may(GrantScope.PROPOSE) else _ASK
-        return "you may not write to it", how
+        remedy = _how_to_propose(visit) if visit.may(GrantScope.PROPOSE) else _ASK
+        return "you may not write to it", remedy
     return None
 
 
 def _check_proposal(visit: ReceivedPush, update: RefUpdate) -> Told | None:
-    whose = update.ref.removeprefix(PROPOSALS).partition("/")[0]
+    owner = update.ref.removeprefix(PROPOSALS).partition("/")[0]
     if (
-        whose == visit.grant.name
+        owner == visit.grant.name
         or visit.owns
         or (update.is_removal and _may_decide(visit, update))
     ):
         return None
-    return f"is a proposal of {_show(whose)}", _how_to_propose(visit)
+    return f"is a proposal of {_show(owner)}", _how_to_propose(visit)
 
 
 def _may_decide(visit: ReceivedPush, update: RefUpdate) -> bool:
     """Return whether a writer may remove a proposal: any, or with a folder grant a merged one."""
-    merged = ("merge-base", "--is-ancestor", update.old, visit.tip)
-    may = visit.may(GrantScope.WRITE)
+    command = ("merge-base", "--is-ancestor", update.old, visit.tip)
+    may_write = visit.may(GrantScope.WRITE)
     return visit.may(GrantScope.WRITE, "") or (
-        may and bool(visit.tip) and visit.git.succeeds(*merged)
+        may_write and bool(visit.tip) and visit.git.succeeds(*command)
     )
 
 
@@ -177,17 +177,21 @@ def _check_machine(
     if not visit.may(GrantScope.WRITE):
         return f"is {place.value}, and you may not write here", _ASK
     name = claim_of(update.ref)
-    whose = claims.get(name, "")
-    if whose not in {"", visit.grant.name} and not (update.is_removal and visit.owns):
-        return f"belongs to another machine, of {whose}", "`vaultmem sync` makes one of your own"
-    if not whose and not update.is_new and not visit.owns:
+    owner = claims.get(name, "")
+    if owner not in {"", visit.grant.name} and not (update.is_removal and visit.owns):
+        return f"belongs to another machine, of {owner}", "`vaultmem sync` makes one of your own"
+    if not owner and not update.is_new and not visit.owns:
         return "belongs to another machine", "`vaultmem sync` makes one of your own"
     if place is RefPurpose.MACHINE and not (update.is_removal or visit.may(GrantScope.WRITE, "")):
         return f"is {place.value}, and you may write only to folders of it", _ASK
-    start = MACHINES if place is RefPurpose.MACHINE else RESCUES
-    own = [each for each, by in claims.items() if by == visit.grant.name and each.startswith(start)]
-    if not whose and len(own) >= visit.limits.rescues:
-        return f"you have {len(own)} of these here", f"{_ASK} to remove old ones"
+    prefix = MACHINES if place is RefPurpose.MACHINE else RESCUES
+    own_refs = [
+        each
+        for each, user in claims.items()
+        if user == visit.grant.name and each.startswith(prefix)
+    ]
+    if not owner and len(own_refs) >= visit.limits.rescues:
+        return f"you have {len(own_refs)} of these here", f"{_ASK} to remove old ones"
     return None
 
 
@@ -218,16 +222,18 @@ def read_claims(hub: Hub, vault: str) -> dict[str, str]:
 
 
 def store_claims(
-    hub: Hub, vault: str, made: Mapping[str, str], dropped: Iterable[str] = ()
+    hub: Hub, vault: str, new_claims: Mapping[str, str], removed_refs: Iterable[str] = ()
 ) -> None:
     """Add and remove claims of refs; an existing claim keeps its user."""
-    gone = set(dropped)
+    removed_set = set(removed_refs)
     with hold_lock(hub.lock):
-        whole = _read_all(hub)
-        known = whole.get(vault, {})
-        whole[vault] = {k: v for k, v in (dict(made) | known).items() if k not in gone}
-        if whole[vault] != known:
-            write_json(hub, FILE_NAME, _KEY, whole)
+        claims = _read_all(hub)
+        old_claims = claims.get(vault, {})
+        claims[vault] = {
+            k: v for k, v in (dict(new_claims) | old_claims).items() if k not in removed_set
+        }
+        if claims[vault] != old_claims:
+            write_json(hub, FILE_NAME, _KEY, claims)
 
 
 def _read_all(hub: Hub) -> dict[str, dict[str, str]]:

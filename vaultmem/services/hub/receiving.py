@@ -66,8 +66,10 @@ def receive(
     most = max(access.hub.limits.push_refs + 1, KEPT)  # Above it, all are refused.
     updates = [_parse(line) for line in islice(BytesIO(lines), most)]
     git = BareGit(repository, environment, access.hub.limits.seconds)
-    refusals, late = check_updates(access, git, updates, limit_time)
-    remarks = [f"{each.ref}: another push came first; {FETCH_FIRST}" for each in late[:TOLD]]
+    refusals, late_updates = check_updates(access, git, updates, limit_time)
+    remarks = [
+        f"{each.ref}: another push came first; {FETCH_FIRST}" for each in late_updates[:TOLD]
+    ]
     return Received(cut_refusals(refusals, TOLD) or remarks, bool(refusals))
 
 
@@ -84,7 +86,7 @@ def check_updates(
     """
     pusher = access.find()
     visit = ReceivedPush(pusher, git, updates) if pusher else None
-    refusals, late = [access.stranger], list[RefUpdate]()
+    refusals, late_updates = [access.stranger], list[RefUpdate]()
     if visit:
         limit_time(visit.limits.seconds)
         try:
@@ -94,13 +96,13 @@ def check_updates(
     if not refusals and access.find() is None:
         refusals = [access.stranger]  # It was revoked meanwhile.
     if visit and not refusals:
-        now = visit.list_refs()
-        late = [each for each in updates if now.get(each.ref, _NONE) != each.old]
+        current_refs = visit.list_refs()
+        late_updates = [each for each in updates if current_refs.get(each.ref, _NONE) != each.old]
     name = pusher.grant.name if pusher else ""
-    in_time = [each for each in updates if each not in late]
-    record_push(access, name, "refused" if refusals else "done", in_time, refusals)
-    record_push(access, name, "late", late)
-    return refusals, late
+    timely_updates = [each for each in updates if each not in late_updates]
+    record_push(access, name, "refused" if refusals else "done", timely_updates, refusals)
+    record_push(access, name, "late", late_updates)
+    return refusals, late_updates
 
 
 def record_push(
@@ -114,19 +116,23 @@ def record_push(
     if updates:
         refs = [each._asdict() for each in updates[:KEPT]]
         details = {"refs": refs, "refused": cut_refusals(refusals, KEPT)}
-        who = name, access.id, access.origin
-        record(access.hub, AuditEntry(access.now, *who, "push", (access.vault,), outcome, details))
+        fields = name, access.id, access.origin
+        record(
+            access.hub, AuditEntry(access.now, *fields, "push", (access.vault,), outcome, details)
+        )
 
 
 def _check(hub: Hub, visit: ReceivedPush) -> list[Refusal]:
-    found = check_push(visit, read_claims(hub, visit.vault))
-    if not found:
-        named = [(claim_of(each.ref), each) for each in visit.updates]
-        made = {name: visit.grant.name for name, each in named if name and not each.is_removal}
-        gone = [name for name, each in named if each.is_removal and name == each.ref]
-        if made or gone:
-            store_claims(hub, visit.vault, made, gone)
-    return found
+    refusals = check_push(visit, read_claims(hub, visit.vault))
+    if not refusals:
+        claims = [(claim_of(each.ref), each) for each in visit.updates]
+        new_claims = {
+            name: visit.grant.name for name, each in claims if name and not each.is_removal
+        }
+        removed_claims = [name for name, each in claims if each.is_removal and name == each.ref]
+        if new_claims or removed_claims:
+            store_claims(hub, visit.vault, new_claims, removed_claims)
+    return refusals
 
 
 def _parse(line: bytes) -> RefUpdate:

@@ -22,8 +22,8 @@ from vaultmem.vault import UserFolders
 
 def list_repositories(hub: Hub) -> dict[str, Path]:
     """Return the folder of each vault's repository by the vault's name."""
-    found = hub.repositories.glob("*.git")
-    return {each.stem: each for each in sorted(found) if not each.name.startswith(".")}
+    folders = hub.repositories.glob("*.git")
+    return {each.stem: each for each in sorted(folders) if not each.name.startswith(".")}
 
 
 def find_repository(hub: Hub, name: str) -> Path:
@@ -32,10 +32,10 @@ def find_repository(hub: Hub, name: str) -> Path:
     Raises:
         NoteNotFoundError: the hub has no vault of this name.
     """
-    found = list_repositories(hub).get(name)
-    if found is None:
+    folder = list_repositories(hub).get(name)
+    if folder is None:
         raise NoteNotFoundError(f"{name}: this hub has no vault of that name")
-    return found
+    return folder
 
 
 def make_repository(
@@ -56,18 +56,21 @@ def make_repository(
         twin = {fold(each): each for each in list_repositories(hub)}.get(fold(name))
         if twin is not None:
             raise RefusedError(f"{name}: this hub has a vault called {twin}; choose another name")
-        making, folder = hub.repositories / f"{MAKING}{name}", hub.repositories / f"{name}.git"
-        shutil.rmtree(making, ignore_errors=True)
+        temporary_folder, folder = (
+            hub.repositories / f"{MAKING}{name}",
+            hub.repositories / f"{name}.git",
+        )
+        shutil.rmtree(temporary_folder, ignore_errors=True)
         try:
-            _init(hub, making, environment, branch or "main")
-            with contextlib.ExitStack() as begun:
+            _init(hub, temporary_folder, environment, branch or "main")
+            with contextlib.ExitStack() as stack:
                 if not source:
-                    source = str(begun.enter_context(_begin_vault(environment, branch or "main")))
-                copy_refs(making, environment, source, branch)
-            os.rename(making, folder)
+                    source = str(stack.enter_context(_begin_vault(environment, branch or "main")))
+                copy_refs(temporary_folder, environment, source, branch)
+            os.rename(temporary_folder, folder)
             sync_folder(hub.repositories)
         finally:
-            shutil.rmtree(making, ignore_errors=True)
+            shutil.rmtree(temporary_folder, ignore_errors=True)
     return folder
 
 
@@ -75,8 +78,8 @@ def describe_repository(folder: Path, environment: Mapping[str, str]) -> tuple[s
     """Return a repository's default branch, and its number of commits."""
     git = BareGit(folder, environment)
     branch = git.run("symbolic-ref", "--short", "HEAD").decode("utf-8", "surrogateescape").strip()
-    counted = git.run("rev-list", "--count", f"refs/heads/{branch}", "--", fine=(0, 128))
-    return branch, int(counted or 0)
+    output = git.run("rev-list", "--count", f"refs/heads/{branch}", "--", fine=(0, 128))
+    return branch, int(output or 0)
 
 
 def set_up(hub: Hub, folder: Path, environment: Mapping[str, str]) -> None:
@@ -122,11 +125,11 @@ def remove_repository(hub: Hub, name: str, now: float) -> Path:
     with hold_lock(hub.lock):
         folder = find_repository(hub, name)
         at = time.strftime("%Y%m%dT%H%M%S", time.gmtime(now))
-        aside = hub.folder / "removed" / f"{name}-{at}.git"
-        os.rename(folder, aside)
-        sync_folder(aside.parent)
+        removed_folder = hub.folder / "removed" / f"{name}-{at}.git"
+        os.rename(folder, removed_folder)
+        sync_folder(removed_folder.parent)
         sync_folder(hub.repositories)
-    return aside
+    return removed_folder
 
 
 @contextlib.contextmanager
@@ -135,8 +138,8 @@ def _begin_vault(environment: Mapping[str, str], branch: str) -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as place:
         root = Path(place) / "vault"
         folders = UserFolders(*(Path(place) / name for name in UserFolders._fields))
-        made = create_vault(root, by_person=True, environment=environment, folders=folders)
-        made.vault.close()
+        result = create_vault(root, by_person=True, environment=environment, folders=folders)
+        result.vault.close()
         BareGit(root / ".git", environment).run("branch", "-m", branch)
         yield root
 

@@ -74,9 +74,9 @@ class ReceivedPush:
         """Return the current refs, with their objects."""
         if not self.remote:
             return self.git.list_refs()
-        theirs = f"refs/remotes/{self.remote}/"
-        found = self.git.list_refs(theirs)
-        return {f"refs/heads/{ref.removeprefix(theirs)}": name for ref, name in found.items()}
+        prefix = f"refs/remotes/{self.remote}/"
+        refs = self.git.list_refs(prefix)
+        return {f"refs/heads/{ref.removeprefix(prefix)}": name for ref, name in refs.items()}
 
     @property
     def known(self) -> tuple[str, ...]:
@@ -93,8 +93,8 @@ class ReceivedPush:
     @cached_property
     def rules(self) -> str:
         """The commit with the valid rules for credentials: an owner's pushed one, else the tip."""
-        pushed = {each.ref: each.new for each in self.updates if not each.is_removal}
-        return pushed.get(self.head, self.tip) if self.owns else self.tip
+        pushed_commits = {each.ref: each.new for each in self.updates if not each.is_removal}
+        return pushed_commits.get(self.head, self.tip) if self.owns else self.tip
 
     @cached_property
     def config(self) -> Config:
@@ -115,20 +115,22 @@ class ReceivedPush:
         return self._read_settings(self.rules)
 
     def _read_settings(self, commit: str) -> str:
-        found = self.objects.read([f"{commit}:vaultmem.yaml"] if commit else [])
-        return next((data.decode("utf-8", "replace") for _, data in found), "")
+        contents = self.objects.read([f"{commit}:vaultmem.yaml"] if commit else [])
+        return next((data.decode("utf-8", "replace") for _, data in contents), "")
 
     def find_ref_rival(self, ref: str) -> str:
         """Return a ref that cannot exist next to a new one, "" for none.
 
         Some disks use one path for both, or one name is a folder of the other.
         """
-        pushed = [each.ref for each in self.updates if not each.is_removal]
+        pushed_refs = [each.ref for each in self.updates if not each.is_removal]
         own = fold(ref)
-        for other in (*self.refs, *pushed):
+        for other in (*self.refs, *pushed_refs):
             folded = fold(other)
-            both = f"{own}/", f"{folded}/"
-            if other != ref and (both[0].startswith(both[1]) or both[1].startswith(both[0])):
+            prefixes = f"{own}/", f"{folded}/"
+            if other != ref and (
+                prefixes[0].startswith(prefixes[1]) or prefixes[1].startswith(prefixes[0])
+            ):
                 return other
         return ""
 

@@ -39,25 +39,25 @@ def check_writers(visit: ReceivedPush, commits: Iterable[NewCommit]) -> Iterator
     """
     rules = _make_rules(visit)
     for commit in commits:
-        what = f"commit {commit.commit[:9]}"
+        subject = f"commit {commit.commit[:9]}"
         if commit.object is None:
-            yield Refusal(what, *map(_show, commit.problem))
+            yield Refusal(subject, *map(_show, commit.problem))
             continue
         dates = commit.object.author.date, commit.object.committer.date
-        if odd := next((date for date in dates if not _is_date(date)), ""):
-            yield Refusal(what, f"is dated {odd}", "set your clock, and commit again")
-        elif why := _find_forgery(visit, rules, commit.object):
-            yield Refusal(what, why, _how(visit.grant))
-        if found := find_secrets(commit.object.text):
-            line = _format_line(commit.object, found[0].line)
-            why = f"{line} looks like a credential ({found[0].rule})"
-            yield Refusal(what, why, "reword it, and renew the credential")
+        if wrong_date := next((date for date in dates if not _is_date(date)), ""):
+            yield Refusal(subject, f"is dated {wrong_date}", "set your clock, and commit again")
+        elif reason := _find_forgery(visit, rules, commit.object):
+            yield Refusal(subject, reason, _how(visit.grant))
+        if leaks := find_secrets(commit.object.text):
+            line = _format_line(commit.object, leaks[0].line)
+            reason = f"{line} looks like a credential ({leaks[0].rule})"
+            yield Refusal(subject, reason, "reword it, and renew the credential")
 
 
 def _format_line(commit: CommitObject, line: int) -> str:
     """Return a label for a line of a commit's text."""
-    before = commit.text.count("\n") - commit.message.count("\n")
-    part, number = ("message", line - before) if line > before else ("headers", line)
+    header_lines = commit.text.count("\n") - commit.message.count("\n")
+    part, number = ("message", line - header_lines) if line > header_lines else ("headers", line)
     return f"line {number} of its {part}"
 
 
@@ -70,9 +70,9 @@ def _is_date(text: str) -> bool:
 def _make_rules(visit: ReceivedPush) -> _Rules:
     grant = visit.grant
     emails = tuple((mail.casefold(), name) for name, mail in map(split_email, grant.emails))
-    known = {grant.name, *(name for _, name in emails)}
-    taken = frozenset(map(fold_lookalikes, visit.pusher.others - known)) - {""}
-    return _Rules(emails, grant.agents, taken - set(map(fold_lookalikes, known)))
+    own_names = {grant.name, *(name for _, name in emails)}
+    other_names = frozenset(map(fold_lookalikes, visit.pusher.others - own_names)) - {""}
+    return _Rules(emails, grant.agents, other_names - set(map(fold_lookalikes, own_names)))
 
 
 def _find_forgery(visit: ReceivedPush, rules: _Rules, commit: CommitObject) -> str:
@@ -81,16 +81,20 @@ def _find_forgery(visit: ReceivedPush, rules: _Rules, commit: CommitObject) -> s
     for agent in agents:
         if not _may_name(rules, agent):
             is_others = fold_lookalikes(agent) in rules.others
-            whose = ", which has a token of its own" if is_others else ""
-            return f'names the agent "{_show(agent)}"{whose}'
+            remark = ", which has a token of its own" if is_others else ""
+            return f'names the agent "{_show(agent)}"{remark}'
     for role, (name, mail, _) in (("author", commit.author), ("committer", commit.committer)):
         if any((name, mail.casefold()) == _identify(visit, agent) for agent in agents):
             continue
-        wanted = [own for known, own in rules.emails if fnmatchcase(mail.casefold(), known)]
-        if not wanted:
+        allowed_names = [
+            allowed_name
+            for pattern, allowed_name in rules.emails
+            if fnmatchcase(mail.casefold(), pattern)
+        ]
+        if not allowed_names:
             return f"its {role} is {_show(name)} <{_show(mail)}>"
-        if not {"", name} & set(wanted):
-            return f'its {role} is called "{_show(name)}", not "{wanted[0]}"'
+        if not {"", name} & set(allowed_names):
+            return f'its {role} is called "{_show(name)}", not "{allowed_names[0]}"'
         if fold_lookalikes(name) in rules.others:
             return f'its {role} has the name of another user, "{_show(name)}"'
     return ""
@@ -116,9 +120,9 @@ def _identify(visit: ReceivedPush, agent: str) -> tuple[str, str]:
 def _how(grant: Grant) -> str:
     if grant.kind is GrantKind.AGENT:
         return f"commit with `vaultmem checkpoint --agent {grant.name}`, and push only its own"
-    known = ", ".join((*grant.emails, *map(list_allowed_agents, grant.agents)))
+    users = ", ".join((*grant.emails, *map(list_allowed_agents, grant.agents)))
     return (
-        f"you write as {known}; set `git config user.email`, and commit it again, or have an owner "
+        f"you write as {users}; set `git config user.email`, and commit it again, or have an owner "
         "name the agent with --push-as"
     )
 

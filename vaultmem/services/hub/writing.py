@@ -46,10 +46,10 @@ def move_ref(
     own = BareGit(hub.repositories / f"{vault}.git", _make_environment(), hub.limits.seconds)
     git = own.with_objects(clone / "objects")
     update = RefUpdate(ref, old or _NONE, new or _NONE)
-    refusals, late = check_updates(access, git, [update])
+    refusals, late_updates = check_updates(access, git, [update])
     if refusals:
         raise reject_write(refusals)
-    if late:
+    if late_updates:
         raise RefMovedError
     if new:
         own.copy_objects(git, new, old)
@@ -65,8 +65,8 @@ def move_ref(
 
 def reject_write(refusals: Sequence[Refusal]) -> ForbiddenError:
     """Return the error for a write that the check rejects."""
-    told = "; ".join(cut_refusals(refusals, TOLD))
-    return ForbiddenError(f"not written, the hub's door does not let it pass: {told}")
+    reasons = "; ".join(cut_refusals(refusals, TOLD))
+    return ForbiddenError(f"not written, the hub's door does not let it pass: {reasons}")
 
 
 class HubWriteResult(NamedTuple):
@@ -93,29 +93,31 @@ def write_checked(
     pusher: PushIdentity,
 ) -> HubWriteResult:
     """Write to a vault as `Clones.write` does, if the check accepts the push."""
-    moved: list[RefUpdate] = []
-    left: list[RefUpdate] = []
-    refused: list[Refusal] = []
+    moved_updates: list[RefUpdate] = []
+    pending_updates: list[RefUpdate] = []
+    refusals: list[Refusal] = []
 
     def publish(git_folder: Path, ref: str, old: str, new: str) -> None:
         update = RefUpdate(ref, old or _NONE, new or _NONE)
-        left[:] = [update]
+        pending_updates[:] = [update]
         git = BareGit(git_folder, _make_environment(), pusher.limits.seconds)
-        visit = ReceivedPush(pusher, git, left, ORIGIN)
-        refused[:] = ask_door(visit, partial(check_push, visit, {}))
-        if refused:
-            raise reject_write(refused)
+        visit = ReceivedPush(pusher, git, pending_updates, ORIGIN)
+        refusals[:] = ask_door(visit, partial(check_push, visit, {}))
+        if refusals:
+            raise reject_write(refusals)
         push_ref(clones.find(name), git_folder, ref, old, new)
-        moved.append(update)
-        left.clear()
+        moved_updates.append(update)
+        pending_updates.clear()
 
-    done = error = None
+    result = error = None
     try:
-        done = clones.write(name, work, settings, identity, branch, publish)
+        result = clones.write(name, work, settings, identity, branch, publish)
     except Exception as failure:  # noqa: BLE001  The caller gets it, and it is logged.
         error = failure
-    told = cut_refusals(refused, KEPT)
-    return HubWriteResult(done, error, tuple(moved), tuple(left), tuple(told))
+    reasons = cut_refusals(refusals, KEPT)
+    return HubWriteResult(
+        result, error, tuple(moved_updates), tuple(pending_updates), tuple(reasons)
+    )
 
 
 def _make_environment() -> dict[str, str]:

@@ -76,8 +76,8 @@ def supersede_note(
     def plan(change: Change) -> SupersedeResult:
         return add_supersession(change, old_path, new_path, reason, part=part)
 
-    done = write(vault, plan)
-    return done.value._replace(report=done.report)
+    result = write(vault, plan)
+    return result.value._replace(report=result.report)
 
 
 def add_supersession(
@@ -98,25 +98,25 @@ def add_supersession(
     vault, reason = change.seen, check_reason(reason)
     if old == new:
         raise RefusedError(f"{old}: a note cannot replace itself; name two")
-    was, by = _read_counting(change, old), _read_counting(change, new)
-    if by.state in CLOSED_STATES:
-        raise RefusedError(f"{new}: {by.state} itself, so it cannot replace another")
-    holds = build_validity(was, by, vault.local_time().date())
+    old_note, new_note = _read_counting(change, old), _read_counting(change, new)
+    if new_note.state in CLOSED_STATES:
+        raise RefusedError(f"{new}: {new_note.state} itself, so it cannot replace another")
+    validity = build_validity(old_note, new_note, vault.local_time().date())
     links = NewLinks(vault, LinkNames({*list_files(vault), str(new)}))
-    edits = plan_supersession(was, new, reason, acting_party(vault), links, holds)
-    why = (reason,) if reason else ()
-    body = (f"{old}: {was.state} to deprecated", f"by {new}", *why)
-    between = " by "
+    edits = plan_supersession(old_note, new, reason, acting_party(vault), links, validity)
+    reasons = (reason,) if reason else ()
+    body = (f"{old}: {old_note.state} to deprecated", f"by {new}", *reasons)
+    verb = " by "
     if part:
-        named = links.in_property(str(old), str(new))
-        edits = {new: _inherit_origin(was, named, "", holds, "supersedes_part")}
-        body, between = (f"both stay, {new} names the other", *why), ", in part, by "
+        link = links.in_property(str(old), str(new))
+        edits = {new: _inherit_origin(old_note, link, "", validity, "supersedes_part")}
+        body, verb = (f"both stay, {new} names the other", *reasons), ", in part, by "
     for path, edit in edits.items():
         replace_text(change, change.read(path), edit)
-    subject = format_pair("supersede", str(old), between, str(new))
+    subject = format_pair("supersede", str(old), verb, str(new))
     change.commit(Event("supersede", subject, vault.author, body, "refine"))
-    unsaid = list_untrusted(was, KnownText(by.visible_body, by.title))
-    return SupersedeResult(str(old), str(new), was.state, CommitReport(), tuple(unsaid))
+    unsaid = list_untrusted(old_note, KnownText(new_note.visible_body, new_note.title))
+    return SupersedeResult(str(old), str(new), old_note.state, CommitReport(), tuple(unsaid))
 
 
 def _read_counting(change: Change, path: PurePosixPath) -> Note:
@@ -139,26 +139,27 @@ def supersede_several(
     """
     reason = check_reason(reason)
     with vault.lock():
-        was = [read_note(vault, PurePosixPath(each)) for each in olds]
-        by = read_note(vault, PurePosixPath(new))
-        if by.state in CLOSED_STATES:
-            raise RefusedError(f"{new}: {by.state} itself, so it cannot replace another")
+        old_notes = [read_note(vault, PurePosixPath(each)) for each in olds]
+        new_note = read_note(vault, PurePosixPath(new))
+        if new_note.state in CLOSED_STATES:
+            raise RefusedError(f"{new}: {new_note.state} itself, so it cannot replace another")
         links, mover, today = NewLinks(vault), acting_party(vault, False), vault.local_time().date()
         changes: dict[PurePosixPath, Edit] = {}
-        names: list[Edit] = []
+        origin_edits: list[Edit] = []
         body = []
-        for old, following in zip(was, [*was[1:], by], strict=True):
-            holds = build_validity(old, following, today)
-            named = links.in_property(str(old.path), new)
-            if list_untrusted(old, KnownText(by.visible_body, by.title)):
-                names.append(_inherit_origin(old, named, "", holds, "supersedes_part"))
+        for old, next_note in zip(old_notes, [*old_notes[1:], new_note], strict=True):
+            validity = build_validity(old, next_note, today)
+            link = links.in_property(str(old.path), new)
+            if list_untrusted(old, KnownText(new_note.visible_body, new_note.title)):
+                origin_edits.append(_inherit_origin(old, link, "", validity, "supersedes_part"))
                 body.append(f"{old.path}: has more, and stays")
                 continue
             check_supersession(old, mover)
-            names.append(_inherit_origin(old, named, "", holds))
-            changes[old.path] = _deprecate(links.in_property(new, str(old.path)), reason, holds)
+            origin_edits.append(_inherit_origin(old, link, "", validity))
+            changes[old.path] = _deprecate(links.in_property(new, str(old.path)), reason, validity)
             body.append(f"{old.path}: {old.state} to deprecated")
-        changes[by.path] = chain_edits(names[::-1])  # The last old note sets `valid_from`.
+        # The last old note sets `valid_from`.
+        changes[new_note.path] = chain_edits(origin_edits[::-1])
         subject = format_files("supersede", olds, f" by {cut(format_file(new), _NAME)}")
         body.extend([f"by {new}", *([reason] if reason else [])])
         event = Event("supersede", subject, vault.author, tuple(body), "refine")
@@ -184,8 +185,8 @@ def replace_repeated(vault: Vault, author: Author) -> tuple[str, ...]:
         note = None if find_writer(record.path) else find_note(vault, record.path)
         if note is None or not _may_be_replaced(note, mover):
             continue
-        asked = SimilarityQuery(note.visible_body, note.title, path=record.path)
-        similar = find_similar(vault, asked)
+        query = SimilarityQuery(note.visible_body, note.title, path=record.path)
+        similar = find_similar(vault, query)
         files = [each.path for each in similar if _is_stated(note, each.note, each.is_same)]
         if files:
             link = links.in_property(files[0], record.path)
@@ -222,8 +223,8 @@ def _is_stated(note: Note, file: Note, is_same: bool) -> bool:
     is_foreign = bool(note.project and file.project) and note.project != file.project
     if is_foreign or file.state not in OPEN_STATES:
         return False
-    known = KnownText(file.visible_body, file.title)
-    return is_same or compare_texts(note.visible_body, known).is_said(_ALL)
+    file_text = KnownText(file.visible_body, file.title)
+    return is_same or compare_texts(note.visible_body, file_text).is_said(_ALL)
 
 
 def chain_edits(edits: Sequence[Edit]) -> Edit:
@@ -250,10 +251,14 @@ def build_validity(old: Note, new: Note, today: date) -> Span:
 
 
 def _read_start(note: Note, today: date) -> date | None:
-    said = note.matter.get("valid_from")
-    written = read_day(note.created or note.updated)
-    day = read_day(str(said.value)) if said else find_start(note.visible_body, written or today)
-    return day or written
+    start_property = note.matter.get("valid_from")
+    written_day = read_day(note.created or note.updated)
+    day = (
+        read_day(str(start_property.value))
+        if start_property
+        else find_start(note.visible_body, written_day or today)
+    )
+    return day or written_day
 
 
 def plan_supersession(
@@ -262,7 +267,7 @@ def plan_supersession(
     reason: str,
     mover: Mover,
     links: NewLinks,
-    holds: Span | None = None,
+    validity: Span | None = None,
     alias: str = "",
 ) -> dict[PurePosixPath, Edit]:
     """Return the edits of both notes. An alias keeps links to the old name working.
@@ -271,8 +276,8 @@ def plan_supersession(
     """
     check_supersession(old, mover)
     return {
-        old.path: _deprecate(links.in_property(str(new), str(old.path)), reason, holds),
-        new: _inherit_origin(old, links.in_property(str(old.path), str(new)), alias, holds),
+        old.path: _deprecate(links.in_property(str(new), str(old.path)), reason, validity),
+        new: _inherit_origin(old, links.in_property(str(old.path), str(new)), alias, validity),
     }
 
 
@@ -288,12 +293,12 @@ def check_supersession(old: Note, mover: Mover) -> None:
         raise RefusedError(f"{old.path}: pinned, so only a person replaces it")
 
 
-def _deprecate(link: str, reason: str, holds: Span | None) -> Edit:
+def _deprecate(link: str, reason: str, validity: Span | None) -> Edit:
     def change(note: Note) -> str:
         text = write_state(note.text, NoteState.DEPRECATED, reason)
-        if holds:
-            text = _set_day(text, note, "valid_from", holds.start)
-            text = _set_day(text, note, "valid_until", holds.end)
+        if validity:
+            text = _set_day(text, note, "valid_from", validity.start)
+            text = _set_day(text, note, "valid_until", validity.end)
         return add_to_list(text, note, SUPERSEDED_BY, (link,))
 
     return change
@@ -305,10 +310,10 @@ def _set_day(text: str, note: Note, name: str, day: date | None) -> str:
 
 
 def _inherit_origin(
-    old: Note, link: str, alias: str, holds: Span | None, name: str = "supersedes"
+    old: Note, link: str, alias: str, validity: Span | None, name: str = "supersedes"
 ) -> Edit:
     def change(note: Note) -> str:
-        text = _set_day(note.text, note, "valid_from", holds.end if holds else None)
+        text = _set_day(note.text, note, "valid_from", validity.end if validity else None)
         text = add_to_list(text, note, name, (link,))
         text = drop_from_list(text, note, "contradicts", link, link_to(str(old.path)))
         return add_to_list(text, note, "aliases", (alias,)) if alias else text

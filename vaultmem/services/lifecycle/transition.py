@@ -54,35 +54,37 @@ def promote_notes(vault: Vault, addresses: Sequence[str]) -> PromoteResult:
         PendingError: the notes are active; their commit has to wait.
     """
     paths = [path for address in addresses for path in _find_named(vault, address)]
-    promoted: list[Note] = []
-    active: list[Note] = []
+    promoted_notes: list[Note] = []
+    active_notes: list[Note] = []
 
     def plan(change: Change) -> list[tuple[PurePosixPath, NoteState]]:
-        read = [change.read(path) for path in dict.fromkeys(paths)]
-        for note in read:
+        all_notes = [change.read(path) for path in dict.fromkeys(paths)]
+        for note in all_notes:
             check_note(vault, note)
         notes = [
-            each for each in read if each.state is not NoteState.ACTIVE or _is_new(vault, each)
+            each for each in all_notes if each.state is not NoteState.ACTIVE or _is_new(vault, each)
         ]
-        active[:] = [each for each in read if each not in notes]
-        promoted[:] = [_activate(change, note) for note in notes]
-        before = [(note.path, note.state) for note in notes]
+        active_notes[:] = [each for each in all_notes if each not in notes]
+        promoted_notes[:] = [_activate(change, note) for note in notes]
+        old_states = [(note.path, note.state) for note in notes]
         if not notes:
-            return before
-        change.commit(make_event(vault, before), AuthorScope.OTHERS_AND_EDITS)
-        return before
+            return old_states
+        change.commit(make_event(vault, old_states), AuthorScope.OTHERS_AND_EDITS)
+        return old_states
 
     with vault.lock():
         try:
-            before, report = write(vault, plan)
+            old_states, report = write(vault, plan)
         except PendingError:
             if not find_branch(vault):  # Nothing was written, so nothing is trusted.
-                record_trust(vault, promoted)
+                record_trust(vault, promoted_notes)
             raise
-        trusted = record_trust(vault, promoted)
-    notes = tuple((str(path), state.value) for path, state in before)
-    unsaid = list_untrusted(vault, [*promoted, *active])
-    return PromoteResult(notes, trusted, report, tuple(str(each.path) for each in active), unsaid)
+        trusted = record_trust(vault, promoted_notes)
+    notes = tuple((str(path), state.value) for path, state in old_states)
+    unsaid = list_untrusted(vault, [*promoted_notes, *active_notes])
+    return PromoteResult(
+        notes, trusted, report, tuple(str(each.path) for each in active_notes), unsaid
+    )
 
 
 def _find_named(vault: Vault, address: str) -> list[PurePosixPath]:
@@ -94,12 +96,12 @@ def _find_named(vault: Vault, address: str) -> list[PurePosixPath]:
     try:
         return [resolve_address(vault, address)[0]]
     except NoteNotFoundError:
-        below = f"{parse_note_path(address)}/"
+        prefix = f"{parse_note_path(address)}/"
         records = vault.view.records("d.state = ?", [NoteState.CANDIDATE])
-        named = [each for each in records if each.path.startswith(below) and not each.problem]
-        if not named:
+        candidates = [each for each in records if each.path.startswith(prefix) and not each.problem]
+        if not candidates:
             raise
-        return [PurePosixPath(each.path) for each in named]
+        return [PurePosixPath(each.path) for each in candidates]
 
 
 def _activate(change: Change, note: Note) -> Note:
@@ -143,11 +145,11 @@ def check_activation(vault: Vault, note: Note) -> None:
 
 
 def make_event(
-    vault: Vault, before: Sequence[tuple[PurePosixPath, NoteState]], origin: str = ""
+    vault: Vault, old_states: Sequence[tuple[PurePosixPath, NoteState]], origin: str = ""
 ) -> Event:
     """Return the event for promoted notes (path, old state); `origin` is appended to each line."""
-    lines = tuple(f"{path}: {state} to active{origin}" for path, state in before)
-    only = tuple(str(path) for path, _ in before)
+    lines = tuple(f"{path}: {state} to active{origin}" for path, state in old_states)
+    only = tuple(str(path) for path, _ in old_states)
     return Event("promote", format_files("promote", only), vault.author, lines, "refine", only=only)
 
 
@@ -186,11 +188,13 @@ def _is_unsaid(vault: Vault, note: Note) -> bool:
     return note.kind in OWNER_KINDS and digest_body(note) not in is_own_lock
 
 
-def describe_untrusted(done: PromoteResult) -> str:
+def describe_untrusted(result: PromoteResult) -> str:
     """Return how to trust the promoted notes that are not trusted, or ""."""
-    if not done.unsaid:
+    if not result.unsaid:
         return ""
-    return f"does not instruct before a person promotes it: {', '.join(done.unsaid)}: {HOW_TO_SAY}"
+    return (
+        f"does not instruct before a person promotes it: {', '.join(result.unsaid)}: {HOW_TO_SAY}"
+    )
 
 
 # Change notes' states, each step with reason and author, in one commit.
@@ -292,8 +296,8 @@ def check_reason(reason: str) -> str:
 
 def _make_event(vault: Vault, moves: Sequence[Move], reason: str) -> Event:
     subject = format_files("state", [move.path for move in moves], f" to {moves[0].after}")
-    why = f": {reason}" if reason else ""
-    body = tuple(f"{move.path}: {move.before} to {move.after}{why}" for move in moves)
+    suffix = f": {reason}" if reason else ""
+    body = tuple(f"{move.path}: {move.before} to {move.after}{suffix}" for move in moves)
     return Event("state", subject, vault.author, body, "refine")
 
 
