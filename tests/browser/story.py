@@ -83,7 +83,8 @@ class Said(NamedTuple):
     words: tuple[str, ...]
 
 
-def _say(when: str, who: str, *words: str) -> Said:
+def say(when: str, who: str, *words: str) -> Said:
+    """Return a command with when it is given, and by whom."""
     return Said(when, who, words)
 
 
@@ -91,15 +92,15 @@ _CLAUDE, _CODEX = "claude s-0502", "codex s-0510"
 _LIMIT = "Holmpay answers 429 above 120 refunds a minute; the queue waits 30 seconds and goes on."
 
 BEFORE = [
-    _say("2026-11-12T08:00", "", "init", "--yes"),
-    _say("2026-11-12T08:01", "", "trust"),
-    _say("2026-11-12T08:02", "", "recall", "refunds", "-n", "1"),
+    say("2026-11-12T08:00", "", "init", "--yes"),
+    say("2026-11-12T08:01", "", "trust"),
+    say("2026-11-12T08:02", "", "recall", "refunds", "-n", "1"),
 ]
 
 STORY = [
-    _say("2026-11-13T09:30", "", "checkpoint", "the day at the harbour"),
+    say("2026-11-13T09:30", "", "checkpoint", "the day at the harbour"),
     *(
-        _say("2026-11-14T10:00", _CLAUDE, *words)
+        say("2026-11-14T10:00", _CLAUDE, *words)
         for words in (
             ("session", "start", "--id", "s-0502", "--goal", "Find why refunds stall at noon"),
             ("pack", "how are refunds handled?", "--budget", "1200"),
@@ -116,9 +117,9 @@ STORY = [
             ("session", "close", "s-0502", "--summary", "The limit is 120 a minute."),
         )
     ),
-    _say("2026-11-16T15:00", "", "promote", "half-refunds-round-up"),
+    say("2026-11-16T15:00", "", "promote", "half-refunds-round-up"),
     *(
-        _say("2026-11-18T11:00", _CODEX, *words)
+        say("2026-11-18T11:00", _CODEX, *words)
         for words in (
             ("session", "start", "--id", "s-0510", "--goal", "Prepare the winter timetable"),
             ("pack", "what did we decide about session tokens?", "--budget", "1200"),
@@ -127,15 +128,15 @@ STORY = [
             ("checkpoint", "the winter timetable"),
         )
     ),
-    _say(
+    say(
         "2026-11-19T11:00",
         _CODEX,
         "remember",
         "The staging database runs PostgreSQL 16.",
         "--force",
     ),
-    _say("2026-11-19T11:01", _CODEX, "checkpoint", "staging was upgraded"),
-    _say(
+    say("2026-11-19T11:01", _CODEX, "checkpoint", "staging was upgraded"),
+    say(
         "2026-11-20T09:00",
         "",
         "quarantine",
@@ -143,24 +144,25 @@ STORY = [
         "--reason",
         "copied from a web page",
     ),
-    _say("2026-11-21T09:00", "", "branch", "winter"),
-    _say("2026-11-21T09:05", _CLAUDE, "pack", "how do I roll back a deploy?", "--budget", "1200"),
+    say("2026-11-21T09:00", "", "branch", "winter"),
+    say("2026-11-21T09:05", _CLAUDE, "pack", "how do I roll back a deploy?", "--budget", "1200"),
 ]
 
 
 def lay_story(root: Path) -> Path:
     """Lay down the sample vault and ten days of its history; return its folder."""
     shutil.copytree(SAMPLE, root)
-    _give(root, BEFORE)
+    give(root, BEFORE)
     write_notes(root, _FILES)
     rules = root / "notes/payments/refund-rules.md"
     rules.write_text(rules.read_text().replace("Above €200", "Above €150"))
-    _give(root, STORY)
+    give(root, STORY)
     assert git(root, "status", "--porcelain") == ""
     return root
 
 
-def _give(root: Path, story: list[Said]) -> None:
+def give(root: Path, story: list[Said]) -> None:
+    """Run commands in a vault, each at its time."""
     lines = []
     for said in story:
         agent, _, session = said.who.partition(" ")

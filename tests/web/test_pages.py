@@ -121,7 +121,7 @@ def test_a_note_is_shown_with_who_wrote_it_and_what_links_to_it(served: Served) 
     rail = browser.get("/rail/notes/payments/refund-rules.md").text
     assert "Maren Person" in rail
     assert "Half refunds round up to the next cent" in rail
-    assert "<table><thead><tr data-line=" in page.replace("\n", "")
+    assert '<table tabindex="0"><thead><tr data-line=' in page.replace("\n", "")
     assert 'href="/note/notes/times-utc-sailings-local.md"' not in page
     assert 'href="/note/notes/conventions/times-utc-sailings-local.md"' in page
 

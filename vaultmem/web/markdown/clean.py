@@ -71,7 +71,7 @@ def _make_cleaner() -> nh3.Cleaner:
         allowed_classes=_CLASSES,
         tag_attribute_values=_VALUES,
         # Wide blocks can be scrolled with keys.
-        set_tag_attribute_values={"pre": {"tabindex": "0"}},
+        set_tag_attribute_values={name: {"tabindex": "0"} for name in ("pre", "table")},
         url_schemes={"http", "https", "mailto"},
         link_rel=None,
         strip_comments=True,
