@@ -24,29 +24,31 @@ def format_values(param: Any) -> str:
     return str(getattr(param, "metavar", "") or "").strip("[].")
 
 
-def read_as_shell(command: str, params: Iterable[Any], given: Mapping[str, Any]) -> dict[str, Any]:
+def read_as_shell(command: str, params: Iterable[Any], values: Mapping[str, Any]) -> dict[str, Any]:
     """Return a command's values, with note paths relative to the vault's root.
 
     A path outside the vault is unchanged and rejected later. A command without `--vault DIR` works
     on vaults without a local folder.
     """
-    done = dict(given)
-    if "vault" not in given:
-        return done
-    named = [each for each in params if format_values(each) in NOTES and done.get(each.name)]
-    place = PathResolver.of(given["vault"] or "") if named else None
+    new_values = dict(values)
+    if "vault" not in values:
+        return new_values
+    note_params = [
+        each for each in params if format_values(each) in NOTES and new_values.get(each.name)
+    ]
+    place = PathResolver.of(values["vault"] or "") if note_params else None
     if place is None:
-        return done
-    for param in named:
-        value, kind = done[param.name], format_values(param)
+        return new_values
+    for param in note_params:
+        value, kind = new_values[param.name], format_values(param)
         if kind == "NEW" and command == "mv":
-            done[param.name] = place.read_new(value, given.get("path", ""))
+            new_values[param.name] = place.read_new(value, values.get("path", ""))
         elif isinstance(value, str):
-            done[param.name] = place.read(value)
+            new_values[param.name] = place.read(value)
         elif kind != "TEXT|PATH" or len(value) == 1:
             read = place.read_pattern if kind == "PATTERN" else place.read
-            done[param.name] = [read(each) for each in value]
-    return done
+            new_values[param.name] = [read(each) for each in value]
+    return new_values
 
 
 class PathResolver:
@@ -73,8 +75,8 @@ class PathResolver:
         """Return an address relative to the vault's root, if its path exists from here."""
         path, mark, heading = text.partition("#")
         for name, rest in ((text, ""), (path, mark + heading)):
-            if (found := self.find(name)) is not None:
-                return found + rest
+            if (address := self.find(name)) is not None:
+                return address + rest
         inside = self._relate(path) if self._is_explicit(text) else None
         return text if inside is None else inside + mark + heading
 

@@ -30,7 +30,7 @@ _COLOURS = {"added": "green", "changed": "green", "removed": "yellow"}
 
 @takes("vault", "as_json")
 def connect(
-    here: CommandContext,
+    context: CommandContext,
     client: Annotated[
         str,
         typer.Argument(
@@ -82,28 +82,28 @@ def connect(
     )
 
     if status:
-        _print_connections(here.as_json)
+        _print_connections(context.as_json)
         return
     if project and user:
         raise RefusedError("connect: --project and --user are two places; name one")
-    where = Where(Path.cwd() if project else Path.home(), project, current_environment())
+    place = Where(Path.cwd() if project else Path.home(), project, current_environment())
     if print_:
         find_client(client)
-        _print_entry(show_entry(client, here.open().root, where, hooks), here.as_json)
+        _print_entry(show_entry(client, context.open().root, place, hooks), context.as_json)
         return
     memory = None
     if remove:
         top = None if project else find_top(Path.cwd())
-        changes = disconnect_client(client, where, dry_run, Where(top, True) if top else None)
+        changes = disconnect_client(client, place, dry_run, Where(top, True) if top else None)
     else:
-        found = find_client(client)  # Reports a wrong name before a missing vault.
-        opened = here.open()
+        agent_client = find_client(client)  # Reports a wrong name before a missing vault.
+        vault = context.open()
         if auto_memory:
-            memory = choose_memory_place(opened, where, is_user=user)
-        changes = connect_client(client, opened.root, where, hooks, dry_run, memory)
+            memory = choose_memory_place(vault, place, is_user=user)
+        changes = connect_client(client, vault.root, place, hooks, dry_run, memory)
         if not dry_run:
-            register_here(opened)
-    if here.as_json:
+            register_here(vault)
+    if context.as_json:
         emit_json(connected_json(client, changes, is_dry=dry_run))
         return
     for change in changes:
@@ -113,9 +113,9 @@ def connect(
             print_line(f"           {'would be ' if dry_run else ''}removed, an old copy: {copy}")
     if not (remove or dry_run):
         print_line(f"Start {client} again; it then has the vault's tools.")
-        if hooks and found.hooks and found.hooks.note:
-            print_line(found.hooks.note)
-        for line in describe_memory(found, opened.root, memory):
+        if hooks and agent_client.hooks and agent_client.hooks.note:
+            print_line(agent_client.hooks.note)
+        for line in describe_memory(agent_client, vault.root, memory):
             print_line(line)
 
 
@@ -150,26 +150,26 @@ def skill(
     if project and user:
         raise RefusedError("skill: --project and --user are two places; name one")
     folder = (Path.cwd() if project else Path.home()) / ".claude"
-    if not project and (given := current_environment().get("CLAUDE_CONFIG_DIR")):
-        folder = Path(given)
+    if not project and (config_folder := current_environment().get("CLAUDE_CONFIG_DIR")):
+        folder = Path(config_folder)
     if action == "show":
         print_line(read_skill().rstrip("\n"))
         return
     if action not in {"install", "remove"}:
         raise RefusedError(f'skill: "{action}" is not one of install, remove, show')
-    done = install_skill(folder, replace) if action == "install" else remove_skill(folder)
+    result = install_skill(folder, replace) if action == "install" else remove_skill(folder)
     if as_json:
-        emit_json(skill_json(folder / SKILL_PATH, done))
+        emit_json(skill_json(folder / SKILL_PATH, result))
     else:
-        print_styled(f"{done:<9}", _COLOURS.get(done, "dim"), f"  {folder / SKILL_PATH}")
+        print_styled(f"{result:<9}", _COLOURS.get(result, "dim"), f"  {folder / SKILL_PATH}")
 
 
-def _print_entry(shown: list[ShownConnection], as_json: bool) -> None:
+def _print_entry(entries: list[ShownConnection], as_json: bool) -> None:
     """Print a settings entry to standard output, and its file to standard error."""
     if as_json:
-        emit_json({"shown": shown})
+        emit_json({"shown": entries})
         return
-    for each in shown:
+    for each in entries:
         warn(f"this goes into {each.place}")
         print_line(each.text.rstrip("\n"))
 
@@ -180,26 +180,26 @@ def _print_connections(as_json: bool) -> None:
     from vaultmem.services.clients.connect import Where, list_connections, list_installed
 
     user = Where(Path.home(), environment=current_environment())
-    found = list_connections(user, Where(Path.cwd(), is_project=True))
-    known = {each.client for each in found}
-    installed = [name for name in list_installed(user) if name not in known]
+    connections = list_connections(user, Where(Path.cwd(), is_project=True))
+    clients = {each.client for each in connections}
+    installed = [name for name in list_installed(user) if name not in clients]
     if as_json:
-        emit_json(connections_json(found, installed))
+        emit_json(connections_json(connections, installed))
         return
-    for each in found:
+    for each in connections:
         colour = "yellow" if each.problem else "green"
         print_styled(f"{each.client:<14}", colour, f"  {each.root or '?'}  {each.path}")
         if each.problem:
             print_line(f"                {each.problem}")
     for name in installed:
         print_styled(f"{name:<14}", "dim", f"  not connected; `vaultmem connect {name}` does that")
-    rest = ", ".join(name for name in CLIENTS if name not in {*known, *installed})
+    rest = ", ".join(name for name in CLIENTS if name not in {*clients, *installed})
     print_line(f"Not found here: {rest}.")
 
 
 @takes("vault", "agent")
 def hook(
-    here: CommandContext,
+    context: CommandContext,
     event: Annotated[
         str,
         typer.Argument(
@@ -228,12 +228,12 @@ def hook(
     """
     from vaultmem.cli.hook_command import answer_hook
 
-    answer_hook(event, form, wait, here.vault, here.agent)
+    answer_hook(event, form, wait, context.vault, context.agent)
 
 
 @takes("vault", "ref", "agent")
 def mcp(
-    here: CommandContext,
+    context: CommandContext,
     alone: Annotated[
         bool, typer.Option("--in-process", help="Serve in this process; use no resident process.")
     ] = False,
@@ -249,29 +249,29 @@ def mcp(
     Examples:
       vaultmem mcp --agent claude-code
     """
-    opened = here.open()
-    name = opened.author.agent
+    vault = context.open()
+    name = vault.author.agent
     if name in {"", UNNAMED}:
-        name = opened.config.agent or "mcp"
+        name = vault.config.agent or "mcp"
     if (
-        not alone and not opened.store.state_place.lack
+        not alone and not vault.store.state_place.lack
     ):  # Other processes would not find the fallback folder.
         from vaultmem.serve.relay import relay
 
-        code = relay(str(opened.root), name, opened.author.session, opened.ref, read_only)
+        code = relay(str(vault.root), name, vault.author.session, vault.ref, read_only)
         if code is not None:
             raise typer.Exit(code)
     from vaultmem.workers import Caller
 
     caller = Caller(
         name,
-        ref=opened.ref,
-        environment=opened.environment,
-        folder=opened.here,
+        ref=vault.ref,
+        environment=vault.environment,
+        folder=vault.here,
         may_write=not read_only,
         asks_others=True,
     )
     with needing("mcp", "mcp"):
         from vaultmem.mcp_server.run import serve_alone
 
-        serve_alone(opened.root, caller)
+        serve_alone(vault.root, caller)

@@ -46,12 +46,12 @@ class _Commands(PlainGroup):
                 ctx.exit()
             args = [*args[1:], "--help"]
             name = args[0]
-        given = " ".join(args[:2])
-        if now := RENAMED.get(name) or RENAMED.get(given):
-            old = name if name in RENAMED else given
-            warn(f"`{old}` is `{now}` now")
-            before, _, behind = now.partition(" ... ")
-            args = [*before.split(), *args[len(old.split()) :], *behind.split()]
+        phrase = " ".join(args[:2])
+        if new_name := RENAMED.get(name) or RENAMED.get(phrase):
+            old = name if name in RENAMED else phrase
+            warn(f"`{old}` is `{new_name}` now")
+            prefix, _, suffix = new_name.partition(" ... ")
+            args = [*prefix.split(), *args[len(old.split()) :], *suffix.split()]
         elif not (name.startswith("-") or find_home(name)):
             _reject(ctx, name, self.list_commands(ctx), topics)
         return super().resolve_command(ctx, args)
@@ -65,11 +65,11 @@ def _reject(ctx: Any, name: str, commands: list[str], topics: list[str]) -> None
     """Fail with the names that are similar to an unknown one."""
     from difflib import get_close_matches
 
-    near = get_close_matches(name, [*commands, *topics], 2, 0.7)
-    meant = f" Did you mean {' or '.join(f'`{each}`' for each in near)}?" if near else ""
-    if topics and not near:
-        meant = f" Topics: {', '.join(topics)}."
-    ctx.fail(f"there is no command {'or topic ' if topics else ''}`{name}`.{meant}")
+    matches = get_close_matches(name, [*commands, *topics], 2, 0.7)
+    hint = f" Did you mean {' or '.join(f'`{each}`' for each in matches)}?" if matches else ""
+    if topics and not matches:
+        hint = f" Topics: {', '.join(topics)}."
+    ctx.fail(f"there is no command {'or topic ' if topics else ''}`{name}`.{hint}")
 
 
 def _build(name: str, home: str) -> Any:
@@ -98,8 +98,8 @@ app = typer.Typer(
 )
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(is_requested: bool) -> None:
+    if is_requested:
         typer.echo(f"vaultmem {vaultmem.__version__}")
         raise typer.Exit
 

@@ -26,20 +26,20 @@ def read_words(
     `values` are options with a value, `flags` those without. Return None if there is anything else.
     """
     words: list[str] = []
-    given: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     rest = iter(arguments)
     for word in rest:
-        if values.get(word) in given:  # The library handles repeated options.
+        if values.get(word) in options:  # The library handles repeated options.
             return None
         if word in values:
-            given[values[word]] = next(rest, "-")
+            options[values[word]] = next(rest, "-")
         elif word in flags:
-            given[flags[word]] = True
+            options[flags[word]] = True
         else:
             words.append(word)
-    if any(word[:1] == "-" for word in (*words, *given.values()) if isinstance(word, str)):
+    if any(word[:1] == "-" for word in (*words, *options.values()) if isinstance(word, str)):
         return None
-    return words, given
+    return words, options
 
 
 def find_command(arguments: list[str]) -> str:

@@ -58,7 +58,7 @@ def register(app: typer.Typer) -> None:
 
 @offers(PackAssertion)
 @takes("vault", "ref", "at", "as_json")
-def assert_(here: CommandContext, asked: PackAssertion, fleet: FleetOption = "") -> None:
+def assert_(context: CommandContext, request: PackAssertion, fleet: FleetOption = "") -> None:
     """Test what a pack contains, for `git bisect run`.
 
     The exit code is 0 if the pack is as expected, 1 if not, 125 if that is unknown. For a fleet,
@@ -74,16 +74,16 @@ def assert_(here: CommandContext, asked: PackAssertion, fleet: FleetOption = "")
     if fleet:
         from vaultmem.cli.fleet_work import assert_fleet, reject_with_fleet
 
-        reject_with_fleet(ref=here.ref, at=here.at)
-        is_good = assert_fleet(fleet, here.vault, expect(*asked), here.as_json)
+        reject_with_fleet(ref=context.ref, at=context.at)
+        is_good = assert_fleet(fleet, context.vault, expect(*request), context.as_json)
         raise typer.Exit(CANNOT_JUDGE if is_good is None else int(not is_good))
     try:
-        expected = expect(*asked)
-        reasons = judge_vault(here.open_view(reads=True), expected)
+        expectation = expect(*request)
+        reasons = judge_vault(context.open_view(reads=True), expectation)
     except VaultError as error:
         warn(f"cannot be judged: {error}")
         raise typer.Exit(CANNOT_JUDGE) from None
-    if here.as_json:
+    if context.as_json:
         emit_json(judged_json(reasons))
     elif not reasons:
         print_line("as expected")
@@ -106,8 +106,8 @@ class _BisectCommand(PlainCommand):
 @offers(PackAssertion)
 @takes("vault", "ref", "as_json")
 def bisect(
-    here: CommandContext,
-    asked: PackAssertion,
+    context: CommandContext,
+    request: PackAssertion,
     good: Annotated[
         str, typer.Option("--good", metavar="A", help="A commit, tag or date with a good pack.")
     ],
@@ -127,53 +127,53 @@ def bisect(
     from vaultmem.services.history.diff import show_commit
     from vaultmem.services.packs.evaluate import bisect_history
 
-    opened = here.open_synced(reads=True)
-    expected = expect(*asked)
-    last = opened.ref if bad == "HEAD" and opened.ref else bad
-    tell = None if here.as_json else partial(_print_step, opened)
-    done = bisect_history(opened, good, last, expected, tell)
-    shown = [show_commit(opened, commit) for commit in done.first_bad]
-    if here.as_json:
-        emit_json(bisected_json(done, shown))
+    vault = context.open_synced(reads=True)
+    expectation = expect(*request)
+    last = vault.ref if bad == "HEAD" and vault.ref else bad
+    print_step = None if context.as_json else partial(_print_step, vault)
+    result = bisect_history(vault, good, last, expectation, print_step)
+    commits = [show_commit(vault, commit) for commit in result.first_bad]
+    if context.as_json:
+        emit_json(bisected_json(result, commits))
         return
-    if len(shown) > 1:
+    if len(commits) > 1:
         print_line("The first bad commit is one of these; those between could not be judged.")
-    for each in shown:
+    for each in commits:
         _print_found(each)
-    if done.untested:
+    if result.untested:
         print_line()
-        number = pluralize(done.untested, "commit")
+        number = pluralize(result.untested, "commit")
         print_line(
             f"Not tested: {number} that merges brought, which do not descend from the good one."
         )
 
 
-def _print_found(shown: ShownCommit) -> None:
-    commit = shown.commit
+def _print_found(shown_commit: ShownCommit) -> None:
+    commit = shown_commit.commit
     print_line()
     print_styled("first bad commit", "red", f"  {commit.commit}")
     session = f", session {commit.session}" if commit.session else ""
     event = f", {commit.event}" if commit.event else ""
     print_line(f"  {short_time(commit)}  {commit.who}{session}{event}")
     print_line(f"  {commit.subject}")
-    for operation in shown.operations:
+    for operation in shown_commit.operations:
         print_line()
         print_lines(operation_lines(operation))
 
 
-def _print_step(opened: Vault, step: JudgedCommit, left: int) -> None:
+def _print_step(vault: Vault, step: JudgedCommit, left: int) -> None:
     from vaultmem.storage.git.log import read_commit
 
     style = {"good": "green", "bad": "red"}.get(step.verdict, "yellow")
-    told = format_commit_line(read_commit(opened.history, step.commit))
-    print_styled(f"{step.verdict:<4}", style, f"  {step.commit[:7]}  {told}")
+    text = format_commit_line(read_commit(vault.history, step.commit))
+    print_styled(f"{step.verdict:<4}", style, f"  {step.commit[:7]}  {text}")
     for reason in step.reasons:
         print_line(f"      {reason}")
 
 
 @takes("vault", "agent", "session", "as_json")
 def receipt(
-    here: CommandContext,
+    context: CommandContext,
     receipt: Annotated[
         str,
         typer.Argument(
@@ -197,35 +197,35 @@ def receipt(
     """
     from vaultmem.services.packs.receipts import replay_receipt
 
-    opened = here.open()
+    vault = context.open()
     if not receipt:
-        _list_receipts(opened, here.agent, here.session, limit, here.as_json)
+        _list_receipts(vault, context.agent, context.session, limit, context.as_json)
         return
-    found = replay_receipt(opened, receipt)
-    if here.as_json:
-        emit_json(replayed_json(found))
+    replay = replay_receipt(vault, receipt)
+    if context.as_json:
+        emit_json(replayed_json(replay))
     else:
-        print_line(found.text.rstrip("\n"))
-    for each in found.gone:
+        print_line(replay.text.rstrip("\n"))
+    for each in replay.gone:
         place = f"{each.path}#{each.heading}" if each.heading else each.path
         warn(f"{place}: gone from git, so it is left out here (blob {each.blob[:12]})")
-    if found.gone:
+    if replay.gone:
         raise typer.Exit(NoteNotFoundError.exit_code)
 
 
-def _list_receipts(opened: Vault, agent: str, session: str, limit: int, as_json: bool) -> None:
+def _list_receipts(vault: Vault, agent: str, session: str, limit: int, as_json: bool) -> None:
     from vaultmem.services.packs.receipts import list_receipts
 
-    found = list(islice(list_receipts(opened, agent, session), limit))
+    receipts = list(islice(list_receipts(vault, agent, session), limit))
     if as_json:
-        emit_json(receipts_json(found))
+        emit_json(receipts_json(receipts))
         return
-    if not found:
+    if not receipts:
         print_line(
             "No receipts yet; `vaultmem pack --receipt` keeps one, and each pack of an agent does."
         )
-    for receipt in found:
-        who = " ".join(filter(None, (receipt.agent or "person", receipt.session)))
+    for receipt in receipts:
+        caller = " ".join(filter(None, (receipt.agent or "person", receipt.session)))
         cost = f"{len(receipt.shown):>3} sections {receipt.account.sent:>6} tokens"
-        asked = one_line(receipt.query) or "(no question)"
-        print_styled(receipt.id, "yellow", f"  {who[:24]:<24}  {cost}  {asked[:60]}")
+        query = one_line(receipt.query) or "(no question)"
+        print_styled(receipt.id, "yellow", f"  {caller[:24]:<24}  {cost}  {query[:60]}")

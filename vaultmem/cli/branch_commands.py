@@ -52,19 +52,19 @@ def end_with_conflicts(
 
 @offers(BRANCH)
 @takes("vault", "as_json")
-def branch(here: CommandContext, asked: Any) -> None:
+def branch(context: CommandContext, request: Any) -> None:
     """List the branches, or change one."""
-    answer(BRANCH._replace(writes=bool(asked.branch)), here, asked)
+    answer(BRANCH._replace(writes=bool(request.branch)), context, request)
 
 
 @offers(MERGE)
 @takes("vault", "ref", "agent", "session", "as_json")
-def merge(here: CommandContext, asked: Any) -> None:
+def merge(context: CommandContext, request: Any) -> None:
     """Merge a branch, or print what that would change."""
     try:
-        answer(MERGE, here, asked)
+        answer(MERGE, context, request)
     except MergeConflictError as error:
-        end_with_conflicts(error, unmerged_data if here.as_json else None)
+        end_with_conflicts(error, unmerged_data if context.as_json else None)
 
 
 # The command about conflicts: resolve.
@@ -72,7 +72,7 @@ def merge(here: CommandContext, asked: Any) -> None:
 
 @takes("vault", "ref", "agent", "session", "as_json")
 def resolve(
-    here: CommandContext,
+    context: CommandContext,
     path: Annotated[
         str, typer.Argument(metavar="[PATH]", help="The note; without it, conflicts are listed.")
     ] = "",
@@ -96,25 +96,25 @@ def resolve(
       vaultmem resolve
       vaultmem resolve refund-rules --theirs
     """
-    on = {"ours": ours, "theirs": theirs, "both": both, "edit": edit}
-    wanted = [name for name in on if on[name]]
-    if not (path or wanted):
+    flags = {"ours": ours, "theirs": theirs, "both": both, "edit": edit}
+    choices = [name for name in flags if flags[name]]
+    if not (path or choices):
         if not everything:
-            answer(LIST_CONFLICTS, here, LIST_CONFLICTS.request())
+            answer(LIST_CONFLICTS, context, LIST_CONFLICTS.request())
             return
         from vaultmem.services.merging.text_conflicts import finish_merge
 
-        print_answer(MERGE, here, None, finish_merge(here.open_synced()))
+        print_answer(MERGE, context, None, finish_merge(context.open_synced()))
         return
-    if len(wanted) != 1 or not path or everything:
+    if len(choices) != 1 or not path or everything:
         raise RefusedError(
             "name a note and one of --ours, --theirs, --both, --edit; or --all alone"
         )
-    asked = RESOLVE.request(path, wanted[0], number)
+    request = RESOLVE.request(path, choices[0], number)
     if edit:
-        print_answer(RESOLVE, here, asked, _resolve_by_hand(here.open_synced(), path))
+        print_answer(RESOLVE, context, request, _resolve_by_hand(context.open_synced(), path))
     else:
-        answer(RESOLVE, here, asked)
+        answer(RESOLVE, context, request)
 
 
 def _resolve_by_hand(vault: Vault, path: str) -> ResolveResult:
@@ -123,7 +123,7 @@ def _resolve_by_hand(vault: Vault, path: str) -> ResolveResult:
     folder = Path(tempfile.mkdtemp(prefix="vaultmem-"))
     file = folder / "note.md"
     try:
-        done = resolve_by_hand(vault, path, partial(_edit, file))
+        result = resolve_by_hand(vault, path, partial(_edit, file))
     except VaultError:
         if file.exists() and file.read_bytes() != _original(file).read_bytes():
             warn(f"what you wrote is kept in {file}")
@@ -131,7 +131,7 @@ def _resolve_by_hand(vault: Vault, path: str) -> ResolveResult:
             shutil.rmtree(folder)
         raise
     shutil.rmtree(folder)
-    return done
+    return result
 
 
 def _original(file: Path) -> Path:

@@ -38,8 +38,8 @@ def offer_values(ctx: Any, param: Any) -> None:
 
             try:
                 offered = offer(_Asked(ctx), incomplete)
-                found = (each for each in offered if each.startswith(incomplete))
-                return [CompletionItem(_quote(each)) for each in list(dict.fromkeys(found))[:_MOST]]
+                names = (each for each in offered if each.startswith(incomplete))
+                return [CompletionItem(_quote(each)) for each in list(dict.fromkeys(names))[:_MOST]]
             except Exception:  # noqa: BLE001 - no errors while the user types.
                 return []
 
@@ -77,92 +77,94 @@ class _Asked:
 _Offer = Callable[[_Asked, str], Iterable[str]]
 
 
-def _offer_notes(asked: _Asked, word: str) -> Iterable[str]:
+def _offer_notes(request: _Asked, word: str) -> Iterable[str]:
     """Return note paths from the current folder or the root, and names; headings after `#`."""
     if "#" in word:
         name = word.partition("#")[0]
-        return [f"{name}#{each}" for each in _list_headings(asked, name)]
-    here = current_folder()
-    found = [*_list_folder(here, word, asked.root)]
-    if not found:
-        found = [*_list_folder(asked.root, word, asked.root)]
+        return [f"{name}#{each}" for each in _list_headings(request, name)]
+    folder = current_folder()
+    names = [*_list_folder(folder, word, request.root)]
+    if not names:
+        names = [*_list_folder(request.root, word, request.root)]
     if word and "/" not in word:
-        paths = asked.query("SELECT path FROM view_documents WHERE view = 0 ORDER BY path")
-        found += [Path(path).stem for path in paths]
-    return found
+        paths = request.query("SELECT path FROM view_documents WHERE view = 0 ORDER BY path")
+        names += [Path(path).stem for path in paths]
+    return names
 
 
 def _list_folder(base: str | Path, word: str, root: Path) -> Iterable[str]:
     """Return the notes and folders that start with `word`; a single folder is opened."""
-    before, _, begun = word.rpartition("/")
+    before, _, prefix = word.rpartition("/")
     lead = f"{before}/" if "/" in word else ""
     folder = os.path.realpath(os.path.join(base, lead))
     if not (f"{folder}/".startswith(f"{root}/") and os.path.isdir(folder)):
         return []
-    found = []
+    names = []
     for entry in os.scandir(folder):
-        if not entry.name.startswith(begun) or entry.name[0] in ".~":
+        if not entry.name.startswith(prefix) or entry.name[0] in ".~":
             continue
         if entry.is_dir():
-            found.append(f"{lead}{entry.name}/")
+            names.append(f"{lead}{entry.name}/")
         elif entry.name.lower().endswith(".md"):
-            found.append(lead + entry.name)
-    if len(found) == 1 and found[0].endswith("/"):  # Otherwise the shell would end the word.
-        return [*_list_folder(base, found[0], root)] or found
-    return sorted(found)
+            names.append(lead + entry.name)
+    if len(names) == 1 and names[0].endswith("/"):  # Otherwise the shell would end the word.
+        return [*_list_folder(base, names[0], root)] or names
+    return sorted(names)
 
 
-def _list_headings(asked: _Asked, name: str) -> list[str]:
-    path = asked.place.find(name)
+def _list_headings(request: _Asked, name: str) -> list[str]:
+    path = request.place.find(name)
     if path is None:
-        paths = asked.query("SELECT path FROM view_documents WHERE view = 0")
-        path = next(each for each in (name, f"{name}.md", *paths) if _is_called(asked, each, name))
-    with open(asked.root / path, encoding="utf-8", errors="replace") as file:
+        paths = request.query("SELECT path FROM view_documents WHERE view = 0")
+        path = next(
+            each for each in (name, f"{name}.md", *paths) if _is_called(request, each, name)
+        )
+    with open(request.root / path, encoding="utf-8", errors="replace") as file:
         return _HEADING.findall(file.read(_BYTES))
 
 
-def _is_called(asked: _Asked, path: str, name: str) -> bool:
-    return (asked.root / path).is_file() and f"/{path}".endswith((f"/{name}.md", f"/{name}"))
+def _is_called(request: _Asked, path: str, name: str) -> bool:
+    return (request.root / path).is_file() and f"/{path}".endswith((f"/{name}.md", f"/{name}"))
 
 
 def _offer_inside(folder: str) -> _Offer:
-    def offer(asked: _Asked, word: str) -> Iterable[str]:
-        names = sorted(os.listdir(asked.root / folder), reverse=True)
+    def offer(request: _Asked, word: str) -> Iterable[str]:
+        names = sorted(os.listdir(request.root / folder), reverse=True)
         return [name.removesuffix(".md") for name in names if name[0] != "."]
 
     return offer
 
 
-def _offer_tags(asked: _Asked, word: str) -> Iterable[str]:
-    return asked.query(
+def _offer_tags(request: _Asked, word: str) -> Iterable[str]:
+    return request.query(
         "SELECT DISTINCT j.value FROM view_documents v JOIN documents d ON d.id = v.document, "
         "json_each(d.tags) j WHERE v.view = 0 ORDER BY j.value"
     )
 
 
-def _offer_contexts(asked: _Asked, word: str) -> Iterable[str]:
-    return asked.query(
+def _offer_contexts(request: _Asked, word: str) -> Iterable[str]:
+    return request.query(
         "SELECT DISTINCT d.context FROM view_documents v JOIN documents d ON d.id = v.document "
         "WHERE v.view = 0 AND d.context <> '' ORDER BY d.context"
     )
 
 
-def _offer_refs(asked: _Asked, word: str) -> Iterable[str]:
+def _offer_refs(request: _Asked, word: str) -> Iterable[str]:
     before, mark, _ = word.rpartition("..")
-    found = find_git_folder(asked.root)
-    refs = (found and read_refs(found[1])) or {}
-    named = (ref for ref in refs if ref.startswith(("refs/heads/", "refs/tags/")))
-    names = sorted({ref.split("/", 2)[2] for ref in named})
+    git_folders = find_git_folder(request.root)
+    refs = (git_folders and read_refs(git_folders[1])) or {}
+    full_names = (ref for ref in refs if ref.startswith(("refs/heads/", "refs/tags/")))
+    names = sorted({ref.split("/", 2)[2] for ref in full_names})
     return [before + mark + name for name in ("HEAD", *names)]
 
 
-def _offer_receipts(asked: _Asked, word: str) -> Iterable[str]:
-    folder = asked.folders.data / "receipts" / asked.key
+def _offer_receipts(request: _Asked, word: str) -> Iterable[str]:
+    folder = request.folders.data / "receipts" / request.key
     return sorted((name[:-5] for name in os.listdir(folder) if name[-5:] == ".json"), reverse=True)
 
 
-def _offer_kinds(asked: _Asked, word: str) -> Iterable[str]:
-    if asked.command == "import":
+def _offer_kinds(request: _Asked, word: str) -> Iterable[str]:
+    if request.command == "import":
         from vaultmem.core.imports.export_formats import KINDS
 
         return ("archive", *KINDS)
@@ -171,13 +173,13 @@ def _offer_kinds(asked: _Asked, word: str) -> Iterable[str]:
     return [each.value for each in NoteKind]
 
 
-def _offer_states(asked: _Asked, word: str) -> Iterable[str]:
+def _offer_states(request: _Asked, word: str) -> Iterable[str]:
     from vaultmem.core.lifecycle import NoteState
 
     return [each.value for each in NoteState]
 
 
-def _offer_settings(asked: _Asked, word: str) -> Iterable[str]:
+def _offer_settings(request: _Asked, word: str) -> Iterable[str]:
     from vaultmem.config import Config
 
     return [f"{name}=" for name in Config._fields]
@@ -201,8 +203,8 @@ def _find_offer(ctx: Any, param: Any) -> _Offer | None:
     """Return the completion of a parameter, None if the shell completes it better."""
     kind, command = format_values(param), ctx.command.name
     if kind == "NAME":
-        named = {"context": "CONTEXT", "source": "SOURCE"}.get(param.name, "")
-        kind = "BRANCH" if command in {"branch", "switch"} else named
+        kind_name = {"context": "CONTEXT", "source": "SOURCE"}.get(param.name, "")
+        kind = "BRANCH" if command in {"branch", "switch"} else kind_name
         return _offer_contexts if kind == "CONTEXT" else _OFFERS.get(kind)
     if kind == "ID":
         is_session = not (param.name.endswith("agent") or param.opts == ["--id"])
@@ -212,16 +214,16 @@ def _find_offer(ctx: Any, param: Any) -> _Offer | None:
     if kind == "CLIENT":
         from vaultmem.core.clients.agent_client import CLIENTS
 
-        return lambda asked, word: CLIENTS
+        return lambda request, word: CLIENTS
     if kind == "DIR" and param.name == "vault":
         return _offer_vaults
     return _OFFERS.get(kind)
 
 
-def _offer_vaults(asked: _Asked, word: str) -> Iterable[str]:
+def _offer_vaults(request: _Asked, word: str) -> Iterable[str]:
     from vaultmem.storage.user_files import read_vaults
 
-    return read_vaults(asked.folders.config, anyway=True)
+    return read_vaults(request.folders.config, anyway=True)
 
 
 def _quote(word: str) -> str:

@@ -15,14 +15,14 @@ def _find_editor() -> list[str]:
 
     A repository's own settings are not trusted, so they are ignored.
     """
-    if named := os.environ.get("VISUAL") or os.environ.get("EDITOR"):
-        return shlex.split(named)
+    if editor := os.environ.get("VISUAL") or os.environ.get("EDITOR"):
+        return shlex.split(editor)
     if not os.isatty(0):
         return []
     own = {name: value for name, value in os.environ.items() if name != "GIT_DIR"}
-    asked = ["git", "var", "GIT_EDITOR"]
-    done = subprocess.run(asked, cwd=os.sep, env=own, capture_output=True, text=True, check=False)
-    command = done.stdout.strip()
+    words = ["git", "var", "GIT_EDITOR"]
+    result = subprocess.run(words, cwd=os.sep, env=own, capture_output=True, text=True, check=False)
+    command = result.stdout.strip()
     return ["sh", "-c", f'{command} "$@"', command] if command else []
 
 

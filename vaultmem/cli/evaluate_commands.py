@@ -29,7 +29,7 @@ _INSTEAD = 3
 
 @takes("vault", "ref", "as_json")
 def eval_(
-    here: CommandContext,
+    context: CommandContext,
     file: Annotated[
         str,
         typer.Argument(
@@ -78,121 +78,124 @@ def eval_(
 
     place = Path(file).expanduser()
     if add:
-        _add(here, place, add, notes)
+        _add(context, place, add, notes)
         return
     if notes:
         raise typer.BadParameter("Notes are named with --add; the file of questions is one.")
-    asked = AskEvaluation(depth, _read_budgets(budget), against, tuple(settings))
-    made = evaluate(here.open_synced(reads=True), place, asked, ProgressLine)
-    for run in made.runs:
+    options = AskEvaluation(depth, _read_budgets(budget), against, tuple(settings))
+    evaluation = evaluate(context.open_synced(reads=True), place, options, ProgressLine)
+    for run in evaluation.runs:
         if run.lacks:
             warn(f"without a model that was to decide, {_name(run)}: {run.lacks}")
-    if here.as_json:
-        emit_json(evaluation_json(made))
+    if context.as_json:
+        emit_json(evaluation_json(evaluation))
         return
-    _print_figures(made)
-    if len(made.runs) == 1:
-        _print_strength(made.runs[0])
-        _print_missing(made, place.name)
+    _print_figures(evaluation)
+    if len(evaluation.runs) == 1:
+        _print_strength(evaluation.runs[0])
+        _print_missing(evaluation, place.name)
     else:
-        _print_changed(made, place.name)
-    if made.left_out:
+        _print_changed(evaluation, place.name)
+    if evaluation.left_out:
         print_line()
         print_line(
-            f"{one_line(made.left_out)} is a note of this vault. It was left out here, but else "
-            "recall and packs find it: move it, or list it under `ignore` in vaultmem.yaml."
+            f"{one_line(evaluation.left_out)} is a note of this vault. It was left out here, but "
+            "else recall and packs find it: move it, or list it under `ignore` in vaultmem.yaml."
         )
 
 
-def _read_budgets(given: list[str]) -> tuple[int, ...]:
-    if not all(each.isdecimal() for each in given):
+def _read_budgets(texts: list[str]) -> tuple[int, ...]:
+    if not all(each.isdecimal() for each in texts):
         raise typer.BadParameter("--budget takes a number of tokens.")
-    return tuple(sorted(set(map(int, given)))) or (500, 1_000, 2_000)
+    return tuple(sorted(set(map(int, texts)))) or (500, 1_000, 2_000)
 
 
-def _add(here: CommandContext, file: Path, receipt: str, notes: list[str]) -> None:
+def _add(context: CommandContext, file: Path, receipt: str, notes: list[str]) -> None:
     from vaultmem.services.packs.question_file import add_from_receipt
 
-    done = add_from_receipt(here.open_synced(reads=True), file, receipt, notes)
-    question = done.question
-    if here.as_json:
-        emit_json(added_question_json(done))
+    result = add_from_receipt(context.open_synced(reads=True), file, receipt, notes)
+    question = result.question
+    if context.as_json:
+        emit_json(added_question_json(result))
         return
-    if not done.is_new:
+    if not result.is_new:
         print_line(f"{file.name}:{question.line} has this question already; nothing was added.")
         return
     print_styled("added  ", "green", f"{question.text}  ({', '.join(question.notes)})")
 
 
-def _print_figures(made: Evaluation) -> None:
+def _print_figures(evaluation: Evaluation) -> None:
     """Print a table of all figures with their confidence intervals."""
-    many = len(made.questions)
-    heads = [f"recall@{made.asked.depth}", f"nDCG@{made.asked.depth}"]
-    heads += [f"{'in packs of ' * (not n)}{b:,}" for n, b in enumerate(made.asked.budgets)]
-    rows = [[pluralize(many, "question"), *heads]]
-    rows += [[_name(run), *(f"{each.mean:.3f}" for each in run.figures)] for run in made.runs]
-    rows += [["difference", *(f"{each.mean:+.3f}" for each in made.difference)]]
-    rows = rows if made.difference else rows[:-1]
-    sign = "+" if made.difference else ""
-    ends = [(each.low, each.high) for each in made.difference or made.runs[0].figures]
+    count = len(evaluation.questions)
+    heads = [f"recall@{evaluation.asked.depth}", f"nDCG@{evaluation.asked.depth}"]
+    heads += [f"{'in packs of ' * (not n)}{b:,}" for n, b in enumerate(evaluation.asked.budgets)]
+    rows = [[pluralize(count, "question"), *heads]]
+    rows += [[_name(run), *(f"{each.mean:.3f}" for each in run.figures)] for run in evaluation.runs]
+    rows += [["difference", *(f"{each.mean:+.3f}" for each in evaluation.difference)]]
+    rows = rows if evaluation.difference else rows[:-1]
+    sign = "+" if evaluation.difference else ""
+    ends = [(each.low, each.high) for each in evaluation.difference or evaluation.runs[0].figures]
     rows.append(
         ["  95 % interval", *(f"{low:{sign}.2f} to {high:{sign}.2f}" for low, high in ends)]
     )
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for name, *cells in rows:
-        padded = (cell.rjust(width + 2) for cell, width in zip(cells, widths[1:], strict=True))
-        print_line(name.ljust(widths[0]) + "".join(padded))
+        padded_cells = (
+            cell.rjust(width + 2) for cell, width in zip(cells, widths[1:], strict=True)
+        )
+        print_line(name.ljust(widths[0]) + "".join(padded_cells))
 
 
 def _name(run: Run) -> str:
     """Return a run's label: "now", or its version and settings."""
-    shown = run.at if run.commit.startswith(run.at) else f"{run.at} ({run.commit[:7]})"
-    parts = [f"at {shown}"] if run.at else []
+    version = run.at if run.commit.startswith(run.at) else f"{run.at} ({run.commit[:7]})"
+    parts = [f"at {version}"] if run.at else []
     parts += [f"with {', '.join(run.settings)}"] if run.settings else []
     return one_line(", ".join(parts)) or "now"
 
 
 def _print_strength(run: Run) -> None:
     """Print how often results contained an expected note, by match strength."""
-    told = []
+    parts = []
     for level in ("strong", "weak", "none"):
-        if right := [any(each.places) for each in run.judged if each.match_strength == level]:
-            told.append(f"{level} {sum(right):,} of {len(right):,}")
-    print_line(f"with such a note, by how sure recall was: {', '.join(told)}")
+        if matches := [any(each.places) for each in run.judged if each.match_strength == level]:
+            parts.append(f"{level} {sum(matches):,} of {len(matches):,}")
+    print_line(f"with such a note, by how sure recall was: {', '.join(parts)}")
 
 
-def _print_missing(made: Evaluation, file: str) -> None:
+def _print_missing(evaluation: Evaluation, file: str) -> None:
     """Print the questions with missing notes, and the notes that were found instead."""
-    judged = zip(made.questions, made.runs[0].judged, strict=True)
-    lacking = [(question, each) for question, each in judged if 0 in each.places]
+    pairs = zip(evaluation.questions, evaluation.runs[0].judged, strict=True)
+    failures = [(question, each) for question, each in pairs if 0 in each.places]
     print_line()
-    if not lacking:
-        print_line(f"Each question's notes are among the first {made.asked.depth} results.")
+    if not failures:
+        print_line(f"Each question's notes are among the first {evaluation.asked.depth} results.")
         return
-    print_line(f"{len(lacking):,} not answered among the first {made.asked.depth} results:")
-    for question, each in lacking[:_LISTED]:
+    print_line(f"{len(failures):,} not answered among the first {evaluation.asked.depth} results:")
+    for question, each in failures[:_LISTED]:
         print_styled(_describe_question(file, question), "bold", f"  ({each.match_strength})")
         for address, place, state in zip(question.notes, each.places, each.states, strict=True):
             if not place:
                 print_line(f"    not found  {one_line(address)}{_describe_state(state)}")
         for path in [each for each in each.found if each not in question.notes][:_INSTEAD]:
             print_styled("    instead    ", "dim", path)
-    _print_rest(lacking)
+    _print_rest(failures)
 
 
-def _print_changed(made: Evaluation, file: str) -> None:
+def _print_changed(evaluation: Evaluation, file: str) -> None:
     """Print the questions whose results differ between the two runs."""
-    now, then = made.runs
-    listed = zip(made.questions, now.judged, then.judged, strict=True)
-    changed = [(question, a, b) for question, a, b in listed if a.values != b.values]
+    own_run, other_run = evaluation.runs
+    rows = zip(evaluation.questions, own_run.judged, other_run.judged, strict=True)
+    differences = [(question, a, b) for question, a, b in rows if a.values != b.values]
     print_line()
-    if not changed:
+    if not differences:
         print_line("Each question is answered just as well there.")
         return
     print_line(
-        f"{len(changed):,} of {len(made.questions):,} questions are answered otherwise there:"
+        f"{len(differences):,} of {len(evaluation.questions):,} questions "
+        "are answered otherwise there:"
     )
-    for question, a, b in changed[:_LISTED]:
+    for question, a, b in differences[:_LISTED]:
         delta = sum(b.values) - sum(a.values)
         word, style = ("better", "green") if delta > 0 else ("worse ", "red")
         print_styled(word, style, f"  {_describe_question(file, question)}")
@@ -200,14 +203,15 @@ def _print_changed(made: Evaluation, file: str) -> None:
             question.notes, a.places, b.places, b.states, strict=True
         ):
             if places[0] != places[1]:
-                was, is_now = (f"place {n}" if n else "not found" for n in places)
+                own_place, other_place = (f"place {n}" if n else "not found" for n in places)
                 print_line(
-                    f"    {one_line(address)}: {was}, there {is_now}{_describe_state(state)}"
+                    f"    {one_line(address)}: {own_place}, "
+                    f"there {other_place}{_describe_state(state)}"
                 )
-        for budget, first, second in zip(made.asked.budgets, a.packs, b.packs, strict=True):
+        for budget, first, second in zip(evaluation.asked.budgets, a.packs, b.packs, strict=True):
             if first != second:
                 print_line(f"    evidence in a pack of {budget:,}: {first:.2f}, there {second:.2f}")
-    _print_rest(changed)
+    _print_rest(differences)
 
 
 def _describe_question(file: str, question: Question) -> str:
@@ -231,7 +235,7 @@ def _print_rest(listed: Sequence[object]) -> None:
 
 @takes("vault", "as_json")
 def embed(
-    here: CommandContext,
+    context: CommandContext,
     model: Annotated[
         str,
         typer.Option(
@@ -252,13 +256,13 @@ def embed(
     from vaultmem.services.semantic.embed import drop_garbage, embed_sections
     from vaultmem.services.semantic.meaning import choose_model, open_meaning
 
-    opened = here.open_synced()
-    meaning = open_meaning(opened, choose_model(opened, model))
-    done = embed_sections(opened, meaning, progress=ProgressLine("embedding sections"))
-    drop_garbage(opened, meaning)
-    if here.as_json:
-        emit_json(done)
+    vault = context.open_synced()
+    meaning = open_meaning(vault, choose_model(vault, model))
+    result = embed_sections(vault, meaning, progress=ProgressLine("embedding sections"))
+    drop_garbage(vault, meaning)
+    if context.as_json:
+        emit_json(result)
         return
-    each = f", {done.added / done.seconds:,.0f} a second" if done.added else ""
-    print_line(f"{done.embedded:,} of {done.sections:,} sections have vectors ({done.model})")
-    print_line(f"{done.added:,} new{each}")
+    rate = f", {result.added / result.seconds:,.0f} a second" if result.added else ""
+    print_line(f"{result.embedded:,} of {result.sections:,} sections have vectors ({result.model})")
+    print_line(f"{result.added:,} new{rate}")

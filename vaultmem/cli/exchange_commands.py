@@ -36,7 +36,7 @@ _MOST_NAMED = 10
 @offers(Filters)
 @takes("vault", "ref", "at", "as_json")
 def export(
-    here: CommandContext,
+    context: CommandContext,
     only: Filters,
     archive: Annotated[
         str,
@@ -79,41 +79,41 @@ def export(
     """
     from vaultmem.errors import RefusedError
 
-    wanted = only.make_filter(any_state=True)
-    is_narrow = wanted != Filters().make_filter(any_state=True)
+    note_filter = only.make_filter(any_state=True)
+    is_narrow = note_filter != Filters().make_filter(any_state=True)
     if sum(map(bool, (archive, jsonl, html))) != 1:
         raise typer.BadParameter("give one of --archive FILE, --jsonl FILE and --html DIR")
-    if (is_narrow and not jsonl) or (archive and (here.ref or here.at)):
-        what = "an archive is of the whole vault" if archive else "pages are of all notes"
-        raise RefusedError(f"export: {what}; only --jsonl can be narrowed down")
+    if (is_narrow and not jsonl) or (archive and (context.ref or context.at)):
+        subject = "an archive is of the whole vault" if archive else "pages are of all notes"
+        raise RefusedError(f"export: {subject}; only --jsonl can be narrowed down")
     if archive:
-        _export_archive(here.open(), Path(archive).expanduser(), here.as_json)
+        _export_archive(context.open(), Path(archive).expanduser(), context.as_json)
     elif jsonl:
-        _export_lines(here.open_view(reads=True), jsonl, wanted, here.as_json)
+        _export_lines(context.open_view(reads=True), jsonl, note_filter, context.as_json)
     else:
-        _export_pages(here.open_view(reads=True), html, here.as_json)
+        _export_pages(context.open_view(reads=True), html, context.as_json)
 
 
 def _export_archive(vault: Vault, file: Path, as_json: bool) -> None:
     """Write the archive, and print its contents."""
     from vaultmem.services.exchange.archives import export_archive
 
-    done = export_archive(vault, file, ProgressLine("packing"))
+    result = export_archive(vault, file, ProgressLine("packing"))
     if as_json:
-        emit_json(done)
+        emit_json(result)
         return
-    print_styled("archived", "green", f"  {done.file}  ({-(-done.bytes // 1024):,} KiB)")
-    counts = ((done.notes, "note"), (done.files - done.notes, "other file"))
-    more = ((done.commits, "commit"), (done.receipts, "receipt"))
-    print_line(f"  {', '.join(pluralize(*each) for each in (*counts, *more))}")
-    for path, told in [*done.skipped.items()][:_MOST_NAMED]:
-        warn(f"left out: {path}: {told}")
-    if len(done.skipped) > _MOST_NAMED:
-        warn(f"left out: {len(done.skipped) - _MOST_NAMED:,} more")
+    print_styled("archived", "green", f"  {result.file}  ({-(-result.bytes // 1024):,} KiB)")
+    counts = ((result.notes, "note"), (result.files - result.notes, "other file"))
+    extra_counts = ((result.commits, "commit"), (result.receipts, "receipt"))
+    print_line(f"  {', '.join(pluralize(*each) for each in (*counts, *extra_counts))}")
+    for path, reason in [*result.skipped.items()][:_MOST_NAMED]:
+        warn(f"left out: {path}: {reason}")
+    if len(result.skipped) > _MOST_NAMED:
+        warn(f"left out: {len(result.skipped) - _MOST_NAMED:,} more")
     print_line("It is not encrypted. On another machine: vaultmem import archive FILE FOLDER")
 
 
-def _export_lines(vault: Vault, file: str, wanted: NoteFilter, as_json: bool) -> None:
+def _export_lines(vault: Vault, file: str, note_filter: NoteFilter, as_json: bool) -> None:
     """Write or print a JSON line for each note, one at a time."""
     from vaultmem.core.text.json_values import as_plain
     from vaultmem.operations.notes import whole_data
@@ -124,7 +124,7 @@ def _export_lines(vault: Vault, file: str, wanted: NoteFilter, as_json: bool) ->
 
     def read_lines() -> Iterator[str]:
         nonlocal count
-        for count, whole in enumerate(read_all(vault, wanted), 1):  # noqa: B007
+        for count, whole in enumerate(read_all(vault, note_filter), 1):  # noqa: B007
             yield json.dumps(as_plain(whole_data(whole)), ensure_ascii=False) + "\n"
 
     if file == "-":
@@ -144,15 +144,15 @@ def _export_pages(vault: Vault, html: str, as_json: bool) -> None:
     with needing("web", "export"):
         from vaultmem.web.export.export_site import export_html
 
-    done = export_html(vault, Path(html).expanduser(), ProgressLine("writing pages"))
+    result = export_html(vault, Path(html).expanduser(), ProgressLine("writing pages"))
     if as_json:
-        emit_json(done)
+        emit_json(result)
         return
-    pictures = f", {pluralize(done.pictures, 'picture')}" if done.pictures else ""
-    left_out = f"; {done.omitted:,} quarantined left out" if done.omitted else ""
-    pages = f"{pluralize(done.notes, 'note')}, {pluralize(done.pages, 'other page')}"
-    print_line(f"{pages}{pictures}{left_out}")
-    print_line(f"open {done.folder}/index.html")
+    pictures = f", {pluralize(result.pictures, 'picture')}" if result.pictures else ""
+    omitted = f"; {result.omitted:,} quarantined left out" if result.omitted else ""
+    pages = f"{pluralize(result.notes, 'note')}, {pluralize(result.pages, 'other page')}"
+    print_line(f"{pages}{pictures}{omitted}")
+    print_line(f"open {result.folder}/index.html")
 
 
 # The import command: an archived vault, or memories of other programs.
@@ -170,7 +170,7 @@ _COLOURS = {
 
 @takes("vault", "as_json")
 def import_(
-    here: CommandContext,
+    context: CommandContext,
     kind: Annotated[
         str,
         typer.Argument(
@@ -213,7 +213,7 @@ def import_(
     if again and kind != "transcripts":
         raise typer.BadParameter("--again is for `import transcripts` alone")
     if kind == "archive":
-        _import_archive(paths, trust, dry_run, here.as_json)
+        _import_archive(paths, trust, dry_run, context.as_json)
         return
     if trust:
         raise typer.BadParameter("--trust is for `import archive` alone")
@@ -222,9 +222,9 @@ def import_(
     find_kind(kind)
     progress = ProgressLine("importing, KiB")
     report = import_kind(
-        here.open_synced(), kind, paths, dry_run=dry_run, again=again, progress=progress
+        context.open_synced(), kind, paths, dry_run=dry_run, again=again, progress=progress
     )
-    if here.as_json:
+    if context.as_json:
         emit_json(import_json(report))
     else:
         _print_report(report)
@@ -238,7 +238,7 @@ def _import_archive(paths: list[str], trust: bool, dry_run: bool, as_json: bool)
     if len(paths) > 2:
         raise typer.BadParameter("an archive is one file; the folder that it is to be comes next")
     file, folder = (Path(each).expanduser() for each in (paths[0], "".join(paths[1:])))
-    done = import_archive(
+    result = import_archive(
         file,
         folder if paths[1:] else None,
         trust=trust,
@@ -247,18 +247,22 @@ def _import_archive(paths: list[str], trust: bool, dry_run: bool, as_json: bool)
         **read_settings(),
     )
     if as_json:
-        emit_json(done)
+        emit_json(result)
         return
-    print_styled("would import" if dry_run else "imported", "green", f"  {done.folder}")
-    counts = ((done.notes, "note"), (done.files - done.notes, "other file"))
-    more = ((done.commits, "commit"), (done.receipts, "receipt"))
-    print_line(f"  {', '.join(pluralize(*each) for each in (*counts, *more))}")
-    print_line(f"  archived {done.made[:10]} by vaultmem {done.vaultmem}; every byte was checked")
-    if done.trusted:
-        print_line(f"  {pluralize(done.vouched, 'text')} that you trusted there may instruct here")
-    elif done.vouched and not trust:
+    print_styled("would import" if dry_run else "imported", "green", f"  {result.folder}")
+    counts = ((result.notes, "note"), (result.files - result.notes, "other file"))
+    extra_counts = ((result.commits, "commit"), (result.receipts, "receipt"))
+    print_line(f"  {', '.join(pluralize(*each) for each in (*counts, *extra_counts))}")
+    print_line(
+        f"  archived {result.made[:10]} by vaultmem {result.vaultmem}; every byte was checked"
+    )
+    if result.trusted:
         print_line(
-            f"{pluralize(done.vouched, 'text')} trusted there may not instruct agents here yet."
+            f"  {pluralize(result.vouched, 'text')} that you trusted there may instruct here"
+        )
+    elif result.vouched and not trust:
+        print_line(
+            f"{pluralize(result.vouched, 'text')} trusted there may not instruct agents here yet."
         )
         print_line("If the vault is yours, run in it: vaultmem trust")
 
@@ -267,13 +271,13 @@ def _print_report(report: ImportReport) -> None:
     """Print the notable items, then the counts by file and outcome."""
     from vaultmem.services.exchange.import_notes import ImportOutcome
 
-    shown: dict[str, int] = {}
+    shown_counts: dict[str, int] = {}
     for each in report.taken:
-        shown[each.outcome] = shown.get(each.outcome, 0) + 1
-        if each.outcome is ImportOutcome.KNOWN or shown[each.outcome] > _SHOWN:
+        shown_counts[each.outcome] = shown_counts.get(each.outcome, 0) + 1
+        if each.outcome is ImportOutcome.KNOWN or shown_counts[each.outcome] > _SHOWN:
             continue
-        told = f"{each.path}  ({each.remark})" if each.remark else each.path
-        rest = told if each.path else f"{each.item}: {each.remark}"
+        text = f"{each.path}  ({each.remark})" if each.remark else each.path
+        rest = text if each.path else f"{each.item}: {each.remark}"
         print_styled(f"{each.outcome:<11}", _COLOURS.get(each.outcome, "dim"), f"  {rest}")
     for outcome in ImportOutcome:
         if (number := report.count(outcome)) > _SHOWN and outcome is not ImportOutcome.KNOWN:
@@ -302,7 +306,7 @@ def _join(report: ImportReport) -> tuple[str, Counter[ImportOutcome]]:
 
 @takes("vault", "ref", "at", "agent", "as_json")
 def reference(
-    here: CommandContext,
+    context: CommandContext,
     place: Annotated[
         str,
         typer.Argument(
@@ -343,23 +347,23 @@ def reference(
       vaultmem reference --remove scanner-manual --yes
     """
     if not (place or remove):
-        asked = SOURCE_NOTES.request(source) if source else NoArguments()
-        answer(SOURCE_NOTES if source else LIST_SOURCES, here, asked)
+        request = SOURCE_NOTES.request(source) if source else NoArguments()
+        answer(SOURCE_NOTES if source else LIST_SOURCES, context, request)
         return
     if place and not (source or remove):
         raise typer.BadParameter(f"--source is missing: `vaultmem reference {place} --source NAME`")
-    if here.at or not place:
+    if context.at or not place:
         raise typer.BadParameter("give FILE --source NAME, --remove SOURCE, or no FILE to list")
     if remove:
-        opened = here.open_view()
-        _remove_source(opened, place, everything, yes, here.as_json)
+        vault = context.open_view()
+        _remove_source(vault, place, everything, yes, context.as_json)
         return
     from vaultmem.services.exchange.import_reference import prime_source
 
     files = _read_place(place)
-    opened = here.open_view()
-    plan = prime_source(opened, source, files, pin=pin, overwrite=overwrite, dry_run=dry_run)
-    if here.as_json:
+    vault = context.open_view()
+    plan = prime_source(vault, source, files, pin=pin, overwrite=overwrite, dry_run=dry_run)
+    if context.as_json:
         emit_json(primed_json(source, plan, is_dry=dry_run))
     else:
         _print_primed(source, plan, dry_run)
@@ -398,10 +402,10 @@ def _print_primed(source: str, plan: PrimePlan, dry_run: bool) -> None:
     )
 
 
-def _remove_source(opened: Vault, source: str, everything: bool, yes: bool, as_json: bool) -> None:
+def _remove_source(vault: Vault, source: str, everything: bool, yes: bool, as_json: bool) -> None:
     from vaultmem.services.exchange.import_reference import unprime_source
 
-    plan = unprime_source(opened, source, everything=everything, dry_run=not yes)
+    plan = unprime_source(vault, source, everything=everything, dry_run=not yes)
     if as_json:
         emit_json(unprimed_json(plan, is_dry=not yes))
         return

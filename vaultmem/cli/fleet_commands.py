@@ -93,8 +93,8 @@ def status(fleet: _FleetArgument, folder: _FolderOption = "", as_json: JsonOptio
       vaultmem fleet status ray:auto
     """
     with work.open_fleet(fleet, folder) as pool:
-        found = pool.status()
-    _show_status(found, as_json)
+        pool_status = pool.status()
+    _show_status(pool_status, as_json)
 
 
 def start(
@@ -116,10 +116,10 @@ def start(
     pool = start_fleet(address, work.read_fleet(file), str(work.find_folder(folder)))
     try:
         pool.refresh()
-        found = pool.status()
+        pool_status = pool.status()
     finally:
         pool.close()
-    _show_status(found, as_json)
+    _show_status(pool_status, as_json)
 
 
 def stop(address: _AddressOption) -> None:
@@ -175,7 +175,7 @@ def serve(
 
 @offers(_Statement)
 @takes("as_json")
-def bisect(here: CommandContext, asked: _Statement) -> None:
+def bisect(context: CommandContext, request: _Statement) -> None:
     """Show which vaults state something, and since when.
 
     For each vault, it finds the first commit since which one of its notes has always stated it.
@@ -186,11 +186,11 @@ def bisect(here: CommandContext, asked: _Statement) -> None:
     from vaultmem.core.packs.receipt import expect
     from vaultmem.services.fleet.jobs import find_believers
 
-    expected = expect(asked.query, asked.finds, asked.says, False, asked.budget)
+    expectation = expect(request.query, request.finds, request.says, False, request.budget)
     work.run_job(
-        asked.job,
-        here.as_json,
-        partial(find_believers, expected=expected),
+        request.job,
+        context.as_json,
+        partial(find_believers, expected=expectation),
         mentions_json,
         _print_mentions,
     )
@@ -198,7 +198,7 @@ def bisect(here: CommandContext, asked: _Statement) -> None:
 
 @offers(work.Job)
 @takes("as_json")
-def duplicates(here: CommandContext, job: work.Job, limit: _LimitOption = 20) -> None:
+def duplicates(context: CommandContext, job: work.Job, limit: _LimitOption = 20) -> None:
     """Show duplicates across vaults.
 
     By the rules of `similar` and `curate`; for duplicates within one vault, run `dedup` there.
@@ -209,12 +209,12 @@ def duplicates(here: CommandContext, job: work.Job, limit: _LimitOption = 20) ->
     from vaultmem.services.fleet.jobs import compare_all
 
     show = partial(_print_duplicates, limit=limit)
-    work.run_job(job, here.as_json, compare_all, duplicates_json, show)
+    work.run_job(job, context.as_json, compare_all, duplicates_json, show)
 
 
 @offers(work.Job)
 @takes("as_json")
-def contradictions(here: CommandContext, job: work.Job, limit: _LimitOption = 20) -> None:
+def contradictions(context: CommandContext, job: work.Job, limit: _LimitOption = 20) -> None:
     """Show contradictions across vaults.
 
     The older note comes first. The owners of the vaults decide which is right.
@@ -225,24 +225,24 @@ def contradictions(here: CommandContext, job: work.Job, limit: _LimitOption = 20
     from vaultmem.services.fleet.jobs import compare_all
 
     show = partial(_print_contradictions, limit=limit)
-    work.run_job(job, here.as_json, compare_all, contradictions_json, show)
+    work.run_job(job, context.as_json, compare_all, contradictions_json, show)
 
 
-def _show_status(found: PoolStatus, as_json: bool) -> None:
+def _show_status(pool_status: PoolStatus, as_json: bool) -> None:
     if as_json:
-        emit_json(found._asdict())
+        emit_json(pool_status._asdict())
         return
-    nodes = pluralize(len(found.nodes), "node")
-    print_line(f"{pluralize(found.vaults, 'vault')}, {found.ready:,} ready; {nodes}")
-    width = max([len("node"), *(len(each.name) for each in found.nodes)])
+    nodes = pluralize(len(pool_status.nodes), "node")
+    print_line(f"{pluralize(pool_status.vaults, 'vault')}, {pool_status.ready:,} ready; {nodes}")
+    width = max([len("node"), *(len(each.name) for each in pool_status.nodes)])
     print_line(f"\n{'node':<{width}}  {'ready':>7} {'stale':>6} {'memory':>8} {'disk':>8}  host")
-    for each in found.nodes:
+    for each in pool_status.nodes:
         _print_node(each, width)
-    if found.problems:
+    if pool_status.problems:
         print_line()
-    for name, why in list(found.problems.items())[:_NAMED]:
+    for name, why in list(pool_status.problems.items())[:_NAMED]:
         print_styled(name, "yellow", f": {one_line(why)}")
-    if (more := len(found.problems) - _NAMED) > 0:
+    if (more := len(pool_status.problems) - _NAMED) > 0:
         print_line(f"and {pluralize(more, 'more vault')}")
 
 
@@ -262,45 +262,45 @@ def _format_size(size: int) -> str:
 # Results over all vaults.
 
 
-def _print_mentions(found: Mentions) -> None:
+def _print_mentions(mentions: Mentions) -> None:
     """Print the vaults that state something, earliest first."""
     rows = [
         (_describe_time(each.at), name, each.who, each.session or "-", each.path, each.source)
-        for name, each in found.believers
+        for name, each in mentions.believers
     ]
     work.print_table(("since", "vault", "who", "session", "note", "source"), rows)
-    of = pluralize(len(rows) + len(found.others), "vault")
+    total = pluralize(len(rows) + len(mentions.others), "vault")
     if not rows:
-        print_line(f"No vault of {of} has it.")
+        print_line(f"No vault of {total} has it.")
         return
-    name, first = found.believers[0]
-    print_line(f"{len(rows):,} of {of} have it; {name} was the first:")
+    name, first = mentions.believers[0]
+    print_line(f"{len(rows):,} of {total} have it; {name} was the first:")
     print_line(f"  {_shorten(first.says, 76)}")
-    about = [first.event, first.commit[:7], one_line(first.subject)]
-    print_styled(f"  {'  '.join(filter(None, about))}", "dim")
+    parts = [first.event, first.commit[:7], one_line(first.subject)]
+    print_styled(f"  {'  '.join(filter(None, parts))}", "dim")
 
 
-def _print_duplicates(found: FleetComparison, limit: int) -> None:
+def _print_duplicates(comparison: FleetComparison, limit: int) -> None:
     """Print statements that several vaults have, then those that are nearly the same."""
-    for group in found.same[:limit]:
+    for group in comparison.same[:limit]:
         print_styled("same  ", "dim", _shorten(group[0].title))
         _print_sides(group)
-    for pair in found.near[: max(0, limit - len(found.same))]:
+    for pair in comparison.near[: max(0, limit - len(comparison.same))]:
         print_styled("near  ", "dim", f"{pair.similarity:.0%} alike, and no difference is known")
         _print_sides((pair.older, pair.newer))
-    summary = f"{pluralize(len(found.same), 'statement')} in several vaults"
-    summary += f", {pluralize(len(found.near), 'pair')} nearly the same"
-    _print_sum(found, summary, len(found.same) + len(found.near) - limit)
+    summary = f"{pluralize(len(comparison.same), 'statement')} in several vaults"
+    summary += f", {pluralize(len(comparison.near), 'pair')} nearly the same"
+    _print_sum(comparison, summary, len(comparison.same) + len(comparison.near) - limit)
 
 
-def _print_contradictions(found: FleetComparison, limit: int) -> None:
+def _print_contradictions(comparison: FleetComparison, limit: int) -> None:
     """Print the contradictions."""
-    for pair in found.contradicting[:limit]:
+    for pair in comparison.contradicting[:limit]:
         is_update = any(kind == "update" for kind, _, _ in pair.differences)
         print_styled("update  " if is_update else "contradicts  ", "yellow", _describe_values(pair))
         _print_sides((pair.older, pair.newer), titled=True)
-    summary = pluralize(len(found.contradicting), "contradiction")
-    _print_sum(found, summary, len(found.contradicting) - limit)
+    summary = pluralize(len(comparison.contradicting), "contradiction")
+    _print_sum(comparison, summary, len(comparison.contradicting) - limit)
 
 
 def _describe_values(pair: Differing) -> str:
@@ -314,19 +314,20 @@ def _describe_values(pair: Differing) -> str:
 
 def _print_sides(sides: Sequence[FleetNote], titled: bool = False) -> None:
     for each in sides[:8]:
-        about = [_describe_time(each.written)[:10], f"{each.vault}:{one_line(each.path)}"]
-        about += [each.agent] if each.agent else []
-        about += [f'"{_shorten(each.title)}"'] if titled else []
-        print_line(f"  {'  '.join(about)}")
+        parts = [_describe_time(each.written)[:10], f"{each.vault}:{one_line(each.path)}"]
+        parts += [each.agent] if each.agent else []
+        parts += [f'"{_shorten(each.title)}"'] if titled else []
+        print_line(f"  {'  '.join(parts)}")
     if (more := len(sides) - 8) > 0:
         print_line(f"  and {pluralize(more, 'more note')}")
 
 
-def _print_sum(found: FleetComparison, summary: str, more: int) -> None:
+def _print_sum(comparison: FleetComparison, summary: str, more: int) -> None:
     if more > 0:
         print_line(f"{more:,} more are not shown; -n N shows as many, --json all.")
     print_line(
-        f"{summary}; {pluralize(found.notes, 'note')} of {pluralize(found.vaults, 'vault')}."
+        f"{summary}; {pluralize(comparison.notes, 'note')} of "
+        f"{pluralize(comparison.vaults, 'vault')}."
     )
 
 

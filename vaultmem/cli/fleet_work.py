@@ -114,46 +114,46 @@ def run_job(
     options = JobOptions(KeptWork(find_folder(), time.time()), job.seconds, job.again, ProgressLine)
     with open_fleet(job.fleet) as pool:
         try:
-            found = find(pool, job.vault, options)
+            results = find(pool, job.vault, options)
         except KeyboardInterrupt:
             warn("stopped; what vaults did is kept, and the same command goes on with the rest")
             raise
     if as_json:
-        emit_json(make_json(found))
+        emit_json(make_json(results))
     else:
-        print_found(found)
-        warn_missing(found.missing, found.behind)
-    return found
+        print_found(results)
+        warn_missing(results.missing, results.behind)
+    return results
 
 
-def reject_with_fleet(**given: object) -> None:
+def reject_with_fleet(**options: object) -> None:
     """Reject options that only work on one vault.
 
     Raises:
         RefusedError: one is given.
     """
-    for name, value in given.items():
+    for name, value in options.items():
         if value:
             option = f"--{name.replace('_', '-')}"
             raise RefusedError(f"{option}: is for one vault; leave it out with --fleet")
 
 
 def recall_fleet(
-    fleet: str, vaults: Sequence[str], asked: Query, show: Show
+    fleet: str, vaults: Sequence[str], query: Query, show: Show
 ) -> tuple[QueryResult, dict[str, str]]:
     """Return the hits of a query in a fleet, and why some vaults are missing."""
     with open_fleet(fleet) as pool:
-        answer, missing = pool.recall(vaults or None, asked, seconds=_QUESTION)
+        answer, missing = pool.recall(vaults or None, query, seconds=_QUESTION)
     no_vault = cast("VaultSet", None)  # Hits have their texts; no vault is read.
     return answer._replace(shown=show(no_vault, answer) or ()), missing
 
 
 def pack_fleet(
-    fleet: str, vaults: Sequence[str], asked: AskPack
+    fleet: str, vaults: Sequence[str], options: AskPack
 ) -> tuple[PackAnswer, dict[str, str]]:
     """Return a pack of a fleet, and why some vaults are missing."""
     with open_fleet(fleet) as pool:
-        return pool.pack(vaults or None, asked, seconds=_QUESTION)
+        return pool.pack(vaults or None, options, seconds=_QUESTION)
 
 
 def stats_fleet(fleet: str, vault: str, as_json: bool) -> None:
@@ -161,25 +161,25 @@ def stats_fleet(fleet: str, vault: str, as_json: bool) -> None:
     with open_fleet(fleet) as pool:
         names = [vault] if vault else None
         unread = pool.refresh(names).missing
-        found = pool.stats(names)
-    unread = {name: why for name, why in unread.items() if not found.results[name].problem}
-    missing = {**unread, **found.missing}
+        stats = pool.stats(names)
+    unread = {name: why for name, why in unread.items() if not stats.results[name].problem}
+    missing = {**unread, **stats.missing}
     if as_json:
-        emit_json(fleet_stats_json(found.results, missing))
+        emit_json(fleet_stats_json(stats.results, missing))
         return
-    _print_stats(found.results)
+    _print_stats(stats.results)
     warn_missing(missing)
 
 
-def assert_fleet(fleet: str, vault: str, expected: Expectation, as_json: bool) -> bool | None:
+def assert_fleet(fleet: str, vault: str, expectation: Expectation, as_json: bool) -> bool | None:
     """Print the vaults with unexpected packs; return whether all are fine, None if unknown."""
     from vaultmem.services.fleet.jobs import judge_all
 
-    judge = partial(judge_all, expected=expected)
-    done = run_job(_make_job(fleet, vault), as_json, judge, fleet_judged_json, _print_judged)
-    if any(reasons for _, reasons in done.items()):
+    judge = partial(judge_all, expected=expectation)
+    results = run_job(_make_job(fleet, vault), as_json, judge, fleet_judged_json, _print_judged)
+    if any(reasons for _, reasons in results.items()):
         return False
-    return None if done.missing else True
+    return None if results.missing else True
 
 
 def curate_fleet(fleet: str, vault: str, as_json: bool) -> None:
@@ -208,26 +208,26 @@ def warn_missing(missing: Mapping[str, str], behind: Mapping[str, str] | None = 
     if (more := len(missing) - _NAMED) > 0:
         warn(f"and {pluralize(more, 'more vault')} not asked")
     if behind:
-        some = ", ".join(list(behind)[:_NAMED])
-        warn(f"as their clones were, for their remotes were not read: {some}")
+        names = ", ".join(list(behind)[:_NAMED])
+        warn(f"as their clones were, for their remotes were not read: {names}")
 
 
-def _print_judged(done: JobResults) -> None:
+def _print_judged(results: JobResults) -> None:
     """Print the vaults with unexpected packs, and the count of the others."""
-    judged = dict(done.items())
-    bad = {name: reasons for name, reasons in judged.items() if reasons}
+    verdicts = dict(results.items())
+    bad = {name: reasons for name, reasons in verdicts.items() if reasons}
     width = max(map(len, bad), default=0)
     for name, reasons in bad.items():
         print_styled(f"{name:<{width}}", "red", f"  {one_line('; '.join(reasons))}")
-    print_line(f"{len(judged) - len(bad):,} of {pluralize(len(judged), 'vault')} as expected")
+    print_line(f"{len(verdicts) - len(bad):,} of {pluralize(len(verdicts), 'vault')} as expected")
 
 
-def _print_proposals(done: JobResults) -> None:
+def _print_proposals(results: JobResults) -> None:
     """Print the proposals by vault, then in total."""
     sums: Counter[str] = Counter()
     vaults: Counter[str] = Counter()
     rows = []
-    for name, proposals in done.items():
+    for name, proposals in results.items():
         counts = Counter(str(each["action"]).replace("_", " ") for each in proposals)
         sums.update(counts)
         vaults.update(counts.keys())
@@ -244,12 +244,12 @@ def _print_proposals(done: JobResults) -> None:
         print_line("Nothing to do: these vaults are healthy.")
 
 
-def _print_compactions(done: JobResults) -> None:
+def _print_compactions(results: JobResults) -> None:
     """Print the compaction steps by vault, then in total."""
     rows = []
     before = left = 0
     exempt: Counter[str] = Counter()
-    for name, plan in done.items():
+    for name, plan in results.items():
         steps = plan["steps"]
         exempt.update(plan["exempt"])
         counts = Counter(str(each["step"]) for each in steps)
@@ -266,7 +266,7 @@ def _print_compactions(done: JobResults) -> None:
         print_line("Nothing is due.")
 
 
-def _print_stats(found: Mapping[str, VaultStats]) -> None:
+def _print_stats(stats: Mapping[str, VaultStats]) -> None:
     rows = [
         (
             *(name, f"{each.notes:,}", f"{each.tokens:,}"),
@@ -274,23 +274,23 @@ def _print_stats(found: Mapping[str, VaultStats]) -> None:
             *(each.commit[:7] or "-", f"{each.age:,.0f} s" if each.age >= 0 else "-"),
             one_line(each.problem),
         )
-        for name, each in found.items()
+        for name, each in stats.items()
     ]
     print_table(("vault", "notes", "tokens", "disk", "commit", "heard of", ""), rows)
-    notes = sum(each.notes for each in found.values())
-    print_line(f"{pluralize(notes, 'note')} of {pluralize(len(found), 'vault')}")
+    notes = sum(each.notes for each in stats.values())
+    print_line(f"{pluralize(notes, 'note')} of {pluralize(len(stats), 'vault')}")
 
 
 def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print rows below their heads in aligned columns."""
     if not rows:
         return
-    cleaned = [tuple(map(one_line, row)) for row in (heads, *rows)]
-    widths = [max(map(len, column)) for column in zip(*cleaned, strict=True)]
-    for number, row in enumerate(cleaned):
+    clean_rows = [tuple(map(one_line, row)) for row in (heads, *rows)]
+    widths = [max(map(len, column)) for column in zip(*clean_rows, strict=True)]
+    for number, row in enumerate(clean_rows):
         line = "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True))
         (print_line if number else partial(print_styled, style="dim"))(line.rstrip())
 
 
 def _describe_counts(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{count:,} {what}" for what, count in counts.items())
+    return ", ".join(f"{count:,} {name}" for name, count in counts.items())

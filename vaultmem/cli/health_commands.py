@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 @takes("vault", "as_json")
-def context(here: CommandContext) -> None:
+def context(command_context: CommandContext) -> None:
     """Update CONTEXT.md and other generated files.
 
     vaultmem.yaml lists these files. `vaultmem watch` does this after each change.
@@ -42,38 +42,38 @@ def context(here: CommandContext) -> None:
     """
     from vaultmem.services.watching.generated_context import render_contexts
 
-    rendered = render_contexts(here.open_synced())
-    if here.as_json:
-        emit_json({"contexts": [pick(each, "path changed problem?") for each in rendered]})
+    results = render_contexts(command_context.open_synced())
+    if command_context.as_json:
+        emit_json({"contexts": [pick(each, "path changed problem?") for each in results]})
     else:
-        for each in rendered:
+        for each in results:
             if each.problem:
                 warn(f"error: {each.path} was not written: {each.problem}")
             else:
                 print_line(f"{'wrote    ' if each.changed else 'same     '}{one_line(each.path)}")
-    if any(each.problem for each in rendered):
+    if any(each.problem for each in results):
         raise typer.Exit(1)
 
 
 @offers(STATUS)
 @takes("vault", "ref", "agent", "session", "as_json")
 def status(
-    here: CommandContext,
-    asked: Any,
+    command_context: CommandContext,
+    request: Any,
     next_: Annotated[bool, typer.Option("--next", hidden=True)] = False,
 ) -> None:
     """Print how a vault is, also where its settings cannot be read."""
-    found = _examine(STATUS, here, asked)
-    print_answer(STATUS, here, asked, found)
-    if next_ and not here.as_json:
-        print_lines(next_lines(found))
+    result = _examine(STATUS, command_context, request)
+    print_answer(STATUS, command_context, request, result)
+    if next_ and not command_context.as_json:
+        print_lines(next_lines(result))
 
 
 @offers(DOCTOR)
 @takes("vault", "as_json")
 def doctor(
-    here: CommandContext,
-    asked: Any,
+    command_context: CommandContext,
+    request: Any,
     store_data: Annotated[
         str,
         typer.Option(
@@ -85,8 +85,10 @@ def doctor(
 ) -> None:
     """Print what the checks found; the exit code is 1 if there is a problem."""
     if store_data:
-        _store_data(_open_anyway(here, reads=False)[0], store_data)
-    show_checks(_examine(DOCTOR, here, asked, reads=not asked.fix), here.as_json)
+        _store_data(_open_anyway(command_context, reads=False)[0], store_data)
+    show_checks(
+        _examine(DOCTOR, command_context, request, reads=not request.fix), command_context.as_json
+    )
 
 
 def _store_data(vault: Vault, choice: str) -> None:
@@ -99,24 +101,26 @@ def _store_data(vault: Vault, choice: str) -> None:
     warn(f"{store_data(vault, choice == 'here')} keeps the counts and receipts")
 
 
-def _examine(operation: Operation, here: CommandContext, asked: Any, reads: bool = True) -> Any:
-    opened, problem = _open_anyway(here, reads)
-    with following(opened) as progress:
-        found = operation.run(opened, asked, progress=progress, settings_problem=problem)
-    print_stale_reason(opened.notices.stale)
-    return found
+def _examine(
+    operation: Operation, command_context: CommandContext, request: Any, reads: bool = True
+) -> Any:
+    vault, problem = _open_anyway(command_context, reads)
+    with following(vault) as progress:
+        result = operation.run(vault, request, progress=progress, settings_problem=problem)
+    print_stale_reason(vault.notices.stale)
+    return result
 
 
-def _open_anyway(here: CommandContext, reads: bool) -> tuple[Vault, str]:
+def _open_anyway(command_context: CommandContext, reads: bool) -> tuple[Vault, str]:
     """Open the vault; if only vaultmem.yaml is invalid, use defaults and return the error."""
     try:
-        return here.open(reads), ""
+        return command_context.open(reads), ""
     except NoVaultError:
         raise
     except VaultError as error:
         from vaultmem.config import Config
 
-        return here.open(reads, Config()), str(error)
+        return command_context.open(reads, Config()), str(error)
 
 
 def show_checks(checks: Sequence[Check], as_json: bool) -> None:
@@ -128,15 +132,15 @@ def show_checks(checks: Sequence[Check], as_json: bool) -> None:
 
 @offers(CHECK)
 @takes("vault", "as_json")
-def check(here: CommandContext, asked: Any) -> None:
+def check(command_context: CommandContext, request: Any) -> None:
     """Report what a change introduces or breaks in notes."""
     try:
-        found = CHECK.run(here.open_view(reads=True), asked)
+        report = CHECK.run(command_context.open_view(reads=True), request)
     except VaultError as error:
         warn(f"cannot be checked: {error}")
         raise typer.Exit(CANNOT_JUDGE) from None
-    print_answer(CHECK, here, asked, found)
-    raise typer.Exit(0 if found.is_ok else 1)
+    print_answer(CHECK, command_context, request, report)
+    raise typer.Exit(0 if report.is_ok else 1)
 
 
 # Commands on shown sections and token usage: queries, stats.
@@ -147,8 +151,8 @@ queries = make_command(RECENT, "queries")
 @offers(STATS)
 @takes("vault", "as_json")
 def stats(
-    here: CommandContext,
-    asked: Any,
+    command_context: CommandContext,
+    request: Any,
     plot: Annotated[
         bool, typer.Option("--plot", help="Plot the size of packs against that of the vault.")
     ] = False,
@@ -158,16 +162,16 @@ def stats(
     if fleet:
         from vaultmem.cli.fleet_work import reject_with_fleet, stats_fleet
 
-        reject_with_fleet(session=asked.session, plot=plot)
-        stats_fleet(fleet, here.vault, here.as_json)
+        reject_with_fleet(session=request.session, plot=plot)
+        stats_fleet(fleet, command_context.vault, command_context.as_json)
         return
-    opened = here.open_synced(reads=True)
-    print_answer(STATS, here, asked, STATS.run(opened, asked))
-    if plot and not here.as_json:
+    vault = command_context.open_synced(reads=True)
+    print_answer(STATS, command_context, request, STATS.run(vault, request))
+    if plot and not command_context.as_json:
         from vaultmem.core.text.display import plot_lines
         from vaultmem.services.health.economics import read_pack_sizes
 
-        packs, flat = read_pack_sizes(opened, asked.session)
+        packs, flat = read_pack_sizes(vault, request.session)
         print_line()
         shape = plot_lines(
             [(".", flat), ("o", packs)],

@@ -37,7 +37,7 @@ def print_commits(commits: Iterable[tuple[str, str]]) -> None:
 
 @takes("vault", "ref", "at", "as_json")
 def trace(
-    here: CommandContext,
+    context: CommandContext,
     query: Annotated[
         list[str],
         typer.Argument(
@@ -68,21 +68,21 @@ def trace(
     """
     from vaultmem.services.sessions.trace_code import names_code
 
-    opened = replace(here.open_view(reads=True), opener=open_other)
+    vault = replace(context.open_view(reads=True), opener=open_other)
     if spread:
-        followed = SPREAD.request(" ".join(query))
-        print_answer(SPREAD, here, followed, SPREAD.run(opened, followed))
+        spread_request = SPREAD.request(" ".join(query))
+        print_answer(SPREAD, context, spread_request, SPREAD.run(vault, spread_request))
         return
-    asked = read_request(WHY.request, {"query": " ".join(query), "limit": limit})
-    if not (here.at or here.ref) and names_code(opened, asked.query):
-        code = TRACE.request(asked.query)
-        print_answer(TRACE, here, code, TRACE.run(opened, code))
+    why_request = read_request(WHY.request, {"query": " ".join(query), "limit": limit})
+    if not (context.at or context.ref) and names_code(vault, why_request.query):
+        trace_request = TRACE.request(why_request.query)
+        print_answer(TRACE, context, trace_request, TRACE.run(vault, trace_request))
     else:
-        print_answer(WHY, here, asked, WHY.run(opened, asked))
+        print_answer(WHY, context, why_request, WHY.run(vault, why_request))
 
 
 @offers(RESTORE)
 @takes("vault", "ref", "agent", "session", "as_json")
-def restore(here: CommandContext, asked: Any) -> None:
+def restore(context: CommandContext, request: Any) -> None:
     """Restore a version, or list the versions, which waits for no writer."""
-    answer(RESTORE._replace(writes=bool(asked.at)), here, asked)
+    answer(RESTORE._replace(writes=bool(request.at)), context, request)

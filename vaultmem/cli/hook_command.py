@@ -48,8 +48,8 @@ def answer_plainly(arguments: list[str]) -> int | None:
     words = [part for word in arguments for part in _split(word)]
     read = read_words(words, _VALUES, {"--wait": "wait"})
     if read is None or len(read[0]) != 2 or read[0][0] != "hook":
-        named = words[words.index("--vault") + 1 :][:1] if "--vault" in words else []
-        _keep("".join(named), "hook", ValueError(f"not understood: {' '.join(arguments)}"))
+        vaults = words[words.index("--vault") + 1 :][:1] if "--vault" in words else []
+        _keep("".join(vaults), "hook", ValueError(f"not understood: {' '.join(arguments)}"))
     else:
         run(lambda: answer_hook(read[0][1], **read[1]))
     return 0
@@ -79,36 +79,36 @@ def answer_hook(
 
 
 def _answer(event: str, form: str, wait: bool, vault: str, agent: str) -> str:
-    known, shape = HookEvent(event), HookFormat(form) if form else None
+    hook_event, shape = HookEvent(event), HookFormat(form) if form else None
     data = b"" if sys.stdin.isatty() else sys.stdin.buffer.read(MAX_INPUT + 1)
     payload = parse_payload(data)
-    if known in _DETACHED and not wait:
-        _detach(known, payload, vault, agent)
+    if hook_event in _DETACHED and not wait:
+        _detach(hook_event, payload, vault, agent)
         return ""
     from vaultmem.environment import current_environment
     from vaultmem.services.hooks.answer import find_folder, load_answer
 
-    make_context = load_answer(known)
+    make_context = load_answer(hook_event)
     # Named vaults have priority. A watcher's process must not change its folder.
     environment = current_environment()
     if not vault and not environment.get("VAULTMEM_VAULT") and os.path.isdir(payload.folder):
         os.chdir(payload.folder)
     if not vault and not environment.get("VAULTMEM_VAULT"):
         vault = str(find_root(None))  # The only listed vault is not every project's memory.
-    who = agent or environment.get("VAULTMEM_AGENT", "") or _AGENTS[payload.form]
-    opened = CommandContext(vault, agent=who).open_synced(reads=known not in _DETACHED)
+    agent_name = agent or environment.get("VAULTMEM_AGENT", "") or _AGENTS[payload.form]
+    opened = CommandContext(vault, agent=agent_name).open_synced(reads=hook_event not in _DETACHED)
     author = opened.author._replace(session=payload.session or opened.author.session)
     opened = replace(opened, here=find_folder(payload) or opened.here, author=author)
-    if known is HookEvent.SESSION_START and not wait:
+    if hook_event is HookEvent.SESSION_START and not wait:
         opened = replace(opened, postpones_index=True)
-    if known not in _DETACHED and opened.config.companions and not opened.ref:
+    if hook_event not in _DETACHED and opened.config.companions and not opened.ref:
         from vaultmem.cli.opening import open_other
 
         opened = replace(opened, opener=open_other)
     context = make_context(opened, payload)
     if context and opened.notices.stale:
         context += f"\n\nBehind: {opened.notices.stale}"
-    answer = render_answer(known, shape, context, payload)
+    answer = render_answer(hook_event, shape, context, payload)
     if opened.postpones_index:
         _index_later(opened)
     return answer
@@ -131,7 +131,7 @@ def _index_later(vault: Vault) -> None:
         _run_apart(["index", "--vault", str(vault.root)])
 
 
-def _run_apart(words: list[str], given: bytes = b"", folder: str | None = None) -> None:
+def _run_apart(words: list[str], data: bytes = b"", folder: str | None = None) -> None:
     import subprocess
 
     child = subprocess.Popen(
@@ -144,7 +144,7 @@ def _run_apart(words: list[str], given: bytes = b"", folder: str | None = None) 
     )
     assert child.stdin is not None  # noqa: S101
     with child.stdin as stdin:
-        stdin.write(given)
+        stdin.write(data)
     child.returncode = 0  # It continues on its own; no process waits for it.
 
 

@@ -36,7 +36,7 @@ HubOption = Annotated[
 ]
 
 
-def find_hub(named: str, changes: bool = True) -> Hub:
+def find_hub(hub_option: str, changes: bool = True) -> Hub:
     """Open the named hub, or the one around the caller's folder.
 
     Read-only callers (without `changes`) never repair the hub.
@@ -47,23 +47,23 @@ def find_hub(named: str, changes: bool = True) -> Hub:
     from vaultmem.environment import current_environment, current_folder
     from vaultmem.services.hub.hub_folder import CONFIG_NAME, open_hub, read_hub
 
-    folder = named or current_environment().get("VAULTMEM_HUB", "")
+    folder = hub_option or current_environment().get("VAULTMEM_HUB", "")
     if not folder:
-        here = Path(current_folder())
-        around = (each for each in (here, *here.parents) if (each / CONFIG_NAME).is_file())
-        found = next(around, None)
-        if found is None:
-            raise NoVaultError(f"{here}: no hub here or above; name its folder with --hub DIR")
-        folder = str(found)
+        cwd = Path(current_folder())
+        folders = (each for each in (cwd, *cwd.parents) if (each / CONFIG_NAME).is_file())
+        hub_folder = next(folders, None)
+        if hub_folder is None:
+            raise NoVaultError(f"{cwd}: no hub here or above; name its folder with --hub DIR")
+        folder = str(hub_folder)
     path = Path(folder).expanduser()
     return open_hub(path) if changes else read_hub(path)
 
 
-def record_here(hub: Hub, what: str, vaults: Iterable[str], details: dict[str, Any]) -> None:
+def record_here(hub: Hub, action: str, vaults: Iterable[str], details: dict[str, Any]) -> None:
     """Log an action on the hub's own machine to the audit log."""
     from vaultmem.services.hub.hub_folder import AuditEntry, record
 
-    entry = AuditEntry(time.time(), "", "", "terminal", what, tuple(vaults), "done", details)
+    entry = AuditEntry(time.time(), "", "", "terminal", action, tuple(vaults), "done", details)
     record(hub, entry)
 
 
@@ -144,11 +144,11 @@ def grant(
     from vaultmem.core.text.timestamps import parse_timestamp
     from vaultmem.services.hub.grants import GrantKind, GrantScope, make_grant, read_grants
 
-    until = parse_timestamp(expires, end_of_day=True) if expires else 0.0
+    expiry = parse_timestamp(expires, end_of_day=True) if expires else 0.0
     if rotate:
         if person or agent or any((email, writes_as, read, propose, write, own)):
             raise RefusedError("--rotate: the new token may do what the old one may; name no more")
-        _rotate(find_hub(hub), name, grace, until, as_json)
+        _rotate(find_hub(hub), name, grace, expiry, as_json)
         return
     if grace:
         raise RefusedError("--grace: is for --rotate alone; add that")
@@ -162,41 +162,52 @@ def grant(
     }
     kind, now = (GrantKind.PERSON if person else GrantKind.AGENT), time.time()
     opened = find_hub(hub)
-    made, token = make_grant(opened, name, kind, scopes, now, email, writes_as, until)
-    record_here(opened, "grant", [], {"name": name, "id": made.id, "scopes": dict(made.scopes)})
-    known = [each for each in read_grants(opened) if each.name == name and each.is_alive(now)]
-    others = [each for each in known if each.id != made.id]
+    new_grant, token = make_grant(opened, name, kind, scopes, now, email, writes_as, expiry)
+    record_here(
+        opened, "grant", [], {"name": name, "id": new_grant.id, "scopes": dict(new_grant.scopes)}
+    )
+    valid_grants = [
+        each for each in read_grants(opened) if each.name == name and each.is_alive(now)
+    ]
+    others = [each for each in valid_grants if each.id != new_grant.id]
     if as_json:
-        emit_json(granted_json(made, token, others))
+        emit_json(granted_json(new_grant, token, others))
         return
-    _print_granted(made, token)
+    _print_granted(new_grant, token)
     if others:
         ids = ", ".join(each.id for each in others)
-        told = f"{pluralize(len(others), 'older token')} of {name} as before: {ids}"
-        print_styled("counts  ", "dim", told)
+        text = f"{pluralize(len(others), 'older token')} of {name} as before: {ids}"
+        print_styled("counts  ", "dim", text)
         print_styled(
             "", "dim", "        `vaultmem hub revoke ID` ends one, `--rotate` replaces one"
         )
 
 
-def _rotate(hub: Hub, named: str, grace: str, until: float, as_json: bool) -> None:
+def _rotate(hub: Hub, name: str, grace: str, expiry: float, as_json: bool) -> None:
     """Replace a token by a new one, and print when the old one ends."""
     from vaultmem.core.text.timestamps import parse_age
     from vaultmem.services.hub.grants import rotate
 
-    old, made, token = rotate(hub, named, time.time(), parse_age(grace or _GRACE), until)
-    told = {"name": made.name, "id": made.id, "replaces": old.id, "scopes": dict(made.scopes)}
-    record_here(hub, "grant", [], told)
+    old, new_grant, token = rotate(hub, name, time.time(), parse_age(grace or _GRACE), expiry)
+    details = {
+        "name": new_grant.name,
+        "id": new_grant.id,
+        "replaces": old.id,
+        "scopes": dict(new_grant.scopes),
+    }
+    record_here(hub, "grant", [], details)
     if as_json:
-        emit_json(granted_json(made, token, replaced=old))
+        emit_json(granted_json(new_grant, token, replaced=old))
         return
-    _print_granted(made, token)
+    _print_granted(new_grant, token)
     print_styled("ends    ", "yellow", f"the old token, {old.id}, on {_minute(old.expires)}")
 
 
-def _print_granted(made: Grant, token: str) -> None:
-    print_styled("granted ", "green", f"{made.name}, {made.kind.value}, by the id {made.id}")
-    _print_scopes(made)
+def _print_granted(new_grant: Grant, token: str) -> None:
+    print_styled(
+        "granted ", "green", f"{new_grant.name}, {new_grant.kind.value}, by the id {new_grant.id}"
+    )
+    _print_scopes(new_grant)
     print_line(f"token   {token}")
     print_styled("", "dim", "        it is shown this once; give it over a safe way")
 
@@ -209,17 +220,17 @@ def grants(hub: HubOption = "", as_json: JsonOption = False) -> None:
     """
     from vaultmem.services.hub.grants import read_grants
 
-    found, now = read_grants(find_hub(hub)), time.time()
+    all_grants, now = read_grants(find_hub(hub)), time.time()
     if as_json:
-        emit_json(grants_json(found, now))
+        emit_json(grants_json(all_grants, now))
         return
-    width = max((len(each.name) for each in found), default=0)
-    for each in found:
+    width = max((len(each.name) for each in all_grants), default=0)
+    for each in all_grants:
         style = "bold" if each.is_alive(now) else "dim"
-        told = f"{each.kind.value:<6}  {each.id}  {_describe_use(each, now)}"
-        print_styled(f"{each.name:<{width}}", style, f"  {told}")
+        text = f"{each.kind.value:<6}  {each.id}  {_describe_use(each, now)}"
+        print_styled(f"{each.name:<{width}}", style, f"  {text}")
         _print_scopes(each, width + 2)
-    if not found:
+    if not all_grants:
         print_line("No user has a token yet; `vaultmem hub grant NAME` creates one.")
 
 
@@ -236,12 +247,14 @@ def revoke(
     from vaultmem.services.hub.grants import revoke as end_grants
 
     opened, now = find_hub(hub), time.time()
-    ended = end_grants(opened, named, now)
-    record_here(opened, "revoke", [], {"name": ended[0].name, "ids": [each.id for each in ended]})
+    old_grants = end_grants(opened, named, now)
+    record_here(
+        opened, "revoke", [], {"name": old_grants[0].name, "ids": [each.id for each in old_grants]}
+    )
     if as_json:
-        emit_json(grants_json(ended, now))
+        emit_json(grants_json(old_grants, now))
         return
-    for each in ended:
+    for each in old_grants:
         print_styled("revoked ", "green", f"{each.name}, {each.id}")
 
 
@@ -273,43 +286,47 @@ def log(
 
     start = parse_timestamp(since) if since else 0.0
     outcome = "refused" if refused else ""
-    found = list(islice(read_audit(find_hub(hub), who, vault, what, outcome, start), max(limit, 0)))
+    entries = list(
+        islice(read_audit(find_hub(hub), who, vault, what, outcome, start), max(limit, 0))
+    )
     if as_json:
-        emit_json({"entries": found})
+        emit_json({"entries": entries})
         return
-    for each in found:
+    for each in entries:
         _print_log_entry(each)
-    if not found:
+    if not entries:
         print_line("The log is empty.")
 
 
-def _print_scopes(made: Grant, indent: int = 0) -> None:
+def _print_scopes(hub_grant: Grant, indent: int = 0) -> None:
     from vaultmem.services.hub.writers import list_allowed_agents
 
-    rows: list[tuple[str, Iterable[str]]] = [(s.value, each) for s, each in made.scopes.items()]
-    rows += [("as", (*made.emails, *map(list_allowed_agents, made.agents)))]
+    rows: list[tuple[str, Iterable[str]]] = [
+        (s.value, each) for s, each in hub_grant.scopes.items()
+    ]
+    rows += [("as", (*hub_grant.emails, *map(list_allowed_agents, hub_grant.agents)))]
     for name, values in rows:
-        if told := ", ".join(values):
-            print_styled(f"{'':<{indent}}{name:<8}", "dim", told)
+        if text := ", ".join(values):
+            print_styled(f"{'':<{indent}}{name:<8}", "dim", text)
 
 
-def _describe_use(made: Grant, now: float) -> str:
-    if made.revoked:
-        return f"revoked {_day(made.revoked)}"
-    if made.expires and made.expires <= now:
-        return f"expired {_day(made.expires)}"
-    used = f"used {_day(made.used)}" if made.used else "never used"
-    if made.replaced_by:
-        return f"{used}, ends {_minute(made.expires)}, replaced by {made.replaced_by}"
-    return f"{used}, until {_day(made.expires)}" if made.expires else used
+def _describe_use(hub_grant: Grant, now: float) -> str:
+    if hub_grant.revoked:
+        return f"revoked {_day(hub_grant.revoked)}"
+    if hub_grant.expires and hub_grant.expires <= now:
+        return f"expired {_day(hub_grant.expires)}"
+    usage = f"used {_day(hub_grant.used)}" if hub_grant.used else "never used"
+    if hub_grant.replaced_by:
+        return f"{usage}, ends {_minute(hub_grant.expires)}, replaced by {hub_grant.replaced_by}"
+    return f"{usage}, until {_day(hub_grant.expires)}" if hub_grant.expires else usage
 
 
 def _print_log_entry(entry: AuditEntry) -> None:
-    moment = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(entry.at))
+    timestamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(entry.at))
     vaults = ", ".join(entry.vaults[:3]) + (" ..." if len(entry.vaults) > 3 else "")
-    who = entry.who or entry.origin or "nobody"
-    told = f"  {who:<12}  {entry.what:<6}  {vaults}  {entry.outcome}"
-    print_styled(moment, "dim" if entry.outcome in {"done", "begun"} else "red", one_line(told))
+    caller = entry.who or entry.origin or "nobody"
+    text = f"  {caller:<12}  {entry.what:<6}  {vaults}  {entry.outcome}"
+    print_styled(timestamp, "dim" if entry.outcome in {"done", "begun"} else "red", one_line(text))
     for line in _describe_details(entry):
         print_line(f"    {one_line(line)}")
 
@@ -322,8 +339,8 @@ def _describe_details(entry: AuditEntry) -> list[str]:
     ]
     if "name" in details:
         scopes = details.get("scopes", {}).items()
-        told = "; ".join(f"{scope} {', '.join(vaults)}" for scope, vaults in scopes)
-        lines.append(f"{details['name']}  {told}")
+        scopes_text = "; ".join(f"{scope} {', '.join(vaults)}" for scope, vaults in scopes)
+        lines.append(f"{details['name']}  {scopes_text}")
     return [*lines[:5], *details.get("refused", ())[:5]]
 
 
@@ -399,27 +416,27 @@ def _make_owner(hub: Hub, owner: str, email: str) -> str:
     from vaultmem.storage.git.runner import GitRunner
 
     git = GitRunner(hub.folder, hub.folder)
-    known = email or git.run("config", "--global", "--get", "user.email", check=False)
-    if not known:
+    address = email or git.run("config", "--global", "--get", "user.email", check=False)
+    if not address:
         raise VaultError("hub serve: git does not know your address; name it with --email ADDRESS")
-    called = owner or getpass.getuser()
+    name = owner or getpass.getuser()
     scopes = {GrantScope.OWN: ["*"]}
-    return make_grant(hub, called, GrantKind.PERSON, scopes, time.time(), [known])[1]
+    return make_grant(hub, name, GrantKind.PERSON, scopes, time.time(), [address])[1]
 
 
 def _print_next(hub: Hub, address: str, vault: str) -> None:
     """Print the steps by which others get access."""
-    where = f"--hub {hub.folder}"
+    option = f"--hub {hub.folder}"
     if not vault:
         print_line("\nNo vault is in it yet; in another terminal:")
-        print_line(f"  vaultmem hub add {_EXAMPLE} --from VAULT {where}")
-    shown = vault or _EXAMPLE
+        print_line(f"  vaultmem hub add {_EXAMPLE} --from VAULT {option}")
+    name = vault or _EXAMPLE
     scheme, _, place = address.partition("://")
     print_line("\nA teammate gets a token from you:")
-    print_line(f"  vaultmem hub grant NAME --person --email EMAIL --write {shown} {where}")
+    print_line(f"  vaultmem hub grant NAME --person --email EMAIL --write {name} {option}")
     print_line("and then needs two lines; git asks for the token as the password:")
-    print_line(f"  git clone {scheme}://NAME@{place}/git/{shown}.git")
-    print_line(f"  cd {shown} && vaultmem sync")
+    print_line(f"  git clone {scheme}://NAME@{place}/git/{name}.git")
+    print_line(f"  cd {name} && vaultmem sync")
 
 
 _Name = Annotated[str, typer.Argument(metavar="NAME", help="The vault's name in the hub.")]
@@ -490,16 +507,16 @@ def add(
     from vaultmem.services.hub.repositories import describe_repository, make_repository
 
     environment = dict(current_environment())
-    near = Path(source).expanduser()
-    given = str(near.absolute()) if source and near.exists() else source
+    local_folder = Path(source).expanduser()
+    origin = str(local_folder.absolute()) if source and local_folder.exists() else source
     opened = find_hub(hub)
-    folder = make_repository(opened, name, environment, given, branch)
-    record_here(opened, "add", [name], {"from": given})
-    on, commits = describe_repository(folder, environment)
+    folder = make_repository(opened, name, environment, origin, branch)
+    record_here(opened, "add", [name], {"from": origin})
+    head_branch, commits = describe_repository(folder, environment)
     if as_json:
-        emit_json(repository_json(name, folder, on, commits))
+        emit_json(repository_json(name, folder, head_branch, commits))
         return
-    print_styled("added   ", "green", f"{name}, {pluralize(commits, 'commit')} on {on}")
+    print_styled("added   ", "green", f"{name}, {pluralize(commits, 'commit')} on {head_branch}")
     print_styled("at      ", "dim", str(folder))
     print_styled("next    ", "dim", f"vaultmem hub grant WHO --person --email EMAIL --admin {name}")
 
@@ -513,13 +530,13 @@ def remove(name: _Name, hub: HubOption = "", as_json: JsonOption = False) -> Non
     from vaultmem.services.hub.repositories import remove_repository
 
     opened = find_hub(hub)
-    kept = remove_repository(opened, name, time.time())
-    record_here(opened, "remove", [name], {"kept": kept.name})
+    folder = remove_repository(opened, name, time.time())
+    record_here(opened, "remove", [name], {"kept": folder.name})
     if as_json:
-        emit_json(removed_json(name, kept))
+        emit_json(removed_json(name, folder))
         return
     print_styled("removed ", "green", f"{name}; it can no longer be read or pushed to here")
-    print_styled("kept    ", "dim", str(kept))
+    print_styled("kept    ", "dim", str(folder))
 
 
 def check(

@@ -79,15 +79,15 @@ def _find_sides(path: str) -> tuple[str, Speaker]:
     from vaultmem.storage.git.runner import GitRunner
 
     try:
-        if (found := find_git_folder(Path.cwd())) is None:
+        if (git_folders := find_git_folder(Path.cwd())) is None:
             return "", Speaker()
-        git = GitRunner(*found)
-        commit, called, is_replayed = find_theirs(found[1], current_environment())
+        git = GitRunner(*git_folders)
+        commit, label, is_replayed = find_theirs(git_folders[1], current_environment())
         ours_at, _ = find_last_change(git, "HEAD", path)
         theirs_at, speaker = find_last_change(git, commit, path)
     except VaultError:
         return "", Speaker()
-    speaker = speaker._replace(where=called)
+    speaker = speaker._replace(where=label)
     if is_replayed:  # A replayed commit is later, and its parent keeps our version.
         return "theirs", speaker
     if ours_at == theirs_at or not commit:

@@ -62,17 +62,17 @@ _COMMIT = re.compile(r"[~^:@\x00-\x1f]|^-|^HEAD|^[\d/-]+$|^[0-9a-f]{7,40}$")
 @offers(REMEMBER)
 @takes("vault", "ref", "agent", "session", "as_json")
 def remember_(
-    here: CommandContext,
-    asked: Remember,
+    context: CommandContext,
+    request: Remember,
     branch: Annotated[str, typer.Option("--branch", hidden=True)] = "",
 ) -> None:
     """Write a memory on the branch of `--ref`, which was called `--branch` before."""
-    answer(REMEMBER, here._replace(ref=branch or here.ref), asked)
+    answer(REMEMBER, context._replace(ref=branch or context.ref), request)
 
 
 @takes("vault", "ref", "at", "as_json")
 def show(
-    here: CommandContext,
+    context: CommandContext,
     what: Annotated[
         str,
         typer.Argument(
@@ -95,13 +95,13 @@ def show(
       vaultmem show HEAD~1
     """
     if what:
-        named, path = split_vault(here.vault, what)
+        vault_name, path = split_vault(context.vault, what)
         try:
-            return answer(GET, here._replace(vault=named), GET.request(path, full))
+            return answer(GET, context._replace(vault=vault_name), GET.request(path, full))
         except NoteNotFoundError as error:
             unknown = error
     try:
-        answer(SHOW, here, read_request(SHOW.request, {"commit": what}))
+        answer(SHOW, context, read_request(SHOW.request, {"commit": what}))
     except (NoteNotFoundError, RefusedError):
         if not what or _COMMIT.search(what):
             raise
@@ -111,17 +111,17 @@ def show(
 @offers(LIST)
 @takes("ref", "at", "as_json")
 def list_(
-    here: CommandContext,
-    asked: ListNotes,
+    context: CommandContext,
+    request: ListNotes,
     vault: VaultsOption = [],  # noqa: B006
     all_vaults: AllVaultsOption = False,
 ) -> None:
     """Print the notes of a vault or several, in columns as wide as the terminal."""
     from vaultmem.services.search.vault_set import look
 
-    opened = open_several(here, vault, all_vaults, alone=True)
-    records = list_of([look(each, here.at) for each in opened], asked)
-    if here.as_json:
+    vaults = open_several(context, vault, all_vaults, alone=True)
+    records = list_of([look(each, context.at) for each in vaults], request)
+    if context.as_json:
         emit_json(LIST.data(records))
         return
     rows = [
@@ -140,12 +140,12 @@ def list_(
         print_line(truncate_to_terminal(line.rstrip()))
     print_line(pluralize(len(records), "note"))
     if not records:
-        warn_unmatched(opened, asked.only.make_filter())
+        warn_unmatched(vaults, request.only.make_filter())
 
 
 @offers(UPDATE.request)
 @takes("vault", "ref", "agent", "session", "as_json")
-def edit(here: CommandContext, asked: Any) -> None:
+def edit(context: CommandContext, request: Any) -> None:
     """Open a note in your editor, or set its properties.
 
     The editor is $VISUAL or $EDITOR. The note is checked afterwards. A value is read as in the
@@ -155,27 +155,27 @@ def edit(here: CommandContext, asked: Any) -> None:
       vaultmem edit refund-rules
       vaultmem edit refund-rules --set confidence=0.8 --set due=2026-12-01
     """
-    if asked.properties:
-        answer(UPDATE, here, asked)
+    if request.properties:
+        answer(UPDATE, context, request)
     else:
-        _open_in_editor(here, asked)
+        _open_in_editor(context, request)
 
 
-def _open_in_editor(here: CommandContext, asked: Any) -> None:
+def _open_in_editor(context: CommandContext, request: Any) -> None:
     from vaultmem.errors import RefusedError
     from vaultmem.services.views.open_view import find_branch
     from vaultmem.services.views.read_notes import read_as_written, resolve_address
     from vaultmem.services.views.update_index import sync_paths
 
-    opened = here.open_synced()
-    if branch := find_branch(opened):
+    vault = context.open_synced()
+    if branch := find_branch(vault):
         raise RefusedError(f"{branch}: not checked out, so there is no file to open; switch to it")
-    found, _ = resolve_address(opened, asked.path)
-    before = read_as_written(opened, found)
-    open_editor(opened.root / found)
-    with opened.leaving_to_next():
-        sync_paths(opened, [found])
-    print_answer(UPDATE, here, asked, show_edited(opened, before))
+    path, _ = resolve_address(vault, request.path)
+    before = read_as_written(vault, path)
+    open_editor(vault.root / path)
+    with vault.leaving_to_next():
+        sync_paths(vault, [path])
+    print_answer(UPDATE, context, request, show_edited(vault, before))
 
 
 # Commands that change notes: forget, pin, tag.
@@ -184,8 +184,8 @@ def _open_in_editor(here: CommandContext, asked: Any) -> None:
 @offers(FORGET)
 @takes("vault", "ref", "agent", "session", "as_json")
 def forget(
-    here: CommandContext,
-    asked: Any,
+    context: CommandContext,
+    request: Any,
     confirmation: Annotated[
         bool,
         typer.Option("--last-confirmation", help="Remove only the note's last confirmation."),
@@ -202,45 +202,45 @@ def forget(
 ) -> None:
     """Print what was forgotten, or what is to be done for git to forget it."""
     if verify is not None:
-        _verify_purge(here.open_view(), verify, here.as_json)
+        _verify_purge(context.open_view(), verify, context.as_json)
     elif purge:
-        _print_purge(here.open_view(), asked, here.as_json)
+        _print_purge(context.open_view(), request, context.as_json)
     elif confirmation:
-        _forget_confirmation(here.open_view(), asked.paths, asked.reason, here.as_json)
+        _forget_confirmation(context.open_view(), request.paths, request.reason, context.as_json)
     else:
-        answer(FORGET, here, asked)
+        answer(FORGET, context, request)
 
 
-def _forget_confirmation(opened: Vault, paths: Any, reason: str, as_json: bool) -> None:
+def _forget_confirmation(vault: Vault, paths: Any, reason: str, as_json: bool) -> None:
     from vaultmem.services.memory.new_note import forget_confirmation
 
     if len(paths) != 1:
         raise RefusedError(
             "--last-confirmation goes with one note; name its path, and nothing else"
         )
-    done = forget_confirmation(opened, paths[0], reason)
+    result = forget_confirmation(vault, paths[0], reason)
     if as_json:
-        emit_json(unconfirmed_json(done))
+        emit_json(unconfirmed_json(result))
         return
-    print_styled("took back  ", "yellow", f"{done.path}: {one_line(done.confirmation.who)}")
-    if done.confirmation.wording:
-        print_line(f"  said: {one_line(done.confirmation.wording)}")
+    print_styled("took back  ", "yellow", f"{result.path}: {one_line(result.confirmation.who)}")
+    if result.confirmation.wording:
+        print_line(f"  said: {one_line(result.confirmation.wording)}")
         print_line("  `vaultmem remember --force` makes that a note of its own.")
-    print_commits(done.report.commits)
+    print_commits(result.report.commits)
 
 
-def _print_purge(opened: Vault, asked: Any, as_json: bool) -> None:
+def _print_purge(vault: Vault, request: Any, as_json: bool) -> None:
     from vaultmem.services.memory.purge import plan_purge
 
-    others = asked._replace(paths=(), dry_run=True)
-    is_more = any((asked.tag, asked.older_than, asked.from_session, asked.query))
-    found = FORGET.run(opened, others).paths if is_more else ()
-    plan = plan_purge(opened, [*asked.paths, *found])
+    filter_request = request._replace(paths=(), dry_run=True)
+    is_more = any((request.tag, request.older_than, request.from_session, request.query))
+    more_paths = FORGET.run(vault, filter_request).paths if is_more else ()
+    plan = plan_purge(vault, [*request.paths, *more_paths])
     if as_json:
         emit_json(plan)
         return
-    named = ", ".join(map(one_line, plan.paths)) or "none"
-    print_line(f"Git has {pluralize(plan.commits, 'commit')} with {named}.")
+    names = ", ".join(map(one_line, plan.paths)) or "none"
+    print_line(f"Git has {pluralize(plan.commits, 'commit')} with {names}.")
     print_line("vaultmem never rewrites history. To have git forget as well:")
     for number, step in enumerate(plan.steps, 1):
         print_line(f"\n{number}. {step.why}")
@@ -248,43 +248,43 @@ def _print_purge(opened: Vault, asked: Any, as_json: bool) -> None:
             print_line(f"    {command}")
 
 
-def _verify_purge(opened: Vault, file: Path, as_json: bool) -> None:
+def _verify_purge(vault: Vault, file: Path, as_json: bool) -> None:
     from vaultmem.services.memory.purge import find_remains
 
     try:
-        words = file.read_text(encoding="utf-8", errors="surrogateescape")
+        text = file.read_text(encoding="utf-8", errors="surrogateescape")
     except OSError as error:
         raise wrap_os_error(error) from None
-    found = find_remains(opened, words)
+    remains = find_remains(vault, text)
     if as_json:
-        emit_json({"found": [{"line": each.number, "place": each.place} for each in found]})
+        emit_json({"found": [{"line": each.number, "place": each.place} for each in remains]})
     else:
-        for each in found:
+        for each in remains:
             print_line(f"line {each.number}: {one_line(each.place)}")
-    if found:
+    if remains:
         raise typer.Exit(1)
 
 
 @offers(PIN)
 @takes("vault", "ref", "at", "agent", "as_json")
-def pin(here: CommandContext, asked: Any) -> None:
+def pin(context: CommandContext, request: Any) -> None:
     """Pin a note or not, or list the pinned notes as they are or were."""
-    if (asked.path and here.at) or (asked.remove and not asked.path):
+    if (request.path and context.at) or (request.remove and not request.path):
         raise typer.BadParameter("give PATH, --remove PATH, or --at WHEN alone")
-    operation, request = (PIN, asked) if asked.path else (PINNED, NoArguments())
-    answer(operation, here, request)
+    operation, operation_request = (PIN, request) if request.path else (PINNED, NoArguments())
+    answer(operation, context, operation_request)
 
 
 @offers(PROMOTE)
 @takes("vault", "ref", "agent", "session", "as_json")
-def promote(here: CommandContext, asked: Any) -> None:
+def promote(context: CommandContext, request: Any) -> None:
     """Print what is active now, or the conflicts with a branch."""
     from vaultmem.cli.branch_commands import end_with_conflicts
 
     try:
-        answer(PROMOTE, here, asked)
+        answer(PROMOTE, context, request)
     except MergeConflictError as error:
-        end_with_conflicts(error, untaken_json if here.as_json else None)
+        end_with_conflicts(error, untaken_json if context.as_json else None)
 
 
 tag_ = make_command(TAG, "tag_")

@@ -84,7 +84,7 @@ class CommandContext(NamedTuple):
         from vaultmem.environment import open_named_vault
 
         print_stale_reason("")
-        opened = open_named_vault(
+        vault = open_named_vault(
             _choose_one(self.vault),
             agent=self.agent or _given.get("agent", ""),
             session=self.session or _given.get("session", ""),
@@ -93,41 +93,41 @@ class CommandContext(NamedTuple):
             for_owner=for_owner,
             patience=READER if reads else WRITER,
         )
-        follow_writes(opened.notices.branches, opened.notices.suspicious)
-        place = opened.store.state_place
+        follow_writes(vault.notices.branches, vault.notices.suspicious)
+        place = vault.store.state_place
         if place.is_new:
-            warn(f"{place.lack}; answers come from {opened.state_folder}, made anew")
+            warn(f"{place.lack}; answers come from {vault.state_folder}, made anew")
         if _warm is None:
-            _opened.append(opened)
-        elif _warm[0].root == opened.root:
-            opened = replace(opened, store=_warm[0].store, view=_warm[0].view)
-        _set_driver(opened)
-        _warn_of_copy(opened)
-        return opened
+            _opened.append(vault)
+        elif _warm[0].root == vault.root:
+            vault = replace(vault, store=_warm[0].store, view=_warm[0].view)
+        _set_driver(vault)
+        _warn_of_copy(vault)
+        return vault
 
     def open_synced(self, reads: bool = False) -> Vault:
         """Open the vault and update its index, with a progress line if that takes long.
 
         With `reads`, the old index is used while another process writes, and the reason is printed.
         """
-        opened = self.open(reads)
+        vault = self.open(reads)
         if not reads:
-            _catch_up(opened)
-            return opened
+            _catch_up(vault)
+            return vault
         from vaultmem.services.views.update_index import read_nonblocking
 
-        read_nonblocking(opened, _catch_up)
-        print_stale_reason(opened.notices.stale)
-        return opened
+        read_nonblocking(vault, _catch_up)
+        print_stale_reason(vault.notices.stale)
+        return vault
 
     def open_view(self, reads: bool = False) -> Vault:
         """Open the indexed vault at the version that the options name, by default the folder."""
-        opened = self.open_synced(reads)
-        if not (self.at or opened.ref):
-            return opened
+        vault = self.open_synced(reads)
+        if not (self.at or vault.ref):
+            return vault
         from vaultmem.services.views.open_view import view_at
 
-        return view_at(opened, self.at, progress=ProgressLine("reading notes of git"))
+        return view_at(vault, self.at, progress=ProgressLine("reading notes of git"))
 
 
 def _warn_of_copy(vault: Vault) -> None:
@@ -160,13 +160,13 @@ def _choose_one(vault: str) -> str:
     """
     from vaultmem.errors import RefusedError
 
-    named = [*_named, *([vault] if vault else [])]
+    vaults = [*_named, *([vault] if vault else [])]
     if len(set(_named)) > 1 or (vault and _named and vault not in _named):
         raise RefusedError(
-            f"this command works on one vault, and {len(named)} are named: {', '.join(named)}; "
+            f"this command works on one vault, and {len(vaults)} are named: {', '.join(vaults)}; "
             "name one (recall, pack and list take several)"
         )
-    return named[0] if named else ""
+    return vaults[0] if vaults else ""
 
 
 def find_named_root(vault: str | list[str]) -> Path:
@@ -178,8 +178,8 @@ def find_named_root(vault: str | list[str]) -> Path:
     from vaultmem.config import find_root
     from vaultmem.environment import find_named_vault
 
-    named = [*_named, *([vault] if isinstance(vault, str) else vault)]
-    return find_root(find_named_vault(next(filter(None, named), None)))
+    vaults = [*_named, *([vault] if isinstance(vault, str) else vault)]
+    return find_root(find_named_vault(next(filter(None, vaults), None)))
 
 
 def has_named() -> bool:
@@ -189,24 +189,24 @@ def has_named() -> bool:
 
 def extract_vaults() -> list[str]:
     """Return and clear the vaults given before a command that accepts several."""
-    named = [*_named]
+    vaults = [*_named]
     _named.clear()
-    return named
+    return vaults
 
 
 def open_other(path: str) -> Vault:
     """Open another vault for reading only."""
     from vaultmem.environment import open_named_vault
 
-    opened = open_named_vault(path, agent=_given.get("agent", ""), patience=READER)
+    vault = open_named_vault(path, agent=_given.get("agent", ""), patience=READER)
     if _warm is not None:
-        return _cache_others(opened.folders).lend(opened)
+        return _cache_others(vault.folders).lend(vault)
     from vaultmem.services.views.update_index import read_nonblocking
     from vaultmem.services.watching.lease import catch_up
 
-    _opened.append(opened)
-    read_nonblocking(opened, catch_up)
-    return opened
+    _opened.append(vault)
+    read_nonblocking(vault, catch_up)
+    return vault
 
 
 @cache
@@ -244,14 +244,14 @@ def run(command: Callable[[], object]) -> int:
         sys.stderr.close()
         return 1
     except (VaultError, OSError) as error:
-        named = wrap_os_error(error)
-        if isinstance(named, SystemFailureError) and not named.outcome:
-            named = SystemFailureError(named.fault, _print_written())
-        code = named.exit_code
+        vault_error = wrap_os_error(error)
+        if isinstance(vault_error, SystemFailureError) and not vault_error.outcome:
+            vault_error = SystemFailureError(vault_error.fault, _print_written())
+        code = vault_error.exit_code
         if _given.get("json"):
-            emit_error(str(named), code)
+            emit_error(str(vault_error), code)
         else:
-            warn(f"error: {named}")
+            warn(f"error: {vault_error}")
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
     if not code:
@@ -273,9 +273,9 @@ def _print_stale_reason() -> None:
         warn(f"it is written, but the index is out of date: {fault}; the next command catches up")
 
 
-def _find_hint(opened: Iterable[Vault]) -> str:
+def _find_hint(vaults: Iterable[Vault]) -> str:
     """Return how to commit the first uncommitted write of a vault."""
-    for vault in opened:
+    for vault in vaults:
         if vault.notices.written:
             from vaultmem.services.changes.commit import hint_commit
 

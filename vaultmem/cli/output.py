@@ -50,11 +50,11 @@ def _find_width() -> int:
     from vaultmem.environment import current_environment
 
     columns = current_environment().get("COLUMNS", "")
-    given = int(columns) if columns.isdecimal() else 0
-    return max(given or shutil.get_terminal_size().columns, 20)
+    width = int(columns) if columns.isdecimal() else 0
+    return max(width or shutil.get_terminal_size().columns, 20)
 
 
-def confirm(what: str, yes: bool) -> None:
+def confirm(action: str, yes: bool) -> None:
     """Ask for confirmation of what was printed, unless `yes` is set.
 
     Raises:
@@ -66,8 +66,8 @@ def confirm(what: str, yes: bool) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        raise RefusedError(f"standard input is not a terminal; add --yes to make {what}")
-    typer.confirm(f"Make {what}?", abort=True)
+        raise RefusedError(f"standard input is not a terminal; add --yes to make {action}")
+    typer.confirm(f"Make {action}?", abort=True)
 
 
 def warn(text: str) -> None:
@@ -79,8 +79,8 @@ def warn(text: str) -> None:
 def emit_error(text: str, code: int) -> None:
     """Print an error to standard error as a line of JSON."""
     end_line()
-    told = {"error": escape_bytes(text), "exit_code": code}
-    sys.stderr.write(json.dumps(told, ensure_ascii=False) + "\n")
+    data = {"error": escape_bytes(text), "exit_code": code}
+    sys.stderr.write(json.dumps(data, ensure_ascii=False) + "\n")
 
 
 #: Why the current result is from an old index, "" if the index is up to date.
@@ -182,8 +182,8 @@ class ProgressLine:
     #: Whether a progress line is printed and not ended.
     is_open = False
 
-    def __init__(self, what: str) -> None:
-        self._what = what
+    def __init__(self, label: str) -> None:
+        self._what = label
         self._started = time.monotonic()
 
     def __call__(self, done: int, total: int) -> None:

@@ -23,7 +23,7 @@ def register(parent: typer.Typer) -> None:
 
 @takes("vault", "ref", "agent", "as_json")
 def list_all(
-    here: CommandContext,
+    command_context: CommandContext,
     context: typer.Context,
     infer: Annotated[
         bool, typer.Option("--infer", help="Propose projects for notes without one.")
@@ -46,6 +46,6 @@ def list_all(
     if apply and not infer:
         raise typer.BadParameter("--apply writes what --infer proposes; give both")
     if infer:
-        answer(INFER._replace(writes=apply), here, INFER.request(apply))
+        answer(INFER._replace(writes=apply), command_context, INFER.request(apply))
     else:
-        answer(LIST, here, NoArguments())
+        answer(LIST, command_context, NoArguments())

@@ -43,11 +43,11 @@ class HelpPage:
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the whole page."""
-        what, _, examples = cleandoc(self.help or "").partition(_EXAMPLES)
+        description, _, examples = cleandoc(self.help or "").partition(_EXAMPLES)
         formatter.write_usage(ctx.command_path, " ".join(self.collect_usage_pieces(ctx)))
         formatter.write_paragraph()
         with formatter.indentation():
-            formatter.write_text(what)
+            formatter.write_text(description)
         options = [each for each in ctx.command.get_params(ctx) if each not in _arguments(self)]
         own = [each for each in options if each.help not in SHARED_HELP]
         shared = [each for each in options if each.help in SHARED_HELP]
@@ -84,10 +84,10 @@ def _show_argument(argument: Any) -> str:
 
 
 def _write_rows(formatter: Any, heading: str, rows: list[tuple[str, str] | None]) -> None:
-    shown = [row for row in rows if row is not None]
-    if shown:
+    visible_rows = [row for row in rows if row is not None]
+    if visible_rows:
         with formatter.section(heading):
-            formatter.write_dl(shown)
+            formatter.write_dl(visible_rows)
 
 
 _CONVERTERS: dict[object, Callable[[Any], Any]] = {
@@ -123,9 +123,9 @@ class PlainCommand(HelpPage, TyperCommand):
 
 def _rename(command: Any, args: list[str]) -> list[str]:
     """Replace retired names of options in the arguments."""
-    known = {name for param in command.params for name in param.opts}
+    options = {name for param in command.params for name in param.opts}
     renamed = {
-        old: now for old, now in RENAMED_OPTIONS.items() if now in known and old not in known
+        old: new for old, new in RENAMED_OPTIONS.items() if new in options and old not in options
     }
     end = args.index("--") if "--" in args else len(args)
     for place, arg in enumerate(args[:end]):
@@ -139,11 +139,11 @@ def _rename(command: Any, args: list[str]) -> list[str]:
 def _reject_twice(ctx: Any, command: Any, args: list[str]) -> None:
     """Reject a repeated --vault for a command that accepts one; the last would win silently."""
     before = args[: args.index("--")] if "--" in args else args
-    named = [each for each in before if each.partition("=")[0] == "--vault"]
+    vault_args = [each for each in before if each.partition("=")[0] == "--vault"]
     takes = next((each for each in command.params if each.name == "vault"), None)
-    if len(named) > 1 and takes is not None and not takes.multiple:
+    if len(vault_args) > 1 and takes is not None and not takes.multiple:
         raise BadParameter(
-            f"`{command.name}` works on one vault, and {len(named)} are named; name one "
+            f"`{command.name}` works on one vault, and {len(vault_args)} are named; name one "
             "(recall, pack and list take several)",
             ctx=ctx,
         )
@@ -177,11 +177,11 @@ class _LazyCommands(Mapping[str, Any]):
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._made:
-            part, made = new_part(), self._makers[name]()
-            if isinstance(made, Typer):
-                part.add_typer(made, name=name)
+            part, command = new_part(), self._makers[name]()
+            if isinstance(command, Typer):
+                part.add_typer(command, name=name)
             else:
-                add_commands(part, made)
+                add_commands(part, command)
             group: Any = get_command(part)
             self._made[name] = group.commands[name]
         return self._made[name]
@@ -200,8 +200,8 @@ def new_group(makers: Mapping[str, Callable[[], Maker]], help: str = "") -> Type
     """
 
     class Group(PlainGroup):
-        def __init__(self, **given: Any) -> None:
-            super().__init__(**given)
+        def __init__(self, **options: Any) -> None:
+            super().__init__(**options)
             self.commands: Any = _LazyCommands(makers)
 
         def list_commands(self, ctx: Any) -> list[str]:

@@ -73,29 +73,31 @@ def _warn_of_models(answer: QueryResult | PackAnswer) -> None:
         warn(f"not reranked: {answer.reranked.problem}")
 
 
-def _reject_with_fleet(here: CommandContext, asked: Recall | PackRequest, all_vaults: bool) -> None:
+def _reject_with_fleet(
+    context: CommandContext, request: Recall | PackRequest, all_vaults: bool
+) -> None:
     """Reject options that only work on one vault, or on this machine's vaults."""
     from vaultmem.cli.fleet_work import reject_with_fleet
 
     reject_with_fleet(
-        ref=here.ref,
-        at=asked.at,
+        ref=context.ref,
+        at=request.at,
         all_vaults=all_vaults,
-        include_refs=asked.include_refs,
-        project=asked.project,
+        include_refs=request.include_refs,
+        project=request.project,
     )
 
 
-def _with_missing(told: dict[str, Any], missing: dict[str, str] | None) -> dict[str, Any]:
+def _with_missing(data: dict[str, Any], missing: dict[str, str] | None) -> dict[str, Any]:
     """Return a result as JSON; for a fleet, with the missing vaults and the reasons."""
-    return told if missing is None else {**told, "missing": missing}
+    return data if missing is None else {**data, "missing": missing}
 
 
 @offers(RECALL)
 @takes("ref", "agent", "session", "as_json")
 def recall_(
-    here: CommandContext,
-    asked: Recall,
+    context: CommandContext,
+    request: Recall,
     vault: VaultsOption = [],  # noqa: B006
     all_vaults: AllVaultsOption = False,
     fleet: FleetOption = "",
@@ -103,21 +105,21 @@ def recall_(
     """Print what answers a question, of a vault, several or a fleet."""
     from vaultmem.cli.fleet_work import recall_fleet, warn_missing
 
-    show = show_texts(asked) if here.as_json else show_lines(asked)
-    opened, missing = None, None
+    show = show_texts(request) if context.as_json else show_lines(request)
+    vaults, missing = None, None
     if fleet:
-        _reject_with_fleet(here, asked, all_vaults)
-        answer, missing = recall_fleet(fleet, vault, make_ask(asked), show)
+        _reject_with_fleet(context, request, all_vaults)
+        answer, missing = recall_fleet(fleet, vault, make_ask(request), show)
     else:
-        opened = open_several(here, vault, all_vaults, bool(asked.at or asked.include_refs))
-        answer = recall_in(opened, asked, show, ProgressLine)
+        vaults = open_several(context, vault, all_vaults, bool(request.at or request.include_refs))
+        answer = recall_in(vaults, request, show, ProgressLine)
     _warn_of_models(answer)
-    if here.as_json:
+    if context.as_json:
         emit_json(_with_missing(answer_data(answer), missing))
         return
-    print_lines(recall_lines(answer, asked))
-    if not answer.hits and opened is not None:
-        warn_unmatched(opened, asked.only.make_filter())
+    print_lines(recall_lines(answer, request))
+    if not answer.hits and vaults is not None:
+        warn_unmatched(vaults, request.only.make_filter())
     elif not answer.hits:
         print_line("No note matches.")
     warn_missing(missing or {})
@@ -126,8 +128,8 @@ def recall_(
 @offers(PACK)
 @takes("ref", "agent", "session", "as_json")
 def pack(
-    here: CommandContext,
-    asked: PackRequest,
+    context: CommandContext,
+    request: PackRequest,
     vault: VaultsOption = [],  # noqa: B006
     all_vaults: AllVaultsOption = False,
     fleet: FleetOption = "",
@@ -136,27 +138,27 @@ def pack(
     from vaultmem.cli.fleet_work import pack_fleet, warn_missing
     from vaultmem.services.search.trusted import describe_trust_elsewhere
 
-    if asked.format not in FORMATS:
-        raise typer.BadParameter(f'"{asked.format}" is not a format; use {", ".join(FORMATS)}')
+    if request.format not in FORMATS:
+        raise typer.BadParameter(f'"{request.format}" is not a format; use {", ".join(FORMATS)}')
     elsewhere, missing = "", None
     if fleet:
-        _reject_with_fleet(here, asked, all_vaults)
-        answer, missing = pack_fleet(fleet, vault, make_pack_ask(asked))
+        _reject_with_fleet(context, request, all_vaults)
+        answer, missing = pack_fleet(fleet, vault, make_pack_ask(request))
     else:
-        opened = open_several(here, vault, all_vaults, bool(asked.at or asked.include_refs))
-        answer = pack_of(opened, asked, make_pack_ask(asked), ProgressLine)
-        elsewhere = describe_trust_elsewhere(opened[0])
+        vaults = open_several(context, vault, all_vaults, bool(request.at or request.include_refs))
+        answer = pack_of(vaults, request, make_pack_ask(request), ProgressLine)
+        elsewhere = describe_trust_elsewhere(vaults[0])
     _warn_of_models(answer)
     if answer.warning:
         warn(f"warning: {answer.warning}")
     if elsewhere:
         warn(f"note: {elsewhere}")
-    if here.as_json or asked.format == "json":
+    if context.as_json or request.format == "json":
         emit_json(_with_missing(pack_answer_data(answer), missing))
         return
     print_line(answer.pack.text.rstrip("\n"))
     warn_missing(missing or {})
-    if asked.receipt:
+    if request.receipt:
         warn(f"receipt {answer.receipt}")
 
 
@@ -165,7 +167,7 @@ def pack(
 
 @takes("vault", "ref", "at", "agent", "as_json")
 def links(
-    here: CommandContext,
+    context: CommandContext,
     path: Annotated[
         str,
         typer.Argument(metavar="[PATH]", help="The note; without it, all broken links are listed."),
@@ -193,14 +195,14 @@ def links(
     """
     if (to and not path) or (orphans and (path or to)):
         raise typer.BadParameter("give PATH, --to PATH, or --orphans")
-    if repair and (path or to or orphans or here.at):
+    if repair and (path or to or orphans or context.at):
         raise typer.BadParameter("--repair is about all notes as they are; give --dry-run at most")
     if repair:
-        answer(REPAIR._replace(writes=not dry_run), here, REPAIR.request(dry_run))
+        answer(REPAIR._replace(writes=not dry_run), context, REPAIR.request(dry_run))
     elif path:
-        answer(BACKLINKS if to else LINKS, here, LINKS.request(path))
+        answer(BACKLINKS if to else LINKS, context, LINKS.request(path))
     else:
-        answer(ORPHANS if orphans else BROKEN, here, NoArguments())
+        answer(ORPHANS if orphans else BROKEN, context, NoArguments())
 
 
 mv = make_command(MV, "mv")
@@ -211,7 +213,7 @@ mv = make_command(MV, "mv")
 
 @takes("vault", "ref", "as_json")
 def similar(
-    here: CommandContext,
+    context: CommandContext,
     text: Annotated[
         list[str], typer.Argument(metavar="TEXT|PATH", help="A text, or the path of a note.")
     ],
@@ -226,21 +228,21 @@ def similar(
     from vaultmem.services.similarity.known import describe_similar
     from vaultmem.services.similarity.similar import find_similar, read_asked
 
-    opened = here.open_view(reads=True)
-    asked = read_asked(opened, " ".join(text))
-    found = describe_similar(find_similar(opened, asked), asked.text)
-    if here.as_json:
-        emit_json({"similar": found})
+    vault = context.open_view(reads=True)
+    subject = read_asked(vault, " ".join(text))
+    matches = describe_similar(find_similar(vault, subject), subject.text)
+    if context.as_json:
+        emit_json({"similar": matches})
         return
-    for each in found:
+    for each in matches:
         print_lines(nearby_lines(each))
-    if not found:
+    if not matches:
         print_line("No note matches.")
 
 
 @takes("vault", "agent", "as_json")
 def dedup(
-    here: CommandContext,
+    context: CommandContext,
     apply: Annotated[bool, typer.Option("--apply", help="Merge what is shown.")] = False,
     yes: YesOption = False,
 ) -> None:
@@ -254,14 +256,14 @@ def dedup(
     """
     from vaultmem.services.curation.dedup import apply_merges, plan_merges
 
-    opened = here.open_synced(reads=not apply)
-    merges = plan_merges(opened, ProgressLine("comparing notes"))
-    if not here.as_json:
+    vault = context.open_synced(reads=not apply)
+    merges = plan_merges(vault, ProgressLine("comparing notes"))
+    if not context.as_json:
         _print_merges(merges, apply)
     if apply and merges:
         confirm(pluralize(len(merges), "merge"), yes)
-    report = apply_merges(opened, merges) if apply and merges else None
-    if here.as_json:
+    report = apply_merges(vault, merges) if apply and merges else None
+    if context.as_json:
         emit_json(merged_json(merges, report))
     elif report:
         print_commits(report.commits[-1:])

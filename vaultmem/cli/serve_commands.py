@@ -38,7 +38,7 @@ def register(app: typer.Typer) -> None:
 
 @takes("vault", "ref", "agent", "as_json")
 def serve(
-    here: CommandContext,
+    context: CommandContext,
     port: PortOption = 8377,
     host: HostOption = ONLY_HERE,
     name: Annotated[
@@ -81,30 +81,32 @@ def serve(
       vaultmem serve --open
       vaultmem serve --write --port 8400
     """
-    opened = here.open(for_owner=True)
+    vault = context.open(for_owner=True)
     if status:
-        print_status(opened, here.as_json)
+        print_status(vault, context.as_json)
     elif stop:
-        stop_resident(opened, here.as_json)
+        stop_resident(vault, context.as_json)
     elif link:
-        _print_link(opened, here.as_json, opens)
+        _print_link(vault, context.as_json, opens)
     elif write and read_only:
         raise RefusedError("serve: --write and --read-only contradict each other; name one")
     elif daemon:
-        words = ["serve", "--port", str(port), "--token-file", str(_find_token(opened, token_file))]
+        words = ["serve", "--port", str(port), "--token-file", str(_find_token(vault, token_file))]
         words += ["--host", host, *(word for each in name for word in ("--allowed-host", each))]
         words += ["--write"] * write + ["--read-only"] * read_only
-        words += ["--agent", here.agent] * bool(here.agent) + ["--ref", here.ref] * bool(here.ref)
-        found, log = start_daemon(opened, words)
-        if here.as_json:
-            emit_json(daemon_json(found, log))
+        words += ["--agent", context.agent] * bool(context.agent) + ["--ref", context.ref] * bool(
+            context.ref
+        )
+        watcher, log = start_daemon(vault, words)
+        if context.as_json:
+            emit_json(daemon_json(watcher, log))
         else:
-            print_line(f"Serving {opened.root} as process {found.pid}; it writes to {log}.")
-            _print_link(opened, here.as_json, opens)
+            print_line(f"Serving {vault.root} as process {watcher.pid}; it writes to {log}.")
+            _print_link(vault, context.as_json, opens)
     else:
         place = (port, host, tuple(each.lower() for each in name))
-        token = _find_token(opened, token_file)
-        serve_here(opened, place, write, read_only, token, opens, here.as_json)
+        token = _find_token(vault, token_file)
+        serve_here(vault, place, write, read_only, token, opens, context.as_json)
 
 
 def serve_here(
@@ -148,10 +150,10 @@ def _print_link(vault: Vault, as_json: bool, opens: bool) -> None:
     from vaultmem.services.watching.lease import find_watcher
     from vaultmem.web.access import make_code
 
-    found = find_watcher(vault)
-    if found is None or not found.address:
+    watcher = find_watcher(vault)
+    if watcher is None or not watcher.address:
         raise RefusedError(f"{vault.root}: no server runs; start one with `vaultmem serve`")
-    page = f"{found.address}/enter?code={make_code(vault.state_folder)}"
+    page = f"{watcher.address}/enter?code={make_code(vault.state_folder)}"
     if opens:
         _open(page)
     emit_json({"link": page}) if as_json else print_line(page)
@@ -164,8 +166,8 @@ def _open(page: str) -> None:
         warn("no browser was found; open the link yourself")
 
 
-def _find_token(vault: Vault, named: str) -> Path:
-    return Path(named).expanduser().resolve() if named else vault.state_folder / "mcp.token"
+def _find_token(vault: Vault, file_name: str) -> Path:
+    return Path(file_name).expanduser().resolve() if file_name else vault.state_folder / "mcp.token"
 
 
 def read_token(file: Path) -> str:
@@ -248,9 +250,9 @@ def serving(
         server.close()
 
 
-def print_places(what: object, address: str, with_git: bool = False) -> None:
+def print_places(subject: object, address: str, with_git: bool = False) -> None:
     """Print what this process serves, and the addresses."""
-    print_line(f"Serving {what} as process {os.getpid()}; press Ctrl-C to stop.")
+    print_line(f"Serving {subject} as process {os.getpid()}; press Ctrl-C to stop.")
     print_line(f"page  {address}/")
     if with_git:
         print_line(f"git   {address}/git/NAME.git, with a token as the password")

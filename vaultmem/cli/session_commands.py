@@ -73,22 +73,22 @@ def _make_list() -> Callable[..., None]:
     """Return the command that lists the sessions, after recovering those of dead processes."""
     from vaultmem.operations.session_views import LIST
 
-    def list_(here: CommandContext, asked: Any) -> None:
-        opened = here.open_synced(reads=True)
-        recovered = _recover(opened)
-        done = LIST.run(opened, asked)._replace(recovered=recovered)
-        print_answer(LIST, here, asked, done)
+    def list_(context: CommandContext, request: Any) -> None:
+        vault = context.open_synced(reads=True)
+        recovered = _recover(vault)
+        result = LIST.run(vault, request)._replace(recovered=recovered)
+        print_answer(LIST, context, request, result)
 
     return offers(LIST)(takes("vault", "ref", "as_json")(list_))
 
 
-def _recover(opened: Vault) -> Sequence[RecoveryResult]:
+def _recover(vault: Vault) -> Sequence[RecoveryResult]:
     from vaultmem.services.sessions.find_session import find_unsettled
 
-    if opened.notices.stale or not find_unsettled(opened):
+    if vault.notices.stale or not find_unsettled(vault):
         return ()
     from vaultmem.services.sessions.close import recover_sessions
 
     with contextlib.suppress(LockTimeoutError):  # They can be recovered later.
-        return recover_sessions(opened)
+        return recover_sessions(vault)
     return ()

@@ -51,12 +51,12 @@ def takes(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     return give_options(CommandContext, {name: _OPTIONS[name] for name in names})
 
 
-def offers(asked: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def offers(source: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Add the arguments of an operation or request to a command, which receives the request.
 
     An operation also sets the command's help.
     """
-    request = asked.request if isinstance(asked, Operation) else asked
+    request = source.request if isinstance(source, Operation) else source
     offered = offer(request, Front.SHELL)
     listed = {each.field: each for each in offered if each.arg.takes is not Takes.SHARED}
     give = give_options(
@@ -67,8 +67,8 @@ def offers(asked: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
     )
 
     def run(command: Callable[..., None]) -> Callable[..., None]:
-        if isinstance(asked, Operation):
-            command.__doc__ = asked.run.__doc__
+        if isinstance(source, Operation):
+            command.__doc__ = source.run.__doc__
         return give(command)
 
     return run
@@ -82,54 +82,54 @@ def list_operation_commands(**operations: str) -> dict[str, Callable[[], Callabl
         module = import_module(f"vaultmem.operations.{home}")
         return make_command(getattr(module, constant), name)
 
-    named = {name.replace("_", "-"): place for name, place in operations.items()}
-    return {name: partial(make, name, place) for name, place in named.items()}
+    places = {name.replace("_", "-"): place for name, place in operations.items()}
+    return {name: partial(make, name, place) for name, place in places.items()}
 
 
 def make_command(operation: Operation, name: str) -> Callable[..., None]:
     """Return the command of an operation that needs only its request."""
-    named = ["vault", "ref", "at", "agent", "session", "as_json"]
+    options = ["vault", "ref", "at", "agent", "session", "as_json"]
     if operation.moment not in {Moment.SEEN, Moment.ASKED}:
-        named.remove("at")
+        options.remove("at")
     if operation.moment is Moment.NOW:
-        named.remove("ref")
+        options.remove("ref")
     shared = {each.name for each in _list_shared(operation.request)} - {"at"}
     if not (operation.writes or shared):
-        named = [each for each in named if each not in {"agent", "session"}]
+        options = [each for each in options if each not in {"agent", "session"}]
     offered = offer(operation.request, Front.SHELL)
     own = {
         each.name
         for each in offered
         if each.arg.takes is Takes.OPTION and f"--{each.name}" in (each.arg.flags or _flag(each))
     }
-    named = [each for each in named if each not in own]
+    options = [each for each in options if each not in own]
 
-    def command(here: CommandContext, asked: Any) -> None:
-        answer(operation, here, asked)
+    def command(context: CommandContext, request: Any) -> None:
+        answer(operation, context, request)
 
     command.__name__ = name
-    return offers(operation)(takes(*named)(command))
+    return offers(operation)(takes(*options)(command))
 
 
-def answer(operation: Operation, here: CommandContext, asked: Any) -> None:
+def answer(operation: Operation, context: CommandContext, request: Any) -> None:
     """Run an operation for a request, and print its result."""
-    asked = _fill(asked, here)
-    opens = here.open_synced if operation.moment is Moment.ASKED else here.open_view
-    opened = (opens if operation.syncs else here.open)(reads=not operation.writes)
-    done = operation.run(opened, asked)
+    request = _fill(request, context)
+    opens = context.open_synced if operation.moment is Moment.ASKED else context.open_view
+    vault = (opens if operation.syncs else context.open)(reads=not operation.writes)
+    result = operation.run(vault, request)
     if not operation.syncs:
-        print_stale_reason(opened.notices.stale)
-    print_answer(operation, here, asked, done)
+        print_stale_reason(vault.notices.stale)
+    print_answer(operation, context, request, result)
 
 
-def print_answer(operation: Operation, here: CommandContext, asked: Any, done: Any) -> None:
+def print_answer(operation: Operation, context: CommandContext, request: Any, result: Any) -> None:
     """Print an operation's result for a request, and its warnings."""
-    for line in operation.warnings(done):
+    for line in operation.warnings(result):
         warn(line)
-    if here.as_json:
-        emit_json(operation.data(done))
+    if context.as_json:
+        emit_json(operation.data(result))
     else:
-        print_lines(operation.lines(done, asked))
+        print_lines(operation.lines(result, request))
 
 
 def _list_shared(request: Any) -> list[Argument]:
@@ -138,10 +138,10 @@ def _list_shared(request: Any) -> list[Argument]:
     return [each for each in list_arguments(request) if each.arg.takes in shared]
 
 
-def _fill(asked: Any, here: CommandContext) -> Any:
+def _fill(request: Any, context: CommandContext) -> Any:
     """Return a request with empty arguments set from the shared options."""
-    empty = [each for each in _list_shared(type(asked)) if not getattr(asked, each.field)]
-    return asked._replace(**{each.field: getattr(here, each.name) for each in empty})
+    empty = [each for each in _list_shared(type(request)) if not getattr(request, each.field)]
+    return request._replace(**{each.field: getattr(context, each.name) for each in empty})
 
 
 _BEHIND = frozenset({Takes.WORD, Takes.WORDS, Takes.INPUT, Takes.MEANT})
@@ -156,9 +156,9 @@ def _annotate(argument: Argument) -> Any:
         kind = list[str]
     if arg.takes in _BEHIND:
         reads = "; - reads standard input." if arg.takes is Takes.INPUT else ""
-        told = arg.help.removesuffix(".") + reads if reads else arg.help
+        help_text = arg.help.removesuffix(".") + reads if reads else arg.help
         metavar = arg.metavar or argument.name.upper()
-        return Annotated[kind, typer.Argument(metavar=metavar, help=told)]
+        return Annotated[kind, typer.Argument(metavar=metavar, help=help_text)]
     flags = arg.flags or _flag(argument)
     shows = bool(argument.default)
     option = typer.Option(*flags, metavar=arg.metavar or None, help=arg.help, show_default=shows)
@@ -178,10 +178,10 @@ def _find_default(argument: Argument) -> Any:
     return argument.default
 
 
-def _read(request: Any, listed: Mapping[str, Argument], **given: Any) -> Any:
+def _read(request: Any, listed: Mapping[str, Argument], **values: Any) -> Any:
     """Return the request for parsed command-line values."""
     return read_request(
-        request, {each.name: _read_value(each, given[name]) for name, each in listed.items()}
+        request, {each.name: _read_value(each, values[name]) for name, each in listed.items()}
     )
 
 
@@ -205,8 +205,8 @@ def _read_assignment(text: str) -> tuple[str, Any]:
     name, value = name.strip(), value.strip()
     if not name or not sign:
         raise typer.BadParameter(f'"{text}" sets nothing; write PROPERTY=VALUE')
-    matter = read_frontmatter(f"---\nvalue: {value}\n---\n")
-    prop = None if matter.problem or "\n" in value else matter.get("value")
+    frontmatter = read_frontmatter(f"---\nvalue: {value}\n---\n")
+    prop = None if frontmatter.problem or "\n" in value else frontmatter.get("value")
     return name, property_json(prop) if prop and prop.kind != "map" else value
 
 
@@ -237,14 +237,14 @@ def give_options(
     If applied several times, the argument of the last one comes first. In the help, the options
     come after the command's own, unless they `are_first`.
     """
-    known = make._field_defaults if defaults is None else defaults
+    default_values = make._field_defaults if defaults is None else defaults
 
     def give(command: Callable[..., None]) -> Callable[..., None]:
         @wraps(command)
-        def run(*others: Any, **given: Any) -> None:
-            if given.get("as_json"):
+        def run(*others: Any, **values: Any) -> None:
+            if values.get("as_json"):
                 set_json_errors()
-            command(make(**{name: given.pop(name) for name in options}), *others, **given)
+            command(make(**{name: values.pop(name) for name in options}), *others, **values)
 
         _, *others = inspect.signature(command, eval_str=True).parameters.values()
         own = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in others]
@@ -252,7 +252,7 @@ def give_options(
             inspect.Parameter(
                 name,
                 inspect.Parameter.KEYWORD_ONLY,
-                default=known.get(name, inspect.Parameter.empty),
+                default=default_values.get(name, inspect.Parameter.empty),
                 annotation=annotation,
             )
             for name, annotation in options.items()

@@ -91,10 +91,10 @@ def _relay(arguments: list[str]) -> None:
         return
     from vaultmem.serve.relay import relay
 
-    given = read[1]
-    root = _find_root(given.get("vault", ""), arguments)
-    agent, session, ref = (given.get(name, "") for name in ("agent", "session", "ref"))
-    code = relay(root, agent, session, ref, "read_only" in given) if root else None
+    values = read[1]
+    root = _find_root(values.get("vault", ""), arguments)
+    agent, session, ref = (values.get(name, "") for name in ("agent", "session", "ref"))
+    code = relay(root, agent, session, ref, "read_only" in values) if root else None
     if code is not None:
         os._exit(code)  # A thread might still wait for the client's next line.
     sys.argv.append("--in-process")
@@ -143,13 +143,13 @@ def _answer_warm(arguments: list[str]) -> int | None:
     from vaultmem.storage.watch_socket import ask_watcher, has_socket
 
     try:
-        rest, named = _extract_vault(arguments)
-        root = _find_root(named, arguments)
+        rest, vault = _extract_vault(arguments)
+        root = _find_root(vault, arguments)
         socket = _find_socket(root) if root else ""
         if not has_socket(socket):
             return None
-        given = _read_input() if arguments[0] == "hook" else None
-        answer = ask_watcher(socket, root, __version__, make_words(rest, given))
+        input_data = _read_input() if arguments[0] == "hook" else None
+        answer = ask_watcher(socket, root, __version__, make_words(rest, input_data))
     except (OSError, ValueError):
         answer = None
     if answer is None:
@@ -158,26 +158,26 @@ def _answer_warm(arguments: list[str]) -> int | None:
     return _print(code, out, err)
 
 
-def make_words(arguments: list[str], given: bytes | None = None) -> list[str]:
+def make_words(arguments: list[str], input_data: bytes | None = None) -> list[str]:
     """Return a request to a watcher: the program's name, terminals, folder, settings, arguments.
 
-    `given` is the standard input, for a command that reads it.
+    `input_data` is the standard input, for a command that reads it.
 
     Raises:
         ValueError: it contains a NUL, which separates the words.
     """
-    if given is not None and b"\0" in given:
+    if input_data is not None and b"\0" in input_data:
         raise ValueError("a NUL on standard input")
-    told = ["run"] if given is None else ["tell", os.fsdecode(given)]
+    header = ["run"] if input_data is None else ["tell", os.fsdecode(input_data)]
     from vaultmem.storage.watch_socket import choose_sent, has_terminal
 
-    sent = [f"{k}={v}" for k, v in choose_sent(os.environ).items()]
+    variables = [f"{k}={v}" for k, v in choose_sent(os.environ).items()]
     if sys.stdout.isatty() and "COLUMNS" not in os.environ:
         width = os.get_terminal_size(sys.stdout.fileno()).columns
-        sent += [f"COLUMNS={width}"] * bool(width)
+        variables += [f"COLUMNS={width}"] * bool(width)
     terminals = f"{has_terminal():d}{sys.stdout.isatty():d}{sys.stderr.isatty():d}"
-    said = (_program(), terminals, os.getcwd())
-    return [*told, *said, *same_settings(), str(len(sent)), *sent, *arguments]
+    caller_words = (_program(), terminals, os.getcwd())
+    return [*header, *caller_words, *same_settings(), str(len(variables)), *variables, *arguments]
 
 
 def _extract_vault(arguments: list[str]) -> tuple[list[str], str]:
@@ -187,21 +187,21 @@ def _extract_vault(arguments: list[str]) -> tuple[list[str], str]:
         ValueError: it might be another option's value, or is repeated; the command has to parse it.
     """
     rest: list[str] = []
-    named, is_named = "", False
+    vault, has_vault = "", False
     words = iter(arguments)
     for word in words:
         if word == "--":
-            return [*rest, word, *words], named
+            return [*rest, word, *words], vault
         if word == "--vault" or word.startswith("--vault="):
             if rest and rest[-1].startswith("-") and rest[-1] != "--json":
                 raise ValueError("--vault after an option")
-            named = next(words, "") if word == "--vault" else word.partition("=")[2]
-            if not named or is_named:
+            vault = next(words, "") if word == "--vault" else word.partition("=")[2]
+            if not vault or has_vault:
                 raise ValueError("--vault without a value, or more than one")
-            is_named = True
+            has_vault = True
         else:
             rest.append(word)
-    return rest, named
+    return rest, vault
 
 
 def _read_input() -> bytes:
@@ -212,19 +212,19 @@ def _read_input() -> bytes:
     """
     if sys.stdin is None or sys.stdin.isatty():
         raise ValueError("standard input is a terminal")
-    given = sys.stdin.buffer.read(MAX_INPUT + 1)
-    sys.stdin = io.TextIOWrapper(io.BytesIO(given))
-    return given
+    data = sys.stdin.buffer.read(MAX_INPUT + 1)
+    sys.stdin = io.TextIOWrapper(io.BytesIO(data))
+    return data
 
 
-def _find_root(named: str, arguments: list[str]) -> str:
+def _find_root(vault: str, arguments: list[str]) -> str:
     """Return the vault's real path, as `open_vault` finds it, or ""."""
-    named = named or os.environ.get("VAULTMEM_VAULT", "")
-    if named:
+    vault = vault or os.environ.get("VAULTMEM_VAULT", "")
+    if vault:
         from vaultmem.storage.user_files import find_named, find_user_folder
 
-        named = find_named(named, find_user_folder("config", os.environ))
-        return os.path.realpath(os.path.expanduser(named))
+        vault = find_named(vault, find_user_folder("config", os.environ))
+        return os.path.realpath(os.path.expanduser(vault))
     if arguments[0] == "hook":
         return ""  # Only the event names the agent's folder.
     return _find_around() or _find_only()
@@ -246,8 +246,8 @@ def _find_only() -> str:
     from vaultmem.storage.user_files import find_only, find_user_folder
 
     try:
-        found = find_only(find_user_folder("config", os.environ))
-        return os.path.realpath(found) if found else ""
+        vault = find_only(find_user_folder("config", os.environ))
+        return os.path.realpath(vault) if vault else ""
     except Exception:  # noqa: BLE001  The command itself reports the error.
         return ""
 

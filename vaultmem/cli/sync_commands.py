@@ -31,21 +31,21 @@ if TYPE_CHECKING:
 @offers(SYNC)
 @takes("vault", "ref", "agent", "session", "as_json")
 def sync(
-    here: CommandContext,
-    asked: Any,
+    context: CommandContext,
+    request: Any,
     unasked: Annotated[bool, typer.Option("--unasked", hidden=True)] = False,
 ) -> None:
     """Print what a sync did, and end with the exit code of what did not come about."""
-    opened = here.open(for_owner=unasked)
-    done = SYNC.run(opened, asked, unasked=unasked)
-    if done is None:
+    vault = context.open(for_owner=unasked)
+    result = SYNC.run(vault, request, unasked=unasked)
+    if result is None:
         return
-    print_answer(SYNC, here, asked, done)
-    if isinstance(done, SyncOutcome):
-        if not here.as_json:
-            opened.state.keep("left_out", "\n".join(sorted(done.report.left_out)))
+    print_answer(SYNC, context, request, result)
+    if isinstance(result, SyncOutcome):
+        if not context.as_json:
+            vault.state.keep("left_out", "\n".join(sorted(result.report.left_out)))
         codes = {"refused": RefusedError.exit_code, "conflict": MergeConflictError.exit_code}
-        raise typer.Exit(codes.get(done.report.outcome.value, 0))
+        raise typer.Exit(codes.get(result.report.outcome.value, 0))
 
 
 # The command that keeps a vault up to date: watch.
@@ -127,7 +127,7 @@ _MAX_LOG = 1024 * 1024
 
 @takes("vault", "as_json")
 def watch(
-    here: CommandContext,
+    context: CommandContext,
     daemon: Annotated[bool, typer.Option("--daemon", help="Run in the background.")] = False,
     status: Annotated[bool, typer.Option("--status", help="Show which watcher runs.")] = False,
     stop: Annotated[bool, typer.Option("--stop", help="Stop the watcher.")] = False,
@@ -156,32 +156,32 @@ def watch(
       vaultmem watch --daemon
       vaultmem watch --stop
     """
-    opened = here.open(for_owner=True)
+    vault = context.open(for_owner=True)
     if unit:
-        _print_unit(opened)
+        _print_unit(vault)
     elif status:
-        print_status(opened, here.as_json)
+        print_status(vault, context.as_json)
     elif stop:
-        stop_resident(opened, here.as_json)
+        stop_resident(vault, context.as_json)
     elif daemon:
-        found, log = start_daemon(opened, ["watch"])
-        if here.as_json:
-            emit_json(daemon_json(found, log))
+        watcher, log = start_daemon(vault, ["watch"])
+        if context.as_json:
+            emit_json(daemon_json(watcher, log))
         else:
-            print_line(f"Watching {opened.root} as process {found.pid}; it writes to {log}.")
+            print_line(f"Watching {vault.root} as process {watcher.pid}; it writes to {log}.")
     else:
-        told = f"Watching {opened.root} as process {os.getpid()}; press Ctrl-C to stop."
-        be_resident(opened, here.as_json, lambda: told, idle * 60)
+        text = f"Watching {vault.root} as process {os.getpid()}; press Ctrl-C to stop."
+        be_resident(vault, context.as_json, lambda: text, idle * 60)
 
 
 def be_resident(
     vault: Vault,
     as_json: bool,
-    told: Callable[[], str],
+    make_text: Callable[[], str],
     idle: float = 0.0,
     web: HttpServer | None = None,
 ) -> None:
-    """Watch and answer until a signal; `told` returns the text printed at the start."""
+    """Watch and answer until a signal; `make_text` returns the text printed at the start."""
     from vaultmem.cli.warm import WarmServer
     from vaultmem.serve.resident import run_resident
     from vaultmem.storage.watch_socket import SOCKET_NAME
@@ -195,21 +195,21 @@ def be_resident(
 
     def begun() -> None:
         if not as_json:
-            print_line(told())
+            print_line(make_text())
             sys.stdout.flush()
 
-    run_resident(vault, lambda happened: _describe(happened, as_json), answer, begun, idle, web)
+    run_resident(vault, lambda event: _describe(event, as_json), answer, begun, idle, web)
 
 
-def _describe(happened: WatchEvent, as_json: bool) -> bool:
+def _describe(event: WatchEvent, as_json: bool) -> bool:
     """Print an event; return False if output is closed."""
     try:
         if as_json:
-            emit_json(happened_json(happened, time.strftime("%Y-%m-%dT%H:%M:%S%z")))
+            emit_json(happened_json(event, time.strftime("%Y-%m-%dT%H:%M:%S%z")))
         else:
-            style = _STYLES.get(happened.what, "dim")
-            text = f"  {time.strftime('%H:%M:%S')}  {happened.text}"
-            print_styled(f"{happened.what:<9}", style, text)
+            style = _STYLES.get(event.what, "dim")
+            text = f"  {time.strftime('%H:%M:%S')}  {event.text}"
+            print_styled(f"{event.what:<9}", style, text)
         sys.stdout.flush()
     except BrokenPipeError:
         sys.stdout = open(os.devnull, "w", encoding="utf-8")
@@ -221,35 +221,37 @@ def print_status(vault: Vault, as_json: bool) -> None:
     """Print the vault's watcher and server; the exit code is 1 if none runs."""
     from vaultmem.services.watching.lease import find_watcher
 
-    found = find_watcher(vault)
+    watcher = find_watcher(vault)
     if as_json:
-        emit_json(watcher_json(found))
-    elif found is None:
+        emit_json(watcher_json(watcher))
+    elif watcher is None:
         print_line("No watcher is running; `vaultmem watch` starts one.")
     else:
-        since = time.strftime("%Y-%m-%d %H:%M", time.localtime(found.since))
-        print_line(f"Watched by process {found.pid} since {since} (vaultmem {found.version}).")
-        if found.address:
+        start_time = time.strftime("%Y-%m-%d %H:%M", time.localtime(watcher.since))
+        print_line(
+            f"Watched by process {watcher.pid} since {start_time} (vaultmem {watcher.version})."
+        )
+        if watcher.address:
             print_line(
-                f"It serves the vault at {found.address}; "
+                f"It serves the vault at {watcher.address}; "
                 "`vaultmem serve --print-link` prints a link."
             )
-        if found.passing:
+        if watcher.passing:
             print_line(
                 "An agent started it; it ends when no agent has been served for some minutes."
             )
-    raise typer.Exit(0 if found is not None else 1)
+    raise typer.Exit(0 if watcher is not None else 1)
 
 
 def stop_resident(vault: Vault, as_json: bool) -> None:
     """Stop the vault's watcher and server."""
     from vaultmem.services.watching.lease import stop_watcher
 
-    found = stop_watcher(vault)
+    watcher = stop_watcher(vault)
     if as_json:
-        emit_json({"stopped": found})
+        emit_json({"stopped": watcher})
     else:
-        print_line(f"Process {found.pid} has ended." if found else "No watcher is running.")
+        print_line(f"Process {watcher.pid} has ended." if watcher else "No watcher is running.")
 
 
 def start_daemon(vault: Vault, words: Sequence[str]) -> tuple[WatcherInfo, Path]:
@@ -271,12 +273,12 @@ def start_daemon(vault: Vault, words: Sequence[str]) -> tuple[WatcherInfo, Path]
             start_new_session=True,
         )
     end = time.monotonic() + _START
-    while (found := find_watcher(vault)) is None or found.pid != process.pid:
+    while (watcher := find_watcher(vault)) is None or watcher.pid != process.pid:
         if process.poll() is not None or time.monotonic() > end:
             last = log.read_text(encoding="utf-8", errors="replace").splitlines()[-1:]
             raise VaultError(f"the watcher did not start; see {log} ({''.join(last)[:200]})")
         time.sleep(0.05)
-    return found, log
+    return watcher, log
 
 
 def _print_unit(vault: Vault) -> None:

@@ -34,7 +34,7 @@ _SHOWN = 20
 
 @takes("agent", "as_json")
 def init(
-    here: CommandContext,
+    context: CommandContext,
     folder: Annotated[
         Path | None,
         typer.Argument(metavar="[DIR]", help="The folder, the current one if none is given."),
@@ -82,7 +82,7 @@ def init(
     is_asked = sys.stdin.isatty() and not (yes or dry_run)
     if allow_secrets:
         plan = allow_leaks(plan)
-    if not here.as_json:
+    if not context.as_json:
         _print_plan(plan)
     elif dry_run:
         emit_json(init_json(plan))
@@ -94,11 +94,11 @@ def init(
     if is_asked and commit_edits is None:
         commit_edits = _ask_about_edits(plan)
     options = CreateOptions(allow_secrets, commit_edits)
-    created = create_vault(plan.root, options, **read_settings(here.agent))
+    created = create_vault(plan.root, options, **read_settings(context.agent))
     with following(created.vault) as progress:
         sync_vault(created.vault, progress)
     name = register_here(created.vault)
-    if here.as_json:
+    if context.as_json:
         emit_json(init_json(plan, created, name))
         return
     _print_created(created, name)
@@ -124,11 +124,11 @@ def _print_created(created: CreateResult, name: str) -> None:
     if settings:
         print_line(f"Set in the repository's own settings: {', '.join(settings)}.")
     if created.report.commit:
-        made = "Made a repository, committed" if created.new_repository else "Committed"
-        print_line(f"{made} as {created.report.commit[:7]}.")
+        action = "Made a repository, committed" if created.new_repository else "Committed"
+        print_line(f"{action} as {created.report.commit[:7]}.")
     notes, _ = created.vault.view.totals()
-    listed = f", listed as {name}" if name else ""
-    print_line(f"{pluralize(notes, 'note')} in {created.vault.root}{listed}.")
+    list_name = f", listed as {name}" if name else ""
+    print_line(f"{pluralize(notes, 'note')} in {created.vault.root}{list_name}.")
     if created.kept_out:
         print_line(f"Kept out of git, and indexed: {format_names(created.kept_out)}.")
         print_line("hint: `vaultmem init --allow-secrets` there lets git have them")
@@ -149,14 +149,14 @@ def _choose_folder(folder: Path | None) -> Path:
     from vaultmem.environment import current_environment, current_folder
     from vaultmem.services.memory.create_vault import find_project_file
 
-    here = Path(current_folder())
-    name = "" if folder or (here / CONFIG_NAME).is_file() else find_project_file(here)
+    cwd = Path(current_folder())
+    name = "" if folder or (cwd / CONFIG_NAME).is_file() else find_project_file(cwd)
     if name:
         raise RefusedError(
             f"this is a project of code ({name}); give its memory a folder of its own with "
             "`vaultmem init memory`, or make the project itself the vault with `vaultmem init .`"
         )
-    place = here / (folder or Path()).expanduser()
+    place = cwd / (folder or Path()).expanduser()
     home = current_environment().get("HOME", "")
     if home and place.resolve() == Path(home).resolve():
         raise RefusedError(
@@ -180,12 +180,12 @@ def _ask_to_allow(plan: InitPlan) -> bool:
         typer.echo(clean_text(f"  {place}{f'  {line}' if line else ''}"), err=True)
     if len(plan.credentials) > _SHOWN:
         typer.echo(f"  and {len(plan.credentials) - _SHOWN:,} more", err=True)
-    told = "[k]eep these files out of git, [c]ommit them anyway, or [s]top?"
+    question = "[k]eep these files out of git, [c]ommit them anyway, or [s]top?"
     answers = {"k": False, "keep": False, "c": True, "commit": True}
-    while (given := typer.prompt(told, "k", err=True).strip().lower()) not in answers:
-        if given in {"s", "stop"}:
+    while (reply := typer.prompt(question, "k", err=True).strip().lower()) not in answers:
+        if reply in {"s", "stop"}:
             raise typer.Abort
-    return answers[given]
+    return answers[reply]
 
 
 def _ask_to_commit(plan: InitPlan, yes: bool, is_asked: bool) -> None:
@@ -213,8 +213,10 @@ def _ask_about_edits(plan: InitPlan) -> bool | None:
     """Ask whether the watcher commits edits; None for an existing vault or an empty folder."""
     if CONFIG_NAME not in plan.added or not (plan.files or plan.suggests_edits):
         return None
-    told = "Commit what you edit, after ten minutes without a save, while `vaultmem watch` runs?"
-    return typer.confirm(told, plan.suggests_edits, err=True)
+    question = (
+        "Commit what you edit, after ten minutes without a save, while `vaultmem watch` runs?"
+    )
+    return typer.confirm(question, plan.suggests_edits, err=True)
 
 
 def _print_plan(plan: InitPlan) -> None:
@@ -237,18 +239,18 @@ def _print_plan(plan: InitPlan) -> None:
         _print_step("commits", f"{count} here, {size}: {format_names(plan.files)}")
     if plan.kept_out:
         count = pluralize(len(plan.kept_out), "file")
-        told = (
+        text = (
             f"{count} from git, for lines look like credentials: {format_names(plan.credentials)}"
         )
-        _print_step("excludes", told, "yellow")
+        _print_step("excludes", text, "yellow")
     if plan.private:
         _print_step("private?", format_names(plan.private), "yellow")
     if plan.left_out:
-        _print_step("leaves", ", ".join(f"{what}: {n:,}" for what, n in plan.left_out.items()))
+        _print_step("leaves", ", ".join(f"{reason}: {n:,}" for reason, n in plan.left_out.items()))
 
 
-def _print_step(word: str, told: str, colour: str = "green") -> None:
-    first, *others = textwrap.wrap(told, 69, break_long_words=False, break_on_hyphens=False)
+def _print_step(word: str, text: str, colour: str = "green") -> None:
+    first, *others = textwrap.wrap(text, 69, break_long_words=False, break_on_hyphens=False)
     print_styled(f"  {word:<9}", colour, first)
     for line in others:
         print_line(f"{'':<11}{line}")
@@ -265,7 +267,7 @@ def _format_added(paths: Sequence[str]) -> str:
 
 
 @takes("vault", "as_json")
-def index(here: CommandContext) -> None:
+def index(context: CommandContext) -> None:
     """Update the index, and list notes with problems.
 
     Other commands update the index by themselves.
@@ -275,23 +277,23 @@ def index(here: CommandContext) -> None:
     """
     from vaultmem.services.views.update_index import sync_vault
 
-    opened = here.open()
-    with following(opened) as progress:
-        report = sync_vault(opened, progress)
-    if here.as_json:
-        emit_json(indexed_json(opened, report))
+    vault = context.open()
+    with following(vault) as progress:
+        report = sync_vault(vault, progress)
+    if context.as_json:
+        emit_json(indexed_json(vault, report))
         return
-    notes, _ = opened.view.totals()
+    notes, _ = vault.view.totals()
     print_line(
         f"{pluralize(notes, 'note')}, {report.added:,} new, {report.changed:,} changed, "
         f"{report.removed:,} gone  ({report.seconds:.1f} s)"
     )
-    _print_problems(opened.manifest.problems())
+    _print_problems(vault.manifest.problems())
 
 
 @takes("vault", "as_json")
 def trust(
-    here: CommandContext,
+    context: CommandContext,
     place: Annotated[
         str,
         typer.Option(
@@ -344,21 +346,23 @@ def trust(
 
     if bool(place) + (sign or bool(key)) + bool(signer) + bool(drop) > 1:
         raise typer.BadParameter("give one of --from, --sign, --allow-signer and --drop")
-    opened = here.open()
+    vault = context.open()
     if drop:
-        _print_dropped(drop_trust(opened, drop), here.as_json)
+        _print_dropped(drop_trust(vault, drop), context.as_json)
     elif signer:
-        _allow_signer(opened, signer, here.as_json)
+        _allow_signer(vault, signer, context.as_json)
     elif sign or key:
-        name, paths = sign_trusted(opened, key)
-        _print_trusted(paths, here.as_json, name)
+        name, paths = sign_trusted(vault, key)
+        _print_trusted(paths, context.as_json, name)
     else:
-        companions = find_companions(opened)
-        trusted = import_trust(opened, place) if place else trust_vault(opened, companions.values())
-        _print_trusted(trusted, here.as_json)
-        if companions and not (place or here.as_json):
+        companions = find_companions(vault)
+        trusted_paths = (
+            import_trust(vault, place) if place else trust_vault(vault, companions.values())
+        )
+        _print_trusted(trusted_paths, context.as_json)
+        if companions and not (place or context.as_json):
             print_line(f"Asked together with it from now on: {', '.join(companions)}.")
-        _print_unknown(opened)
+        _print_unknown(vault)
 
 
 def _print_dropped(paths: list[str], as_json: bool) -> None:
@@ -453,18 +457,20 @@ def demo(
     from vaultmem.services.vaults.demo_vault import forget_demo, lay_demo
     from vaultmem.vault import find_user_folders, open_vault
 
-    above = None if keep else tempfile.TemporaryDirectory(prefix="vaultmem-demo-")
-    root = Path(keep).expanduser().absolute() if above is None else Path(above.name, "ferrylane")
+    temp_dir = None if keep else tempfile.TemporaryDirectory(prefix="vaultmem-demo-")
+    root = (
+        Path(keep).expanduser().absolute() if temp_dir is None else Path(temp_dir.name, "ferrylane")
+    )
     own = choose_own(current_environment())
-    given = {name: value for name, value in own.items() if not name.startswith("VAULTMEM_")}
-    folders = find_user_folders(given)
+    environment = {name: value for name, value in own.items() if not name.startswith("VAULTMEM_")}
+    folders = find_user_folders(environment)
     try:
         lay_demo(root, folders, time.time())
-        _show(open_vault(root, by_person=True, folders=folders, environment=given), no_open)
+        _show(open_vault(root, by_person=True, folders=folders, environment=environment), no_open)
     finally:
-        if above is not None:
+        if temp_dir is not None:
             forget_demo(root, folders)
-            above.cleanup()
+            temp_dir.cleanup()
             print_line("\nThe copy is gone again; `vaultmem demo --keep DIR` leaves you one.")
 
 

@@ -48,16 +48,16 @@ def list_(as_json: JsonOption = False) -> None:
     """
     from vaultmem.services.vaults.companions import list_vaults
 
-    listed = list_vaults(_find_folders())
+    entries = list_vaults(_find_folders())
     if as_json:
-        emit_json({"vaults": listed})
+        emit_json({"vaults": entries})
         return
-    width = max((len(each.name) for each in listed), default=0)
-    for each in listed:
+    width = max((len(each.name) for each in entries), default=0)
+    for each in entries:
         print_styled(f"{each.name:<{width}}", "bold", f"  {escape_bytes(one_line(each.path))}")
         style = "yellow" if each.problem or each.doubtful else ""
         print_styled(f"{'':<{width}}  {_describe(each)}", style)
-    if not listed:
+    if not entries:
         print_line("No vault is listed yet; `vaultmem vault add PATH` lists one.")
 
 
@@ -76,11 +76,11 @@ def add(
     """
     from vaultmem.services.vaults.companions import add_vault
 
-    added = add_vault(_find_folders(), path, name)
+    entry = add_vault(_find_folders(), path, name)
     if as_json:
-        emit_json(added)
+        emit_json(entry)
         return
-    print_styled("listed  ", "green", f"{added.name}  {escape_bytes(one_line(added.path))}")
+    print_styled("listed  ", "green", f"{entry.name}  {escape_bytes(one_line(entry.path))}")
 
 
 def remove(
@@ -94,13 +94,11 @@ def remove(
     """
     from vaultmem.services.vaults.companions import remove_vault
 
-    removed = remove_vault(_find_folders(), name)
+    entry = remove_vault(_find_folders(), name)
     if as_json:
-        emit_json(listed_json(removed.name, removed.path))
+        emit_json(listed_json(entry.name, entry.path))
         return
-    print_styled(
-        "off the list  ", "green", f"{removed.name}  {escape_bytes(one_line(removed.path))}"
-    )
+    print_styled("off the list  ", "green", f"{entry.name}  {escape_bytes(one_line(entry.path))}")
 
 
 def register_here(vault: Vault) -> str:
@@ -121,12 +119,12 @@ def _find_folders() -> UserFolders:
     return find_user_folders(current_environment())
 
 
-def _describe(listed: ListedVault) -> str:
-    if listed.problem:
-        return listed.problem
-    notes = "never read yet" if listed.notes is None else pluralize(listed.notes, "note")
-    facts = [notes, f"on {listed.branch}" if listed.branch else "no branch"]
-    facts += [f"{pluralize(listed.doubtful, 'file')} not read fully"] if listed.doubtful else []
-    facts += ["trusted" if listed.trusted else "not trusted"]
-    facts += ["watched"] if listed.watched else []
+def _describe(entry: ListedVault) -> str:
+    if entry.problem:
+        return entry.problem
+    notes = "never read yet" if entry.notes is None else pluralize(entry.notes, "note")
+    facts = [notes, f"on {entry.branch}" if entry.branch else "no branch"]
+    facts += [f"{pluralize(entry.doubtful, 'file')} not read fully"] if entry.doubtful else []
+    facts += ["trusted" if entry.trusted else "not trusted"]
+    facts += ["watched"] if entry.watched else []
     return ", ".join(facts)

@@ -35,7 +35,9 @@ def _find_folders() -> UserFolders:
     return find_user_folders(current_environment())
 
 
-def open_several(here: CommandContext, vaults: list[str], every: bool, alone: bool) -> list[Vault]:
+def open_several(
+    context: CommandContext, vaults: list[str], every: bool, alone: bool
+) -> list[Vault]:
     """Open an indexed vault for reading, with the other named vaults or its companions.
 
     Companions (vaultmem.yaml) are omitted if a commit is viewed, which they do not have (`alone`).
@@ -43,26 +45,26 @@ def open_several(here: CommandContext, vaults: list[str], every: bool, alone: bo
     from vaultmem.services.vaults import companions
     from vaultmem.storage.user_files import read_vaults
 
-    named = list(dict.fromkeys([*extract_vaults(), *vaults]))
-    named += read_vaults(_find_folders().config).values() if every else []
-    opened = here._replace(vault=named[0] if named else "").open_synced(reads=True)
-    opened = replace(opened, opener=open_other)
-    if every or len(named) > 1:
-        own = companions.label_vaults(opened.folders, [opened.root])[opened.root]
-        found, told = companions.open_others(replace(opened, name=own), named[1:])
-    elif alone or opened.ref:
-        return [opened]
+    vault_names = list(dict.fromkeys([*extract_vaults(), *vaults]))
+    vault_names += read_vaults(_find_folders().config).values() if every else []
+    vault = context._replace(vault=vault_names[0] if vault_names else "").open_synced(reads=True)
+    vault = replace(vault, opener=open_other)
+    if every or len(vault_names) > 1:
+        own = companions.label_vaults(vault.folders, [vault.root])[vault.root]
+        opened_vaults, notices = companions.open_others(replace(vault, name=own), vault_names[1:])
+    elif alone or vault.ref:
+        return [vault]
     else:
-        found, told = companions.add_companions(opened)
-    for line in told:
+        opened_vaults, notices = companions.add_companions(vault)
+    for line in notices:
         warn(f"note: {line}")
-    return found
+    return opened_vaults
 
 
-def warn_unmatched(vaults: Sequence[Vault], wanted: NoteFilter) -> None:
+def warn_unmatched(vaults: Sequence[Vault], note_filter: NoteFilter) -> None:
     """Warn about tags and contexts of a filter that no note has."""
     from vaultmem.services.views.resolve_names import describe_unmatched
 
     if len(vaults) == 1:
-        for line in describe_unmatched(vaults[0], wanted):
+        for line in describe_unmatched(vaults[0], note_filter):
             warn(f"note: {line}")

@@ -37,14 +37,14 @@ class DividedStream(io.TextIOBase):
     @contextlib.contextmanager
     def kept(self, is_terminal: bool) -> Iterator[io.BytesIO]:
         """Capture this thread's output; `is_terminal` is the result of `isatty` meanwhile."""
-        kept = io.BytesIO()
+        output = io.BytesIO()
         errors = self._stream.errors
         self._mine.stream = io.TextIOWrapper(
-            kept, self._stream.encoding, errors, newline="", write_through=True
+            output, self._stream.encoding, errors, newline="", write_through=True
         )
         self._mine.is_terminal = is_terminal
         try:
-            yield kept
+            yield output
             self._mine.stream.flush()
         finally:
             self._mine.stream.detach()
@@ -205,14 +205,14 @@ class WarmServer:
         wait: float | None = _SOON
         while True:
             try:
-                asked = self._work.get(timeout=wait)
+                job = self._work.get(timeout=wait)
             except queue.Empty:
                 self._load()
                 wait = None
                 continue
-            if asked is None:
+            if job is None:
                 break
-            work, words = asked
+            work, words = job
             if work.set_running_or_notify_cancel():
                 work.set_result(self._answer(words))
         self._release()
@@ -250,18 +250,18 @@ class WarmServer:
         try:
             if words == ["settle"]:
                 return (0, b"", b"") if self._resolve() else None
-            wanted = _read_command(words)
+            request = _read_command(words)
             command = self._load()
             self._open()
             with (
                 on_behalf(
-                    _complete(wanted.environment, self._root), wanted.at_terminal, wanted.folder
+                    _complete(request.environment, self._root), request.at_terminal, request.folder
                 ),
-                _input(wanted.given),
-                self._out.kept(wanted.terminals[0]) as out,
-                self._err.kept(wanted.terminals[1]) as err,
+                _input(request.given),
+                self._out.kept(request.terminals[0]) as out,
+                self._err.kept(request.terminals[1]) as err,
             ):
-                code = run(lambda: command.main(args=wanted.arguments, prog_name=wanted.program))
+                code = run(lambda: command.main(args=request.arguments, prog_name=request.program))
         except Exception:  # noqa: BLE001 - the caller sees the error by running the command itself.
             return None
         return None if code == _USAGE else (code, out.getvalue(), err.getvalue())
@@ -285,19 +285,19 @@ def _read_command(words: list[str]) -> _Command:
         ValueError: the result could differ from that in the caller's process.
     """
     kind, *words = words
-    given = os.fsencode(words.pop(0)) if kind == "tell" else b""
+    input_data = os.fsencode(words.pop(0)) if kind == "tell" else b""
     program, terminals, folder, *rest = words
-    ours = same_settings()
-    settings, count, rest = rest[: len(ours)], int(rest[len(ours)]), rest[len(ours) + 1 :]
-    sent, arguments = rest[:count], rest[count:]
-    if kind not in {"run", "tell"} or settings != ours or len(terminals) != 3:
+    own = same_settings()
+    settings, count, rest = rest[: len(own)], int(rest[len(own)]), rest[len(own) + 1 :]
+    variables, arguments = rest[:count], rest[count:]
+    if kind not in {"run", "tell"} or settings != own or len(terminals) != 3:
         raise ValueError("other settings")
     if not is_warm(arguments):
         raise ValueError("not a command that is answered here")
-    environment = dict(each.split("=", 1) for each in sent)
+    environment = dict(each.split("=", 1) for each in variables)
     at_terminal, *streams = (each == "1" for each in terminals)
-    shown = (streams[0], streams[1])
-    return _Command(program, at_terminal, shown, folder, environment, arguments, given)
+    outputs = (streams[0], streams[1])
+    return _Command(program, at_terminal, outputs, folder, environment, arguments, input_data)
 
 
 def _read_all(connection: socket.socket, end: float) -> bytes:
@@ -346,17 +346,17 @@ def _send(connection: socket.socket, answer: _Answer) -> None:
 
 
 @contextlib.contextmanager
-def _input(given: bytes) -> Iterator[None]:
+def _input(data: bytes) -> Iterator[None]:
     """Set the caller's standard input for the command; no other thread reads it here."""
-    before = sys.stdin
-    sys.stdin = io.TextIOWrapper(io.BytesIO(given))
+    old_stdin = sys.stdin
+    sys.stdin = io.TextIOWrapper(io.BytesIO(data))
     try:
         yield
     finally:
-        sys.stdin = before
+        sys.stdin = old_stdin
 
 
-def _complete(given: dict[str, str], root: Path) -> dict[str, str]:
+def _complete(variables: dict[str, str], root: Path) -> dict[str, str]:
     """Return a caller's environment: the sent variables and those that are equal here."""
     own = {k: v for k, v in os.environ.items() if not k.startswith("VAULTMEM_") and k not in SENT}
-    return {**own, **given, "VAULTMEM_VAULT": str(root)}
+    return {**own, **variables, "VAULTMEM_VAULT": str(root)}

@@ -97,40 +97,44 @@ def branch(
     return BranchResult(branch, branches.make_branch(vault, branch, from_).commit, removed=False)
 
 
-def branch_data(done: list[ListedBranch] | BranchResult | ResetReport) -> dict[str, Any]:
+def branch_data(result: list[ListedBranch] | BranchResult | ResetReport) -> dict[str, Any]:
     """Return the branches, compared with the checked-out one; or the changed branch."""
-    if not isinstance(done, list):
-        made = done._asdict()
-        return made if isinstance(done, BranchResult) else {**made, "backup": done.backup or None}
-    rows = [{**pick(x.branch, "name commit at subject folder?"), **x._asdict()} for x in done]
+    if not isinstance(result, list):
+        data = result._asdict()
+        return (
+            data if isinstance(result, BranchResult) else {**data, "backup": result.backup or None}
+        )
+    rows = [{**pick(x.branch, "name commit at subject folder?"), **x._asdict()} for x in result]
     return {"branches": [{k: v for k, v in row.items() if k != "branch"} for row in rows]}
 
 
-def _branch_lines(done: list[ListedBranch] | BranchResult | ResetReport, _: Any) -> Iterator[Line]:
-    if isinstance(done, list):
-        yield from _listed_lines(done)
-    elif isinstance(done, BranchResult):
-        verb = "removed  " if done.removed else "made  "
-        yield Line(verb, "green", f"{done.branch}  at {done.commit[:7]}")
-    elif not done.backup:
-        yield Line(f"{done.branch} is at {done.commit[:7]} already; nothing was changed.")
+def _branch_lines(
+    result: list[ListedBranch] | BranchResult | ResetReport, _: Any
+) -> Iterator[Line]:
+    if isinstance(result, list):
+        yield from _listed_lines(result)
+    elif isinstance(result, BranchResult):
+        verb = "removed  " if result.removed else "made  "
+        yield Line(verb, "green", f"{result.branch}  at {result.commit[:7]}")
+    elif not result.backup:
+        yield Line(f"{result.branch} is at {result.commit[:7]} already; nothing was changed.")
     else:
-        count = f", {pluralize(done.files, 'file')} changed" if done.files else ""
-        where = f"{done.branch}  to {done.commit[:7]}, from {done.before[:7]}{count}"
-        yield Line("reset  ", "green", where)
-        names = f"{shlex.quote(done.branch)} {shlex.quote(done.backup)}"
+        count = f", {pluralize(result.files, 'file')} changed" if result.files else ""
+        text = f"{result.branch}  to {result.commit[:7]}, from {result.before[:7]}{count}"
+        yield Line("reset  ", "green", text)
+        names = f"{shlex.quote(result.branch)} {shlex.quote(result.backup)}"
         yield Line(f"`vaultmem branch --reset {names}` undoes it.")
 
 
-def _listed_lines(found: Sequence[ListedBranch]) -> Iterator[Line]:
-    width = max((len(one_line(each.branch.name)) for each in found), default=0)
-    for each in found:
-        when = datetime.fromtimestamp(each.branch.at).strftime("%Y-%m-%d %H:%M")
-        apart = "" if each.is_current else f"  +{each.ahead} -{each.behind}"
+def _listed_lines(branches: Sequence[ListedBranch]) -> Iterator[Line]:
+    width = max((len(one_line(each.branch.name)) for each in branches), default=0)
+    for each in branches:
+        timestamp = datetime.fromtimestamp(each.branch.at).strftime("%Y-%m-%d %H:%M")
+        distance = "" if each.is_current else f"  +{each.ahead} -{each.behind}"
         mark = "* " if each.is_current else "  "
-        facts = f"  {each.branch.commit[:7]}  {when}{apart}  {each.branch.subject}"
+        facts = f"  {each.branch.commit[:7]}  {timestamp}{distance}  {each.branch.subject}"
         yield Line(f"{mark}{one_line(each.branch.name):<{width}}", "yellow", facts)
-    if not found:
+    if not branches:
         yield Line("No branch has a commit yet; `vaultmem checkpoint NOTE` makes the first.")
 
 
@@ -162,9 +166,9 @@ def switch(
     return SwitchResult(branch, target.commit, files)
 
 
-def _switch_lines(done: SwitchResult, _: Any) -> Iterator[Line]:
-    files = pluralize(done.files, "file")
-    yield Line("on  ", "green", f"{done.branch}  at {done.commit[:7]}, {files} changed")
+def _switch_lines(result: SwitchResult, _: Any) -> Iterator[Line]:
+    files = pluralize(result.files, "file")
+    yield Line("on  ", "green", f"{result.branch}  at {result.commit[:7]}, {files} changed")
 
 
 # Merges of branches, and conflicts.
@@ -206,12 +210,12 @@ def plan_merge(vault: Vault, branch: _Source) -> MergeReport:
 _DECIDED = "source into paths losses conflicts twins"
 
 
-def _merge_data(done: MergeReport) -> dict[str, Any]:
-    shared = pick(done, _DECIDED)
-    if not done.is_plan:
-        return {"merged": bool(done.commit), "commit": done.commit or None, **shared}
-    would = done.needed and not done.refused
-    return {"would_merge": would, **shared, "refused": done.refused or None}
+def _merge_data(result: MergeReport) -> dict[str, Any]:
+    shared = pick(result, _DECIDED)
+    if not result.is_plan:
+        return {"merged": bool(result.commit), "commit": result.commit or None, **shared}
+    is_needed = result.needed and not result.refused
+    return {"would_merge": is_needed, **shared, "refused": result.refused or None}
 
 
 def unmerged_data(conflicts: Sequence[Conflict]) -> dict[str, Any]:
@@ -231,34 +235,34 @@ def _planned_lines(plan: MergeReport) -> Iterator[Line]:
         yield from _decision_lines(plan)
 
 
-def merge_lines(done: MergeReport, _: Any) -> Iterator[Line]:
+def merge_lines(result: MergeReport, _: Any) -> Iterator[Line]:
     """Yield a merge's commit, its decisions, and the next step if nothing was committed."""
-    if done.is_plan:
-        yield from _planned_lines(done)
+    if result.is_plan:
+        yield from _planned_lines(result)
         return
-    if done.commit:
-        count = f", {pluralize(len(done.paths), 'file')} changed" if done.paths else ""
-        into = f"{done.source.name} into {done.into}"
-        yield Line("merged  ", "green", f"{into}  as {done.commit[:7]}{count}")
-    elif not done.next_step:
-        yield Line(f"{done.into} has all of {done.source.name} already; nothing was merged.")
-    yield from _decision_lines(done)
-    if done.next_step:
-        yield Line(f"Staged, and in no commit yet. {done.next_step}")
+    if result.commit:
+        count = f", {pluralize(len(result.paths), 'file')} changed" if result.paths else ""
+        into = f"{result.source.name} into {result.into}"
+        yield Line("merged  ", "green", f"{into}  as {result.commit[:7]}{count}")
+    elif not result.next_step:
+        yield Line(f"{result.into} has all of {result.source.name} already; nothing was merged.")
+    yield from _decision_lines(result)
+    if result.next_step:
+        yield Line(f"Staged, and in no commit yet. {result.next_step}")
 
 
-def _decision_lines(done: MergeReport) -> Iterator[Line]:
-    for twin in done.twins:
+def _decision_lines(result: MergeReport) -> Iterator[Line]:
+    for twin in result.twins:
         authors = " and ".join(map(one_line, twin.authors))
-        where = "" if twin.other == twin.path else f", which {one_line(twin.other)} states too"
-        yield Line(f"  twins     {one_line(twin.path)}{where}: by {authors}")
-    for lost in done.losses:
-        what = ": ".join(map(one_line, lost))
-        yield Line(f"  lost      {what}")
-    for path in dict.fromkeys(each.path for each in done.conflicts):
-        whats = ", ".join(one_line(x.what) for x in done.conflicts if x.path == path)
-        yield Line(f"  conflict  {one_line(path)}: {whats}")
-    if done.conflicts:
+        other_note = "" if twin.other == twin.path else f", which {one_line(twin.other)} states too"
+        yield Line(f"  twins     {one_line(twin.path)}{other_note}: by {authors}")
+    for loss in result.losses:
+        text = ": ".join(map(one_line, loss))
+        yield Line(f"  lost      {text}")
+    for path in dict.fromkeys(each.path for each in result.conflicts):
+        properties = ", ".join(one_line(x.what) for x in result.conflicts if x.path == path)
+        yield Line(f"  conflict  {one_line(path)}: {properties}")
+    if result.conflicts:
         yield Line("Both versions are in these notes; `vaultmem resolve` shows them.")
 
 
@@ -274,9 +278,9 @@ def conflict_lines(conflicts: Iterable[Conflict]) -> Iterator[Line]:
             ("ours", each.our_author, each.ours),
             ("theirs", each.their_author, each.theirs),
         ):
-            who = f" ({one_line(author)})" if author else ""
-            shown = one_line(text.strip())[:200] if text.strip() else "(nothing)"
-            yield Line(f"    {side}{who}: {shown}")
+            author_text = f" ({one_line(author)})" if author else ""
+            excerpt = one_line(text.strip())[:200] if text.strip() else "(nothing)"
+            yield Line(f"    {side}{author_text}: {excerpt}")
 
 
 # Conflicts that merges left in notes, and files that git reports as unmerged.
@@ -297,26 +301,26 @@ def list_conflicts(vault: Vault) -> Conflicts:
     return Conflicts(list_conflicts(vault), sorted(vault.history.unmerged()) if is_here else [])
 
 
-def _conflicts_lines(found: Conflicts, _: Any) -> Iterator[Line]:
-    for each in found.conflicts:
+def _conflicts_lines(result: Conflicts, _: Any) -> Iterator[Line]:
+    for each in result.conflicts:
         yield from _unsettled_lines(each)
-    for path in found.unmerged:
+    for path in result.unmerged:
         yield Line("unmerged  ", "yellow", one_line(path))
-    if found.conflicts:
+    if result.conflicts:
         yield Line("Decide with `vaultmem resolve PATH [N] --ours`, --theirs, --both or --edit.")
-    if found.unmerged:
+    if result.unmerged:
         yield Line(
             "git has these in conflict; `vaultmem resolve --all` settles them, `vaultmem resolve "
             "PATH --ours` or --theirs decides one."
         )
-    if not any(found):
+    if not any(result):
         yield Line("No conflicts.")
 
 
 def _unsettled_lines(each: Unsettled) -> Iterator[Line]:
-    since = f" on {each.since}" if each.since else ""
-    where = f" ({each.where})" if each.where else ""
-    facts = f"  {each.number}  {one_line(f'{each.verb} by {each.author}{since}{where}')}"
+    date_text = f" on {each.since}" if each.since else ""
+    place_text = f" ({each.where})" if each.where else ""
+    facts = f"  {each.number}  {one_line(f'{each.verb} by {each.author}{date_text}{place_text}')}"
     yield Line(f"{one_line(each.path)}:{each.line}", "yellow", facts)
     for side, text in (("here", each.ours), ("there", each.theirs)):
         for line in text.splitlines()[:6]:
@@ -342,23 +346,23 @@ def resolve(
     from vaultmem.services.merging.text_conflicts import decide_unmerged, resolve_conflicts
 
     chosen = ConflictChoice(choice)
-    if not number and (done := decide_unmerged(vault, path, chosen)):
-        return done
+    if not number and (result := decide_unmerged(vault, path, chosen)):
+        return result
     return resolve_conflicts(vault, path, chosen, number)
 
 
-def resolved_data(done: ResolveResult) -> dict[str, Any]:
+def resolved_data(result: ResolveResult) -> dict[str, Any]:
     """Return the resolved note and the commit."""
-    return {**pick(done, "resolved=path decided removed=is_gone"), **report_json(done.report)}
+    return {**pick(result, "resolved=path decided removed=is_gone"), **report_json(result.report)}
 
 
-def _resolved_lines(done: ResolveResult, asked: Any) -> Iterator[Line]:
-    decided = f"{done.decided} decided: {asked.choice}"
-    what = "removed, as the others have it" if done.is_gone else decided
-    yield Line("resolved  ", "green", f"{one_line(done.path)}  ({what})")
-    yield from commit_lines(done.report.commits)
-    if not done.report.commits:
-        yield Line(f"Staged, and in no commit yet. {done.next_step}")
+def _resolved_lines(result: ResolveResult, request: Any) -> Iterator[Line]:
+    decided = f"{result.decided} decided: {request.choice}"
+    outcome = "removed, as the others have it" if result.is_gone else decided
+    yield Line("resolved  ", "green", f"{one_line(result.path)}  ({outcome})")
+    yield from commit_lines(result.report.commits)
+    if not result.report.commits:
+        yield Line(f"Staged, and in no commit yet. {result.next_step}")
 
 
 # Syncs with a remote.
@@ -410,8 +414,10 @@ def sync(
     if report is None:
         return None
     is_same = "\n".join(sorted(report.left_out)) == vault.state.get("left_out")
-    left_out = [] if is_same else describe_too_large(report.left_out)
-    return SyncOutcome(report, _compare_incoming(vault), len(list_proposed(vault)), left_out)
+    large_file_lines = [] if is_same else describe_too_large(report.left_out)
+    return SyncOutcome(
+        report, _compare_incoming(vault), len(list_proposed(vault)), large_file_lines
+    )
 
 
 def _sync_unasked(vault: Vault) -> SyncResult | None:
@@ -435,14 +441,14 @@ def _compare_incoming(vault: Vault) -> int:
     return 0
 
 
-def _sync_data(done: SyncPlan | SyncOutcome) -> dict[str, Any]:
-    if not isinstance(done, SyncOutcome):
-        merge = done.merge and _merge_data(done.merge)
+def _sync_data(result: SyncPlan | SyncOutcome) -> dict[str, Any]:
+    if not isinstance(result, SyncOutcome):
+        merge = result.merge and _merge_data(result.merge)
         return {
-            **pick(done, "remote branch uncommitted fetched waiting message?=told"),
+            **pick(result, "remote branch uncommitted fetched waiting message?=told"),
             "merge": merge,
         }
-    report = done.report
+    report = result.report
     names = (
         "outcome=outcome.value remote branch checkpoint? fetched followed pushed waiting rescued? "
         "message?=told evidence? conflicts token_ends? removed kept"
@@ -450,24 +456,24 @@ def _sync_data(done: SyncPlan | SyncOutcome) -> dict[str, Any]:
     return {
         **pick(report, names),
         "merged": report.merged and _merge_data(report.merged),
-        **pick(done, "review proposals"),
+        **pick(result, "review proposals"),
         "omitted": dict(report.left_out),
     }
 
 
-def _sync_lines(done: SyncPlan | SyncOutcome, _: Any) -> Iterator[Line]:
-    yield from _outcome_lines(done) if isinstance(done, SyncOutcome) else _plan_lines(done)
+def _sync_lines(result: SyncPlan | SyncOutcome, _: Any) -> Iterator[Line]:
+    yield from _outcome_lines(result) if isinstance(result, SyncOutcome) else _plan_lines(result)
 
 
-def _outcome_lines(done: SyncOutcome) -> Iterator[Line]:
-    report, remote = done.report, one_line(done.report.remote)
+def _outcome_lines(result: SyncOutcome) -> Iterator[Line]:
+    report, remote = result.report, one_line(result.report.remote)
     if report.checkpoint:
         yield Line("saved   ", "green", f"{report.checkpoint[:7]}  what was not committed")
     if report.fetched:
         files = len(report.merged.paths if report.merged else report.followed)
-        how = f", merged as {report.merged.commit[:7]}" if report.merged else ""
-        came = f"{pluralize(report.fetched, 'commit')} from {remote}{how}"
-        yield Line("fetched ", "green", f"{came}, {pluralize(files, 'file')} changed")
+        merge_text = f", merged as {report.merged.commit[:7]}" if report.merged else ""
+        summary = f"{pluralize(report.fetched, 'commit')} from {remote}{merge_text}"
+        yield Line("fetched ", "green", f"{summary}, {pluralize(files, 'file')} changed")
     if report.merged:
         yield from _decision_lines(report.merged)
     if report.pushed:
@@ -479,21 +485,21 @@ def _outcome_lines(done: SyncOutcome) -> Iterator[Line]:
         yield from conflict_lines(report.conflicts)  # type: ignore[arg-type]
     elif not (report.fetched or report.pushed):
         yield Line(f"{one_line(report.branch)} and {remote} have the same.")
-    if done.review:
-        yield Line(f"{done.review:,} to review: `vaultmem review`")
-    for line in done.left_out:
+    if result.review:
+        yield Line(f"{result.review:,} to review: `vaultmem review`")
+    for line in result.left_out:
         yield Line(f"left out  {line}")
     for name in report.removed:
         yield Line("removed ", "green", f"{one_line(name)}, which was decided")
-    if done.proposals:
-        wait = "proposal waits" if done.proposals == 1 else "proposals wait"
-        yield Line(f'{done.proposals:,} {wait}; run "vaultmem review"')
+    if result.proposals:
+        wait = "proposal waits" if result.proposals == 1 else "proposals wait"
+        yield Line(f'{result.proposals:,} {wait}; run "vaultmem review"')
 
 
-def _sync_warnings(done: SyncPlan | SyncOutcome) -> Iterator[str]:
-    if not isinstance(done, SyncOutcome):
+def _sync_warnings(result: SyncPlan | SyncOutcome) -> Iterator[str]:
+    if not isinstance(result, SyncOutcome):
         return
-    report, remote = done.report, one_line(done.report.remote)
+    report, remote = result.report, one_line(result.report.remote)
     if report.outcome.value not in {"synced", "offline"}:
         yield f"error: not pushed: {one_line(report.told)}"
         alone = " on this machine alone: the remote takes no copy of them, either"

@@ -49,19 +49,21 @@ def status(
     return read_status(vault, progress, settings_problem)
 
 
-def _status_data(found: VaultStatus) -> dict[str, Any]:
+def _status_data(result: VaultStatus) -> dict[str, Any]:
     return {
-        "vault": found.folder,
-        "git": _git_data(found.git) if found.git else None,
-        **pick(found, "settings_problem? agent?=author.agent session?=author.session ref? watcher"),
-        **pick(found, "notes tokens kinds states proposed to_decide waiting trust_problem?"),
-        "skipped": found.passed_over,
+        "vault": result.folder,
+        "git": _git_data(result.git) if result.git else None,
+        **pick(
+            result, "settings_problem? agent?=author.agent session?=author.session ref? watcher"
+        ),
+        **pick(result, "notes tokens kinds states proposed to_decide waiting trust_problem?"),
+        "skipped": result.passed_over,
         "index": {
-            **pick(found, "in_sync=is_in_sync problem?=sync_problem"),
-            **pick(found.sync, "added changed removed"),
+            **pick(result, "in_sync=is_in_sync problem?=sync_problem"),
+            **pick(result.sync, "added changed removed"),
         },
-        "in_doubt": problems_data(found.in_doubt),
-        "problems": problems_data(found.problems),
+        "in_doubt": problems_data(result.in_doubt),
+        "problems": problems_data(result.problems),
     }
 
 
@@ -81,29 +83,31 @@ def problems_data(problems: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
     return [{"path": path, "problem": problem} for path, problem in problems]
 
 
-def _status_lines(found: VaultStatus, _: Any) -> Iterator[Line]:
-    if found.in_doubt:
-        count = pluralize(len(found.in_doubt), "note")
+def _status_lines(result: VaultStatus, _: Any) -> Iterator[Line]:
+    if result.in_doubt:
+        count = pluralize(len(result.in_doubt), "note")
         names = "`vaultmem doctor` names them, and what repairs them"
         yield Line(f"{'in doubt':<12}", "red", f"{count}; {names}")
-        yield from _group_lines(found.in_doubt, "red")
-    yield from _place_lines(found)
-    yield from _note_lines(found)
-    if found.git is not None and not (found.git.problem or found.settings_problem):
-        yield from _uncommitted_lines(found.git, not found.author.agent)
-    if found.trust_problem:
-        yield _fact("trust", found.trust_problem)
-    for subject in found.waiting:
+        yield from _group_lines(result.in_doubt, "red")
+    yield from _place_lines(result)
+    yield from _note_lines(result)
+    if result.git is not None and not (result.git.problem or result.settings_problem):
+        yield from _uncommitted_lines(result.git, not result.author.agent)
+    if result.trust_problem:
+        yield _fact("trust", result.trust_problem)
+    for subject in result.waiting:
         yield _fact("waits", f"{subject}  (committed with the next checkpoint or promote)")
-    if found.passed_over:
-        reasons = ", ".join(f"{reason}: {n:,}" for reason, n in found.passed_over.items())
+    if result.passed_over:
+        reasons = ", ".join(f"{reason}: {n:,}" for reason, n in result.passed_over.items())
         yield _fact("not notes", reasons)
-    if found.problems:
-        yield _fact("problems", f"{len(found.problems):,}; run `vaultmem doctor` to see what to do")
-        yield from _group_lines(found.problems, "yellow")
-    if found.git is not None and found.git.events:
+    if result.problems:
+        yield _fact(
+            "problems", f"{len(result.problems):,}; run `vaultmem doctor` to see what to do"
+        )
+        yield from _group_lines(result.problems, "yellow")
+    if result.git is not None and result.git.events:
         yield Line("")
-        for commit in found.git.events:
+        for commit in result.git.events:
             yield Line(commit.commit[:7], "yellow", f"  {format_commit_line(commit)}")
 
 
@@ -119,11 +123,11 @@ def _group_lines(problems: Sequence[tuple[str, str]], colour: str) -> Iterator[L
         yield Line("  ", colour, describe_group(group, _SHOWN))
 
 
-def _place_lines(found: VaultStatus) -> Iterator[Line]:
-    yield _fact("vault", found.folder)
-    if found.settings_problem:
-        yield Line(f"{'settings':<12}", "red", found.settings_problem)
-    git = found.git
+def _place_lines(result: VaultStatus) -> Iterator[Line]:
+    yield _fact("vault", result.folder)
+    if result.settings_problem:
+        yield Line(f"{'settings':<12}", "red", result.settings_problem)
+    git = result.git
     if not git:
         yield _fact("git", "none; `vaultmem init` makes a repository")
     elif git.problem:
@@ -137,18 +141,20 @@ def _place_lines(found: VaultStatus) -> Iterator[Line]:
             yield _fact("your name", git.person_problem)
         if git.sync is not None:
             yield _fact("sync", _describe_sync(git.sync))
-    author = found.author
-    named = f"{author.agent} ({author.session})" if author.session else author.agent
+    author = result.author
+    agent_name = f"{author.agent} ({author.session})" if author.session else author.agent
     person = f"you, {git.person}" if git is not None and git.person else "you"
-    yield _fact("author", f"agent {named}" if author.agent else person)
-    if found.ref:
-        yield _fact("ref", found.ref)
-    watcher = found.watcher
+    yield _fact("author", f"agent {agent_name}" if author.agent else person)
+    if result.ref:
+        yield _fact("ref", result.ref)
+    watcher = result.watcher
     if not watcher:
         yield _fact("watcher", "none; `vaultmem watch` starts one")
     else:
-        since = time.strftime("%Y-%m-%d %H:%M", time.localtime(watcher.since))
-        yield _fact("watcher", f"process {watcher.pid} since {since}, version {watcher.version}")
+        start_time = time.strftime("%Y-%m-%d %H:%M", time.localtime(watcher.since))
+        yield _fact(
+            "watcher", f"process {watcher.pid} since {start_time}, version {watcher.version}"
+        )
 
 
 def _describe_sync(sync: SyncState) -> str:
@@ -156,34 +162,34 @@ def _describe_sync(sync: SyncState) -> str:
         return sync.problem
     if not sync.at:
         return f"never with {sync.remote}; `vaultmem sync` does"
-    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(sync.at))
+    timestamp = time.strftime("%Y-%m-%d %H:%M", time.localtime(sync.at))
     waits = f"; commits waiting: {sync.waiting:,}" if sync.waiting else ""
-    how = f" {sync.outcome}" + f": {one_line(sync.told)}" * bool(sync.told)
-    return f"with {sync.remote}, {when}{how if sync.outcome != 'synced' else ''}{waits}"
+    outcome = f" {sync.outcome}" + f": {one_line(sync.told)}" * bool(sync.told)
+    return f"with {sync.remote}, {timestamp}{outcome if sync.outcome != 'synced' else ''}{waits}"
 
 
-def _note_lines(found: VaultStatus) -> Iterator[Line]:
-    yield _fact("notes", f"{found.notes:,}, in all {found.tokens:,} tokens")
-    for name, counts in (("kinds", found.kinds), ("states", found.states)):
+def _note_lines(result: VaultStatus) -> Iterator[Line]:
+    yield _fact("notes", f"{result.notes:,}, in all {result.tokens:,} tokens")
+    for name, counts in (("kinds", result.kinds), ("states", result.states)):
         if counts:
             yield _fact(f"  {name}", ", ".join(f"{n:,} {value}" for value, n in counts.items()))
-    if found.proposed:
-        wishes = f"{found.proposed:,} standing {'wish' if found.proposed == 1 else 'wishes'}"
+    if result.proposed:
+        wishes = f"{result.proposed:,} standing {'wish' if result.proposed == 1 else 'wishes'}"
         yield _fact("  proposed", f"{wishes}; `vaultmem list --kind preference --state candidate`")
-    if found.to_decide:
-        kinds = ", ".join(f"{n:,} {kind}" for kind, n in found.to_decide.items())
-        yield _fact("to decide", f"{sum(found.to_decide.values()):,}: {kinds}; `vaultmem review`")
-    if found.settings_problem:
+    if result.to_decide:
+        kinds = ", ".join(f"{n:,} {kind}" for kind, n in result.to_decide.items())
+        yield _fact("to decide", f"{sum(result.to_decide.values()):,}: {kinds}; `vaultmem review`")
+    if result.settings_problem:
         yield _fact("index", "as it was; nothing is looked at before the settings are correct")
         return
-    if found.sync_problem:
-        yield _fact("index", f"as it was; {found.sync_problem}")
+    if result.sync_problem:
+        yield _fact("index", f"as it was; {result.sync_problem}")
         return
-    sync = found.sync
-    taken = [(sync.added, "new"), (sync.changed, "changed"), (sync.removed, "gone")]
-    since = ", ".join(f"{count:,} {name}" for count, name in taken if count)
-    state = "in sync" if found.is_in_sync else "out of date; run `vaultmem index`"
-    yield _fact("index", f"{state}{f' ({since} since the last look)' if since else ''}")
+    sync = result.sync
+    changes = [(sync.added, "new"), (sync.changed, "changed"), (sync.removed, "gone")]
+    summary = ", ".join(f"{count:,} {name}" for count, name in changes if count)
+    state = "in sync" if result.is_in_sync else "out of date; run `vaultmem index`"
+    yield _fact("index", f"{state}{f' ({summary} since the last look)' if summary else ''}")
 
 
 def _uncommitted_lines(git: GitStatus, is_person: bool) -> Iterator[Line]:
@@ -193,12 +199,12 @@ def _uncommitted_lines(git: GitStatus, is_person: bool) -> Iterator[Line]:
     parts = [_describe_uncommitted(each, is_person) for each in git.uncommitted]
     yield _fact("uncommitted", ", ".join(parts) or "nothing")
     large = ownership.find_too_large(git.left_out)
-    others = {path: why for path, why in git.left_out.items() if path not in large}
+    others = {path: reason for path, reason in git.left_out.items() if path not in large}
     for line in (*ownership.describe_skipped(others), *ownership.describe_too_large(large)):
         yield _fact("left out", line)
     if git.kept_out:
-        why = "lines look like credentials; `vaultmem init --allow-secrets` lets git have them"
-        yield _fact("kept out", f"{format_names(git.kept_out)}: {why}")
+        reason = "lines look like credentials; `vaultmem init --allow-secrets` lets git have them"
+        yield _fact("kept out", f"{format_names(git.kept_out)}: {reason}")
     if git.moved_links:
         links = pluralize(git.moved_links, "link")
         yield _fact("moved", f"{links} to files that were moved; {HOW_TO_REPAIR}")
@@ -210,25 +216,27 @@ def _uncommitted_lines(git: GitStatus, is_person: bool) -> Iterator[Line]:
 
 def _describe_uncommitted(each: Uncommitted, is_person: bool) -> str:
     author = f"{each.agent} ({each.session})" if each.session else each.agent
-    counted = ((len(each.notes), "note"), (len(each.files), "other file"))
-    files = " and ".join(pluralize(n, name) for n, name in counted if n)
+    counts = ((len(each.notes), "note"), (len(each.files), "other file"))
+    files = " and ".join(pluralize(n, name) for n, name in counts if n)
     return f"{author if each.agent else 'you' if is_person else 'people'}: {files}"
 
 
-def next_lines(found: VaultStatus) -> Iterator[Line]:
+def next_lines(result: VaultStatus) -> Iterator[Line]:
     """Yield the most useful next command, with its reason."""
-    git = found.git
+    git = result.git
     steps = (
         (not git, "`vaultmem init` makes a repository, so that there is a history"),
-        (found.settings_problem, "correct vaultmem.yaml; `vaultmem help settings` helps"),
-        (found.in_doubt or (git and git.problem), "`vaultmem doctor` shows how to repair this"),
+        (result.settings_problem, "correct vaultmem.yaml; `vaultmem help settings` helps"),
+        (result.in_doubt or (git and git.problem), "`vaultmem doctor` shows how to repair this"),
         (git and git.credentials, "decide on the lines above, so that commits can be made"),
-        (found.to_decide, "`vaultmem review` shows what waits for your decision"),
+        (result.to_decide, "`vaultmem review` shows what waits for your decision"),
         (git and git.uncommitted, '`vaultmem checkpoint "what I did"` commits what is not'),
         (git and git.sync and git.sync.waiting, "`vaultmem sync` brings commits to the remote"),
-        (found.notes <= _TEMPLATES, '`vaultmem remember "..."` writes the first memory'),
+        (result.notes <= _TEMPLATES, '`vaultmem remember "..."` writes the first memory'),
     )
-    step = next((step for holds, step in steps if holds), '`vaultmem recall "..."` asks the vault')
+    step = next(
+        (step for is_needed, step in steps if is_needed), '`vaultmem recall "..."` asks the vault'
+    )
     yield Line("")
     yield _fact("next", step)
 
@@ -260,8 +268,8 @@ def is_healthy(checks: Iterable[Check]) -> bool:
 
 
 def _doctor_data(checks: Sequence[Check]) -> dict[str, Any]:
-    found = [pick(each, "name verdict message=told paths remedy fixed") for each in checks]
-    return {"ok": is_healthy(checks), "checks": found}
+    check_rows = [pick(each, "name verdict message=told paths remedy fixed") for each in checks]
+    return {"ok": is_healthy(checks), "checks": check_rows}
 
 
 def _doctor_lines(checks: Sequence[Check], _: Any) -> Iterator[Line]:
@@ -299,38 +307,38 @@ def check(
     return check_changes(vault, since)
 
 
-def _check_data(found: ChangeReport) -> dict[str, Any]:
+def _check_data(report: ChangeReport) -> dict[str, Any]:
     return {
-        "ok": found.is_ok,
-        **pick(found, "base files"),
+        "ok": report.is_ok,
+        **pick(report, "base files"),
         "findings": [
             {
                 "kind": each.kind.value,
                 "problem": each.is_problem,
                 **pick(each, "path line message"),
             }
-            for each in found.findings
+            for each in report.findings
         ],
     }
 
 
-def _check_lines(found: ChangeReport, asked: Any) -> Iterator[Line]:
-    if asked.github:
-        yield from (Line(annotate(each)) for each in found.findings)
+def _check_lines(report: ChangeReport, request: Any) -> Iterator[Line]:
+    if request.github:
+        yield from (Line(annotate(each)) for each in report.findings)
         return
-    for each in found.findings:
+    for each in report.findings:
         colour = "red" if each.is_problem else "dim"
         yield Line(f"{each.kind:<13}", colour, f" {each.path}:{each.line}: {each.message}")
-    problems = sum(each.is_problem for each in found.findings)
-    yield Line(f"{pluralize(problems, 'finding')} since {found.base[:7]}")
+    problems = sum(each.is_problem for each in report.findings)
+    yield Line(f"{pluralize(problems, 'finding')} since {report.base[:7]}")
 
 
 def annotate(each: ChangeFinding) -> str:
     """Return a finding as a GitHub workflow command."""
     level = "error" if each.is_problem else "notice"
     places = {"file": each.path, "line": str(each.line), "title": f"vaultmem: {each.kind}"}
-    named = ",".join(f"{name}={_escape(value, ':,')}" for name, value in places.items())
-    return f"::{level} {named}::{_escape(each.message)}"
+    properties = ",".join(f"{name}={_escape(value, ':,')}" for name, value in places.items())
+    return f"::{level} {properties}::{_escape(each.message)}"
 
 
 def _escape(text: str, marks: str = "") -> str:

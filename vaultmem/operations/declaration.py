@@ -175,8 +175,8 @@ class Argument(NamedTuple):
     def name_for(self, front: Front) -> str:
         """Return the argument's name in a front end."""
         agent = self.arg.agent
-        named = agent.name if front is Front.MCP and isinstance(agent, Agent) else ""
-        return named or self.name
+        agent_name = agent.name if front is Front.MCP and isinstance(agent, Agent) else ""
+        return agent_name or self.name
 
     def write_schema(self, front: Front) -> Schema:
         """Return the argument's JSON Schema for a front end."""
@@ -193,24 +193,24 @@ class Argument(NamedTuple):
         arg, agent = self.arg, Agent()
         if front is Front.MCP:
             agent = arg.agent if isinstance(arg.agent, Agent) else Agent(arg.agent)
-        told = agent.text if front is Front.MCP else arg.help
+        description = agent.text if front is Front.MCP else arg.help
         least, most = (
             narrow if narrow is not None else wide
             for narrow, wide in ((agent.least, arg.least), (agent.most, arg.most))
         )
         words = arg.words if agent.words is None else agent.words
         if arg.takes is Takes.VALUES:
-            return values(told)
+            return values(description)
         if self.kind is bool:
-            return flag(told)
+            return flag(description)
         if self.kind is int:
-            return whole(told, int(least or 0), int(most or 0))
+            return whole(description, int(least or 0), int(most or 0))
         if self.kind is float:
-            return number(told, least or 0, most or 0)
+            return number(description, least or 0, most or 0)
         if self.kind is str:
             size = int(most or 10_000), int(least or 0)
-            return choice(told, words) if words else text(told, *size)
-        return texts(told, words, int(least or 0))
+            return choice(description, words) if words else text(description, *size)
+        return texts(description, words, int(least or 0))
 
 
 @cache
@@ -251,9 +251,9 @@ def describe(request: Any, front: Front, but: Sequence[str] = (), **more: Schema
     `more` are the front end's own arguments.
     """
     offered = [each for each in offer(request, front) if each.name not in but]
-    named = {each.name_for(front): each.write_schema(front) for each in offered}
+    properties = {each.name_for(front): each.write_schema(front) for each in offered}
     required = [each.name_for(front) for each in offered if each.is_required]
-    return arguments(required, **named, **more)
+    return arguments(required, **properties, **more)
 
 
 def share(requests: Iterable[Any], required: Sequence[str], **more: Schema) -> Schema:
@@ -264,14 +264,14 @@ def share(requests: Iterable[Any], required: Sequence[str], **more: Schema) -> S
     return arguments(required, **{**fields, **more})
 
 
-def read_request(request: Any, given: Given) -> Any:
+def read_request(request: Any, argument_values: Given) -> Any:
     """Return the request for arguments that are validated and given by name."""
     values: dict[str, Any] = {}
     for field, hint in _find_hints(request).items():
         if hasattr(hint, "_fields"):
-            values[field] = read_request(hint, given)
-        elif (name := field.removesuffix("_")) in given:
-            value = given[name]
+            values[field] = read_request(hint, argument_values)
+        elif (name := field.removesuffix("_")) in argument_values:
+            value = argument_values[name]
             values[field] = tuple(value) if isinstance(value, list) else value
     return request(**values)
 
@@ -363,7 +363,7 @@ class Operation(NamedTuple):
     def route(self) -> str:
         """The path in Starlette's syntax."""
         parts = {name: f"{{{name}:path}}" for name in _SLASHED}
-        return re.sub(r"\{(\w+)\}", lambda found: parts.get(found[1], found[0]), self.path)
+        return re.sub(r"\{(\w+)\}", lambda match: parts.get(match[1], match[0]), self.path)
 
     @property
     def purpose(self) -> str:
@@ -381,8 +381,8 @@ class Operation(NamedTuple):
         if self.request is None:
             return arguments(self.required, **self.fields)
         is_at = self.moment in {Moment.SEEN, Moment.ASKED}
-        asked = describe(self.request, Front.HTTP, [*self.parts, *["at"] * is_at])
-        return {**asked, "required": [*asked["required"], *self.required]}
+        schema = describe(self.request, Front.HTTP, [*self.parts, *["at"] * is_at])
+        return {**schema, "required": [*schema["required"], *self.required]}
 
     @property
     def query(self) -> dict[str, Schema]:
@@ -413,25 +413,25 @@ class Operation(NamedTuple):
     @property
     def takes(self) -> Schema:
         """The schema of all arguments."""
-        asked = self.asks
-        fields = {**self.parts, **self.parameters, **asked["properties"]}
-        return arguments([*self.parts, *asked["required"]], **fields)
+        schema = self.asks
+        fields = {**self.parts, **self.parameters, **schema["properties"]}
+        return arguments([*self.parts, *schema["required"]], **fields)
 
-    def answer(self, vault: Vault, given: Given) -> Any:
+    def answer(self, vault: Vault, argument_values: Given) -> Any:
         """Run the operation; return its JSON data."""
         if self.request is None:
-            return self.run(vault, given)
-        return self.data(self.run(vault, read_request(self.request, given)))
+            return self.run(vault, argument_values)
+        return self.data(self.run(vault, read_request(self.request, argument_values)))
 
-    def change(self, vault: Vault, given: Given) -> tuple[Any, PurePosixPath | None]:
+    def change(self, vault: Vault, argument_values: Given) -> tuple[Any, PurePosixPath | None]:
         """Run an operation that `changes` a note; return its JSON data and the note's new path."""
         from vaultmem.services.views.read_notes import resolve_whole
 
         if self.place is not NotImplemented:
-            answer = self.run(vault, read_request(self.request, given))
+            answer = self.run(vault, read_request(self.request, argument_values))
             return self.data(answer), self.place(answer)
-        path = resolve_whole(vault, given["path"])
-        return self.answer(vault, given), path
+        path = resolve_whole(vault, argument_values["path"])
+        return self.answer(vault, argument_values), path
 
 
 def declare(
@@ -443,18 +443,18 @@ def declare(
     the names of the JSON fields, as for `pick`, or a function as in `Operation`. `facts` are the
     operation's other fields.
     """
-    _, *given = signature(function).parameters.values()
-    given = [each for each in given if each.kind is not Parameter.KEYWORD_ONLY]
-    names = [each.name for each in given]
-    defaults = [each.default for each in given if each.default is not Parameter.empty]
+    _, *parameters = signature(function).parameters.values()
+    parameters = [each for each in parameters if each.kind is not Parameter.KEYWORD_ONLY]
+    names = [each.name for each in parameters]
+    defaults = [each.default for each in parameters if each.default is not Parameter.empty]
     kind: Any = namedtuple  # A type checker cannot know its fields.
-    request = kind(function.__name__, names, defaults=defaults, module=function.__module__)
-    request.__annotations__ = {each.name: each.annotation for each in given}
+    request_type = kind(function.__name__, names, defaults=defaults, module=function.__module__)
+    request_type.__annotations__ = {each.name: each.annotation for each in parameters}
 
     @wraps(function)
-    def run(vault: Vault, asked: Any, **own: Any) -> Any:
-        return function(vault, **asked._asdict(), **own)
+    def run(vault: Vault, request: Any, **own: Any) -> Any:
+        return function(vault, **request._asdict(), **own)
 
     if isinstance(data, str):
         data = partial(pick, names=data)
-    return Operation(name, address, run=run, request=request, data=data, **facts)
+    return Operation(name, address, run=run, request=request_type, data=data, **facts)

@@ -218,7 +218,7 @@ class PackRequest(NamedTuple):
     vaults: Vaults = ()
 
 
-def recall(vault: Vault, asked: Recall) -> SearchAnswer:
+def recall(vault: Vault, request: Recall) -> SearchAnswer:
     """Find the notes that answer a query, best first.
 
     Each is shown by its best section, with the reason why it was found.
@@ -227,12 +227,12 @@ def recall(vault: Vault, asked: Recall) -> SearchAnswer:
       vaultmem recall "how are refunds handled?" -n 3
       vaultmem recall tokens --kind decision --since 2026-10-01
     """
-    vaults, passed_over = open_vaults(vault, asked)
-    return SearchAnswer(recall_in(vaults, asked, show_texts(asked)), passed_over)
+    vaults, passed_over = open_vaults(vault, request)
+    return SearchAnswer(recall_in(vaults, request, show_texts(request)), passed_over)
 
 
 def recall_in(
-    vaults: Sequence[Vault], asked: Recall, show: Show, progress: TellProgress | None = None
+    vaults: Sequence[Vault], request: Recall, show: Show, progress: TellProgress | None = None
 ) -> QueryResult:
     """Return the hits of a query in these vaults; `show` chooses the shown ones.
 
@@ -241,17 +241,17 @@ def recall_in(
     from vaultmem.services.projects.scope import view_projects
     from vaultmem.services.search.run_query import run_query
 
-    return run_query(view_projects(vaults, asked.project), make_ask(asked), show, progress)
+    return run_query(view_projects(vaults, request.project), make_ask(request), show, progress)
 
 
-def open_vaults(vault: Vault, asked: Recall | PackRequest) -> tuple[list[Vault], list[str]]:
+def open_vaults(vault: Vault, request: Recall | PackRequest) -> tuple[list[Vault], list[str]]:
     """Return the vaults to search, and messages about those that are skipped."""
     from vaultmem.services.vaults.companions import add_others
 
-    return add_others(vault, asked.vaults, bool(asked.at or asked.include_refs or vault.ref))
+    return add_others(vault, request.vaults, bool(request.at or request.include_refs or vault.ref))
 
 
-def pack(vault: Vault, asked: PackRequest) -> SearchAnswer:
+def pack(vault: Vault, request: PackRequest) -> SearchAnswer:
     """Print what an agent needs to know, within a token budget.
 
     That is what is pinned, and what answers the query; without one, what is most recent.
@@ -260,24 +260,24 @@ def pack(vault: Vault, asked: PackRequest) -> SearchAnswer:
       vaultmem pack "holmpay 429" --budget 500
       vaultmem pack "session tokens" --receipt
     """
-    vaults, passed_over = open_vaults(vault, asked)
-    return SearchAnswer(pack_of(vaults, asked, make_pack_ask(asked)), passed_over)
+    vaults, passed_over = open_vaults(vault, request)
+    return SearchAnswer(pack_of(vaults, request, make_pack_ask(request)), passed_over)
 
 
 def pack_of(
     vaults: Sequence[Vault],
-    asked: PackRequest,
-    made: AskPack,
+    request: PackRequest,
+    options: AskPack,
     progress: TellProgress | None = None,
 ) -> PackAnswer:
     """Return the pack of these vaults, limited to a project as in `recall_in`."""
     from vaultmem.services.packs.build import ask_pack
     from vaultmem.services.projects.scope import view_projects
 
-    return ask_pack(view_projects(vaults, asked.project), made, progress)
+    return ask_pack(view_projects(vaults, request.project), options, progress)
 
 
-def make_pack_ask(asked: PackRequest) -> AskPack:
+def make_pack_ask(request: PackRequest) -> AskPack:
     """Return the pack options of a request.
 
     Raises:
@@ -287,16 +287,16 @@ def make_pack_ask(asked: PackRequest) -> AskPack:
     from vaultmem.services.packs.build import AskPack
 
     return AskPack(
-        asked.query,
-        asked.budget or None,
-        PackStyle.TEXT if asked.format == "text" else PackStyle.MARKDOWN,
-        parse_labels(asked.labels) if asked.labels else None,
-        asked.at,
-        asked.include_refs,
-        asked.semantic,
-        asked.expand_links,
-        receipt=asked.receipt,
-        as_of=_read_day(asked.as_of),
+        request.query,
+        request.budget or None,
+        PackStyle.TEXT if request.format == "text" else PackStyle.MARKDOWN,
+        parse_labels(request.labels) if request.labels else None,
+        request.at,
+        request.include_refs,
+        request.semantic,
+        request.expand_links,
+        receipt=request.receipt,
+        as_of=_read_day(request.as_of),
     )
 
 
@@ -306,7 +306,7 @@ def _read_day(text: str) -> date | None:
     return parse_day(text) if text else None
 
 
-def make_ask(asked: Recall) -> Query:
+def make_ask(request: Recall) -> Query:
     """Return the query of a request.
 
     Raises:
@@ -315,50 +315,50 @@ def make_ask(asked: Recall) -> Query:
     from vaultmem.core.search.query import parse_recency
     from vaultmem.services.search.run_query import MOST_FITTING, Query
 
-    only = asked.only.make_filter()
+    only = request.only.make_filter()
     return Query(
-        asked.query,
-        asked.limit or (MOST_FITTING if asked.budget else 0),
-        asked.offset,
-        only._replace(states=_choose_states(asked), as_of=_read_day(asked.as_of)),
-        asked.at,
-        asked.include_refs,
-        asked.semantic,
-        asked.expand_links,
+        request.query,
+        request.limit or (MOST_FITTING if request.budget else 0),
+        request.offset,
+        only._replace(states=_choose_states(request), as_of=_read_day(request.as_of)),
+        request.at,
+        request.include_refs,
+        request.semantic,
+        request.expand_links,
         suggests=True,
-        recency=parse_recency(asked.recency),
+        recency=parse_recency(request.recency),
     )
 
 
-def _choose_states(asked: Recall) -> frozenset[Any]:
+def _choose_states(request: Recall) -> frozenset[Any]:
     """Return the requested states; an empty set means those shown by default."""
     from vaultmem.core.lifecycle import NoteState
 
-    named = read_states(asked.only.state)
-    if not named and asked.include_archived:
-        named = frozenset(NoteState) - {NoteState.QUARANTINED}
-    if asked.include_quarantined:
-        named = (named or frozenset(NoteState) - {NoteState.DEPRECATED}) | {NoteState.QUARANTINED}
-    return named
+    states = read_states(request.only.state)
+    if not states and request.include_archived:
+        states = frozenset(NoteState) - {NoteState.QUARANTINED}
+    if request.include_quarantined:
+        states = (states or frozenset(NoteState) - {NoteState.DEPRECATED}) | {NoteState.QUARANTINED}
+    return states
 
 
-def show_texts(asked: Recall) -> Show:
+def show_texts(request: Recall) -> Show:
     """Return a function that shows the text of the hits that fit; all without a budget."""
     from vaultmem.services.search import run_query
 
-    return run_query.fit_texts(asked.budget) if asked.budget else run_query.show_texts
+    return run_query.fit_texts(request.budget) if request.budget else run_query.show_texts
 
 
-def _recall_data(found: SearchAnswer) -> dict[str, Any]:
-    return {**answer_data(found.answer), **_passed_over(found)}
+def _recall_data(result: SearchAnswer) -> dict[str, Any]:
+    return {**answer_data(result.answer), **_passed_over(result)}
 
 
-def _pack_found_data(found: SearchAnswer) -> dict[str, Any]:
-    return {**pack_answer_data(found.answer), **_passed_over(found)}
+def _pack_found_data(result: SearchAnswer) -> dict[str, Any]:
+    return {**pack_answer_data(result.answer), **_passed_over(result)}
 
 
-def _passed_over(found: SearchAnswer) -> dict[str, Any]:
-    return {"skipped": found.passed_over} if found.passed_over else {}
+def _passed_over(result: SearchAnswer) -> dict[str, Any]:
+    return {"skipped": result.passed_over} if result.passed_over else {}
 
 
 def answer_data(answer: QueryResult) -> dict[str, Any]:
@@ -422,37 +422,37 @@ def why_data(hit: Hit) -> dict[str, Any]:
     }
 
 
-def recall_lines(answer: QueryResult, asked: Recall) -> Iterator[Line]:
+def recall_lines(answer: QueryResult, request: Recall) -> Iterator[Line]:
     """Yield a result as lines: the match strength, shown hits and the number of others."""
     from vaultmem.services.search.run_query import describe_match_strength
 
     for line in describe_match_strength(answer):
         yield Line(line, "yellow")
     for number, (hit, _) in enumerate(answer.shown, 1):
-        yield from _list_lines(number, hit, asked.explain)
+        yield from _list_lines(number, hit, request.explain)
     count, more = len(answer.hits) - len(answer.shown), "more " if answer.shown else ""
-    if asked.budget and count:
-        told = f"{count} {more}found, for which {asked.budget} tokens have no room"
-        yield Line(f"{told}; give a larger --budget.", "yellow")
+    if request.budget and count:
+        text = f"{count} {more}found, for which {request.budget} tokens have no room"
+        yield Line(f"{text}; give a larger --budget.", "yellow")
     if answer.shown:
         tokens = f"{answer.sent:,} tokens shown, {answer.flat:,} in all notes"
         yield Line(f"{tokens} ({answer.ratio:.1f}x)", "dim")
 
 
-def show_lines(asked: Recall) -> Show:
+def show_lines(request: Recall) -> Show:
     """Return a function that shows the hits whose lines fit; all without a budget."""
     from vaultmem.core.packs.passages import show_line
     from vaultmem.core.text.token_count import count_tokens
 
     def show(_: VaultSet, answer: QueryResult) -> list[tuple[Hit, str]]:
-        shown, left = [], asked.budget
+        shown_hits, budget_left = [], request.budget
         for number, hit in enumerate(answer.hits, 1):
-            lines = _list_lines(number, hit, asked.explain) if asked.budget else ()
-            left -= count_tokens("".join(f"{each.text}{each.rest}\n" for each in lines))
-            if left < 0:
+            lines = _list_lines(number, hit, request.explain) if request.budget else ()
+            budget_left -= count_tokens("".join(f"{each.text}{each.rest}\n" for each in lines))
+            if budget_left < 0:
                 break
-            shown.append((hit, show_line(hit)))
-        return shown
+            shown_hits.append((hit, show_line(hit)))
+        return shown_hits
 
     return show
 
@@ -494,35 +494,35 @@ def _explain_hit(hit: Hit) -> str:
 def _explain(hit: Hit) -> Iterator[Line]:
     for match in hit.matches:
         yield Line(f"      {match.score:7.3f}  {match.shown} in {', '.join(match.fields)}")
-    for name, what in _PARTS.items():
+    for name, description in _PARTS.items():
         if value := getattr(hit, name):
-            yield Line(f"      {value:7.3f}  {what}")
+            yield Line(f"      {value:7.3f}  {description}")
     yield Line(f"      {hit.state_weight:7.3f}  times, for state {hit.record.state}")
     if hit.rerank is not None:
-        told = "by the reranker, which orders the best sections"
-        yield Line(f"      {hit.rerank:7.3f}  {told}")
+        text = "by the reranker, which orders the best sections"
+        yield Line(f"      {hit.rerank:7.3f}  {text}")
     place = " of this place" * (hit.rerank is not None)
     yield Line(f"      {hit.score:7.3f}  score{place}")
 
 
 def pack_answer_data(answer: PackAnswer) -> dict[str, Any]:
     """Return a pack with its receipt, and the use of embeddings and the reranker."""
-    found = {"semantic": answer.meaning, "rerank": answer.reranked}
-    return {**pack_data(answer.pack), **pick(answer, "receipt?"), **found}
+    search_data = {"semantic": answer.meaning, "rerank": answer.reranked}
+    return {**pack_data(answer.pack), **pick(answer, "receipt?"), **search_data}
 
 
-def pack_data(made: Pack) -> dict[str, Any]:
+def pack_data(context_pack: Pack) -> dict[str, Any]:
     """Return a pack: its text, its shown and omitted sections, and its tokens."""
     from vaultmem.core.packs.pack_text import price_pack
 
-    account, costs = made.account, price_pack(made)
+    account, costs = context_pack.account, price_pack(context_pack)
     return {
-        **pick(made, "text match_strength=sureness"),
-        "items": [_item_data(*each) for each in zip(made.items, costs, strict=True)],
-        "omitted_pins": [hit.address for hit in made.unshown],
-        "unnamed": made.unnamed,
-        "omitted": list(map(_left_data, made.left_out)),
-        "corrections": dict(made.replaced),
+        **pick(context_pack, "text match_strength=sureness"),
+        "items": [_item_data(*each) for each in zip(context_pack.items, costs, strict=True)],
+        "omitted_pins": [hit.address for hit in context_pack.unshown],
+        "unnamed": context_pack.unnamed,
+        "omitted": list(map(_left_data, context_pack.left_out)),
+        "corrections": dict(context_pack.replaced),
         "tokens": {
             **pick(account, "sent budget full_vault_tokens=flat"),
             "ratio": round(account.ratio, 2),
@@ -569,11 +569,11 @@ def _item_data(item: PackItem, cost: int) -> dict[str, Any]:
     }
 
 
-def by_body(asked: Operation) -> Operation:
+def by_body(operation: Operation) -> Operation:
     """Return a copy of a reading operation as a POST, because a query can be long."""
-    return asked._replace(
-        name=f"{asked.name}_by_body",
-        address=f"POST {asked.path}",
+    return operation._replace(
+        name=f"{operation.name}_by_body",
+        address=f"POST {operation.path}",
         summary="The same as GET, for questions that are too long for an address.",
     )
 

@@ -72,7 +72,7 @@ def log(
         raise ArgumentError(f'"{span}" is not A..B; --ref shows one branch, --path one note')
     if follow and not path:
         raise ArgumentError("--follow needs the note: --path NOTE --follow")
-    wanted = CommitFilter(
+    commit_filter = CommitFilter(
         frozenset(event),
         frozenset(from_agent),
         frozenset(session),
@@ -80,17 +80,17 @@ def log(
         parse_timestamp(until, end_of_day=True) if until else None,
         all_,
     )
-    return list_commits(vault, wanted, limit, path, span, follows=follow)
+    return list_commits(vault, commit_filter, limit, path, span, follows=follow)
 
 
-def _log_lines(found: Log, asked: Any) -> Iterator[Line]:
-    for commit in found.commits:
+def _log_lines(result: Log, request: Any) -> Iterator[Line]:
+    for commit in result.commits:
         yield Line(commit.commit[:7], "yellow", f"  {format_commit_line(commit)}")
-    if found.is_cut:
+    if result.is_cut:
         yield Line(_CUT)
-    elif not found.commits and asked == type(asked)(limit=asked.limit, all_=asked.all_):
+    elif not result.commits and request == type(request)(limit=request.limit, all_=request.all_):
         yield Line("No events yet; `vaultmem checkpoint NOTE` makes the first.")
-    elif not found.commits:
+    elif not result.commits:
         yield Line("No event matches.")
 
 
@@ -119,22 +119,22 @@ def show(
     return show_commit(vault, commit)
 
 
-def shown_lines(shown: ShownCommit, _: Any) -> Iterator[Line]:
+def shown_lines(shown_commit: ShownCommit, _: Any) -> Iterator[Line]:
     """Yield a commit's author, time, reason and changes."""
-    yield from _commit_lines(shown)
-    for operation in shown.operations:
+    yield from _commit_lines(shown_commit)
+    for operation in shown_commit.operations:
         yield Line("")
         yield from operation_lines(operation)
-    if shown.is_end:
+    if shown_commit.is_end:
         yield Line("")
         yield Line(f"What it changed is not known. {_CUT}")
-    elif not shown.operations:
+    elif not shown_commit.operations:
         yield Line("")
         yield Line("It changed nothing in the vault.")
 
 
-def _commit_lines(shown: ShownCommit) -> Iterator[Line]:
-    commit = shown.commit
+def _commit_lines(shown_commit: ShownCommit) -> Iterator[Line]:
+    commit = shown_commit.commit
     yield Line(f"commit {commit.commit}", "yellow")
     parents = [parent[:7] for parent in commit.parents]
     merged = f"of {' and '.join(parents)}; compared with {parents[0]}" if parents[1:] else ""
@@ -162,8 +162,8 @@ def _commit_lines(shown: ShownCommit) -> Iterator[Line]:
         yield Line("")
         yield Line("before, its session was shown")
         for each in commit.shown_notes:
-            when = format_seconds(each.at)[:16].replace("T", " ")
-            yield Line(f"  {when}  {one_line(each.path)}", "dim")
+            timestamp = format_seconds(each.at)[:16].replace("T", " ")
+            yield Line(f"  {timestamp}  {one_line(each.path)}", "dim")
 
 
 def operation_lines(operation: FileOperation) -> Iterator[Line]:
@@ -225,21 +225,21 @@ def diff(
     return diff_vault(vault, from_, to, path)
 
 
-def diff_lines(found: VaultDiff, asked: Any) -> Iterator[Line]:
+def diff_lines(result: VaultDiff, request: Any) -> Iterator[Line]:
     """Yield each changed note, with its changes or in one line."""
-    if not found.operations:
+    if not result.operations:
         yield Line("Nothing differs.")
-    if asked.brief:
-        yield from _brief_lines(found.operations)
+    if request.brief:
+        yield from _brief_lines(result.operations)
         return
-    for number, operation in enumerate(found.operations):
+    for number, operation in enumerate(result.operations):
         if number:
             yield Line("")
         yield from operation_lines(operation)
 
 
-def _diff_warnings(found: VaultDiff) -> Iterator[str]:
-    for name, reason in found.skipped.items():
+def _diff_warnings(result: VaultDiff) -> Iterator[str]:
+    for name, reason in result.skipped.items():
         yield f"left out {name}: {reason}"
 
 
@@ -274,13 +274,13 @@ def history(
     return trace_note(vault, path, limit, resolve_commit(vault, at) if at else "")
 
 
-def _history_lines(found: Trace, _: Any) -> Iterator[Line]:
-    yield from version_lines(found)
-    if any(each.is_end for each in found.versions):
+def _history_lines(trace: Trace, _: Any) -> Iterator[Line]:
+    yield from version_lines(trace)
+    if any(each.is_end for each in trace.versions):
         yield Line(_CUT)
 
 
-def version_lines(found: Trace) -> Iterator[Line]:
+def version_lines(trace: Trace) -> Iterator[Line]:
     """Yield each commit's changes to a note, and the note's path then if it differs."""
     from vaultmem.services.history.diff import summarise_operation
 
@@ -292,14 +292,14 @@ def version_lines(found: Trace) -> Iterator[Line]:
             one_line(each.commit.event) if each.commit else "not committed",
             one_line(each.session),
         ]
-        for each in found.versions
+        for each in trace.versions
     ]
-    for line, each in zip(align(rows), found.versions, strict=True):
-        other = each.operation.file.path != found.path
+    for line, each in zip(align(rows), trace.versions, strict=True):
+        other = each.operation.file.path != trace.path
         name = f"  ({one_line(each.operation.file.path)})" if other else ""
-        shown = len(each.commit.shown_notes) if each.commit else 0
-        after = f"  after {pluralize(shown, 'note')} shown" if shown else ""
-        yield Line(f"{line}  {one_line(summarise_operation(each.operation))}{name}{after}")
+        shown_count = len(each.commit.shown_notes) if each.commit else 0
+        suffix = f"  after {pluralize(shown_count, 'note')} shown" if shown_count else ""
+        yield Line(f"{line}  {one_line(summarise_operation(each.operation))}{name}{suffix}")
 
 
 def format_writer(origin: BlamedLine | ChangeStep | NoteCommit) -> str:
@@ -323,13 +323,13 @@ def blame(
     return blame_note(vault, path, at)
 
 
-def _blame_lines(found: Blame, _: Any) -> Iterator[Line]:
-    width = len(str(found.lines[-1].number)) if found.lines else 0
-    for line, origin in zip(found.lines, align(list(map(_origin, found.lines))), strict=True):
+def _blame_lines(result: Blame, _: Any) -> Iterator[Line]:
+    width = len(str(result.lines[-1].number)) if result.lines else 0
+    for line, origin in zip(result.lines, align(list(map(_origin, result.lines))), strict=True):
         text = line.text.removesuffix("\r").expandtabs(4)
         yield Line(f"{origin}  {line.number:>{width}}  {text}".rstrip())
-    if found.ends:
-        yield Line(_MAX_TEXT.format(", ".join(sorted(commit[:7] for commit in found.ends))))
+    if result.ends:
+        yield Line(_MAX_TEXT.format(", ".join(sorted(commit[:7] for commit in result.ends))))
 
 
 def _origin(line: BlamedLine | ChangeStep) -> list[str]:
@@ -357,13 +357,13 @@ def why(
     return query, explain_text(vault, query, limit)
 
 
-def why_data(found: tuple[str, Sequence[Ground]]) -> dict[str, Any]:
+def why_data(result: tuple[str, Sequence[Ground]]) -> dict[str, Any]:
     """Return the facts and decisions that mention the query."""
-    return {"query": found[0], "grounds": list(map(ground_json, found[1]))}
+    return {"query": result[0], "grounds": list(map(ground_json, result[1]))}
 
 
-def _why_lines(found: tuple[str, Sequence[Ground]], _: Any) -> Iterator[Line]:
-    grounds = found[1]
+def _why_lines(result: tuple[str, Sequence[Ground]], _: Any) -> Iterator[Line]:
+    grounds = result[1]
     if not grounds:
         yield Line("No fact and no decision in this vault mentions that.")
     for number, ground in enumerate(grounds, 1):

@@ -68,18 +68,18 @@ def list_links(vault: Vault, path: LinkedNote) -> NoteLinks:
     return NoteLinks(path, list_links(vault, path))
 
 
-def _links_data(found: NoteLinks) -> dict[str, Any]:
-    return {"path": found.path, "links": list(map(link_data, found.links))}
+def _links_data(result: NoteLinks) -> dict[str, Any]:
+    return {"path": result.path, "links": list(map(link_data, result.links))}
 
 
-def _links_lines(found: NoteLinks, _: Any) -> Iterator[Line]:
-    for each in found.links:
+def _links_lines(result: NoteLinks, _: Any) -> Iterator[Line]:
+    for each in result.links:
         target = "" if each.target is None else f"{each.target}{_subpath(each)}"
         missing = f"no such {each.missing}" if each.missing else ""
-        told = f"{_as_written(each)}  {target}  {missing}".rstrip()
-        yield Line(f"{each.link.line:>4}  ", "dim", told)
-    broken = sum(bool(each.missing) for each in found.links)
-    yield Line(f"{pluralize(len(found.links), 'link')}, {broken:,} broken")
+        text = f"{_as_written(each)}  {target}  {missing}".rstrip()
+        yield Line(f"{each.link.line:>4}  ", "dim", text)
+    broken = sum(bool(each.missing) for each in result.links)
+    yield Line(f"{pluralize(len(result.links), 'link')}, {broken:,} broken")
 
 
 def list_backlinks(vault: Vault, path: LinkedNote) -> NoteLinks:
@@ -91,16 +91,16 @@ def list_backlinks(vault: Vault, path: LinkedNote) -> NoteLinks:
     return NoteLinks(path, list_backlinks(vault, path))
 
 
-def _backlinks_data(found: NoteLinks) -> dict[str, Any]:
-    return {"path": found.path, "backlinks": list(map(link_data, found.links))}
+def _backlinks_data(result: NoteLinks) -> dict[str, Any]:
+    return {"path": result.path, "backlinks": list(map(link_data, result.links))}
 
 
-def _backlinks_lines(found: NoteLinks, _: Any) -> Iterator[Line]:
-    for each in found.links:
+def _backlinks_lines(result: NoteLinks, _: Any) -> Iterator[Line]:
+    for each in result.links:
         missing = f"  no such {each.missing}" if each.missing else ""
         yield Line(f"{one_line(each.source)}:{each.link.line}  {_as_written(each)}{missing}")
-    notes = len({each.source for each in found.links})
-    yield Line(f"{pluralize(len(found.links), 'link')} from {pluralize(notes, 'note')}")
+    notes = len({each.source for each in result.links})
+    yield Line(f"{pluralize(len(result.links), 'link')} from {pluralize(notes, 'note')}")
 
 
 def list_broken(vault: Vault) -> Sequence[FoundLink]:
@@ -127,14 +127,14 @@ def list_orphans(vault: Vault) -> Sequence[tuple[NoteRecord, int]]:
     return list_orphans(vault)
 
 
-def _orphans_data(found: Iterable[tuple[NoteRecord, int]]) -> dict[str, Any]:
-    return {"orphans": [{**pick(each, "path title"), "links": count} for each, count in found]}
+def _orphans_data(orphans: Iterable[tuple[NoteRecord, int]]) -> dict[str, Any]:
+    return {"orphans": [{**pick(each, "path title"), "links": count} for each, count in orphans]}
 
 
-def _orphans_lines(found: Sequence[tuple[NoteRecord, int]], _: Any) -> Iterator[Line]:
-    for each, count in found:
+def _orphans_lines(orphans: Sequence[tuple[NoteRecord, int]], _: Any) -> Iterator[Line]:
+    for each, count in orphans:
         yield Line(f"{one_line(each.path)}{'' if count else '  (no links of its own either)'}")
-    yield Line(pluralize(len(found), "orphan"))
+    yield Line(pluralize(len(orphans), "orphan"))
 
 
 def repair_links(
@@ -156,14 +156,14 @@ def _repair_data(result: RepairResult) -> dict[str, Any]:
 
 
 def _repair_lines(result: RepairResult, _: Any) -> Iterator[Line]:
-    done = result.done
-    yield from edit_lines(done.edits)
-    if done.edits:
-        told = f"{pluralize(done.links, 'link')} in {pluralize(len(done.edits), 'note')}"
-        yield Line("would repair  " if result.is_dry else "repaired  ", "green", told)
+    repair = result.done
+    yield from edit_lines(repair.edits)
+    if repair.edits:
+        summary = f"{pluralize(repair.links, 'link')} in {pluralize(len(repair.edits), 'note')}"
+        yield Line("would repair  " if result.is_dry else "repaired  ", "green", summary)
     else:
         yield Line("No broken link leads to a file that was moved.")
-    yield from commit_lines(done.report.commits)
+    yield from commit_lines(repair.report.commits)
 
 
 def _repair_warnings(result: RepairResult) -> Iterator[str]:
@@ -207,27 +207,27 @@ def _rename_data(result: RenameResult) -> dict[str, Any]:
 
 
 def _rename_lines(result: RenameResult, _: Any) -> Iterator[Line]:
-    told = f"{result.done.old} -> {result.done.new}"
-    yield Line("would move  " if result.is_dry else "moved  ", "green", told)
+    text = f"{result.done.old} -> {result.done.new}"
+    yield Line("would move  " if result.is_dry else "moved  ", "green", text)
     yield from edit_lines(result.done.edits)
 
 
 def _rename_warnings(result: RenameResult) -> Iterator[str]:
-    done = result.done
-    return warn_of_trust(done.new if path == done.old else path for path in done.untrusted)
+    rename = result.done
+    return warn_of_trust(rename.new if path == rename.old else path for path in rename.untrusted)
 
 
 def warn_of_trust(paths: Iterable[str]) -> Iterator[str]:
     """Yield a warning for each note that lost its trust because its text or path changed."""
     for path in paths:
-        told = "its text or path is another one now, so it may not instruct; promote it again"
-        yield f"{path}: {told}"
+        reason = "its text or path is another one now, so it may not instruct; promote it again"
+        yield f"{path}: {reason}"
 
 
 def edit_lines(edits: Mapping[str, Sequence[LinkEdit]]) -> Iterator[Line]:
     """Yield the changed links with their old and new text."""
-    for path, made in edits.items():
-        for edit in made:
+    for path, link_edits in edits.items():
+        for edit in link_edits:
             change = f"{one_line(edit.old)} -> {one_line(edit.new)}"
             yield Line(f"  {one_line(path)}:{edit.link.line}  {change}")
 
@@ -235,29 +235,29 @@ def edit_lines(edits: Mapping[str, Sequence[LinkEdit]]) -> Iterator[Line]:
 def _edits_data(edits: Mapping[str, Sequence[LinkEdit]]) -> list[dict[str, Any]]:
     return [
         {"path": path, "line": edit.link.line, "from": edit.old, "to": edit.new}
-        for path, made in edits.items()
-        for edit in made
+        for path, link_edits in edits.items()
+        for edit in link_edits
     ]
 
 
-def link_data(found: FoundLink) -> dict[str, Any]:
+def link_data(found_link: FoundLink) -> dict[str, Any]:
     """Return a link's place, text and target."""
-    link = found.link
+    link = found_link.link
     return {
-        "source": found.source,
+        "source": found_link.source,
         **pick(link, "line kind"),
         "written": link.path,
         **pick(link, "subpath? text?"),
         "embed": link.is_embed,
         **pick(link, "property?"),
-        "target": found.target,
-        **pick(found, "missing?"),
+        "target": found_link.target,
+        **pick(found_link, "missing?"),
     }
 
 
-def _as_written(found: FoundLink) -> str:
-    link = found.link
-    path = f"{link.path}{_subpath(found)}"
+def _as_written(found_link: FoundLink) -> str:
+    link = found_link.link
+    path = f"{link.path}{_subpath(found_link)}"
     if link.kind == "wikilink":
         text = f"[[{path}]]"
     elif link.kind == "markdown":
@@ -267,8 +267,8 @@ def _as_written(found: FoundLink) -> str:
     return one_line(("!" if link.is_embed else "") + text)
 
 
-def _subpath(found: FoundLink) -> str:
-    return f"#{found.link.subpath}" if found.link.subpath else ""
+def _subpath(found_link: FoundLink) -> str:
+    return f"#{found_link.link.subpath}" if found_link.link.subpath else ""
 
 
 _LINKS = rows(source="string", line="integer", kind="string", written="string", target="string?")

@@ -63,26 +63,26 @@ def promote_one(vault: Vault, path: NotePath) -> PromoteResult:
     return promote(vault, (path,))
 
 
-def _promoted_data(done: PromoteResult) -> dict[str, Any]:
-    promoted = [{"path": path, "from": before, "to": "active"} for path, before in done.notes]
-    return {"promoted": promoted, "trusted": done.trusted, **report_json(done.report)}
+def _promoted_data(result: PromoteResult) -> dict[str, Any]:
+    notes = [{"path": path, "from": before, "to": "active"} for path, before in result.notes]
+    return {"promoted": notes, "trusted": result.trusted, **report_json(result.report)}
 
 
-def _promoted_lines(done: PromoteResult, asked: Any) -> Iterator[Line]:
+def _promoted_lines(result: PromoteResult, request: Any) -> Iterator[Line]:
     from vaultmem.services.lifecycle.transition import describe_untrusted
 
-    for path, before in done.notes:
+    for path, before in result.notes:
         facts = (
             "" if before == "active" else f"{before} to active",
-            asked.from_ and f"from {asked.from_}",
-            "trusted" if path in done.trusted else "",
+            request.from_ and f"from {request.from_}",
+            "trusted" if path in result.trusted else "",
         )
         yield Line("promoted  ", "green", f"{path}  ({', '.join(filter(None, facts))})")
-    for path in done.active:
+    for path in result.active:
         yield Line(f"active already  {path}")
-    if done.notes:
-        yield from _outcome_lines(done.report, None)
-    if unsaid := describe_untrusted(done):
+    if result.notes:
+        yield from _outcome_lines(result.report, None)
+    if unsaid := describe_untrusted(result):
         yield Line(unsaid)
 
 
@@ -108,18 +108,18 @@ def state_(
     from vaultmem.errors import RefusedError
     from vaultmem.services.lifecycle.transition import change_state
 
-    wanted = parse_state(state)
-    if wanted is NoteState.QUARANTINED and not reason:
+    new_state = parse_state(state)
+    if new_state is NoteState.QUARANTINED and not reason:
         raise RefusedError("say why it cannot be trusted: --reason TEXT")
-    return change_state(vault, [path], wanted, reason)
+    return change_state(vault, [path], new_state, reason)
 
 
-def _state_lines(done: TransitionResult, asked: Any) -> Iterator[Line]:
-    for move in done.moves:
+def _state_lines(result: TransitionResult, request: Any) -> Iterator[Line]:
+    for move in result.moves:
         yield Line(f"{move.after}  ", "yellow", f"{move.path}  (was {move.before})")
-    if not done.moves:
-        yield Line(f"{asked.path}: {asked.state} already.")
-    yield from commit_lines(done.report.commits)
+    if not result.moves:
+        yield Line(f"{request.path}: {request.state} already.")
+    yield from commit_lines(result.report.commits)
 
 
 def supersede(
@@ -142,13 +142,13 @@ def supersede(
     return supersede_note(vault, path, by, reason, part=partial)
 
 
-def _supersede_lines(done: SupersedeResult, asked: Any) -> Iterator[Line]:
-    became = "a part of it, so it stays" if asked.partial else f"{done.before} to deprecated"
-    yield Line("superseded  ", "yellow", f"{done.old}  ({became})")
-    yield Line("by          ", "green", done.new)
-    if done.unsaid and not asked.partial:
-        yield Line(f"  only in it: {one_line(done.unsaid[0])}")
-    yield from commit_lines(done.report.commits)
+def _supersede_lines(result: SupersedeResult, request: Any) -> Iterator[Line]:
+    effect = "a part of it, so it stays" if request.partial else f"{result.before} to deprecated"
+    yield Line("superseded  ", "yellow", f"{result.old}  ({effect})")
+    yield Line("by          ", "green", result.new)
+    if result.unsaid and not request.partial:
+        yield Line(f"  only in it: {one_line(result.unsaid[0])}")
+    yield from commit_lines(result.report.commits)
 
 
 WhyForget = Annotated[
@@ -195,13 +195,13 @@ def forget(
     from vaultmem.services.memory.forget import ForgetSelection, forget_notes, select_notes
 
     age = parse_age(older_than) if older_than else None
-    chosen = select_notes(vault, paths, ForgetSelection(tag, age, from_session, query))
-    found = tuple(record.path for record in chosen.notes)
-    if dry_run or not (yes or len(found) == 1):
-        return Forgotten(found, chosen.kept, True, () if reason else None, "")
-    commits = forget_notes(vault, chosen.notes, reason).report.commits
+    selection = select_notes(vault, paths, ForgetSelection(tag, age, from_session, query))
+    chosen_paths = tuple(record.path for record in selection.notes)
+    if dry_run or not (yes or len(chosen_paths) == 1):
+        return Forgotten(chosen_paths, selection.kept, True, () if reason else None, "")
+    commits = forget_notes(vault, selection.notes, reason).report.commits
     at = f"{commits[-1][0][:7]}~" if reason and commits else "HEAD" if vault.head() else ""
-    return Forgotten(found, chosen.kept, False, commits if reason else None, at)
+    return Forgotten(chosen_paths, selection.kept, False, commits if reason else None, at)
 
 
 def forget_one(vault: Vault, path: NotePath, reason: WhyForget = "") -> Forgotten:
@@ -209,25 +209,28 @@ def forget_one(vault: Vault, path: NotePath, reason: WhyForget = "") -> Forgotte
     return forget(vault, (path,), reason=reason)
 
 
-def _forgotten_data(done: Forgotten) -> dict[str, Any]:
-    data = {"would_forget" if done.is_dry else "forgotten": done.paths, "kept_pinned": done.kept}
-    return data if done.commits is None else {**data, "commits": commits_json(done.commits)}
+def _forgotten_data(result: Forgotten) -> dict[str, Any]:
+    data = {
+        "would_forget" if result.is_dry else "forgotten": result.paths,
+        "kept_pinned": result.kept,
+    }
+    return data if result.commits is None else {**data, "commits": commits_json(result.commits)}
 
 
-def _forgotten_lines(done: Forgotten, _: Any) -> Iterator[Line]:
-    for path in done.paths:
-        yield Line("would forget  " if done.is_dry else "forgot  ", "yellow", path)
-    for path in done.kept:
+def _forgotten_lines(result: Forgotten, _: Any) -> Iterator[Line]:
+    for path in result.paths:
+        yield Line("would forget  " if result.is_dry else "forgot  ", "yellow", path)
+    for path in result.kept:
         yield Line(f"kept, pinned  {path}")
-    yield from commit_lines(done.commits or ())
-    if not done.paths:
+    yield from commit_lines(result.commits or ())
+    if not result.paths:
         yield Line("No note matches.")
-    elif done.is_dry:
-        count = pluralize(len(done.paths), "note")
+    elif result.is_dry:
+        count = pluralize(len(result.paths), "note")
         yield Line(f"Nothing was removed; add --yes to forget {count}.")
-    elif done.at:
-        some = shlex.quote(done.paths[0]) if len(done.paths) == 1 else "PATH"
-        yield Line(f"hint: `vaultmem restore {some} --at {done.at}` brings it back")
+    elif result.at:
+        argument = shlex.quote(result.paths[0]) if len(result.paths) == 1 else "PATH"
+        yield Line(f"hint: `vaultmem restore {argument} --at {result.at}` brings it back")
 
 
 def restore(
@@ -259,34 +262,34 @@ def restore(
     return trace_note(vault, path)
 
 
-def _restored_data(done: RestoreResult | Trace) -> dict[str, Any]:
+def _restored_data(result: RestoreResult | Trace) -> dict[str, Any]:
     from vaultmem.services.history.blame import Trace
 
-    if isinstance(done, Trace):
-        return trace_json(done)
-    data = pick(done, "path path_then? blob old_blob? commit changed=is_changed candidates")
-    return {**data, "commits": commits_json(done.commits)}
+    if isinstance(result, Trace):
+        return trace_json(result)
+    data = pick(result, "path path_then? blob old_blob? commit changed=is_changed candidates")
+    return {**data, "commits": commits_json(result.commits)}
 
 
-def _restored_lines(done: RestoreResult | Trace, asked: Any) -> Iterator[Line]:
+def _restored_lines(result: RestoreResult | Trace, request: Any) -> Iterator[Line]:
     from vaultmem.services.history.blame import Trace
 
-    if isinstance(done, Trace):
-        yield from version_lines(done)
-        kept = [e.commit.commit for e in done.versions if e.commit and e.operation.file.blob]
-        if kept:
-            at = (kept[1:2] or kept)[0][:7]
-            command = f"vaultmem restore {shlex.quote(asked.path)} --at {at}"
+    if isinstance(result, Trace):
+        yield from version_lines(result)
+        commits = [e.commit.commit for e in result.versions if e.commit and e.operation.file.blob]
+        if commits:
+            at = (commits[1:2] or commits)[0][:7]
+            command = f"vaultmem restore {shlex.quote(request.path)} --at {at}"
             yield Line(f"hint: `{command}` restores that version")
         return
-    if not done.is_changed:
-        known = f"already as it was in {done.commit[:7]}; nothing changed."
-        yield Line(f"{one_line(done.path)}: {known}")
+    if not result.is_changed:
+        text = f"already as it was in {result.commit[:7]}; nothing changed."
+        yield Line(f"{one_line(result.path)}: {text}")
         return
-    yield from commit_lines(done.commits)
-    then = f", there {one_line(done.path_then)}" if done.path_then else ""
-    yield Line("restored  ", "green", f"{done.path}  (as in {done.commit[:7]}{then})")
-    yield from candidate_lines(done.candidates)
+    yield from commit_lines(result.commits)
+    old_path = f", there {one_line(result.path_then)}" if result.path_then else ""
+    yield Line("restored  ", "green", f"{result.path}  (as in {result.commit[:7]}{old_path})")
+    yield from candidate_lines(result.candidates)
 
 
 def checkpoint(
@@ -356,38 +359,38 @@ def undo(
     return undo_session(vault, session, with_spread=spread, apply=apply)
 
 
-def _undone_data(done: UndoResult | SessionUndo) -> dict[str, Any]:
+def _undone_data(result: UndoResult | SessionUndo) -> dict[str, Any]:
     from vaultmem.services.sessions.undo_session import SessionUndo
 
-    made = pick(done, "commit?=report.commit candidates=report.candidates")
-    if isinstance(done, SessionUndo):
-        notes = [pick(each, "path action why? others") for each in done.notes]
-        return {**pick(done, "session applied=is_applied"), "notes": notes, **made}
-    return {**pick(done, "undone=commit.commit paths"), **made}
+    commit_data = pick(result, "commit?=report.commit candidates=report.candidates")
+    if isinstance(result, SessionUndo):
+        notes = [pick(each, "path action why? others") for each in result.notes]
+        return {**pick(result, "session applied=is_applied"), "notes": notes, **commit_data}
+    return {**pick(result, "undone=commit.commit paths"), **commit_data}
 
 
-def _undone_lines(done: UndoResult | SessionUndo, asked: Any) -> Iterator[Line]:
+def _undone_lines(result: UndoResult | SessionUndo, request: Any) -> Iterator[Line]:
     from vaultmem.services.sessions.undo_session import SessionUndo
 
-    yield from commit_lines(done.report.commits)
-    if isinstance(done, SessionUndo):
-        yield from _undone_session_lines(done, asked.spread)
+    yield from commit_lines(result.report.commits)
+    if isinstance(result, SessionUndo):
+        yield from _undone_session_lines(result, request.spread)
     else:
-        for path in done.paths:
-            before = f"(as before {done.commit.commit[:7]})"
+        for path in result.paths:
+            before = f"(as before {result.commit.commit[:7]})"
             yield Line("undone    ", "green", f"{one_line(path)}  {before}")
-    yield from candidate_lines(done.report.candidates)
+    yield from candidate_lines(result.report.candidates)
 
 
-def _undone_session_lines(done: SessionUndo, with_spread: bool) -> Iterator[Line]:
-    for each in done.notes:
+def _undone_session_lines(result: SessionUndo, with_spread: bool) -> Iterator[Line]:
+    for each in result.notes:
         others = f"also changed by {', '.join(each.others)}" if each.others else ""
         facts = ", ".join(filter(None, (each.why, others)))
         tail = f"  ({facts})" if facts else ""
         yield Line(f"{each.action:<10}  ", "yellow", one_line(f"{each.path}{tail}"))
-    if not done.is_applied:
+    if not result.is_applied:
         more = " --spread" if with_spread else ""
-        command = f"vaultmem undo --session {done.session}{more} --apply"
+        command = f"vaultmem undo --session {result.session}{more} --apply"
         yield Line(f"hint: nothing was changed; `{command}` makes this one commit")
 
 
@@ -469,7 +472,7 @@ RESTORE = change(
     lines=_restored_lines,
     required=("at",),
     gives=record(path="string", blob="string", changed="boolean", commits=_COMMITS),
-    place=lambda done: PurePosixPath(done.path),
+    place=lambda result: PurePosixPath(result.path),
     excused={Front.MCP: "a person brings back what was"},
 )
 

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from vaultmem.storage.git.log import Commit
 
 
-def counts_json(what: str, counts: Iterable[tuple[str, int]]) -> dict[str, Any]:
+def counts_json(key: str, counts: Iterable[tuple[str, int]]) -> dict[str, Any]:
     """Return each name with its number of notes."""
-    return {what: [{"name": name, "notes": notes} for name, notes in counts]}
+    return {key: [{"name": name, "notes": notes} for name, notes in counts]}
 
 
 def format_seconds(at: float) -> str:
@@ -34,8 +34,8 @@ def format_seconds(at: float) -> str:
 
 def report_json(report: CommitReport) -> dict[str, Any]:
     """Return the commits of an event."""
-    told = pick(report, "commit? paths skipped")
-    return {**told, "commits": commits_json(report.commits)}
+    data = pick(report, "commit? paths skipped")
+    return {**data, "commits": commits_json(report.commits)}
 
 
 def commits_json(commits: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
@@ -43,10 +43,10 @@ def commits_json(commits: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
     return [{"commit": commit, "subject": subject} for commit, subject in commits]
 
 
-def moved_json(done: TransitionResult) -> dict[str, Any]:
+def moved_json(result: TransitionResult) -> dict[str, Any]:
     """Return the notes whose state changed, and the commit."""
-    moves = [{"path": m.path, "from": m.before, "to": m.after} for m in done.moves]
-    return {"moved": moves, "commit": done.report.commit or None}
+    moves = [{"path": m.path, "from": m.before, "to": m.after} for m in result.moves]
+    return {"moved": moves, "commit": result.report.commit or None}
 
 
 # Commits, changes and the origin of lines as JSON.
@@ -58,22 +58,22 @@ def commit_json(commit: Commit) -> dict[str, Any]:
     return {**pick(commit, names), "confidence": _read_confidence(commit.confidence)}
 
 
-def log_json(found: Log) -> dict[str, Any]:
+def log_json(log: Log) -> dict[str, Any]:
     """Return a vault's events, and whether older ones are missing (shallow clone)."""
-    return {"commits": list(map(commit_json, found.commits)), "shallow": found.is_cut}
+    return {"commits": list(map(commit_json, log.commits)), "shallow": log.is_cut}
 
 
-def shown_json(shown: ShownCommit) -> dict[str, Any]:
+def shown_json(shown_commit: ShownCommit) -> dict[str, Any]:
     """Return a commit with its changes."""
     return {
-        **commit_json(shown.commit),
-        "parents": shown.commit.parents,
+        **commit_json(shown_commit.commit),
+        "parents": shown_commit.commit.parents,
         "shown_notes": [
             {"path": each.path, "time": format_seconds(each.at)}
-            for each in shown.commit.shown_notes
+            for each in shown_commit.commit.shown_notes
         ],
-        "operations": list(map(operation_json, shown.operations)),
-        "shallow": shown.is_end,
+        "operations": list(map(operation_json, shown_commit.operations)),
+        "shallow": shown_commit.is_end,
     }
 
 
@@ -82,9 +82,9 @@ def _shown_notes_json(commit: Commit) -> list[dict[str, Any]]:
     return [{"path": each.path, "time": format_seconds(each.at)} for each in commit.shown_notes]
 
 
-def diff_json(found: VaultDiff) -> list[dict[str, Any]]:
+def diff_json(diff: VaultDiff) -> list[dict[str, Any]]:
     """Return the differences between two commits or dates, note by note."""
-    return list(map(operation_json, found.operations))
+    return list(map(operation_json, diff.operations))
 
 
 def operation_json(operation: FileOperation) -> dict[str, Any]:
@@ -105,9 +105,9 @@ def operation_json(operation: FileOperation) -> dict[str, Any]:
     }
 
 
-def trace_json(found: Trace) -> dict[str, Any]:
+def trace_json(trace: Trace) -> dict[str, Any]:
     """Return each commit's changes to a note."""
-    return {"path": found.path, "versions": list(map(_version_json, found.versions))}
+    return {"path": trace.path, "versions": list(map(_version_json, trace.versions))}
 
 
 def _version_json(version: NoteCommit) -> dict[str, Any]:
@@ -122,9 +122,9 @@ def _version_json(version: NoteCommit) -> dict[str, Any]:
     }
 
 
-def blame_json(found: Blame) -> list[dict[str, Any]]:
+def blame_json(blame: Blame) -> list[dict[str, Any]]:
     """Return each line of a note with its origin."""
-    return [line_json(line, found.ends) for line in found.lines]
+    return [line_json(line, blame.ends) for line in blame.lines]
 
 
 def line_json(line: BlamedLine, ends: frozenset[str]) -> dict[str, Any]:
@@ -185,13 +185,13 @@ def _property_json(change: PropertyChange) -> dict[str, Any]:
 # Evaluated packs and receipts as JSON.
 
 
-def bisected_json(done: Bisected, first_bad: Iterable[ShownCommit]) -> dict[str, Any]:
+def bisected_json(result: Bisected, first_bad: Iterable[ShownCommit]) -> dict[str, Any]:
     """Return the steps of a bisection, and the changes of the commits that it found."""
-    found = [
+    commits = [
         {**commit_json(each.commit), "operations": list(map(operation_json, each.operations))}
         for each in first_bad
     ]
-    return {"first_bad": found, "untested": done.untested, "steps": done.steps}
+    return {"first_bad": commits, "untested": result.untested, "steps": result.steps}
 
 
 def judged_json(reasons: Sequence[str]) -> dict[str, Any]:
@@ -206,8 +206,8 @@ def receipts_json(receipts: Iterable[Receipt]) -> dict[str, Any]:
 
 def replayed_json(replay: Replay) -> dict[str, Any]:
     """Return a receipt, the text of its pack, and the sections that git no longer has."""
-    gone = [pick(each, "path heading? blob") for each in replay.gone]
-    return {**receipt_json(replay.receipt), "text": replay.text, "gone": gone}
+    missing_sections = [pick(each, "path heading? blob") for each in replay.gone]
+    return {**receipt_json(replay.receipt), "text": replay.text, "gone": missing_sections}
 
 
 def receipt_json(receipt: Receipt) -> dict[str, Any]:

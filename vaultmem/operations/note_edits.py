@@ -52,10 +52,10 @@ def tag_(
     """
     from vaultmem.services.changes.edit_notes import change_tags
 
-    found = _find(vault, path).path
-    blob, tags = change_tags(vault, found, tuple(add), tuple(remove))
+    note_path = _find(vault, path).path
+    blob, tags = change_tags(vault, note_path, tuple(add), tuple(remove))
     rest = f"  {' '.join('#' + tag for tag in tags)}"
-    return EditedNote(found, blob, {"tags": tags}, "tagged", rest)
+    return EditedNote(note_path, blob, {"tags": tags}, "tagged", rest)
 
 
 def pin(
@@ -165,31 +165,31 @@ def show_edited(
     from vaultmem.services.views.read_notes import read_as_written
 
     after = read_as_written(current_view(vault), before.path)
-    named = {name: after.matter.get(name) for name in names}
-    values = {name: property_json(prop) if prop else None for name, prop in named.items()}
+    properties = {name: after.matter.get(name) for name in names}
+    values = {name: property_json(prop) if prop else None for name, prop in properties.items()}
     facts = {"properties": values} if values else {}
     edited = EditedNote(before.path, blob or after.blob, facts, warnings=after.warnings)
     return edited._replace(verb="") if edited.blob == before.blob else edited
 
 
-def _edited_data(done: EditedNote) -> dict[str, Any]:
-    return {"path": done.path, "blob": done.blob, **done.facts}
+def _edited_data(result: EditedNote) -> dict[str, Any]:
+    return {"path": result.path, "blob": result.blob, **result.facts}
 
 
-def _edited_lines(done: EditedNote, _: Any) -> Iterator[Line]:
-    if not done.verb:
-        yield Line(f"{done.path}: unchanged")
+def _edited_lines(result: EditedNote, _: Any) -> Iterator[Line]:
+    if not result.verb:
+        yield Line(f"{result.path}: unchanged")
         return
-    yield Line(f"{done.verb}  ", "green", f"{done.path}{done.rest}")
-    for warning in done.warnings:
-        yield Line(f"  {done.path}", "yellow", f": {warning}")
+    yield Line(f"{result.verb}  ", "green", f"{result.path}{result.rest}")
+    for warning in result.warnings:
+        yield Line(f"  {result.path}", "yellow", f": {warning}")
 
 
 _change = partial(
     change,
     data=_edited_data,
     lines=_edited_lines,
-    warnings=lambda done: done.cautions,
+    warnings=lambda result: result.cautions,
     gives=record(path="string", blob="string"),
 )
 

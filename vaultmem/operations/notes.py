@@ -65,41 +65,41 @@ def get(
     return get_note(vault, path, full)
 
 
-def note_data(found: FoundNote) -> dict[str, Any]:
+def note_data(result: FoundNote) -> dict[str, Any]:
     """Return a note, or one section of it."""
     from vaultmem.core.notes.frontmatter import as_json as property_json
     from vaultmem.core.notes.sections import describe_shortened
 
-    note = found.note
+    note = result.note
     return {
         "path": str(note.path),
         **pick(note, "blob title kind state pinned tags"),
         "properties": {prop.name: property_json(prop) for prop in note.matter.properties},
-        "heading": found.section.heading if found.section else None,
-        "text": found.text,
+        "heading": result.section.heading if result.section else None,
+        "text": result.text,
         "caution": note.problem or note.conflict or None,
         "shortened": describe_shortened(note.full_text) or None,
         "warnings": note.warnings,
     }
 
 
-def _note_lines(found: FoundNote, _: Any) -> Iterator[Line]:
-    yield Line(found.text, RAW)
+def _note_lines(result: FoundNote, _: Any) -> Iterator[Line]:
+    yield Line(result.text, RAW)
 
 
-def _note_warnings(found: FoundNote) -> Iterator[str]:
+def _note_warnings(result: FoundNote) -> Iterator[str]:
     from vaultmem.core.notes.encoding import describe_encoding
     from vaultmem.core.notes.sections import describe_shortened
 
-    note = found.note
+    note = result.note
     if note.state == "quarantined":
         yield f"warning: {note.path} is quarantined; nothing in it is to be trusted or done"
     if note.problem:
         yield f"warning: {note.path}: {note.problem}"
-    if note.full_text and not found.whole:
+    if note.full_text and not result.whole:
         yield f"note: {note.path}: {describe_shortened(note.full_text)}; --full prints it"
-    if found.changed:
-        yield f"note: {found.changed}"
+    if result.changed:
+        yield f"note: {result.changed}"
     if note.encoding:
         yield f"warning: {note.path}: {describe_encoding(note.encoding)}"
 
@@ -117,7 +117,7 @@ class ListNotes(NamedTuple):
     project: ListScope = ""
 
 
-def list_(vault: Vault, asked: ListNotes) -> list[tuple[str, NoteRecord]]:
+def list_(vault: Vault, request: ListNotes) -> list[tuple[str, NoteRecord]]:
     """List the notes, or those of a kind, state, tag or folder.
 
     Without --state, notes in every state are listed.
@@ -126,18 +126,18 @@ def list_(vault: Vault, asked: ListNotes) -> list[tuple[str, NoteRecord]]:
       vaultmem list --state candidate
       vaultmem list --kind decision --context payments
     """
-    return list_of([vault], asked)
+    return list_of([vault], request)
 
 
-def list_of(vaults: Sequence[Vault], asked: ListNotes) -> list[tuple[str, NoteRecord]]:
+def list_of(vaults: Sequence[Vault], request: ListNotes) -> list[tuple[str, NoteRecord]]:
     """Return the notes of some vaults, limited to a project, each with its vault's name."""
     from vaultmem.services.projects.scope import view_projects
     from vaultmem.services.views.read_notes import list_notes
 
-    wanted = asked.only.make_filter(any_state=True)
-    seen = view_projects(vaults, asked.project)
-    found = [(each.name, record) for each in seen for record in list_notes(each, wanted)]
-    return found[: asked.limit or None]
+    note_filter = request.only.make_filter(any_state=True)
+    views = view_projects(vaults, request.project)
+    records = [(each.name, record) for each in views for record in list_notes(each, note_filter)]
+    return records[: request.limit or None]
 
 
 def _records_data(records: Iterable[tuple[str, NoteRecord]]) -> dict[str, Any]:
@@ -209,12 +209,12 @@ def list_source_notes(
     return SourceNotes(source, list_source_notes(vault, source))
 
 
-def _source_data(found: SourceNotes) -> dict[str, Any]:
-    return {"source": found.source, "notes": list(map(record_data, found.notes))}
+def _source_data(result: SourceNotes) -> dict[str, Any]:
+    return {"source": result.source, "notes": list(map(record_data, result.notes))}
 
 
-def _source_lines(found: SourceNotes, _: Any) -> Iterator[Line]:
-    for each in found.notes:
+def _source_lines(result: SourceNotes, _: Any) -> Iterator[Line]:
+    for each in result.notes:
         yield Line(f"{each.tokens:>7,}  {one_line(each.path)}  {one_line(each.title)}")
 
 
@@ -331,7 +331,7 @@ class Remember(NamedTuple):
     ] = ()
 
 
-def remember(vault: Vault, asked: Remember) -> RememberResult:
+def remember(vault: Vault, request: Remember) -> RememberResult:
     """Store a memory; the next query finds it.
 
     If a note already states the same, none is added. Similar notes are linked and named. With
@@ -347,38 +347,38 @@ def remember(vault: Vault, asked: Remember) -> RememberResult:
     from vaultmem.core.lifecycle import parse_kind, parse_state
     from vaultmem.services.memory import remember as service
 
-    replaced = service.find_replaced(vault, asked.supersedes) if asked.supersedes else None
-    asked = _inherit(asked, replaced) if replaced else asked
+    old_note = service.find_replaced(vault, request.supersedes) if request.supersedes else None
+    request = _inherit(request, old_note) if old_note else request
     memory = service.Memory(
-        text=asked.text,
-        title=asked.title,
-        context=asked.context,
-        kind=parse_kind(asked.kind or NoteKind.SEMANTIC_FACT),
-        state=parse_state(asked.state) if asked.state else None,
-        tags=asked.tags,
-        pinned=asked.pin,
-        confidence=asked.confidence,
-        cites=asked.cites,
-        project=_choose_project(asked),
-        valid_from=asked.valid_from,
-        valid_until=asked.valid_until,
+        text=request.text,
+        title=request.title,
+        context=request.context,
+        kind=parse_kind(request.kind or NoteKind.SEMANTIC_FACT),
+        state=parse_state(request.state) if request.state else None,
+        tags=request.tags,
+        pinned=request.pin,
+        confidence=request.confidence,
+        cites=request.cites,
+        project=_choose_project(request),
+        valid_from=request.valid_from,
+        valid_until=request.valid_until,
     )
     return service.remember(
-        vault, memory, force=asked.force, supersedes=asked.supersedes, also=asked.also
+        vault, memory, force=request.force, supersedes=request.supersedes, also=request.also
     )
 
 
-def _inherit(asked: Remember, old: Note) -> Remember:
+def _inherit(request: Remember, old: Note) -> Remember:
     """Return a request whose missing kind, folder, tags and project are the old note's."""
-    return asked._replace(
-        kind=asked.kind or old.kind.value,
-        context=asked.context or note_context(old.path),
-        tags=asked.tags or old.tags,
-        project=asked.project or ("" if asked.global_ else old.project or "global"),
+    return request._replace(
+        kind=request.kind or old.kind.value,
+        context=request.context or note_context(old.path),
+        tags=request.tags or old.tags,
+        project=request.project or ("" if request.global_ else old.project or "global"),
     )
 
 
-def _choose_project(asked: Remember) -> str | None:
+def _choose_project(request: Remember) -> str | None:
     """Return a memory's project, "" for none, None for the folder's.
 
     Raises:
@@ -386,42 +386,42 @@ def _choose_project(asked: Remember) -> str | None:
     """
     from vaultmem.errors import RefusedError
 
-    if asked.global_ and asked.project not in {"", "global"}:
-        raise RefusedError(f"--global and --project {asked.project}: give only one of them")
-    return "" if asked.global_ or asked.project == "global" else asked.project or None
+    if request.global_ and request.project not in {"", "global"}:
+        raise RefusedError(f"--global and --project {request.project}: give only one of them")
+    return "" if request.global_ or request.project == "global" else request.project or None
 
 
-def _remembered_lines(done: RememberResult, _: Any) -> Iterator[Line]:
-    is_known = done.outcome == "known"
-    project = f", project {done.project}" if done.project else ""
-    place = f"{done.path}  ({done.state}{project})"
+def _remembered_lines(result: RememberResult, _: Any) -> Iterator[Line]:
+    is_known = result.outcome == "known"
+    project = f", project {result.project}" if result.project else ""
+    place = f"{result.path}  ({result.state}{project})"
     yield Line("known already  " if is_known else "remembered  ", "green", place)
-    if done.superseded:
-        yield Line("superseded  ", "yellow", done.superseded)
-        if done.unsaid:
-            yield Line(f"  only in it: {one_line(done.unsaid[0])}")
+    if result.superseded:
+        yield Line("superseded  ", "yellow", result.superseded)
+        if result.unsaid:
+            yield Line(f"  only in it: {one_line(result.unsaid[0])}")
     elif is_known:
-        told = f"vaultmem forget --last-confirmation {shlex.quote(done.path)}"
-        yield Line(f"If it is another fact: {told}")
-    if done.state == "quarantined" and done.similar:
+        command = f"vaultmem forget --last-confirmation {shlex.quote(result.path)}"
+        yield Line(f"If it is another fact: {command}")
+    if result.state == "quarantined" and result.similar:
         from vaultmem.services.memory.remember import HELD
 
         yield Line(HELD, "red")
-    if done.outcome == "created":
-        yield from _list_similar(done)
-    yield from proposed_lines(done.proposed)
-    if done.ends:
-        yield Line(f"hint: {describe_end(done.ends)}")
-    if done.offered:
-        yield Line(f"hint: {describe_offer(done.offered, '--cite ')}")
-    for each in done.also:
+    if result.outcome == "created":
+        yield from _list_similar(result)
+    yield from proposed_lines(result.proposed)
+    if result.ends:
+        yield Line(f"hint: {describe_end(result.ends)}")
+    if result.offered:
+        yield Line(f"hint: {describe_offer(result.offered, '--cite ')}")
+    for each in result.also:
         yield from _remembered_lines(each, None)
 
 
 def describe_offer(paths: Sequence[str], option: str = "") -> str:
     """Return how to cite the files that a memory mentions."""
-    named = " ".join(f"{option}{shlex.quote(path)}" for path in paths)
-    return f"to check later whether this still holds, remember it again with {named}"
+    options = " ".join(f"{option}{shlex.quote(path)}" for path in paths)
+    return f"to check later whether this still holds, remember it again with {options}"
 
 
 def describe_end(day: str, option: str = "--valid-until ") -> str:
@@ -429,16 +429,16 @@ def describe_end(day: str, option: str = "--valid-until ") -> str:
     return f"the text names an end; if it expires on {day}, remember it again with {option}{day}"
 
 
-def _list_similar(done: RememberResult) -> Iterator[Line]:
+def _list_similar(result: RememberResult) -> Iterator[Line]:
     """Yield the notes similar to a memory, contradictions with both sides."""
-    for each in done.similar:
+    for each in result.similar:
         yield from nearby_lines(each)
-    against = [each for each in done.similar if each.contradicts and "/" in each.path]
-    if len(against) > 1:
+    contradictions = [each for each in result.similar if each.contradicts and "/" in each.path]
+    if len(contradictions) > 1:
         yield Line("If it replaces them: vaultmem review")
-    elif against:
-        part = "--partial " if against[0].says_more else ""
-        paths = f"{one_line(against[0].path)} {one_line(done.path)}"
+    elif contradictions:
+        part = "--partial " if contradictions[0].says_more else ""
+        paths = f"{one_line(contradictions[0].path)} {one_line(result.path)}"
         yield Line(f"If it replaces that: vaultmem supersede {part}{paths}")
 
 

@@ -28,7 +28,7 @@ def list_(vault: Vault) -> ProjectList:
     return list_projects(vault)
 
 
-def _list_data(found: ProjectList) -> dict[str, Any]:
+def _list_data(result: ProjectList) -> dict[str, Any]:
     return {
         "projects": [
             {
@@ -37,30 +37,30 @@ def _list_data(found: ProjectList) -> dict[str, Any]:
                 "here": each.is_here,
                 "listed": each.is_listed,
             }
-            for each in found.projects
+            for each in result.projects
         ],
-        "global_notes": found.global_notes,
+        "global_notes": result.global_notes,
     }
 
 
-def _list_lines(found: ProjectList, _: Any) -> Iterator[Line]:
-    width = max((len(each.project.name) for each in found.projects), default=0)
-    for each in found.projects:
+def _list_lines(result: ProjectList, _: Any) -> Iterator[Line]:
+    width = max((len(each.project.name) for each in result.projects), default=0)
+    for each in result.projects:
         counts = f"{pluralize(each.notes, 'note')}, {pluralize(each.sessions, 'session')}"
-        here = "  (here)" if each.is_here else ""
-        yield Line(f"{one_line(each.project.name):<{width}}", "bold", f"  {counts}{here}")
+        mark = "  (here)" if each.is_here else ""
+        yield Line(f"{one_line(each.project.name):<{width}}", "bold", f"  {counts}{mark}")
         yield Line(f"{'':<{width}}  {one_line(_describe(each))}", "dim")
-    if not found.projects:
+    if not result.projects:
         yield Line("no project yet: the first memory written in a repository adds one")
-    yield Line(f"global: {pluralize(found.global_notes, 'note')}")
+    yield Line(f"global: {pluralize(result.global_notes, 'note')}")
 
 
 def _describe(listed: ListedProject) -> str:
     project = listed.project
     if not listed.is_listed:
         return "only notes name it; it is not in projects.yaml"
-    known = [*project.remotes, *project.paths]
-    return ", ".join(known) or (f"root commit {project.root[:7]}" if project.root else "a name")
+    places = [*project.remotes, *project.paths]
+    return ", ".join(places) or (f"root commit {project.root[:7]}" if project.root else "a name")
 
 
 def rename(
@@ -98,17 +98,21 @@ def move(
     return move_notes(vault, notes, "" if to == "global" else to)
 
 
-def _moved_data(done: MovedNotes) -> dict[str, Any]:
-    return {"project": done.project, "notes": done.paths, "commit": done.report.commit or None}
+def _moved_data(result: MovedNotes) -> dict[str, Any]:
+    return {
+        "project": result.project,
+        "notes": result.paths,
+        "commit": result.report.commit or None,
+    }
 
 
-def _moved_lines(done: MovedNotes, _: Any) -> Iterator[Line]:
-    if not done.report.commit:
+def _moved_lines(result: MovedNotes, _: Any) -> Iterator[Line]:
+    if not result.report.commit:
         yield Line("nothing to change")
         return
-    told = f"{pluralize(len(done.paths), 'note')} now "
-    yield Line("moved  ", "green", told + (f"in {done.project}" if done.project else "global"))
-    yield Line(f"commit {done.report.commit[:7]}", "dim")
+    text = f"{pluralize(len(result.paths), 'note')} now "
+    yield Line("moved  ", "green", text + (f"in {result.project}" if result.project else "global"))
+    yield Line(f"commit {result.report.commit[:7]}", "dim")
 
 
 def infer(
@@ -120,24 +124,24 @@ def infer(
     return infer_projects(vault, apply)
 
 
-def _infer_data(found: Inference) -> dict[str, Any]:
+def _infer_data(inference: Inference) -> dict[str, Any]:
     return {
-        "proposals": [each._asdict() for each in found.proposals],
-        "new_projects": found.new_projects,
-        "commit": (found.report.commit or None) if found.report else None,
+        "proposals": [each._asdict() for each in inference.proposals],
+        "new_projects": inference.new_projects,
+        "commit": (inference.report.commit or None) if inference.report else None,
     }
 
 
-def _infer_lines(found: Inference, _: Any) -> Iterator[Line]:
-    for each in found.proposals:
+def _infer_lines(inference: Inference, _: Any) -> Iterator[Line]:
+    for each in inference.proposals:
         yield Line(f"{each.project}  ", "green", f"{one_line(each.path)}  ({each.session})")
-    if not found.proposals:
+    if not inference.proposals:
         yield Line("no session knows the project of a note without one")
-    elif found.report is None:
-        yield Line(f"proposed for {pluralize(len(found.proposals), 'note')}")
+    elif inference.report is None:
+        yield Line(f"proposed for {pluralize(len(inference.proposals), 'note')}")
         yield Line("hint: vaultmem projects --infer --apply")
     else:
-        yield Line(f"commit {found.report.commit[:7]}", "dim")
+        yield Line(f"commit {inference.report.commit[:7]}", "dim")
 
 
 LIST = declare(

@@ -116,21 +116,30 @@ _TYPES: dict[str, tuple[type, ...]] = {
 }
 
 
-def read_given(schema: Schema, given: dict[str, Any]) -> dict[str, Any]:
+def read_given(schema: Schema, argument_values: dict[str, Any]) -> dict[str, Any]:
     """Return arguments in their intended form, without empty optional ones.
 
     5.0 becomes a whole number. Some models give all arguments, with null, "" or 0 for optional
     ones. Those are dropped if the schema does not allow the value.
     """
-    known, needed = schema["properties"], schema["required"]
-    meant = {}
-    for name, value in given.items():
-        wanted = known.get(name, {})
-        if wanted.get("type") == "integer" and isinstance(value, float) and value.is_integer():
+    properties, required = schema["properties"], schema["required"]
+    result = {}
+    for name, value in argument_values.items():
+        property_schema = properties.get(name, {})
+        if (
+            property_schema.get("type") == "integer"
+            and isinstance(value, float)
+            and value.is_integer()
+        ):
             value = int(value)
-        if value or name in needed or name not in known or not find_problem(wanted, value):
-            meant[name] = value
-    return meant
+        if (
+            value
+            or name in required
+            or name not in properties
+            or not find_problem(property_schema, value)
+        ):
+            result[name] = value
+    return result
 
 
 def find_problem(schema: Schema, value: Any, where: str = "") -> str:
@@ -144,8 +153,8 @@ def find_problem(schema: Schema, value: Any, where: str = "") -> str:
         return _find_in_object(schema, value, where)
     if isinstance(value, list):
         items = schema.get("items", {})
-        found = (find_problem(items, each, f"{where}[{n}]") for n, each in enumerate(value))
-        return next(filter(None, found), "")
+        problems = (find_problem(items, each, f"{where}[{n}]") for n, each in enumerate(value))
+        return next(filter(None, problems), "")
     return ""
 
 
@@ -153,10 +162,10 @@ def _find_kind(schema: Schema, value: Any) -> str:
     """Return why a value's type or size is wrong, or ""."""
     if "anyOf" in schema and all(find_problem(each, value) for each in schema["anyOf"]):
         return " or ".join(find_problem(each, value) for each in schema["anyOf"])
-    wanted = schema.get("type", list(_TYPES))
-    names = [wanted] if isinstance(wanted, str) else wanted
-    if not any(_is_of(name, value) for name in names):
-        return f"must be {' or '.join(names)}"
+    kind = schema.get("type", list(_TYPES))
+    kinds = [kind] if isinstance(kind, str) else kind
+    if not any(_is_of(name, value) for name in kinds):
+        return f"must be {' or '.join(kinds)}"
     if "enum" in schema and value not in schema["enum"]:
         return f"must be one of {', '.join(map(str, schema['enum']))}"
     return _find_size(schema, value)
@@ -181,19 +190,19 @@ def _find_size(schema: Schema, value: Any) -> str:
 
 
 def _find_in_object(schema: Schema, value: dict[str, Any], where: str) -> str:
-    known = schema.get("properties", {})
+    properties = schema.get("properties", {})
     for name in schema.get("required", ()):
         if name not in value:
-            return f'"{name}" is missing: {known[name].get("description", "it is required")}'
-    if schema.get("additionalProperties", True) is False and not set(value) <= set(known):
-        return f"it takes {', '.join(known)}, and nothing else"
+            return f'"{name}" is missing: {properties[name].get("description", "it is required")}'
+    if schema.get("additionalProperties", True) is False and not set(value) <= set(properties):
+        return f"it takes {', '.join(properties)}, and nothing else"
     others = schema.get("additionalProperties")
     others = others if isinstance(others, dict) else {}
-    found = (
-        find_problem(known.get(name, others), each, f"{where}.{name}" if where else name)
+    problems = (
+        find_problem(properties.get(name, others), each, f"{where}.{name}" if where else name)
         for name, each in value.items()
     )
-    return next(filter(None, found), "")
+    return next(filter(None, problems), "")
 
 
 def _is_of(name: str, value: Any) -> bool:

@@ -69,18 +69,18 @@ def search(
     from vaultmem.services.sessions.search_turns import search_turns
     from vaultmem.storage.turn_index import TurnQuery
 
-    seen = view_project(vault, project)
-    wanted = TurnQuery(
+    view = view_project(vault, project)
+    turn_query = TurnQuery(
         query,
         file,
         command,
         parse_timestamp(since) if since else None,
         parse_timestamp(until, end_of_day=True) if until else None,
     )
-    turns = search_turns(seen, wanted, limit or 10)
-    has_words_alone = wanted == TurnQuery(query)
+    turns = search_turns(view, turn_query, limit or 10)
+    has_words_alone = turn_query == TurnQuery(query)
     return FoundInSessions(
-        search_sessions(seen, query, limit or 10) if has_words_alone else (), turns
+        search_sessions(view, query, limit or 10) if has_words_alone else (), turns
     )
 
 
@@ -104,8 +104,8 @@ def turns(
     """
     from vaultmem.services.sessions.search_turns import read_turns
 
-    named = find_meant(vault, session_, or_last=True)
-    return read_turns(vault, named, from_, limit or 20, failed)
+    session_id = find_meant(vault, session_, or_last=True)
+    return read_turns(vault, session_id, from_, limit or 20, failed)
 
 
 def _turn_data(each: NumberedTurn) -> dict[str, Any]:
@@ -113,42 +113,42 @@ def _turn_data(each: NumberedTurn) -> dict[str, Any]:
     return {"session": each.session, "number": each.number, **facts}
 
 
-def _found_data(found: FoundInSessions) -> dict[str, Any]:
-    sessions = [{**facts_data(each.facts), "hits": _hits_data(each)} for each in found.sessions]
-    return {"sessions": sessions, "turns": list(map(_turn_data, found.turns))}
+def _found_data(result: FoundInSessions) -> dict[str, Any]:
+    sessions = [{**facts_data(each.facts), "hits": _hits_data(each)} for each in result.sessions]
+    return {"sessions": sessions, "turns": list(map(_turn_data, result.turns))}
 
 
-def _turns_data(found: Sequence[NumberedTurn]) -> dict[str, Any]:
-    return {"turns": list(map(_turn_data, found))}
+def _turns_data(numbered_turns: Sequence[NumberedTurn]) -> dict[str, Any]:
+    return {"turns": list(map(_turn_data, numbered_turns))}
 
 
-def _hits_data(found: FoundSession) -> list[dict[str, Any]]:
+def _hits_data(found_session: FoundSession) -> list[dict[str, Any]]:
     return [
         {**pick(hit.section, "heading?"), "score": round(hit.score, 6), "text": hit.text}
-        for hit in found.hits
+        for hit in found_session.hits
     ]
 
 
-def _found_lines(found: FoundInSessions, _: Any) -> Iterator[Line]:
+def _found_lines(result: FoundInSessions, _: Any) -> Iterator[Line]:
     from vaultmem.core.packs.passages import show_line
 
-    if not found.sessions and not found.turns:
+    if not result.sessions and not result.turns:
         yield Line("No session answers that.")
-    for each in found.sessions:
+    for each in result.sessions:
         facts = each.facts
-        about = f"  {facts.status}  {facts.started[:10]}  {format_goal(facts)}"
-        yield Line(facts.id, "bold", about)
+        summary = f"  {facts.status}  {facts.started[:10]}  {format_goal(facts)}"
+        yield Line(facts.id, "bold", summary)
         for hit in each.hits[:2]:
             yield Line(f"    {one_line(hit.section.heading) or 'text'}: {show_line(hit)}")
-    for turn in found.turns:
+    for turn in result.turns:
         yield Line(f"{turn.session} {turn.number}", "bold", f"  {describe_turn(turn)}")
         yield Line(f"    {one_line(turn.turn.text)}")
 
 
-def _turns_lines(found: Sequence[NumberedTurn], _: Any) -> Iterator[Line]:
-    if not found:
+def _turns_lines(numbered_turns: Sequence[NumberedTurn], _: Any) -> Iterator[Line]:
+    if not numbered_turns:
         yield Line("This machine has no such turn of the session.")
-    for each in found:
+    for each in numbered_turns:
         yield Line(str(each.number), "bold", f"  {describe_turn(each)}")
         for line in each.turn.text.splitlines():
             yield Line(f"    {one_line(line)}".rstrip())

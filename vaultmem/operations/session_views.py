@@ -83,9 +83,9 @@ def show(vault: Vault, session_: Looked = "") -> ShownSession:
     from vaultmem.services.sessions.find_session import add_machine, get_session
     from vaultmem.services.sessions.windows import read_tally
 
-    named = find_meant(vault, session_, or_last=True)
-    found = add_machine(vault, get_session(vault, named))
-    return ShownSession(found, read_tally(vault, found.facts.id))
+    session_id = find_meant(vault, session_, or_last=True)
+    session = add_machine(vault, get_session(vault, session_id))
+    return ShownSession(session, read_tally(vault, session.facts.id))
 
 
 def list_(
@@ -117,8 +117,8 @@ def list_(
     from vaultmem.services.projects.scope import view_project
     from vaultmem.services.sessions.find_session import list_sessions
 
-    seen = view_project(vault, project)
-    return ListedSessions(list_sessions(seen, status, from_agent, limit or 20))
+    view = view_project(vault, project)
+    return ListedSessions(list_sessions(view, status, from_agent, limit or 20))
 
 
 def chain(
@@ -135,8 +135,8 @@ def chain(
     """
     from vaultmem.services.sessions.find_session import follow_chain
 
-    named = find_meant(vault, session_, or_last=True)
-    return follow_chain(vault, named, depth or 10)
+    session_id = find_meant(vault, session_, or_last=True)
+    return follow_chain(vault, session_id, depth or 10)
 
 
 def stats(vault: Vault) -> SessionStats:
@@ -164,8 +164,8 @@ def restore(
     """
     from vaultmem.services.sessions.restore_session import restore_session
 
-    named = find_meant(vault, session_, or_last=True)
-    return restore_session(vault, named, budget or None)
+    session_id = find_meant(vault, session_, or_last=True)
+    return restore_session(vault, session_id, budget or None)
 
 
 def which(vault: Vault, session: Shared = "") -> SessionIdentity:
@@ -179,56 +179,59 @@ def which(vault: Vault, session: Shared = "") -> SessionIdentity:
     return identify_session(vault, session)
 
 
-def _shown_data(done: ShownSession) -> dict[str, Any]:
-    return {**session_data(done.session), "transcript": pick(done.tally, "turns tokens digest?")}
+def _shown_data(result: ShownSession) -> dict[str, Any]:
+    return {
+        **session_data(result.session),
+        "transcript": pick(result.tally, "turns tokens digest?"),
+    }
 
 
-def _listed_data(done: ListedSessions) -> dict[str, Any]:
-    listed = list(map(facts_data, done.sessions))
-    return {"sessions": listed, "recovered": list(map(recovered_data, done.recovered))}
+def _listed_data(result: ListedSessions) -> dict[str, Any]:
+    sessions = list(map(facts_data, result.sessions))
+    return {"sessions": sessions, "recovered": list(map(recovered_data, result.recovered))}
 
 
-def _chain_data(found: SessionChain) -> dict[str, Any]:
+def _chain_data(result: SessionChain) -> dict[str, Any]:
     earlier = [
         {
             **pick(link, "depth session relation by"),
             "facts": facts_data(link.facts) if link.facts else None,
         }
-        for link in found.earlier
+        for link in result.earlier
     ]
     followers = [
-        {"relation": relation, "facts": facts_data(facts)} for relation, facts in found.followers
+        {"relation": relation, "facts": facts_data(facts)} for relation, facts in result.followers
     ]
-    return {"session": facts_data(found.session), "earlier": earlier, "followers": followers}
+    return {"session": facts_data(result.session), "earlier": earlier, "followers": followers}
 
 
-def restore_data(made: Restore) -> dict[str, Any]:
+def restore_data(result: Restore) -> dict[str, Any]:
     """Return the restore text for the next context window, and its tokens."""
     return {
-        "session": made.sessions[0],
-        **pick(made, "text sessions"),
-        "tokens": {"sent": made.tokens, "budget": made.budget},
-        **pick(made, "shown omitted=left_out"),
+        "session": result.sessions[0],
+        **pick(result, "text sessions"),
+        "tokens": {"sent": result.tokens, "budget": result.budget},
+        **pick(result, "shown omitted=left_out"),
     }
 
 
-def _listed_warnings(done: ListedSessions) -> Iterator[str]:
-    return filter(None, (each.problem for each in done.recovered))
+def _listed_warnings(result: ListedSessions) -> Iterator[str]:
+    return filter(None, (each.problem for each in result.recovered))
 
 
 def _fact(name: str, text: str) -> Line:
     return Line(f"{name:<13}", "dim", text)
 
 
-def shown_lines(done: ShownSession, _: Any) -> Iterator[Line]:
+def shown_lines(result: ShownSession, _: Any) -> Iterator[Line]:
     """Yield a session's facts, summary, decisions, questions and files."""
     from vaultmem.core.text.display import pluralize
 
-    session, tally, facts = done.session, done.tally, done.session.facts
+    session, tally, facts = result.session, result.tally, result.session.facts
     yield Line(facts.id, "bold", f"  {facts.goal or facts.title}")
-    who = facts.agent or "a person"
+    author = facts.agent or "a person"
     ended = f" to {facts.ended}" if facts.ended else ""
-    yield _fact("status", f"{one_line(facts.standing)}  ({who}, {facts.started}{ended})")
+    yield _fact("status", f"{one_line(facts.standing)}  ({author}, {facts.started}{ended})")
     yield _fact("note", facts.path)
     if facts.workspace:
         yield _fact("workspace", facts.workspace)
@@ -251,8 +254,8 @@ def shown_lines(done: ShownSession, _: Any) -> Iterator[Line]:
             yield _fact("" if number else name, item)
 
 
-def _listed_lines(done: ListedSessions, _: Any) -> Iterator[Line]:
-    yield from recovered_lines(done.recovered)
+def _listed_lines(result: ListedSessions, _: Any) -> Iterator[Line]:
+    yield from recovered_lines(result.recovered)
     rows = [
         (
             one_line(f.id),
@@ -260,12 +263,12 @@ def _listed_lines(done: ListedSessions, _: Any) -> Iterator[Line]:
             one_line(f.agent) or "-",
             f.started[:16].replace("T", " "),
         )
-        for f in done.sessions
+        for f in result.sessions
     ]
     if not rows:
         yield Line("There are no such sessions.")
         return
-    for line, facts in zip(align(rows), done.sessions, strict=True):
+    for line, facts in zip(align(rows), result.sessions, strict=True):
         mark = "  (restore pending)" if facts.pending else ""
         yield Line(f"{line}  {format_goal(facts)}{mark}".rstrip())
 
@@ -276,54 +279,54 @@ def format_goal(facts: SessionFacts) -> str:
     return text if len(text) <= _WIDTH else text[:_WIDTH].rsplit(" ", 1)[0] + " ..."
 
 
-def _chain_lines(found: SessionChain, _: Any) -> Iterator[Line]:
-    for relation, facts in found.followers:
+def _chain_lines(result: SessionChain, _: Any) -> Iterator[Line]:
+    for relation, facts in result.followers:
         words = f"{relation.value.replace('_', ' ')} this"
         line = f"  {one_line(facts.id)}  {facts.status:<8}  {words}  {format_goal(facts)}"
         yield Line(line.rstrip())
-    first = found.session
+    first = result.session
     yield Line(first.id, "bold", f"  {first.status:<8}  {format_goal(first)}".rstrip())
-    for link in found.earlier:
-        told = "(no such note)"
+    for link in result.earlier:
+        text = "(no such note)"
         if link.facts:
-            told = f"{link.facts.status:<8}  {format_goal(link.facts)}"
+            text = f"{link.facts.status:<8}  {format_goal(link.facts)}"
         words = f"{link.relation.value.replace('_', ' ')} {one_line(link.session)}"
-        yield Line(f"{'  ' * min(link.depth, 12)}{words}  {told}".rstrip())
+        yield Line(f"{'  ' * min(link.depth, 12)}{words}  {text}".rstrip())
 
 
-def stats_lines(found: SessionStats, _: Any) -> Iterator[Line]:
+def stats_lines(result: SessionStats, _: Any) -> Iterator[Line]:
     """Yield the counts of sessions."""
     from vaultmem.core.text.display import pluralize
 
-    span = f", {found.first[:10]} to {found.last[:10]}" if found.first else ""
-    yield _fact("sessions", f"{found.sessions:,}{span}")
+    span = f", {result.first[:10]} to {result.last[:10]}" if result.first else ""
+    yield _fact("sessions", f"{result.sessions:,}{span}")
     for name, counts in (
-        ("by status", found.statuses),
-        ("by agent", found.agents),
-        ("by folder", found.workspaces),
+        ("by status", result.statuses),
+        ("by agent", result.agents),
+        ("by folder", result.workspaces),
     ):
         if counts:
             listed = ", ".join(f"{n:,} {value}" for value, n in counts.items())
             yield _fact(f"  {name}", listed)
-    yield _fact("decisions", f"{found.decisions:,}")
-    yield _fact("questions", f"{found.questions:,} open")
-    yield _fact("touched", pluralize(found.touched, "file"))
-    turns, here = pluralize(found.turns, "turn"), f"{found.bytes / 1e6:,.1f} MB"
-    yield _fact("transcripts", f"{turns}, {found.tokens:,} tokens, here {here}")
+    yield _fact("decisions", f"{result.decisions:,}")
+    yield _fact("questions", f"{result.questions:,} open")
+    yield _fact("touched", pluralize(result.touched, "file"))
+    turns, size = pluralize(result.turns, "turn"), f"{result.bytes / 1e6:,.1f} MB"
+    yield _fact("transcripts", f"{turns}, {result.tokens:,} tokens, here {size}")
 
 
-def _which_lines(found: SessionIdentity, _: Any) -> Iterator[Line]:
-    if found.session:
-        yield Line(found.session, "bold", f"  named by {found.source}")
+def _which_lines(identity: SessionIdentity, _: Any) -> Iterator[Line]:
+    if identity.session:
+        yield Line(identity.session, "bold", f"  named by {identity.source}")
     else:
         yield Line("No session is named, and none is open here.")
-    width = max(len(one_line(each.source)) for each in found.candidates)
-    for each in found.candidates:
-        mark = "*" if each.source == found.source else " "
-        told = each.session or each.value or "-"
+    width = max(len(one_line(each.source)) for each in identity.candidates)
+    for each in identity.candidates:
+        mark = "*" if each.source == identity.source else " "
+        value = each.session or each.value or "-"
         remark = f"  ({each.remark})" if each.remark else ""
         source = f"{one_line(each.source):<{width}}"
-        yield Line(f"{mark} {source}  {one_line(told)}{one_line(remark)}")
+        yield Line(f"{mark} {source}  {one_line(value)}{one_line(remark)}")
 
 
 _view = partial(declare, moment=Moment.BRANCH)

@@ -27,15 +27,15 @@ RARE = {Front.MCP: "the tool has what an agent names most"}
 _HOOKS = {Front.MCP: "an agent's hooks do it"}
 
 
-def name_session(told: str) -> Any:
+def name_session(description: str) -> Any:
     """Return the argument that names a session: a word in the shell, or --session."""
     agent = Agent("Else the one open here.", most=200)
-    return Arg(told, agent, takes=Takes.MEANT, metavar="[ID]")
+    return Arg(description, agent, takes=Takes.MEANT, metavar="[ID]")
 
 
-def limit_restore(told: str) -> Any:
+def limit_restore(description: str) -> Any:
     """Return the argument for a restore's maximum tokens."""
-    return Arg(told, Agent("", 300, MOST), 200, 1_000_000, metavar="TOKENS")
+    return Arg(description, Agent("", 300, MOST), 200, 1_000_000, metavar="TOKENS")
 
 
 Meant = Annotated[str, name_session("The session.  [default: the current one]")]
@@ -171,12 +171,14 @@ def fork(
     return _open_session(vault, fork_session(vault, session_, new), budget, restores)
 
 
-def _open_session(vault: Vault, begun: StartResult, budget: int, restores: bool) -> Opened:
+def _open_session(vault: Vault, start_result: StartResult, budget: int, restores: bool) -> Opened:
     """Return the open session, with the restore if the front end `restores`."""
     from vaultmem.services.sessions.restore_session import restore_session
 
-    wanted = begun.restore if restores else ""
-    return Opened(begun, restore_session(vault, wanted, budget or None) if wanted else None)
+    session_id = start_result.restore if restores else ""
+    return Opened(
+        start_result, restore_session(vault, session_id, budget or None) if session_id else None
+    )
 
 
 def mark_restore(vault: Vault, session_: Meant = "") -> Session:
@@ -315,9 +317,9 @@ def turn(
     from vaultmem.core.sessions import turns
     from vaultmem.services.sessions.windows import add_turns
 
-    named = find_meant(vault, session)
+    session_id = find_meant(vault, session)
     at = datetime.now().isoformat(timespec="seconds")
-    return Counted(named, add_turns(vault, named, [turns.Turn(role, text, at)]))
+    return Counted(session_id, add_turns(vault, session_id, [turns.Turn(role, text, at)]))
 
 
 def summarize(vault: Vault, text: Text, session: Shared = "") -> Session:
@@ -331,7 +333,7 @@ def summarize(vault: Vault, text: Text, session: Shared = "") -> Session:
     return edit_session.summarize(vault, find_meant(vault, session), text)
 
 
-def find_meant(vault: Vault, named: str, or_last: bool = False) -> str:
+def find_meant(vault: Vault, name: str, or_last: bool = False) -> str:
     """Return the named or current session; with `or_last`, fall back to the last one here.
 
     Raises:
@@ -339,7 +341,7 @@ def find_meant(vault: Vault, named: str, or_last: bool = False) -> str:
     """
     from vaultmem.services.sessions.identify import require_session
 
-    return require_session(vault, named, or_last=or_last)
+    return require_session(vault, name, or_last=or_last)
 
 
 def session_data(session: Session) -> dict[str, Any]:
@@ -362,13 +364,13 @@ def facts_data(facts: SessionFacts) -> dict[str, Any]:
     }
 
 
-def _opened_data(done: Opened) -> dict[str, Any]:
+def _opened_data(result: Opened) -> dict[str, Any]:
     return {
-        **session_data(done.begun.session),
-        "new": done.begun.is_new,
-        "restore": done.restored.text if done.restored else None,
-        "restored": done.begun.restore or None,
-        "recovered": list(map(recovered_data, done.begun.recovered)),
+        **session_data(result.begun.session),
+        "new": result.begun.is_new,
+        "restore": result.restored.text if result.restored else None,
+        "restored": result.begun.restore or None,
+        "recovered": list(map(recovered_data, result.begun.recovered)),
     }
 
 
@@ -378,47 +380,47 @@ def recovered_data(each: RecoveryResult) -> dict[str, Any]:
     return {**facts, "commit": each.report.commit or None, **pick(each, "problem?")}
 
 
-def _closed_data(done: CloseResult) -> dict[str, Any]:
+def _closed_data(result: CloseResult) -> dict[str, Any]:
     from vaultmem.operations.note_data import report_json
 
-    learned = [pick(each, "text path in_memory") for each in done.learned]
-    told = {"learned": learned, **pick(done, "proposed dead_ends")}
-    return {**session_data(done.session), **told, **report_json(done.report)}
+    learned = [pick(each, "text path in_memory") for each in result.learned]
+    data = {"learned": learned, **pick(result, "proposed dead_ends")}
+    return {**session_data(result.session), **data, **report_json(result.report)}
 
 
-def _decided_data(done: RecordedDecision) -> dict[str, Any]:
-    return {"decision": done.memory, **session_data(done.session)}
+def _decided_data(result: RecordedDecision) -> dict[str, Any]:
+    return {"decision": result.memory, **session_data(result.session)}
 
 
-def _counted_data(done: Counted) -> dict[str, Any]:
-    return {"session": done.session, **pick(done.tally, "turns tokens")}
+def _counted_data(result: Counted) -> dict[str, Any]:
+    return {"session": result.session, **pick(result.tally, "turns tokens")}
 
 
 def _done_lines(word: str) -> Callable[[Session, Any], Iterator[Line]]:
     """Return a function that yields an action and its session."""
 
-    def make(done: Session, _: Any) -> Iterator[Line]:
-        yield Line(f"{word:<9}", "green", done.facts.id)
+    def make(session: Session, _: Any) -> Iterator[Line]:
+        yield Line(f"{word:<9}", "green", session.facts.id)
 
     return make
 
 
-def _noted_lines(done: Session, asked: Any) -> Iterator[Line]:
-    yield from _done_lines("asked" if asked.question else "noted")(done, asked)
+def _noted_lines(session: Session, request: Any) -> Iterator[Line]:
+    yield from _done_lines("asked" if request.question else "noted")(session, request)
 
 
-def _opened_lines(done: Opened, _: Any) -> Iterator[Line]:
-    yield from recovered_lines(done.begun.recovered)
-    facts = done.begun.session.facts
-    word = "started" if done.begun.is_new else "open"
+def _opened_lines(result: Opened, _: Any) -> Iterator[Line]:
+    yield from recovered_lines(result.begun.recovered)
+    facts = result.begun.session.facts
+    word = "started" if result.begun.is_new else "open"
     yield Line(f"{word:<9}", "green", f"{facts.id}  ({facts.path})")
-    if done.restored:
+    if result.restored:
         yield Line("")
-        yield from restore_lines(done.restored, None)
+        yield from restore_lines(result.restored, None)
 
 
-def _opened_warnings(done: Opened) -> Iterator[str]:
-    return filter(None, (each.problem for each in done.begun.recovered))
+def _opened_warnings(result: Opened) -> Iterator[str]:
+    return filter(None, (each.problem for each in result.begun.recovered))
 
 
 def recovered_lines(recovered: Sequence[RecoveryResult]) -> Iterator[Line]:
@@ -428,32 +430,32 @@ def recovered_lines(recovered: Sequence[RecoveryResult]) -> Iterator[Line]:
         yield from report_lines(each.report)
 
 
-def restore_lines(made: Restore, _: Any) -> Iterator[Line]:
+def restore_lines(result: Restore, _: Any) -> Iterator[Line]:
     """Yield a restore."""
-    yield Line(made.text.rstrip("\n"))
+    yield Line(result.text.rstrip("\n"))
 
 
-def _closed_lines(done: CloseResult, _: Any) -> Iterator[Line]:
+def _closed_lines(result: CloseResult, _: Any) -> Iterator[Line]:
     from vaultmem.operations.notes import proposed_lines
 
-    facts = done.session.facts
+    facts = result.session.facts
     yield Line("closed   ", "green", f"{facts.id}  ({facts.status})")
-    for each in done.learned:
+    for each in result.learned:
         yield Line(f"learned  {each.path}{'' if each.in_memory else '  (MEMORY.md is full)'}")
-    yield from proposed_lines(done.proposed)
-    for dead_end in done.dead_ends:
+    yield from proposed_lines(result.proposed)
+    for dead_end in result.dead_ends:
         yield Line("proposed ", "yellow", f"{dead_end.path}  (dead end; `vaultmem review`)")
         yield from (Line(f"  > {line}") for line in dead_end.text.splitlines())
-    yield from report_lines(done.report)
+    yield from report_lines(result.report)
 
 
-def _decided_lines(done: RecordedDecision, _: Any) -> Iterator[Line]:
-    yield Line("decided  ", "green", f"{done.memory.path}  ({done.session.facts.id})")
+def _decided_lines(result: RecordedDecision, _: Any) -> Iterator[Line]:
+    yield Line("decided  ", "green", f"{result.memory.path}  ({result.session.facts.id})")
 
 
-def _counted_lines(done: Counted, _: Any) -> Iterator[Line]:
-    turns, tokens = done.tally.turns, done.tally.tokens
-    yield Line("turn     ", "green", f"{turns} of {done.session}, {tokens:,} tokens so far")
+def _counted_lines(result: Counted, _: Any) -> Iterator[Line]:
+    turns, tokens = result.tally.turns, result.tally.tokens
+    yield Line("turn     ", "green", f"{turns} of {result.session}, {tokens:,} tokens so far")
 
 
 #: The fields of every session.

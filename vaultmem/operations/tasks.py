@@ -117,9 +117,9 @@ def set_(
     """
     from vaultmem.services.sessions.edit_tasks import change_task, find_task
 
-    wanted = _read_status(status)
-    found = find_task(vault, task)
-    return change_task(_act(vault), found.id, wanted, next or None)
+    new_status = _read_status(status)
+    found_task = find_task(vault, task)
+    return change_task(_act(vault), found_task.id, new_status, next or None)
 
 
 def _read_status(name: str) -> TaskStatus | None:
@@ -128,8 +128,8 @@ def _read_status(name: str) -> TaskStatus | None:
     try:
         return TaskStatus(name) if name else None
     except ValueError:
-        known = ", ".join(TaskStatus)
-        raise RefusedError(f'task: "{name}" is not a status; use one of {known}') from None
+        names = ", ".join(TaskStatus)
+        raise RefusedError(f'task: "{name}" is not a status; use one of {names}') from None
 
 
 def _act(vault: Vault) -> Vault:
@@ -236,11 +236,11 @@ def hand_off(
     from vaultmem.services.sessions.edit_tasks import find_task, hand_over
 
     acting = _act(vault)
-    found = find_task(acting, task)
+    found_task = find_task(acting, task)
     if text:
-        hand_over(acting, found, text)
-        found = find_task(acting, found.id)
-    return _view(acting, found, budget, summarizer)
+        hand_over(acting, found_task, text)
+        found_task = find_task(acting, found_task.id)
+    return _view(acting, found_task, budget, summarizer)
 
 
 def _view(vault: Vault, task: Task, budget: int, summarizer: str) -> Viewed:
@@ -280,15 +280,15 @@ def family(
     from vaultmem.services.projects.scope import view_project
     from vaultmem.services.sessions.edit_tasks import view_family
 
-    seen = vault if session else view_project(vault)
-    found = view_family(seen, session, query, from_, to, budget or None)
-    return _word(seen, found, summarizer)
+    scope = vault if session else view_project(vault)
+    task_history = view_family(scope, session, query, from_, to, budget or None)
+    return _word(scope, task_history, summarizer)
 
 
-def _word(vault: Vault, found: TaskHistory, summarizer: str) -> Viewed:
+def _word(vault: Vault, task_history: TaskHistory, summarizer: str) -> Viewed:
     from vaultmem.services.sessions.edit_tasks import polish_summary
 
-    return Viewed(found, polish_summary(found, summarizer, vault.environment))
+    return Viewed(task_history, polish_summary(task_history, summarizer, vault.environment))
 
 
 def expand(
@@ -311,13 +311,13 @@ def _tasks_data(tasks: list[Task]) -> dict[str, Any]:
     return {"tasks": tasks}
 
 
-def _viewed_data(done: Viewed) -> dict[str, Any]:
+def _viewed_data(result: Viewed) -> dict[str, Any]:
     return {
-        **pick(done.found, "rendered"),
-        "summary": done.summary,
-        **pick(done.found, "artifact task_id? task_title?"),
-        "tokens": {"sent": done.found.tokens, "budget": done.found.budget},
-        **pick(done.found, "support"),
+        **pick(result.found, "rendered"),
+        "summary": result.summary,
+        **pick(result.found, "artifact task_id? task_title?"),
+        "tokens": {"sent": result.found.tokens, "budget": result.found.budget},
+        **pick(result.found, "support"),
     }
 
 
@@ -333,8 +333,8 @@ def _done_lines(word: str) -> Callable[[Task, Any], Iterator[Line]]:
 def _tasks_lines(tasks: list[Task], _: Any) -> Iterator[Line]:
     width = min(max((len(task.id) for task in tasks), default=0), _LONGEST)
     for task in tasks:
-        told = f"  next: {one_line(task.next_step)}" if task.next_step else ""
-        rest = f"  {task.id:<{width}}  {one_line(task.title)}{told}"
+        next_step = f"  next: {one_line(task.next_step)}" if task.next_step else ""
+        rest = f"  {task.id:<{width}}  {one_line(task.title)}{next_step}"
         yield Line(f"{task.status:<8}", _COLOURS.get(task.status, "dim"), rest)
     if not tasks:
         yield Line("No task is open.")
@@ -355,16 +355,16 @@ def _task_lines(task: Task, _: Any) -> Iterator[Line]:
         yield Line(task.text)
 
 
-def _viewed_lines(done: Viewed, _: Any) -> Iterator[Line]:
-    yield Line(one_line(done.summary))
+def _viewed_lines(result: Viewed, _: Any) -> Iterator[Line]:
+    yield Line(one_line(result.summary))
     yield Line("")
-    yield Line(done.found.rendered.rstrip("\n"))
+    yield Line(result.found.rendered.rstrip("\n"))
     yield Line("")
-    yield Line("all of it", "dim", f"  vaultmem task expand {done.found.artifact[:12]}")
+    yield Line("all of it", "dim", f"  vaultmem task expand {result.found.artifact[:12]}")
 
 
-def _expanded_lines(done: Expanded, _: Any) -> Iterator[Line]:
-    yield Line(done.text.rstrip("\n"))
+def _expanded_lines(result: Expanded, _: Any) -> Iterator[Line]:
+    yield Line(result.text.rstrip("\n"))
 
 
 _TASK = record(id="string", path="string", title="string", status="string")

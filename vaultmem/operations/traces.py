@@ -33,13 +33,13 @@ def trace(
     return trace_code(vault, place)
 
 
-def trace_data(found: CodeTrace) -> dict[str, Any]:
+def trace_data(result: CodeTrace) -> dict[str, Any]:
     """Return the notes that cite a place in code, and its commits with their sessions."""
     return {
-        **pick(found, "place project?"),
+        **pick(result, "place project?"),
         "notes": [
             {**pick(each.record, "path title kind state"), "anchors": anchors_data(each.checks)}
-            for each in found.notes
+            for each in result.notes
         ],
         "commits": [
             {
@@ -52,7 +52,7 @@ def trace_data(found: CodeTrace) -> dict[str, Any]:
                     for session in each.sessions
                 ],
             }
-            for each in found.commits
+            for each in result.commits
         ],
     }
 
@@ -73,28 +73,28 @@ def anchors_data(checks: Iterable[AnchorCheck]) -> list[dict[str, Any]]:
     ]
 
 
-def trace_lines(found: CodeTrace, _: Any) -> Iterator[Line]:
+def trace_lines(result: CodeTrace, _: Any) -> Iterator[Line]:
     """Yield each note with its anchors, and each commit with its session's decisions."""
-    for note in found.notes:
+    for note in result.notes:
         yield Line(f"{one_line(note.record.title)}  ", "bold", one_line(note.record.path))
         for check in note.checks:
             yield Line(f"    {check}", "yellow" if check.is_different else "")
-    known = [each for each in found.commits if each.sessions]
-    for traced in known:
-        yield from _list_commit(traced)
-    if not found.notes:
-        yield Line(f"no memory cites {one_line(found.place)}")
-    if not known:
-        count = pluralize(len(found.commits), "commit")
-        told = f"no session is known for its {count}" if found.commits else "not committed yet"
-        yield Line(told)
+    commits = [each for each in result.commits if each.sessions]
+    for traced_commit in commits:
+        yield from _list_commit(traced_commit)
+    if not result.notes:
+        yield Line(f"no memory cites {one_line(result.place)}")
+    if not commits:
+        count = pluralize(len(result.commits), "commit")
+        text = f"no session is known for its {count}" if result.commits else "not committed yet"
+        yield Line(text)
 
 
-def _list_commit(traced: TracedCommit) -> Iterator[Line]:
-    commit = traced.commit
+def _list_commit(traced_commit: TracedCommit) -> Iterator[Line]:
+    commit = traced_commit.commit
     subject, author = one_line(commit.subject), one_line(commit.author)
     yield Line(f"{commit.commit[:7]}  ", "yellow", f"{commit.day}  {subject}  ({author})")
-    for session in traced.sessions:
+    for session in traced_commit.sessions:
         goal = f": {one_line(session.facts.goal)}" if session.facts.goal else ""
         yield Line(f"    session {session.facts.id}{goal}")
         for decision in session.decisions:
@@ -136,9 +136,9 @@ def spread(vault: Vault, target: Annotated[str, word("A note, session or commit.
     return find_spread(vaults, target)._replace(skipped=tuple(skipped))
 
 
-def _spread_data(found: Spread) -> dict[str, Any]:
+def _spread_data(result: Spread) -> dict[str, Any]:
     return {
-        **pick(found, "target sources"),
+        **pick(result, "target sources"),
         "readers": [
             {
                 **pick(each, "agent? session? vault? kind receipt? paths"),
@@ -148,22 +148,22 @@ def _spread_data(found: Spread) -> dict[str, Any]:
                         **pick(one, "path vault? how? source? branches"),
                         "commit": one.commit.commit if one.commit else None,
                     }
-                    for one in list_own(found, each)
+                    for one in list_own(result, each)
                 ],
             }
-            for each in found.readers
+            for each in result.readers
         ],
     }
 
 
-def _spread_lines(found: Spread, _: Any) -> Iterator[Line]:
-    yield Line(f"{found.target}: shown to {pluralize(len(found.readers), 'session')}")
-    for reader in found.readers:
-        who = " ".join(filter(None, (reader.agent or "person", reader.session)))
-        when = format_seconds(reader.at)[:16].replace("T", " ")
+def _spread_lines(result: Spread, _: Any) -> Iterator[Line]:
+    yield Line(f"{result.target}: shown to {pluralize(len(result.readers), 'session')}")
+    for reader in result.readers:
+        reader_name = " ".join(filter(None, (reader.agent or "person", reader.session)))
+        timestamp = format_seconds(reader.at)[:16].replace("T", " ")
         source = f"receipt {reader.receipt}" if reader.receipt else reader.kind
-        yield Line(f"{one_line(who)}  ", "bold", f"{when}  {source}")
-        own = list_own(found, reader)
+        yield Line(f"{one_line(reader_name)}  ", "bold", f"{timestamp}  {source}")
+        own = list_own(result, reader)
         for each in own:
             if each.how:
                 yield Line(f"    {each.how:<8}  ", "yellow", _describe_writing(each))
@@ -172,18 +172,18 @@ def _spread_lines(found: Spread, _: Any) -> Iterator[Line]:
             yield Line(f"    {pluralize(others, 'other note')} written")
 
 
-def list_own(found: Spread, reader: Reader) -> list[Writing]:
+def list_own(result: Spread, reader: Reader) -> list[Writing]:
     """Return what a reader wrote after the memory was shown."""
-    who = (reader.agent, reader.session)
-    return [each for each in found.writings if (each.agent, each.session) == who]
+    author = (reader.agent, reader.session)
+    return [each for each in result.writings if (each.agent, each.session) == author]
 
 
 def _describe_writing(writing: Writing) -> str:
     vault = f"{writing.vault}:" if writing.vault else ""
     commit = writing.commit.commit[:7] if writing.commit else "not committed"
-    where = f"{', '.join(writing.branches)} {commit}".strip()
+    place = f"{', '.join(writing.branches)} {commit}".strip()
     source = f"  from {writing.source}" if writing.source != writing.path else ""
-    return one_line(f"{vault}{writing.path}  ({where}){source}")
+    return one_line(f"{vault}{writing.path}  ({place}){source}")
 
 
 SPREAD = declare(
@@ -192,7 +192,7 @@ SPREAD = declare(
     "",
     _spread_data,
     lines=_spread_lines,
-    warnings=lambda found: found.skipped,
+    warnings=lambda result: result.skipped,
     gives=record(target="string", sources=STRINGS, readers=rows(time="string", paths=STRINGS)),
     excused={
         Front.HTTP: "it reads the receipts and vaults of this machine",

@@ -40,12 +40,12 @@ def stats(
     return read_stats(vault, session)
 
 
-def stats_data(found: Stats) -> dict[str, Any]:
+def stats_data(result: Stats) -> dict[str, Any]:
     """Return the token usage of packs and recalls, in total and by session, and their hits."""
     return {
-        **pick(found, "notes full_vault_tokens=flat"),
-        "packs": _sums_data(found.packs),
-        "recalls": _sums_data(found.recalls),
+        **pick(result, "notes full_vault_tokens=flat"),
+        "packs": _sums_data(result.packs),
+        "recalls": _sums_data(result.recalls),
         "sessions": [
             {
                 **pick(each, "agent? session?"),
@@ -53,16 +53,16 @@ def stats_data(found: Stats) -> dict[str, Any]:
                 "recalls": _sums_data(each.recalls),
                 "last": each.last,
             }
-            for each in found.sessions
+            for each in result.sessions
         ],
-        "found_nothing": [{"query": query, "times": times} for query, times in found.failed],
+        "found_nothing": [{"query": query, "times": times} for query, times in result.failed],
         "most_recalled": [
             {**pick(each, "path times last best"), "used": each.well + each.badly}
             | {"ended_well": each.well, "ended_badly": each.badly}
             | pick(each, "held failed")
-            for each in found.most
+            for each in result.most
         ],
-        "never_recalled": found.never,
+        "never_recalled": result.never,
     }
 
 
@@ -70,24 +70,24 @@ def _sums_data(sums: Sums) -> dict[str, Any]:
     return pick(sums, "calls sent full_vault_tokens=flat saved empty")
 
 
-def stats_lines(found: Stats, asked: Any) -> Iterator[Line]:
+def stats_lines(result: Stats, request: Any) -> Iterator[Line]:
     """Yield the token usage of packs and recalls, also by session, and their hits."""
-    yield from _sum_lines(found)
-    if not asked.session and len(found.sessions) > 1:
-        yield from _session_lines(found)
-    if found.failed:
+    yield from _sum_lines(result)
+    if not request.session and len(result.sessions) > 1:
+        yield from _session_lines(result)
+    if result.failed:
         yield Line("")
         yield Line("questions that found nothing")
-        for query, times in found.failed[:_LISTED]:
+        for query, times in result.failed[:_LISTED]:
             yield Line(f"  {times:>4}  {one_line(query)}")
-    if found.most:
+    if result.most:
         yield Line("")
         yield Line("recalled most")
-        for each in found.most:
+        for each in result.most:
             yield Line(f"  {each.times:>4}  {one_line(each.path)}{_describe_outcome(each)}")
     yield Line("")
-    yield Line(f"never recalled  {pluralize(len(found.never), 'note')}", "dim")
-    for path in found.never[:3]:
+    yield Line(f"never recalled  {pluralize(len(result.never), 'note')}", "dim")
+    for path in result.never[:3]:
         yield Line(f"        {one_line(path)}")
 
 
@@ -99,29 +99,29 @@ def _describe_outcome(use: NoteUsage) -> str:
     return f"  ({'; '.join(words)})" if words else ""
 
 
-def _sum_lines(found: Stats) -> Iterator[Line]:
-    packs, recalls = found.packs, found.recalls
-    saved = f"{packs.saved:,} saved" + (f", {packs.flat / packs.sent:.1f}x" if packs.sent else "")
-    notes = pluralize(found.notes, "note")
-    yield Line(f"vault    {notes}, {found.flat:,} tokens as flat memory")
-    yield Line(f"packs    {packs.calls:,}, {packs.sent:,} tokens sent, {saved}")
+def _sum_lines(result: Stats) -> Iterator[Line]:
+    packs, recalls = result.packs, result.recalls
+    savings = f"{packs.saved:,} saved" + (f", {packs.flat / packs.sent:.1f}x" if packs.sent else "")
+    notes = pluralize(result.notes, "note")
+    yield Line(f"vault    {notes}, {result.flat:,} tokens as flat memory")
+    yield Line(f"packs    {packs.calls:,}, {packs.sent:,} tokens sent, {savings}")
     yield Line(f"recalls  {recalls.calls:,}, {recalls.sent:,} tokens sent")
     empty = pluralize(packs.empty + recalls.empty, "question")
     yield Line(f"nothing  {empty} found nothing")
 
 
-def _session_lines(found: Stats) -> Iterator[Line]:
+def _session_lines(result: Stats) -> Iterator[Line]:
     yield Line("")
     yield Line("sessions, the latest first")
-    for each in found.sessions[:_LISTED]:
+    for each in result.sessions[:_LISTED]:
         name = f"{each.agent or 'person'} {each.session}".strip()
         yield Line(
             f"  {one_line(name):<32}  {each.packs.calls:>5,} packs  "
             f"{each.recalls.calls:>5,} recalls  {each.packs.sent + each.recalls.sent:>9,} sent  "
             f"{each.packs.saved:>11,} saved"
         )
-    if len(found.sessions) > _LISTED:
-        yield Line(f"  and {len(found.sessions) - _LISTED:,} more")
+    if len(result.sessions) > _LISTED:
+        yield Line(f"  and {len(result.sessions) - _LISTED:,} more")
 
 
 def recent(
@@ -162,8 +162,8 @@ def recent(
     from vaultmem.services.packs.receipts import list_recent, list_saying
     from vaultmem.services.views.read_notes import resolve_address
 
-    look = partial(list_recent, vault) if says is None else partial(list_saying, vault, says)
-    return look(
+    list_calls = partial(list_recent, vault) if says is None else partial(list_saying, vault, says)
+    return list_calls(
         limit,
         agent=from_agent,
         session=from_session,
@@ -172,13 +172,13 @@ def recent(
     )
 
 
-def _recent_data(shown: Sequence[ShownSections]) -> dict[str, Any]:
-    return {"calls": list(map(call_data, shown))}
+def _recent_data(calls: Sequence[ShownSections]) -> dict[str, Any]:
+    return {"calls": list(map(call_data, calls))}
 
 
-def call_data(shown: ShownSections) -> dict[str, Any]:
+def call_data(shown_call: ShownSections) -> dict[str, Any]:
     """Return one recall or pack: its query, caller and shown sections."""
-    (call, sections), receipt = shown
+    (call, sections), receipt = shown_call
     return {
         "time": format_seconds(call.at),
         **pick(call, "kind query agent? session?"),
@@ -191,22 +191,24 @@ def call_data(shown: ShownSections) -> dict[str, Any]:
     }
 
 
-def _recent_lines(shown: Sequence[ShownSections], asked: Any) -> Iterator[Line]:
-    if not shown:
-        told = (
-            "Nothing was shown yet." if asked.says is None else "Nothing with that text was shown."
+def _recent_lines(calls: Sequence[ShownSections], request: Any) -> Iterator[Line]:
+    if not calls:
+        text = (
+            "Nothing was shown yet."
+            if request.says is None
+            else "Nothing with that text was shown."
         )
-        yield Line(told)
-    for each in shown:
+        yield Line(text)
+    for each in calls:
         yield from call_lines(each)
 
 
-def call_lines(shown: ShownSections) -> Iterator[Line]:
+def call_lines(shown_call: ShownSections) -> Iterator[Line]:
     """Yield a recall's or pack's time, caller, query and shown sections."""
-    (call, sections), receipt = shown
-    who = " ".join(filter(None, (call.agent or "person", call.session)))
-    told = f"  receipt {receipt}" if receipt else ""
-    cost = f"{call.kind}  {one_line(who)}  {call.sent:,} tokens{told}"
+    (call, sections), receipt = shown_call
+    caller = " ".join(filter(None, (call.agent or "person", call.session)))
+    receipt_text = f"  receipt {receipt}" if receipt else ""
+    cost = f"{call.kind}  {one_line(caller)}  {call.sent:,} tokens{receipt_text}"
     yield Line(format_seconds(call.at)[:16].replace("T", " "), "yellow", f"  {cost}")
     yield Line(f"    {one_line(call.query) or '(no question)'}")
     for path, heading, _ in sections:
@@ -229,23 +231,23 @@ def list_pinned(vault: Vault) -> PinnedNotes:
     return PinnedNotes(notes, sum(each.tokens for each in notes), vault.config.budget)
 
 
-def _pinned_data(found: PinnedNotes) -> dict[str, Any]:
+def _pinned_data(result: PinnedNotes) -> dict[str, Any]:
     names = "path=record.path title=record.title kind=record.kind sections tokens"
-    return {"pinned": [pick(each, names) for each in found.notes], **pick(found, "tokens budget")}
+    return {"pinned": [pick(each, names) for each in result.notes], **pick(result, "tokens budget")}
 
 
-def _pinned_lines(found: PinnedNotes, _: Any) -> Iterator[Line]:
-    for cost, note in ((each.tokens, each.record) for each in found.notes):
+def _pinned_lines(result: PinnedNotes, _: Any) -> Iterator[Line]:
+    for cost, note in ((each.tokens, each.record) for each in result.notes):
         yield Line(f"{cost:>7,}  {one_line(note.path)}  {one_line(note.title)}")
-    share = f"{found.tokens / found.budget:.0%} of the budget of {found.budget:,}"
-    yield Line(f"{found.tokens:>7,}  tokens in all, {share}")
+    share = f"{result.tokens / result.budget:.0%} of the budget of {result.budget:,}"
+    yield Line(f"{result.tokens:>7,}  tokens in all, {share}")
 
 
-def pinned_warnings(found: PinnedNotes) -> Iterator[str]:
+def pinned_warnings(result: PinnedNotes) -> Iterator[str]:
     """Yield a warning if the pinned notes use much of the budget."""
     from vaultmem.core.packs.pack_text import warn_of_pinned
 
-    if warning := warn_of_pinned(found.tokens, found.budget):
+    if warning := warn_of_pinned(result.tokens, result.budget):
         yield f"warning: {warning}"
 
 

@@ -63,23 +63,23 @@ def init_json(
     }
 
 
-def evaluation_json(made: Evaluation) -> dict[str, Any]:
+def evaluation_json(evaluation: Evaluation) -> dict[str, Any]:
     """Return the figures of an evaluation, and the result of each question."""
     return {
-        **pick(made.asked, "depth budgets"),
-        "omitted": made.left_out or None,
+        **pick(evaluation.asked, "depth budgets"),
+        "omitted": evaluation.left_out or None,
         "runs": [
             {**pick(run, "at? commit? settings lacks?"), **_name_figures(run.figures)}
-            for run in made.runs
+            for run in evaluation.runs
         ],
-        "difference": _name_figures(made.difference) if made.difference else None,
+        "difference": _name_figures(evaluation.difference) if evaluation.difference else None,
         "questions": [
             {
                 **pick(question, "line question=text at? notes"),
                 "says": question.says,
-                "answers": [run.judged[number] for run in made.runs],
+                "answers": [run.judged[number] for run in evaluation.runs],
             }
-            for number, question in enumerate(made.questions)
+            for number, question in enumerate(evaluation.questions)
         ],
     }
 
@@ -90,20 +90,20 @@ def _name_figures(figures: Sequence[Figure]) -> dict[str, Any]:
 
 
 def granted_json(
-    made: Grant, token: str, others: Iterable[Grant] = (), replaced: Grant | None = None
+    grant: Grant, token: str, others: Iterable[Grant] = (), replaced: Grant | None = None
 ) -> dict[str, Any]:
     """Return a new grant with its token, other grants of its name, and the replaced one."""
     return {
-        **_grant_json(made),
+        **_grant_json(grant),
         "token": token,
         "others": [each.id for each in others],
         "replaces": _grant_json(replaced) if replaced else None,
     }
 
 
-def grants_json(found: Iterable[Grant], now: float) -> dict[str, Any]:
+def grants_json(grants: Iterable[Grant], now: float) -> dict[str, Any]:
     """Return all grants; `counts` is whether the token is still valid."""
-    return {"grants": [{**_grant_json(each), "counts": each.is_alive(now)} for each in found]}
+    return {"grants": [{**_grant_json(each), "counts": each.is_alive(now)} for each in grants]}
 
 
 def _grant_json(grant: Grant) -> dict[str, Any]:
@@ -114,65 +114,69 @@ def _grant_json(grant: Grant) -> dict[str, Any]:
     }
 
 
-def fleet_stats_json(found: Mapping[str, VaultStats], missing: Mapping[str, str]) -> dict[str, Any]:
+def fleet_stats_json(stats: Mapping[str, VaultStats], missing: Mapping[str, str]) -> dict[str, Any]:
     """Return the counts of each vault, and why others are missing."""
-    vaults = [{"vault": name, **each._asdict()} for name, each in found.items()]
+    vaults = [{"vault": name, **each._asdict()} for name, each in stats.items()]
     return {"vaults": vaults, "missing": missing}
 
 
-def fleet_judged_json(done: JobResults) -> dict[str, Any]:
+def fleet_judged_json(results: JobResults) -> dict[str, Any]:
     """Return whether each vault's pack is as expected, with the reasons if not."""
     vaults = [
         {"vault": name, "as_expected": not reasons, "reasons": reasons}
-        for name, reasons in done.items()
+        for name, reasons in results.items()
     ]
     is_good = all(each["as_expected"] for each in vaults)
-    return {"as_expected": is_good, "vaults": vaults, **_done_json(done)}
+    return {"as_expected": is_good, "vaults": vaults, **_done_json(results)}
 
 
-def fleet_curated_json(done: JobResults) -> dict[str, Any]:
+def fleet_curated_json(results: JobResults) -> dict[str, Any]:
     """Return the proposals of each vault."""
-    vaults = [{"vault": name, "proposals": proposals} for name, proposals in done.items()]
-    return {"vaults": vaults, **_done_json(done)}
+    vaults = [{"vault": name, "proposals": proposals} for name, proposals in results.items()]
+    return {"vaults": vaults, **_done_json(results)}
 
 
-def fleet_compacted_json(done: JobResults) -> dict[str, Any]:
+def fleet_compacted_json(results: JobResults) -> dict[str, Any]:
     """Return what would be compacted in each vault, and the exempt notes with reasons."""
     names = ("path", "step", "idle_days", "tokens", "tokens_left")
     vaults = []
-    for vault, plan in done.items():
+    for vault, plan in results.items():
         steps = [
             {**{name: each[name] for name in names}, "from": each["before"]}
             for each in plan["steps"]
         ]
         vaults.append({"vault": vault, "steps": steps, "exempt": plan["exempt"]})
-    return {"vaults": vaults, **_done_json(done)}
+    return {"vaults": vaults, **_done_json(results)}
 
 
-def _done_json(done: JobResults) -> dict[str, Any]:
-    return {"asked": done.asked, "missing": done.missing, "behind": done.behind}
+def _done_json(results: JobResults) -> dict[str, Any]:
+    return {"asked": results.asked, "missing": results.missing, "behind": results.behind}
 
 
-def mentions_json(found: Mentions) -> dict[str, Any]:
+def mentions_json(mentions: Mentions) -> dict[str, Any]:
     """Return the vaults that state something, earliest first."""
-    believers = [{"vault": name, **each._asdict()} for name, each in found.believers]
-    rest = {"others": found.others, "missing": found.missing, "behind": found.behind}
+    believers = [{"vault": name, **each._asdict()} for name, each in mentions.believers]
+    rest = {"others": mentions.others, "missing": mentions.missing, "behind": mentions.behind}
     return {"believers": believers, **rest}
 
 
-def duplicates_json(found: FleetComparison) -> dict[str, Any]:
+def duplicates_json(comparison: FleetComparison) -> dict[str, Any]:
     """Return statements that several vaults have, and those that are nearly the same."""
-    return {"same": found.same, "near": _pairs_json(found.near), **_compared_json(found)}
+    return {
+        "same": comparison.same,
+        "near": _pairs_json(comparison.near),
+        **_compared_json(comparison),
+    }
 
 
-def contradictions_json(found: FleetComparison) -> dict[str, Any]:
+def contradictions_json(comparison: FleetComparison) -> dict[str, Any]:
     """Return the contradictions between notes of several vaults."""
-    return {"contradictions": _pairs_json(found.contradicting), **_compared_json(found)}
+    return {"contradictions": _pairs_json(comparison.contradicting), **_compared_json(comparison)}
 
 
-def _compared_json(found: FleetComparison) -> dict[str, Any]:
-    counts = {"vaults": found.vaults, "notes": found.notes, "asked": found.asked}
-    return {**counts, "missing": found.missing, "behind": found.behind}
+def _compared_json(comparison: FleetComparison) -> dict[str, Any]:
+    counts = {"vaults": comparison.vaults, "notes": comparison.notes, "asked": comparison.asked}
+    return {**counts, "missing": comparison.missing, "behind": comparison.behind}
 
 
 def _pairs_json(pairs: Sequence[Differing]) -> list[dict[str, Any]]:
@@ -195,9 +199,9 @@ def connected_json(
     return {"client": client, "dry_run": is_dry, "changes": changes}
 
 
-def connections_json(found: Sequence[Connection], installed: Sequence[str]) -> dict[str, Any]:
+def connections_json(connections: Sequence[Connection], installed: Sequence[str]) -> dict[str, Any]:
     """Return the clients connected to a vault, with the settings file, and the other clients."""
-    return {"connections": found, "installed": installed}
+    return {"connections": connections, "installed": installed}
 
 
 def skill_json(path: Path, action: str) -> dict[str, Any]:
@@ -238,19 +242,19 @@ def indexed_json(vault: Vault, report: IndexReport) -> dict[str, Any]:
     }
 
 
-def watcher_json(found: WatcherInfo | None) -> dict[str, Any]:
+def watcher_json(watcher: WatcherInfo | None) -> dict[str, Any]:
     """Return whether a vault is watched, and the watcher."""
-    return {"watching": found is not None, "watcher": found}
+    return {"watching": watcher is not None, "watcher": watcher}
 
 
-def daemon_json(found: WatcherInfo, log: Path) -> dict[str, Any]:
+def daemon_json(watcher: WatcherInfo, log: Path) -> dict[str, Any]:
     """Return the started watcher and its log file."""
-    return {"watcher": found, "log": str(log)}
+    return {"watcher": watcher, "log": str(log)}
 
 
-def happened_json(happened: WatchEvent, time: str) -> dict[str, Any]:
+def happened_json(event: WatchEvent, time: str) -> dict[str, Any]:
     """Return an event of the watcher with its time (ISO 8601)."""
-    return {"time": time, **as_json_object(happened)}
+    return {"time": time, **as_json_object(event)}
 
 
 def trusted_json(paths: Sequence[str], signer: str, allowed: str) -> dict[str, Any]:
@@ -263,40 +267,40 @@ def repository_json(name: str, folder: Path, branch: str = "", commits: int = 0)
     return {"name": name, "folder": str(folder), "branch": branch, "commits": commits}
 
 
-def removed_json(name: str, kept: Path) -> dict[str, Any]:
+def removed_json(name: str, folder: Path) -> dict[str, Any]:
     """Return a vault that was removed from a hub, and the folder of its repository."""
-    return {"name": name, "kept": str(kept)}
+    return {"name": name, "kept": str(folder)}
 
 
-def curated_json(found: Report, done: ApplyResult | None) -> dict[str, Any]:
-    """Return the proposals, and with `done` the number of applied ones."""
-    made = {"made": found.made, "proposals": found.proposals}
-    counts = {"applied": len(done.done), "already": len(done.already)} if done else {}
-    return {**made, **counts, "commit": (done.report.commit or None) if done else None}
+def curated_json(report: Report, result: ApplyResult | None) -> dict[str, Any]:
+    """Return the proposals, and with `result` the number of applied ones."""
+    data = {"made": report.made, "proposals": report.proposals}
+    counts = {"applied": len(result.done), "already": len(result.already)} if result else {}
+    return {**data, **counts, "commit": (result.report.commit or None) if result else None}
 
 
-def dream_json(done: Dream) -> dict[str, Any]:
+def dream_json(dream: Dream) -> dict[str, Any]:
     """Return the scored candidates, the promoted notes, and those that can leave MEMORY.md."""
     return {
-        **pick(done, "candidates moves commit?=report.commit"),
-        "promoted": [each.path for each in done.promoted],
-        "left": [each.path for each in done.left],
+        **pick(dream, "candidates moves commit?=report.commit"),
+        "promoted": [each.path for each in dream.promoted],
+        "left": [each.path for each in dream.left],
     }
 
 
-def compacted_json(done: CompactResult) -> dict[str, Any]:
+def compacted_json(result: CompactResult) -> dict[str, Any]:
     """Return the compaction steps, the exempt notes with reasons, and the commits."""
     names = "path step from=before idle_days tokens tokens_left"
-    steps = [pick(each, names) for each in done.steps]
-    commits = [each.commit for each in done.reports if each.commit]
-    return {"steps": steps, "exempt": done.exempt, "commits": commits}
+    steps = [pick(each, names) for each in result.steps]
+    commits = [each.commit for each in result.reports if each.commit]
+    return {"steps": steps, "exempt": result.exempt, "commits": commits}
 
 
 def merged_json(merges: Sequence[Proposal], report: CommitReport | None) -> dict[str, Any]:
     """Return the merged duplicates; without a report, those that would be merged."""
-    shown = [{"keep": m.into, "merge": m.path} for m in merges]
+    pairs = [{"keep": m.into, "merge": m.path} for m in merges]
     name = "merged" if report else "would_merge"
-    return {name: shown, "commit": (report.commit or None) if report else None}
+    return {name: pairs, "commit": (report.commit or None) if report else None}
 
 
 def listed_json(name: str, path: str) -> dict[str, Any]:
@@ -304,16 +308,16 @@ def listed_json(name: str, path: str) -> dict[str, Any]:
     return {"name": name, "path": path}
 
 
-def unconfirmed_json(done: UnconfirmResult) -> dict[str, Any]:
+def unconfirmed_json(result: UnconfirmResult) -> dict[str, Any]:
     """Return the removed confirmation of a note: its author and wording."""
-    told = pick(done, "path who=confirmation.who wording=confirmation.wording")
-    return {**told, "commits": commits_json(done.report.commits)}
+    data = pick(result, "path who=confirmation.who wording=confirmation.wording")
+    return {**data, "commits": commits_json(result.report.commits)}
 
 
 def primed_json(source: str, plan: PrimePlan, *, is_dry: bool) -> dict[str, Any]:
     """Return the changes of importing reference material; with `is_dry`, the planned ones."""
-    told = {"source": source, "dry_run": is_dry, "unchanged": len(plan.unchanged)}
-    return {**told, **pick(plan, "added changed removed kept")}
+    data = {"source": source, "dry_run": is_dry, "unchanged": len(plan.unchanged)}
+    return {**data, **pick(plan, "added changed removed kept")}
 
 
 def unprimed_json(plan: RemovalPlan, *, is_dry: bool) -> dict[str, Any]:
@@ -321,7 +325,7 @@ def unprimed_json(plan: RemovalPlan, *, is_dry: bool) -> dict[str, Any]:
     return {"would_remove" if is_dry else "removed": plan.removed, "kept": plan.kept}
 
 
-def added_question_json(done: AddedQuestion) -> dict[str, Any]:
+def added_question_json(result: AddedQuestion) -> dict[str, Any]:
     """Return a question made from a receipt, and whether it is new in its file."""
-    question = done.question
-    return {"question": question.text, "notes": question.notes, "added": done.is_new}
+    question = result.question
+    return {"question": question.text, "notes": question.notes, "added": result.is_new}

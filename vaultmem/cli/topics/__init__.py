@@ -22,8 +22,8 @@ def read_topic(word: str) -> str:
     if word == _SETTINGS:
         with open(os.path.join(_FOLDER, _SETTINGS), encoding="utf-8") as file:
             return file.read()
-    named = [word] if word in topics else [each for each in topics if word in each.split("-")]
-    if len(named) != 1:
+    matches = [word] if word in topics else [each for each in topics if word in each.split("-")]
+    if len(matches) != 1:
         return ""
-    with open(os.path.join(_FOLDER, named[0] + _END), encoding="utf-8") as file:
+    with open(os.path.join(_FOLDER, matches[0] + _END), encoding="utf-8") as file:
         return file.read()
