@@ -78,12 +78,12 @@ def publish(vault: Vault) -> str | None:
     ):  # What was noted down last is published the next time.
         SignalStore(vault.state, vault.state_folder).fold(vault.view.totals()[1], vault.wait)
     own, owner = find_own(history, vault.state), get_owner_name(history)
-    known = list_files(history, own.commit)
+    published_files = list_files(history, own.commit)
     # A commit's files and its author's name are in the past of all that follow it.
     is_anew = bool(own.commit) and (
-        read_owner(history, own.commit) != owner or not all(map(is_shared, known))
+        read_owner(history, own.commit) != owner or not all(map(is_shared, published_files))
     )
-    known = {} if is_anew else known
+    published_files = {} if is_anew else published_files
     files = {
         MACHINE: format_machine(history),
         SESSIONS: format_times(_find_open_sessions(vault)),
@@ -91,8 +91,10 @@ def publish(vault: Vault) -> str | None:
         **collect_attribution(vault),
         **format_signed(each for each in vault.store.signed_trust.lists() if each.signer),
     }
-    changes: dict[str, bytes | None] = dict.fromkeys(known.keys() - files.keys())
-    changes |= {path: data for path, data in files.items() if blob_id(data) != known.get(path)}
+    changes: dict[str, bytes | None] = dict.fromkeys(published_files.keys() - files.keys())
+    changes |= {
+        path: data for path, data in files.items() if blob_id(data) != published_files.get(path)
+    }
     if changes:
         own = write_files(history, own, changes, owner, int(vault.now()), is_anew)
     return own.name
@@ -133,10 +135,11 @@ def begin_anew(vault: Vault) -> None:
         drop_ref(vault.history, own)
 
 
-def store_data(vault: Vault, here: bool) -> str:
-    """Let a copied vault keep the counts and receipts, or the one that it was copied from.
+def store_data(vault: Vault, keeps_here: bool) -> str:
+    """Let this copied vault keep the counts and receipts, or the vault that it was copied from.
 
-    The other one gets a new id with its next write. Return the path of the one that keeps them.
+    This vault keeps them if `keeps_here` is true. The other one gets a new id with its next write.
+    Return the path of the one that keeps them.
 
     Raises:
         RefusedError: the vault is not a copy.
@@ -146,7 +149,7 @@ def store_data(vault: Vault, here: bool) -> str:
     if not source:
         raise RefusedError(f"{vault.root}: not a copy of another vault on this machine")
     with vault.lock():
-        if not here:
+        if not keeps_here:
             vault.store.renew_id()
             return source
         other = Store(Path(source), vault.folders)
@@ -163,11 +166,12 @@ def store_data(vault: Vault, here: bool) -> str:
 def _find_open_sessions(vault: Vault) -> dict[str, float]:
     """Return when each session that is open here was last seen, in seconds since the epoch."""
     now = vault.now()
-    said = Transcripts(vault.root, 0).last_added()
+    turn_times = Transcripts(vault.root, 0).last_added()
     accounts = SignalStore(vault.state, vault.state_folder).accounts()
-    called = {each.session: each.last for each in reversed(accounts)}  # The latest stands first.
+    # The latest account is the first of a session.
+    call_times = {each.session: each.last for each in reversed(accounts)}
     return {
-        each.id: max(each.at, called.get(each.id, 0.0), min(said.get(each.id, 0.0), now))
+        each.id: max(each.at, call_times.get(each.id, 0.0), min(turn_times.get(each.id, 0.0), now))
         for each in ActiveSessions(vault.state_folder).all()
         if not each.recovered
     }
@@ -181,21 +185,23 @@ def _read_last_uses(vault: Vault) -> dict[str, float]:
 
 def _add_up(vault: Vault, rows: Iterable[NoteUsage]) -> dict[str, NoteUsage]:
     """Return the sums by the paths that notes have now."""
-    listed = list(rows)
-    here = set(vault.manifest.paths())
-    moved = read_renames(vault) if any(each.path not in here for each in listed) else {}
-    found: dict[str, NoteUsage] = {}
-    for each in listed:
-        path = follow_renames(each.path, here, moved)
-        known = found.get(path, NoteUsage(path, 0, 0.0, 0.0))
-        found[path] = NoteUsage(
+    usage_rows = list(rows)
+    current_paths = set(vault.manifest.paths())
+    renames = (
+        read_renames(vault) if any(each.path not in current_paths for each in usage_rows) else {}
+    )
+    sums: dict[str, NoteUsage] = {}
+    for each in usage_rows:
+        path = follow_renames(each.path, current_paths, renames)
+        total = sums.get(path, NoteUsage(path, 0, 0.0, 0.0))
+        sums[path] = NoteUsage(
             path,
-            each.times + known.times,
-            max(each.last, known.last),
-            max(each.best, known.best),
-            each.well + known.well,
-            each.badly + known.badly,
-            each.held + known.held,
-            each.failed + known.failed,
+            each.times + total.times,
+            max(each.last, total.last),
+            max(each.best, total.best),
+            each.well + total.well,
+            each.badly + total.badly,
+            each.held + total.held,
+            each.failed + total.failed,
         )
-    return found
+    return sums

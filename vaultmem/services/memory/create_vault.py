@@ -108,16 +108,16 @@ def plan_vault(folder: str | Path) -> InitPlan:
         VaultError: its settings cannot be read, or git cannot list ignored files.
     """
     root = Path(folder).resolve()
-    found = find_git_folder(root)
-    added = tuple(str(path) for path, _ in list_missing(root))
+    repository = find_git_folder(root)
+    added_files = tuple(str(path) for path, _ in list_missing(root))
     is_vault = (root / CONFIG_NAME).is_file()
     plan = InitPlan(
-        *(root, is_vault, found[0] if found else None, added),
+        *(root, is_vault, repository[0] if repository else None, added_files),
         suggests_edits=read_obsidian(root).is_there,
     )
-    if found is None:
+    if repository is None:
         return _plan_commit(plan) if root.is_dir() else plan
-    return _plan_kept_out(plan, found) if is_vault else plan
+    return _plan_kept_out(plan, repository) if is_vault else plan
 
 
 def allow_leaks(plan: InitPlan) -> InitPlan:
@@ -137,8 +137,8 @@ def show_leaks(root: Path, places: Iterable[str]) -> Iterator[tuple[str, str]]:
         data = dict(read_all(root, [path])).get(path, b"")
         lines = decode_text(data).text.splitlines()
         line = lines[int(number) - 1] if number.isdecimal() and int(number) <= len(lines) else ""
-        shown = mask_secrets(line).strip()
-        yield place, shown[:_LINE] if shown != line.strip() else ""
+        masked_line = mask_secrets(line).strip()
+        yield place, masked_line[:_LINE] if masked_line != line.strip() else ""
 
 
 def find_project_file(root: Path) -> str:
@@ -220,14 +220,14 @@ def _plan_commit(plan: InitPlan) -> InitPlan:
     )
 
 
-def _plan_kept_out(plan: InitPlan, found: tuple[Path, Path]) -> InitPlan:
+def _plan_kept_out(plan: InitPlan, repository: tuple[Path, Path]) -> InitPlan:
     """Add the files kept out of git that still look like they contain a credential."""
-    work_tree, git_folder = found
+    work_tree, git_folder = repository
     inside = plan.root.relative_to(work_tree).as_posix()
-    kept = read_kept_out(git_folder, "" if inside == "." else f"{inside}/")
-    data = dict(read_all(plan.root, kept))
+    kept_out = read_kept_out(git_folder, "" if inside == "." else f"{inside}/")
+    data = dict(read_all(plan.root, kept_out))
     leaks = find_leaks_in(plan.root, read_config(plan.root), data) if data else {}
-    places = tuple(place for found in leaks.values() for place in found)
+    places = tuple(place for group in leaks.values() for place in group)
     return plan._replace(credentials=places, kept_out=tuple(sorted(leaks)))
 
 
@@ -250,11 +250,11 @@ def _count_left_out(
     counts.update(reason.removeprefix("it is ") for reason in unsafe)
     counts["ignored by git"] = len(by_git)
     counts["hidden by name"] = len(scan.skipped.hidden)
-    aside = (root / name for name in _LOCAL)
+    local_folders = (root / name for name in _LOCAL)
     counts["in media and transcripts"] = sum(
-        len(names) for folder in aside for _, _, names in os.walk(folder)
+        len(names) for folder in local_folders for _, _, names in os.walk(folder)
     )
-    return {what: count for what, count in counts.most_common() if count}
+    return {reason: count for reason, count in counts.most_common() if count}
 
 
 def _measure(file: Path) -> int:
@@ -273,10 +273,10 @@ def _find_ignored(root: Path, paths: list[str]) -> set[str]:
         return set()
     with tempfile.TemporaryDirectory() as place:
         make_repository(Path(place))
-        asked = os.fsencode("".join(f"./{path}\0" for path in paths))
+        request = os.fsencode("".join(f"./{path}\0" for path in paths))
         command = ("--no-literal-pathspecs", "check-ignore", "-z", "--stdin", "--no-index")
         git = GitRunner(root, Path(place) / ".git")
-        out = git.run(*command, stdin=asked, fine=(0, 1))
+        out = git.run(*command, stdin=request, fine=(0, 1))
     return {path.removeprefix("./") for path in out.split("\0") if path}
 
 
@@ -339,23 +339,23 @@ def create_vault(
         raise SystemFailureError(f"{folder}: cannot be made ({error.strerror})") from error
     fresh = not any(name for name in folder.iterdir() if name.name != ".git")
     vault = open_vault(folder, **settings)
-    begun = vault.state_folder / _BEGUN
-    is_resumed = begun.exists()
+    marker = vault.state_folder / _BEGUN
+    is_resumed = marker.exists()
     new_repository = is_resumed or find_git_folder(vault.root) is None
     from vaultmem.storage.git.setup import install_driver
     from vaultmem.storage.git.vault_history import init_repository
 
     with vault.lock():
         if new_repository:
-            begun.touch()
+            marker.touch()
             init_repository(vault.root, is_resumed)
         had_ignore = (vault.root / ".gitignore").exists()
-        added = add_missing(vault, options.commit_edits)
-        excluded = tuple(_add_excludes(vault)) if had_ignore else ()
+        added_files = add_missing(vault, options.commit_edits)
+        excluded_lines = tuple(_add_excludes(vault)) if had_ignore else ()
         configured = tuple(install_driver(vault.history))
         if options.allow_secrets:
             _allow_leaks(vault, new_repository)
-        released = _release(vault)
+        released_files = _release(vault)
         report = CommitReport()
         if new_repository:
             author = Author(vault.author.agent)
@@ -363,16 +363,16 @@ def create_vault(
             event = Event("init", subject, author, intent="observe", without_leaks=True)
             report = commit_event(vault, event)
             _ignore_secrets(vault, report.skipped)
-            released = ()
+            released_files = ()
         if fresh or (new_repository and vault.is_person):
             vault.trust.record({})
-        begun.unlink(missing_ok=True)
+        marker.unlink(missing_ok=True)
     problem = vault.history.person().problem
     kept_out = tuple(_read_kept_out(vault))
     return CreateResult(
-        *(vault, added, excluded, configured, new_repository, report, problem),
+        *(vault, added_files, excluded_lines, configured, new_repository, report, problem),
         kept_out=kept_out,
-        released=released,
+        released=released_files,
     )
 
 
@@ -431,19 +431,19 @@ def _allow_leaks(vault: Vault, new_repository: bool) -> None:
 
 def _release(vault: Vault) -> tuple[str, ...]:
     """Release files that no longer contain a credential, or are allowed; return them."""
-    kept = _read_kept_out(vault)
-    if not kept:
+    kept_out = _read_kept_out(vault)
+    if not kept_out:
         return ()
-    leaks = find_note_secrets(vault, dict(read_all(vault.root, kept)))
-    free = tuple(path for path in kept if path not in leaks)
+    leaks = find_note_secrets(vault, dict(read_all(vault.root, kept_out)))
+    free_paths = tuple(path for path in kept_out if path not in leaks)
     prefix = vault.history.prefix
-    change_kept_out(vault.history.git_folder, (), (f"{prefix}{path}" for path in free))
-    return tuple(path for path in free if (vault.root / path).is_file())
+    change_kept_out(vault.history.git_folder, (), (f"{prefix}{path}" for path in free_paths))
+    return tuple(path for path in free_paths if (vault.root / path).is_file())
 
 
 def _ignore_secrets(vault: Vault, skipped: Mapping[str, str]) -> None:
     """Keep files out of git that the first commit skipped because of credentials."""
-    paths = [path for path, why in skipped.items() if why.startswith(LEAK)]
+    paths = [path for path, reason in skipped.items() if reason.startswith(LEAK)]
     if paths:
         change_kept_out(vault.history.git_folder, paths, ())
 
@@ -457,12 +457,16 @@ def _add_excludes(vault: Vault) -> Iterator[str]:
     from vaultmem.storage.git.setup import add_lines
 
     prefix = vault.history.prefix
-    wanted = [
+    template_lines = [
         line
         for line in (find_package_folder("templates") / "gitignore").read_text().splitlines()
         if line.strip() and not line.startswith("#")
     ]
-    here = (vault.root / ".gitignore").read_text(encoding="utf-8", errors="replace").splitlines()
-    lacking = [line.lstrip("/") for line in wanted if not {line, line.lstrip("/")} & set(here)]
+    own_lines = (
+        (vault.root / ".gitignore").read_text(encoding="utf-8", errors="replace").splitlines()
+    )
+    missing_lines = [
+        line.lstrip("/") for line in template_lines if not {line, line.lstrip("/")} & set(own_lines)
+    ]
     file = vault.history.git.work_tree / vault.history.exclude_file()
-    yield from add_lines(file, [f"/{prefix}{name}" for name in lacking])
+    yield from add_lines(file, [f"/{prefix}{name}" for name in missing_lines])

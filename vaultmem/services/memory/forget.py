@@ -57,7 +57,7 @@ class ForgetResult(NamedTuple):
 
 
 def select_notes(
-    vault: Vault, addresses: Sequence[str], wanted: ForgetSelection | None = None
+    vault: Vault, addresses: Sequence[str], filters: ForgetSelection | None = None
 ) -> Selection:
     """Return the notes at these addresses, and those that match the filters.
 
@@ -67,56 +67,58 @@ def select_notes(
         NoteNotFoundError: an address names no note.
         RefusedError: there is no address and no filter, or an address names a section.
     """
-    wanted = wanted or ForgetSelection()
-    if not addresses and not wanted:
+    filters = filters or ForgetSelection()
+    if not addresses and not filters:
         raise RefusedError(
             "say which notes to forget: a path, --tag, --older-than, --from-session or --query"
         )
     records = {record.path: record for record in vault.view.records()}
-    chosen: dict[str, NoteRecord] = {}
+    selection: dict[str, NoteRecord] = {}
     for address in addresses:
-        found, heading = resolve_address(vault, address)
-        path = str(found)
+        note_path, heading = resolve_address(vault, address)
+        path = str(note_path)
         if heading:
             raise RefusedError(f"{address}: a section; forget the whole note, or edit it instead")
         if path not in records:
             raise RefusedError(f"{path}: not a note that vaultmem reads; remove it yourself")
-        chosen[path] = records[path]
-    kept = []
-    for record in _find_wanted(vault, records, wanted):
-        if record.pinned and record.path not in chosen:
-            kept.append(record.path)
+        selection[path] = records[path]
+    pinned_paths = []
+    for record in _find_wanted(vault, records, filters):
+        if record.pinned and record.path not in selection:
+            pinned_paths.append(record.path)
         else:
-            chosen[record.path] = record
-    return Selection(tuple(chosen.values()), tuple(kept))
+            selection[record.path] = record
+    return Selection(tuple(selection.values()), tuple(pinned_paths))
 
 
 def _find_wanted(
-    vault: Vault, records: Mapping[str, NoteRecord], wanted: ForgetSelection
+    vault: Vault, records: Mapping[str, NoteRecord], filters: ForgetSelection
 ) -> Iterator[NoteRecord]:
-    if not wanted:
+    if not filters:
         return
-    asked = _find_asked(vault, wanted.query) if wanted.query else None
+    matching_paths = _find_asked(vault, filters.query) if filters.query else None
     now = vault.now()
     for path, record in records.items():
-        if wanted.tag and not has_tag(record.tags, wanted.tag):
+        if filters.tag and not has_tag(record.tags, filters.tag):
             continue
-        if wanted.older_than is not None and now - _last_change(record) < wanted.older_than:
+        if filters.older_than is not None and now - _last_change(record) < filters.older_than:
             continue
-        if wanted.session and record.session != wanted.session:
+        if filters.session and record.session != filters.session:
             continue
-        if asked is None or path in asked:
+        if matching_paths is None or path in matching_paths:
             yield record
 
 
 def _find_asked(vault: Vault, query: str) -> set[str]:
     """Return the notes with a section that contains every word of the query."""
-    asked = parse_query(query, _MOST, NoteFilter(any_state=True))
-    if not asked.terms:
+    recall_query = parse_query(query, _MOST, NoteFilter(any_state=True))
+    if not recall_query.terms:
         raise RefusedError(f'"{query}" has no word that can be looked for')
-    needed = set(asked.terms)
-    hits = recall(vault, asked)
-    return {hit.record.path for hit in hits if needed <= {match.term for match in hit.matches}}
+    needed_terms = set(recall_query.terms)
+    hits = recall(vault, recall_query)
+    return {
+        hit.record.path for hit in hits if needed_terms <= {match.term for match in hit.matches}
+    }
 
 
 def _reject_protected(vault: Vault, records: Sequence[NoteRecord]) -> None:
@@ -158,11 +160,11 @@ def forget_notes(vault: Vault, records: Sequence[NoteRecord], reason: str = "") 
 
 
 def _make_event(vault: Vault, paths: tuple[str, ...], reason: str, name: str) -> Event:
-    why = f": {reason}" if reason else ""
-    body = tuple(f"removed {path}{why}" for path in paths)
+    suffix = f": {reason}" if reason else ""
+    body = tuple(f"removed {path}{suffix}" for path in paths)
     return Event(name, format_files("forget", paths), vault.author, body, "refine", only=paths)
 
 
 def _last_change(record: NoteRecord) -> float:
-    moment = read_timestamp(record.updated or record.created)
-    return record.changed if moment is None else moment
+    timestamp = read_timestamp(record.updated or record.created)
+    return record.changed if timestamp is None else timestamp

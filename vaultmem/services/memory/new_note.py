@@ -143,15 +143,15 @@ def check_memory(memory: Memory, data: bytes, vault: Vault, folder: str) -> None
     for tag in memory.tags:
         if not tag.strip() or any(mark.isspace() or mark in "#,[]{}" for mark in tag):
             raise RefusedError(f"{json.dumps(tag)} is not a tag; use letters, digits, - _ and /")
-    for found in scan_note_text(vault, folder, memory.text):
+    for leak in scan_note_text(vault, folder, memory.text):
         raise RefusedError(
-            f"line {found.line} of the text looks like a credential ({found.rule}); "
+            f"line {leak.line} of the text looks like a credential ({leak.rule}); "
             "remember where it is kept, not the value"
         )
-    beside = "\n".join((memory.title, memory.context, *memory.tags, *memory.cites))
-    for found in scan_note_text(vault, folder, beside):
+    properties = "\n".join((memory.title, memory.context, *memory.tags, *memory.cites))
+    for leak in scan_note_text(vault, folder, properties):
         raise RefusedError(
-            f"the title, the context, a tag or a source looks like a credential ({found.rule}); "
+            f"the title, the context, a tag or a source looks like a credential ({leak.rule}); "
             "remember where it is kept, not the value"
         )
 
@@ -309,8 +309,8 @@ def forget_confirmation(vault: Vault, address: str, reason: str = "") -> Unconfi
         if last is None:
             raise RefusedError(f"{path}: it has no confirmation to take back")
         replace_text(change, note, lambda note: drop_confirmation(note, last))
-        told = f"{last.who} said: {last.wording}" if last.wording else f"{last.who} confirmed it"
-        body = (told, *([reason] if reason else []))
+        line = f"{last.who} said: {last.wording}" if last.wording else f"{last.who} confirmed it"
+        body = (line, *([reason] if reason else []))
         subject = format_files("forget", [str(path)], ", one confirmation less")
         only = (str(path),)
         change.commit(
@@ -318,5 +318,5 @@ def forget_confirmation(vault: Vault, address: str, reason: str = "") -> Unconfi
         )
         return last
 
-    done = write(vault, plan)
-    return UnconfirmResult(str(path), done.value, done.report)
+    result = write(vault, plan)
+    return UnconfirmResult(str(path), result.value, result.report)

@@ -81,17 +81,17 @@ def find_scope(vault: Vault, addresses: Iterable[str]) -> Purge:
         for change in changes:
             events[change.path].append(_Event(number, change))
     moves = _Moves(vault, events)
-    waiting = list(paths)
-    while waiting:
-        found = [each for each in moves.find(waiting.pop()) if each not in paths]
-        paths |= dict.fromkeys(found)
-        waiting += found
+    queue = list(paths)
+    while queue:
+        new_paths = [each for each in moves.find(queue.pop()) if each not in paths]
+        paths |= dict.fromkeys(new_paths)
+        queue += new_paths
     commits |= {names[each.number] for path in paths for each in events[path]}
     blobs = {each.change.blob for path in paths for each in events[path]} - {"", _EMPTY_BLOB}
     others = {
         path
-        for path, known in events.items()
-        if path not in paths and any(each.change.blob in blobs for each in known)
+        for path, path_events in events.items()
+        if path not in paths and any(each.change.blob in blobs for each in path_events)
     }
     return Purge(tuple(paths), len(commits), tuple(sorted(others)))
 
@@ -103,7 +103,7 @@ class _Moves:
         self._vault, self._events = vault, events
         self._added: dict[int, list[FileChange]] = defaultdict(list)
         self._removed: dict[int, list[FileChange]] = defaultdict(list)
-        for number, change in (each for known in events.values() for each in known):
+        for number, change in (each for path_events in events.values() for each in path_events):
             if change.is_regular and change.op is not ChangeOp.REPLACE:
                 kind = self._added if change.op is ChangeOp.ADD else self._removed
                 kind[number].append(change)
@@ -115,41 +115,41 @@ class _Moves:
                 yield from filter(None, [self._find_heir(each.number, each.change)])
             elif each.change.op is ChangeOp.ADD:
                 for number in _near(each.number):
-                    for removed in self._removed.get(number, ()):
-                        if self._find_heir(number, removed) == path:
-                            yield removed.path
+                    for removal in self._removed.get(number, ()):
+                        if self._find_heir(number, removal) == path:
+                            yield removal.path
 
-    def _find_heir(self, number: int, removed: FileChange) -> str:
+    def _find_heir(self, number: int, removal: FileChange) -> str:
         """Return the path that a removed note moved to, or ""."""
-        if not removed.is_regular or removed.old_blob == _EMPTY_BLOB:
+        if not removal.is_regular or removal.old_blob == _EMPTY_BLOB:
             return ""
-        around = [
+        groups = [
             [each for each in self._added.get(at, ()) if self._is_there(each.path, at, number)]
             for at in _near(number)
         ]
-        later = [each for added in around[1:] for each in added]
-        for added in (around[0], later):
-            if same := [each for each in added if each.blob == removed.old_blob]:
-                return same[0].path
-            if alike := self._find_alike(removed, added):
-                return alike
+        later_changes = [each for group in groups[1:] for each in group]
+        for group in (groups[0], later_changes):
+            if copies := [each for each in group if each.blob == removal.old_blob]:
+                return copies[0].path
+            if path := self._find_alike(removal, group):
+                return path
         return ""
 
-    def _is_there(self, path: str, added: int, number: int) -> bool:
-        """Return whether a file added by commit `added` exists after commit `number`, or later."""
+    def _is_there(self, path: str, addition: int, number: int) -> bool:
+        """Return whether a file that commit `addition` added exists after `number`, or later."""
         return not any(
-            each.change.op is ChangeOp.REMOVE and number <= each.number < added
+            each.change.op is ChangeOp.REMOVE and number <= each.number < addition
             for each in self._events[path]
         )
 
-    def _find_alike(self, removed: FileChange, added: list[FileChange]) -> str:
-        if not 0 < len(added) <= _MOST:
+    def _find_alike(self, removal: FileChange, additions: list[FileChange]) -> str:
+        if not 0 < len(additions) <= _MOST:
             return ""
-        blobs = [removed.old_blob, *(each.blob for each in added)]
-        read = [count_lines(data) for _, data in self._vault.history.objects.read_all(blobs)]
-        shares = [_share(read[0], new) for new in read[1:]]
-        best = max(range(len(added)), key=shares.__getitem__)
-        return added[best].path if shares[best] >= _ALIKE else ""
+        blobs = [removal.old_blob, *(each.blob for each in additions)]
+        counts = [count_lines(data) for _, data in self._vault.history.objects.read_all(blobs)]
+        shares = [_share(counts[0], new) for new in counts[1:]]
+        best = max(range(len(additions)), key=shares.__getitem__)
+        return additions[best].path if shares[best] >= _ALIKE else ""
 
 
 def _near(number: int) -> list[int]:
@@ -158,8 +158,8 @@ def _near(number: int) -> list[int]:
 
 
 def _share(old: Counter[str], new: Counter[str]) -> float:
-    shared = old & new
-    return shared.total() / old.total() if any(map(is_telling, shared)) else 0.0
+    common = old & new
+    return common.total() / old.total() if any(map(is_telling, common)) else 0.0
 
 
 def plan_purge(vault: Vault, paths: Sequence[str]) -> Purge:
@@ -194,14 +194,14 @@ def find_remains(vault: Vault, words: str) -> list[FoundText]:
             "the file of texts is empty; write each text that must be gone on a line"
         )
     numbers = list(texts)
-    found = find_texts(vault.history, list(texts.values()))
-    return [each._replace(number=numbers[each.number]) for each in found]
+    remains = find_texts(vault.history, list(texts.values()))
+    return [each._replace(number=numbers[each.number]) for each in remains]
 
 
 def _list_steps(vault: Vault, scope: Purge) -> Iterator[PurgeStep]:
     history, paths = vault.history, scope.paths
-    inside = [f"{history.prefix}{path}" for path in paths]
-    options = " ".join(f"--path={shlex.quote(path)}" for path in inside)
+    repository_paths = [f"{history.prefix}{path}" for path in paths]
+    options = " ".join(f"--path={shlex.quote(path)}" for path in repository_paths)
     yield PurgeStep(
         "If it was a key, password or token, change it now, where it is used. Each reader still "
         "has it; no rewriting takes it back. That alone may be enough."
@@ -276,15 +276,15 @@ def _list_remotes(vault: Vault) -> Iterator[PurgeStep]:
 
 def _list_own(vault: Vault, paths: tuple[str, ...]) -> Iterator[PurgeStep]:
     """Yield the steps for data that vaultmem stores outside the repository."""
-    shown = [
+    receipt_ids = [
         receipt.id
         for receipt in list_receipts(vault)
         if {section.path for section in (*receipt.shown, *receipt.unshown)} & set(paths)
     ]
-    if shown:
+    if receipt_ids:
         yield PurgeStep(
             "Packs that agents were given showed it, and their receipts say so. Remove these "
-            f"files: {', '.join(f'{name}.json' for name in shown)}.",
+            f"files: {', '.join(f'{name}.json' for name in receipt_ids)}.",
         )
     yield from _list_evidence(vault)
     yield PurgeStep(
@@ -298,9 +298,9 @@ def _list_evidence(vault: Vault) -> Iterator[PurgeStep]:
     own = find_own(vault.history, vault.state)
     if own.commit:
         remotes = vault.history.git.run("remote", check=False).splitlines()
-        pushed = (f"git push {shlex.quote(name)} :{own.name}" for name in remotes)
+        push_commands = (f"git push {shlex.quote(name)} :{own.name}" for name in remotes)
         yield PurgeStep(
             "What this machine wrote of the vault's use names the note: remove it, here and where "
             "it was pushed. The next `vaultmem sync` writes what is left of it under a new name.",
-            (f"git update-ref -d {own.name}", *pushed),
+            (f"git update-ref -d {own.name}", *push_commands),
         )

@@ -96,28 +96,28 @@ def propose_standing_preferences(
         return ()
     from vaultmem.core.similarity.compare import KnownText
 
-    seen = change.seen
-    known = [*list_preferences(seen), *_read_proposed(change)]
-    taken = set(_list_taken(change, FOLDER))
-    proposed = []
+    vault = change.seen
+    preferences = [*list_preferences(vault), *_read_proposed(change)]
+    names = set(_list_taken(change, FOLDER))
+    proposals = []
     for wish in wishes:
-        if _is_barred(seen, wish.text, known):
+        if _is_barred(vault, wish.text, preferences):
             continue
-        note = _make_preference(seen, wish, source, state, taken)
+        note = _make_preference(vault, wish, source, state, names)
         change.put(note.path, note.text.encode("utf-8"))
-        taken.add(fold(note.path.name))
-        known.append(KnownText(note.visible_body, note.title))
-        proposed.append(PreferenceProposal(str(note.path), wish.text, wish.about))
-    return tuple(proposed)
+        names.add(fold(note.path.name))
+        preferences.append(KnownText(note.visible_body, note.title))
+        proposals.append(PreferenceProposal(str(note.path), wish.text, wish.about))
+    return tuple(proposals)
 
 
 def _make_preference(
-    vault: Vault, wish: PreferenceSentence, source: str, state: NoteState, taken: set[str]
+    vault: Vault, wish: PreferenceSentence, source: str, state: NoteState, names: set[str]
 ) -> Note:
     link = NewLinks(vault).in_property(source, f"{FOLDER}/new.md")
     memory = Memory(wish.text, kind=NoteKind.PREFERENCE, cites=(link,), about=wish.about)
     title = choose_title(memory)
-    path = name_note(vault, FOLDER, memory, title, frozenset(taken))
+    path = name_note(vault, FOLDER, memory, title, frozenset(names))
     text = compose_note(vault, path, memory, title, state)
     return parse_note(path, text.encode("utf-8"))
 
@@ -132,13 +132,13 @@ def _read_proposed(change: Change) -> Iterator[KnownText]:
             yield KnownText(note.visible_body, note.title)
 
 
-def _is_barred(vault: Vault, text: str, known: Iterable[KnownText]) -> bool:
+def _is_barred(vault: Vault, text: str, preferences: Iterable[KnownText]) -> bool:
     """Return whether a proposal is known, quarantined, or looks like a credential or an attack."""
     from vaultmem.services.similarity.known import find_quarantined_match
     from vaultmem.services.similarity.similar import SimilarityQuery
 
     return bool(
-        is_known_wish(text, known)
+        is_known_wish(text, preferences)
         or find_quarantined_match(vault, SimilarityQuery(text))
         or scan_note_text(vault, str(FOLDER), text)
         or find_suspicious(text)
@@ -161,30 +161,30 @@ class DeadEndProposal(NamedTuple):
 
 
 def propose_dead_ends(
-    change: Change, found: Iterable[tuple[str, str]], source: str, project: str
+    change: Change, dead_ends: Iterable[tuple[str, str]], source: str, project: str
 ) -> tuple[DeadEndProposal, ...]:
     """Add a candidate for each dead end (title and text) that no note records.
 
     `source` is the session's note. A rejected dead end is not proposed again.
     """
-    seen, taken, proposed = change.seen, set[str](), list[DeadEndProposal]()
-    records = seen.view.records(f"d.kind = '{NoteKind.DEAD_END.value}'")
-    known = [read_text(seen, each.path, each.blob) or "" for each in records]
-    left = _MOST_DEAD_ENDS - sum(each.session == seen.author.session for each in records)
-    link = NewLinks(seen).in_property(source, f"{_DEAD_ENDS}/new.md")
-    for title, text in found:
-        tried = re.findall("`[^`]+`", text.partition("\n")[0])
-        is_known = any(all(part in each for part in tried) for each in known)
-        if len(proposed) >= left or is_known or _is_barred(seen, text, ()):
+    vault, names, proposals = change.seen, set[str](), list[DeadEndProposal]()
+    records = vault.view.records(f"d.kind = '{NoteKind.DEAD_END.value}'")
+    texts = [read_text(vault, each.path, each.blob) or "" for each in records]
+    limit = _MOST_DEAD_ENDS - sum(each.session == vault.author.session for each in records)
+    link = NewLinks(vault).in_property(source, f"{_DEAD_ENDS}/new.md")
+    for title, text in dead_ends:
+        quotes = re.findall("`[^`]+`", text.partition("\n")[0])
+        is_known = any(all(part in each for part in quotes) for each in texts)
+        if len(proposals) >= limit or is_known or _is_barred(vault, text, ()):
             continue
         memory = Memory(text, title, kind=NoteKind.DEAD_END, cites=(link,), project=project)
-        path = name_note(seen, _DEAD_ENDS, memory, title, frozenset(taken))
-        note = compose_note(seen, path, memory, title, NoteState.CANDIDATE)
+        path = name_note(vault, _DEAD_ENDS, memory, title, frozenset(names))
+        note = compose_note(vault, path, memory, title, NoteState.CANDIDATE)
         change.put(path, note.encode("utf-8"))
-        taken.add(fold(path.name))
-        known.append(text)
-        proposed.append(DeadEndProposal(str(path), text))
-    return tuple(proposed)
+        names.add(fold(path.name))
+        texts.append(text)
+        proposals.append(DeadEndProposal(str(path), text))
+    return tuple(proposals)
 
 
 __all__ = ["Memory", "RememberOutcome", "RememberResult", "SimilarText", "remember"]
@@ -278,18 +278,20 @@ def remember(
             name; a quarantined note is the same; or the note may not be replaced.
         PendingError: the notes are written and linked; their commit has to wait.
     """
-    replaced = find_replaced(vault, supersedes) if supersedes else None
+    replaced_note = find_replaced(vault, supersedes) if supersedes else None
     texts = dict.fromkeys(text for text in also if text.strip() != memory.text.strip())
     others = [memory._replace(text=text, title="", name="") for text in texts]
-    drafts = [_draft(vault, memory, replaced), *(_draft(vault, each, None) for each in others)]
+    drafts = [_draft(vault, memory, replaced_note), *(_draft(vault, each, None) for each in others)]
 
     def plan(change: Change) -> list[RememberResult]:
         change.leave(Event("write", "", vault.author, intent="observe"))
         return [_write(change, each, force) for each in drafts]
 
-    written, report = write(vault, plan)
-    first, *rest = (_finish(vault, each, done) for each, done in zip(drafts, written, strict=True))
-    return first._replace(also=tuple(rest), commit=report.commit if replaced else "")
+    results, report = write(vault, plan)
+    first, *rest = (
+        _finish(vault, each, result) for each, result in zip(drafts, results, strict=True)
+    )
+    return first._replace(also=tuple(rest), commit=report.commit if replaced_note else "")
 
 
 class _Draft(NamedTuple):
@@ -302,7 +304,7 @@ class _Draft(NamedTuple):
     replaced: Note | None
 
 
-def _draft(vault: Vault, memory: Memory, replaced: Note | None) -> _Draft:
+def _draft(vault: Vault, memory: Memory, replaced_note: Note | None) -> _Draft:
     """Return a memory with its title, state and anchors.
 
     Raises:
@@ -311,8 +313,8 @@ def _draft(vault: Vault, memory: Memory, replaced: Note | None) -> _Draft:
     check_characters(memory)
     title = choose_title(memory)
     if memory.kind is NoteKind.PREFERENCE and not memory.about:
-        memory = memory._replace(about=_choose_topic(memory, replaced))
-    state = memory.state or _first_state(vault, memory.kind, replaced)
+        memory = memory._replace(about=_choose_topic(memory, replaced_note))
+    state = memory.state or _first_state(vault, memory.kind, replaced_note)
     folder = parse_note_path(f"notes/{memory.context or vault.config.default_context}")
     draft = compose_note(vault, folder / "note.md", memory, title, state)
     check_memory(memory, draft.encode("utf-8"), vault, str(folder))
@@ -323,63 +325,63 @@ def _draft(vault: Vault, memory: Memory, replaced: Note | None) -> _Draft:
         valid_until=pin_limit(vault, memory.valid_until, memory.project),
     )
     new = memory._replace(project=_find_project_name(vault, memory))
-    return _Draft(memory, title, state, new, replaced)
+    return _Draft(memory, title, state, new, replaced_note)
 
 
 def _write(change: Change, draft: _Draft, force: bool) -> RememberResult:
     """Write a memory to a known note or a new one."""
-    memory, title, state, new, replaced = draft
-    known = find_known(change.seen, new, state)
-    if held := reject_quarantined(change.seen, ask_memory(new), known.held):
-        if replaced:
+    memory, title, state, new, replaced_note = draft
+    known_notes = find_known(change.seen, new, state)
+    if quarantined_note := reject_quarantined(change.seen, ask_memory(new), known_notes.held):
+        if replaced_note:
             raise RefusedError(
-                f"{held.path}: quarantined, and nearly the same text; write it alone"
+                f"{quarantined_note.path}: quarantined, and nearly the same text; write it alone"
             )
-        return put_new(change, memory, title, NoteState.QUARANTINED, (held,))
+        return put_new(change, memory, title, NoteState.QUARANTINED, (quarantined_note,))
     is_held = change.is_foreign and bool(find_suspicious(memory.text))
     if force or is_held:  # No other note gets text that tries to instruct an agent.
-        known = Known(None, (), ())
-    known = _without(known, replaced) if replaced else known
-    done = _absorb(change, known, new, state)
-    done = done or put_new(change, memory, title, state, known.near)
-    if memory.kind not in OWNER_KINDS and done.state not in CLOSED_STATES:
-        done = done._replace(proposed=propose_wishes(change, memory.text, done.path))
-    return _supersede(change, replaced, done) if replaced else done
+        known_notes = Known(None, (), ())
+    known_notes = _without(known_notes, replaced_note) if replaced_note else known_notes
+    result = _absorb(change, known_notes, new, state)
+    result = result or put_new(change, memory, title, state, known_notes.near)
+    if memory.kind not in OWNER_KINDS and result.state not in CLOSED_STATES:
+        result = result._replace(proposed=propose_wishes(change, memory.text, result.path))
+    return _supersede(change, replaced_note, result) if replaced_note else result
 
 
-def _finish(vault: Vault, draft: _Draft, done: RememberResult) -> RememberResult:
+def _finish(vault: Vault, draft: _Draft, result: RememberResult) -> RememberResult:
     """Record trust in the new note if its author may, and return the complete result."""
     memory = draft.memory
     is_vouched = memory.kind in OWNER_KINDS and _is_in_force(draft.replaced)
-    if (is_vouched or memory.kind is NoteKind.PREFERENCE) and (done.outcome, done.state) == (
+    if (is_vouched or memory.kind is NoteKind.PREFERENCE) and (result.outcome, result.state) == (
         RememberOutcome.CREATED,  # Other text of a known note is not trusted.
         NoteState.ACTIVE,
     ):
-        _vouch(vault, done)
-    offered = offer_cites(vault, memory.text, memory.cites)
-    return done._replace(cited=memory.cites, offered=offered, ends=_find_end(vault, memory))
+        _vouch(vault, result)
+    offered_cites = offer_cites(vault, memory.text, memory.cites)
+    return result._replace(cited=memory.cites, offered=offered_cites, ends=_find_end(vault, memory))
 
 
-def _choose_topic(memory: Memory, replaced: Note | None) -> str:
+def _choose_topic(memory: Memory, replaced_note: Note | None) -> str:
     """Return a preference's topic, from its text or the note that it replaces."""
     from vaultmem.core.preferences import find_topic
 
-    known = replaced and replaced.matter.get("about")
-    return find_topic(memory.text) or (str(known.value) if known else "")
+    topic = replaced_note and replaced_note.matter.get("about")
+    return find_topic(memory.text) or (str(topic.value) if topic else "")
 
 
-def _without(known: Known, replaced: Note) -> Known:
+def _without(known_notes: Known, replaced_note: Note) -> Known:
     """Return the known notes without the replaced one."""
-    near = tuple(each for each in known.near if each.path != str(replaced.path))
-    is_other = known.target is not None and known.target.path != str(replaced.path)
-    return Known(known.target if is_other else None, near, known.held)
+    similar_notes = tuple(each for each in known_notes.near if each.path != str(replaced_note.path))
+    is_other = known_notes.target is not None and known_notes.target.path != str(replaced_note.path)
+    return Known(known_notes.target if is_other else None, similar_notes, known_notes.held)
 
 
-def _supersede(change: Change, replaced: Note, done: RememberResult) -> RememberResult:
+def _supersede(change: Change, replaced_note: Note, result: RememberResult) -> RememberResult:
     """Supersede a note by the one that contains the memory."""
-    made = add_supersession(change, replaced.path, PurePosixPath(done.path))
-    blob = change.read(PurePosixPath(done.path)).blob
-    return done._replace(blob=blob, superseded=made.old, unsaid=made.unsaid)
+    supersession = add_supersession(change, replaced_note.path, PurePosixPath(result.path))
+    blob = change.read(PurePosixPath(result.path)).blob
+    return result._replace(blob=blob, superseded=supersession.old, unsaid=supersession.unsaid)
 
 
 def _find_end(vault: Vault, memory: Memory) -> str:
@@ -388,31 +390,37 @@ def _find_end(vault: Vault, memory: Memory) -> str:
     return end.isoformat() if end else ""
 
 
-def _vouch(vault: Vault, done: RememberResult) -> None:
+def _vouch(vault: Vault, result: RememberResult) -> None:
     """Record trust in a note, if its author may."""
     from vaultmem.services.lifecycle.transition import record_trust
 
     if not find_branch(vault):
-        record_trust(vault, [read_note(vault, parse_note_path(done.path))])
+        record_trust(vault, [read_note(vault, parse_note_path(result.path))])
 
 
 def put_new(
-    change: Change, memory: Memory, title: str, state: NoteState, near: tuple[SimilarNote, ...]
+    change: Change,
+    memory: Memory,
+    title: str,
+    state: NoteState,
+    similar_notes: tuple[SimilarNote, ...],
 ) -> RememberResult:
     """Create a note under the first free name, linked to similar notes."""
-    seen = change.seen
-    folder = parse_note_path(f"notes/{memory.context or seen.config.default_context}")
-    path = name_note(seen, folder, memory, title, _list_taken(change, folder))
-    memory = memory._replace(project=place_in_project(change, memory.project, seen.here))
-    if why := read_note_rules(seen).why_not(str(path)):
-        raise RefusedError(f"{path}: {why}, so no query would find it; choose another --context")
-    links = _link(seen, near, str(path))
-    data = compose_note(seen, path, memory, title, state, links).encode("utf-8")
+    vault = change.seen
+    folder = parse_note_path(f"notes/{memory.context or vault.config.default_context}")
+    path = name_note(vault, folder, memory, title, _list_taken(change, folder))
+    memory = memory._replace(project=place_in_project(change, memory.project, vault.here))
+    if reason := read_note_rules(vault).why_not(str(path)):
+        raise RefusedError(f"{path}: {reason}, so no query would find it; choose another --context")
+    links = _link(vault, similar_notes, str(path))
+    data = compose_note(vault, path, memory, title, state, links).encode("utf-8")
     data = change.put(path, data)
     if change.is_foreign and str(path) in change.suspicious:
         state = NoteState.QUARANTINED
-    near_by, project = describe_similar(near, memory.text), memory.project or ""
-    return RememberResult(str(path), blob_id(data), title, state, similar=near_by, project=project)
+    descriptions, project = describe_similar(similar_notes, memory.text), memory.project or ""
+    return RememberResult(
+        str(path), blob_id(data), title, state, similar=descriptions, project=project
+    )
 
 
 def _list_taken(change: Change, folder: PurePosixPath) -> frozenset[str]:
@@ -425,13 +433,15 @@ def _find_project_name(vault: Vault, memory: Memory) -> str:
     """Return a memory's project, or "" if it is global or new."""
     if memory.project is not None:
         return memory.project
-    found = find_project(vault, vault.here)
-    return found.name if found else ""
+    project = find_project(vault, vault.here)
+    return project.name if project else ""
 
 
-def _absorb(change: Change, known: Known, new: Memory, state: NoteState) -> RememberResult | None:
+def _absorb(
+    change: Change, known_notes: Known, new: Memory, state: NoteState
+) -> RememberResult | None:
     """Add a confirmation to the known note; None if there is none or it has changed."""
-    target = known.target
+    target = known_notes.target
     if target is None:
         return None
     try:
@@ -444,35 +454,39 @@ def _absorb(change: Change, known: Known, new: Memory, state: NoteState) -> Reme
     for name in ("valid_from", "valid_until"):
         if limit := getattr(new, name):
             text = set_property(text, name, read_day(limit) or limit)
-    changed = text
-    data = replace_text(change, note, lambda _: changed)
-    return _describe_absorbed(target, blob_id(data), known.near, new.text)
+    final_text = text
+    data = replace_text(change, note, lambda _: final_text)
+    return _describe_absorbed(target, blob_id(data), known_notes.near, new.text)
 
 
 def _describe_absorbed(
-    target: SimilarNote, blob: str, near: tuple[SimilarNote, ...], text: str
+    target: SimilarNote, blob: str, similar_notes: tuple[SimilarNote, ...], text: str
 ) -> RememberResult:
     note = target.note
     state = NoteState.ACTIVE if note.state is NoteState.STALE and note.matter.body else note.state
-    shown = describe_similar((target, *near), text)
-    known = RememberOutcome.KNOWN
-    return RememberResult(target.path, blob, note.title, state, known, shown, project=note.project)
+    descriptions = describe_similar((target, *similar_notes), text)
+    outcome = RememberOutcome.KNOWN
+    return RememberResult(
+        target.path, blob, note.title, state, outcome, descriptions, project=note.project
+    )
 
 
-def _link(vault: Vault, near: tuple[SimilarNote, ...], source: str) -> Links:
-    against = find_contradicted(near)
+def _link(vault: Vault, similar_notes: tuple[SimilarNote, ...], source: str) -> Links:
+    contradicted_notes = find_contradicted(similar_notes)
     links = NewLinks(vault)
     return {
-        "contradicts": tuple(links.in_property(each.path, source) for each in against),
+        "contradicts": tuple(links.in_property(each.path, source) for each in contradicted_notes),
         "related": tuple(
-            links.in_property(each.path, source) for each in near if each not in against
+            links.in_property(each.path, source)
+            for each in similar_notes
+            if each not in contradicted_notes
         ),
     }
 
 
-def _first_state(vault: Vault, kind: NoteKind, replaced: Note | None) -> NoteState:
+def _first_state(vault: Vault, kind: NoteKind, replaced_note: Note | None) -> NoteState:
     """Return the state of a new note. A note that replaces an active one is active if allowed."""
-    may_activate = vault.may_activate(vault.author.agent) and _is_in_force(replaced)
+    may_activate = vault.may_activate(vault.author.agent) and _is_in_force(replaced_note)
     is_candidate = not vault.is_person and kind in OWNER_KINDS and not may_activate
     return NoteState.CANDIDATE if is_candidate else NoteState.ACTIVE
 

@@ -63,8 +63,10 @@ def plan_rename(vault: Vault, address: str, new: str) -> Rename:
     if str(old) not in graph.documents:
         raise RefusedError(f"{old}: not a note that vaultmem reads; move it yourself")
     edits = _find_edits(vault, graph, (str(old), str(target)))
-    changed = {path for path, made in edits.items() if any(not e.link.property for e in made)}
-    untrusted = vault.trust.notes().keys() & {str(old), *changed}
+    changed_paths = {
+        path for path, note_edits in edits.items() if any(not e.link.property for e in note_edits)
+    }
+    untrusted = vault.trust.notes().keys() & {str(old), *changed_paths}
     return Rename(str(old), str(target), edits, tuple(sorted(untrusted)))
 
 
@@ -85,8 +87,8 @@ def rename_note(vault: Vault, address: str, new: str) -> Rename:
         rename = plan_rename(change.seen, address, new)
         if rename.old != rename.new:
             _build_changes(change, rename)
-        what = format_pair("mv", rename.old, " to ", rename.new)
-        change.leave(Event("write", what, vault.author, intent="refine"))
+        subject = format_pair("mv", rename.old, " to ", rename.new)
+        change.leave(Event("write", subject, vault.author, intent="refine"))
         return rename
 
     with vault.lock():
@@ -97,19 +99,17 @@ def rename_note(vault: Vault, address: str, new: str) -> Rename:
     return rename
 
 
-def _find_edits(
-    vault: Vault, graph: LinkGraph, moved: tuple[str, str]
-) -> dict[str, list[LinkEdit]]:
+def _find_edits(vault: Vault, graph: LinkGraph, move: tuple[str, str]) -> dict[str, list[LinkEdit]]:
     """Return, by note, the edits after which each link has the same target as before the move."""
-    before, after = _names(graph, *moved)
+    before, after = _names(graph, *move)
     edits = {}
     for document, links in graph.all_links():
         path = graph.paths[document]
-        place = (path, moved[1] if path == moved[0] else path)
-        if any(_means_other(before, after, link, place, moved) for link in links):
+        place = (path, move[1] if path == move[0] else path)
+        if any(_means_other(before, after, link, place, move) for link in links):
             text = read_text(vault, read_note(vault, PurePosixPath(path)))
-            if planned := plan_edits(text, place, before, after, moved):
-                edits[path] = planned
+            if note_edits := plan_edits(text, place, before, after, move):
+                edits[path] = note_edits
     return dict(sorted(edits.items()))
 
 
@@ -119,8 +119,8 @@ def _build_changes(change: Change, rename: Rename) -> None:
     note = change.read(old)
     if note.pinned:
         change.seen.require_person(f"{old}: pinned, so only a person renames it")
-    counting = read_counting(change.seen, note)
-    if counting is None or counting.state is NoteState.QUARANTINED:
+    effective_note = read_counting(change.seen, note)
+    if effective_note is None or effective_note.state is NoteState.QUARANTINED:
         change.seen.require_person(f"{old}: quarantined, so only a person moves it")
     edits = rename.edits.get(rename.old, [])
     data = read_bytes(change.seen, old)
@@ -131,13 +131,13 @@ def _build_changes(change: Change, rename: Rename) -> None:
         data = mark_as_memory(new, data.decode(), note.kind).encode()
     change.move(old, note.blob, new, data)
     for path in map(PurePosixPath, rename.edits.keys() - {rename.old}):
-        linking = change.read(path)
-        text = read_text(change.seen, linking)
-        planned = rename.edits[str(path)]
-        written = [text[edit.link.start : edit.link.end] for edit in planned]
-        if written != [edit.old for edit in planned]:  # Saved since the plan was made.
-            planned = _plan_again(change.seen, path, text, rename)
-        change.replace(path, apply_edits(text, planned, str(path)).encode(), linking.blob)
+        linking_note = change.read(path)
+        text = read_text(change.seen, linking_note)
+        note_edits = rename.edits[str(path)]
+        link_texts = [text[edit.link.start : edit.link.end] for edit in note_edits]
+        if link_texts != [edit.old for edit in note_edits]:  # Saved since the plan was made.
+            note_edits = _plan_again(change.seen, path, text, rename)
+        change.replace(path, apply_edits(text, note_edits, str(path)).encode(), linking_note.blob)
 
 
 def read_text(vault: Vault, note: Note) -> str:
@@ -167,11 +167,11 @@ def _names(graph: LinkGraph, old: str, new: str) -> tuple[LinkNames, LinkNames]:
 
 
 def _means_other(
-    before: LinkNames, after: LinkNames, link: Link, place: tuple[str, str], moved: tuple[str, str]
+    before: LinkNames, after: LinkNames, link: Link, place: tuple[str, str], move: tuple[str, str]
 ) -> bool:
-    meant = before.find(link, place[0])
-    target = moved[1] if meant == moved[0] else meant
-    return meant is not None and after.find(link, place[1]) != target
+    old_target = before.find(link, place[0])
+    target = move[1] if old_target == move[0] else old_target
+    return old_target is not None and after.find(link, place[1]) != target
 
 
 def _read_target(vault: Vault, old: PurePosixPath, text: str, is_named: bool) -> PurePosixPath:
@@ -189,8 +189,8 @@ def _read_target(vault: Vault, old: PurePosixPath, text: str, is_named: bool) ->
         name = path.name if path.suffix.lower() == old.suffix.lower() else path.name + old.suffix
         path = (old if is_named and "/" not in text else path).with_name(name)
     check_new_name(path)
-    taken = names_in(vault, path.parent).keys() - {fold_name(old)}
-    if fold_name(path) in taken:
+    existing_names = names_in(vault, path.parent).keys() - {fold_name(old)}
+    if fold_name(path) in existing_names:
         raise ConflictError(f"{path}: a note of that name exists; choose another")
     return path
 
@@ -225,11 +225,13 @@ def plan_repair(vault: Vault, pending: PendingFiles | None = None) -> Repair:
     check_branch(vault)
     if vault.head() is None:
         return Repair()
-    moved = find_uncommitted(vault, pending or read_pending(vault))
-    moved = {**read_renames(vault), **moved}
-    edits = _find_repairs(vault, moved) if moved else {}
-    changed = {path for path, made in edits.items() if any(not e.link.property for e in made)}
-    return Repair(edits, tuple(sorted(vault.trust.notes().keys() & changed)))
+    renames = find_uncommitted(vault, pending or read_pending(vault))
+    renames = {**read_renames(vault), **renames}
+    edits = _find_repairs(vault, renames) if renames else {}
+    changed_paths = {
+        path for path, note_edits in edits.items() if any(not e.link.property for e in note_edits)
+    }
+    return Repair(edits, tuple(sorted(vault.trust.notes().keys() & changed_paths)))
 
 
 def repair_links(vault: Vault) -> Repair:
@@ -254,23 +256,25 @@ def repair_links(vault: Vault) -> Repair:
     return repair._replace(report=report)
 
 
-def _find_repairs(vault: Vault, moved: Mapping[str, str]) -> dict[str, list[LinkEdit]]:
+def _find_repairs(vault: Vault, renames: Mapping[str, str]) -> dict[str, list[LinkEdit]]:
     graph = LinkGraph(vault)
-    found = {old: follow_renames(old, graph.files, moved) for old in moved.keys() - graph.files}
-    present = {old: new for old, new in found.items() if new in graph.files}
-    if not present:
+    new_paths = {
+        old: follow_renames(old, graph.files, renames) for old in renames.keys() - graph.files
+    }
+    moves = {old: new for old, new in new_paths.items() if new in graph.files}
+    if not moves:
         return {}
-    before, former = graph.names_before(present), {new: old for old, new in present.items()}
+    before, old_paths = graph.names_before(moves), {new: old for old, new in moves.items()}
     edits = {}
     for document, links in graph.all_links():
         path = graph.paths[document]
-        place = (former.get(path, path), path)
+        place = (old_paths.get(path, path), path)
         if not any(
             graph.names.find(link, path) is None and before.find(link, place[0]) for link in links
         ):
             continue
         with contextlib.suppress(NoteNotFoundError, RefusedError):  # It cannot be changed.
             text = read_text(vault, read_note(vault, PurePosixPath(path)))
-            if planned := plan_repairs(text, place, before, graph.names, present):
-                edits[path] = planned
+            if note_edits := plan_repairs(text, place, before, graph.names, moves):
+                edits[path] = note_edits
     return dict(sorted(edits.items()))

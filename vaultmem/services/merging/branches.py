@@ -49,9 +49,9 @@ def move_tree(
     """
     _check_unchanged(vault, moves)
     new = contents or {}
-    wanted = {after.blob for _, after in moves.values() if after is not None}
-    known = {**read_blobs(vault, wanted - new.keys()), **new}
-    operation.move(moves, known, is_committed=True)
+    blobs = {after.blob for _, after in moves.values() if after is not None}
+    blob_data = {**read_blobs(vault, blobs - new.keys()), **new}
+    operation.move(moves, blob_data, is_committed=True)
     for path, (_, after) in moves.items():
         if after is None:
             remove_empty_folders(vault.root, PurePosixPath(path).parent)
@@ -122,10 +122,10 @@ def _check_sizes(vault: Vault, moves: Moves) -> None:
 
 
 def _check_unchanged(vault: Vault, moves: Moves) -> None:
-    gone = {path for path, (_, after) in moves.items() if after is None}
+    removed_paths = {path for path, (_, after) in moves.items() if after is None}
     for path, (before, _) in moves.items():
         if before is None:
-            _check_free(vault.root, PurePosixPath(path), gone)
+            _check_free(vault.root, PurePosixPath(path), removed_paths)
         elif _blob_at(vault.root, PurePosixPath(path)) != before.blob:
             if vault.history.find_skipped({path}):
                 raise RefusedError(
@@ -136,10 +136,10 @@ def _check_unchanged(vault: Vault, moves: Moves) -> None:
             )
 
 
-def _check_free(root: Path, path: PurePosixPath, gone: Set[str]) -> None:
+def _check_free(root: Path, path: PurePosixPath, removed_paths: Set[str]) -> None:
     """Check that a new file's path is free, apart from files that are removed first."""
     for folder in reversed(path.parents[:-1] if path.parts[1:] else ()):
-        if str(folder) in gone:
+        if str(folder) in removed_paths:
             return
         if (root / folder).is_symlink() or (
             (root / folder).exists() and not (root / folder).is_dir()
@@ -147,7 +147,7 @@ def _check_free(root: Path, path: PurePosixPath, gone: Set[str]) -> None:
             raise _in_the_way(folder)
     file = root / path
     is_folder = file.is_dir() and not file.is_symlink()
-    if is_folder and any(each.startswith(f"{path}/") for each in gone):
+    if is_folder and any(each.startswith(f"{path}/") for each in removed_paths):
         return
     if os.path.lexists(file):
         raise _in_the_way(path)
@@ -194,12 +194,12 @@ class ResetReport(NamedTuple):
 def list_branches(vault: Vault) -> list[ListedBranch]:
     """Return the local branches by name, each compared with HEAD."""
     head, refs = vault.history.head(), vault.history.refs
-    found = []
+    branches = []
     for branch in refs.branches():
         ahead, behind = refs.count_ahead(branch.commit, head.commit) if head.commit else (0, 0)
-        shown = branch._replace(folder=vault.show_folder(branch.folder))
-        found.append(ListedBranch(shown, branch.name == head.branch, ahead, behind))
-    return found
+        displayed_branch = branch._replace(folder=vault.show_folder(branch.folder))
+        branches.append(ListedBranch(displayed_branch, branch.name == head.branch, ahead, behind))
+    return branches
 
 
 def make_branch(vault: Vault, name: str, start: str = "") -> RefTarget:
@@ -303,28 +303,28 @@ def reset_branch(vault: Vault, name: str, to: str = "") -> ResetReport:
     return operate(vault, "nothing was reset", work)
 
 
-def check_clean(vault: Vault, what: str, may_be_detached: bool = False) -> None:
-    """Check that nothing is uncommitted before a branch is `what` (merged, switched).
+def check_clean(vault: Vault, action: str, may_be_detached: bool = False) -> None:
+    """Check that nothing is uncommitted before a branch is `action` (merged, switched).
 
     Raises:
         PendingError: a git operation is in progress, or there are uncommitted changes.
     """
-    check_idle(vault, what, may_be_detached)
-    changed = sorted(find_pending(vault).files)
-    if changed:
-        shown = ", ".join(changed[:3]) + (" ..." if len(changed) > 3 else "")
-        count = "1 file is" if len(changed) == 1 else f"{len(changed):,} files are"
+    check_idle(vault, action, may_be_detached)
+    changed_paths = sorted(find_pending(vault).files)
+    if changed_paths:
+        names = ", ".join(changed_paths[:3]) + (" ..." if len(changed_paths) > 3 else "")
+        count = "1 file is" if len(changed_paths) == 1 else f"{len(changed_paths):,} files are"
         detached = may_be_detached and not vault.history.head().branch
         remedy = (
             "`vaultmem switch --create NAME` takes them along to a new branch"
             if detached
             else "run `vaultmem checkpoint NOTE` first"
         )
-        raise PendingError(f"not {what}: {count} not committed ({shown}); {remedy}")
+        raise PendingError(f"not {action}: {count} not committed ({names}); {remedy}")
     vault.history.update_git_index()  # An interrupted commit is not work.
     if staged := list_staged(vault.history):
         raise PendingError(
-            f"not {what}: changes are staged ({format_names(staged)}); `git reset` unstages them "
+            f"not {action}: changes are staged ({format_names(staged)}); `git reset` unstages them "
             "and "
             "changes no file"
         )
@@ -339,30 +339,32 @@ def unstage_committed(vault: Vault) -> None:
         if not staged or history.obstacle(patience=PATIENCE):
             return
         pending = find_pending(vault)
-        left = {f"{history.prefix}{path}" for path in (*pending.files, *pending.skipped)}
-        unstage(history, [path for path in staged if path not in left])
+        uncommitted_paths = {
+            f"{history.prefix}{path}" for path in (*pending.files, *pending.skipped)
+        }
+        unstage(history, [path for path in staged if path not in uncommitted_paths])
 
     operate(vault, "nothing was unstaged", work)
 
 
-def check_idle(vault: Vault, what: str, may_be_detached: bool = False) -> None:
+def check_idle(vault: Vault, action: str, may_be_detached: bool = False) -> None:
     """Check that no git operation of the user is in progress.
 
     Raises:
         PendingError: one is; the text names the command.
     """
     if obstacle := vault.history.obstacle(may_be_detached, PATIENCE):
-        raise PendingError(f"not {what}: {obstacle}")
+        raise PendingError(f"not {action}: {obstacle}")
 
 
-def check_head(vault: Vault, head: GitHead, what: str) -> None:
+def check_head(vault: Vault, head: GitHead, action: str) -> None:
     """Check, as late as possible, that no other program has committed or switched.
 
     Raises:
         PendingError: one has.
     """
     if vault.history.head() != head:
-        raise PendingError(f"not {what}: another process is using git here; try again")
+        raise PendingError(f"not {action}: another process is using git here; try again")
 
 
 def _create_branch(vault: Vault, name: str) -> RefTarget:
@@ -405,24 +407,28 @@ def _switch(operation: Transaction, vault: Vault, name: str) -> tuple[RefTarget,
     return target, count
 
 
-def _move_files(operation: Transaction, vault: Vault, head: GitHead, commit: str, what: str) -> int:
+def _move_files(
+    operation: Transaction, vault: Vault, head: GitHead, commit: str, action: str
+) -> int:
     """Move files and git's index from HEAD to a commit; return the number of changed files."""
     moves = find_moves(vault, head.commit, commit)
     move_tree(operation, vault, moves)
     follow_index(vault.history, moves)
-    check_head(vault, head, what)
+    check_head(vault, head, action)
     return len(moves)
 
 
 def _choose_backup_ref(vault: Vault, name: str) -> str:
     """Return a free name for the ref that keeps a branch's previous commit."""
     at = datetime.fromtimestamp(vault.now(), UTC).strftime("%Y%m%dT%H%M%SZ")
-    taken = vault.history.git.run("for-each-ref", "--format=%(refname)", _BACKUPS).split("\n")
-    free, number = f"{_BACKUPS}/{name}-{at}", 1
-    while free in taken:
+    existing_refs = vault.history.git.run("for-each-ref", "--format=%(refname)", _BACKUPS).split(
+        "\n"
+    )
+    ref, number = f"{_BACKUPS}/{name}-{at}", 1
+    while ref in existing_refs:
         number += 1
-        free = f"{_BACKUPS}/{name}-{at}-{number}"
-    return free
+        ref = f"{_BACKUPS}/{name}-{at}-{number}"
+    return ref
 
 
 # Branches that propose changes (`proposals/WHO/TOPIC` at a remote), and decisions.
@@ -498,13 +504,13 @@ def reject_branch(vault: Vault, name: str, commit: str, reason: str) -> CommitRe
 
 def mark_decided(vault: Vault, name: str, commit: str, by: str) -> None:
     """Mark a branch as decided by a commit, if its `name`, as users write it, is a proposal's."""
-    if found := _NAME.fullmatch(name):
-        vault.history.git.run("update-ref", f"{_DECIDED}{commit}/{found[1]}", by)
+    if match := _NAME.fullmatch(name):
+        vault.history.git.run("update-ref", f"{_DECIDED}{commit}/{match[1]}", by)
 
 
 def list_decided(vault: Vault) -> list[ProposalDecision]:
     """Return the proposals decided here that the remote might still have."""
     out = vault.history.git.run("for-each-ref", "--format=%(objectname) %(refname)", _DECIDED)
     rows = (line.partition(" ") for line in out.splitlines())
-    named = ((mark, *mark.removeprefix(_DECIDED).partition("/"), by) for by, _, mark in rows)
-    return [ProposalDecision(mark, name, commit, by) for mark, commit, _, name, by in named]
+    fields = ((mark, *mark.removeprefix(_DECIDED).partition("/"), by) for by, _, mark in rows)
+    return [ProposalDecision(mark, name, commit, by) for mark, commit, _, name, by in fields]

@@ -54,23 +54,23 @@ def merge_branch(vault: Vault, name: str, joins: bool = False) -> MergeReport:
     refs = vault.history.refs
 
     def work(operation: Transaction) -> MergeReport:
-        elsewhere = find_branch(vault)
+        other_branch = find_branch(vault)
         source = refs.resolve(name)
-        if not elsewhere:
+        if not other_branch:
             check_clean(vault, "merged")
-        into = elsewhere or vault.history.head().branch
-        ours = _find_tip(vault, into)
+        branch = other_branch or vault.history.head().branch
+        ours = _find_tip(vault, branch)
         if refs.is_ancestor(source.commit, ours):
-            _mark(vault, source, into, ours)
-            return MergeReport(source, into, needed=False)
-        draft, merge = draft_merge(vault, ours, source, into, joins)
-        if elsewhere:
-            ref = f"refs/heads/{into}"
+            _mark(vault, source, branch, ours)
+            return MergeReport(source, branch, needed=False)
+        draft, merge = draft_merge(vault, ours, source, branch, joins)
+        if other_branch:
+            ref = f"refs/heads/{branch}"
             return merge.report(vault.history.write_branch_commits(ref, [draft], ours)[0])
         moves, contents = _plan_moves(vault, draft, ours)
         move_tree(operation, vault, moves, contents)
         commit = vault.history.write_commits([draft], ours)[0]
-        _mark(vault, source, into, commit)
+        _mark(vault, source, branch, commit)
         return merge.report(commit, moves)
 
     return operate(vault, "nothing was merged", work)
@@ -86,14 +86,14 @@ def plan_merge(vault: Vault, name: str, joins: bool = False) -> MergeReport:
 
     def work(_: Transaction) -> MergeReport:
         source = refs.resolve(name)
-        into = find_branch(vault) or vault.history.head().branch
-        ours = _find_tip(vault, into)
+        branch = find_branch(vault) or vault.history.head().branch
+        ours = _find_tip(vault, branch)
         if refs.is_ancestor(source.commit, ours):
-            return MergeReport(source, into, needed=False)
+            return MergeReport(source, branch, needed=False)
         try:
-            draft, merge = draft_merge(vault, ours, source, into, joins)
+            draft, merge = draft_merge(vault, ours, source, branch, joins)
         except MergeConflictError as error:
-            return MergeReport(source, into, conflicts=error.conflicts, refused=str(error))
+            return MergeReport(source, branch, conflicts=error.conflicts, refused=str(error))
         return merge.report("", _plan_moves(vault, draft, ours)[0])
 
     return operate(vault, "nothing was merged", work)._replace(is_plan=True)
@@ -107,17 +107,17 @@ def follow_commit(vault: Vault, commit: str) -> tuple[str, ...]:
     """
 
     def work(operation: Transaction) -> tuple[str, ...]:
-        elsewhere = find_branch(vault)
-        if not elsewhere:
+        other_branch = find_branch(vault)
+        if not other_branch:
             check_clean(vault, "merged")
-        branch = elsewhere or vault.history.head().branch
+        branch = other_branch or vault.history.head().branch
         ours = vault.history.refs.branch_tip(branch)
         if not vault.history.refs.is_ancestor(ours, commit):
             raise ConflictError("not merged: other commits have come in; try again")
         reject_secrets(vault, ours, commit, {})
         moves = find_moves(vault, ours, commit)
-        if elsewhere:
-            vault.history.follow(ours, commit, f"refs/heads/{elsewhere}")
+        if other_branch:
+            vault.history.follow(ours, commit, f"refs/heads/{other_branch}")
         else:
             move_tree(operation, vault, moves)
             vault.history.follow(ours, commit)
@@ -127,18 +127,18 @@ def follow_commit(vault: Vault, commit: str) -> tuple[str, ...]:
 
 
 def draft_merge(
-    vault: Vault, ours: str, source: RefTarget, into: str, joins: bool = False
+    vault: Vault, ours: str, source: RefTarget, branch: str, joins: bool = False
 ) -> tuple[CommitDraft, BranchMerge]:
     """Resolve the changes of both sides, and draft the commit."""
     history = vault.history
     tree, unmerged = merge_commits(history, ours, source.commit, vault.state_folder, joins)
-    merge = BranchMerge(vault, ours, source, into)
+    merge = BranchMerge(vault, ours, source, branch)
     merge.settle(unmerged)
     _join_apart(vault, merge, tree, ours, source.commit)
     merge.add_authors()
     count = len(merge.conflicts)
     tail = f" ({pluralize(count, 'conflict')})" if count else ""
-    subject = f"merge: {source.name} into {into}{tail}"
+    subject = f"merge: {source.name} into {branch}{tail}"
     event = Event("merge", subject, vault.author, _describe(source, merge))
     draft = draft_event(vault, event, merge.files, int(vault.now()))
     reject_secrets(vault, ours, tree, merge.files)
@@ -152,10 +152,10 @@ def reject_secrets(vault: Vault, ours: str, tree: str, files: Mapping[str, File]
     """
     changes = diff_commits(vault.history, ours, tree)
     incoming = [c for c in changes if c.blob and c.is_regular and c.path not in files]
-    read = vault.history.objects.read_all(change.blob for change in incoming)
-    found = dict(files)
-    found |= {c.path: (c.mode, data) for c, (_, data) in zip(incoming, read, strict=True)}
-    leaks = find_leaks_since(vault, found, ours)
+    blobs = vault.history.objects.read_all(change.blob for change in incoming)
+    all_files = dict(files)
+    all_files |= {c.path: (c.mode, data) for c, (_, data) in zip(incoming, blobs, strict=True)}
+    leaks = find_leaks_since(vault, all_files, ours)
     if leaks:
         places = "; ".join(place for each in leaks.values() for place in each[:3])
         raise RefusedError(
@@ -189,10 +189,10 @@ def _describe(source: RefTarget, merge: BranchMerge) -> tuple[str, ...]:
 def _plan_moves(vault: Vault, draft: CommitDraft, ours: str) -> tuple[Moves, dict[str, bytes]]:
     """Return the file changes, and uncommitted contents by blob id."""
     before = vault.history.tree(ours) if draft.files else {}
-    changed, contents = plan_files(draft.files, before.get)
-    git_alone = find_moves(vault, ours, draft.base)
-    kept = {path: move for path, move in git_alone.items() if path not in draft.files}
-    return {**kept, **changed}, contents
+    moves, contents = plan_files(draft.files, before.get)
+    git_moves = find_moves(vault, ours, draft.base)
+    other_moves = {path: move for path, move in git_moves.items() if path not in draft.files}
+    return {**other_moves, **moves}, contents
 
 
 # ---- notes with two paths, one on each side
@@ -202,19 +202,21 @@ def _join_apart(vault: Vault, merge: BranchMerge, tree: str, ours: str, theirs: 
     """Join duplicates with two paths, and update links to renamed files."""
     base = vault.history.refs.merge_base(ours, theirs)
     changes = [diff_commits(vault.history, base, side, renames=True) for side in (ours, theirs)]
-    both = {each.path for each in changes[0]} & {each.path for each in changes[1]}
-    _join_twins(vault, merge, *([x for x in side if x.path not in both] for side in changes))
-    moved = [*merge.moved, *((x.other, x.path) for x in merge.twins if x.other != x.path)]
+    common_paths = {each.path for each in changes[0]} & {each.path for each in changes[1]}
+    _join_twins(
+        vault, merge, *([x for x in side if x.path not in common_paths] for side in changes)
+    )
+    moves = [*merge.moved, *((x.other, x.path) for x in merge.twins if x.other != x.path)]
     renames = [[(x.previous, x.path) for x in side if x.previous and x.path] for side in changes]
-    if not moved and not any(renames):
+    if not moves and not any(renames):
         return
     entries = vault.history.tree(tree)
-    for renamed, candidates in (
+    for pairs, candidates in (
         (renames[0], [each.path for each in changes[1]]),
         (renames[1], [each.path for each in changes[0]]),
-        (moved, None),
+        (moves, None),
     ):
-        _relink(vault, merge.files, entries, renamed, candidates)
+        _relink(vault, merge.files, entries, pairs, candidates)
 
 
 def _join_twins(
@@ -224,13 +226,15 @@ def _join_twins(
 
     The one made first stays, by the rules of `remember`; the other is removed.
     """
-    mine, other = ([c for c in side if _may_be_twin(c)] for side in (ours, theirs))
-    if not mine or not other:
+    our_candidates, their_candidates = (
+        [c for c in side if _may_be_twin(c)] for side in (ours, theirs)
+    )
+    if not our_candidates or not their_candidates:
         return
     by_form: dict[tuple[str, ...], list[tuple[Note, str]]] = {}
-    for note, mode in _read_notes(vault, other):
+    for note, mode in _read_notes(vault, their_candidates):
         by_form.setdefault(canonical_form(note.visible_body), []).append((note, mode))
-    for note, mode in _read_notes(vault, mine):
+    for note, mode in _read_notes(vault, our_candidates):
         form = canonical_form(note.visible_body)
         for place, twin in enumerate(by_form.get(form, ()) if form else ()):
             if _join_two(vault, merge, (note, mode), twin):
@@ -246,8 +250,8 @@ def _may_be_twin(change: FileChange) -> bool:
 
 def _read_notes(vault: Vault, changes: Sequence[FileChange]) -> Iterator[tuple[Note, str]]:
     """Yield the notes among added files, each with its mode."""
-    read = vault.history.objects.read_all(each.blob for each in changes)
-    for change, (_, data) in zip(changes, read, strict=True):
+    blobs = vault.history.objects.read_all(each.blob for each in changes)
+    for change, (_, data) in zip(changes, blobs, strict=True):
         if note := parse_readable_note(change.path, data):
             yield note, change.mode
 
@@ -256,17 +260,19 @@ def _join_two(
     vault: Vault, merge: BranchMerge, ours: tuple[Note, str], theirs: tuple[Note, str]
 ) -> bool:
     """Join two notes if they are duplicates; return whether they are."""
-    mine, other = ours[0], theirs[0]
-    is_ours = is_first(mine.text, other.text, mine.matter, other.matter)
+    our_note, their_note = ours[0], theirs[0]
+    is_ours = is_first(our_note.text, their_note.text, our_note.matter, their_note.matter)
     (first, mode), (second, _) = (ours, theirs) if is_ours else (theirs, ours)
     if not _may_absorb(vault, first, second):
         return False
-    kept, gone = str(first.path), str(second.path)
-    merged = merge_twins((kept, gone), first.text, second.text)
-    if merged is None or merged.losses:
+    kept_path, removed_path = str(first.path), str(second.path)
+    result = merge_twins((kept_path, removed_path), first.text, second.text)
+    if result is None or result.losses:
         return False
-    merge.files.update({kept: (mode, merged.text.encode("utf-8")), gone: None})
-    merge.twins.append(Twin(kept, gone, (get_author_name(first), get_author_name(second))))
+    merge.files.update({kept_path: (mode, result.text.encode("utf-8")), removed_path: None})
+    merge.twins.append(
+        Twin(kept_path, removed_path, (get_author_name(first), get_author_name(second)))
+    )
     return True
 
 
@@ -276,15 +282,15 @@ def _may_absorb(vault: Vault, first: Note, second: Note) -> bool:
     from vaultmem.services.similarity.known import may_absorb
 
     place = note_context(second.path)
-    new = Memory("", context=place, kind=second.kind, project=second.project)
-    return may_absorb(vault, first, new, second.state)
+    memory = Memory("", context=place, kind=second.kind, project=second.project)
+    return may_absorb(vault, first, memory, second.state)
 
 
 def _relink(
     vault: Vault,
     files: dict[str, File],
     tree: Mapping[str, TreeEntry],
-    moved: Sequence[_Moved],
+    moves: Sequence[_Moved],
     candidates: Iterable[str] | None,
 ) -> None:
     """Update links in the candidates (None: in all notes) to renamed files.
@@ -293,11 +299,11 @@ def _relink(
     """
     paths = frozenset(tree.keys() - files.keys())
     paths |= {path for path, file in files.items() if file is not None}
-    wanted = [(old, new) for old, new in moved if new in paths and old not in paths]
-    if not wanted:
+    renames = [(old, new) for old, new in moves if new in paths and old not in paths]
+    if not renames:
         return
     texts = _read_texts(vault, files, tree, paths if candidates is None else paths & {*candidates})
-    for old, new in wanted:
+    for old, new in renames:
         stem = fold(PurePosixPath(old).stem)
         after = before = None
         for path, (mode, text) in texts.items():
@@ -321,10 +327,16 @@ def _read_texts(
     paths: Iterable[str],
 ) -> dict[str, tuple[str, str]]:
     """Return mode and text of those notes that are UTF-8; for a canvas, its JSON."""
-    wanted = sorted(path for path in paths if is_note(path) or is_canvas(path))
-    stored = [path for path in wanted if path not in files]
+    note_paths = sorted(path for path in paths if is_note(path) or is_canvas(path))
+    stored = [path for path in note_paths if path not in files]
     blobs = vault.history.objects.read_all(tree[path].blob for path in stored)
-    found = {path: (tree[path].mode, data) for path, (_, data) in zip(stored, blobs, strict=True)}
-    found |= {path: file for path in wanted if (file := files.get(path)) is not None}
-    decoded = {path: (mode, decode_text(data)) for path, (mode, data) in found.items()}
-    return {path: (mode, read.text) for path, (mode, read) in decoded.items() if not read.encoding}
+    versions = {
+        path: (tree[path].mode, data) for path, (_, data) in zip(stored, blobs, strict=True)
+    }
+    versions |= {path: file for path in note_paths if (file := files.get(path)) is not None}
+    decoded = {path: (mode, decode_text(data)) for path, (mode, data) in versions.items()}
+    return {
+        path: (mode, content.text)
+        for path, (mode, content) in decoded.items()
+        if not content.encoding
+    }

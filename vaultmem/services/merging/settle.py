@@ -76,7 +76,7 @@ class BranchMerge:
         vault: Vault,
         ours: str,
         source: RefTarget,
-        into: str,
+        branch: str,
         their_change: tuple[int, Speaker] | None = None,
     ) -> None:
         """Begin to merge `source` into the commit `ours` of a branch.
@@ -90,13 +90,13 @@ class BranchMerge:
         self.moved: list[tuple[str, str]] = []
         self.removed: set[str] = set()
         self._vault, self._sides = vault, (ours, source.commit)
-        self._source, self._into = source, into
+        self._source, self._into = source, branch
         self._their_change = their_change
 
     def report(self, commit: str = "", paths: Iterable[str] = ()) -> MergeReport:
         """Return the report of the merge, with its commit and the folder's changed files."""
-        found = tuple(self.losses), tuple(self.conflicts), tuple(self.twins)
-        return MergeReport(self._source, self._into, commit, tuple(sorted(paths)), *found)
+        results = tuple(self.losses), tuple(self.conflicts), tuple(self.twins)
+        return MergeReport(self._source, self._into, commit, tuple(sorted(paths)), *results)
 
     def settle(self, unmerged: Sequence[Unmerged]) -> None:
         """Resolve everything that git left open.
@@ -107,16 +107,16 @@ class BranchMerge:
         """
         history = self._vault.history
         self._reject_foreign(unmerged)
-        paths = [each.path for each in unmerged]
+        paths = [file.path for file in unmerged]
         bases = find_shared_versions(history, *self._sides, paths) if paths else {}
-        for each in unmerged:
-            opened = self._open(each._replace(base=bases.get(each.path) or each.base))
-            if opened.ours and opened.theirs:
-                self._join(opened, opened.ours, opened.theirs)
-            elif kept := opened.ours or opened.theirs:
-                self._keep(opened, kept)
-            if not (each.ours and each.theirs):
-                self.removed.add(each.path.removeprefix(history.prefix))
+        for file in unmerged:
+            opened_file = self._open(file._replace(base=bases.get(file.path) or file.base))
+            if opened_file.ours and opened_file.theirs:
+                self._join(opened_file, opened_file.ours, opened_file.theirs)
+            elif version := opened_file.ours or opened_file.theirs:
+                self._keep(opened_file, version)
+            if not (file.ours and file.theirs):
+                self.removed.add(file.path.removeprefix(history.prefix))
 
     def add_authors(self) -> None:
         """Add the authors of both sides to each conflict."""
@@ -125,52 +125,53 @@ class BranchMerge:
     def _reject_foreign(self, unmerged: Iterable[Unmerged]) -> None:
         """Reject links, submodules and files outside the vault, which only git can merge."""
         prefix = self._vault.history.prefix
-        found = []
-        for each in unmerged:
-            modes = {entry.mode for entry in (each.ours, each.theirs) if entry}
-            if not each.path.startswith(prefix) or not modes <= REGULAR:
-                sides = (entry.blob[:7] if entry else "" for entry in (each.ours, each.theirs))
-                found.append(Conflict(each.path.removeprefix(prefix), "the whole file", *sides))
-        if found:
+        conflicts = []
+        for file in unmerged:
+            modes = {entry.mode for entry in (file.ours, file.theirs) if entry}
+            if not file.path.startswith(prefix) or not modes <= REGULAR:
+                sides = (entry.blob[:7] if entry else "" for entry in (file.ours, file.theirs))
+                conflicts.append(Conflict(file.path.removeprefix(prefix), "the whole file", *sides))
+        if conflicts:
             raise MergeConflictError(
-                f"not merged: {self._source.name} and this branch changed {found[0].path}, which "
-                "is not a file of the vault; nothing was changed; use git itself",
-                found,
+                f"not merged: {self._source.name} and this branch changed "
+                f"{conflicts[0].path}, which is not a file of the vault; "
+                "nothing was changed; use git itself",
+                conflicts,
             )
 
-    def _open(self, each: Unmerged) -> Unmerged:
+    def _open(self, file: Unmerged) -> Unmerged:
         """Return a file at its final path in the vault; its other names are removed.
 
         `names` are its paths on our and their side.
         """
         history = self._vault.history
-        path = each.path.removeprefix(history.prefix)
-        if each.kind == "rename/rename" and len(each.names) == 3:
-            return self._join_names(each, path)
-        if each.aside:
-            self.files[each.aside.removeprefix(history.prefix)] = None
-            free = self._find_free(path, self._into if each.ours else self._source.name)
-            what = f"a file on one side, a folder on the other; the file is {free}"
-            self.conflicts.append(Conflict(path, what, "", ""))
-            return each._replace(path=free, names=(path, path))
-        return each._replace(path=path, names=(path, path))
+        path = file.path.removeprefix(history.prefix)
+        if file.kind == "rename/rename" and len(file.names) == 3:
+            return self._join_names(file, path)
+        if file.aside:
+            self.files[file.aside.removeprefix(history.prefix)] = None
+            free_path = self._find_free(path, self._into if file.ours else self._source.name)
+            description = f"a file on one side, a folder on the other; the file is {free_path}"
+            self.conflicts.append(Conflict(path, description, "", ""))
+            return file._replace(path=free_path, names=(path, path))
+        return file._replace(path=path, names=(path, path))
 
-    def _join_names(self, each: Unmerged, path: str) -> Unmerged:
+    def _join_names(self, file: Unmerged, path: str) -> Unmerged:
         """Return a file that both sides renamed, under the later name."""
         history = self._vault.history
-        names = [name.removeprefix(history.prefix) for name in each.names[1:]]
+        names = [name.removeprefix(history.prefix) for name in file.names[1:]]
         ours, theirs = (
             find_entry(history, side, name) for side, name in zip(self._sides, names, strict=True)
         )
         changes = [self._find_change(side, name) for side, name in enumerate(names)]
         is_ours = (changes[0][0], names[1]) > (changes[1][0], names[0])
-        kept, given_up = names if is_ours else reversed(names)
-        self.files.setdefault(given_up, None)  # Another note can have it.
-        self.moved.append((given_up, kept))
+        kept_name, dropped_name = names if is_ours else reversed(names)
+        self.files.setdefault(dropped_name, None)  # Another note can have it.
+        self.moved.append((dropped_name, kept_name))
         authors = [speaker.author for _, speaker in changes]
-        what = f"renamed by both, now {kept}"
-        self.conflicts.append(Conflict(path, what, names[0], names[1], *authors))
-        return each._replace(path=kept, ours=ours, theirs=theirs, names=tuple(names))
+        description = f"renamed by both, now {kept_name}"
+        self.conflicts.append(Conflict(path, description, names[0], names[1], *authors))
+        return file._replace(path=kept_name, ours=ours, theirs=theirs, names=tuple(names))
 
     def _find_change(self, side: int, path: str) -> tuple[int, Speaker]:
         """Return the time and author of a side's last change of a file."""
@@ -179,94 +180,98 @@ class BranchMerge:
         history = self._vault.history
         return find_last_change(history.git, self._sides[side], history.prefix + path)
 
-    def _find_sides(self, opened: Unmerged) -> tuple[str, Speaker, Speaker]:
+    def _find_sides(self, file: Unmerged) -> tuple[str, Speaker, Speaker]:
         """Return the side with the later change of a file ("" if unknown), and both authors.
 
         Only theirs has the name of a branch.
         """
-        (ours_at, mine), (theirs_at, other) = (
-            self._find_change(side, name) for side, name in enumerate(opened.names)
+        (ours_at, our_speaker), (theirs_at, their_speaker) = (
+            self._find_change(side, name) for side, name in enumerate(file.names)
         )
-        later = "" if ours_at == theirs_at else "ours" if ours_at > theirs_at else "theirs"
-        return later, mine, other._replace(where=self._source.name)
+        later_side = "" if ours_at == theirs_at else "ours" if ours_at > theirs_at else "theirs"
+        return later_side, our_speaker, their_speaker._replace(where=self._source.name)
 
-    def _join(self, opened: Unmerged, ours: TreeEntry, theirs: TreeEntry) -> None:
+    def _join(self, file: Unmerged, ours: TreeEntry, theirs: TreeEntry) -> None:
         """Merge two versions into one; for other files than notes, theirs gets another name."""
-        path = opened.path
-        texts = [self._read_text(entry) for entry in (opened.base, ours, theirs)]
-        before, mine, other = texts
-        if path == TABLE_NAME and (table := _merge_tables(before, mine, other)):
+        path = file.path
+        texts = [self._read_text(entry) for entry in (file.base, ours, theirs)]
+        base_text, our_text, their_text = texts
+        if path == TABLE_NAME and (table := _merge_tables(base_text, our_text, their_text)):
             self.files[path] = (ours.mode, table.encode("utf-8"))
             return
-        if not is_note(path) or before is None or mine is None or other is None:
-            self._store_both(opened, ours, theirs)
+        if not is_note(path) or base_text is None or our_text is None or their_text is None:
+            self._store_both(file, ours, theirs)
             return
-        merged = merge_texts(path, before, mine, other)
-        if merged.conflicts or merged.losses:
-            later, _, speaker = self._find_sides(opened)
-            merged = merge_texts(path, before, mine, other, later, speaker)
-        data = merged.text.encode("utf-8")
+        result = merge_texts(path, base_text, our_text, their_text)
+        if result.conflicts or result.losses:
+            later_side, _, speaker = self._find_sides(file)
+            result = merge_texts(path, base_text, our_text, their_text, later_side, speaker)
+        data = result.text.encode("utf-8")
         if len(data) > MAX_FILE_BYTES:
             raise RefusedError(
                 f"{path}: not merged, both versions together are too large for a note; "
                 "use git itself"
             )
-        changed = theirs if opened.base and opened.base.mode == ours.mode else ours
-        self.files[path] = (changed.mode, data)
-        if merged.is_twin:
-            made = (parse_note(PurePosixPath(path), text.encode()) for text in (mine, other))
-            first, second = map(get_author_name, made)
+        entry = theirs if file.base and file.base.mode == ours.mode else ours
+        self.files[path] = (entry.mode, data)
+        if result.is_twin:
+            notes = (
+                parse_note(PurePosixPath(path), text.encode()) for text in (our_text, their_text)
+            )
+            first, second = map(get_author_name, notes)
             self.twins.append(Twin(path, path, (first, second)))
-        for conflict in merged.conflicts:
+        for conflict in result.conflicts:
             self.conflicts.append(hide_secrets(self._vault, conflict))
-        for loss in merged.losses:
+        for loss in result.losses:
             self.losses.append(loss._replace(value=_show(self._vault, path, loss.value)))
 
-    def _store_both(self, opened: Unmerged, ours: TreeEntry, theirs: TreeEntry) -> None:
+    def _store_both(self, file: Unmerged, ours: TreeEntry, theirs: TreeEntry) -> None:
         """Keep both files of one name; for settings in hidden folders, only the later one."""
-        path = opened.path
+        path = file.path
         if ours.blob == theirs.blob:
             self.files[path] = self._read_file(ours)
             return
         if any(part.startswith(".") for part in PurePosixPath(path).parts):
-            is_ours = self._find_sides(opened)[0] != "theirs"
-            kept, lost = (ours, theirs) if is_ours else (theirs, ours)
-            self.files[path] = self._read_file(kept)
-            self.losses.append(DiscardedValue(path, "the whole file", lost.blob))
+            is_ours = self._find_sides(file)[0] != "theirs"
+            kept_entry, lost_entry = (ours, theirs) if is_ours else (theirs, ours)
+            self.files[path] = self._read_file(kept_entry)
+            self.losses.append(DiscardedValue(path, "the whole file", lost_entry.blob))
             return
         copy = self._find_free(path, self._source.name)
         self.files[path], self.files[copy] = self._read_file(ours), self._read_file(theirs)
-        what = f"the whole file; theirs is {copy}"
-        self.conflicts.append(Conflict(path, what, ours.blob[:7], theirs.blob[:7]))
+        description = f"the whole file; theirs is {copy}"
+        self.conflicts.append(Conflict(path, description, ours.blob[:7], theirs.blob[:7]))
 
-    def _keep(self, opened: Unmerged, kept: TreeEntry) -> None:
+    def _keep(self, file: Unmerged, entry: TreeEntry) -> None:
         """Keep a file that one side changed and the other removed; mark it in a note."""
-        path = opened.path
-        mode, data = self._read_file(kept)
-        if opened.base is None:  # New on one side.
+        path = file.path
+        mode, data = self._read_file(entry)
+        if file.base is None:  # New on one side.
             self.files[path] = (mode, data)
             return
-        _, mine, other = self._find_sides(opened)
-        is_gone_here = opened.ours is None
-        text = self._read_text(kept)
+        _, our_speaker, their_speaker = self._find_sides(file)
+        is_gone_here = file.ours is None
+        text = self._read_text(entry)
         if is_note(path) and text is not None:
-            data = _describe_removed(text, mine if is_gone_here else other).encode("utf-8")
+            data = _describe_removed(text, our_speaker if is_gone_here else their_speaker).encode(
+                "utf-8"
+            )
         self.files[path] = (mode, data)
-        shown = ("", text or "") if is_gone_here else (text or "", "")
+        texts = ("", text or "") if is_gone_here else (text or "", "")
         remover, keeper = ("ours", "theirs") if is_gone_here else ("theirs", "ours")
-        verb = "renamed" if opened.base.blob == kept.blob else "changed"
-        conflict = Conflict(path, f"removed by {remover}, {verb} by {keeper}", *shown)
+        verb = "renamed" if file.base.blob == entry.blob else "changed"
+        conflict = Conflict(path, f"removed by {remover}, {verb} by {keeper}", *texts)
         self.conflicts.append(hide_secrets(self._vault, conflict))
 
-    def _find_free(self, path: str, where: str) -> str:
+    def _find_free(self, path: str, label: str) -> str:
         """Return a free name similar to a path: `name (branch).ext`."""
         place = PurePosixPath(path)
-        where = where.replace("/", "-") or "theirs"
+        label = label.replace("/", "-") or "theirs"
         for number in range(1, 1_000):
-            more = f" ({where})" if number == 1 else f" ({where} {number})"
-            name = str(place.with_name(f"{place.stem}{more}{place.suffix}"))
-            taken = (find_entry(self._vault.history, side, name) for side in self._sides)
-            if name not in self.files and not any(taken):
+            suffix = f" ({label})" if number == 1 else f" ({label} {number})"
+            name = str(place.with_name(f"{place.stem}{suffix}{place.suffix}"))
+            entries = (find_entry(self._vault.history, side, name) for side in self._sides)
+            if name not in self.files and not any(entries):
                 return name
         raise RefusedError(f"{path}: too many files have names like it; use git itself")
 
@@ -282,12 +287,12 @@ class BranchMerge:
             return None
 
 
-def _merge_tables(before: str | None, mine: str | None, other: str | None) -> str:
+def _merge_tables(base_text: str | None, our_text: str | None, their_text: str | None) -> str:
     """Return the merged project table, "" if a side cannot be read."""
-    if before is None or mine is None or other is None:
+    if base_text is None or our_text is None or their_text is None:
         return ""
     try:
-        return merge_tables(before, mine, other)
+        return merge_tables(base_text, our_text, their_text)
     except UnreadableTableError:
         return ""
 
@@ -349,23 +354,23 @@ def _blame(vault: Vault, side: str, path: str) -> list[tuple[str, Commit]]:
 
 def find_newest(vault: Vault, side: str, path: str) -> Commit | None:
     """Return the last commit in a side's history that changed a note, or None."""
-    where = vault.history.prefix + path
-    commit = vault.history.git.run("rev-list", "-1", side, "--", where)
+    full_path = vault.history.prefix + path
+    commit = vault.history.git.run("rev-list", "-1", side, "--", full_path)
     return read_commits(vault.history, [commit])[commit] if commit else None
 
 
-def _find_lines(lines: list[str], what: str, text: str) -> range:
+def _find_lines(lines: list[str], description: str, text: str) -> range:
     """Return the line numbers of a property, or of the lines in a conflict."""
-    if what.startswith('property "'):
-        whole = "\n".join(lines)
-        matter = read_frontmatter(whole)
-        prop = matter.get(what.partition('"')[2].removesuffix('"'))
+    if description.startswith('property "'):
+        note_text = "\n".join(lines)
+        frontmatter = read_frontmatter(note_text)
+        prop = frontmatter.get(description.partition('"')[2].removesuffix('"'))
         if prop is not None:
-            first = whole.count("\n", 0, matter.start)
+            first = note_text.count("\n", 0, frontmatter.start)
             return range(first + prop.first, min(first + prop.last, len(lines)))
-    wanted = [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
-    seen = [line.removesuffix("\r") for line in lines]
-    for start in range(len(seen) - len(wanted) + 1):
-        if seen[start : start + len(wanted)] == wanted:
-            return range(start, start + len(wanted))
+    conflict_lines = [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
+    note_lines = [line.removesuffix("\r") for line in lines]
+    for start in range(len(note_lines) - len(conflict_lines) + 1):
+        if note_lines[start : start + len(conflict_lines)] == conflict_lines:
+            return range(start, start + len(conflict_lines))
     return range(0)

@@ -91,10 +91,10 @@ def promote_from(vault: Vault, source: str, addresses: Sequence[str]) -> Promote
         check_idle(vault, "promoted")
         sync_vault(vault)
         target = vault.history.refs.resolve(source)
-        there = view_at(vault, target.commit)
-        paths = dict.fromkeys(_find_path(there, address) for address in addresses)
+        source_vault = view_at(vault, target.commit)
+        paths = dict.fromkeys(_find_path(source_vault, address) for address in addresses)
         operation.retries_conflicts = True  # A note saved meanwhile is read again.
-        return _promote(operation, vault, there, target, list(paths))
+        return _promote(operation, vault, source_vault, target, list(paths))
 
     return operate(vault, "nothing was promoted", work)
 
@@ -102,101 +102,105 @@ def promote_from(vault: Vault, source: str, addresses: Sequence[str]) -> Promote
 def _promote(
     operation: Transaction,
     vault: Vault,
-    there: Vault,
+    source_vault: Vault,
     target: RefTarget,
     paths: Sequence[PurePosixPath],
 ) -> PromoteResult:
-    taken = [_plan(vault, there, target, path) for path in paths]
-    here = {each.path: each.here for each in taken if each.here}
-    earlier = commit_earlier(vault, here, AuthorScope.ANYBODY)
-    _check_committed(vault, here)
+    plans = [_plan(vault, source_vault, target, path) for path in paths]
+    own_blobs = {each.path: each.here for each in plans if each.here}
+    earlier_commits = commit_earlier(vault, own_blobs, AuthorScope.ANYBODY)
+    _check_committed(vault, own_blobs)
     head = vault.history.head().commit
-    drafts, moves = _draft(vault, head, target, taken)
+    drafts, moves = _draft(vault, head, target, plans)
     commits: list[str] = []
     if drafts:
-        contents = {blob_id(each.promoted): each.promoted for each in taken}
-        written = {each.path: blob_id(each.promoted) for each in taken}
-        operation.then(lambda: vault.journal.clear(written))
+        contents = {blob_id(each.promoted): each.promoted for each in plans}
+        new_blobs = {each.path: blob_id(each.promoted) for each in plans}
+        operation.then(lambda: vault.journal.clear(new_blobs))
         move_tree(operation, vault, moves, contents)
         commits = vault.history.write_commits(drafts, head)
-    notes = [parse_note(PurePosixPath(each.path), each.promoted) for each in taken]
+    notes = [parse_note(PurePosixPath(each.path), each.promoted) for each in plans]
     subjects = [read_subject(draft.message) for draft in drafts]
-    made = (*earlier, *zip(commits, subjects, strict=True))
+    all_commits = (*earlier_commits, *zip(commits, subjects, strict=True))
     last = commits[-1] if commits else ""
-    report = CommitReport(made, last, tuple(moves))
-    before = tuple((each.path, each.state.value) for each in taken)
+    report = CommitReport(all_commits, last, tuple(moves))
+    before = tuple((each.path, each.state.value) for each in plans)
     trusted = record_trust(vault, notes)
     return PromoteResult(before, trusted, report, unsaid=list_untrusted(vault, notes))
 
 
-def _find_path(there: Vault, address: str) -> PurePosixPath:
-    path, heading = resolve_address(there, address)
+def _find_path(source_vault: Vault, address: str) -> PurePosixPath:
+    path, heading = resolve_address(source_vault, address)
     if heading:
         raise RefusedError(f"{address}: a section; promote the whole note")
     return path
 
 
-def _plan(vault: Vault, there: Vault, target: RefTarget, path: PurePosixPath) -> _Taken:
-    note = read_note(there, path)
+def _plan(vault: Vault, source_vault: Vault, target: RefTarget, path: PurePosixPath) -> _Taken:
+    note = read_note(source_vault, path)
     check_note(vault, note)
     try:
-        here = read_note(vault, path)
+        own_note = read_note(vault, path)
     except NoteNotFoundError:
-        here = None
+        own_note = None
         if name := names_in(vault, path.parent).get(fold_name(path)):
             raise RefusedError(
                 f"{path}: {name} differs from it only in upper and lower case; rename it first"
             ) from None
-    for each in (note, here):
+    for each in (note, own_note):
         if each is not None:
             check_encoding(each)
-    merging = Merged(note.text) if here is None else _merge(vault, target, here, note)
-    text = merging.text
-    merged = parse_note(path, text.encode("utf-8"))
-    check_note(vault, merged)
-    check_activation(vault, merged)
-    promoted = text
-    if merged.state != NoteState.ACTIVE:
-        promoted = write_state(text, NoteState.ACTIVE)
-    data = promoted.encode("utf-8")
+    merge = Merged(note.text) if own_note is None else _merge(vault, target, own_note, note)
+    text = merge.text
+    merged_note = parse_note(path, text.encode("utf-8"))
+    check_note(vault, merged_note)
+    check_activation(vault, merged_note)
+    promoted_text = text
+    if merged_note.state != NoteState.ACTIVE:
+        promoted_text = write_state(text, NoteState.ACTIVE)
+    data = promoted_text.encode("utf-8")
     if len(data) > MAX_FILE_BYTES:
         raise RefusedError(f"{path}: both versions together are too large for a note")
-    last = find_newest(vault, target.commit, str(path))
-    assert last is not None  # noqa: S101 - the note was read there.
-    blob = "" if here is None else here.blob
-    lost = tuple(f"lost {path}: {x.what}: {one_line(x.value)}" for x in merging.losses)
-    return _Taken(str(path), last, blob, text.encode("utf-8"), data, merged.state, lost)
+    commit = find_newest(vault, target.commit, str(path))
+    assert commit is not None  # noqa: S101 - the note was read there.
+    blob = "" if own_note is None else own_note.blob
+    lost_lines = tuple(f"lost {path}: {x.what}: {one_line(x.value)}" for x in merge.losses)
+    return _Taken(
+        str(path), commit, blob, text.encode("utf-8"), data, merged_note.state, lost_lines
+    )
 
 
-def _merge(vault: Vault, target: RefTarget, here: Note, there: Note) -> Merged:
+def _merge(vault: Vault, target: RefTarget, own_note: Note, source_note: Note) -> Merged:
     """Return the merged note; text that both sides changed cannot be promoted."""
-    path, history = str(here.path), vault.history
+    path, history = str(own_note.path), vault.history
     head = history.head().commit
-    merged = merge_texts(path, _read_base(vault, head, target, path), here.text, there.text)
-    if merged.conflicts:
-        shown = [hide_secrets(vault, each) for each in merged.conflicts]
+    result = merge_texts(
+        path, _read_base(vault, head, target, path), own_note.text, source_note.text
+    )
+    if result.conflicts:
+        conflicts = [hide_secrets(vault, each) for each in result.conflicts]
         raise MergeConflictError(
             f"{path}: changed differently here and on {target.name}; nothing was changed; "
             f"`vaultmem merge {target.name}` keeps both, and `vaultmem resolve` decides",
-            add_authors(vault, shown, head, target.commit),
+            add_authors(vault, conflicts, head, target.commit),
         )
-    return merged
+    return result
 
 
 def _read_base(vault: Vault, head: str, target: RefTarget, path: str) -> str:
     """Return the last version that both branches had, "" if they never shared one."""
     history = vault.history
-    inside = history.prefix + path
-    entry = find_shared_versions(history, head, target.commit, [inside]).get(inside)
+    full_path = history.prefix + path
+    entry = find_shared_versions(history, head, target.commit, [full_path]).get(full_path)
     if entry is None:
         base = history.refs.merge_base(head, target.commit)
         entry = find_entry(history, base, path) if base else None
     return decode_text(history.objects.read(entry.blob)[1]).text if entry else ""
 
 
-def _check_committed(vault: Vault, here: Mapping[str, str]) -> None:
+def _check_committed(vault: Vault, own_blobs: Mapping[str, str]) -> None:
     """Check that the notes to change are committed."""
-    for path, blob in here.items():
+    for path, blob in own_blobs.items():
         if is_pending(vault, path, blob, AuthorScope.ANYBODY):
             raise PendingError(
                 f"{path}: not promoted, because no commit has what it is here; "
@@ -205,7 +209,7 @@ def _check_committed(vault: Vault, here: Mapping[str, str]) -> None:
 
 
 def _draft(
-    vault: Vault, head: str, target: RefTarget, taken: Sequence[_Taken]
+    vault: Vault, head: str, target: RefTarget, plans: Sequence[_Taken]
 ) -> tuple[list[CommitDraft], dict[str, Move]]:
     """Return the commits to make, and the file changes.
 
@@ -216,7 +220,7 @@ def _draft(
     drafts: list[CommitDraft] = []
     moves: dict[str, Move] = {}
     active: dict[str, tuple[str, bytes]] = {}
-    for each in taken:
+    for each in plans:
         old = find_entry(vault.history, head, each.path) if head else None
         if (old.blob if old else "") != each.here:
             raise ConflictError(f"{each.path}: another process changed it; try again")
@@ -230,16 +234,16 @@ def _draft(
             moves[each.path] = (old, new)
     if drafts or active:
         origin = f", from {target.name} at {target.commit}"
-        before = [(PurePosixPath(each.path), each.state) for each in taken]
+        before = [(PurePosixPath(each.path), each.state) for each in plans]
         drafts.append(draft_event(vault, make_event(vault, before, origin), active, at))
     return drafts, moves
 
 
-def _draft_take(vault: Vault, target: RefTarget, taken: _Taken, mode: str, at: int) -> CommitDraft:
+def _draft_take(vault: Vault, target: RefTarget, plan: _Taken, mode: str, at: int) -> CommitDraft:
     """Return the commit of a note from the other branch, under its author's name."""
-    author = Author(taken.last.agent, taken.last.session, taken.last.tool_call)
-    body = (f"{taken.path} from {target.name} at {target.commit}", *taken.lost)
-    subject = format_files("take", [taken.path], f" from {target.name}")
+    author = Author(plan.last.agent, plan.last.session, plan.last.tool_call)
+    body = (f"{plan.path} from {target.name} at {target.commit}", *plan.lost)
+    subject = format_files("take", [plan.path], f" from {target.name}")
     event = Event("take", subject, author, body, "refine")
-    draft = draft_event(vault, event, {taken.path: (mode, taken.data)}, at)
-    return draft._replace(author=Identity(taken.last.author, taken.last.email))
+    draft = draft_event(vault, event, {plan.path: (mode, plan.data)}, at)
+    return draft._replace(author=Identity(plan.last.author, plan.last.email))

@@ -85,7 +85,7 @@ class ResolveResult(NamedTuple):
 
 def list_conflicts(vault: Vault) -> list[Unsettled]:
     """Return the conflicts in notes, by path and line; the vault must be in sync."""
-    found: list[Unsettled] = []
+    conflicts: list[Unsettled] = []
     for path in sorted(vault.view.paths("d.warnings <> '[]' OR v.problem <> ''").values()):
         place = PurePosixPath(path)
         try:
@@ -93,24 +93,24 @@ def list_conflicts(vault: Vault) -> list[Unsettled]:
         except (NoteNotFoundError, VaultError):
             continue
         if _BEGINNING in data and (note := find_note(vault, place)) is not None:
-            found += describe_conflicts_in(note)
-    return found
+            conflicts += describe_conflicts_in(note)
+    return conflicts
 
 
 def describe_conflicts_in(note: Note) -> list[Unsettled]:
     """Return the conflicts in a note, numbered from 1."""
-    bare, placed = extract_callouts(note.body)
-    lines, first = split_lines(bare), note.text.count("\n", 0, note.matter.body) + 1
-    return [_describe(note, number, each, lines, first) for number, each in enumerate(placed, 1)]
+    text, conflicts = extract_callouts(note.body)
+    lines, first = split_lines(text), note.text.count("\n", 0, note.matter.body) + 1
+    return [_describe(note, number, each, lines, first) for number, each in enumerate(conflicts, 1)]
 
 
 def _describe(note: Note, number: int, placed: Placed, lines: list[str], first: int) -> Unsettled:
     callout = placed.callout
-    ours = lines[max(placed.place - callout.about, 0) : placed.place]
-    said = "" if callout.verb == REMOVED else "".join(ours)
+    our_lines = lines[max(placed.place - callout.about, 0) : placed.place]
+    our_text = "" if callout.verb == REMOVED else "".join(our_lines)
     return Unsettled(
         *(str(note.path), number, first + placed.line, callout.verb, *callout.speaker),
-        *(said, "".join(f"{line}\n" for line in callout.lines), note.state.value),
+        *(our_text, "".join(f"{line}\n" for line in callout.lines), note.state.value),
     )
 
 
@@ -128,11 +128,11 @@ def resolve_conflicts(
     """
 
     def settle(note: Note) -> str | None:
-        chosen = _choose(note, number)
-        verbs = {each.verb for each in chosen}
+        conflicts = _choose(note, number)
+        verbs = {each.verb for each in conflicts}
         if choice is ConflictChoice.THEIRS and REMOVED in verbs:
             return None
-        body = resolve_callouts(note.body, choice, [each.number for each in chosen])
+        body = resolve_callouts(note.body, choice, [each.number for each in conflicts])
         return note.text[: note.matter.body] + body
 
     return _resolve(vault, address, choice.value, number, settle)
@@ -154,8 +154,8 @@ def resolve_by_hand(vault: Vault, address: str, rewrite: Rewrite) -> ResolveResu
     if text == note.text:
         raise RefusedError(f"{path}: nothing was changed, so the conflict remains")
 
-    def settle(now: Note) -> str:
-        if now.blob != note.blob:
+    def settle(current_note: Note) -> str:
+        if current_note.blob != note.blob:
             raise ConflictError(f"{path}: another process changed it; look at it again")
         return text
 
@@ -163,35 +163,35 @@ def resolve_by_hand(vault: Vault, address: str, rewrite: Rewrite) -> ResolveResu
 
 
 def _choose(note: Note, number: int) -> list[Unsettled]:
-    found = describe_conflicts_in(note)
-    chosen = [each for each in found if number in (0, each.number)]
-    if not chosen:
-        what = f"no conflict {number}" if found else "no conflict"
-        raise NoteNotFoundError(f"{note.path}: {what} is in it; see `vaultmem resolve`")
-    return chosen
+    conflicts = describe_conflicts_in(note)
+    selection = [each for each in conflicts if number in (0, each.number)]
+    if not selection:
+        reason = f"no conflict {number}" if conflicts else "no conflict"
+        raise NoteNotFoundError(f"{note.path}: {reason} is in it; see `vaultmem resolve`")
+    return selection
 
 
 def _resolve(
-    vault: Vault, address: str, how: str, number: int, settle: Callable[[Note], str | None]
+    vault: Vault, address: str, decision: str, number: int, settle: Callable[[Note], str | None]
 ) -> ResolveResult:
     def plan(change: Change) -> tuple[str, int, bool]:
         path = resolve_address(change.seen, address)[0]
         note = change.read(path)
         check_encoding(note)
         reject_hidden(vault, note)
-        chosen = _choose(note, number)
+        conflicts = _choose(note, number)
         text = settle(note)
         if text is None:
             change.remove(path, note.blob)
         else:
             change.replace(path, text.encode("utf-8"), note.blob)
-        body = tuple(f"{how}: {each.verb} by {each.author}" for each in chosen)
+        body = tuple(f"{decision}: {each.verb} by {each.author}" for each in conflicts)
         event = Event("resolve", format_files("resolve", [str(path)]), vault.author, body)
         change.commit(event, AuthorScope.ANYBODY)
-        return str(path), len(chosen), text is None
+        return str(path), len(conflicts), text is None
 
-    done = write(vault, plan)
-    return ResolveResult(*done.value, done.report)
+    result = write(vault, plan)
+    return ResolveResult(*result.value, result.report)
 
 
 # Resolve the conflicts in git's index, whatever caused them.
@@ -238,8 +238,8 @@ def finish_merge(vault: Vault) -> MergeReport:
             return _finish(operation, vault)
         return _resolve_all(operation, vault)
 
-    done = operate(vault, "the merge is as it was", work)
-    return done if done.commit else done._replace(next_step=describe_next_step(vault))
+    report = operate(vault, "the merge is as it was", work)
+    return report if report.commit else report._replace(next_step=describe_next_step(vault))
 
 
 def decide_unmerged(vault: Vault, address: str, choice: ConflictChoice) -> ResolveResult | None:
@@ -255,22 +255,22 @@ def decide_unmerged(vault: Vault, address: str, choice: ConflictChoice) -> Resol
         return None
 
     def work(operation: Transaction) -> ResolveResult | None:
-        _, opened = _read_index(vault)
-        named = [path for path in opened if address in _list_names(path)]
-        if len(named) != 1:
+        _, unmerged_files = _read_index(vault)
+        paths = [path for path in unmerged_files if address in _list_names(path)]
+        if len(paths) != 1:
             return None
-        path, unmerged = named[0], opened[named[0]]
+        path, unmerged = paths[0], unmerged_files[paths[0]]
         for entry in unmerged.versions:
             _reject_hidden(vault, path, entry)
         if _find_edited(vault, path, unmerged):
             add = f"git add {shlex.quote(path)}"
             raise RefusedError(f"{path}: edited since git left it; `{add}` keeps that")
         files = _decide(vault, path, unmerged, choice)
-        _write(operation, vault, files, opened)
+        _write(operation, vault, files, unmerged_files)
         return ResolveResult(path, 1, files[path] is None, CommitReport())
 
-    done = operate(vault, "nothing was decided", work)
-    return done and done._replace(next_step=describe_next_step(vault))
+    result = operate(vault, "nothing was decided", work)
+    return result and result._replace(next_step=describe_next_step(vault))
 
 
 def describe_next_step(vault: Vault) -> str:
@@ -281,8 +281,8 @@ def describe_next_step(vault: Vault) -> str:
     if operation == "merge":
         return "`vaultmem resolve --all` commits the merge."
     if operation in {*_REPLAYED, "am"}:
-        how = "continue" if list_staged(vault.history) else "skip"
-        return f"`git {operation} --{how}` goes on."
+        option = "continue" if list_staged(vault.history) else "skip"
+        return f"`git {operation} --{option}` goes on."
     return "`vaultmem checkpoint NOTE` commits it."
 
 
@@ -290,9 +290,9 @@ def _finish(operation: Transaction, vault: Vault) -> MergeReport:
     source = _find_source(vault)
     head = vault.history.head()
     draft, merge = draft_merge(vault, head.commit, source, head.branch or "HEAD")
-    merged, opened = _read_index(vault)
-    files = _choose_files(vault, draft, merge, merged, opened)
-    paths = _write(operation, vault, files, opened)
+    merged, unmerged_files = _read_index(vault)
+    files = _choose_files(vault, draft, merge, merged, unmerged_files)
+    paths = _write(operation, vault, files, unmerged_files)
     return merge.report(_commit(vault, draft), paths)._replace(into=head.branch)
 
 
@@ -303,8 +303,8 @@ def _find_source(vault: Vault) -> RefTarget:
         message = (folder / "MERGE_MSG").read_text(encoding="utf-8", errors="replace")
     except OSError:
         message = ""
-    named = _NAMED.search(message.partition("\n")[0])
-    return source._replace(name=named[1]) if named else source
+    match = _NAMED.search(message.partition("\n")[0])
+    return source._replace(name=match[1]) if match else source
 
 
 def _choose_files(
@@ -312,7 +312,7 @@ def _choose_files(
     draft: CommitDraft,
     merge: BranchMerge,
     merged: Mapping[str, TreeEntry],
-    opened: _Open,
+    unmerged_files: _Open,
 ) -> dict[str, File]:
     """Return the new versions of open files, and of others that only git changed.
 
@@ -320,27 +320,27 @@ def _choose_files(
     removed and that is no longer open was resolved by a person.
     """
     automatic = vault.history.tree(draft.base)
-    chosen: dict[str, File] = {}
+    files: dict[str, File] = {}
     for path, file in draft.files.items():
-        if path in opened:
-            chosen[path] = _find_edited(vault, path, opened[path]) or file
+        if path in unmerged_files:
+            files[path] = _find_edited(vault, path, unmerged_files[path]) or file
         elif path in merge.removed:
             continue
         elif merged.get(path) == automatic.get(path):
-            chosen[path] = file
-    for path, unmerged in opened.items():
+            files[path] = file
+    for path, unmerged in unmerged_files.items():
         is_left = bool(unmerged.ours or unmerged.theirs) and not _ASIDE.search(path)
         if path not in draft.files and not is_left:
-            chosen[path] = None
-    return chosen
+            files[path] = None
+    return files
 
 
 def _commit(vault: Vault, draft: CommitDraft) -> str:
     """Let git commit all that is staged."""
     name, email = draft.author
     env = vault.history.settings().without_filters()
-    for who in ("AUTHOR", "COMMITTER"):
-        env |= {f"GIT_{who}_NAME": name, f"GIT_{who}_EMAIL": email}
+    for role in ("AUTHOR", "COMMITTER"):
+        env |= {f"GIT_{role}_NAME": name, f"GIT_{role}_EMAIL": email}
     command = ("commit", "-q", "--no-verify", "--allow-empty", "--cleanup=verbatim", "-F", "-")
     vault.history.git.run(*command, stdin=draft.message.encode("utf-8"), env=env)
     return vault.history.head().commit
@@ -348,23 +348,23 @@ def _commit(vault: Vault, draft: CommitDraft) -> str:
 
 def _resolve_all(operation: Transaction, vault: Vault) -> MergeReport:
     """Resolve and stage all files in conflict with both versions, without a commit."""
-    _, opened = _read_index(vault)
-    if not opened:
+    _, unmerged_files = _read_index(vault)
+    if not unmerged_files:
         raise NoteNotFoundError("no merge is under way, and git has no note in conflict")
-    merge = _settle(vault, opened)
+    merge = _settle(vault, unmerged_files)
     files = dict(merge.files)
-    for path, unmerged in opened.items():
-        settled = merge.files.get(path)
-        files[path] = settled and (_find_edited(vault, path, unmerged) or settled)
-    report = merge.report("", _write(operation, vault, files, opened))
+    for path, unmerged in unmerged_files.items():
+        file = merge.files.get(path)
+        files[path] = file and (_find_edited(vault, path, unmerged) or file)
+    report = merge.report("", _write(operation, vault, files, unmerged_files))
     return report._replace(into=vault.history.head().branch)
 
 
-def _settle(vault: Vault, opened: _Open) -> BranchMerge:
+def _settle(vault: Vault, unmerged_files: _Open) -> BranchMerge:
     head = vault.history.head().commit
     source, change = _find_theirs(vault, head)
     merge = BranchMerge(vault, head, source, "ours", change)
-    merge.settle(list(opened.values()))
+    merge.settle(list(unmerged_files.values()))
     reject_secrets(vault, head, head, merge.files)
     return merge
 
@@ -384,12 +384,12 @@ def _find_theirs(vault: Vault, head: str) -> tuple[RefTarget, tuple[int, Speaker
 
 
 def _write(
-    operation: Transaction, vault: Vault, files: Mapping[str, File], opened: _Open
+    operation: Transaction, vault: Vault, files: Mapping[str, File], unmerged_files: _Open
 ) -> list[str]:
     """Write files and index; return the paths of changed files."""
     moves, contents = plan_files(files, partial(read_entry, vault))
     move_tree(operation, vault, moves, contents)
-    _stage_files(vault, files, opened)
+    _stage_files(vault, files, unmerged_files)
     return list(moves)
 
 
@@ -399,26 +399,30 @@ def _decide(vault: Vault, path: str, unmerged: Unmerged, choice: ConflictChoice)
     if ours and theirs and (is_note_name(path) or choice is ConflictChoice.BOTH):
         files = _settle(vault, {path: unmerged}).files
         if (file := files[path]) and is_note_name(path):
-            known = {each for entry in (ours, theirs) for each in _find_callouts(vault, entry)}
-            files[path] = file[0], _resolve_new(file[1].decode(), choice, known).encode()
+            callouts = {each for entry in (ours, theirs) for each in _find_callouts(vault, entry)}
+            files[path] = file[0], _resolve_new(file[1].decode(), choice, callouts).encode()
         return files
-    kept = {
+    version = {
         ConflictChoice.OURS: ours,
         ConflictChoice.THEIRS: theirs,
         ConflictChoice.BOTH: ours or theirs,
     }[choice]
     head = vault.history.head().commit
-    files = {path: _read_file(vault, kept) if kept else None}
+    files = {path: _read_file(vault, version) if version else None}
     reject_secrets(vault, head, head, files)
     return files
 
 
-def _resolve_new(text: str, choice: ConflictChoice, known: set[Callout]) -> str:
+def _resolve_new(text: str, choice: ConflictChoice, old_callouts: set[Callout]) -> str:
     """Resolve the conflicts of a note, except those that one side had before."""
     start = read_frontmatter(text).body
-    placed = extract_callouts(text[start:])[1]
-    new = [number for number, each in enumerate(placed, 1) if each.callout not in known]
-    return text[:start] + resolve_callouts(text[start:], choice, new) if new else text
+    callouts = extract_callouts(text[start:])[1]
+    new_numbers = [
+        number for number, each in enumerate(callouts, 1) if each.callout not in old_callouts
+    ]
+    return (
+        text[:start] + resolve_callouts(text[start:], choice, new_numbers) if new_numbers else text
+    )
 
 
 def _find_callouts(vault: Vault, entry: TreeEntry) -> set[Callout]:
@@ -471,11 +475,11 @@ def _read_index(vault: Vault) -> tuple[dict[str, TreeEntry], _Open]:
             merged[inside] = TreeEntry(mode, blob)
         else:
             stages.setdefault(inside, {})[stage] = TreeEntry(mode, blob)
-    opened = {
-        path: Unmerged(prefix + path, found.get("1"), found.get("2"), found.get("3"))
-        for path, found in stages.items()
+    unmerged_files = {
+        path: Unmerged(prefix + path, versions.get("1"), versions.get("2"), versions.get("3"))
+        for path, versions in stages.items()
     }
-    return merged, opened
+    return merged, unmerged_files
 
 
 def _find_edited(vault: Vault, path: str, unmerged: Unmerged) -> File:
@@ -490,16 +494,16 @@ def _find_edited(vault: Vault, path: str, unmerged: Unmerged) -> File:
     return unmerged.versions[0].mode, data
 
 
-def _stage_files(vault: Vault, chosen: Mapping[str, File], opened: _Open) -> None:
+def _stage_files(vault: Vault, files: Mapping[str, File], unmerged_files: _Open) -> None:
     """Stage files (None removes one) and clear their conflicts."""
     git, prefix = vault.history.git, vault.history.prefix
     lines: list[str] = []
-    for path, file in chosen.items():
-        if path in opened or file is None:
+    for path, file in files.items():
+        if path in unmerged_files or file is None:
             lines.append(f"0 {_GONE}\t{prefix}{path}\0")
         if file is not None:
             blob = git.run("hash-object", "-w", "--stdin", stdin=file[1])
             lines.append(f"{file[0]} {blob}\t{prefix}{path}\0")
-    said = "".join(lines).encode("utf-8", "surrogateescape")
+    index_info = "".join(lines).encode("utf-8", "surrogateescape")
     quiet = vault.history.settings().without_filters()
-    git.run("update-index", "-z", "--index-info", stdin=said, env=quiet)
+    git.run("update-index", "-z", "--index-info", stdin=index_info, env=quiet)

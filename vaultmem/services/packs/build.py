@@ -83,9 +83,9 @@ def pack_source(vault: Vault) -> PackSource:
     """Return branch, commit and commit time for a pack's head."""
     if vault.view.sources:
         source, *others = vault.view.sources
-        named = tuple((each.name, each.commit) for each in others)
+        other_refs = tuple((each.name, each.commit) for each in others)
         name = source.name if others else source.branch
-        return PackSource(name, source.commit, source.at, named)
+        return PackSource(name, source.commit, source.at, other_refs)
     head = vault.head()
     if head is None:
         return PackSource("", "", 0)
@@ -134,15 +134,15 @@ def add_next(vault: Vault, hits: Sequence[Hit], note_filter: NoteFilter) -> list
     needs no match, because it can answer a question in the hit. It gets a share of the hit's score.
     Notes that are hits themselves are not moved.
     """
-    known = {hit.local_key for hit in hits}
-    nexts = _find_next(vault, note_filter, hits[:_FIRST])
+    keys = {hit.local_key for hit in hits}
+    neighbours = _find_next(vault, note_filter, hits[:_FIRST])
     ordered: list[Hit] = []
     for hit in hits:
         ordered.append(hit)
-        beside = nexts.get(hit.local_key)
-        if beside and beside.local_key not in known:
-            known.add(beside.local_key)
-            ordered.append(beside)
+        neighbour = neighbours.get(hit.local_key)
+        if neighbour and neighbour.local_key not in keys:
+            keys.add(neighbour.local_key)
+            ordered.append(neighbour)
     return ordered
 
 
@@ -154,19 +154,19 @@ def _find_next(
     if scope is None or scope.eligible.neighbours is None:
         return {}
     _, snapshot, eligible, _ = scope
-    after = scope.eligible.neighbours.table[len(WEIGHTS.neighbours)]
+    next_rows = scope.eligible.neighbours.table[len(WEIGHTS.neighbours)]
     documents = snapshot.column("document")
-    found = {}
+    next_hits = {}
     for hit in hits:
-        rows = after[(documents == hit.record.document) & eligible.mask]
+        rows = next_rows[(documents == hit.record.document) & eligible.mask]
         places = find_places(scope, rows[rows >= 0].tolist())
         for record, section in places.values():
             if (text := read_section(vault, record, section)) is not None:
                 refs = add_refs(vault, record)
                 score, path = _SHARE * hit.score, hit.record.path
-                beside = Hit(record, section, text, score, (), 0.0, 1.0, refs, beside=path)
-                found[hit.local_key] = beside
-    return found
+                next_hit = Hit(record, section, text, score, (), 0.0, 1.0, refs, beside=path)
+                next_hits[hit.local_key] = next_hit
+    return next_hits
 
 
 def find_wishes(
@@ -188,8 +188,10 @@ def find_wishes(
         record.document: _read_topic(read_text(vault, record.path, record.blob) or "")
         for record in records
     }
-    known = [Preference(hit, topics[hit.record.document]) for hit in list_sections(vault, records)]
-    return choose_preferences(known, question, relevant)
+    preferences = [
+        Preference(hit, topics[hit.record.document]) for hit in list_sections(vault, records)
+    ]
+    return choose_preferences(preferences, question, relevant)
 
 
 def _read_topic(text: str) -> str:
@@ -258,7 +260,7 @@ def make_pack(
     Raises:
         RefusedError: the budget is under 100 tokens, or the question is too long.
     """
-    asked = AskPack(
+    request = AskPack(
         text,
         style=style,
         labels=labels,
@@ -267,39 +269,39 @@ def make_pack(
         has_sessions=has_sessions,
     )
     sync_once(vault)
-    fit = prepare_pack(VaultSet([vault]), asked, dense, reranker)
+    fit = prepare_pack(VaultSet([vault]), request, dense, reranker)
     return fit(vault.config.budget if budget is None else budget)
 
 
 def prepare_pack(
     vaults: VaultSet,
-    asked: AskPack,
+    request: AskPack,
     dense: Scorer | None = None,
     reranker: Reranker | None = None,
 ) -> Callable[[int], Pack]:
     """Return a function that builds the pack over some vaults for a budget in tokens.
 
-    Other branches are searched too if `asked.waits`. The indexes must be up to date.
+    Other branches are searched too if `request.waits`. The indexes must be up to date.
 
     Raises:
         RefusedError: the question is too long.
     """
-    query = parse_query(asked.question, limit=CANDIDATES)
-    query = query._replace(filter=query.filter._replace(as_of=asked.as_of))
-    is_asked = bool(asked.question.strip())
+    query = parse_query(request.question, limit=CANDIDATES)
+    query = query._replace(filter=query.filter._replace(as_of=request.as_of))
+    is_asked = bool(request.question.strip())
     if is_asked:
         query, relevant = find_hits(vaults, query, query.limit, dense=dense, reranker=reranker)
     else:
-        relevant = _choose_recent(vaults, asked.has_sessions)
-    if asked.expand_links:
+        relevant = _choose_recent(vaults, request.has_sessions)
+    if request.expand_links:
         from vaultmem.services.search.link_walk import expand_hits
 
         relevant = vaults.change(relevant, expand_hits, query)
     sureness = judge_hits(relevant) if is_asked else None
-    told = (*_describe_others(vaults), *asked.told)
+    lines = (*_describe_others(vaults), *request.told)
     if sureness is not None:
-        told += describe_limits(vaults, query, relevant, sureness, asked.waits)
-        told += _describe_other_project(vaults, query, sureness, asked) if asked.waits else ()
+        lines += describe_limits(vaults, query, relevant, sureness, request.waits)
+        lines += _describe_other_project(vaults, query, sureness, request) if request.waits else ()
     if sureness is MatchStrength.NONE:
         relevant = relevant[:_NEAREST]
     if is_asked:  # Recent notes are no matches, so none can answer them.
@@ -310,14 +312,14 @@ def prepare_pack(
     first = vaults.names[0]
     source = _date(vaults.run(pack_source, {first: ()})[first], [*pinned, *relevant])
     relevant, remarks = add_remarks(vaults, pinned, relevant, keys)
-    on = find_span(vaults, asked.as_of)
-    pinned, relevant = (order_valid(vaults, hits, on) for hits in (pinned, relevant))
+    span = find_span(vaults, request.as_of)
+    pinned, relevant = (order_valid(vaults, hits, span) for hits in (pinned, relevant))
     remarks = remarks._replace(relations=store_valid_relations(remarks, [*pinned, *relevant]))
-    moment = source.at or max((hit.record.changed for hit in [*pinned, *relevant]), default=0)
-    pinned, relevant = (vaults.change(hits, add_cautions, moment) for hits in (pinned, relevant))
-    wishes = _find_wishes(vaults, asked.question, relevant, trusted)
+    timestamp = source.at or max((hit.record.changed for hit in [*pinned, *relevant]), default=0)
+    pinned, relevant = (vaults.change(hits, add_cautions, timestamp) for hits in (pinned, relevant))
+    wishes = _find_wishes(vaults, request.question, relevant, trusted)
     remarks = remarks._replace(
-        handles=build_handles(vaults, [*pinned, *relevant, *wishes]), told=told
+        handles=build_handles(vaults, [*pinned, *relevant, *wishes]), told=lines
     )
     flat_tokens = sum(vaults.run(count_all_tokens, dict.fromkeys(vaults.names, ())).values())
     config = vaults.config
@@ -332,20 +334,20 @@ def prepare_pack(
             config.pinned_share,
             flat_tokens,
             remarks,
-            asked.style,
+            request.style,
             PackPreferences(wishes, config.preference_share) if wishes else PackPreferences(),
-            asked.labels or parse_labels(config.pack_labels),
+            request.labels or parse_labels(config.pack_labels),
         )._replace(replaced=query.replaced, sureness=sureness)
 
     return fit
 
 
 def _describe_other_project(
-    vaults: VaultSet, query: RecallQuery, sureness: MatchStrength, asked: AskPack
+    vaults: VaultSet, query: RecallQuery, sureness: MatchStrength, request: AskPack
 ) -> tuple[str, ...]:
     """Return the line that names another project with a better answer, if there is one."""
     project = find_other_project(vaults, query, sureness)
-    line = describe_other_project(project, asked.question, asked.names_tool)
+    line = describe_other_project(project, request.question, request.names_tool)
     return (line,) if line else ()
 
 
@@ -359,12 +361,12 @@ def _list_pinned(
     """
     names = [*dict.fromkeys([vaults.names[0], *(hit.vault for hit in relevant)])]
     if len(vaults.names) > MANY:
-        given = {name: (nth < MANY,) for nth, name in enumerate(names)}
+        arguments = {name: (nth < MANY,) for nth, name in enumerate(names)}
     else:
-        given = dict.fromkeys(vaults.names, (True,))
-    own = vaults.run(list_own, given)
-    pinned = [hit for name, (_, hits) in own.items() for hit in label_vault(name, hits)]
-    return pinned, {name: records for name, (records, _) in own.items()}
+        arguments = dict.fromkeys(vaults.names, (True,))
+    results = vaults.run(list_own, arguments)
+    pinned = [hit for name, (_, hits) in results.items() for hit in label_vault(name, hits)]
+    return pinned, {name: records for name, (records, _) in results.items()}
 
 
 def _find_wishes(
@@ -375,9 +377,9 @@ def _find_wishes(
 ) -> list[Hit]:
     """Return the preferences of each vault's owner that are relevant for a text."""
     own = group_by_vault(relevant)
-    given = {name: (text, own.get(name, []), records) for name, records in trusted.items()}
-    found = vaults.run(find_wishes, given)
-    return [hit for name, hits in found.items() for hit in label_vault(name, hits)]
+    arguments = {name: (text, own.get(name, []), records) for name, records in trusted.items()}
+    hits_by_vault = vaults.run(find_wishes, arguments)
+    return [hit for name, hits in hits_by_vault.items() for hit in label_vault(name, hits)]
 
 
 def _describe_others(vaults: VaultSet) -> tuple[str, ...]:
@@ -400,12 +402,14 @@ def _choose_recent(vaults: VaultSet, has_sessions: bool) -> list[Hit]:
     if len(own) > 1:
         notes.sort(key=lambda each: (_written(each[1]), each[1].changed), reverse=True)
     notes = notes[:CANDIDATES]
-    given: dict[str, list[NoteRecord]] = {}
+    records_by_vault: dict[str, list[NoteRecord]] = {}
     for name, record in notes:
-        given.setdefault(name, []).append(record)
-    found = vaults.run(list_sections, {name: (records,) for name, records in given.items()})
+        records_by_vault.setdefault(name, []).append(record)
+    hits_by_vault = vaults.run(
+        list_sections, {name: (records,) for name, records in records_by_vault.items()}
+    )
     sections: dict[NoteKey, list[Hit]] = {}
-    for name, hits in found.items():
+    for name, hits in hits_by_vault.items():
         for hit in label_vault(name, hits):
             sections.setdefault(hit.note, []).append(hit)
     keys = [(name, record.path, record.blob) for name, record in notes]
@@ -432,7 +436,9 @@ class PackAnswer(NamedTuple):
 
 
 def ask_pack(
-    vaults: Vault | Iterable[Vault] | VaultSet, asked: AskPack, progress: TellProgress | None = None
+    vaults: Vault | Iterable[Vault] | VaultSet,
+    request: AskPack,
+    progress: TellProgress | None = None,
 ) -> PackAnswer:
     """Return the pack for a question as shown; log it, and store a receipt in each vault.
 
@@ -440,50 +446,63 @@ def ask_pack(
         NoteNotFoundError: a ref does not exist.
         RefusedError: the budget is under 100 tokens, the question is too long, or a ref is unsafe.
     """
-    opened = open_set(vaults)
-    seen, models, fit = opened.read_with_rebuild(lambda: _find(opened, asked, progress))
-    budget = seen.config.budget if asked.budget is None else asked.budget
-    if asked.price is None:
-        made = fit(budget)
+    vault_set = open_set(vaults)
+    viewed_vaults, models, fit = vault_set.read_with_rebuild(
+        lambda: _find(vault_set, request, progress)
+    )
+    budget = viewed_vaults.config.budget if request.budget is None else request.budget
+    if request.price is None:
+        pack = fit(budget)
     else:
-        made = set_budget(fit_budget(fit, asked.price, budget, MIN_BUDGET), budget)
+        pack = set_budget(fit_budget(fit, request.price, budget, MIN_BUDGET), budget)
     meaning, words_alone, reranked = models.describe()
-    first = seen.names[0]
-    wanted, lack = False, ""
-    if asked.receipt is not False:
-        wanted, lack = seen.run(_may_keep, {first: (asked.receipt,)})[first]
-    receipt = choose_receipt_id(seen.now()) if wanted and not lack else ""
-    if receipt or asked.counts:
-        parts = split_pack(made, seen.names)
-        how = (len(seen.names), asked.question, asked.counts, receipt)
-        kept = seen.keep(_record, {name: (part, *how) for name, part in parts.items()})
-        if receipt and first not in kept:
-            receipt, lack = "", "its vault does not answer any more"
-    told = (warn_of_pinned(made.pinned_tokens, seen.config.budget), lack and f"no receipt: {lack}")
-    warning = "; ".join(filter(None, told))
-    return PackAnswer(asked.question, made, receipt, meaning, words_alone, reranked, warning)
+    first = viewed_vaults.names[0]
+    needs_receipt, problem = False, ""
+    if request.receipt is not False:
+        needs_receipt, problem = viewed_vaults.run(_may_keep, {first: (request.receipt,)})[first]
+    receipt = choose_receipt_id(viewed_vaults.now()) if needs_receipt and not problem else ""
+    if receipt or request.counts:
+        parts = split_pack(pack, viewed_vaults.names)
+        options = (len(viewed_vaults.names), request.question, request.counts, receipt)
+        results = viewed_vaults.keep(
+            _record, {name: (part, *options) for name, part in parts.items()}
+        )
+        if receipt and first not in results:
+            receipt, problem = "", "its vault does not answer any more"
+    warnings = (
+        warn_of_pinned(pack.pinned_tokens, viewed_vaults.config.budget),
+        problem and f"no receipt: {problem}",
+    )
+    warning = "; ".join(filter(None, warnings))
+    return PackAnswer(request.question, pack, receipt, meaning, words_alone, reranked, warning)
 
 
 def _find(
-    vaults: VaultSet, asked: AskPack, progress: TellProgress | None
+    vaults: VaultSet, request: AskPack, progress: TellProgress | None
 ) -> tuple[VaultSet, ScoringModels, Callable[[int], Pack]]:
     """Return the view, the scoring models, and the function that builds the pack."""
-    seen = vaults.view(asked.at, asked.refs, progress)
+    viewed_vaults = vaults.view(request.at, request.refs, progress)
     models = ScoringModels()
-    if asked.question.strip():
-        models = seen.open_models(asked.semantic, asked.waits, progress)
-    return seen, models, prepare_pack(seen, asked, models.dense, models.reranker)
+    if request.question.strip():
+        models = viewed_vaults.open_models(request.semantic, request.waits, progress)
+    return (
+        viewed_vaults,
+        models,
+        prepare_pack(viewed_vaults, request, models.dense, models.reranker),
+    )
 
 
-def _may_keep(vault: Vault, wanted: bool | None) -> tuple[bool, str]:
+def _may_keep(vault: Vault, needs_receipt: bool | None) -> tuple[bool, str]:
     """Return whether a vault's pack should have a receipt, and why it cannot, or ""."""
-    wanted = vault.keeps_receipts if wanted is None else wanted
-    return wanted, vault.store.state_place.lack if wanted else ""
+    needs_receipt = vault.keeps_receipts if needs_receipt is None else needs_receipt
+    return needs_receipt, vault.store.state_place.lack if needs_receipt else ""
 
 
-def _record(vault: Vault, part: Pack, many: int, question: str, counts: bool, receipt: str) -> None:
+def _record(
+    vault: Vault, part: Pack, vault_count: int, question: str, counts: bool, receipt: str
+) -> None:
     """Log a vault's part of a pack, and store its receipt in that vault."""
-    part = build_vault_part(part, many, pack_source(vault), count_all_tokens(vault))
+    part = build_vault_part(part, vault_count, pack_source(vault), count_all_tokens(vault))
     if counts:
         count_pack(vault, question, part)
     if receipt:
@@ -494,5 +513,5 @@ def make_unseen(
     vault: Vault, question: str = "", budget: int | None = None, *, waits: bool = True
 ) -> Pack:
     """Return a pack that is not logged and has no receipt."""
-    asked = AskPack(question, budget, waits=waits, receipt=False, counts=False)
-    return ask_pack(vault, asked).pack
+    request = AskPack(question, budget, waits=waits, receipt=False, counts=False)
+    return ask_pack(vault, request).pack

@@ -75,8 +75,8 @@ def judge_vault(vault: Vault, expected: Expectation) -> list[str]:
     pack = make_unseen(vault, expected.query, expected.budget or None)
     has_branch = vault.view.is_work_tree and vault.head() is not None
     if has_branch and not vault.history.obstacle():  # It could be a step of a bisect.
-        asked = f"{expected.query}\0{expected.finds}\0{expected.says}\0{expected.negated}"
-        name = f"{ASSERTED}{digest_text(asked)[:16]}"
+        key_text = f"{expected.query}\0{expected.finds}\0{expected.says}\0{expected.negated}"
+        name = f"{ASSERTED}{digest_text(key_text)[:16]}"
         with vault.leaving_to_next():
             signals = SignalStore(vault.state, vault.state_folder)
             signals.put_outcome(name, find_expected(pack, expected), not expected.negated)
@@ -94,21 +94,21 @@ def bisect_history(
         LockTimeoutError: a commit is not indexed yet, and other processes write.
     """
     steps: list[JudgedCommit] = []
-    held: list[tuple[JudgedCommit, int]] = []  # The two ends, until both are judged.
+    pending_steps: list[tuple[JudgedCommit, int]] = []  # The two ends, until both are judged.
     search = search_history(vault, good, bad, expected)
 
     def report() -> None:
-        while on_step is not None and held:
-            on_step(*held.pop(0))
+        while on_step is not None and pending_steps:
+            on_step(*pending_steps.pop(0))
 
     while True:
         try:
-            step, left = next(search)
+            step, steps_left = next(search)
         except StopIteration as end:
             report()
             return Bisected(end.value.commits, tuple(steps), end.value.untested)
         steps.append(step)
-        held.append((step, left))
+        pending_steps.append((step, steps_left))
         if len(steps) > 2:
             report()
 
@@ -118,11 +118,11 @@ def search_history(
     good: str,
     bad: str,
     expected: Expectation,
-    known: Mapping[str, JudgedCommit] = _NOTHING,
+    judged_commits: Mapping[str, JudgedCommit] = _NOTHING,
 ) -> Generator[tuple[JudgedCommit, int], None, FirstBad]:
     """Yield the steps of `bisect_history` with the approximate number left; return the result.
 
-    The search can be stopped at any time. To continue, pass the judged commits as `known`.
+    The search can be stopped at any time. To continue, pass the judged commits as `judged_commits`.
     """
     refs = vault.history.refs
     first, last = refs.resolve(good).commit, refs.resolve(bad).commit
@@ -130,14 +130,14 @@ def search_history(
         raise RefusedError(f"{good} is not before {bad}; name one in its history")
 
     def judge(commit: str) -> JudgedCommit:
-        return known.get(commit) or _judge_commit(vault, commit, expected)
+        return judged_commits.get(commit) or _judge_commit(vault, commit, expected)
 
     tips, untested = refs.find_merged_in(last, first)
-    left = _steps_left(len(refs.between(last, {first, *tips})))
-    for name, commit, wanted in ((good, first, "good"), (bad, last, "bad")):
-        yield (step := judge(commit)), left
-        if step.verdict != wanted:
-            raise RefusedError(_describe_surprise(name, step.verdict, wanted, step))
+    steps_left = _steps_left(len(refs.between(last, {first, *tips})))
+    for name, commit, expected_verdict in ((good, first, "good"), (bad, last, "bad")):
+        yield (step := judge(commit)), steps_left
+        if step.verdict != expected_verdict:
+            raise RefusedError(_describe_surprise(name, step.verdict, expected_verdict, step))
     goods, skipped = {first, *tips}, set[str]()
     while True:
         candidates = refs.between(last, goods)
@@ -157,10 +157,10 @@ def search_history(
 
 def _judge_commit(vault: Vault, commit: str, expected: Expectation) -> JudgedCommit:
     try:
-        seen = view_at(vault, commit)
-        if not seen.view.totals()[0]:
+        commit_vault = view_at(vault, commit)
+        if not commit_vault.view.totals()[0]:
             return JudgedCommit(commit, "skip", ("there are no notes yet",))
-        reasons = judge_vault(seen, expected)
+        reasons = judge_vault(commit_vault, expected)
     except LockTimeoutError:  # This is not a result for the commit.
         raise
     except VaultError as error:
@@ -172,10 +172,10 @@ def _steps_left(commits: int) -> int:
     return math.ceil(math.log2(commits + 1))
 
 
-def _describe_surprise(name: str, verdict: str, wanted: str, step: JudgedCommit) -> str:
+def _describe_surprise(name: str, verdict: str, expected_verdict: str, step: JudgedCommit) -> str:
     if verdict == "skip":
         return f"{name}: cannot be judged ({'; '.join(step.reasons)})"
-    if wanted == "good":
+    if expected_verdict == "good":
         return f"{name}: not good: {'; '.join(step.reasons)}; name an earlier commit"
     return f"{name}: not bad: the pack is as expected there; name a later commit"
 
@@ -256,7 +256,7 @@ class Evaluation(NamedTuple):
 
 
 def evaluate(
-    vault: Vault, file: Path, asked: AskEvaluation, progress: TellProgress | None = None
+    vault: Vault, file: Path, options: AskEvaluation, progress: TellProgress | None = None
 ) -> Evaluation:
     """Ask all questions of a file, and judge the answers by the expected notes.
 
@@ -267,23 +267,25 @@ def evaluate(
     """
     import numpy as np
 
-    given = parse_questions(read_file(file), file.name)
-    _check(vault, asked)
-    own = _find_inside(vault, file)
-    views = _Views(vault, own, progress)
-    for at in ("", asked.against):  # Report a missing ref before the questions are asked.
+    file_questions = parse_questions(read_file(file), file.name)
+    _check(vault, options)
+    own_path = _find_inside(vault, file)
+    views = _Views(vault, own_path, progress)
+    for at in ("", options.against):  # Report a missing ref before the questions are asked.
         views.see(at)
-    questions = _resolve(views, given, file.name)
-    many = len(questions) * (2 if asked.against or asked.settings else 1)
-    tell = progress and progress("asking questions")
-    done = [_run(views, questions, asked._replace(against="", settings=()), tell, 0, many)]
-    if asked.against or asked.settings:
-        done.append(_run(views, questions, asked, tell, len(questions), many))
-    values = [np.array([each.values for each in run.judged]) for run in done]
-    runs = [run._replace(figures=summarise(v)) for run, v in zip(done, values, strict=True)]
+    questions = _resolve(views, file_questions, file.name)
+    total = len(questions) * (2 if options.against or options.settings else 1)
+    step_progress = progress and progress("asking questions")
+    results = [
+        _run(views, questions, options._replace(against="", settings=()), step_progress, 0, total)
+    ]
+    if options.against or options.settings:
+        results.append(_run(views, questions, options, step_progress, len(questions), total))
+    values = [np.array([each.values for each in run.judged]) for run in results]
+    runs = [run._replace(figures=summarise(v)) for run, v in zip(results, values, strict=True)]
     difference = summarise(values[1] - values[0]) if len(values) > 1 else []
-    is_note = own and bool(look(vault).view.records("d.path = ?", [own]))
-    return Evaluation(questions, asked, runs, difference, own if is_note else "")
+    is_note = own_path and bool(look(vault).view.records("d.path = ?", [own_path]))
+    return Evaluation(questions, options, runs, difference, own_path if is_note else "")
 
 
 class _Views:
@@ -297,9 +299,9 @@ class _Views:
     def see(self, at: str) -> Vault:
         """Return the vault at a ref or date, "" for its current view."""
         if at not in self._seen:
-            seen = look(self._vault, at, (), self._progress)
-            view = View(seen.state, seen.view.sources, self._without)
-            self._seen[at] = replace(seen, view=view)
+            vault = look(self._vault, at, (), self._progress)
+            view = View(vault.state, vault.view.sources, self._without)
+            self._seen[at] = replace(vault, view=view)
         return self._seen[at]
 
     def notes(self, at: str) -> WantedNotes:
@@ -312,59 +314,63 @@ class _Views:
 def _resolve(views: _Views, questions: Sequence[Question], name: str) -> list[Question]:
     """Return the questions with the addresses of their notes."""
     mistakes: dict[int, str] = {}
-    found = []
+    resolved_questions = []
     for question in questions:
         try:
             addresses = views.notes(question.at).find_all(question)
-            found.append(question._replace(notes=addresses))
+            resolved_questions.append(question._replace(notes=addresses))
         except (NoteNotFoundError, RefusedError) as error:
             mistakes[question.line] = str(error)
     try:
         reject_lines(name, mistakes)
     except RefusedError as error:
         raise NoteNotFoundError(str(error)) from None
-    return found
+    return resolved_questions
 
 
 def _run(
     views: _Views,
     questions: Sequence[Question],
-    asked: AskEvaluation,
-    tell: Callable[[int, int], None] | None,
-    before: int,
-    many: int,
+    options: AskEvaluation,
+    step_progress: Callable[[int, int], None] | None,
+    start: int,
+    total: int,
 ) -> Run:
-    """Ask all questions with one ref and settings; `before` of `many` were asked already."""
-    judged: list[Judged] = []
-    lacking: list[str] = []
-    for number, question in enumerate(questions, before + 1):
-        at = question.at or asked.against
-        seen = views.see(at)
-        seen = replace(seen, config=override(seen.config, asked.settings))
-        wanted = question.notes
+    """Ask all questions with one ref and settings; `start` of `total` were asked already."""
+    judged_questions: list[Judged] = []
+    problems: list[str] = []
+    for number, question in enumerate(questions, start + 1):
+        at = question.at or options.against
+        vault = views.see(at)
+        vault = replace(vault, config=override(vault.config, options.settings))
+        notes = question.notes
         if at != question.at:
-            wanted = tuple(views.notes(at).follow(each) or each for each in wanted)
-        states = tuple(views.notes(at).state_of(each) for each in wanted)
+            notes = tuple(views.notes(at).follow(each) or each for each in notes)
+        states = tuple(views.notes(at).state_of(each) for each in notes)
         try:
-            answer = run_query(seen, Query(question.text, asked.depth, counts=False))
+            answer = run_query(vault, Query(question.text, options.depth, counts=False))
         except RefusedError as error:
             raise RefusedError(f"line {question.line}: {error}") from None
         packs = [
-            ask_pack(seen, AskPack(question.text, budget, receipt=False, counts=False))
-            for budget in asked.budgets
+            ask_pack(vault, AskPack(question.text, budget, receipt=False, counts=False))
+            for budget in options.budgets
         ]
         answers: list[QueryResult | PackAnswer] = [answer, *packs]
-        if lack := next(filter(None, map(_describe_lack, answers)), ""):
-            if not judged and any(map(_names_model, asked.settings)):
-                raise VaultError(f"{', '.join(asked.settings)}: {lack}")
-            lacking.append(lack)
-        judged.append(_judge(question._replace(notes=wanted), states, answer, packs, asked.depth))
-        if tell is not None:
-            tell(number, many)
-    sources = views.see(asked.against).view.sources
+        if problem := next(filter(None, map(_describe_lack, answers)), ""):
+            if not judged_questions and any(map(_names_model, options.settings)):
+                raise VaultError(f"{', '.join(options.settings)}: {problem}")
+            problems.append(problem)
+        judged_questions.append(
+            _judge(question._replace(notes=notes), states, answer, packs, options.depth)
+        )
+        if step_progress is not None:
+            step_progress(number, total)
+    sources = views.see(options.against).view.sources
     commit = sources[0].commit if sources else ""
-    told = f"{len(lacking):,} of {len(judged):,} answers: {lacking[0]}" if lacking else ""
-    return Run(asked.against, commit, asked.settings, judged, [], told)
+    problem_summary = (
+        f"{len(problems):,} of {len(judged_questions):,} answers: {problems[0]}" if problems else ""
+    )
+    return Run(options.against, commit, options.settings, judged_questions, [], problem_summary)
 
 
 def _judge(
@@ -374,20 +380,20 @@ def _judge(
     packs: Sequence[PackAnswer],
     depth: int,
 ) -> Judged:
-    found = tuple(dict.fromkeys(hit.record.path for hit in answer.hits))[:depth]
+    found_paths = tuple(dict.fromkeys(hit.record.path for hit in answer.hits))[:depth]
     paths = [address.partition("#")[0] for address in question.notes]
-    places = tuple(found.index(path) + 1 if path in found else 0 for path in paths)
-    wanted = list(dict.fromkeys(paths))
+    places = tuple(found_paths.index(path) + 1 if path in found_paths else 0 for path in paths)
+    expected_paths = list(dict.fromkeys(paths))
     evidence = len(question.says or question.notes)
-    missing = [len(judge_pack(each.pack, _expect(question))) for each in packs]
+    missing_counts = [len(judge_pack(each.pack, _expect(question))) for each in packs]
     return Judged(
-        found=found,
+        found=found_paths,
         places=places,
         states=states,
         match_strength=answer.sureness.value,
-        recall=measure_recall(found, wanted, depth),
-        ndcg=measure_ndcg(found, wanted, depth),
-        packs=tuple(1 - each / evidence for each in missing),
+        recall=measure_recall(found_paths, expected_paths, depth),
+        ndcg=measure_ndcg(found_paths, expected_paths, depth),
+        packs=tuple(1 - each / evidence for each in missing_counts),
     )
 
 
@@ -401,8 +407,8 @@ def _describe_lack(answer: QueryResult | PackAnswer) -> str:
     """Return why a requested model did not score all sections, or ""."""
     meaning, reranked = answer.meaning, answer.reranked
     if meaning is not None and 0 < meaning.embedded < meaning.sections:
-        lacking = meaning.sections - meaning.embedded
-        return f"{lacking:,} of {meaning.sections:,} sections have no vector; run `vaultmem embed`"
+        count = meaning.sections - meaning.embedded
+        return f"{count:,} of {meaning.sections:,} sections have no vector; run `vaultmem embed`"
     return answer.words_alone or (reranked.problem if reranked else "")
 
 
@@ -411,12 +417,12 @@ def _names_model(setting: str) -> bool:
     return name in _MODELS and value != "off"
 
 
-def _check(vault: Vault, asked: AskEvaluation) -> None:
+def _check(vault: Vault, options: AskEvaluation) -> None:
     """Reject settings that vaultmem.yaml cannot have, and those that change no answer."""
-    override(vault.config, asked.settings)
-    if asked.depth < 1:
-        raise RefusedError(f"{asked.depth} results cannot be judged; take 1 or more")
-    for setting in asked.settings:
+    override(vault.config, options.settings)
+    if options.depth < 1:
+        raise RefusedError(f"{options.depth} results cannot be judged; take 1 or more")
+    for setting in options.settings:
         if setting.partition("=")[0].strip() not in SETTINGS:
             names = ", ".join(SETTINGS)
             raise RefusedError(f'"{setting}": no answer here depends on that; set one of {names}')
@@ -424,6 +430,6 @@ def _check(vault: Vault, asked: AskEvaluation) -> None:
 
 def _find_inside(vault: Vault, file: Path) -> str:
     """Return a file's path in the vault if it can be a note, else ""."""
-    resolved, root = file.resolve(), vault.root.resolve()
-    path = resolved.relative_to(root).as_posix() if resolved.is_relative_to(root) else ""
+    full_path, root = file.resolve(), vault.root.resolve()
+    path = full_path.relative_to(root).as_posix() if full_path.is_relative_to(root) else ""
     return path if is_note_name(path) else ""

@@ -58,29 +58,33 @@ def add_from_receipt(
             credential.
         ConflictError: another process saved the file meanwhile.
     """
-    kept = find_receipt(vault, receipt, in_files=True)
-    asked = " ".join(kept.query.split())
-    if not asked:
-        raise RefusedError(f"{kept.id}: its pack was made without a question; take another")
-    if find_secrets(asked):
-        raise RefusedError(f"{kept.id}: its question has what looks like a credential")
-    shown = dict.fromkeys(each.path for each in kept.shown if not each.pinned)
-    if not (names or shown):
-        raise RefusedError(f"{kept.id}: it shows pinned notes alone; name the note that answers")
-    wanted = Question(0, asked, tuple(names or (f"[[{path}]]" for path in shown)))
-    found = wanted._replace(notes=WantedNotes(vault).find_all(wanted))
+    stored_receipt = find_receipt(vault, receipt, in_files=True)
+    question_text = " ".join(stored_receipt.query.split())
+    if not question_text:
+        raise RefusedError(
+            f"{stored_receipt.id}: its pack was made without a question; take another"
+        )
+    if find_secrets(question_text):
+        raise RefusedError(f"{stored_receipt.id}: its question has what looks like a credential")
+    shown_paths = dict.fromkeys(each.path for each in stored_receipt.shown if not each.pinned)
+    if not (names or shown_paths):
+        raise RefusedError(
+            f"{stored_receipt.id}: it shows pinned notes alone; name the note that answers"
+        )
+    question = Question(0, question_text, tuple(names or (f"[[{path}]]" for path in shown_paths)))
+    new_question = question._replace(notes=WantedNotes(vault).find_all(question))
     file = file.resolve()
     text = read_file(file) if file.exists() else ""
-    known = [each for each in list_questions(text)[0] if each.text == asked]
-    if known:
-        return AddedQuestion(known[0], False)
-    data = add_question(text, found, as_json=file.suffix != ".md").encode()
+    duplicates = [each for each in list_questions(text)[0] if each.text == question_text]
+    if duplicates:
+        return AddedQuestion(duplicates[0], False)
+    data = add_question(text, new_question, as_json=file.suffix != ".md").encode()
     name = PurePosixPath(file.name)
     if file.exists():
         replace_file(file.parent, name, blob_id(text.encode()), data)
     else:
         create_file(file.parent, name, data)
-    return AddedQuestion(found, True)
+    return AddedQuestion(new_question, True)
 
 
 class WantedNotes:
@@ -89,8 +93,8 @@ class WantedNotes:
     Renamed notes are found by their older or newer name too.
     """
 
-    def __init__(self, seen: Vault, now: WantedNotes | None = None) -> None:
-        self._seen = seen
+    def __init__(self, vault: Vault, now: WantedNotes | None = None) -> None:
+        self._seen = vault
         self._now = now
 
     def find_all(self, question: Question) -> tuple[str, ...]:
@@ -99,16 +103,16 @@ class WantedNotes:
         Raises:
             NoteNotFoundError: there is no such note or heading, or several notes have that title.
         """
-        found: dict[str, None] = {}
+        addresses: dict[str, None] = {}
         for cell in question.notes:
             try:
-                found[self._find(cell)] = None  # A title can contain a comma.
+                addresses[self._find(cell)] = None  # A title can contain a comma.
             except NoteNotFoundError:
                 names = split_notes(cell)
                 if len(names) < 2:
                     raise
-                found.update(dict.fromkeys(map(self._find, names)))
-        return tuple(found)
+                addresses.update(dict.fromkeys(map(self._find, names)))
+        return tuple(addresses)
 
     def follow(self, address: str) -> str:
         """Return the address of a current note in this view, or "" if it is missing."""
@@ -126,13 +130,13 @@ class WantedNotes:
 
     def _find(self, name: str) -> str:
         """Return the address for a name."""
-        written = name.removeprefix("[[").removesuffix("]]").partition("|")[0].strip()
-        if path := self._find_path(written):
+        target = name.removeprefix("[[").removesuffix("]]").partition("|")[0].strip()
+        if path := self._find_path(target):
             return path
-        named, _, heading = written.partition("#")
-        path = self._find_path(named.strip()) if heading else ""
+        title, _, heading = target.partition("#")
+        path = self._find_path(title.strip()) if heading else ""
         if not path:
-            raise NoteNotFoundError(describe_unknown(self._seen, named or written))
+            raise NoteNotFoundError(describe_unknown(self._seen, title or target))
         sections = self._seen.view.sections_of([self._graph.documents[path]])
         place = find_place([each for _, each in sorted(sections.items())], heading, "")
         if place is None:
@@ -143,10 +147,10 @@ class WantedNotes:
         documents = self._graph.documents
         if (path := self._graph.names.resolve(name, "")) in documents:
             return path or ""
-        titled = find_titled(self._seen, name)
-        if len(titled) > 1:
-            raise NoteNotFoundError(describe_several(self._seen, name, titled))
-        return titled[0] if titled else self._find_renamed(name)
+        paths = find_titled(self._seen, name)
+        if len(paths) > 1:
+            raise NoteNotFoundError(describe_several(self._seen, name, paths))
+        return paths[0] if paths else self._find_renamed(name)
 
     def _find_renamed(self, name: str) -> str:
         """Return the path in this view of a note that was renamed, or ""."""
@@ -155,10 +159,10 @@ class WantedNotes:
                 return self.follow(self._now._find(name))
             except NoteNotFoundError:
                 return ""
-        moved: dict[str, str] = {}
+        renames: dict[str, str] = {}
         for old, new in self._moves:
-            moved.setdefault(old, moved.get(new, new))
-        path = moved.get(LinkNames(moved).resolve(name, "") or "", "")
+            renames.setdefault(old, renames.get(new, new))
+        path = renames.get(LinkNames(renames).resolve(name, "") or "", "")
         return path if path in self._graph.documents else ""
 
     @cached_property
@@ -174,13 +178,15 @@ class WantedNotes:
         """The renames from this view to now, or in all history, newest first."""
         from vaultmem.storage.git.log import walk_renames
 
-        now = self._now._seen if self._now is not None else self._seen
-        last, here = _find_commit(now), _find_commit(self._seen)
+        now_vault = self._now._seen if self._now is not None else self._seen
+        last, own_commit = _find_commit(now_vault), _find_commit(self._seen)
         if not last:
             return []
-        renames = walk_renames(now.history, f"{here}..{last}" if self._now is not None else last)
-        committed = ((each.previous, each.path) for each in renames)
-        return [*_list_uncommitted(now, last), *committed]
+        renames = walk_renames(
+            now_vault.history, f"{own_commit}..{last}" if self._now is not None else last
+        )
+        commit_renames = ((each.previous, each.path) for each in renames)
+        return [*_list_uncommitted(now_vault, last), *commit_renames]
 
 
 def _find_commit(vault: Vault) -> str:
@@ -195,7 +201,7 @@ def _list_uncommitted(vault: Vault, commit: str) -> list[tuple[str, str]]:
     """Return old and new path of notes that were renamed in the folder with unchanged text."""
     if not vault.view.is_work_tree:
         return []
-    tree, here = vault.history.tree(commit), vault.view.blobs()
-    new = {blob: path for path, blob in here.items() if path not in tree}
-    gone = ((path, entry.blob) for path, entry in tree.items() if path not in here)
-    return [(path, new[blob]) for path, blob in gone if blob in new]
+    tree, blobs = vault.history.tree(commit), vault.view.blobs()
+    new = {blob: path for path, blob in blobs.items() if path not in tree}
+    removed_entries = ((path, entry.blob) for path, entry in tree.items() if path not in blobs)
+    return [(path, new[blob]) for path, blob in removed_entries if blob in new]

@@ -62,7 +62,7 @@ def store_receipt(vault: Vault, pack: Pack, query: str, name: str = "") -> Recei
     `name` is its id, by default a new one.
     """
     now = datetime.fromtimestamp(vault.now(), UTC)
-    shown, unshown = list_shown(pack), list_unshown(pack)
+    shown_sections, omitted_sections = list_shown(pack), list_unshown(pack)
     author = vault.author
     receipt = Receipt(
         id=name or choose_receipt_id(vault.now()),
@@ -74,12 +74,14 @@ def store_receipt(vault: Vault, pack: Pack, query: str, name: str = "") -> Recei
         tool_call=author.tool_call,
         query=query if vault.keeps_words else "",
         source=pack.source,
-        shown=shown,
-        unshown=unshown,
+        shown=shown_sections,
+        unshown=omitted_sections,
         unnamed=pack.unnamed,
         account=pack.account,
         digest=digest_text(pack.text),
-        texts=_uncommitted(vault, {(each.path, each.blob) for each in (*shown, *unshown)}),
+        texts=_uncommitted(
+            vault, {(each.path, each.blob) for each in (*shown_sections, *omitted_sections)}
+        ),
         style=pack.style,
         labels=pack.labels,
         told=pack.told,
@@ -132,14 +134,19 @@ def render_again(vault: Vault, receipt: Receipt) -> Replay:
     """Return a receipt with the text of its pack, as `replay_receipt` does."""
     read_blob = open_blobs(vault, receipt)
     sections = (*receipt.shown, *receipt.unshown)
-    lost = {blob for blob in {each.blob for each in sections} if _is_lost(read_blob, blob)}
-    if lost and lost != {each.blob for each in sections}:
-        kept = leave_out(receipt, lost)
-        items, unshown = rebuild_items(kept, read_blob)
-        gone = tuple(each for each in sections if each.blob in lost)
-        return Replay(receipt, render_receipt(kept, items, unshown), tuple(items), gone)
-    items, unshown = rebuild_items(receipt, read_blob)
-    text = render_receipt(receipt, items, unshown)
+    lost_blobs = {blob for blob in {each.blob for each in sections} if _is_lost(read_blob, blob)}
+    if lost_blobs and lost_blobs != {each.blob for each in sections}:
+        partial_receipt = leave_out(receipt, lost_blobs)
+        items, omitted_items = rebuild_items(partial_receipt, read_blob)
+        lost_sections = tuple(each for each in sections if each.blob in lost_blobs)
+        return Replay(
+            receipt,
+            render_receipt(partial_receipt, items, omitted_items),
+            tuple(items),
+            lost_sections,
+        )
+    items, omitted_items = rebuild_items(receipt, read_blob)
+    text = render_receipt(receipt, items, omitted_items)
     if digest_text(text) != receipt.digest:
         raise ConflictError(
             f"{receipt.id}: this vaultmem ({vaultmem.__version__}) does not render the same "
@@ -216,14 +223,14 @@ def list_recent(
     store = SignalStore(vault.state, vault.state_folder)
     with contextlib.suppress(LockTimeoutError):  # The newest entries are then missing.
         store.fold(vault.view.totals()[1], vault.wait)
-    most = limit if vault.view.project is None else MAX_CALLS
-    found = store.showings(most, agent=agent, session=session, path=path, since=since)
-    found = list(islice(_drop_foreign(vault, found), limit))
+    fetch_limit = limit if vault.view.project is None else MAX_CALLS
+    entries = store.showings(fetch_limit, agent=agent, session=session, path=path, since=since)
+    entries = list(islice(_drop_foreign(vault, entries), limit))
     receipts = defaultdict(list)
-    if any(each.call.kind == PACK for each in found):
+    if any(each.call.kind == PACK for each in entries):
         for file in vault.store.receipts.files():
             receipts[file.stem[:_SECOND]].append(file.stem)
-    return [ShownSections(each, _find_receipt(vault, receipts, each.call)) for each in found]
+    return [ShownSections(each, _find_receipt(vault, receipts, each.call)) for each in entries]
 
 
 def _drop_foreign(vault: Vault, showings: Iterable[LoggedHits]) -> Iterator[LoggedHits]:
@@ -242,8 +249,12 @@ def _find_receipt(vault: Vault, receipts: Mapping[str, Sequence[str]], call: Log
         return ""
     seconds = [f"{datetime.fromtimestamp(call.at + n, UTC):%Y%m%dT%H%M%S}" for n in (0, 1)]
     for name in (each for second in seconds for each in reversed(receipts.get(second, ()))):
-        made = parse_receipt(vault.store.receipts.read(name))
-        if (made.agent, made.session, made.query) == (call.agent, call.session, call.query):
+        receipt = parse_receipt(vault.store.receipts.read(name))
+        if (receipt.agent, receipt.session, receipt.query) == (
+            call.agent,
+            call.session,
+            call.query,
+        ):
             return name
     return ""
 
@@ -267,16 +278,18 @@ def list_saying(
     Raises:
         RefusedError: the text is empty.
     """
-    wanted = read_plain(text)
-    if not wanted:
+    plain_text = read_plain(text)
+    if not plain_text:
         raise RefusedError("--contains: the text is empty; give words of a section")
-    chosen = (
+    matches = (
         each
-        for each in find_showings(vault, lambda shown: wanted in shown, agent, session)
+        for each in find_showings(
+            vault, lambda section_text: plain_text in section_text, agent, session
+        )
         if each.showing.call.at >= since
         and path in {"", *(at for at, _, _ in each.showing.sections)}
     )
-    return list(islice(chosen, limit))
+    return list(islice(matches, limit))
 
 
 #: A filter for texts, as `read_plain` returns them. If a section matches, its note must match.
@@ -301,37 +314,42 @@ def _find_packs(
     vault: Vault, has_text: HasText, agent: str, session: str
 ) -> Iterator[ShownSections]:
     """Yield the packs with a receipt that showed a text, newest first."""
-    known: dict[str, bool] = {}
+    has_text_by_blob: dict[str, bool] = {}
     for receipt in list_receipts(vault, agent, session):
-        found = _find_sections(vault, receipt, has_text, known)
-        if found:
+        sections = _find_sections(vault, receipt, has_text, has_text_by_blob)
+        if sections:
             at = datetime.fromisoformat(receipt.time).timestamp()
-            sums = (receipt.account.sent, receipt.account.flat, len(found))
+            sums = (receipt.account.sent, receipt.account.flat, len(sections))
             call = LoggedQuery(at, PACK, receipt.query, receipt.agent, receipt.session, *sums)
-            yield ShownSections(LoggedHits(call, found), receipt.id)
+            yield ShownSections(LoggedHits(call, sections), receipt.id)
 
 
 def _find_sections(
-    vault: Vault, receipt: Receipt, has_text: HasText, known: dict[str, bool]
+    vault: Vault, receipt: Receipt, has_text: HasText, has_text_by_blob: dict[str, bool]
 ) -> tuple[tuple[str, str, None], ...]:
-    """Return path and heading of a pack's matching sections; `known` caches results by blob."""
+    """Return path and heading of a pack's matching sections.
+
+    `has_text_by_blob` caches results by blob.
+    """
     read_blob = open_blobs(vault, receipt)
     blobs = {each.blob for each in receipt.shown}
-    for blob in blobs - known.keys():
+    for blob in blobs - has_text_by_blob.keys():
         try:
-            known[blob] = has_text(read_plain(read_blob(blob).decode("utf-8", "replace")))
+            has_text_by_blob[blob] = has_text(
+                read_plain(read_blob(blob).decode("utf-8", "replace"))
+            )
         except VaultError:  # Git has lost it.
-            known[blob] = False
-    kept = leave_out(receipt, {blob for blob in blobs if not known[blob]})
-    if not kept.shown:
+            has_text_by_blob[blob] = False
+    partial_receipt = leave_out(receipt, {blob for blob in blobs if not has_text_by_blob[blob]})
+    if not partial_receipt.shown:
         return ()
     try:
-        items = rebuild_items(kept._replace(unshown=()), read_blob)[0]
+        items = rebuild_items(partial_receipt._replace(unshown=()), read_blob)[0]
     except VaultError:  # Another version parsed notes differently.
         return ()
-    named = ((each.hit.record.path, each.hit.section.heading, each.text) for each in items)
+    rows = ((each.hit.record.path, each.hit.section.heading, each.text) for each in items)
     return tuple(
-        (path, heading, None) for path, heading, text in named if has_text(read_plain(text))
+        (path, heading, None) for path, heading, text in rows if has_text(read_plain(text))
     )
 
 
@@ -352,9 +370,11 @@ def _find_calls(
         if each.receipt:
             continue
         call, sections = each.showing
-        found = tuple(x for x in sections if is_said(x[0], x[1], find_text(x[0], call.at)))
-        if found:
-            yield ShownSections(LoggedHits(call, found), "")
+        matching_sections = tuple(
+            x for x in sections if is_said(x[0], x[1], find_text(x[0], call.at))
+        )
+        if matching_sections:
+            yield ShownSections(LoggedHits(call, matching_sections), "")
 
 
 def find_named(
@@ -364,7 +384,7 @@ def find_named(
 
     Sessions in this machine's log are skipped. A commit names notes, not sections.
     """
-    logged = {each.session for each in SignalStore(vault.state, vault.state_folder).calls()}
+    session_ids = {each.session for each in SignalStore(vault.state, vault.state_folder).calls()}
     find_text = _open_versions(vault)
 
     @cache
@@ -373,7 +393,7 @@ def find_named(
         return has_text(read_plain(strip_hidden(note.visible)))
 
     for each in commits:
-        for path, at in each.shown_notes if each.session not in logged else ():
+        for path, at in each.shown_notes if each.session not in session_ids else ():
             if is_said(path, find_text(path, at)):
                 call = LoggedQuery(at, "commit", "", each.agent, each.session, 0, 0, 1)
                 yield ShownSections(LoggedHits(call, ((path, "", None),)), "")
@@ -392,9 +412,9 @@ def _open_versions(vault: Vault) -> Callable[[str, float], str]:
             for commit, changes in walk_changes(vault.history, head.commit):
                 for each in changes:
                     versions.setdefault(each.path, []).append((commit.at, each.blob))
-            for found in versions.values():
-                found.reverse()  # Oldest first, also within a second.
-                found.sort(key=lambda version: version[0])
+            for file_versions in versions.values():
+                file_versions.reverse()  # Oldest first, also within a second.
+                file_versions.sort(key=lambda version: version[0])
         own = versions.get(path, [])
         number = bisect_right(own, at, key=lambda version: version[0])
         nearest = [*own[:number][-1:], *own[number:]]

@@ -64,14 +64,14 @@ def rename_project(vault: Vault, old: str, new: str) -> MovedNotes:
     def plan(change: Change) -> tuple[str, ...]:
         text = read_table(change)
         table = parse_table(text)
-        project, there = get_project(table, old), table.get(new)
-        if there is None or there == project:
+        project, target = get_project(table, old), table.get(new)
+        if target is None or target == project:
             put_table(change, change_entry(text, project.name, replace(project, name=new)))
         else:
-            joined = join_projects(project, there)
-            text = change_entry(remove_entry(text, project.name), there.name, joined)
+            joined = join_projects(project, target)
+            text = change_entry(remove_entry(text, project.name), target.name, joined)
             put_table(change, text)
-        name = there.name if there and there != project else new
+        name = target.name if target and target != project else new
         records = change.seen.view.records(f"d.{PROPERTY} = ?", (project.name,))
         paths = tuple(sorted(each.path for each in records))
         for path in paths:
@@ -79,8 +79,8 @@ def rename_project(vault: Vault, old: str, new: str) -> MovedNotes:
         change.commit(_make_event(vault, f"projects: {project.name} is now {name}"))
         return paths
 
-    done = write(vault, plan)
-    return MovedNotes(new, done.value, done.report)
+    result = write(vault, plan)
+    return MovedNotes(new, result.value, result.report)
 
 
 def move_notes(vault: Vault, notes: Iterable[str], name: str) -> MovedNotes:
@@ -92,20 +92,20 @@ def move_notes(vault: Vault, notes: Iterable[str], name: str) -> MovedNotes:
         NoteNotFoundError: there is no such note or project.
         RefusedError: a note cannot be edited.
     """
-    seen = current_view(vault)
-    paths = tuple(dict.fromkeys(str(resolve_address(seen, each)[0]) for each in notes))
+    viewed_vault = current_view(vault)
+    paths = tuple(dict.fromkeys(str(resolve_address(viewed_vault, each)[0]) for each in notes))
 
     def plan(change: Change) -> tuple[str, ...]:
         project = get_project(parse_table(read_table(change)), name).name if name else ""
-        moved = tuple(path for path in paths if _set_project(change, path, project))
-        if moved:
-            where = f"in {project}" if project else "global"
-            told = f"projects: {pluralize(len(moved), 'note')} now {where}"
-            change.commit(_make_event(vault, told))
-        return moved
+        moved_paths = tuple(path for path in paths if _set_project(change, path, project))
+        if moved_paths:
+            place = f"in {project}" if project else "global"
+            subject = f"projects: {pluralize(len(moved_paths), 'note')} now {place}"
+            change.commit(_make_event(vault, subject))
+        return moved_paths
 
-    done = write(vault, plan)
-    return MovedNotes(name, done.value, done.report)
+    result = write(vault, plan)
+    return MovedNotes(name, result.value, result.report)
 
 
 def get_project(table: ProjectTable, name: str) -> Project:
@@ -114,16 +114,16 @@ def get_project(table: ProjectTable, name: str) -> Project:
     Raises:
         NoteNotFoundError: there is none.
     """
-    found = table.get(name)
-    if found is None:
-        near = suggest_similar(name, table.names, "; `vaultmem projects` lists them")
-        raise NoteNotFoundError(f"{name}: there is no such project{near}")
-    return found
+    project = table.get(name)
+    if project is None:
+        suggestion = suggest_similar(name, table.names, "; `vaultmem projects` lists them")
+        raise NoteNotFoundError(f"{name}: there is no such project{suggestion}")
+    return project
 
 
-def put_in_projects(change: Change, wanted: Iterable[tuple[str, str]]) -> Iterator[str]:
+def put_in_projects(change: Change, pairs: Iterable[tuple[str, str]]) -> Iterator[str]:
     """Set the projects of notes, as pairs of path and name; yield the paths that change."""
-    for path, name in wanted:
+    for path, name in pairs:
         if _set_project(change, path, name):
             yield path
 
@@ -175,19 +175,21 @@ def list_projects(vault: Vault) -> ProjectList:
     Raises:
         UnreadableTableError: the table cannot be read.
     """
-    table, here = read_projects(vault), find_project(vault, vault.here)
+    table, current_project = read_projects(vault), find_project(vault, vault.here)
     notes: Counter[str] = Counter()
     sessions: Counter[str] = Counter()
     for record in current_view(vault).view.records():
         counter = sessions if record.path.startswith(f"{FOLDER}/") else notes
         counter[record.project] += 1
     others = sorted({*notes, *sessions} - {"", *table.names})
-    listed = [
+    rows = [
         *((each, True) for each in table.projects),
         *((Project(name), False) for name in others),
     ]
-    found = tuple(
-        ListedProject(each, notes[each.name], sessions[each.name], each == here, is_listed)
-        for each, is_listed in listed
+    projects = tuple(
+        ListedProject(
+            each, notes[each.name], sessions[each.name], each == current_project, is_listed
+        )
+        for each, is_listed in rows
     )
-    return ProjectList(found, notes[""])
+    return ProjectList(projects, notes[""])

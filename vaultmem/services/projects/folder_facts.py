@@ -32,38 +32,38 @@ def read_facts(vault: Vault, folder: Path) -> FolderFacts | None:
     system, folders for temporary files, and repositories in which git refuses to work.
     """
     try:
-        here = folder.resolve()
-        found = find_git_folder(here)
+        path = folder.resolve()
+        repository = find_git_folder(path)
     except OSError:
         return None
-    top = found[0] if found else here
-    if not is_text(str(top)) or _is_excluded(top) or _is_vault(vault, here, top):
+    top = repository[0] if repository else path
+    if not is_text(str(top)) or _is_excluded(top) or _is_vault(vault, path, top):
         return None
-    if found is None:
-        is_temporary = here.is_relative_to(Path(tempfile.gettempdir()).resolve())
-        return None if is_temporary else FolderFacts(str(here), folder_name=here.name)
-    return _read_repository(vault, top, common_folder(found[1]))
+    if repository is None:
+        is_temporary = path.is_relative_to(Path(tempfile.gettempdir()).resolve())
+        return None if is_temporary else FolderFacts(str(path), folder_name=path.name)
+    return _read_repository(vault, top, common_folder(repository[1]))
 
 
 def _is_excluded(top: Path) -> bool:
     return top in {Path.home().resolve(), Path(top.anchor), Path(tempfile.gettempdir()).resolve()}
 
 
-def _is_vault(vault: Vault, here: Path, top: Path) -> bool:
+def _is_vault(vault: Vault, path: Path, top: Path) -> bool:
     """Return whether a folder belongs to a vault that is not part of a larger repository."""
     if (top / CONFIG_NAME).is_file():  # Another vault, perhaps.
         return True
-    return here.is_relative_to(vault.root) and top.is_relative_to(vault.root)
+    return path.is_relative_to(vault.root) and top.is_relative_to(vault.root)
 
 
 def _read_repository(vault: Vault, top: Path, common: Path) -> FolderFacts | None:
     main = common.parent if common.name == ".git" else common
     name = main.name.removesuffix(".git")
     key, stamp = f"{FACTS_KEY} {common}", _make_stamp(common)
-    kept: dict[str, Any] = {}
+    cached_facts: dict[str, Any] = {}
     with contextlib.suppress(ValueError):
-        kept = json.loads(vault.state.get(key) or "{}")
-    if kept.get("stamp") != stamp:
+        cached_facts = json.loads(vault.state.get(key) or "{}")
+    if cached_facts.get("stamp") != stamp:
         from vaultmem.storage.git.repository import open_repository
 
         try:
@@ -72,19 +72,19 @@ def _read_repository(vault: Vault, top: Path, common: Path) -> FolderFacts | Non
             return None
         if git is None:
             return None
-        kept = _ask_git(git, common, str(kept.get("root", ""))) | {"stamp": stamp}
-        if kept["root"]:  # An unborn or shallow history can still change.
+        cached_facts = _ask_git(git, common, str(cached_facts.get("root", ""))) | {"stamp": stamp}
+        if cached_facts["root"]:  # An unborn or shallow history can still change.
             with contextlib.suppress(VaultError):
-                vault.state.keep(key, json.dumps(kept))
-    return FolderFacts(str(top), True, kept["root"], tuple(kept["remotes"]), name)
+                vault.state.keep(key, json.dumps(cached_facts))
+    return FolderFacts(str(top), True, cached_facts["root"], tuple(cached_facts["remotes"]), name)
 
 
-def _ask_git(git: GitRunner, common: Path, known: str) -> dict[str, Any]:
+def _ask_git(git: GitRunner, common: Path, known_root: str) -> dict[str, Any]:
     """Return root commit and remotes; a known root is not searched again."""
     from vaultmem.storage.git.repository import find_oldest_root, has_commit, list_remote_urls
 
     is_shallow = (common / "shallow").exists()
-    root = known if known and has_commit(git, known) else ""
+    root = known_root if known_root and has_commit(git, known_root) else ""
     root = root or ("" if is_shallow else find_oldest_root(git))
     remotes = map(normalise_remote, list_remote_urls(git))
     return {"root": root, "remotes": list(dict.fromkeys(filter(None, remotes)))}

@@ -69,9 +69,9 @@ def ensure_project(vault: Vault, folder: Path | None, *, opened: bool = False) -
     facts = read_facts(vault, folder) if folder else None
     if facts is None:
         return None
-    found = match_project(read_projects(vault), facts)
-    if (found and learn(found, facts) == found) or not (found or facts.has_git or opened):
-        return found
+    project = match_project(read_projects(vault), facts)
+    if (project and learn(project, facts) == project) or not (project or facts.has_git or opened):
+        return project
 
     # Queries find projects too, and need none of the imports for writing.
     from vaultmem.services.changes.parts import Event
@@ -101,39 +101,39 @@ def place_in_project(
     facts = read_facts(change.seen, folder) if folder else None
     if name is not None:
         return _choose_project_name(change, name, facts).name
-    found = _put_project(change, facts, opened) if facts else None
-    return found.name if found else ""
+    project = _put_project(change, facts, opened) if facts else None
+    return project.name if project else ""
 
 
 def _put_project(change: Change, facts: FolderFacts, opened: bool) -> Project | None:
     """Return the project of a folder; add it to the table within a write if it is new."""
     text = read_table(change)
     table = parse_table(text)
-    found = match_project(table, facts)
-    if found is None:
+    project = match_project(table, facts)
+    if project is None:
         if not (facts.has_git or opened):
             return None
-        made = make_project(table, facts)
-        put_table(change, add_entry(text, made))
-        return made
-    learned = learn(found, facts)
-    if learned != found:
-        put_table(change, change_entry(text, found.name, learned))
-    return learned
+        new_project = make_project(table, facts)
+        put_table(change, add_entry(text, new_project))
+        return new_project
+    updated_project = learn(project, facts)
+    if updated_project != project:
+        put_table(change, change_entry(text, project.name, updated_project))
+    return updated_project
 
 
 def _choose_project_name(change: Change, name: str, facts: FolderFacts | None) -> Project:
     """Return the project of a name; a new one gets the folder, unless the folder has a project."""
     text = read_table(change)
     table = parse_table(text)
-    found = table.get(name)
-    if found is not None:
-        return found
-    made = Project(check_name(name))
+    project = table.get(name)
+    if project is not None:
+        return project
+    new_project = Project(check_name(name))
     if facts and match_project(table, facts) is None:
-        made = make_project(table, facts, made.name)
-    put_table(change, add_entry(text, made))
-    return made
+        new_project = make_project(table, facts, new_project.name)
+    put_table(change, add_entry(text, new_project))
+    return new_project
 
 
 def read_table(change: Change) -> str:
@@ -154,16 +154,16 @@ def put_table(change: Change, text: str) -> None:
 
 def _read(vault: Vault) -> bytes | None:
     """Return the table's current bytes in the work tree or branch, None if there is none."""
-    seen = vault
+    viewed_vault = vault
     if vault.ref:
         from vaultmem.services.views.open_view import at_ref, current_view
 
-        seen = current_view(at_ref(vault, vault.ref))
+        viewed_vault = current_view(at_ref(vault, vault.ref))
     try:
-        if not vault.ref or seen.view.has_work_tree:
+        if not vault.ref or viewed_vault.view.has_work_tree:
             return read_file(vault.root, _PATH)
-        name = f"{seen.view.sources[0].commit}:{seen.history.prefix}{TABLE_NAME}"
-        return seen.history.objects.read(name)[1]
+        name = f"{viewed_vault.view.sources[0].commit}:{viewed_vault.history.prefix}{TABLE_NAME}"
+        return viewed_vault.history.objects.read(name)[1]
     except NoteNotFoundError:
         return None
     except UnsafeFileError as error:

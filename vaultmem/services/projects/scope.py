@@ -17,29 +17,29 @@ from vaultmem.vault import Vault
 ALL = "all"
 
 
-def view_projects(vaults: Sequence[Vault], named: str = "") -> list[Vault]:
+def view_projects(vaults: Sequence[Vault], project: str = "") -> list[Vault]:
     """Return vaults without the notes of other projects.
 
-    The project is the one `named`; by default, that of the folder in which the first vault's caller
-    works. Outside every project, and for "all", all notes are shown. A vault that does not list the
-    caller's project shows only global notes: another vault lists the project, or the folder is a
-    repository without memories yet.
+    `project` is the name of the project; by default, it is that of the folder in which the first
+    vault's caller works. Outside every project, and for "all", all notes are shown. A vault that
+    does not list the caller's project shows only global notes: another vault lists the project, or
+    the folder is a repository without memories yet.
 
     Raises:
         NoteNotFoundError: there is no project of that name.
         VaultError: a table of projects cannot be read.
     """
-    if named == ALL:
+    if project == ALL:
         return [_view(each, None) for each in vaults]
-    if named:
-        _check_name(vaults, named)
-        return [_view(each, named) for each in vaults]
+    if project:
+        _check_name(vaults, project)
+        return [_view(each, project) for each in vaults]
     return list(map(_view, vaults, _find_names(vaults)))
 
 
-def view_project(vault: Vault, named: str = "") -> Vault:
+def view_project(vault: Vault, project: str = "") -> Vault:
     """Return one vault as `view_projects` does."""
-    return view_projects([vault], named)[0]
+    return view_projects([vault], project)[0]
 
 
 def view_for_file(vault: Vault, folder: Path) -> Vault:
@@ -52,10 +52,10 @@ def view_for_file(vault: Vault, folder: Path) -> Vault:
     Raises:
         VaultError: the table of projects cannot be read.
     """
-    seen = _view(vault, find_name(vault, folder))
+    viewed_vault = _view(vault, find_name(vault, folder))
     if vault.head() is None:
-        return seen
-    return replace(seen, view=seen.view.date_by_commit(vault.now()))
+        return viewed_vault
+    return replace(viewed_vault, view=viewed_vault.view.date_by_commit(vault.now()))
 
 
 def find_name(vault: Vault, folder: Path | None) -> str:
@@ -74,17 +74,17 @@ def _find_names(vaults: Sequence[Vault]) -> list[str | None]:
     It is "" in a vault that does not list the project, and in a repository that none lists.
     """
     everything: list[str | None] = [None] * len(vaults)
-    here = vaults[0].here
-    tables = [read_projects(each) for each in vaults] if here else []
-    if here is None or not any(each.projects for each in tables):
+    folder = vaults[0].here
+    tables = [read_projects(each) for each in vaults] if folder else []
+    if folder is None or not any(each.projects for each in tables):
         return everything
-    known = [read_facts(each, here) for each in vaults]
-    both = zip(tables, known, strict=True)
-    found = [match_project(table, facts) if facts else None for table, facts in both]
-    is_repository = known[0] is not None and known[0].has_git
-    if not any(found) and not is_repository:
+    facts_by_vault = [read_facts(each, folder) for each in vaults]
+    pairs = zip(tables, facts_by_vault, strict=True)
+    projects = [match_project(table, facts) if facts else None for table, facts in pairs]
+    is_repository = facts_by_vault[0] is not None and facts_by_vault[0].has_git
+    if not any(projects) and not is_repository:
         return everything
-    return [each.name if each else "" for each in found]
+    return [each.name if each else "" for each in projects]
 
 
 def _view(vault: Vault, project: str | None) -> Vault:
@@ -93,12 +93,12 @@ def _view(vault: Vault, project: str | None) -> Vault:
     return replace(vault, view=vault.view.of_project(project))
 
 
-def _check_name(vaults: Iterable[Vault], named: str) -> None:
-    known = [name for each in vaults for name in list_names(each)]
-    if named.casefold() not in {name.casefold() for name in known}:
-        otherwise = "; run `vaultmem projects` to list them" if known else "; there is none yet"
+def _check_name(vaults: Iterable[Vault], project: str) -> None:
+    names = [name for each in vaults for name in list_names(each)]
+    if project.casefold() not in {name.casefold() for name in names}:
+        hint = "; run `vaultmem projects` to list them" if names else "; there is none yet"
         raise NoteNotFoundError(
-            f"{named}: no such project{suggest_similar(named, known, otherwise)}"
+            f"{project}: no such project{suggest_similar(project, names, hint)}"
         )
 
 

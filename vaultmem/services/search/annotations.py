@@ -47,11 +47,11 @@ _SAID = 0.75
 
 def add_cautions(vault: Vault, hits: Sequence[Hit], at: float) -> list[Hit]:
     """Return the hits with their cautions; `at` is the time that counts as now."""
-    cited = LinkStore(vault.state).cites({hit.record.document for hit in hits}) if hits else {}
-    if cited:
-        hits = _add_anchors(vault, hits, cited)
-    changed = _find_changed_notes(vault, hits, cited) if cited else {}
-    cautions = [find_caution(hit, at, changed.get(hit.record.document, ())) for hit in hits]
+    citations = LinkStore(vault.state).cites({hit.record.document for hit in hits}) if hits else {}
+    if citations:
+        hits = _add_anchors(vault, hits, citations)
+    changed_notes = _find_changed_notes(vault, hits, citations) if citations else {}
+    cautions = [find_caution(hit, at, changed_notes.get(hit.record.document, ())) for hit in hits]
     if any(hit.record.wishes for hit in hits):
         cautions = _add_wishes(vault, hits, cautions)
     return [
@@ -62,26 +62,26 @@ def add_cautions(vault: Vault, hits: Sequence[Hit], at: float) -> list[Hit]:
 
 def _add_wishes(vault: Vault, hits: Sequence[Hit], cautions: Sequence[str]) -> list[str]:
     """Return the cautions, with `WISH` for each section that states an open wish."""
-    waiting = list_open_wishes(vault, [hit.record for hit in hits])
-    found = []
+    open_wishes = list_open_wishes(vault, [hit.record for hit in hits])
+    labels = []
     for hit, caution in zip(hits, cautions, strict=True):
         text = " ".join(hit.text.split())
-        is_wish = any(wish in text for wish in waiting.get(hit.record.document, ()))
-        found.append("; ".join(filter(None, (caution, WISH if is_wish else ""))))
-    return found
+        is_wish = any(wish in text for wish in open_wishes.get(hit.record.document, ()))
+        labels.append("; ".join(filter(None, (caution, WISH if is_wish else ""))))
+    return labels
 
 
 def list_open_wishes(vault: Vault, records: Iterable[NoteRecord]) -> dict[int, tuple[str, ...]]:
     """Return, by document, the wishes of notes that no preference of any state matches."""
-    stating = {record.document: record for record in records if record.wishes}
-    if not stating:
+    sources = {record.document: record for record in records if record.wishes}
+    if not sources:
         return {}
-    known = list_preferences(vault)
-    left = {
-        document: tuple(wish for wish in record.wishes if not is_known_wish(wish, known))
-        for document, record in stating.items()
+    preferences = list_preferences(vault)
+    open_wishes = {
+        document: tuple(wish for wish in record.wishes if not is_known_wish(wish, preferences))
+        for document, record in sources.items()
     }
-    return {document: wishes for document, wishes in left.items() if wishes}
+    return {document: wishes for document, wishes in open_wishes.items() if wishes}
 
 
 def list_preferences(vault: Vault) -> list[KnownText]:
@@ -94,13 +94,15 @@ def list_preferences(vault: Vault) -> list[KnownText]:
     return [KnownText(note.visible_body, note.title) for note in notes if note]
 
 
-def is_known_wish(wish: str, known: Iterable[KnownText]) -> bool:
+def is_known_wish(wish: str, preferences: Iterable[KnownText]) -> bool:
     """Return whether a preference states a wish in the same or nearly the same words."""
     from vaultmem.core.similarity.compare import compare_texts  # Its tables take time to read.
 
     terms = _find_terms(wish)
-    near = (e for e in known if 2 * len(terms & _find_terms(f"{e.title}\n{e.text}")) >= len(terms))
-    return any(compare_texts(wish, each).is_said(_SAID) for each in near)
+    candidates = (
+        e for e in preferences if 2 * len(terms & _find_terms(f"{e.title}\n{e.text}")) >= len(terms)
+    )
+    return any(compare_texts(wish, each).is_said(_SAID) for each in candidates)
 
 
 @lru_cache(maxsize=1024)  # Each wish is compared with the same preferences.
@@ -120,13 +122,13 @@ def _find_otherwise(vault: Vault, hit: Hit) -> tuple[ConflictingText, ...]:
 
 
 def _add_anchors(
-    vault: Vault, hits: Sequence[Hit], cited: Mapping[int, Sequence[Link]]
+    vault: Vault, hits: Sequence[Hit], citations: Mapping[int, Sequence[Link]]
 ) -> list[Hit]:
     """Return hits with the states of the code that their notes cite."""
     from vaultmem.services.anchors.check import check_documents, limit_query
 
     records = {hit.record.document: hit.record for hit in hits}
-    checks = check_documents(vault, records, cited, limit_query())
+    checks = check_documents(vault, records, citations, limit_query())
     return [
         hit._replace(anchors=checks[hit.record.document]) if hit.record.document in checks else hit
         for hit in hits
@@ -134,13 +136,13 @@ def _add_anchors(
 
 
 def _find_changed_notes(
-    vault: Vault, hits: Sequence[Hit], cited: Mapping[int, Sequence[Link]]
+    vault: Vault, hits: Sequence[Hit], citations: Mapping[int, Sequence[Link]]
 ) -> dict[int, list[str]]:
     """Return, by document, the cited notes that changed after the citing one."""
     documents = {hit.record.document: hit for hit in hits}
-    found: dict[int, list[str]] = {}
+    changed_paths: dict[int, list[str]] = {}
     graph: LinkGraph | None = None
-    for document, links in cited.items():
+    for document, links in citations.items():
         for link in links:
             hit = documents[document]
             path: str | None = link.path
@@ -151,8 +153,8 @@ def _find_changed_notes(
                 path = graph.names.find(link, hit.record.path)
             since = max(written_at(hit), hit.record.changed)
             if path and is_note_name(path) and (vault.view.changed_at(path) or 0) > since:
-                found.setdefault(document, []).append(path)
-    return found
+                changed_paths.setdefault(document, []).append(path)
+    return changed_paths
 
 
 def find_shown_line(vault: Vault, hit: Hit) -> str:
@@ -163,13 +165,13 @@ def find_shown_line(vault: Vault, hit: Hit) -> str:
     terms = [match.term for match in hit.matches]
     if hit.record.full_text:
         in_body = {match.term for match in hit.matches if "body" in match.fields}
-        lacking = in_body - count_terms(hit.text).keys()
-        line = choose_sentence(_read_full(vault, hit), terms) if lacking else ""
-        return line if lacking.intersection(count_terms(line)) else ""
+        missing_terms = in_body - count_terms(hit.text).keys()
+        line = choose_sentence(_read_full(vault, hit), terms) if missing_terms else ""
+        return line if missing_terms.intersection(count_terms(line)) else ""
     if has_sentence(hit.text):
         return ""
-    whole = "\n\n".join(each.text for each in list_sections(vault, [hit.record]))
-    return choose_sentence(whole, terms) if has_sentence(whole) else ""
+    full_text = "\n\n".join(each.text for each in list_sections(vault, [hit.record]))
+    return choose_sentence(full_text, terms) if has_sentence(full_text) else ""
 
 
 def _read_full(vault: Vault, hit: Hit) -> str:
@@ -199,15 +201,15 @@ def add_remarks(
 
 def _find_relations(vaults: VaultSet, hits: Sequence[Hit]) -> list[Contradiction]:
     """Return the contradictions that the notes' properties and titles show."""
-    found = find_same_titles(hits)
-    given = {
+    relations = find_same_titles(hits)
+    arguments = {
         name: ([hit.record for hit in own], name) for name, own in group_by_vault(hits).items()
     }
-    for told in vaults.run(find_contradictions, given).values():
-        found += told
+    for contradictions in vaults.run(find_contradictions, arguments).values():
+        relations += contradictions
     distinct: dict[frozenset[NoteKey], Contradiction] = {}
-    for one in sorted(found, key=_rank_relation):
-        distinct.setdefault(frozenset((one.first, one.second)), one)
+    for relation in sorted(relations, key=_rank_relation):
+        distinct.setdefault(frozenset((relation.first, relation.second)), relation)
     return list(distinct.values())
 
 
@@ -218,28 +220,28 @@ def find_contradictions(
 
     `name` is the name of the vault.
     """
-    found: list[tuple[int, int, str, int]] = _find_arrived(vault, notes)
-    written = _find_written(vault, notes)
-    others: list[int | None] = []
-    if written:
+    rows: list[tuple[int, int, str, int]] = _find_arrived(vault, notes)
+    links = _find_written(vault, notes)
+    targets: list[int | None] = []
+    if links:
         from vaultmem.services.search.link_walk import resolve_few
 
-        others = resolve_few(vault, [(path, link) for _, path, link in written])
-    shown = {each.document for each in notes}
-    for (document, _, link), other in zip(written, others, strict=True):
-        if other is None or other == document or not shown & {document, other}:
+        targets = resolve_few(vault, [(path, link) for _, path, link in links])
+    documents = {each.document for each in notes}
+    for (document, _, link), target in zip(links, targets, strict=True):
+        if target is None or target == document or not documents & {document, target}:
             continue
         if link.property == "superseded_by":
-            found.append((other, document, "supersedes", document))
+            rows.append((target, document, "supersedes", document))
         else:
-            found.append((document, other, link.property, document))
-    if not found:
+            rows.append((document, target, link.property, document))
+    if not rows:
         return []
-    records = vault.view.records_of({number for each in found for number in each[:2]})
+    records = vault.view.records_of({number for each in rows for number in each[:2]})
     keys = {number: (name, each.path, each.blob) for number, each in records.items()}
     return [
         Contradiction(keys[first], keys[second], why, keys.get(by))
-        for first, second, why, by in found
+        for first, second, why, by in rows
         if first in keys and second in keys
     ]
 
@@ -249,21 +251,21 @@ def _find_arrived(vault: Vault, notes: Sequence[NoteRecord]) -> list[tuple[int, 
 
     They were found when the notes arrived.
     """
-    shown = {(each.path, each.blob) for each in notes}
-    found: list[tuple[int, int, str, int]] = []
-    for each in read_found(vault.state):
-        older, newer = (each.path, each.blob), (each.into, each.into_blob)
-        if each.action in {Action.UPDATE, Action.CONTRADICTION} and shown & {older, newer}:
-            known = vault.manifest.find_documents([older, newer])
-            if older in known and newer in known:
-                found.append((known[newer], known[older], "contradicts", -1))
-    return found
+    versions = {(note.path, note.blob) for note in notes}
+    rows: list[tuple[int, int, str, int]] = []
+    for arrival in read_found(vault.state):
+        older, newer = (arrival.path, arrival.blob), (arrival.into, arrival.into_blob)
+        if arrival.action in {Action.UPDATE, Action.CONTRADICTION} and versions & {older, newer}:
+            documents = vault.manifest.find_documents([older, newer])
+            if older in documents and newer in documents:
+                rows.append((documents[newer], documents[older], "contradicts", -1))
+    return rows
 
 
-def _rank_relation(told: Contradiction) -> tuple[bool, bool, NoteKey, NoteKey]:
+def _rank_relation(relation: Contradiction) -> tuple[bool, bool, NoteKey, NoteKey]:
     """Return a sort key: first relations that order two notes, then contradictions, then titles."""
-    is_title = told.why not in CONFLICT_PROPERTIES
-    return (told.why not in ORDERED, is_title, told.first, told.second)
+    is_title = relation.why not in CONFLICT_PROPERTIES
+    return (relation.why not in ORDERED, is_title, relation.first, relation.second)
 
 
 def _find_written(vault: Vault, notes: Sequence[NoteRecord]) -> list[tuple[int, str, Link]]:
@@ -271,39 +273,41 @@ def _find_written(vault: Vault, notes: Sequence[NoteRecord]) -> list[tuple[int, 
 
     Each is the linking document, its path, and the link.
     """
-    shown = {each.document: each.path for each in notes}
-    names = {fold(path).rpartition("/")[2].removesuffix(".md") for path in shown.values()}
+    own_paths = {each.document: each.path for each in notes}
+    names = {fold(path).rpartition("/")[2].removesuffix(".md") for path in own_paths.values()}
     store = LinkStore(vault.state)
-    names.update(fold(alias) for each in store.aliases_of(shown).values() for alias in each)
-    found = []
+    names.update(fold(alias) for each in store.aliases_of(own_paths).values() for alias in each)
+    pairs = []
     for document, links in store.links_in(CONFLICT_PROPERTIES).items():
         for link in links:
             name = fold(link.path).rpartition("/")[2].removesuffix(".md")
-            if document in shown or name in names:
-                found.append((document, link))
-    listed = ", ".join(str(document) for document, _ in found)
-    paths = vault.view.paths(f"d.id IN ({listed})") if found else {}
-    return [(document, paths[document], link) for document, link in found if document in paths]
+            if document in own_paths or name in names:
+                pairs.append((document, link))
+    ids = ", ".join(str(document) for document, _ in pairs)
+    paths = vault.view.paths(f"d.id IN ({ids})") if pairs else {}
+    return [(document, paths[document], link) for document, link in pairs if document in paths]
 
 
 def _find_partners(
     vaults: VaultSet, relations: Iterable[Contradiction], hits: Sequence[Hit]
 ) -> dict[NoteKey, Hit]:
     """Return the first section of each note in a contradiction that was not found itself."""
-    known = {hit.note for hit in hits}
-    wanted: dict[str, list[str]] = {}
-    for name, path, _ in {n for each in relations for n in (each.first, each.second)} - known:
-        wanted.setdefault(name, []).append(path)
-    found = vaults.run(_first_sections, {name: (paths,) for name, paths in wanted.items()})
-    named = (hit for name, own in found.items() for hit in label_vault(name, own))
-    return {hit.note: hit for hit in named if hit.note not in known}
+    notes = {hit.note for hit in hits}
+    paths_by_vault: dict[str, list[str]] = {}
+    for name, path, _ in {n for each in relations for n in (each.first, each.second)} - notes:
+        paths_by_vault.setdefault(name, []).append(path)
+    hits_by_vault = vaults.run(
+        _first_sections, {name: (paths,) for name, paths in paths_by_vault.items()}
+    )
+    partners = (hit for name, own in hits_by_vault.items() for hit in label_vault(name, own))
+    return {hit.note: hit for hit in partners if hit.note not in notes}
 
 
 def _first_sections(vault: Vault, paths: Sequence[str]) -> list[Hit]:
     """Return the first section of each of some notes, without hidden states."""
     marks = ", ".join("?" * len(paths))
-    found = vault.view.records(f"d.path IN ({marks})", paths)
-    records = [*filter(NoteFilter().admits, found)]
+    candidates = vault.view.records(f"d.path IN ({marks})", paths)
+    records = [*filter(NoteFilter().admits, candidates)]
     sections = vault.view.sections_of({record.document for record in records}, [0])
     places = [(r, sections[r.document, 0]) for r in records if (r.document, 0) in sections]
     return [

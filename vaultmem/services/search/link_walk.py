@@ -68,14 +68,14 @@ class LinkGraph:
     def names_with(self, path: str, without: str) -> LinkNames:
         """Return the names that links could find if `path` existed and `without` did not."""
         aliases = {p: names for p, names in self._aliases.items() if p not in {path, without}}
-        moved = self._aliases.get(path) or self._aliases.get(without)
+        moved_aliases = self._aliases.get(path) or self._aliases.get(without)
         files = [each for each in self._files if each != without]
-        return LinkNames(dict.fromkeys([*files, path]), {**aliases, path: moved or []})
+        return LinkNames(dict.fromkeys([*files, path]), {**aliases, path: moved_aliases or []})
 
-    def names_before(self, moved: Mapping[str, str]) -> LinkNames:
+    def names_before(self, moves: Mapping[str, str]) -> LinkNames:
         """Return the names that links could find before and after files moved (old path to new)."""
-        aliases = {old: self._aliases.get(new, []) for old, new in moved.items()}
-        return LinkNames(dict.fromkeys([*self._files, *moved]), {**self._aliases, **aliases})
+        aliases = {old: self._aliases.get(new, []) for old, new in moves.items()}
+        return LinkNames(dict.fromkeys([*self._files, *moves]), {**self._aliases, **aliases})
 
     def link_shortly(self, path: str) -> str:
         """Return a new link to a note from the root: the shortest, or in Obsidian's format."""
@@ -87,18 +87,18 @@ class LinkGraph:
             if document in self.paths:
                 yield document, links
 
-    def find_section(self, found: FoundLink) -> SectionRecord | None:
+    def find_section(self, found_link: FoundLink) -> SectionRecord | None:
         """Return the section that a link leads to, None if there is no such section."""
-        document = self.documents.get(found.target or "")
+        document = self.documents.get(found_link.target or "")
         if document is None:
             return None
         view = self._vault.view
         sections = [s for _, s in sorted(view.sections_of([document]).items())]
         text = ""
-        if found.link.subpath.startswith("^"):
+        if found_link.link.subpath.startswith("^"):
             record = view.records_of([document])[document]
             text = read_text(self._vault, record.path, record.blob) or ""
-        return find_place(sections, found.link.subpath, text)
+        return find_place(sections, found_link.link.subpath, text)
 
     def _follow(self, source: str, links: list[Link]) -> Iterator[FoundLink]:
         for link in links:
@@ -130,10 +130,12 @@ def map_links(vault: Vault) -> LinkMap:
 def _map_links(vault: Vault) -> LinkMap:
     sources: dict[str, dict[str, int]] = {}
     targets: dict[str, dict[str, None]] = {}
-    for found in LinkGraph(vault).links():
-        if found.target is not None and found.target != found.source:
-            sources.setdefault(found.target, {}).setdefault(found.source, found.link.start)
-            targets.setdefault(found.source, {})[found.target] = None
+    for found_link in LinkGraph(vault).links():
+        if found_link.target is not None and found_link.target != found_link.source:
+            sources.setdefault(found_link.target, {}).setdefault(
+                found_link.source, found_link.link.start
+            )
+            targets.setdefault(found_link.source, {})[found_link.target] = None
     return LinkMap(
         {path: dict(sorted(each.items())) for path, each in sources.items()},
         {path: tuple(each) for path, each in targets.items()},
@@ -149,13 +151,13 @@ def resolve_few(vault: Vault, links: Sequence[tuple[str, Link]]) -> list[int | N
     targets = [link.path.rpartition("/")[2].removesuffix(".md") for _, link in links]
     if not all(target.isascii() for target in targets):  # SQLite folds no other letters.
         graph = LinkGraph(vault)
-        found = [graph.names.find(link, source) for source, link in links]
-        return [graph.documents.get(path or "") for path in found]
+        target_paths = [graph.names.find(link, source) for source, link in links]
+        return [graph.documents.get(path or "") for path in target_paths]
     aliases = store.aliases_among(dict.fromkeys(link.path for _, link in links))
-    listed = ", ".join(map(str, aliases))
+    ids = ", ".join(map(str, aliases))
     patterns = [f"%{_as_pattern(target)}.md" for target in dict.fromkeys(targets)]
-    alike = " OR ".join("d.path LIKE ? ESCAPE '!'" for _ in patterns) or "0"
-    paths = vault.view.paths(f"d.id IN ({listed}) OR {alike}", patterns)
+    condition = " OR ".join("d.path LIKE ? ESCAPE '!'" for _ in patterns) or "0"
+    paths = vault.view.paths(f"d.id IN ({ids}) OR {condition}", patterns)
     documents = {path: number for number, path in paths.items()}
     names = LinkNames(
         documents, {paths[number]: each for number, each in aliases.items() if number in paths}
@@ -166,21 +168,21 @@ def resolve_few(vault: Vault, links: Sequence[tuple[str, Link]]) -> list[int | N
 def list_links(vault: Vault, path: str) -> list[FoundLink]:
     """Return the links of a note in their order, with `missing` set for broken ones."""
     graph = LinkGraph(vault)
-    return [check_place(graph, found) for found in graph.links_of(graph.documents[path])]
+    return [check_place(graph, found_link) for found_link in graph.links_of(graph.documents[path])]
 
 
 def list_backlinks(vault: Vault, path: str) -> list[FoundLink]:
     """Return the links of other notes to this one, by their paths."""
     graph = LinkGraph(vault)
-    found = [each for each in graph.links() if each.target == path != each.source]
-    found.sort(key=lambda each: (each.source, each.link.start))
-    return [check_place(graph, each) for each in found]
+    backlinks = [each for each in graph.links() if each.target == path != each.source]
+    backlinks.sort(key=lambda each: (each.source, each.link.start))
+    return [check_place(graph, each) for each in backlinks]
 
 
 def list_broken(vault: Vault) -> list[FoundLink]:
     """Return the links of all notes that lead to no file, by path."""
-    broken = [found for found in LinkGraph(vault).links() if found.missing]
-    return sorted(broken, key=lambda each: (each.source, each.link.start))
+    links = [found_link for found_link in LinkGraph(vault).links() if found_link.missing]
+    return sorted(links, key=lambda each: (each.source, each.link.start))
 
 
 def list_orphans(vault: Vault) -> list[tuple[NoteRecord, int]]:
@@ -190,10 +192,10 @@ def list_orphans(vault: Vault) -> list[tuple[NoteRecord, int]]:
     """
     targets: set[str] = set()
     outgoing: dict[str, int] = {}
-    for found in LinkGraph(vault).links():
-        if found.target is not None and found.target != found.source:
-            targets.add(found.target)
-            outgoing[found.source] = outgoing.get(found.source, 0) + 1
+    for found_link in LinkGraph(vault).links():
+        if found_link.target is not None and found_link.target != found_link.source:
+            targets.add(found_link.target)
+            outgoing[found_link.source] = outgoing.get(found_link.source, 0) + 1
     return [
         (record, outgoing.get(record.path, 0))
         for record in vault.view.records("d.pinned = 0 AND d.path NOT LIKE 'primed/%'")
@@ -206,14 +208,18 @@ def _as_pattern(text: str) -> str:
     return "".join(f"!{mark}" if mark in "!%_" else mark for mark in text)
 
 
-def check_place(graph: LinkGraph, found: FoundLink) -> FoundLink:
+def check_place(graph: LinkGraph, found_link: FoundLink) -> FoundLink:
     """Return a link with `missing` set if the heading or block that it names is missing."""
-    if found.missing or not found.link.subpath or found.target not in graph.documents:
-        return found
-    if graph.find_section(found) is not None:
-        return found
-    missing = "block" if found.link.subpath.startswith("^") else "heading"
-    return FoundLink(found.source, found.link, found.target, missing)
+    if (
+        found_link.missing
+        or not found_link.link.subpath
+        or found_link.target not in graph.documents
+    ):
+        return found_link
+    if graph.find_section(found_link) is not None:
+        return found_link
+    missing = "block" if found_link.link.subpath.startswith("^") else "heading"
+    return FoundLink(found_link.source, found_link.link, found_link.target, missing)
 
 
 #: The number of best sections whose links are followed.
@@ -231,44 +237,44 @@ def expand_hits(vault: Vault, hits: Sequence[Hit], query: RecallQuery) -> list[H
     from vaultmem.core.search.ranking import share_scores
 
     graph = LinkGraph(vault)
-    known = {hit.local_key: hit for hit in hits}
+    hits_by_key = {hit.local_key: hit for hit in hits}
     places: dict[_Key, tuple[NoteRecord, SectionRecord]] = {}
     links: dict[_Key, list[_Key]] = {}
     for hit in hits[:_FOLLOWED]:
-        for found in graph.links_of(hit.record.document):
-            if _is_in(hit, found) and (place := _find_place(vault, graph, query, found)):
+        for found_link in graph.links_of(hit.record.document):
+            if _is_in(hit, found_link) and (place := _find_place(vault, graph, query, found_link)):
                 key = (place[0].document, place[1].ordinal)
                 places[key] = place
                 links.setdefault(hit.local_key, []).append(key)
-    expanded = []
-    ranked = [(hit.local_key, hit.score) for hit in hits]
-    for key, score, giver in share_scores(ranked, links)[: query.limit]:
-        source = known[giver].record.path if giver else ""
-        found_hit = known.get(key) or _read_hit(vault, *places[key])
-        if found_hit is not None:
-            expanded.append(found_hit._replace(score=score, linked_from=source))
-    return expanded
+    results = []
+    scores = [(hit.local_key, hit.score) for hit in hits]
+    for key, score, giver in share_scores(scores, links)[: query.limit]:
+        source = hits_by_key[giver].record.path if giver else ""
+        linked_hit = hits_by_key.get(key) or _read_hit(vault, *places[key])
+        if linked_hit is not None:
+            results.append(linked_hit._replace(score=score, linked_from=source))
+    return results
 
 
-def _is_in(hit: Hit, found: FoundLink) -> bool:
+def _is_in(hit: Hit, found_link: FoundLink) -> bool:
     """Return whether a link is in a section; links in properties belong to the first."""
-    if found.link.property:
+    if found_link.link.property:
         return hit.section.ordinal == 0
-    return hit.section.start <= found.link.start < hit.section.end
+    return hit.section.start <= found_link.link.start < hit.section.end
 
 
 def _find_place(
-    vault: Vault, graph: LinkGraph, query: RecallQuery, found: FoundLink
+    vault: Vault, graph: LinkGraph, query: RecallQuery, found_link: FoundLink
 ) -> tuple[NoteRecord, SectionRecord] | None:
-    document = graph.documents.get(found.target or "")
-    section = graph.find_section(found) if document is not None else None
+    document = graph.documents.get(found_link.target or "")
+    section = graph.find_section(found_link) if document is not None else None
     if document is None or section is None:
         return None
     record = vault.view.records_of([document])[document]
     # Author, folder, date and conflict filter the hits, not their targets.
-    anybody = query.filter._replace(session="", agent="", conflicted=False)
-    wanted = anybody._replace(paths=(), since=None, until=None)
-    return (record, section) if wanted.admits(record) else None
+    any_author = query.filter._replace(session="", agent="", conflicted=False)
+    note_filter = any_author._replace(paths=(), since=None, until=None)
+    return (record, section) if note_filter.admits(record) else None
 
 
 def _read_hit(vault: Vault, record: NoteRecord, section: SectionRecord) -> Hit | None:
@@ -294,13 +300,13 @@ class NewLinks:
         """Return the link to a note for the text of another; the shortest without Obsidian."""
         if not self._told.markdown_links:
             return self.in_property(path, source)
-        shown = path.rpartition("/")[2].removesuffix(".md")
-        return f"[{shown}]({encode_destination(self._spell(path, source))}.md)"
+        label = path.rpartition("/")[2].removesuffix(".md")
+        return f"[{label}]({encode_destination(self._spell(path, source))}.md)"
 
     def in_property(self, path: str, source: str) -> str:
         """Return the wikilink to a note, the only form that properties support."""
-        written = self._spell(path, source)
-        return link_to(path) if UNLINKABLE & set(written) else f"[[{written}]]"
+        target = self._spell(path, source)
+        return link_to(path) if UNLINKABLE & set(target) else f"[[{target}]]"
 
     def _spell(self, path: str, source: str) -> str:
         """Return the path of a link as written, without its extension."""
@@ -312,11 +318,11 @@ class NewLinks:
 
 def list_files(vault: Vault) -> list[str]:
     """Return the paths of all possible link targets: notes and attachments."""
-    found = dict.fromkeys(vault.view.paths().values())
+    files = dict.fromkeys(vault.view.paths().values())
     if vault.view.has_work_tree:
-        found.update(dict.fromkeys(vault.manifest.stats()))
-        found.update(dict.fromkeys(find_attachments(vault.root)))
+        files.update(dict.fromkeys(vault.manifest.stats()))
+        files.update(dict.fromkeys(find_attachments(vault.root)))
     for source in vault.view.sources:
         if source.number is not None:
-            found.update(dict.fromkeys(vault.history.tree(source.commit)))
-    return list(filter(is_text, found))
+            files.update(dict.fromkeys(vault.history.tree(source.commit)))
+    return list(filter(is_text, files))

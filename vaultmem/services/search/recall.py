@@ -69,25 +69,25 @@ def recall(
 def find_hits(
     vaults: VaultSet,
     query: RecallQuery,
-    wanted: int,
+    limit: int,
     by_note: bool = False,
     dense: Scorer | None = None,
     reranker: Reranker | None = None,
 ) -> tuple[RecallQuery, list[Hit]]:
-    """Return the query as searched, with corrected spelling, and at most `wanted` best hits.
+    """Return the query as searched, with corrected spelling, and at most `limit` best hits.
 
     Archived notes rank with the others. If all words are stop words, they are searched.
     """
-    how = (by_note, dense, reranker)
-    plain = query.filter
+    options = (by_note, dense, reranker)
+    note_filter = query.filter
     if not (query.terms or query.compounds or dense):
         query = query._replace(compounds=tuple(list_stop_terms(query.text)))
-    if plain.states or plain.any_state:
-        return _find_known(vaults, query, wanted, *how)
-    wider = query._replace(filter=plain._replace(with_archived=True))
-    found_by, found = _find_known(vaults, wider, wanted + 1, *how)
-    found = [hit for hit in found if hit.record.path != str(DREAMS)][:wanted]
-    return found_by._replace(filter=plain), found
+    if note_filter.states or note_filter.any_state:
+        return _find_known(vaults, query, limit, *options)
+    wider = query._replace(filter=note_filter._replace(with_archived=True))
+    searched_query, hits = _find_known(vaults, wider, limit + 1, *options)
+    hits = [hit for hit in hits if hit.record.path != str(DREAMS)][:limit]
+    return searched_query._replace(filter=note_filter), hits
 
 
 #: Additional hits to read if some are not valid any more.
@@ -97,7 +97,7 @@ MORE = 20
 def _find_known(
     vaults: VaultSet,
     query: RecallQuery,
-    wanted: int,
+    limit: int,
     by_note: bool,
     dense: Scorer | None,
     reranker: Reranker | None,
@@ -106,17 +106,17 @@ def _find_known(
 
     A query about the past finds notes that were valid then.
     """
-    past, given = find_past(vaults, query), query.filter
-    query = query._replace(filter=given._replace(past=past is not None))
+    past, note_filter = find_past(vaults, query), query.filter
+    query = query._replace(filter=note_filter._replace(past=past is not None))
     statistics = vaults.count(query)
     corrected = _correct_spelling(vaults, query, statistics)
     if corrected.replaced:
         query, statistics = corrected, vaults.count(corrected)
-    hits = find_sections(vaults, query, statistics, wanted, by_note, dense, reranker)
-    if has_limits(hits):  # Valid hits beyond `wanted` can move up.
-        more = wanted + MORE
+    hits = find_sections(vaults, query, statistics, limit, by_note, dense, reranker)
+    if has_limits(hits):  # Valid hits beyond `limit` can move up.
+        more = limit + MORE
         hits = find_sections(vaults, query, statistics, more, by_note, dense, reranker)
-    return query._replace(filter=given), order_by_validity(vaults, hits, past)[:wanted]
+    return query._replace(filter=note_filter), order_by_validity(vaults, hits, past)[:limit]
 
 
 def order_by_validity(vaults: VaultSet, hits: Sequence[Hit], past: Span | None) -> list[Hit]:
@@ -130,19 +130,19 @@ def find_sections(
     vaults: VaultSet,
     query: RecallQuery,
     statistics: Statistics,
-    wanted: int,
+    limit: int,
     by_note: bool = False,
     dense: Scorer | None = None,
     reranker: Reranker | None = None,
 ) -> list[Hit]:
     """Return the best hits for a query, without corrections, of all vaults together."""
-    depth = Depth(wanted, by_note, reranker.sections if reranker is not None else 0)
-    found = _search_deep(vaults, query, statistics, depth, dense)
+    depth = Depth(limit, by_note, reranker.sections if reranker is not None else 0)
+    hits_by_vault = _search_deep(vaults, query, statistics, depth, dense)
     by_words = dense.weight if dense is not None else 1.0
     if reranker is None:
-        return merge_hits(found, wanted, by_words)
-    hits = reranker(query, merge_hits(found, by_words=by_words))
-    return (group_hits(hits) if by_note else hits)[:wanted]
+        return merge_hits(hits_by_vault, limit, by_words)
+    hits = reranker(query, merge_hits(hits_by_vault, by_words=by_words))
+    return (group_hits(hits) if by_note else hits)[:limit]
 
 
 def _search_deep(
@@ -162,17 +162,17 @@ def _search_deep(
 
     query = query._replace(limit=max(query.limit, depth.sections))
     while True:
-        wanted = count_candidates(query.limit)
-        scores = sorted(vaults.score_words(query, statistics), reverse=True)[:wanted]
+        count = count_candidates(query.limit)
+        scores = sorted(vaults.score_words(query, statistics), reverse=True)[:count]
         if not scores and dense is None:
             return []
-        read = scores[: count_read(query.limit)]
+        best_scores = scores[: count_read(query.limit)]
         if scores:
-            depth = depth._replace(best=scores[0], least=scores[-1], read=read[-1])
-        found = vaults.search(query, statistics, depth, dense)
-        is_enough = not depth.by_note or sum(len(hits) for _, hits in found) >= depth.hits
-        if is_enough or len(scores) < wanted or query.limit >= DEEPEST:
-            return found
+            depth = depth._replace(best=scores[0], least=scores[-1], read=best_scores[-1])
+        hits_by_vault = vaults.search(query, statistics, depth, dense)
+        is_enough = not depth.by_note or sum(len(hits) for _, hits in hits_by_vault) >= depth.hits
+        if is_enough or len(scores) < count or query.limit >= DEEPEST:
+            return hits_by_vault
         query = widen_query(query)
 
 
@@ -181,11 +181,11 @@ def _correct_spelling(vaults: VaultSet, query: RecallQuery, statistics: Statisti
 
     Words of archived notes alone are not used.
     """
-    corrected = _replace_unknown(vaults, query, statistics)
-    if corrected.replaced and query.filter.with_archived:
+    result = _replace_unknown(vaults, query, statistics)
+    if result.replaced and query.filter.with_archived:
         plain = query._replace(filter=query.filter._replace(with_archived=False))
-        corrected = _replace_unknown(vaults, plain, vaults.count(plain))
-    return corrected._replace(filter=query.filter)
+        result = _replace_unknown(vaults, plain, vaults.count(plain))
+    return result._replace(filter=query.filter)
 
 
 def _replace_unknown(vaults: VaultSet, query: RecallQuery, statistics: Statistics) -> RecallQuery:
@@ -197,28 +197,28 @@ def _replace_unknown(vaults: VaultSet, query: RecallQuery, statistics: Statistic
     different = [*dict.fromkeys(query.terms)]
     if not statistics.counts or len(query.terms) > MAX_TERMS:
         return query
-    known = {term: statistics.counts[term] > 0 for term in different}
-    is_alone = not any(known.values())
-    if all(known.values()) or (
-        len(known) > _FEW and (not is_alone or any(map(statistics.totals.get, different)))
+    is_known = {term: statistics.counts[term] > 0 for term in different}
+    is_alone = not any(is_known.values())
+    if all(is_known.values()) or (
+        len(is_known) > _FEW and (not is_alone or any(map(statistics.totals.get, different)))
     ):
         return query
     from vaultmem.core.search.eligible import measure_distance
 
     words = dict.fromkeys(split_words(query.text))
-    unknown = [word for word in words if not known.get(stem_word(word), True)][:_MISSPELT]
-    near = vaults.count(query, unknown, is_alone).near if unknown else {}
-    replaced = {
+    unknown_words = [word for word in words if not is_known.get(stem_word(word), True)][:_MISSPELT]
+    neighbours = vaults.count(query, unknown_words, is_alone).near if unknown_words else {}
+    replacements = {
         word: min(
             others, key=lambda other: (measure_distance(word, other, 2), -others[other], other)
         )
-        for word, others in near.items()
+        for word, others in neighbours.items()
         if others
     }
-    terms = {stem_word(word): stem_word(other) for word, other in replaced.items()}
+    terms = {stem_word(word): stem_word(other) for word, other in replacements.items()}
     return query._replace(
         terms=tuple(terms.get(term, term) for term in query.terms),
-        replaced=tuple(replaced.items()),
+        replaced=tuple(replacements.items()),
         near=frozenset(terms.values()) - frozenset(query.terms),
     )
 
@@ -248,25 +248,25 @@ def _time_words() -> frozenset[str]:
     return frozenset({*"0123456789", *past, *read_pairs("months")})
 
 
-def filter_valid(vault: Vault, hits: Sequence[Hit], asked: Span) -> list[Hit]:
+def filter_valid(vault: Vault, hits: Sequence[Hit], span: Span) -> list[Hit]:
     """Return the hits without replaced notes that were not valid at the time in question.
 
     A replaced note that was valid then is labelled with its dates, and comes before its
     replacement.
     """
-    kept: list[Hit] = []
+    valid_hits: list[Hit] = []
     for hit in hits:
         if hit.record.state != NoteState.DEPRECATED:
-            kept.append(hit)
-        elif told := _describe_validity(vault, hit, asked):
+            valid_hits.append(hit)
+        elif label := _describe_validity(vault, hit, span):
             name = hit.record.path.removesuffix(".md")
             names = {name, name.rpartition("/")[2]}
-            newer = (n for n, each in enumerate(kept) if not names.isdisjoint(each.replaces))
-            kept.insert(next(newer, len(kept)), hit._replace(caution=told))
-    return kept
+            newer = (n for n, each in enumerate(valid_hits) if not names.isdisjoint(each.replaces))
+            valid_hits.insert(next(newer, len(valid_hits)), hit._replace(caution=label))
+    return valid_hits
 
 
-def _describe_validity(vault: Vault, hit: Hit, asked: Span) -> str:
+def _describe_validity(vault: Vault, hit: Hit, span: Span) -> str:
     """Return when a note was valid, "" if not at the time in question."""
     from vaultmem.core.validity import Span
     from vaultmem.services.views.read_notes import find_note
@@ -275,7 +275,7 @@ def _describe_validity(vault: Vault, hit: Hit, asked: Span) -> str:
     if note is None:
         return ""
     start, end = (_read_day(note, name) for name in ("valid_from", "valid_until"))
-    if end is None or not Span(start, end).overlaps(asked):
+    if end is None or not Span(start, end).overlaps(span):
         return ""
     return f"held {f'from {start} ' if start else ''}until {end}, when another value took its place"
 
@@ -283,8 +283,8 @@ def _describe_validity(vault: Vault, hit: Hit, asked: Span) -> str:
 def _read_day(note: Note, name: str) -> date | None:
     from vaultmem.core.validity import read_day
 
-    said = note.matter.get(name)
-    return read_day(str(said.value)) if said else None
+    entry = note.matter.get(name)
+    return read_day(str(entry.value)) if entry else None
 
 
 #: The most branches to search, those of the newest commits.
@@ -307,8 +307,8 @@ def describe_limits(
     """Return the lines of a pack about corrected words and a weak match."""
     elsewhere = find_elsewhere(vaults, query, sureness) if looks_elsewhere else ""
     # An empty pack has its own message.
-    told = describe_strength(sureness if hits else MatchStrength.STRONG, elsewhere)
-    return (*describe_corrections(dict(query.replaced)), *told)
+    lines = describe_strength(sureness if hits else MatchStrength.STRONG, elsewhere)
+    return (*describe_corrections(dict(query.replaced)), *lines)
 
 
 def find_elsewhere(vaults: VaultSet, query: RecallQuery, sureness: MatchStrength) -> str:
@@ -325,10 +325,10 @@ def find_elsewhere(vaults: VaultSet, query: RecallQuery, sureness: MatchStrength
         return ""
     hit = _find_laid_aside(vaults, query, sureness)
     if hit is not None:
-        why = f"it is {hit.record.state}: ask recall with --include-archived"
-        return plain_label(f"{hit.address} may answer that; {why}")
-    found = vaults.run(_find_on_branches, {first: (query,)})[first]
-    hit = next(iter(label_vault(first, found)), None)
+        reason = f"it is {hit.record.state}: ask recall with --include-archived"
+        return plain_label(f"{hit.address} may answer that; {reason}")
+    hits = vaults.run(_find_on_branches, {first: (query,)})[first]
+    hit = next(iter(label_vault(first, hits)), None)
     if hit is None:
         return ""
     return plain_label(f"{hit.address} on branch {hit.refs[0]} may answer that")
@@ -350,11 +350,11 @@ def _find_in_projects(vault: Vault, query: RecallQuery) -> str:
     if own is None:
         return ""
     # A word unknown here can be known there.
-    asked = parse_query(query.text, 3, query.filter)
-    found = recall(replace(vault, view=vault.view.of_project(None)), asked)
-    others = (hit for hit in found if hit.record.project.casefold() not in {"", own.casefold()})
-    sure = _choose_sure([*others])
-    return sure.record.project if sure else ""
+    project_query = parse_query(query.text, 3, query.filter)
+    hits = recall(replace(vault, view=vault.view.of_project(None)), project_query)
+    others = (hit for hit in hits if hit.record.project.casefold() not in {"", own.casefold()})
+    best_hit = _choose_sure([*others])
+    return best_hit.record.project if best_hit else ""
 
 
 def describe_other_project(project: str, question: str, names_tool: bool = False) -> str:
@@ -364,11 +364,11 @@ def describe_other_project(project: str, question: str, names_tool: bool = False
     """
     if not project:
         return ""
-    told = f"project {project} has a better answer"
+    message = f"project {project} has a better answer"
     if names_tool:
-        return plain_label(f'{told}; call recall with project "{project}"')
+        return plain_label(f'{message}; call recall with project "{project}"')
     words = shlex.quote(question) if len(question) <= _QUOTED and question.isprintable() else "..."
-    return plain_label(f"{told}; run: vaultmem recall --project {shlex.quote(project)} {words}")
+    return plain_label(f"{message}; run: vaultmem recall --project {shlex.quote(project)} {words}")
 
 
 def _is_narrow(vault: Vault) -> bool:
@@ -379,12 +379,14 @@ def _is_narrow(vault: Vault) -> bool:
 def _find_laid_aside(vaults: VaultSet, query: RecallQuery, sureness: MatchStrength) -> Hit | None:
     states = query.filter.wanted_states | _LAID_ASIDE
     query = query._replace(limit=3, filter=query.filter._replace(states=states))
-    found = find_sections(vaults, query, vaults.count(query), query.limit)
-    aside = [hit for hit in found if hit.record.state in _LAID_ASIDE]
-    sure = _choose_sure(aside)
-    if sure is None and sureness is MatchStrength.NONE:
-        sure = next((hit for hit in aside if judge_hits([hit]) is MatchStrength.WEAK), None)
-    return sure
+    hits = find_sections(vaults, query, vaults.count(query), query.limit)
+    inactive_hits = [hit for hit in hits if hit.record.state in _LAID_ASIDE]
+    best_hit = _choose_sure(inactive_hits)
+    if best_hit is None and sureness is MatchStrength.NONE:
+        best_hit = next(
+            (hit for hit in inactive_hits if judge_hits([hit]) is MatchStrength.WEAK), None
+        )
+    return best_hit
 
 
 def _find_on_branches(vault: Vault, query: RecallQuery) -> list[Hit]:
@@ -395,13 +397,13 @@ def _find_on_branches(vault: Vault, query: RecallQuery) -> list[Hit]:
             return []
         from vaultmem.services.views.open_view import view_at
 
-        seen = view_at(vault, include=names, patience=0)
-        own = seen.view.sources[0].name
-        found = recall(seen, query._replace(limit=3))
+        branch_vault = view_at(vault, include=names, patience=0)
+        own_name = branch_vault.view.sources[0].name
+        hits = recall(branch_vault, query._replace(limit=3))
     except VaultError:
         return []
-    sure = _choose_sure([hit for hit in found if own not in hit.refs])
-    return [sure] if sure else []
+    best_hit = _choose_sure([hit for hit in hits if own_name not in hit.refs])
+    return [best_hit] if best_hit else []
 
 
 def _list_others(vault: Vault) -> list[Branch]:

@@ -80,8 +80,8 @@ def _reorder(hits: Sequence[Hit], places: Sequence[int], scores: Sequence[float]
     ordered = list(hits)
     order = sorted(range(len(places)), key=lambda nth: -scores[nth])
     for place, nth in zip(places, order, strict=True):
-        found = hits[places[nth]]
-        ordered[place] = found._replace(score=hits[place].score, rerank=scores[nth])
+        hit = hits[places[nth]]
+        ordered[place] = hit._replace(score=hits[place].score, rerank=scores[nth])
     return ordered
 
 
@@ -97,16 +97,16 @@ def load_reranker(kind: str, environment: Mapping[str, str]) -> RerankModel:
     """
     from vaultmem.storage.semantic.rerank_model import PREFIX
 
-    named = {k: v for k, v in environment.items() if k.startswith(PREFIX)}
-    return _open(kind, tuple(sorted(named.items())))
+    settings = {k: v for k, v in environment.items() if k.startswith(PREFIX)}
+    return _open(kind, tuple(sorted(settings.items())))
 
 
 @lru_cache(maxsize=4)
-def _open(kind: str, named: tuple[tuple[str, str], ...]) -> RerankModel:
+def _open(kind: str, settings: tuple[tuple[str, str], ...]) -> RerankModel:
     from vaultmem.storage.semantic.embedder import MissingModelError
     from vaultmem.storage.semantic.rerank_model import PREFIX
 
-    environment = dict(named)
+    environment = dict(settings)
     if kind == "onnx":
         from vaultmem.storage.semantic.rerank_model import CrossEncoder
 

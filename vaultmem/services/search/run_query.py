@@ -128,15 +128,15 @@ def fit_texts(budget: int) -> Show:
     """Return a function that shows the whole text of the first hits within `budget` tokens."""
 
     def show(_: VaultSet, result: QueryResult) -> list[tuple[Hit, str]]:
-        many = count_fitting((count_hit(hit, hit.text) for hit in result.hits), budget)
-        return [(hit, hit.text) for hit in result.hits[:many]]
+        count = count_fitting((count_hit(hit, hit.text) for hit in result.hits), budget)
+        return [(hit, hit.text) for hit in result.hits[:count]]
 
     return show
 
 
 def run_query(
     vaults: Vault | Iterable[Vault] | VaultSet,
-    asked: Query,
+    request: Query,
     show: Show = show_texts,
     progress: TellProgress | None = None,
 ) -> QueryResult:
@@ -146,12 +146,12 @@ def run_query(
         NoteNotFoundError: a ref does not exist.
         RefusedError: the query is too long, the limit is under 1, or a ref's name is unsafe.
     """
-    opened = open_set(vaults)
-    seen, result = opened.read_with_rebuild(lambda: _run(opened, asked, progress))
-    shown = show(seen, result)
-    if asked.counts and shown is not None:
-        _log(seen, asked.question, shown)
-    return result._replace(shown=shown or ())
+    vault_set = open_set(vaults)
+    viewed_vaults, result = vault_set.read_with_rebuild(lambda: _run(vault_set, request, progress))
+    shown_hits = show(viewed_vaults, result)
+    if request.counts and shown_hits is not None:
+        _log(viewed_vaults, request.question, shown_hits)
+    return result._replace(shown=shown_hits or ())
 
 
 def count_all_tokens(vault: Vault) -> int:
@@ -160,36 +160,44 @@ def count_all_tokens(vault: Vault) -> int:
 
 
 def _run(
-    vaults: VaultSet, asked: Query, progress: TellProgress | None
+    vaults: VaultSet, request: Query, progress: TellProgress | None
 ) -> tuple[VaultSet, QueryResult]:
     """Return the vaults as viewed, and the result before any of it is shown."""
-    seen = vaults.view(asked.at, asked.refs, progress)
-    models = seen.open_models(asked.semantic, asked.waits, progress)
-    limit = asked.limit or seen.config.recall_limit
-    query = parse_query(asked.question, asked.offset + limit, asked.filter)
-    query = query._replace(recency=asked.recency)
-    by_note = not asked.by_section
-    query, found = find_hits(seen, query, query.limit + 1, by_note, models.dense, models.reranker)
+    viewed_vaults = vaults.view(request.at, request.refs, progress)
+    models = viewed_vaults.open_models(request.semantic, request.waits, progress)
+    limit = request.limit or viewed_vaults.config.recall_limit
+    query = parse_query(request.question, request.offset + limit, request.filter)
+    query = query._replace(recency=request.recency)
+    by_note = not request.by_section
+    query, direct_hits = find_hits(
+        viewed_vaults, query, query.limit + 1, by_note, models.dense, models.reranker
+    )
     meaning, words_alone, reranked = models.describe()
-    sureness = judge_hits(found)
-    hits = _expand(seen, query, found) if asked.expand_links else found
+    sureness = judge_hits(direct_hits)
+    hits = _expand(viewed_vaults, query, direct_hits) if request.expand_links else direct_hits
     hits = group_hits(hits) if by_note else hits
     result = QueryResult(
-        question=asked.question,
+        question=request.question,
         terms=tuple(map(query.words.__getitem__, query.terms)),
-        hits=seen.change(hits[asked.offset : query.limit], _complete, seen.viewed_at),
+        hits=viewed_vaults.change(
+            hits[request.offset : query.limit], _complete, viewed_vaults.viewed_at
+        ),
         has_more=len(hits) > query.limit,
         replaced=dict(query.replaced),
         meaning=meaning,
         words_alone=words_alone,
         reranked=reranked,
         sureness=sureness,
-        elsewhere=find_elsewhere(seen, query, sureness) if asked.suggests else "",
-        too_large=() if hits and sureness is not MatchStrength.NONE else _list_too_large(seen),
-        other_project=find_other_project(seen, query, sureness),
-        flat=sum(seen.run(count_all_tokens, dict.fromkeys(seen.names, ())).values()),
+        elsewhere=find_elsewhere(viewed_vaults, query, sureness) if request.suggests else "",
+        too_large=()
+        if hits and sureness is not MatchStrength.NONE
+        else _list_too_large(viewed_vaults),
+        other_project=find_other_project(viewed_vaults, query, sureness),
+        flat=sum(
+            viewed_vaults.run(count_all_tokens, dict.fromkeys(viewed_vaults.names, ())).values()
+        ),
     )
-    return seen, result
+    return viewed_vaults, result
 
 
 def _complete(vault: Vault, hits: Sequence[Hit], at: float) -> list[Hit]:
@@ -198,10 +206,10 @@ def _complete(vault: Vault, hits: Sequence[Hit], at: float) -> list[Hit]:
     return [hit._replace(shown_line=find_shown_line(vault, hit)) for hit in hits]
 
 
-def _log(vaults: VaultSet, question: str, shown: Sequence[tuple[Hit, str]]) -> None:
+def _log(vaults: VaultSet, question: str, shown_hits: Sequence[tuple[Hit, str]]) -> None:
     """Log a query in each vault whose hits are shown, and always in the first."""
-    texts = {hit.key: text for hit, text in shown}
-    own = {vaults.names[0]: [], **group_by_vault(hit for hit, _ in shown)}
+    texts = {hit.key: text for hit, text in shown_hits}
+    own = {vaults.names[0]: [], **group_by_vault(hit for hit, _ in shown_hits)}
     vaults.keep(
         count_recall,
         {name: (question, hits, [texts[hit.key] for hit in hits]) for name, hits in own.items()},
@@ -229,8 +237,10 @@ def _describe_too_large(paths: Sequence[str]) -> Iterator[str]:
 
 def _list_too_large(vaults: VaultSet) -> tuple[str, ...]:
     """Return the notes too large to be indexed, after their vault's name."""
-    found = vaults.run(_find_too_large, dict.fromkeys(vaults.names, ()))
-    return tuple(f"{name}:{path}" if name else path for name, own in found.items() for path in own)
+    paths_by_vault = vaults.run(_find_too_large, dict.fromkeys(vaults.names, ()))
+    return tuple(
+        f"{name}:{path}" if name else path for name, own in paths_by_vault.items() for path in own
+    )
 
 
 def _find_too_large(vault: Vault) -> list[str]:
@@ -241,18 +251,18 @@ def _find_too_large(vault: Vault) -> list[str]:
 def _expand(vaults: VaultSet, query: RecallQuery, hits: list[Hit]) -> list[Hit]:
     from vaultmem.services.search.link_walk import expand_hits
 
-    most = 2 * len(hits)
-    expanded = vaults.change(hits, expand_hits, query._replace(limit=most))
-    if has_limits(expanded):
-        expanded = vaults.change(hits, expand_hits, query._replace(limit=most + MORE))
-    ranked = sorted(expanded, key=lambda hit: -round(hit.score, 5))
-    return order_by_validity(vaults, ranked, find_past(vaults, query))[:most]
+    limit = 2 * len(hits)
+    linked_hits = vaults.change(hits, expand_hits, query._replace(limit=limit))
+    if has_limits(linked_hits):
+        linked_hits = vaults.change(hits, expand_hits, query._replace(limit=limit + MORE))
+    sorted_hits = sorted(linked_hits, key=lambda hit: -round(hit.score, 5))
+    return order_by_validity(vaults, sorted_hits, find_past(vaults, query))[:limit]
 
 
-def count_recall(vault: Vault, query: str, hits: Sequence[Hit], shown: Sequence[str]) -> None:
-    """Log a recall; `shown` is the shown text of each hit."""
-    sent = sum(count_hit(hit, text) for hit, text in zip(hits, shown, strict=True))
-    _count(vault, "recall", query, _list_sections(hits), sent, -1, len(hits))
+def count_recall(vault: Vault, query: str, hits: Sequence[Hit], texts: Sequence[str]) -> None:
+    """Log a recall; `texts` is the shown text of each hit."""
+    tokens = sum(count_hit(hit, text) for hit, text in zip(hits, texts, strict=True))
+    _count(vault, "recall", query, _list_sections(hits), tokens, -1, len(hits))
 
 
 def count_hit(hit: Hit, text: str) -> int:
@@ -283,13 +293,15 @@ def _count(
     kind: str,
     query: str,
     sections: Sequence[tuple[str, str, float]],
-    sent: int,
+    tokens: int,
     flat: int,
-    found: int,
+    hit_count: int,
 ) -> None:
     author = vault.author
-    asked = "" if not vault.keeps_words or find_secrets(query) else query
-    call = LoggedQuery(vault.now(), kind, asked, author.agent, author.session, sent, flat, found)
+    words = "" if not vault.keeps_words or find_secrets(query) else query
+    call = LoggedQuery(
+        vault.now(), kind, words, author.agent, author.session, tokens, flat, hit_count
+    )
     size = append(vault.state_folder, call, sections)
     if is_large(size):
         with contextlib.suppress(VaultError, OSError):

@@ -115,8 +115,8 @@ def _keep_best_row(ranked: Ranked) -> Ranked:
     """Return a ranking with the best row of each section: a compacted note has several in one."""
     if len(set(ranked.sections)) == len(ranked.sections):
         return ranked
-    first = {section: n for n, section in reversed([*enumerate(ranked.sections)])}
-    places = sorted(first.values())
+    first_places = {section: n for n, section in reversed([*enumerate(ranked.sections)])}
+    places = sorted(first_places.values())
     sections = [ranked.sections[place] for place in places]
     return ranked._replace(ranking=ranked.ranking.cut(places), sections=sections)
 
@@ -132,13 +132,13 @@ def score_rows(
 
     from vaultmem.core.search import ranking as rules
 
-    asked = rules.weight_query([*query.terms, *query.compounds], weak_terms(query.stemmer))
-    asked |= {term: asked[term] * WEIGHTS.near for term in query.near}
-    shares = _score_terms(scope, asked, statistics)
+    weights = rules.weight_query([*query.terms, *query.compounds], weak_terms(query.stemmer))
+    weights |= {term: weights[term] * WEIGHTS.near for term in query.near}
+    shares = _score_terms(scope, weights, statistics)
     total = np.zeros(scope.snapshot.size + 1, np.float32)
     rules.add_shares([*shares.values()], total)
-    wanted = rules.count_candidates(query.limit)
-    return shares, total, rules.best_rows(total, wanted, scope.eligible.place, [*shares.values()])
+    count = rules.count_candidates(query.limit)
+    return shares, total, rules.best_rows(total, count, scope.eligible.place, [*shares.values()])
 
 
 def _rank_once(
@@ -161,25 +161,27 @@ def _rank_once(
         if not len(best) and dense is None:
             empty = rules.Ranking(best, *[np.zeros(0)] * 7)
             return Ranked(empty, [], [], shares, 0.0)
-    read = best[: rules.count_read(query.limit)]
-    read = read[total[read] >= depth.read] if depth.read else read
-    called, _ = snapshot.term(mark_name(query.text[:_LONGEST_NAME]))
-    called = called[eligible.mask[called]]
-    meant = dense(query.text, eligible.mask, snapshot) if dense is not None else None
-    if meant is not None:
-        wanted = rules.count_candidates(query.limit)
-        near = (eligible.mask & ~np.isnan(meant)).nonzero()[0]
-        near = near[rules.order_best(meant[near], eligible.place[near], wanted)]
-        read = np.concatenate([best, near])
-    read = sort_distinct(np.concatenate([read, called]))
+    rows = best[: rules.count_read(query.limit)]
+    rows = rows[total[rows] >= depth.read] if depth.read else rows
+    named_rows, _ = snapshot.term(mark_name(query.text[:_LONGEST_NAME]))
+    named_rows = named_rows[eligible.mask[named_rows]]
+    meaning_scores = dense(query.text, eligible.mask, snapshot) if dense is not None else None
+    if meaning_scores is not None:
+        count = rules.count_candidates(query.limit)
+        near_rows = (eligible.mask & ~np.isnan(meaning_scores)).nonzero()[0]
+        near_rows = near_rows[
+            rules.order_best(meaning_scores[near_rows], eligible.place[near_rows], count)
+        ]
+        rows = np.concatenate([best, near_rows])
+    rows = sort_distinct(np.concatenate([rows, named_rows]))
     idf = [share.idf for share in shares.values()]
-    added = _measure_order(scope, query, shares, np.asarray(idf), total, read)
-    added[2][read.searchsorted(called)] += WEIGHTS.named * sum(idf)
-    ranking = rules.rank_rows(total, best, read, added, eligible.neighbours, sum(idf))
-    if meant is not None and dense is not None:
-        meant = meant[ranking.rows]
-        score = rules.blend_scores(ranking.score, meant, dense.weight).astype(np.float64)
-        ranking = ranking._replace(score=score, semantic=np.nan_to_num(meant))
+    bonuses = _measure_order(scope, query, shares, np.asarray(idf), total, rows)
+    bonuses[2][rows.searchsorted(named_rows)] += WEIGHTS.named * sum(idf)
+    ranking = rules.rank_rows(total, best, rows, bonuses, eligible.neighbours, sum(idf))
+    if meaning_scores is not None and dense is not None:
+        meaning_scores = meaning_scores[ranking.rows]
+        score = rules.blend_scores(ranking.score, meaning_scores, dense.weight).astype(np.float64)
+        ranking = ranking._replace(score=score, semantic=np.nan_to_num(meaning_scores))
     share = query.recency
     if share is None:
         weight = scope.vault.config.recency_weight
@@ -191,33 +193,33 @@ def _rank_once(
 
 
 def _score_terms(
-    scope: SearchScope, asked: Mapping[str, float], statistics: Statistics
+    scope: SearchScope, weights: Mapping[str, float], statistics: Statistics
 ) -> dict[str, TermShare]:
     """Return the scores of each term; unweighted scores are cached for the next query."""
     import numpy as np
 
     from vaultmem.core.search import ranking as rules
 
-    snapshot, kept = scope.snapshot, scope.eligible.kept.setdefault("terms", {})
-    held = scope.eligible.kept.setdefault("held", {"rows": 0})
+    snapshot, cache = scope.snapshot, scope.eligible.kept.setdefault("terms", {})
+    cache_size = scope.eligible.kept.setdefault("held", {"rows": 0})
     if "frequencies" not in snapshot.kept:
         snapshot.kept["frequencies"] = rules.weight_counts(snapshot.counts)
     frequencies = snapshot.kept["frequencies"]
     # Most vaults have no turns of speakers; they skip the look-up of each term.
     has_turns = len(snapshot.term(mark_speaker(""))[0]) > 0
     shares = {}
-    for term, weight in asked.items():
+    for term, weight in weights.items():
         idf = rules.measure_idf(statistics.sections, statistics.counts[term])
         key = (term, scope.stemmer, idf)
-        if key not in kept:
-            if held["rows"] > _KEPT_SHARES:
-                kept.clear()
-                held["rows"] = 0
-            said, _ = snapshot.term(mark_speaker(term if has_turns else ""))
+        if key not in cache:
+            if cache_size["rows"] > _KEPT_SHARES:
+                cache.clear()
+                cache_size["rows"] = 0
+            speaker_rows, _ = snapshot.term(mark_speaker(term if has_turns else ""))
             forms = _read_forms(scope, term)
-            kept[key] = rules.score_term(forms, said, frequencies, scope.eligible, idf)
-            held["rows"] += len(kept[key].rows)
-        share = shares[term] = kept[key]
+            cache[key] = rules.score_term(forms, speaker_rows, frequencies, scope.eligible, idf)
+            cache_size["rows"] += len(cache[key].rows)
+        share = shares[term] = cache[key]
         if weight != 1:
             scores = share.scores * np.float32(weight)
             shares[term] = share._replace(idf=share.idf * weight, scores=scores)
@@ -265,8 +267,8 @@ def _find_spoken(shares: Sequence[TermShare], rows: Numbers) -> NDArray[np.bool_
     from vaultmem.core.search.eligible import are_among
 
     is_said = np.zeros(len(rows), np.bool_)
-    for said in (share.said for share in shares if len(share.said)):
-        is_said |= are_among(rows, said)
+    for speaker_rows in (share.said for share in shares if len(share.said)):
+        is_said |= are_among(rows, speaker_rows)
     return is_said
 
 
@@ -325,15 +327,15 @@ def count_term(scope: SearchScope, term: str) -> tuple[int, int]:
     """Return the number of eligible sections and of all sections that contain a term, cached."""
     from vaultmem.core.search.ranking import list_rows
 
-    known = scope.eligible.kept.setdefault("counts", {})
+    cache = scope.eligible.kept.setdefault("counts", {})
     key = (term, scope.stemmer)
-    if key not in known:
-        if len(known) > _KEPT_COUNTS:
-            known.clear()
+    if key not in cache:
+        if len(cache) > _KEPT_COUNTS:
+            cache.clear()
         rows = list_rows(_read_forms(scope, term))
-        known[key] = int(scope.eligible.mask[rows].sum()), len(rows)
-    found: tuple[int, int] = known[key]
-    return found
+        cache[key] = int(scope.eligible.mask[rows].sum()), len(rows)
+    counts: tuple[int, int] = cache[key]
+    return counts
 
 
 def _read_forms(scope: SearchScope, term: str) -> list[Postings]:
@@ -345,16 +347,16 @@ def _list_forms(scope: SearchScope, term: str) -> list[str]:
     """Return a term, and terms of the vault with the same stem or with a part in common."""
     if not scope.stemmer or not term.isalpha():
         return [term]
-    known = scope.snapshot.kept.setdefault("forms", {})
+    cache = scope.snapshot.kept.setdefault("forms", {})
     key = (term, scope.stemmer)
-    if key not in known:
-        if len(known) > _KEPT_COUNTS:
-            known.clear()
+    if key not in cache:
+        if len(cache) > _KEPT_COUNTS:
+            cache.clear()
         stem = load_stemmer(scope.stemmer)
         common = stem(term)
         others = (each for each in scope.snapshot.list_terms(common) if stem(each) == common)
-        known[key] = [*dict.fromkeys([term, *others, *_list_joined(scope.snapshot, term)])]
-    forms: list[str] = known[key]
+        cache[key] = [*dict.fromkeys([term, *others, *_list_joined(scope.snapshot, term)])]
+    forms: list[str] = cache[key]
     return forms
 
 
@@ -366,25 +368,25 @@ def _list_joined(snapshot: Snapshot, term: str) -> list[str]:
     if len(term) < _LEAST_PART:
         return []
     parts = {part for n in range(_LEAST_PART, len(term)) for part in (term[:n], term[-n:])}
-    found = sorted(part for part in parts if len(snapshot.term(part)[0]))
-    return [*filter(str.isalpha, snapshot.list_terms(term)), *found]
+    shorter_terms = sorted(part for part in parts if len(snapshot.term(part)[0]))
+    return [*filter(str.isalpha, snapshot.list_terms(term)), *shorter_terms]
 
 
 def weight_scope(scope: SearchScope, statistics: Statistics) -> SearchScope:
     """Return the scope with length norms and recency from the statistics of all vaults, cached."""
     from vaultmem.core.search.eligible import weight_rows
 
-    chosen = scope.eligible
+    eligible = scope.eligible
     figures = statistics[:3]
-    if figures == chosen.statistics[:3]:
+    if figures == eligible.statistics[:3]:
         return scope
-    kept = chosen.kept.setdefault("weighed", {})
-    if figures not in kept:
+    cache = eligible.kept.setdefault("weighed", {})
+    if figures not in cache:
         columns = {name: scope.snapshot.column(name) for name in _COLUMNS}
         links_alone = scope.snapshot.term(LINKS_ALONE)[0]
-        kept.clear()
-        kept[figures] = weight_rows(chosen, columns, links_alone, Statistics(*figures))
-    return scope._replace(eligible=kept[figures])
+        cache.clear()
+        cache[figures] = weight_rows(eligible, columns, links_alone, Statistics(*figures))
+    return scope._replace(eligible=cache[figures])
 
 
 def choose_sections(vault: Vault, snapshot: Snapshot, note_filter: NoteFilter) -> EligibleRows:
@@ -395,7 +397,7 @@ def choose_sections(vault: Vault, snapshot: Snapshot, note_filter: NoteFilter) -
     cached = snapshot.kept.get(key)
     if isinstance(cached, EligibleRows):
         return cached
-    made = make_eligible(
+    eligible = make_eligible(
         {name: snapshot.column(name) for name in _COLUMNS},
         vault.view.choose(note_filter),
         [STATES.index(state) for state in note_filter.wanted_states],
@@ -406,5 +408,5 @@ def choose_sections(vault: Vault, snapshot: Snapshot, note_filter: NoteFilter) -
     )
     if len(snapshot.kept) >= _KEPT_CHOICES:
         snapshot.kept.clear()
-    snapshot.kept[key] = made
-    return made
+    snapshot.kept[key] = eligible
+    return eligible

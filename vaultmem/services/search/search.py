@@ -75,7 +75,7 @@ def count(
         return Statistics()
     counts = {term: count_term(scope, term) for term in (*query.terms, *query.compounds)}
     return scope.eligible.statistics._replace(
-        counts={term: found for term, (found, _) in counts.items()},
+        counts={term: number for term, (number, _) in counts.items()},
         totals={term: total for term, (_, total) in counts.items()},
         near={word: _find_near_words(scope, word, is_alone) for word in misspelt},
     )
@@ -94,26 +94,26 @@ def search(
     `statistics` are the sum over all searched vaults. Sections are compared for `query.limit` hits;
     without `depth`, so many are returned.
     """
-    chosen = choose_scope(vault, query.filter, query.stemmer)
-    if chosen is None or not (query.terms or query.compounds or dense):
+    unweighted_scope = choose_scope(vault, query.filter, query.stemmer)
+    if unweighted_scope is None or not (query.terms or query.compounds or dense):
         return []
     depth = depth or Depth(query.limit)
     query = select_rarest(query, statistics.totals)
-    scope = weight_scope(chosen, statistics)
+    scope = weight_scope(unweighted_scope, statistics)
     ranked = rank_sections(scope, query, statistics, depth, dense)
-    groups, many = ranked.groups, depth.hits
+    groups, limit = ranked.groups, depth.hits
     if depth.sections:  # A reranker reads the best sections, and the first of further notes.
         firsts = [group[0] for group in groups]
         best = range(min(depth.sections, len(ranked.sections)))
         groups = [[place] for place in sorted({*best, *firsts})]
-        many = len({*best, *firsts[: depth.hits]})
+        limit = len({*best, *firsts[: depth.hits]})
     if query.is_of_stop_words:
-        hits = make_hits(scope, ranked, groups, max(many, _ORDERED), query.words)
-        return sorted(map(partial(_add_order, query), hits), key=lambda hit: -hit.score)[:many]
+        hits = make_hits(scope, ranked, groups, max(limit, _ORDERED), query.words)
+        return sorted(map(partial(_add_order, query), hits), key=lambda hit: -hit.score)[:limit]
     if depth.floor:
         scores = ranked.ranking.score.tolist()
         groups = [group for group in groups if scores[group[0]] >= depth.floor]
-    return make_hits(scope, ranked, groups, many, query.words)
+    return make_hits(scope, ranked, groups, limit, query.words)
 
 
 @retries_after_rebuild
@@ -122,11 +122,11 @@ def score_words(vault: Vault, query: RecallQuery, statistics: Statistics) -> lis
 
     Over several vaults, the scores select as many sections for closer comparison as in one vault.
     """
-    chosen = choose_scope(vault, query.filter, query.stemmer)
-    if chosen is None:
+    unweighted_scope = choose_scope(vault, query.filter, query.stemmer)
+    if unweighted_scope is None:
         return []
     query = select_rarest(query, statistics.totals)
-    _, total, best = score_rows(weight_scope(chosen, statistics), query, statistics)
+    _, total, best = score_rows(weight_scope(unweighted_scope, statistics), query, statistics)
     scores: list[float] = total[best].tolist()
     return scores
 
@@ -159,23 +159,24 @@ class SearchOfMany:
 
 
 def merge_hits(
-    found: Sequence[tuple[str, Sequence[Hit]]], limit: int = 0, by_words: float = 1.0
+    hits_by_vault: Sequence[tuple[str, Sequence[Hit]]], limit: int = 0, by_words: float = 1.0
 ) -> list[Hit]:
-    """Return the hits of several vaults, best first; `found` has each vault's name with its hits.
+    """Return the hits of several vaults, best first.
 
-    Ties are in the order of path. `limit` is the most hits, 0 for all. `by_words` is the share of
-    the score by words in a blend with meaning.
+    `hits_by_vault` is a list of pairs: the name of a vault, and its hits. Ties are in the order of
+    path. `limit` is the most hits, 0 for all. `by_words` is the share of the score by words in a
+    blend with meaning.
     """
-    if len(found) == 1:
-        return [*found[0][1]]
+    if len(hits_by_vault) == 1:
+        return [*hits_by_vault[0][1]]
     if by_words < 1:
-        found = _blend_again(found, by_words)
-    named = [hit._replace(vault=name) for name, hits in found for hit in hits]
+        hits_by_vault = _blend_again(hits_by_vault, by_words)
+    labelled_hits = [hit._replace(vault=name) for name, hits in hits_by_vault for hit in hits]
 
     def rank(hit: Hit) -> tuple[float, str, int]:
         return -round(hit.score, 5), hit.record.path, hit.section.ordinal
 
-    return sorted(named, key=rank)[: limit or None]
+    return sorted(labelled_hits, key=rank)[: limit or None]
 
 
 def _add_order(query: RecallQuery, hit: Hit) -> Hit:
@@ -188,14 +189,14 @@ def _add_order(query: RecallQuery, hit: Hit) -> Hit:
 
 
 def _blend_again(
-    found: Sequence[tuple[str, Sequence[Hit]]], by_words: float
+    hits_by_vault: Sequence[tuple[str, Sequence[Hit]]], by_words: float
 ) -> list[tuple[str, list[Hit]]]:
     """Return hits with scores by words and meaning that are comparable between vaults."""
     import numpy as np
 
     from vaultmem.core.search.ranking import blend_scores
 
-    hits = [hit for _, own in found for hit in own]
+    hits = [hit for _, own in hits_by_vault for hit in own]
     words = np.asarray([hit.relevance for hit in hits])
     meaning = np.asarray([hit.semantic or np.nan for hit in hits])
     blended: Iterator[float] = iter(blend_scores(words, meaning, by_words).tolist())
@@ -203,52 +204,52 @@ def _blend_again(
     def score(hit: Hit) -> float:
         return (next(blended) + hit.recency) * hit.state_weight
 
-    return [(name, [hit._replace(score=score(hit)) for hit in own]) for name, own in found]
+    return [(name, [hit._replace(score=score(hit)) for hit in own]) for name, own in hits_by_vault]
 
 
 def _find_near_words(scope: SearchScope, word: str, is_alone: bool) -> dict[str, int]:
     """Return similar words of the vault, each with the number of sections that contain its term."""
     from vaultmem.core.search.eligible import allow_distance, find_near_stems, measure_distance
 
-    most = allow_distance(word, is_alone)
-    if not most:
+    max_distance = allow_distance(word, is_alone)
+    if not max_distance:
         return {}
     stem = stem_word(word)
-    near = {
+    neighbours = {
         each
         for terms in _read_vocabulary(scope)
-        for each in find_near_stems(word, stem, terms, most, is_alone)
+        for each in find_near_stems(word, stem, terms, max_distance, is_alone)
     }
-    known = [(distance, -count_term(scope, term)[0], term) for distance, term in near]
-    found = {}
-    for _, count, term in sorted(each for each in known if each[1])[:_TRIED]:
+    candidates = [(distance, -count_term(scope, term)[0], term) for distance, term in neighbours]
+    words = {}
+    for _, count, term in sorted(each for each in candidates if each[1])[:_TRIED]:
         for other in _read_words(scope, term):
-            if measure_distance(word, other, most) <= most:
-                found[other] = -count
-    return found
+            if measure_distance(word, other, max_distance) <= max_distance:
+                words[other] = -count
+    return words
 
 
 def _read_words(scope: SearchScope, term: str) -> set[str]:
     """Return the words of a term in the first sections that contain it."""
     rows, _ = scope.snapshot.term(term)
-    chosen = rows[scope.eligible.mask[rows]][:_READ].tolist()
-    found: set[str] = set()
-    for note, section in find_places(scope, chosen).values():
+    sample = rows[scope.eligible.mask[rows]][:_READ].tolist()
+    words: set[str] = set()
+    for note, section in find_places(scope, sample).values():
         names = [note.title, section.heading, *section.parents, *note.tags, note.path]
         text = read_section(scope.vault, note, section) or ""
-        found.update(split_words("\n".join([text, *names])))
-    return {word for word in found if stem_word(word) == term}
+        words.update(split_words("\n".join([text, *names])))
+    return {word for word in words if stem_word(word) == term}
 
 
 def _read_vocabulary(scope: SearchScope) -> list[Spellings]:
     """Return the terms of all segments, cached for the next query."""
     from vaultmem.core.search.eligible import read_spellings
 
-    known: list[Spellings] | None = scope.snapshot.kept.get("spellings")
-    if known is None:
-        known = [read_spellings(names, starts) for names, starts in scope.snapshot.vocabulary()]
-        scope.snapshot.kept["spellings"] = known
-    return known
+    spellings: list[Spellings] | None = scope.snapshot.kept.get("spellings")
+    if spellings is None:
+        spellings = [read_spellings(names, starts) for names, starts in scope.snapshot.vocabulary()]
+        scope.snapshot.kept["spellings"] = spellings
+    return spellings
 
 
 #: The names of a match's fields, by whether the term is in each of them.
@@ -273,28 +274,30 @@ def make_hits(
     rows, scores = ranked.ranking.rows.tolist(), ranked.ranking.score.tolist()
     start = 0
     while len(hits) < limit and start < len(groups):
-        some = groups[start : start + limit - len(hits)]
-        start += len(some)
-        places = find_places(scope, [rows[place] for group in some for place in group])
-        some = [group for group in some if rows[group[0]] in places]
-        best = ranked.ranking.cut([first for first, *_ in some])
+        batch = groups[start : start + limit - len(hits)]
+        start += len(batch)
+        places = find_places(scope, [rows[place] for group in batch for place in group])
+        batch = [group for group in batch if rows[group[0]] in places]
+        best = ranked.ranking.cut([first for first, *_ in batch])
         matches = explain(best.rows, ranked.shares, scope.snapshot, words)
         parts = zip(*(part.tolist() for part in best.parts), strict=True)
         by_other = find_other_turns(scope.snapshot, [*ranked.shares.values()], best.rows)
-        for group, why, scored, is_other in zip(some, matches, parts, by_other, strict=True):
+        for group, row_matches, row_parts, is_other in zip(
+            batch, matches, parts, by_other, strict=True
+        ):
             record, section = places[rows[group[0]]]
             text = read_section(scope.vault, record, section)
             if text is None:
                 continue
-            score, closeness, passage, neighbours, recency, semantic, named = scored
-            also = ((places[rows[n]][1], scores[n]) for n in group[1:] if rows[n] in places)
+            score, closeness, passage, neighbours, recency, semantic, name_score = row_parts
+            related = ((places[rows[n]][1], scores[n]) for n in group[1:] if rows[n] in places)
             hits.append(
                 Hit(
                     record,
                     section,
                     text,
                     score,
-                    why,
+                    row_matches,
                     closeness,
                     float(scope.eligible.state_weight[rows[group[0]]]),
                     add_refs(scope.vault, record),
@@ -302,11 +305,11 @@ def make_hits(
                     neighbours=neighbours,
                     recency=recency,
                     semantic=semantic,
-                    named=named,
+                    named=name_score,
                     replaces=_find_replaced(scope, record),
                     asked=ranked.asked,
                     by_other=is_other,
-                    also=tuple(RelatedSection(s.heading, s.line, score) for s, score in also),
+                    also=tuple(RelatedSection(s.heading, s.line, score) for s, score in related),
                 )
             )
     return hits
@@ -314,10 +317,10 @@ def make_hits(
 
 def _find_replaced(scope: SearchScope, record: NoteRecord) -> tuple[str, ...]:
     """Return the notes that a note supersedes."""
-    kept = scope.eligible.kept
-    if "replaced" not in kept:
-        kept["replaced"] = LinkStore(scope.vault.state).targets_in("supersedes")
-    return tuple(kept["replaced"].get(record.document, ()))
+    cache = scope.eligible.kept
+    if "replaced" not in cache:
+        cache["replaced"] = LinkStore(scope.vault.state).targets_in("supersedes")
+    return tuple(cache["replaced"].get(record.document, ()))
 
 
 def find_places(
@@ -325,21 +328,23 @@ def find_places(
 ) -> dict[int, tuple[NoteRecord, SectionRecord]]:
     """Return note and section of each row that has them, cached for the next query."""
     vault, snapshot, eligible, _ = scope
-    kept: dict[int, tuple[NoteRecord, SectionRecord]] = eligible.kept.setdefault("places", {})
-    if len(kept) > _KEPT_PLACES:
-        kept.clear()
-    unknown = [row for row in rows if row not in kept]
-    if unknown:
-        columns = (snapshot.column(name)[unknown].tolist() for name in ("document", "ordinal"))
+    cache: dict[int, tuple[NoteRecord, SectionRecord]] = eligible.kept.setdefault("places", {})
+    if len(cache) > _KEPT_PLACES:
+        cache.clear()
+    new_rows = [row for row in rows if row not in cache]
+    if new_rows:
+        columns = (snapshot.column(name)[new_rows].tolist() for name in ("document", "ordinal"))
         keys = list(zip(*columns, strict=True))
-        times = eligible.times[eligible.place[unknown]].tolist()
-        known = read_places(vault.state, dict(zip(keys, times, strict=True)))
+        times = eligible.times[eligible.place[new_rows]].tolist()
+        places = read_places(vault.state, dict(zip(keys, times, strict=True)))
         for document, problem in vault.view.problems().items():
-            for key in [key for key in known if key[0] == document]:
-                record, section = known[key]
-                known[key] = (record._replace(problem=problem), section)
-        kept |= {row: known[key] for row, key in zip(unknown, keys, strict=True) if key in known}
-    return {row: kept[row] for row in rows if row in kept}
+            for key in [key for key in places if key[0] == document]:
+                record, section = places[key]
+                places[key] = (record._replace(problem=problem), section)
+        cache |= {
+            row: places[key] for row, key in zip(new_rows, keys, strict=True) if key in places
+        }
+    return {row: cache[row] for row in rows if row in cache}
 
 
 def explain(
@@ -349,21 +354,23 @@ def explain(
     words: Mapping[str, str],
 ) -> list[tuple[Match, ...]]:
     """Return the matching terms of each row."""
-    found: list[list[Match]] = [[] for _ in range(len(rows))]
+    matches_by_row: list[list[Match]] = [[] for _ in range(len(rows))]
     for term, share in shares.items():
         if not len(share.rows):
             continue
         places = share.rows.searchsorted(rows)
-        is_there = (share.rows.take(places, mode="clip") == rows).tolist()
-        if True not in is_there:
+        flags = (share.rows.take(places, mode="clip") == rows).tolist()
+        if True not in flags:
             continue
-        counted = (snapshot.counts[share.codes.take(places, mode="clip")] > 0).tolist()
+        field_flags = (snapshot.counts[share.codes.take(places, mode="clip")] > 0).tolist()
         scores = share.scores.take(places, mode="clip").tolist()
-        for matches, there, counts, score in zip(found, is_there, counted, scores, strict=True):
-            if there:
+        for row_matches, is_match, counts, score in zip(
+            matches_by_row, flags, field_flags, scores, strict=True
+        ):
+            if is_match:
                 fields = _FIELD_NAMES[tuple(counts)]
-                matches.append(Match(term, fields, score, share.idf, words.get(term, term)))
-    return [tuple(matches) for matches in found]
+                row_matches.append(Match(term, fields, score, share.idf, words.get(term, term)))
+    return [tuple(row_matches) for row_matches in matches_by_row]
 
 
 def add_refs(vault: Vault, record: NoteRecord) -> tuple[str, ...]:
@@ -374,13 +381,13 @@ def add_refs(vault: Vault, record: NoteRecord) -> tuple[str, ...]:
 def list_sections(vault: Vault, records: Sequence[NoteRecord]) -> list[Hit]:
     """Return all sections of notes, in the order of the notes."""
     sections = vault.view.sections_of({record.document for record in records})
-    ordered: dict[int, list[int]] = {}
+    ordinals: dict[int, list[int]] = {}
     for document, ordinal in sorted(sections):
-        ordered.setdefault(document, []).append(ordinal)
+        ordinals.setdefault(document, []).append(ordinal)
     places = [
         (record, sections[record.document, ordinal])
         for record in records
-        for ordinal in ordered.get(record.document, [])
+        for ordinal in ordinals.get(record.document, [])
     ]
     return [
         Hit(record, section, text, 0.0, (), 0.0, 1.0, add_refs(vault, record))

@@ -60,29 +60,31 @@ def sign_trust(vault: Vault, notes: dict[str, str], key: str = "") -> str:
     except (OSError, UnicodeDecodeError):
         raise RefusedError(f"{public}: cannot be read; give the key with --key FILE") from None
     verify_signed(vault)
-    known = [parse_list(each.text) for each in vault.store.signed_trust.lists()]
-    serial = 1 + max((each.serial for each in known if each), default=0)
+    lists = [parse_list(each.text) for each in vault.store.signed_trust.lists()]
+    serial = 1 + max((each.serial for each in lists if each), default=0)
     date = datetime.fromtimestamp(vault.now(), UTC).isoformat(timespec="seconds")
-    listed = TrustList(max(serial, int(vault.now())), date, names, notes)
-    text = format_list(listed)
+    trust_list = TrustList(max(serial, int(vault.now())), date, names, notes)
+    text = format_list(trust_list)
     signature = sign(text.encode(), file, NAMESPACE)
-    own = vault.store.signers_file
-    allow_signer(own, _ask_git(vault, "user.email") or name.split(" ")[0], public_key, NAMESPACE)
+    signers_file = vault.store.signers_file
+    allow_signer(
+        signers_file, _ask_git(vault, "user.email") or name.split(" ")[0], public_key, NAMESPACE
+    )
     verify_signed(vault, [SignedList("", text, signature)])
-    return find_signer(text.encode(), signature, own, NAMESPACE)
+    return find_signer(text.encode(), signature, signers_file, NAMESPACE)
 
 
-def allow_key(vault: Vault, given: str) -> str:
+def allow_key(vault: Vault, source: str) -> str:
     """Trust lists signed with a key on this machine; return the signer's name.
 
-    `given` is a file with a public key, or `NAME KEY`.
+    `source` is a file with a public key, or `NAME KEY`.
 
     Raises:
-        RefusedError: the caller is an agent, or `given` is not a public key.
+        RefusedError: the caller is an agent, or `source` is not a public key.
     """
     vault.require_person("only a person can allow a signer")
-    file = Path(given).expanduser()
-    text = file.read_text(encoding="utf-8") if len(given) < 1_000 and file.is_file() else given
+    file = Path(source).expanduser()
+    text = file.read_text(encoding="utf-8") if len(source) < 1_000 and file.is_file() else source
     name, key = read_public_key(text)
     name = name.split(" ")[0] or _ask_git(vault, "user.email")
     allow_signer(vault.store.signers_file, name, key, NAMESPACE)
@@ -99,33 +101,37 @@ def verify_signed(vault: Vault, more: Iterable[SignedList] = ()) -> int:
     reappear. Without an allowed signer or ssh-keygen, no list counts.
     """
     store = vault.store.signed_trust
-    arrived = [] if vault.head() is None else find_signed(vault.history)
+    incoming = [] if vault.head() is None else find_signed(vault.history)
     unique = dict.fromkeys(
-        (each.text, each.signature) for each in (*more, *store.lists(), *arrived)
+        (each.text, each.signature) for each in (*more, *store.lists(), *incoming)
     )
-    listed = [(parse_list(each[0]), each) for each in unique]
-    meant = [(found, each) for found, each in listed if found and store.is_meant(found.names)]
-    meant.sort(key=lambda pair: -pair[0].serial)
-    files = list(_list_signers(vault)) if meant and is_installed() else []
+    parsed_lists = [(parse_list(each[0]), each) for each in unique]
+    own_lists = [
+        (trust_list, each)
+        for trust_list, each in parsed_lists
+        if trust_list and store.is_meant(trust_list.names)
+    ]
+    own_lists.sort(key=lambda pair: -pair[0].serial)
+    files = list(_list_signers(vault)) if own_lists and is_installed() else []
     newest: dict[str, SignedList] = {}
     unknown: list[SignedList] = []
-    for _, (text, signature) in meant[:_MOST]:
+    for _, (text, signature) in own_lists[:_MOST]:
         signer = _verify(text, signature, files)
         if signer:
             newest.setdefault(signer, SignedList(signer, text, signature))
         else:
             unknown.append(SignedList("", text, signature))
-    kept = {each[1:] for each in store.lists()}
-    lapsed = [each for each in unknown if each[1:] in kept]
-    if newest or kept:
+    stored_lists = {each[1:] for each in store.lists()}
+    lapsed = [each for each in unknown if each[1:] in stored_lists]
+    if newest or stored_lists:
         signers = [str(vault.store.signers_file), *(str(file) for file, _ in files)]
         store.write([*newest.values(), *lapsed], dict.fromkeys(signers), vault.now())
     return len(unknown)
 
 
 def _verify(text: str, signature: str, files: Iterable[tuple[Path, str]]) -> str:
-    found = (find_signer(text.encode(), signature, file, NAMESPACE, name) for file, name in files)
-    return next(filter(None, found), "")
+    signers = (find_signer(text.encode(), signature, file, NAMESPACE, name) for file, name in files)
+    return next(filter(None, signers), "")
 
 
 def _list_signers(vault: Vault) -> Iterator[tuple[Path, str]]:
@@ -152,9 +158,9 @@ def _is_own(vault: Vault, file: Path) -> bool:
 def _find_key(vault: Vault, key: str) -> Path:
     if key:
         return Path(key).expanduser()
-    named = _ask_git(vault, "user.signingkey", "--type=path")
-    if named and Path(named).is_absolute():
-        return Path(named)
+    setting = _ask_git(vault, "user.signingkey", "--type=path")
+    if setting and Path(setting).is_absolute():
+        return Path(setting)
     return Path(os.path.expanduser("~/.ssh/id_ed25519"))
 
 
@@ -205,13 +211,13 @@ def import_trust(vault: Vault, place: str) -> list[str]:
     """
     vault.require_person(_RULE)
     sync_vault(vault)
-    wanted = os.path.abspath(os.path.expanduser(place))
-    found = next((each for each in vault.trust.elsewhere() if each.vault == wanted), None)
-    if found is None:
+    path = os.path.abspath(os.path.expanduser(place))
+    trust_record = next((each for each in vault.trust.elsewhere() if each.vault == path), None)
+    if trust_record is None:
         raise NoteNotFoundError(
             f"{place}: this repository is not trusted there; `vaultmem doctor` shows where it is"
         )
-    vault.trust.record(found.notes)
+    vault.trust.record(trust_record.notes)
     documents = trusted_documents(vault)
     return [record.path for record in vault.view.records() if record.document in documents]
 
@@ -228,25 +234,26 @@ def describe_trust_elsewhere(vault: Vault) -> str:
             break
         command = f"`vaultmem trust --from {shlex.quote(record.vault)}`"
         if record.vault == str(vault.root):
-            what = "another history was here when this vault was trusted"
+            reason = "another history was here when this vault was trusted"
         else:
-            what = f"not trusted here, but this repository is at {record.vault}"
-        return f"{what}; if this one is yours too, {command} takes over what you vouched for"
+            reason = f"not trusted here, but this repository is at {record.vault}"
+        return f"{reason}; if this one is yours too, {command} takes over what you vouched for"
     return ""
 
 
 def trusted_documents(vault: Vault) -> frozenset[int]:
     """Return the documents whose current text is trusted."""
     notes = vault.trust.notes()
-    signed = _read_signed(vault)
-    if not (notes or signed):
+    signed_texts = _read_signed(vault)
+    if not (notes or signed_texts):
         return frozenset()
     due = list_due(vault)
     return frozenset(
         record.document
         for record in vault.view.records(_OWNED)
         for text in [(record.path, record.body_digest)]
-        if text not in due and (record.body_digest in notes.get(record.path, ()) or text in signed)
+        if text not in due
+        and (record.body_digest in notes.get(record.path, ()) or text in signed_texts)
     )
 
 
@@ -273,15 +280,17 @@ def _read_signed(vault: Vault) -> set[tuple[str, str]]:
 
     Texts withdrawn after the signature are excluded.
     """
-    signed = vault.store.signed_trust.notes(vault.now())
-    if signed is None:
+    signed_texts = vault.store.signed_trust.notes(vault.now())
+    if signed_texts is None:
         with contextlib.suppress(VaultError):  # Unverified lists do not count.
             verify_signed(vault)
-        signed = vault.store.signed_trust.notes(vault.now())
-    if not signed:
+        signed_texts = vault.store.signed_trust.notes(vault.now())
+    if not signed_texts:
         return set()
-    withdrawn = vault.trust.withdrawn()
-    return {text for text, serial in signed.items() if serial > withdrawn.get(text, 0.0)}
+    withdrawn_texts = vault.trust.withdrawn()
+    return {
+        text for text, serial in signed_texts.items() if serial > withdrawn_texts.get(text, 0.0)
+    }
 
 
 def list_trusted(vault: Vault) -> list[str]:

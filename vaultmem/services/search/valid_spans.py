@@ -60,15 +60,15 @@ def order_valid(vaults: VaultSet, hits: Sequence[Hit], on: Span) -> list[Hit]:
     """
     if not has_limits(hits):
         return list(hits)
-    labelled = vaults.change(hits, label_hits, on)
-    return sorted(labelled, key=lambda hit: _rank(hit, on))
+    labelled_hits = vaults.change(hits, label_hits, on)
+    return sorted(labelled_hits, key=lambda hit: _rank(hit, on))
 
 
 def _rank(hit: Hit, on: Span) -> int:
     if is_invalid(hit.caution):
         return 2
-    written = read_day(hit.record.created[:10]) if hit.record.created else None
-    is_later = written is not None and on.end is not None and written >= on.end
+    created = read_day(hit.record.created[:10]) if hit.record.created else None
+    is_later = created is not None and on.end is not None and created >= on.end
     return int(is_later and not hit.record.valid_from)
 
 
@@ -120,8 +120,8 @@ def _describe_change(
     if anchor is None:
         return describe_limits(start, None, on)
     cited = cited_by(record, anchor)
-    (found,) = check_anchors(vault, [cited], limit)
-    check = found or AnchorCheck(anchor, AnchorStatus.UNKNOWN)
+    (anchor_check,) = check_anchors(vault, [cited], limit)
+    check = anchor_check or AnchorCheck(anchor, AnchorStatus.UNKNOWN)
     commit = None
     try:
         commit = find_change(vault, cited, limit) if check.is_different else None
@@ -136,9 +136,9 @@ def _describe_change(
     label = describe_limits(start, end, on)
     if not label.startswith(EXPIRED):
         return label
-    what = "removed" if check.status is AnchorStatus.GONE else "changed"
+    change = "removed" if check.status is AnchorStatus.GONE else "changed"
     where = f"in {commit.commit[:10]}" if commit else "in the work tree"
-    return f"{label} ({one_line(anchor.place)} {what} {where})"
+    return f"{label} ({one_line(anchor.place)} {change} {where})"
 
 
 def is_reference(text: str) -> bool:

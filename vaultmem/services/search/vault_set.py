@@ -45,14 +45,14 @@ class ScoringModels(NamedTuple):
 
     def describe(self) -> tuple[SemanticInfo | None, str, RerankInfo | None]:
         """Return, after a query, the semantic model, why there was none, and the reranker."""
-        reranked = self.reranker.done if self.reranker else None
+        rerank_info = self.reranker.done if self.reranker else None
         dense = self.dense
         if dense is None or dense.problem:
-            return None, dense.problem if dense else self.problem, reranked
+            return None, dense.problem if dense else self.problem, rerank_info
         name = dense.meaning.embedder.name
         meaning = SemanticInfo(name, dense.weight, dense.embedded, dense.sections)
-        none = "no section has a vector yet; run `vaultmem embed`"
-        return meaning, "" if dense.embedded else none, reranked
+        advice = "no section has a vector yet; run `vaultmem embed`"
+        return meaning, "" if dense.embedded else advice, rerank_info
 
 
 class VaultSet:
@@ -104,8 +104,8 @@ class VaultSet:
 
     def score_words(self, query: RecallQuery, statistics: Statistics) -> list[float]:
         """Return the scores by words of all vaults, unordered; see `search.score_words`."""
-        found = self.run(score_words, dict.fromkeys(self.names, (query, statistics)))
-        return [score for scores in found.values() for score in scores]
+        scores_by_vault = self.run(score_words, dict.fromkeys(self.names, (query, statistics)))
+        return [score for scores in scores_by_vault.values() for score in scores]
 
     def search(
         self, query: RecallQuery, statistics: Statistics, depth: Depth, dense: Scorer | None = None
@@ -142,9 +142,9 @@ class VaultSet:
         Raises:
             NoteNotFoundError: a ref does not exist.
         """
-        seen = VaultSet([])
-        seen.vaults = {n: look(each, at, refs, progress) for n, each in self.vaults.items()}
-        return seen
+        result = VaultSet([])
+        result.vaults = {n: look(each, at, refs, progress) for n, each in self.vaults.items()}
+        return result
 
     def open_models(
         self, semantic: bool | None, waits: bool, progress: TellProgress | None = None
@@ -166,13 +166,13 @@ class VaultSet:
 
         Hits that it adds or removes do not change the order of the others.
         """
-        given = {name: (own, *args) for name, own in group_by_vault(hits).items()}
-        changed = self.run(work, given)
+        arguments = {name: (own, *args) for name, own in group_by_vault(hits).items()}
+        hits_by_vault = self.run(work, arguments)
         if len(self.names) == 1:
-            return [*next(iter(changed.values()), ())]
+            return [*next(iter(hits_by_vault.values()), ())]
         order = {hit.key: n for n, hit in enumerate(hits)}
         placed: list[tuple[int, Hit]] = []
-        for name, own in changed.items():
+        for name, own in hits_by_vault.items():
             last = -1
             positions = [last := order.get(hit.key, last) for hit in label_vault(name, own)]
             # A hit that moved up comes before the hits that now follow it.
@@ -188,9 +188,11 @@ def label_vault(name: str, hits: Iterable[Hit]) -> list[Hit]:
 
 def build_handles(vaults: VaultSet, hits: Iterable[Hit]) -> dict[NoteKey, str]:
     """Return the handle of each hit's note in its own vault."""
-    given = {name: (own,) for name, own in group_by_vault(hits).items()}
-    named = vaults.run(choose_note_paths, given)
-    return {note: handle for handles in named.values() for note, handle in handles.items()}
+    arguments = {name: (own,) for name, own in group_by_vault(hits).items()}
+    handles_by_vault = vaults.run(choose_note_paths, arguments)
+    return {
+        note: handle for handles in handles_by_vault.values() for note, handle in handles.items()
+    }
 
 
 def open_set(vaults: Vault | Iterable[Vault] | VaultSet) -> VaultSet:
@@ -218,16 +220,19 @@ def look(
 
 
 def open_scorer(
-    vaults: Sequence[Vault], wanted: bool | None, waits: bool, progress: TellProgress | None = None
+    vaults: Sequence[Vault],
+    semantic: bool | None,
+    waits: bool,
+    progress: TellProgress | None = None,
 ) -> tuple[DenseScorer | DenseScorers | None, str]:
     """Return the scorer by meaning, if it is wanted, and the reason if it is not available."""
-    if wanted is False or (wanted is None and vaults[0].config.semantic == "off"):
+    if semantic is False or (semantic is None and vaults[0].config.semantic == "off"):
         return None, ""
     from vaultmem.services.semantic.embed import find_scorer
 
-    tell = progress and progress("embedding sections")
+    step_progress = progress and progress("embedding sections")
     try:
-        return find_scorer(vaults, wanted, tell, waits=waits), ""
+        return find_scorer(vaults, semantic, step_progress, waits=waits), ""
     except VaultError as error:
         return None, str(error)
 

@@ -121,27 +121,27 @@ def embed_sections(
     """
     started = time.monotonic()
     snapshot = vault.index.snapshot()
-    placed = meaning.place(vault, snapshot)
-    state = (snapshot, placed.stored.version, vault.view.key())
+    placement = meaning.place(vault, snapshot)
+    state = (snapshot, placement.stored.version, vault.view.key())
     if meaning.finished is not None and meaning.finished[0] == state:
         return EmbedResult(meaning.embedder.name, *meaning.finished[1], 0, 0.0)
-    wanted = _rows_in_view(vault, snapshot)
-    missing = wanted & (placed.groups < 0)
-    before, total = int((wanted & ~missing).sum()), int(wanted.sum())
-    done = 0
-    for names, texts, count in _batches(vault, snapshot, missing, meaning.embedder.batch):
+    view_mask = _rows_in_view(vault, snapshot)
+    missing_mask = view_mask & (placement.groups < 0)
+    before, total = int((view_mask & ~missing_mask).sum()), int(view_mask.sum())
+    embedded_count = 0
+    for names, texts, count in _batches(vault, snapshot, missing_mask, meaning.embedder.batch):
         meaning.store.append(pack_names(*names), meaning.embedder.embed(texts, patient))
-        done += count
+        embedded_count += count
         if progress is not None:
-            progress(before + done, total)
+            progress(before + embedded_count, total)
         if seconds is not None and time.monotonic() - started >= seconds:
             break
-    if done:
+    if embedded_count:
         drop_garbage(vault, meaning)
-    placed = meaning.place(vault, snapshot)
-    embedded = int((wanted & (placed.groups >= 0)).sum())
+    placement = meaning.place(vault, snapshot)
+    embedded = int((view_mask & (placement.groups >= 0)).sum())
     if embedded == total:
-        meaning.finished = ((snapshot, placed.stored.version, state[2]), (embedded, total))
+        meaning.finished = ((snapshot, placement.stored.version, state[2]), (embedded, total))
     spent = time.monotonic() - started
     return EmbedResult(meaning.embedder.name, embedded, total, embedded - before, spent)
 
@@ -149,9 +149,9 @@ def embed_sections(
 def drop_garbage(vault: Vault, meaning: EmbeddingIndex) -> int:
     """Drop the vectors of missing documents, if there are many; return how many were dropped."""
     stored = meaning.store.read()
-    known = {blob for _, blob in vault.manifest.list_readable()}
-    allowed = max(_MIN_GARBAGE, int(_GARBAGE * len(stored.keys)))
-    return meaning.store.retain_only(known, allowed)
+    blobs = {blob for _, blob in vault.manifest.list_readable()}
+    limit = max(_MIN_GARBAGE, int(_GARBAGE * len(stored.keys)))
+    return meaning.store.retain_only(blobs, limit)
 
 
 def find_embeddable(snapshot: Snapshot) -> NDArray[np.bool_]:
@@ -199,7 +199,7 @@ def _read_passages(
     import numpy as np
 
     documents, ordinals = snapshot.column("document")[missing], snapshot.column("ordinal")[missing]
-    chosen = set(zip(documents.tolist(), ordinals.tolist(), strict=True))
+    keys = set(zip(documents.tolist(), ordinals.tolist(), strict=True))
     distinct = np.unique(documents).tolist()
     for start in range(0, len(distinct), _DOCUMENTS):
         part = distinct[start : start + _DOCUMENTS]
@@ -207,7 +207,7 @@ def _read_passages(
         places = [
             (records[key[0]], section)
             for key, section in sorted(vault.view.sections_of(part).items())
-            if key in chosen and key[0] in records
+            if key in keys and key[0] in records
         ]
         for record, section, text in read_sections(vault, places):
             yield record.blob, section.ordinal, make_passages(record, section, text)
@@ -245,11 +245,11 @@ class DenseScorer:
         import numpy as np
 
         try:
-            placed = self.meaning.place(self.vault, snapshot)
-            counted = eligible & find_embeddable(snapshot)
-            self.sections = int(np.count_nonzero(counted))
-            self.embedded = int(np.count_nonzero(counted & (placed.groups >= 0)))
-            scores = self.meaning.score(placed, text, eligible)
+            placement = self.meaning.place(self.vault, snapshot)
+            embeddable = eligible & find_embeddable(snapshot)
+            self.sections = int(np.count_nonzero(embeddable))
+            self.embedded = int(np.count_nonzero(embeddable & (placement.groups >= 0)))
+            scores = self.meaning.score(placement, text, eligible)
         except VaultError as error:
             self.problem = str(error)
             return None
@@ -291,20 +291,23 @@ class DenseScorers:
         self, text: str, eligible: NDArray[np.bool_], snapshot: Snapshot
     ) -> NDArray[np.float32] | None:
         """Return a score for each section of the snapshot, by its vault's scorer."""
-        asked = next((one for one in self.each if one.vault.index.snapshot() is snapshot), None)
-        return asked(text, eligible, snapshot) if asked else None
+        scorer = next(
+            (candidate for candidate in self.each if candidate.vault.index.snapshot() is snapshot),
+            None,
+        )
+        return scorer(text, eligible, snapshot) if scorer else None
 
 
 def find_scorer(
     vaults: Sequence[Vault],
-    wanted: bool | None = None,
+    semantic: bool | None = None,
     progress: Progress | None = None,
     *,
     waits: bool = True,
 ) -> DenseScorer | DenseScorers | None:
     """Return a semantic scorer for some vaults, or None if semantic recall is off.
 
-    All vaults use the first one's model, each with its own vectors. `wanted` is the caller's
+    All vaults use the first one's model, each with its own vectors. `semantic` is the caller's
     choice, None for the setting in vaultmem.yaml. A quick model first embeds missing sections for
     some seconds; with `waits` false, only one batch. The indexes must be up to date.
 
@@ -312,11 +315,11 @@ def find_scorer(
         RefusedError: vaultmem.yaml names an unknown model.
         MissingModelError: the model's package, file or setting is missing.
     """
-    if wanted is False or (wanted is None and vaults[0].config.semantic == "off"):
+    if semantic is False or (semantic is None and vaults[0].config.semantic == "off"):
         return None
     model = choose_model(vaults[0])
-    each = [_open_scorer(one, model, progress, waits) for one in vaults]
-    return each[0] if len(each) == 1 else DenseScorers(each)
+    scorers = [_open_scorer(vault, model, progress, waits) for vault in vaults]
+    return scorers[0] if len(scorers) == 1 else DenseScorers(scorers)
 
 
 def _open_scorer(vault: Vault, model: str, progress: Progress | None, waits: bool) -> DenseScorer:

@@ -35,11 +35,11 @@ class Placement(NamedTuple):
     starts: NDArray[np.int64]
     groups: NDArray[np.int64]
 
-    def best_vector(self, alike: NDArray[np.float32], group: int) -> int:
+    def best_vector(self, similarities: NDArray[np.float32], group: int) -> int:
         """Return the index of the most similar vector of a group."""
         ends = self.starts[group + 1 : group + 2]
         rows = self.order[self.starts[group] : (int(ends[0]) if len(ends) else None)]
-        return int(rows[alike[rows].argmax()])
+        return int(rows[similarities[rows].argmax()])
 
 
 class EmbeddingIndex:
@@ -57,15 +57,19 @@ class EmbeddingIndex:
     def place(self, vault: Vault, snapshot: Snapshot) -> Placement:
         """Return the placement of vectors, cached until the snapshot or the vectors change."""
         stored = self.store.read()
-        known = self._placed
-        if known is not None and known[0] is snapshot and known[1].stored is stored:
-            return known[1]
+        cache_entry = self._placed
+        if (
+            cache_entry is not None
+            and cache_entry[0] is snapshot
+            and cache_entry[1].stored is stored
+        ):
+            return cache_entry[1]
         placement = _place(vault, snapshot, stored)
         self._placed = (snapshot, placement)
         return placement
 
     def score(
-        self, placed: Placement, text: str, eligible: NDArray[np.bool_]
+        self, placement: Placement, text: str, eligible: NDArray[np.bool_]
     ) -> NDArray[np.float32] | None:
         """Return the similarity of a text and each section, NaN if it has no vector.
 
@@ -78,27 +82,32 @@ class EmbeddingIndex:
         """
         import numpy as np
 
-        has = (placed.groups >= 0) & eligible
-        if not has.any():
+        mask = (placement.groups >= 0) & eligible
+        if not mask.any():
             return None
-        asked = self.embedder.embed([text], patient=False)[0]
-        if len(asked) != placed.stored.vectors.shape[1] or not asked.any():
+        query_vector = self.embedder.embed([text], patient=False)[0]
+        if len(query_vector) != placement.stored.vectors.shape[1] or not query_vector.any():
             return None
-        alike = placed.stored.vectors @ asked
-        best = best_of_each(alike, placed.order, placed.starts)
-        seen = np.full(len(best), -np.inf, np.float32)
-        seen[placed.groups[has]] = best[placed.groups[has]]
-        nearest = [placed.best_vector(alike, group) for group in best_groups(seen, FEEDBACK)]
-        alike = placed.stored.vectors @ move_towards(asked, placed.stored.vectors[nearest])
-        best = best_of_each(alike, placed.order, placed.starts)
-        scores: NDArray[np.float32] = np.where(has, best[placed.groups], np.float32(np.nan))
+        similarities = placement.stored.vectors @ query_vector
+        best = best_of_each(similarities, placement.order, placement.starts)
+        eligible_best = np.full(len(best), -np.inf, np.float32)
+        eligible_best[placement.groups[mask]] = best[placement.groups[mask]]
+        nearest = [
+            placement.best_vector(similarities, group)
+            for group in best_groups(eligible_best, FEEDBACK)
+        ]
+        similarities = placement.stored.vectors @ move_towards(
+            query_vector, placement.stored.vectors[nearest]
+        )
+        best = best_of_each(similarities, placement.order, placement.starts)
+        scores: NDArray[np.float32] = np.where(mask, best[placement.groups], np.float32(np.nan))
         return scores
 
 
-def choose_model(vault: Vault, named: str = "") -> str:
+def choose_model(vault: Vault, model: str = "") -> str:
     """Return the named model, else that of vaultmem.yaml, else "static", which needs no waiting."""
     configured = vault.config.semantic
-    return named or ("static" if configured == "off" else configured)
+    return model or ("static" if configured == "off" else configured)
 
 
 def open_meaning(vault: Vault, kind: str) -> EmbeddingIndex:
@@ -112,10 +121,10 @@ def open_meaning(vault: Vault, kind: str) -> EmbeddingIndex:
         raise RefusedError(
             f'"{kind}" is not a semantic model; use {", ".join(MODELS)}, or off in vaultmem.yaml'
         )
-    named = tuple(
+    settings = tuple(
         sorted((k, v) for k, v in vault.environment.items() if k.startswith("VAULTMEM_EMBEDDING_"))
     )
-    return _open(vault.state_folder, kind, named if kind != "static" else ())
+    return _open(vault.state_folder, kind, settings if kind != "static" else ())
 
 
 @lru_cache(maxsize=8)
@@ -152,15 +161,17 @@ def _place(vault: Vault, snapshot: Snapshot, stored: SectionVectors) -> Placemen
     import numpy as np
 
     order = np.argsort(stored.keys, kind="stable").astype(np.int64)
-    ordered = stored.keys[order]
-    starts = np.flatnonzero(np.diff(ordered, prepend=ordered[:1] + np.uint64(1))).astype(np.int64)
-    keys = ordered[starts]
-    wanted = _section_keys(vault, snapshot)
-    places = np.searchsorted(keys, wanted)
-    groups = np.full(len(wanted), -1, np.int64)
-    inside = places < len(keys)
-    hit = np.zeros(len(wanted), np.bool_)
-    hit[inside] = keys[places[inside]] == wanted[inside]
+    sorted_keys = stored.keys[order]
+    starts = np.flatnonzero(np.diff(sorted_keys, prepend=sorted_keys[:1] + np.uint64(1))).astype(
+        np.int64
+    )
+    keys = sorted_keys[starts]
+    section_keys = _section_keys(vault, snapshot)
+    places = np.searchsorted(keys, section_keys)
+    groups = np.full(len(section_keys), -1, np.int64)
+    in_range = places < len(keys)
+    hit = np.zeros(len(section_keys), np.bool_)
+    hit[in_range] = keys[places[in_range]] == section_keys[in_range]
     groups[hit] = places[hit]
     return Placement(stored, order, starts, groups)
 
@@ -170,10 +181,12 @@ def _section_keys(vault: Vault, snapshot: Snapshot) -> NDArray[np.uint64]:
     import numpy as np
 
     documents = snapshot.column("document")
-    known = vault.manifest.list_readable()
-    blobs = np.zeros((max(int(documents.max(initial=0)), *known.values(), 0) + 1, 24), np.uint8)
-    numbers = list(known.values())
-    names = [blob for _, blob in known]
+    readable_documents = vault.manifest.list_readable()
+    blobs = np.zeros(
+        (max(int(documents.max(initial=0)), *readable_documents.values(), 0) + 1, 24), np.uint8
+    )
+    numbers = list(readable_documents.values())
+    names = [blob for _, blob in readable_documents]
     blobs[numbers] = pack_names(names, [0] * len(names))
     rows = blobs[documents]
     rows[:, 20:] = snapshot.column("ordinal").astype("<u4").reshape(-1, 1).view(np.uint8)

@@ -111,14 +111,14 @@ def start_session(
         check_text(vault, new.goal)
     sync_vault(vault) if vault.notices.stale else sync_once(vault)
     with vault.lock():
-        recovered = _recover(vault)
+        recoveries = _recover(vault)
         session = _choose_id(vault, new)
         if is_kept(vault, session):
             record = ActiveSessions(vault.state_folder).find(session)
             is_left = record is not None and record.recovered
-            may_reopen = is_left or not new.id or session in {each.session for each in recovered}
-            taken = _reuse_open(vault, session, workspace, new.pid, may_reopen)
-            return taken._replace(recovered=recovered)
+            may_reopen = is_left or not new.id or session in {each.session for each in recoveries}
+            result = _reuse_open(vault, session, workspace, new.pid, may_reopen)
+            return result._replace(recovered=recoveries)
         edges = [*_list_edges(vault, new)]
         pending = _find_pending(vault, place) if pick_up and not new.forked_from else None
         if pending is not None and pending.id not in {edge.session for edge in edges}:
@@ -126,8 +126,8 @@ def start_session(
         _create(vault, session, new, workspace, tuple(edges))
         if pending is not None:
             clear_pending(vault, pending.id, session)
-        begun = read_session(vault, session_path(session))
-        return StartResult(begun, True, pending.id if pending else "", recovered)
+        new_session = read_session(vault, session_path(session))
+        return StartResult(new_session, True, pending.id if pending else "", recoveries)
 
 
 def resume_session(
@@ -147,7 +147,7 @@ def resume_session(
     find_branch(vault)
     place = find_workspace(workspace or vault.here)
     with vault.lock():
-        recovered = _recover(vault)
+        recoveries = _recover(vault)
         facts = get_session(vault, _choose_resumed(vault, name, workspace)).facts
         _renew_session(vault, facts.id, place, pid)
 
@@ -156,8 +156,8 @@ def resume_session(
             return remove_property(text, "pending_restore_at")
 
         edit_session(vault, facts.id, change, closed_too=True)
-        begun = begin_window(vault, facts.id)
-        return StartResult(begun, not facts.is_open, facts.id, recovered)
+        session = begin_window(vault, facts.id)
+        return StartResult(session, not facts.is_open, facts.id, recoveries)
 
 
 def fork_session(vault: Vault, name: str, new: NewSession | None = None) -> StartResult:
@@ -171,8 +171,8 @@ def fork_session(vault: Vault, name: str, new: NewSession | None = None) -> Star
     if not new.goal:
         new = new._replace(goal=source.goal)
     if not new.id:  # The environment still names the session that is forked.
-        used = choose_session_id(vault.environment)[0]
-        if not used or is_kept(vault, used):
+        session_id = choose_session_id(vault.environment)[0]
+        if not session_id or is_kept(vault, session_id):
             new = new._replace(id=_make_id(vault, new))
     return start_session(vault, new, False)._replace(restore=source.id)
 
@@ -203,43 +203,44 @@ def _choose_id(vault: Vault, new: NewSession) -> str:
         return check_session_id(new.id)
     if not is_environments(vault):
         return check_session_id(vault.author.session)
-    named, _ = choose_session_id(vault.environment)
+    session_id, _ = choose_session_id(vault.environment)
     terminal = vault.environment.get(TERMINAL_VARIABLE, "").strip()
-    if not named and terminal:
-        mapped = map_session_id(terminal)
-        named = "" if is_kept(vault, mapped) else mapped
-    return named or _make_id(vault, new)
+    if not session_id and terminal:
+        terminal_id = map_session_id(terminal)
+        session_id = "" if is_kept(vault, terminal_id) else terminal_id
+    return session_id or _make_id(vault, new)
 
 
 def _make_id(vault: Vault, new: NewSession) -> str:
     started = new.started or vault.local_time()
-    made = (make_session_id(started, os.urandom(2).hex()) for _ in count())
-    return next(each for each in made if not is_kept(vault, each))
+    ids = (make_session_id(started, os.urandom(2).hex()) for _ in count())
+    return next(each for each in ids if not is_kept(vault, each))
 
 
 def _reuse_open(
     vault: Vault, session: str, workspace: Path, pid: int | None, may_reopen: bool
 ) -> StartResult:
     """Return a session that already has a note, and reopen it if `may_reopen`."""
-    begun = read_session(vault, session_path(session))
-    if not begun.facts.is_open:
+    existing_session = read_session(vault, session_path(session))
+    if not existing_session.facts.is_open:
         if may_reopen:
             return resume_session(vault, session, workspace, pid)
         raise RefusedError(
-            f"{session}: it has ended ({begun.facts.status}); `vaultmem session resume {session}` "
-            "opens it again, and without its id another one begins"
+            f"{session}: it has ended ({existing_session.facts.status}); "
+            f"`vaultmem session resume {session}` opens it again, "
+            "and without its id another one begins"
         )
     _renew_session(vault, session, workspace, pid)
-    return StartResult(begun, False)
+    return StartResult(existing_session, False)
 
 
 def _list_edges(vault: Vault, new: NewSession) -> list[SessionLink]:
-    named = [
+    pairs = [
         *((SessionRelation.CONTINUES, each) for each in new.continues),
         *((SessionRelation.FORKED_FROM, each) for each in (new.forked_from,) if each),
         *((SessionRelation.RELATED, each) for each in new.related),
     ]
-    return [SessionLink(relation, get_session(vault, name).facts.id) for relation, name in named]
+    return [SessionLink(relation, get_session(vault, name).facts.id) for relation, name in pairs]
 
 
 def _create(
@@ -274,14 +275,14 @@ def _renew_session(vault: Vault, session: str, workspace: Path, pid: int | None)
 
 def _find_pending(vault: Vault, place: Workspace) -> SessionFacts | None:
     """Return the session of this agent in a place with the newest pending restore."""
-    found = [each for each in list_here(vault, place) if each.pending]
-    return max(found, key=lambda each: (each.pending, each.started, each.id), default=None)
+    candidates = [each for each in list_here(vault, place) if each.pending]
+    return max(candidates, key=lambda each: (each.pending, each.started, each.id), default=None)
 
 
 def _choose_resumed(vault: Vault, name: str, workspace: Path | None) -> str:
-    named = name or identify_session(vault, workspace=workspace).session
-    if named:
-        return named
+    session_id = name or identify_session(vault, workspace=workspace).session
+    if session_id:
+        return session_id
     place = find_place(vault, workspace)
     pending = _find_pending(vault, place)
     last = pending or next(iter(list_here(vault, place)), None)

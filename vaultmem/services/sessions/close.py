@@ -113,29 +113,29 @@ def close_session(
     with vault.lock():
         session = get_session(vault, name)
         facts = session.facts
-        done: tuple[LearnResult, ...] = ()
-        proposed: tuple[PreferenceProposal, ...] = ()
-        ends: tuple[DeadEndProposal, ...] = ()
+        learn_results: tuple[LearnResult, ...] = ()
+        proposals: tuple[PreferenceProposal, ...] = ()
+        dead_ends: tuple[DeadEndProposal, ...] = ()
         if facts.is_open:
-            done = tuple(learn(vault, session, text) for text in learned)
+            learn_results = tuple(learn(vault, session, text) for text in learned)
             for path, title in find_unlinked(vault, session):
                 link_decision(vault, facts.id, path, title)
-            proposed = propose_preferences(act_in(vault, facts.id, facts.agent or None), facts)
-            ends = _propose_dead_ends(vault, session)
+            proposals = propose_preferences(act_in(vault, facts.id, facts.agent or None), facts)
+            dead_ends = _propose_dead_ends(vault, session)
             _replace_repeated(vault, session)
             with vault.leaving_to_next():
                 _store_outcome(vault, session, status)
             session, report = _end(vault, session, status, summary, now or vault.local_time())
             if report.commit:  # The branch is not checked out, so the edit was the commit.
                 ActiveSessions(vault.state_folder).drop(facts.id)
-                return CloseResult(session, report, done, proposed, ends)
+                return CloseResult(session, report, learn_results, proposals, dead_ends)
         elif facts.status != status:
             raise RefusedError(
                 f"{facts.id}: it has ended already ({facts.status}); "
                 f"`vaultmem session resume {facts.id}` opens it again"
             )
         report = commit_close(vault, session, summary)
-    return CloseResult(session, report, done, proposed, ends)
+    return CloseResult(session, report, learn_results, proposals, dead_ends)
 
 
 def close_of_process(vault: Vault, interrupted: bool = False) -> None:
@@ -145,10 +145,10 @@ def close_of_process(vault: Vault, interrupted: bool = False) -> None:
     another live process stay open. If a session cannot be closed, log a warning and leave it to
     recovery. The index must be up to date.
     """
-    served = None if vault.pid is None else find_process(vault.pid)
+    client = None if vault.pid is None else find_process(vault.pid)
 
     def is_served(process: Process) -> bool:
-        return process == served if served else process.pid == vault.pid  # The process has ended.
+        return process == client if client else process.pid == vault.pid  # The process has ended.
 
     for record in ActiveSessions(vault.state_folder).all():
         own = list(filter(is_served, record.processes))
@@ -245,11 +245,11 @@ def _propose_dead_ends(vault: Vault, session: Session) -> tuple[DeadEndProposal,
     def format_path(path: str) -> str:
         return format_file(base / path, base)
 
-    found = [format_dead_end(each, format_path) for each in sort_ends(ends)]
+    dead_ends = [format_dead_end(each, format_path) for each in sort_ends(ends)]
 
     def plan(change: Change) -> tuple[DeadEndProposal, ...]:
         change.leave(Event("write", "", author, intent="observe"))
-        return propose_dead_ends(change, found, facts.path, facts.project)
+        return propose_dead_ends(change, dead_ends, facts.path, facts.project)
 
     try:
         return write(act_in(vault, facts.id, author.agent), plan).value
@@ -278,15 +278,15 @@ def _store_outcome(vault: Vault, session: Session, status: SessionStatus) -> Non
     signals = SignalStore(vault.state, vault.state_folder)
     signals.fold(vault.view.totals()[1], vault.wait)
     records = {each.path: each for each in vault.view.records()}
-    packed = (
+    pack_paths = (
         section.path
         for receipt in list_receipts(vault, session=session.facts.id)
         for section in receipt.shown
         if not section.pinned
     )
-    known = {path for path in records if not path.startswith(f"{FOLDER}/")}
-    shown = {*signals.shown_to(session.facts.id), *packed} & known
-    if not shown:
+    note_paths = {path for path in records if not path.startswith(f"{FOLDER}/")}
+    shown_paths = {*signals.shown_to(session.facts.id), *pack_paths} & note_paths
+    if not shown_paths:
         return
 
     def read(path: str) -> str:
@@ -295,11 +295,11 @@ def _store_outcome(vault: Vault, session: Session, status: SessionStatus) -> Non
 
     lines = open_transcripts(vault).read(session.facts.id)
     texts = [turn.text for _, turn in join_turns(lines) if turn.role == "assistant"]
-    own = {path for path in known if records[path].session == session.facts.id}
+    own = {path for path in note_paths if records[path].session == session.facts.id}
     texts += map(read, own)
     paragraphs = [part for text in texts for part in text.split("\n\n") if part.strip()]
-    used = [path for path in shown - own if is_used(path, read(path), paragraphs)]
-    signals.put_outcome(session.facts.id, used, _ENDED_WELL[status])
+    used_paths = [path for path in shown_paths - own if is_used(path, read(path), paragraphs)]
+    signals.put_outcome(session.facts.id, used_paths, _ENDED_WELL[status])
 
 
 def _end(
@@ -356,7 +356,7 @@ def recover_sessions(vault: Vault) -> list[RecoveryResult]:
         return []
     vault = at_ref(vault, "")
     active = ActiveSessions(vault.state_folder)
-    done = []
+    results = []
     with vault.lock():
         sync_vault(vault)
         pending = cache(lambda: find_pending(vault))  # Computed once for all sessions.
@@ -366,16 +366,18 @@ def recover_sessions(vault: Vault) -> list[RecoveryResult]:
                 if record.is_gone:
                     active.drop(record.id)
             elif session.facts.is_open:
-                done += [_recover(home, record, session, pending)] if record.is_gone else []
+                results += [_recover(home, record, session, pending)] if record.is_gone else []
             elif vault.journal.find_author(session.facts.path, session.facts.blob) is None:
                 active.drop(record.id)  # The owner closed it by hand, or it is committed.
             elif record.is_gone and session.facts.pending:
                 # A recovery was interrupted at this point.
-                done.append(_commit_recovery(vault, session, _find_left(vault, session, pending)))
+                results.append(
+                    _commit_recovery(vault, session, _find_left(vault, session, pending))
+                )
             else:
-                done.append(_finish_close(vault, session))
+                results.append(_finish_close(vault, session))
         _forget_old(vault, active)
-    return done
+    return results
 
 
 def _recover_open(vault: Vault, home: Vault, name: str) -> None:
@@ -392,18 +394,18 @@ def _recover(
 ) -> RecoveryResult:
     facts = session.facts
     author = find_author(vault, session)
-    left = _find_left(vault, session, pending)
+    uncommitted_paths = _find_left(vault, session, pending)
     tally = read_tally(vault, facts.id)
     for path, title in find_unlinked(vault, session):
         link_decision(vault, facts.id, path, title, author.agent)
     with vault.leaving_to_next():
         _store_outcome(vault, session, SessionStatus.INTERRUPTED)
     numbers = ", ".join(str(process.pid) for process in record.processes)
-    told = f"its process ({numbers}) was gone; {_describe(left, tally.turns)}"
+    message = f"its process ({numbers}) was gone; {_describe(uncommitted_paths, tally.turns)}"
 
     def change(note: Note) -> str:
         text = append_to_section(
-            note.text, DETAILS, as_item(f"{vault.local_time():%Y-%m-%d %H:%M} {told}")
+            note.text, DETAILS, as_item(f"{vault.local_time():%Y-%m-%d %H:%M} {message}")
         )
         text = write_windows(parse_note(note.path, text.encode("utf-8")), tally, begin=False)
         text = set_property(text, "status", SessionStatus.INTERRUPTED.value)
@@ -411,35 +413,37 @@ def _recover(
         return set_property(text, "pending_restore_at", vault.local_time())
 
     def format_event(ended: Session) -> Event:
-        return _make_event(ended, author, told)
+        return _make_event(ended, author, message)
 
     agent = author.agent
     session, report = edit_as_event(vault, facts.id, change, format_event, True, agent)
     if report.commit:  # The branch is not checked out, so the edit was the commit.
         ActiveSessions(vault.state_folder).mark_recovered(facts.id)
-        return RecoveryResult(facts.id, facts.path, session.facts.status, left, report)
-    return _commit_recovery(vault, session, left, told)
+        return RecoveryResult(facts.id, facts.path, session.facts.status, uncommitted_paths, report)
+    return _commit_recovery(vault, session, uncommitted_paths, message)
 
 
 def _commit_recovery(
-    vault: Vault, session: Session, left: tuple[str, ...], told: str = ""
+    vault: Vault, session: Session, uncommitted_paths: tuple[str, ...], message: str = ""
 ) -> RecoveryResult:
     """Commit what a session left, and mark the session as recovered."""
     facts, author = session.facts, find_author(vault, session)
     report, problem = CommitReport(), ""
     if _has_git(vault):
-        event = _make_event(session, author, told)._replace(only=(facts.path, *left))
+        event = _make_event(session, author, message)._replace(
+            only=(facts.path, *uncommitted_paths)
+        )
         try:
             report = commit_event(vault, event)
         except (PendingError, RefusedError) as error:
             problem = str(error)
     ActiveSessions(vault.state_folder).mark_recovered(facts.id)
-    return RecoveryResult(facts.id, facts.path, facts.status, left, report, problem)
+    return RecoveryResult(facts.id, facts.path, facts.status, uncommitted_paths, report, problem)
 
 
-def _make_event(session: Session, author: Author, told: str) -> Event:
+def _make_event(session: Session, author: Author, message: str) -> Event:
     facts = session.facts
-    body = tuple(filter(None, (f"session {facts.id}", f"status {facts.status}", told)))
+    body = tuple(filter(None, (f"session {facts.id}", f"status {facts.status}", message)))
     return Event("recover", name_session("recover", session), author, body, "observe")
 
 
@@ -461,16 +465,16 @@ def _finish_close(vault: Vault, session: Session) -> RecoveryResult:
     return RecoveryResult(facts.id, facts.path, facts.status, report.paths, report, problem)
 
 
-def _describe(left: tuple[str, ...], turns: int) -> str:
+def _describe(paths: tuple[str, ...], turns: int) -> str:
     """Return a sentence about the files that a session left."""
-    named = ", ".join(map(one_line, left[:_NAMED])) + (" ..." if len(left) > _NAMED else "")
+    names = ", ".join(map(one_line, paths[:_NAMED])) + (" ..." if len(paths) > _NAMED else "")
     count = (
-        f"{pluralize(len(left), 'file')} not committed ({named})"
-        if left
+        f"{pluralize(len(paths), 'file')} not committed ({names})"
+        if paths
         else "nothing else not committed"
     )
-    said = f", {pluralize(turns, 'turn')} in its transcript" if turns else ""
-    return f"it left {count}{said}"
+    turns_text = f", {pluralize(turns, 'turn')} in its transcript" if turns else ""
+    return f"it left {count}{turns_text}"
 
 
 def _last_seen(vault: Vault, record: ActiveSession) -> datetime:

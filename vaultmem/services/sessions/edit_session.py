@@ -95,7 +95,7 @@ def edit_as_event(
 
     path = find_path(vault, session)
     active = ActiveSessions(vault.state_folder)
-    written: list[bytes] = []
+    contents: list[bytes] = []
 
     def edit(note: Note) -> str:
         text = note.text
@@ -111,25 +111,25 @@ def edit_as_event(
                 )
             text = reopen(text)
             note = parse_note(path, text.encode("utf-8"))
-        written[:] = [change(note).encode("utf-8")]
-        if len(written[0]) > MAX_FILE_BYTES:
+        contents[:] = [change(note).encode("utf-8")]
+        if len(contents[0]) > MAX_FILE_BYTES:
             raise RefusedError(
                 f"{path.stem}: its note is full; close it and begin another that continues it"
             )
-        return written[0].decode("utf-8")
+        return contents[0].decode("utf-8")
 
     writer = act_in(vault, by or path.stem, agent)
-    plain = Event("write", "", writer.author, intent="refine")
+    plain_event = Event("write", "", writer.author, intent="refine")
 
     def name(data: bytes) -> Event:
-        return format_event(parse_session(parse_note(path, data))) if format_event else plain
+        return format_event(parse_session(parse_note(path, data))) if format_event else plain_event
 
     with vault.lock():
         report = edit_as(writer, path, edit, name).report
         if not closed_too:
             with vault.leaving_to_next():
                 _refresh_owner(vault, active, path.stem)
-    return parse_session(parse_note(path, written[0])), report
+    return parse_session(parse_note(path, contents[0])), report
 
 
 def reopen(text: str) -> str:
@@ -144,12 +144,12 @@ def add_detail(vault: Vault, session: str, text: str, now: datetime | None = Non
     Raises:
         RefusedError: the text is empty or looks like a credential; as for `edit_session`.
     """
-    at, told = now or vault.local_time(), check_text(vault, text)
+    at, detail = now or vault.local_time(), check_text(vault, text)
 
     def change(note: Note) -> str:
         is_later = parse_session(note).facts.started[:10] != at.date().isoformat()
         day = f"{at:%Y-%m-%d} " if is_later else ""
-        return append_to_section(note.text, DETAILS, as_item(f"{day}{at:%H:%M} {told}"))
+        return append_to_section(note.text, DETAILS, as_item(f"{day}{at:%H:%M} {detail}"))
 
     return edit_session(vault, session, change)
 
@@ -178,9 +178,9 @@ def check_text(vault: Vault, text: str) -> str:
         raise RefusedError("there is nothing to write: the text is empty")
     if "\0" in text or not is_text(text):
         raise RefusedError("the text is not UTF-8, or has NUL characters; nothing was written")
-    for found in scan_note_text(vault, "", text):
+    for leak in scan_note_text(vault, "", text):
         raise RefusedError(
-            f"line {found.line} of the text looks like a credential ({found.rule}); "
+            f"line {leak.line} of the text looks like a credential ({leak.rule}); "
             "write where it is kept, not the value"
         )
     return text
@@ -223,9 +223,9 @@ def decide(vault: Vault, session: str, memory: Memory) -> RecordedDecision:
         edit_session(
             vault, path.stem, lambda note: note.text
         )  # Rejects before anything is written.
-        decided = remember(act_in(vault, path.stem), memory._replace(kind=NoteKind.DECISION))
+        result = remember(act_in(vault, path.stem), memory._replace(kind=NoteKind.DECISION))
         title = choose_title(memory)  # The note may be an older duplicate.
-        return RecordedDecision(decided, link_decision(vault, path.stem, decided.path, title))
+        return RecordedDecision(result, link_decision(vault, path.stem, result.path, title))
 
 
 def link_decision(
@@ -246,12 +246,12 @@ def find_unlinked(vault: Vault, session: Session) -> list[tuple[str, str]]:
 
     The index must be up to date.
     """
-    where = "d.session <> '' AND d.session = ? AND d.kind = 'decision'"
-    linked = {PurePosixPath(decision.target).name for decision in session.decisions}
+    condition = "d.session <> '' AND d.session = ? AND d.kind = 'decision'"
+    linked_names = {PurePosixPath(decision.target).name for decision in session.decisions}
     return [
         (record.path, record.title)
-        for record in current_view(vault).view.records(where, (session.facts.id,))
-        if PurePosixPath(record.path).stem not in linked
+        for record in current_view(vault).view.records(condition, (session.facts.id,))
+        if PurePosixPath(record.path).stem not in linked_names
     ]
 
 
@@ -293,10 +293,10 @@ def learn(vault: Vault, session: Session, text: str) -> LearnResult:
     def change(note: Note) -> str:
         if any(each.startswith(as_item(line)) for each in note.text.splitlines()):
             return note.text
-        changed = append_to_section(note.text, LEARNED, item)
-        if note.problem or count_tokens(changed) > budget:
+        new_text = append_to_section(note.text, LEARNED, item)
+        if note.problem or count_tokens(new_text) > budget:
             raise _FullError
-        return changed
+        return new_text
 
     def plan(draft: Change) -> None:
         draft.leave(Event("write", "", writer.author, intent="refine"))
@@ -320,8 +320,8 @@ def learn(vault: Vault, session: Session, text: str) -> LearnResult:
     from vaultmem.services.memory.remember import remember
 
     project = session.facts.project or None
-    made = remember(writer, Memory(text, cites=(session.facts.path,), project=project))
-    return LearnResult(line, made.path, False)
+    result = remember(writer, Memory(text, cites=(session.facts.path,), project=project))
+    return LearnResult(line, result.path, False)
 
 
 # Propose the preferences that the user stated in the transcript.
@@ -339,14 +339,14 @@ def propose_preferences(writer: Vault, facts: SessionFacts) -> tuple[PreferenceP
     if tally.turns <= looked_at:
         return ()
     wishes = list(_find_spoken(writer, facts.id, looked_at))
-    proposed: tuple[PreferenceProposal, ...] = ()
+    proposals: tuple[PreferenceProposal, ...] = ()
     if wishes:
         try:
-            proposed = _put(writer, wishes, facts.path)
+            proposals = _put(writer, wishes, facts.path)
         except RefusedError:  # A session ends even if its proposals fail.
             return ()
     writer.state.put(key, str(tally.turns))
-    return proposed
+    return proposals
 
 
 def _put(
@@ -364,10 +364,10 @@ def _put(
 def _find_spoken(vault: Vault, session: str, looked_at: int) -> Iterator[PreferenceSentence]:
     from vaultmem.core.preferences import SpeakerRole, find_standing
 
-    found = open_transcripts(vault).read_back(session)
-    fresh = takewhile(
-        lambda line: isinstance(line, TranscriptLine) and line.number > looked_at, found
+    transcript_lines = open_transcripts(vault).read_back(session)
+    new_lines = takewhile(
+        lambda line: isinstance(line, TranscriptLine) and line.number > looked_at, transcript_lines
     )
-    lines = [line for line in fresh if isinstance(line, TranscriptLine) and line.role == "user"]
+    lines = [line for line in new_lines if isinstance(line, TranscriptLine) and line.role == "user"]
     for _, turn in join_turns(reversed(lines)):
         yield from find_standing(turn.text, SpeakerRole.OWNER)

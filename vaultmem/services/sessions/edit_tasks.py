@@ -64,8 +64,8 @@ def add_task(vault: Vault, title: str, next_step: str = "", text: str = "") -> T
         "sessions": (f"[[sessions/{session}]]",) if session else None,
         PROJECT: project.name if project else None,
     }
-    made = format_note(properties, "\n".join([f"# {title}", "", text]))
-    write_note(vault, path, made.rstrip("\n") + "\n")
+    note_text = format_note(properties, "\n".join([f"# {title}", "", text]))
+    write_note(vault, path, note_text.rstrip("\n") + "\n")
     return read_task(vault, path)
 
 
@@ -105,24 +105,24 @@ def find_task(vault: Vault, name: str = "") -> Task:
     Raises:
         NoteNotFoundError: there is no such task, or the prefix is not unique.
     """
-    bare = name.removeprefix(f"{FOLDER}/").removesuffix(".md")
-    tasks = list_tasks(vault if bare else view_project(vault))
-    if not bare:
-        if not (left := [task for task in tasks if not task.is_over]):
+    prefix = name.removeprefix(f"{FOLDER}/").removesuffix(".md")
+    tasks = list_tasks(vault if prefix else view_project(vault))
+    if not prefix:
+        if not (open_tasks := [task for task in tasks if not task.is_over]):
             raise NoteNotFoundError("no task is open; add one with `vaultmem task add TITLE`")
-        return left[0]
-    found = [task for task in tasks if task.id == bare]
-    found = found or [task for task in tasks if task.id.startswith(bare)]
-    if len(found) > 1:
-        raise NoteNotFoundError(describe_several(vault, name, [task.path for task in found]))
-    if not found:
+        return open_tasks[0]
+    matches = [task for task in tasks if task.id == prefix]
+    matches = matches or [task for task in tasks if task.id.startswith(prefix)]
+    if len(matches) > 1:
+        raise NoteNotFoundError(describe_several(vault, name, [task.path for task in matches]))
+    if not matches:
         own = list_tasks(vault.scoped())
-        known_by = {each: task.id for task in own for each in (task.title, task.id)}
-        lists = "; `vaultmem task list` lists them" if tasks else ", nor any other"
+        ids_by_name = {each: task.id for task in own for each in (task.title, task.id)}
+        hint = "; `vaultmem task list` lists them" if tasks else ", nor any other"
         raise NoteNotFoundError(
-            f"{name}: there is no such task{suggest_similar(bare, known_by, lists)}"
+            f"{name}: there is no such task{suggest_similar(prefix, ids_by_name, hint)}"
         )
-    return found[0]
+    return matches[0]
 
 
 def list_tasks(vault: Vault, over_too: bool = True, workspace: Path | None = None) -> list[Task]:
@@ -134,18 +134,19 @@ def list_tasks(vault: Vault, over_too: bool = True, workspace: Path | None = Non
     Raises:
         UnreadableTableError: the vault's table of projects cannot be read.
     """
-    seen = current_view(vault)
+    viewed_vault = current_view(vault)
     place = find_place(vault, workspace) if workspace else None
-    here = {each.id for each in list_facts(vault) if place.has(each)} if place else set()
+    session_ids = {each.id for each in list_facts(vault) if place.has(each)} if place else set()
     tasks = []
-    shown = "" if vault.is_person else " AND d.state <> 'quarantined'"
-    for record in seen.view.records(f"d.path LIKE '{FOLDER}/%'{shown}"):
+    condition = "" if vault.is_person else " AND d.state <> 'quarantined'"
+    for record in viewed_vault.view.records(f"d.path LIKE '{FOLDER}/%'{condition}"):
         try:
-            task = read_task(seen, PurePosixPath(record.path))
+            task = read_task(viewed_vault, PurePosixPath(record.path))
         except (NoteNotFoundError, RefusedError):
             continue
         is_here = not place or bool(
-            here.intersection(task.sessions) or (record.project and record.project == place.project)
+            session_ids.intersection(task.sessions)
+            or (record.project and record.project == place.project)
         )
         if is_here and (over_too or not task.is_over):
             tasks.append(task)
@@ -183,9 +184,9 @@ def collect_task(vault: Vault, task: Task) -> list[TaskEntry]:
         entries.append(TaskEntry(ViewPart.NEXT, 0, task.next_step, task.path, at))
     if task.text:
         entries.append(TaskEntry(ViewPart.TASK, 3, task.text, task.path, at))
-    linked = sorted({found.source for found in list_backlinks(vault, task.path)})
-    entries += _handoffs(vault, [path for path in linked if path.startswith(f"{HANDOFFS}/")])
-    names = [*task.sessions, *(Path(p).stem for p in linked if p.startswith("sessions/"))]
+    sources = sorted({backlink.source for backlink in list_backlinks(vault, task.path)})
+    entries += _handoffs(vault, [path for path in sources if path.startswith(f"{HANDOFFS}/")])
+    names = [*task.sessions, *(Path(p).stem for p in sources if p.startswith("sessions/"))]
     sessions = read_sessions(vault, names)
     entries += collect_sessions(vault, sessions)
     return [*entries, *collect_commits(vault, sessions)]
@@ -200,8 +201,8 @@ def collect_sessions(vault: Vault, sessions: Sequence[Session]) -> list[TaskEntr
         rank = 1 if number == 0 else 4
         day = (facts.ended or facts.started)[:10]
         label = f"{facts.id} ({', '.join(filter(None, (facts.agent, facts.status, day)))})"
-        told = session.summary or facts.goal
-        entries.append(TaskEntry(ViewPart.SESSIONS, rank, f"{label}: {told}", facts.path, at))
+        summary = session.summary or facts.goal
+        entries.append(TaskEntry(ViewPart.SESSIONS, rank, f"{label}: {summary}", facts.path, at))
         for question in session.questions:
             entries.append(TaskEntry(ViewPart.QUESTIONS, rank + 1, question, facts.path, at))
         for decision in session.decisions:
@@ -222,10 +223,10 @@ def collect_commits(vault: Vault, sessions: Sequence[Session]) -> list[TaskEntry
     if not ids:
         return entries
     try:
-        made = list_commits(vault, CommitFilter(sessions=ids), _COMMITS).commits
+        commits = list_commits(vault, CommitFilter(sessions=ids), _COMMITS).commits
     except VaultError:  # No git, or no commit yet.
         return entries
-    for each in made:
+    for each in commits:
         text = f"{each.commit[:7]} {each.time[:10]} {each.subject} ({each.author})"
         entries.append(TaskEntry(ViewPart.VAULT, 6, one_line(text), each.commit, each.at))
     return entries
@@ -233,16 +234,16 @@ def collect_commits(vault: Vault, sessions: Sequence[Session]) -> list[TaskEntry
 
 def read_sessions(vault: Vault, names: Iterable[str]) -> list[Session]:
     """Return the existing visible sessions among these ids, newest first."""
-    found = []
+    sessions = []
     for name in dict.fromkeys(names):
         try:
             session = get_session(vault, name)
         except (NoteNotFoundError, RefusedError):
             continue
         if session.is_shown:
-            found.append(session)
-    found.sort(key=lambda each: (each.facts.started, each.facts.id), reverse=True)
-    return found[:_SESSIONS]
+            sessions.append(session)
+    sessions.sort(key=lambda each: (each.facts.started, each.facts.id), reverse=True)
+    return sessions[:_SESSIONS]
 
 
 def _handoffs(vault: Vault, paths: Sequence[str]) -> Iterator[TaskEntry]:
@@ -255,9 +256,9 @@ def _handoffs(vault: Vault, paths: Sequence[str]) -> Iterator[TaskEntry]:
         if note.state in HIDDEN_STATES:
             continue
         prop = note.matter.get("created")
-        made = prop.value if prop is not None and isinstance(prop.value, str) else ""
-        at = read_timestamp(made) or 0.0
-        text = f"{made[:16]}: {note.visible_body.strip()}"
+        created = prop.value if prop is not None and isinstance(prop.value, str) else ""
+        at = read_timestamp(created) or 0.0
+        text = f"{created[:16]}: {note.visible_body.strip()}"
         yield TaskEntry(ViewPart.HANDOFFS, 1 if number == 0 else 5, text, path, at)
 
 
@@ -268,14 +269,14 @@ def _files(vault: Vault, sessions: Sequence[Session]) -> Iterator[TaskEntry]:
     fates = trace_files(sessions, folder, find_place(vault, folder))
     seen: set[str] = set()
     for session in sessions:
-        for touched in session.touched:
-            if touched.path in seen:
+        for file in session.touched:
+            if file.path in seen:
                 continue
-            seen.add(touched.path)
-            fate = fates.get(touched.path)
-            told = f": {fate.full}" if fate and fate.full else ""
+            seen.add(file.path)
+            fate = fates.get(file.path)
+            fate_text = f": {fate.full}" if fate and fate.full else ""
             at = read_timestamp(session.facts.started) or 0.0
-            yield TaskEntry(ViewPart.FILES, 4, f"{touched.path}{told}", session.facts.path, at)
+            yield TaskEntry(ViewPart.FILES, 4, f"{file.path}{fate_text}", session.facts.path, at)
 
 
 def _code_commits(vault: Vault) -> list[FileCommit]:
@@ -295,8 +296,8 @@ def _code_folder(vault: Vault) -> Path | None:
     Without one, return the caller's repository, unless that is the vault itself.
     """
     if not vault.config.code_repository:
-        found = find_repository(vault.here) if vault.here else None
-        return found.top if found and found.top != vault.root.resolve() else None
+        repository = find_repository(vault.here) if vault.here else None
+        return repository.top if repository and repository.top != vault.root.resolve() else None
     folder = Path(vault.config.code_repository).expanduser()
     folder = folder if folder.is_absolute() else vault.root / folder
     return folder.resolve() if folder.is_dir() else None
@@ -406,8 +407,8 @@ def hand_over(vault: Vault, task: Task, text: str) -> str:
         "session": vault.author.session or None,
         "task": f"[[tasks/{task.id}]]",
     }
-    made = format_note(properties, f"\n{text.strip(chr(10))}\n")
-    write_note(vault, path, get_title(made, path, title))
+    note_text = format_note(properties, f"\n{text.strip(chr(10))}\n")
+    write_note(vault, path, get_title(note_text, path, title))
     change_task(vault, task.id)
     return str(path)
 
@@ -447,14 +448,14 @@ def _make(
     return TaskHistory(view.text, summary, artifact, *names, view.tokens, limit, support)
 
 
-def _summarise(entries: Sequence[TaskEntry], stand: str, next_step: str) -> str:
+def _summarise(entries: Sequence[TaskEntry], status: str, next_step: str) -> str:
     """Return a few sentences that only repeat and count the entries."""
-    said = [stand]
+    sentences = [status]
     if next_step:
-        said.append(f"Next: {next_step.rstrip('.')}.")
+        sentences.append(f"Next: {next_step.rstrip('.')}.")
     last = next((each for each in entries if each.part is ViewPart.SESSIONS), None)
     if last is not None:
-        said.append(f"Last: {one_line(last.text)[:240].rstrip('.')}.")
+        sentences.append(f"Last: {one_line(last.text)[:240].rstrip('.')}.")
     words = (
         (ViewPart.QUESTIONS, "open question"),
         (ViewPart.DECISIONS, "decision"),
@@ -466,8 +467,8 @@ def _summarise(entries: Sequence[TaskEntry], stand: str, next_step: str) -> str:
         if count:
             counts.append(f"{count} {word}{'' if count == 1 else 's'}")
     if counts:
-        said.append(f"{', '.join(counts)}.")
-    return " ".join(said)
+        sentences.append(f"{', '.join(counts)}.")
+    return " ".join(sentences)
 
 
 def _family(vault: Vault, session: str, query: str) -> list[str]:
@@ -476,21 +477,21 @@ def _family(vault: Vault, session: str, query: str) -> list[str]:
     names = [each.id for each in facts]
     if session:
         start = get_session(vault, session).facts.id
-        near: dict[str, set[str]] = {each.id: set() for each in facts}
+        neighbours: dict[str, set[str]] = {each.id: set() for each in facts}
         for each in facts:
             for edge in each.edges:
-                if edge.session in near:
-                    near[each.id].add(edge.session)
-                    near[edge.session].add(each.id)
-        found, waiting = {start}, [start]
-        while waiting:
-            fresh = near.get(waiting.pop(), set()) - found
-            found |= fresh
-            waiting += sorted(fresh)
-        names = [name for name in names if name in found]
+                if edge.session in neighbours:
+                    neighbours[each.id].add(edge.session)
+                    neighbours[edge.session].add(each.id)
+        linked_ids, queue = {start}, [start]
+        while queue:
+            new_ids = neighbours.get(queue.pop(), set()) - linked_ids
+            linked_ids |= new_ids
+            queue += sorted(new_ids)
+        names = [name for name in names if name in linked_ids]
     if query:
-        matching = {each.facts.id for each in search_sessions(vault, query, 200)}
-        names = [name for name in names if name in matching]
+        matching_ids = {each.facts.id for each in search_sessions(vault, query, 200)}
+        names = [name for name in names if name in matching_ids]
     return names
 
 
@@ -509,7 +510,7 @@ _INSTRUCTION = (
 _LENGTH = 1_000
 
 
-def polish_summary(found: TaskHistory, summarizer: str, environment: Mapping[str, str]) -> str:
+def polish_summary(history: TaskHistory, summarizer: str, environment: Mapping[str, str]) -> str:
     """Return the summary, reworded by a model if `summarizer` is "llm".
 
     If the model fails, or its text contains facts that no source has, return the plain summary.
@@ -518,13 +519,13 @@ def polish_summary(found: TaskHistory, summarizer: str, environment: Mapping[str
         RefusedError: there is no such summarizer.
     """
     if summarizer == "plain":
-        return found.summary
+        return history.summary
     if summarizer != "llm":
         raise RefusedError(f'"{summarizer}" is not a summarizer; use plain or llm')
     try:
-        told = ask_model(_INSTRUCTION, f"{found.summary}\n\n{found.rendered}", environment)
+        answer = ask_model(_INSTRUCTION, f"{history.summary}\n\n{history.rendered}", environment)
     except VaultError:
-        return found.summary
-    text = " ".join(told.split())[:_LENGTH]
-    sources = f"{found.summary}\n{found.rendered}"
-    return found.summary if not text or find_ungrounded(text, sources) else text
+        return history.summary
+    text = " ".join(answer.split())[:_LENGTH]
+    sources = f"{history.summary}\n{history.rendered}"
+    return history.summary if not text or find_ungrounded(text, sources) else text

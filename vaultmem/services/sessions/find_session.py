@@ -54,21 +54,21 @@ def find_unsettled(vault: Vault) -> list[ActiveSession]:
     if not records:
         return []
     folder = at_ref(vault, "")
-    table, here = open_table(folder), get_branch_name(folder)
-    ended = {
+    table, branch = open_table(folder), get_branch_name(folder)
+    ended_ids = {
         r.id
         for r in records
-        if r.ref in {"", here} and (facts := table.find(r.id)) and not facts.is_open
+        if r.ref in {"", branch} and (facts := table.find(r.id)) and not facts.is_open
     }
-    return [record for record in records if record.id in ended or record.is_gone]
+    return [record for record in records if record.id in ended_ids or record.is_gone]
 
 
 def find_dead(vault: Vault) -> list[ActiveSession]:
     """Return the sessions whose process has ended but whose note has no end, on any branch."""
     folder = at_ref(vault, "")
-    gone = [record for record in find_unsettled(folder) if record.is_gone]
-    found = ((record, find_home(folder, record)[1]) for record in gone)
-    return [record for record, session in found if session and session.facts.is_open]
+    dead_records = [record for record in find_unsettled(folder) if record.is_gone]
+    pairs = ((record, find_home(folder, record)[1]) for record in dead_records)
+    return [record for record, session in pairs if session and session.facts.is_open]
 
 
 def find_home(folder: Vault, record: ActiveSession) -> tuple[Vault, Session | None]:
@@ -76,11 +76,11 @@ def find_home(folder: Vault, record: ActiveSession) -> tuple[Vault, Session | No
     session = _read(folder, record)
     if record.ref in {"", get_branch_name(folder)} or (session and session.facts.is_open):
         return folder, session
-    there = at_ref(folder, record.ref)
+    branch_vault = at_ref(folder, record.ref)
     with contextlib.suppress(VaultError):  # The branch may be deleted, or checked out elsewhere.
-        found = _read(there, record) if find_branch(there) else None
-        if found is not None and found.facts.is_open:
-            return there, found
+        branch_session = _read(branch_vault, record) if find_branch(branch_vault) else None
+        if branch_session is not None and branch_session.facts.is_open:
+            return branch_vault, branch_session
     return folder, session
 
 
@@ -110,10 +110,10 @@ def is_kept(vault: Vault, session: str) -> bool:
     """Return whether the note path of a session id exists."""
     try:
         path = parse_note_path(str(session_path(session)))
-        seen = current_view(vault)
-        if seen.view.is_work_tree:
+        viewed_vault = current_view(vault)
+        if viewed_vault.view.is_work_tree:
             return (vault.root / path).exists()
-        return bool(seen.view.records("d.path = ?", [str(path)]))
+        return bool(viewed_vault.view.records("d.path = ?", [str(path)]))
     except (RefusedError, OSError):  # An invalid or too long name.
         return False
 
@@ -122,24 +122,26 @@ def find_path(vault: Vault, name: str) -> PurePosixPath:
     """Return the note path of a session, found as `get_session` finds it."""
     session = plain_id(name)
     path = parse_note_path(str(session_path(session)))
-    seen = current_view(vault)
-    if is_kept(seen, session) and not (seen.view.is_work_tree and (vault.root / path).is_symlink()):
+    viewed_vault = current_view(vault)
+    if is_kept(viewed_vault, session) and not (
+        viewed_vault.view.is_work_tree and (vault.root / path).is_symlink()
+    ):
         return path
     if not vault.notices.stale:
         sync_vault(vault)
-    everything = list_facts(seen)
-    found = [each for each in everything if each.id == session]
-    found = found or [each for each in everything if each.id.startswith(session)]
-    if len(found) == 1:
-        return PurePosixPath(found[0].path)
-    if found:
-        raise NoteNotFoundError(describe_several(vault, session, [each.path for each in found]))
+    all_facts = list_facts(viewed_vault)
+    matches = [each for each in all_facts if each.id == session]
+    matches = matches or [each for each in all_facts if each.id.startswith(session)]
+    if len(matches) == 1:
+        return PurePosixPath(matches[0].path)
+    if matches:
+        raise NoteNotFoundError(describe_several(vault, session, [each.path for each in matches]))
     record = ActiveSessions(vault.state_folder).find(session)
-    if record is not None and record.ref not in {"", get_branch_name(seen)}:
+    if record is not None and record.ref not in {"", get_branch_name(viewed_vault)}:
         raise NoteNotFoundError(f"{session}: it is kept on {record.ref}; name that with --ref")
-    own = [each.id for each in list_facts(seen.scoped())]
-    near = suggest_similar(session, own, "; see `vaultmem session list`")
-    raise NoteNotFoundError(f"{session}: there is no such session{near}")
+    known_ids = [each.id for each in list_facts(viewed_vault.scoped())]
+    suggestion = suggest_similar(session, known_ids, "; see `vaultmem session list`")
+    raise NoteNotFoundError(f"{session}: there is no such session{suggestion}")
 
 
 def is_meant_here(vault: Vault, record: ActiveSession) -> bool:
@@ -161,10 +163,10 @@ def list_here(vault: Vault, place: Workspace) -> list[SessionFacts]:
     be up to date.
     """
     own = [each for each in list_facts(vault) if each.agent == vault.author.agent]
-    here = [each for each in own if place.has(each)]
-    if place.project and here:
-        return here
-    return [each for each in own if each in here or not (each.workspace or each.project)]
+    matches = [each for each in own if place.has(each)]
+    if place.project and matches:
+        return matches
+    return [each for each in own if each in matches or not (each.workspace or each.project)]
 
 
 def open_table(vault: Vault) -> SessionTable:
@@ -172,20 +174,20 @@ def open_table(vault: Vault) -> SessionTable:
 
     The index must be up to date.
     """
-    seen = current_view(vault)
-    table = SessionTable(vault.state, seen.view)
-    fresh: list[tuple[int, SessionFacts]] = []
+    viewed_vault = current_view(vault)
+    table = SessionTable(vault.state, viewed_vault.view)
+    rows: list[tuple[int, SessionFacts]] = []
     for document, path, blob in table.unknown():
-        text = read_text(seen, path, blob)
+        text = read_text(viewed_vault, path, blob)
         if text is None:
             continue
         try:
             note = parse_note(PurePosixPath(path), text.encode("utf-8"))
         except UnreadableNoteError:
             continue
-        fresh.append((document, parse_session(note).facts))
-    if fresh:
-        table.put(fresh)
+        rows.append((document, parse_session(note).facts))
+    if rows:
+        table.put(rows)
     return table
 
 
@@ -197,21 +199,21 @@ def open_transcripts(vault: Vault) -> Transcripts:
 # Find the machine of each session that is open on another machine.
 
 
-def add_machines(vault: Vault, found: Iterable[SessionFacts]) -> list[SessionFacts]:
+def add_machines(vault: Vault, facts: Iterable[SessionFacts]) -> list[SessionFacts]:
     """Return the sessions; those open on another machine get its name and their last heartbeat."""
-    listed = list(found)
+    sessions = list(facts)
     active = ActiveSessions(vault.state_folder)
-    unseen = {each.id for each in listed if each.is_open and active.find(each.id) is None}
-    if not unseen:
-        return listed
+    remote_ids = {each.id for each in sessions if each.is_open and active.find(each.id) is None}
+    if not remote_ids:
+        return sessions
     signs = sorted(
         (at, machine.name, name)
         for machine in list_machines(vault)
         for name, at in machine.sessions.items()
-        if name in unseen
+        if name in remote_ids
     )
     last = {name: (at, machine) for at, machine, name in signs}
-    return [_name(each, *last[each.id]) if each.id in last else each for each in listed]
+    return [_name(each, *last[each.id]) if each.id in last else each for each in sessions]
 
 
 def add_machine(vault: Vault, session: Session) -> Session:
@@ -220,8 +222,8 @@ def add_machine(vault: Vault, session: Session) -> Session:
 
 
 def _name(facts: SessionFacts, at: float, machine: str) -> SessionFacts:
-    seen = datetime.fromtimestamp(int(at)).isoformat()
-    return facts._replace(machine=machine, seen=seen)
+    last_seen = datetime.fromtimestamp(int(at)).isoformat()
+    return facts._replace(machine=machine, seen=last_seen)
 
 
 # Search, link and count sessions.
@@ -272,15 +274,15 @@ def list_sessions(
     Raises:
         RefusedError: no session can have that status.
     """
-    wanted = status.strip().lower()
-    if wanted and wanted not in _KNOWN_ENDS:
+    end_status = status.strip().lower()
+    if end_status and end_status not in _KNOWN_ENDS:
         raise RefusedError(f'unknown status "{status}"; use {", ".join(SessionStatus)}')
-    found = [
+    sessions = [
         each
         for each in list_facts(vault)
-        if wanted in {"", each.status} and agent in {"", each.agent}
+        if end_status in {"", each.status} and agent in {"", each.agent}
     ]
-    return add_machines(vault, found[: limit or None])
+    return add_machines(vault, sessions[: limit or None])
 
 
 def search_sessions(vault: Vault, query: str, limit: int = 10) -> list[FoundSession]:
@@ -289,13 +291,13 @@ def search_sessions(vault: Vault, query: str, limit: int = 10) -> list[FoundSess
     Raises:
         RefusedError: the query is too long, or the limit under 1.
     """
-    wanted = NoteFilter(context=FOLDER)
+    note_filter = NoteFilter(context=FOLDER)
     by_path: dict[str, list[Hit]] = {}
-    for hit in recall(current_view(vault), parse_query(query, limit * _SECTIONS, wanted)):
+    for hit in recall(current_view(vault), parse_query(query, limit * _SECTIONS, note_filter)):
         by_path.setdefault(hit.record.path, []).append(hit)
     table = open_table(vault)
-    found = ((table.at_path(path), tuple(each)) for path, each in [*by_path.items()][:limit])
-    return [FoundSession(facts, hits) for facts, hits in found if facts is not None]
+    pairs = ((table.at_path(path), tuple(each)) for path, each in [*by_path.items()][:limit])
+    return [FoundSession(facts, hits) for facts, hits in pairs if facts is not None]
 
 
 def follow_chain(vault: Vault, name: str, depth: int = 10) -> SessionChain:
@@ -315,20 +317,20 @@ def follow_chain(vault: Vault, name: str, depth: int = 10) -> SessionChain:
 
 def count_sessions(vault: Vault) -> SessionStats:
     """Return counts over all sessions. The index must be up to date."""
-    found = list_facts(vault)
+    sessions = list_facts(vault)
     transcripts = open_transcripts(vault)
-    started = sorted(each.started for each in found if each.started)
+    started = sorted(each.started for each in sessions if each.started)
     return SessionStats(
-        sessions=len(found),
-        statuses=_count([each.status for each in found]),
-        agents=_count([each.agent for each in found]),
-        workspaces=_count([each.workspace for each in found]),
-        decisions=sum(each.decisions for each in found),
-        questions=sum(each.questions for each in found),
-        touched=sum(each.touched for each in found),
-        turns=sum(each.turns for each in found),
-        tokens=sum(each.tokens for each in found),
-        bytes=sum(transcripts.size(each.id) for each in found),
+        sessions=len(sessions),
+        statuses=_count([each.status for each in sessions]),
+        agents=_count([each.agent for each in sessions]),
+        workspaces=_count([each.workspace for each in sessions]),
+        decisions=sum(each.decisions for each in sessions),
+        questions=sum(each.questions for each in sessions),
+        touched=sum(each.touched for each in sessions),
+        turns=sum(each.turns for each in sessions),
+        tokens=sum(each.tokens for each in sessions),
+        bytes=sum(transcripts.size(each.id) for each in sessions),
         first=started[0] if started else "",
         last=started[-1] if started else "",
     )

@@ -78,32 +78,32 @@ def require_session(
     Raises:
         NoteNotFoundError: no session is named, or it does not exist.
     """
-    found = identify_session(vault, explicit, workspace)
-    if not found.session:
-        here = list_here(vault, find_place(vault, workspace)) if or_last else []
+    candidate = identify_session(vault, explicit, workspace)
+    if not candidate.session:
+        sessions = list_here(vault, find_place(vault, workspace)) if or_last else []
         # Prefer a session with work over one that only asked a question.
-        if last := next((each for each in here if each.has_work), next(iter(here), None)):
+        if last := next((each for each in sessions if each.has_work), next(iter(sessions), None)):
             return last.id
         raise NoteNotFoundError(
             "no session: none is named and none is open here; name one with --session, "
             "or begin one with `vaultmem session start`"
         )
     try:
-        return find_path(vault, found.session).stem
+        return find_path(vault, candidate.session).stem
     except NoteNotFoundError as error:
-        if not found.source.startswith("$"):
+        if not candidate.source.startswith("$"):
             raise
         raise NoteNotFoundError(
-            f"{found.session} (from {found.source}): there is no such session; "
+            f"{candidate.session} (from {candidate.source}): there is no such session; "
             "begin it with `vaultmem session start`"
         ) from error
 
 
 def find_workspace(folder: Path | None = None) -> Path:
     """Return the git work tree around a folder (by default the current one), else the folder."""
-    here = (folder or Path.cwd()).resolve()
-    found = find_git_folder(here)
-    return found[0] if found else here
+    path = (folder or Path.cwd()).resolve()
+    repository = find_git_folder(path)
+    return repository[0] if repository else path
 
 
 def find_place(vault: Vault, folder: Path | None = None) -> Workspace:
@@ -143,8 +143,8 @@ def _list_candidates(
 ) -> Iterator[SessionCandidate]:
     own = vault.environment.get(OWN_VARIABLE, "").strip()
     # A session given to `open_vault` is explicit, unless it came from the environment.
-    told = explicit or (vault.author.session if not is_environments(vault) else "")
-    yield SessionCandidate("--session", told, plain_id(told))
+    session = explicit or (vault.author.session if not is_environments(vault) else "")
+    yield SessionCandidate("--session", session, plain_id(session))
     yield SessionCandidate(f"${OWN_VARIABLE}", own, _check_own(vault, own) if own else "")
     for name in SESSION_VARIABLES:
         yield _from_variable(vault, name)
@@ -157,9 +157,9 @@ def _list_candidates(
 
 def is_environments(vault: Vault) -> bool:
     """Return whether the session of the vault's author comes from the environment."""
-    named = map(vault.environment.get, (OWN_VARIABLE, *SESSION_VARIABLES))
-    given = [value.strip() for value in named if value and value.strip()]
-    return vault.author.session in {"", *given, *map(map_session_id, given)}
+    raw_values = map(vault.environment.get, (OWN_VARIABLE, *SESSION_VARIABLES))
+    values = [value.strip() for value in raw_values if value and value.strip()]
+    return vault.author.session in {"", *values, *map(map_session_id, values)}
 
 
 def _from_variable(vault: Vault, name: str) -> SessionCandidate:
@@ -171,14 +171,18 @@ def _from_variable(vault: Vault, name: str) -> SessionCandidate:
 
 def _from_file(vault: Vault, workspace: Path) -> SessionCandidate:
     active = ActiveSessions(vault.state_folder)
-    there = [each for each in active.list_open(str(workspace)) if is_meant_here(vault, each)]
-    own = [each for each in there if each.agent == vault.author.agent]
-    found = next(iter(own if vault.pid is None else _choose_own(vault.pid, own)), None)
-    whom = f"agent {vault.author.agent}" if vault.author.agent else "no agent"
-    source = f"active session of {whom} in {workspace}"
-    if found is not None:
-        return SessionCandidate(source, found.id, found.id, f"in {active.file_of(found.id)}")
-    agents = ", ".join(dict.fromkeys(record.agent or "nobody" for record in there))
+    open_sessions = [
+        each for each in active.list_open(str(workspace)) if is_meant_here(vault, each)
+    ]
+    own_sessions = [each for each in open_sessions if each.agent == vault.author.agent]
+    session = next(
+        iter(own_sessions if vault.pid is None else _choose_own(vault.pid, own_sessions)), None
+    )
+    agent_name = f"agent {vault.author.agent}" if vault.author.agent else "no agent"
+    source = f"active session of {agent_name} in {workspace}"
+    if session is not None:
+        return SessionCandidate(source, session.id, session.id, f"in {active.file_of(session.id)}")
+    agents = ", ".join(dict.fromkeys(record.agent or "nobody" for record in open_sessions))
     return SessionCandidate(
         source, "", "", f"open here: of {agents}; see --agent" if agents else ""
     )

@@ -91,13 +91,13 @@ def import_turns(vault: Vault, session: str, file: Path) -> Imported:
     Raises:
         NoteNotFoundError: there is no such session, or no such file.
     """
-    taken, known = Imported(session), read_source(file)
-    while _import_batch(vault, file, known, taken):
+    result, source = Imported(session), read_source(file)
+    while _import_batch(vault, file, source, result):
         pass
-    if taken.turns:
+    if result.turns:
         with vault.leaving_to_next():
             _store_ends(vault, session)
-    return taken
+    return result
 
 
 def import_again(vault: Vault, session: str, file: Path) -> Imported:
@@ -109,11 +109,11 @@ def import_again(vault: Vault, session: str, file: Path) -> Imported:
         NoteNotFoundError: there is no such session, or no such file.
         RefusedError: the session has turns that are not in this file.
     """
-    key, known = _transcript_key(session, file), read_source(file)
+    key, source = _transcript_key(session, file), read_source(file)
     with vault.lock():
         end = int(vault.state.get(key) or 0) or file.stat().st_size
         times = {
-            turn.at for turn in _read_turns(file, known, Imported(""), TranscriptRecord(), end)
+            turn.at for turn in _read_turns(file, source, Imported(""), TranscriptRecord(), end)
         }
         lines = open_transcripts(vault).read(session)
         others = {n for n, turn in join_turns(lines) if turn.at not in times}
@@ -122,16 +122,16 @@ def import_again(vault: Vault, session: str, file: Path) -> Imported:
                 f"{session}: {pluralize(len(others), 'turn')} of it are not in {file}; "
                 "nothing was changed"
             )
-        taken, record = Imported(session), TranscriptRecord()
-        replace_turns(vault, session, _read_turns(file, known, taken, record, end))
+        result, record = Imported(session), TranscriptRecord()
+        replace_turns(vault, session, _read_turns(file, source, result, record, end))
         with vault.state.transaction():
-            vault.state.put(key, str(taken.offset))
+            vault.state.put(key, str(result.offset))
             vault.state.put(_record_key(session), dump_record(record))
-    later = import_turns(vault, session, file)
-    later.turns += taken.turns
-    later.broken += taken.broken
-    later.ended = later.ended or taken.ended
-    return later
+    next_result = import_turns(vault, session, file)
+    next_result.turns += result.turns
+    next_result.broken += result.broken
+    next_result.ended = next_result.ended or result.ended
+    return next_result
 
 
 def _store_ends(vault: Vault, session: str) -> None:
@@ -165,19 +165,19 @@ def _record_key(session: str) -> str:
     return f"record {session}"
 
 
-def _import_batch(vault: Vault, file: Path, known: TranscriptSource, taken: Imported) -> bool:
+def _import_batch(vault: Vault, file: Path, source: TranscriptSource, result: Imported) -> bool:
     """Import the next part of a transcript; return whether there may be more."""
-    key = _transcript_key(taken.session, file)
+    key = _transcript_key(result.session, file)
     with vault.lock():
-        taken.offset = int(vault.state.get(key) or 0)
-        if taken.offset > file.stat().st_size:  # The file was replaced.
-            taken.offset = 0
-        record, end = read_record(vault, taken.session), taken.offset + _BATCH
-        add_turns(vault, taken.session, _read_turns(file, known, taken, record, end))
+        result.offset = int(vault.state.get(key) or 0)
+        if result.offset > file.stat().st_size:  # The file was replaced.
+            result.offset = 0
+        record, end = read_record(vault, result.session), result.offset + _BATCH
+        add_turns(vault, result.session, _read_turns(file, source, result, record, end))
         with vault.state.transaction():
-            vault.state.put(key, str(taken.offset))
-            vault.state.put(_record_key(taken.session), dump_record(record))
-    return taken.offset >= end
+            vault.state.put(key, str(result.offset))
+            vault.state.put(_record_key(result.session), dump_record(record))
+    return result.offset >= end
 
 
 def identify_transcript(file: Path) -> TranscriptSource:
@@ -187,17 +187,17 @@ def identify_transcript(file: Path) -> TranscriptSource:
         NoteNotFoundError: there is no such file.
         RefusedError: its format is not a known transcript format.
     """
-    found = read_source(file)
-    if not found.agent:
+    source = read_source(file)
+    if not source.agent:
         raise RefusedError(
             f"{file}: no transcript of Claude Code, Codex, Gemini CLI or Copilot CLI"
         )
-    return found._replace(session=map_session_id(found.session or file.stem))
+    return source._replace(session=map_session_id(source.session or file.stem))
 
 
-def find_first_turn(file: Path, known: TranscriptSource) -> TranscriptEvent | None:
+def find_first_turn(file: Path, source: TranscriptSource) -> TranscriptEvent | None:
     """Return the first event of a transcript's own session that is a turn, or None."""
-    events = _read_events(file, known, Imported(""), file.stat().st_size)
+    events = _read_events(file, source, Imported(""), file.stat().st_size)
     return next((each for each in events if describe_turn(each)), None)
 
 
@@ -208,69 +208,69 @@ def has_more(vault: Vault, session: str, file: Path) -> bool:
 
 def read_source(file: Path) -> TranscriptSource:
     """Return the source that a transcript's head names; `agent` is "" for an unknown format."""
-    found = TranscriptSource()
+    source = TranscriptSource()
     for number, (data, _) in enumerate(_read_lines(file, 0)):
-        for event in read_line(data, found) or ():
-            found = join_source(found, event.source)
-        if number >= _HEAD or (found.session and found.folder):
+        for event in read_line(data, source) or ():
+            source = join_source(source, event.source)
+        if number >= _HEAD or (source.session and source.folder):
             break
-    return found
+    return source
 
 
 def _read_turns(
-    file: Path, known: TranscriptSource, taken: Imported, record: TranscriptRecord, end: int
+    file: Path, source: TranscriptSource, result: Imported, record: TranscriptRecord, end: int
 ) -> Iterator[Turn]:
-    for event, files in _join_files(_read_events(file, known, taken, end)):
+    for event, files in _join_files(_read_events(file, source, result, end)):
         add_event(record, event)
-        taken.ended = event.at or taken.ended
+        result.ended = event.at or result.ended
         if turn := make_turn(event, files):
-            taken.turns += 1
+            result.turns += 1
             yield turn
 
 
 def make_turn(event: TranscriptEvent, files: Sequence[str] = ()) -> Turn | None:
     """Return an event with its files as a turn, or None if the event is not a turn."""
-    told = describe_turn(event)
-    if told is None:
+    content = describe_turn(event)
+    if content is None:
         return None
     tool = "" if event.kind is not EventKind.CALL else event.tool
     failed = event.kind is EventKind.RESULT and (event.is_error or bool(event.exit))
-    return Turn(*told, event.at, tool, tuple(files), event.command, failed)
+    return Turn(*content, event.at, tool, tuple(files), event.command, failed)
 
 
 def _join_files(
     events: Iterator[TranscriptEvent],
 ) -> Iterator[tuple[TranscriptEvent, Sequence[str]]]:
     """Yield events with the files of their call, which can span several events."""
-    held: list[tuple[TranscriptEvent, list[str]]] = []
+    group: list[tuple[TranscriptEvent, list[str]]] = []
     for event in events:
         is_call = event.kind is EventKind.CALL
-        if held and not (is_call and not event.text and event.call == held[0][0].call):
-            yield from held
-            held = []
+        if group and not (is_call and not event.text and event.call == group[0][0].call):
+            yield from group
+            group = []
         path = [event.path] if is_call and event.path else []
-        if held:
-            held[0][1].extend(path)
-        held.append((event, path))
-    yield from held
+        if group:
+            group[0][1].extend(path)
+        group.append((event, path))
+    yield from group
 
 
 def _read_events(
-    file: Path, known: TranscriptSource, taken: Imported, end: int
+    file: Path, source: TranscriptSource, result: Imported, end: int
 ) -> Iterator[TranscriptEvent]:
-    """Yield a transcript's events from `taken.offset` to `end`, each message once."""
-    told = set[int]()
-    for data, at in _read_lines(file, taken.offset):
-        taken.offset = at
-        events = read_line(data, known) if data else None
-        taken.broken += events is None
+    """Yield a transcript's events from `result.offset` to `end`, each message once."""
+    keys = set[int]()
+    for data, at in _read_lines(file, result.offset):
+        result.offset = at
+        events = read_line(data, source) if data else None
+        result.broken += events is None
         for event in events or ():
             # Gemini CLI repeats a message whenever it grows.
-            key = hash(event) if known.agent == "gemini" and event.call else 0
-            if key not in told:
+            key = hash(event) if source.agent == "gemini" and event.call else 0
+            if key not in keys:
                 yield event
             if key:
-                told.add(key)
+                keys.add(key)
         if at >= end:
             return
 
@@ -319,41 +319,41 @@ def touch_files(
     """
     path = find_path(vault, session)
     base = find_begun_in(vault, path.stem, workspace)
-    here = vault.here or Path()
-    found = [build_touched_file(here / Path(file).expanduser(), base) for file in files]
+    folder = vault.here or Path()
+    touched_files = [build_touched_file(folder / Path(file).expanduser(), base) for file in files]
 
     def change(note: Note) -> str:
-        listed = _list_paths(note, found)
-        if len(listed) > MAX_TOUCHED:
+        entries = _list_paths(note, touched_files)
+        if len(entries) > MAX_TOUCHED:
             raise RefusedError(
                 f"{path.stem}: it lists {MAX_TOUCHED} files already; name a folder instead"
             )
-        return _set_touched(note, listed)
+        return _set_touched(note, entries)
 
     return edit_session(vault, path.stem, change)
 
 
-def add_touched(note: Note, found: Sequence[TouchedFile]) -> str:
+def add_touched(note: Note, touched_files: Sequence[TouchedFile]) -> str:
     """Return a session note's text with more touched files.
 
     The oldest are dropped beyond the limit.
     """
-    return _set_touched(note, _list_paths(note, found)[-MAX_TOUCHED:])
+    return _set_touched(note, _list_paths(note, touched_files)[-MAX_TOUCHED:])
 
 
-def _list_paths(note: Note, found: Sequence[TouchedFile]) -> list[TouchedFile]:
-    listed = {each.path: each for each in parse_session(note).touched}
-    for each in found:  # The last touched file goes to the end.
-        if listed.get(each.path) != each:
-            listed.pop(each.path, None)
-            listed[each.path] = each
-    return list(listed.values())
+def _list_paths(note: Note, touched_files: Sequence[TouchedFile]) -> list[TouchedFile]:
+    files_by_path = {each.path: each for each in parse_session(note).touched}
+    for each in touched_files:  # The last touched file goes to the end.
+        if files_by_path.get(each.path) != each:
+            files_by_path.pop(each.path, None)
+            files_by_path[each.path] = each
+    return list(files_by_path.values())
 
 
-def _set_touched(note: Note, listed: Sequence[TouchedFile]) -> str:
-    if tuple(listed) == parse_session(note).touched:
+def _set_touched(note: Note, touched_files: Sequence[TouchedFile]) -> str:
+    if tuple(touched_files) == parse_session(note).touched:
         return note.text
-    return set_property(note.text, "touched", tuple(map(format_touched, listed)))
+    return set_property(note.text, "touched", tuple(map(format_touched, touched_files)))
 
 
 def build_touched_file(file: Path, workspace: Path) -> TouchedFile:
@@ -379,9 +379,9 @@ def format_file(place: Path, workspace: Path) -> str:
     return place.as_posix()
 
 
-def place_of(touched: str, workspace: Path) -> Path:
+def place_of(path: str, workspace: Path) -> Path:
     """Return the path on this machine of a file recorded in a session's note."""
-    return workspace / Path(touched).expanduser()
+    return workspace / Path(path).expanduser()
 
 
 def short_blob(place: Path) -> str:
@@ -408,32 +408,32 @@ def trace_files(
 
     Sessions outside the workspace's `place` are skipped, because their files are elsewhere.
     """
-    left: dict[str, tuple[str, float]] = {}
+    states: dict[str, tuple[str, float]] = {}
     for session in sessions:
         facts = session.facts
         if (facts.workspace or facts.project) and not place.has(facts):
             continue
         since = read_timestamp(facts.started) or 0.0
         for each in reversed(session.touched):
-            blob, before = left.get(each.path, (each.blob, since))
-            left[each.path] = (blob, min(before, since))
-    commits, heads = _ask_git(left, workspace)
+            blob, before = states.get(each.path, (each.blob, since))
+            states[each.path] = (blob, min(before, since))
+    commits, heads = _ask_git(states, workspace)
     return {
         path: _describe(path, blob, since, workspace, commits.get(path), heads)
-        for path, (blob, since) in left.items()
+        for path, (blob, since) in states.items()
     }
 
 
 def _ask_git(
-    left: Mapping[str, tuple[str, float]], workspace: Path
+    states: Mapping[str, tuple[str, float]], workspace: Path
 ) -> tuple[dict[str, list[FileCommit]], dict[str, str] | None]:
     """Return the files' commits and their blob ids in HEAD, or None for these without git."""
-    paths = [path for path in left if not path.startswith(("/", "~"))][:_MAX_FILES]
+    paths = [path for path in states if not path.startswith(("/", "~"))][:_MAX_FILES]
     try:
         git = open_repository(workspace)
         if git is None or git.work_tree != workspace or not paths:
             return {}, None
-        commits = list_file_commits(git, paths, int(min(at for _, at in left.values())))
+        commits = list_file_commits(git, paths, int(min(at for _, at in states.values())))
         return commits, {path: e.blob for path, e in list_entries(git, paths).items()}
     except VaultError:
         return {}, None
@@ -447,7 +447,7 @@ def _describe(
     commits: Sequence[FileCommit] | None,
     heads: Mapping[str, str] | None,
 ) -> FileFate:
-    later = [each for each in commits or () if each.at >= since]
+    later_commits = [each for each in commits or () if each.at >= since]
     now = "" if path.endswith("/") else short_blob(place_of(path, workspace))
     words = []
     if now == "gone":
@@ -455,19 +455,19 @@ def _describe(
     elif blob and now:
         words.append("as left" if now == blob[: len(now)] else "changed since")
     if heads is not None and now and not path.startswith(("/", "~")):
-        committed = heads.get(path, "")
+        head_blob = heads.get(path, "")
         if now == "gone":
-            words += ["not committed"] if committed else []
-        elif not committed.startswith(now):
+            words += ["not committed"] if head_blob else []
+        elif not head_blob.startswith(now):
             words.append("not committed")
-    if later:
-        words.append(pluralize(len(later), "commit"))
-    short = ", ".join(words)
-    if not later:
-        return FileFate(short, short)
-    last = later[0]
-    told = f'last {last.commit[:7]} {last.day} "{one_line(last.subject)[:80]}" ({last.author})'
-    return FileFate(short, f"{short}, {told}")
+    if later_commits:
+        words.append(pluralize(len(later_commits), "commit"))
+    label = ", ".join(words)
+    if not later_commits:
+        return FileFate(label, label)
+    last = later_commits[0]
+    detail = f'last {last.commit[:7]} {last.day} "{one_line(last.subject)[:80]}" ({last.author})'
+    return FileFate(label, f"{label}, {detail}")
 
 
 # Write the transcript summary into a session's note.
@@ -492,7 +492,7 @@ def store_record(vault: Vault, session: str, workspace: Path | None = None) -> N
     """
     record = read_record(vault, session)
     base = find_workspace(find_begun_in(vault, session, workspace))
-    touched = [*_list_touched(record, base)]
+    touched_files = [*_list_touched(record, base)]
 
     def change(note: Note) -> str:
         text = write_record(vault, note, record, lambda path: format_file(_place(path, base), base))
@@ -501,7 +501,7 @@ def store_record(vault: Vault, session: str, workspace: Path | None = None) -> N
         goal = record.goal
         if len(goal.split()) >= _FEW and not scan_note_text(vault, str(note.path), goal):
             text = name_session(text, session, goal)
-        return add_touched(parse_note(note.path, text.encode("utf-8")), touched)
+        return add_touched(parse_note(note.path, text.encode("utf-8")), touched_files)
 
     edit_session(vault, session, change, closed_too=True)
 
@@ -511,25 +511,25 @@ def catch_up(vault: Vault) -> None:
 
     Unreadable transcripts and those over 8 MiB are skipped.
     """
-    for gone in find_unsettled(vault):
-        file = Path(vault.state.get(f"{EXPECTED} {gone.id}") or "")
+    for record in find_unsettled(vault):
+        file = Path(vault.state.get(f"{EXPECTED} {record.id}") or "")
         with contextlib.suppress(VaultError, OSError):
-            if gone.is_gone and file.is_file() and file.stat().st_size < _MOST:
-                import_turns(vault, gone.id, file)
-                store_record(vault, gone.id, Path(gone.workspace))
+            if record.is_gone and file.is_file() and file.stat().st_size < _MOST:
+                import_turns(vault, record.id, file)
+                store_record(vault, record.id, Path(record.workspace))
 
 
 def _list_touched(record: TranscriptRecord, workspace: Path) -> list[TouchedFile]:
     """Return the workspace's files that a session touched, with their content now."""
-    found = []
+    files = []
     for path in [*record.files][-_TOUCHED:]:
         place = _place(path, workspace)
         if place.is_relative_to(workspace):
             try:
-                found.append(build_touched_file(place, workspace))
+                files.append(build_touched_file(place, workspace))
             except RefusedError:  # The name cannot be written in a note.
                 continue
-    return found
+    return files
 
 
 def _place(path: str, workspace: Path) -> Path:
@@ -552,7 +552,7 @@ def write_record(
 def _leave_out_leaks(vault: Vault, path: str, block: str) -> str:
     """Return a section without lines that look like a credential by the vault's rules."""
     lines = block.split("\n")
-    for found in scan_note_text(vault, path, block):
-        if not lines[found.line - 1].startswith("#"):
-            lines[found.line - 1] = _LEFT_OUT
+    for leak in scan_note_text(vault, path, block):
+        if not lines[leak.line - 1].startswith("#"):
+            lines[leak.line - 1] = _LEFT_OUT
     return "\n".join(lines)

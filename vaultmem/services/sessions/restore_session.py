@@ -73,15 +73,18 @@ def collect_material(
     vault = current_view(vault)
     session = _with_unlinked(vault, get_session(vault, name))
     earlier = tuple(_find_earlier(vault, session))
-    shown = [session, *(each.session for each in earlier if each.session and each.session.is_shown)]
+    sessions = [
+        session,
+        *(each.session for each in earlier if each.session and each.session.is_shown),
+    ]
     folder = find_begun_in(vault, session.facts.id, workspace)
-    decisions = [decision for each in shown for decision in each.decisions]
+    decisions = [decision for each in sessions for decision in each.decisions]
     return RestoreMaterial(
         session,
         pack_source(vault),
         earlier,
         _read_decisions(vault, decisions),
-        trace_files(shown, folder, find_place(vault, folder)),
+        trace_files(sessions, folder, find_place(vault, folder)),
         tuple(_read_turns(vault, session.facts.id, budget)),
     )
 
@@ -89,39 +92,43 @@ def collect_material(
 def _find_earlier(vault: Vault, session: Session) -> Iterable[EarlierSession]:
     table = open_table(vault)
     for link in walk_chain(session.facts, table.find, _MAX_DEPTH)[:_MAX_EARLIER]:
-        earlier = None
+        earlier_session = None
         if link.facts is not None:
             try:
-                earlier = read_session(vault, PurePosixPath(link.facts.path))
-                earlier = _with_unlinked(vault, earlier)
+                earlier_session = read_session(vault, PurePosixPath(link.facts.path))
+                earlier_session = _with_unlinked(vault, earlier_session)
             except (NoteNotFoundError, RefusedError):
-                earlier = None
-        yield EarlierSession(link, earlier)
+                earlier_session = None
+        yield EarlierSession(link, earlier_session)
 
 
 def _with_unlinked(vault: Vault, session: Session) -> Session:
     """Return a session with the decisions that it wrote but did not link before an interruption."""
-    more = tuple(
+    new_decisions = tuple(
         Decision(path.removesuffix(".md"), f"[[{path.removesuffix('.md')}]]: {title}")
         for path, title in find_unlinked(vault, session)
     )
-    return session._replace(decisions=(*session.decisions, *more)) if more else session
+    return (
+        session._replace(decisions=(*session.decisions, *new_decisions))
+        if new_decisions
+        else session
+    )
 
 
 def _read_decisions(vault: Vault, decisions: Iterable[Decision]) -> dict[str, DecisionNote]:
-    found: dict[str, DecisionNote] = {}
+    notes: dict[str, DecisionNote] = {}
     for decision in decisions:
-        if not decision.target or decision.target in found:
+        if not decision.target or decision.target in notes:
             continue
         try:
             path, _ = resolve_address(vault, decision.target, by_title=False)
             note = read_note(vault, path)
         except (NoteNotFoundError, RefusedError):
             continue
-        found[decision.target] = DecisionNote(
+        notes[decision.target] = DecisionNote(
             str(path), note.blob, note.title, note.state.value, note.pinned, _shown_text(note)
         )
-    return found
+    return notes
 
 
 def _shown_text(note: Note) -> str:
@@ -136,14 +143,14 @@ def _shown_text(note: Note) -> str:
 
 def _read_turns(vault: Vault, session: str, budget: int) -> list[tuple[int, Turn]]:
     """Return the last turns that can fit the budget."""
-    kept: list[tuple[int, Turn]] = []
-    left = budget
+    turns: list[tuple[int, Turn]] = []
+    tokens = budget
     for number, turn in reversed(read_last_turns(vault, session, _MAX_TURNS)):
-        if left <= 0:
+        if tokens <= 0:
             break
-        left -= min(count_tokens(turn.text), 1_500)
-        kept.append((number, turn))
-    return list(reversed(kept))
+        tokens -= min(count_tokens(turn.text), 1_500)
+        turns.append((number, turn))
+    return list(reversed(turns))
 
 
 # Describe the last session in a workspace.
@@ -162,11 +169,11 @@ def describe_last_time(
     skipped. The index must be up to date.
     """
     folder, place = find_workspace(workspace or vault.here), find_place(vault, workspace)
-    found = [*islice(_list_here(vault, place, but), _LOOKED_AT)]
-    worked = [each for each in found if each.facts.has_work] or found
-    if not worked:
+    sessions = [*islice(_list_here(vault, place, but), _LOOKED_AT)]
+    candidates = [each for each in sessions if each.facts.has_work] or sessions
+    if not candidates:
         return ""
-    last, *others = worked
+    last, *others = candidates
     still_open = [each for each in others if each.facts.is_open][:_EARLIER]
     earlier = [each for each in others if not each.facts.is_open][:_EARLIER]
     fates = trace_files([last], folder, place)

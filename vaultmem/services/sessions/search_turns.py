@@ -36,7 +36,7 @@ def index_turns(vault: Vault, session: str) -> None:
         _open_index(vault).update(session)
 
 
-def search_turns(vault: Vault, wanted: TurnQuery, limit: int = 10) -> list[NumberedTurn]:
+def search_turns(vault: Vault, query: TurnQuery, limit: int = 10) -> list[NumberedTurn]:
     """Return excerpts of the turns that match, best first; without words, newest first.
 
     Only sessions in the vault's view count: those of the view's project and global ones.
@@ -45,17 +45,17 @@ def search_turns(vault: Vault, wanted: TurnQuery, limit: int = 10) -> list[Numbe
     Raises:
         RefusedError: the query is empty.
     """
-    if wanted == TurnQuery():
+    if query == TurnQuery():
         raise RefusedError("session search: nothing to look for; name words, --file or --command")
     index = _open_index(vault)
     index.update_all()
     sessions = [each.id for each in list_facts(vault) if each.state != NoteState.QUARANTINED]
-    found = index.find(wanted, sessions, limit)
-    masked = _mask(vault, [_turn_of(line) for _, _, line in found])
-    terms = frozenset(term_sequence(wanted.words))
+    rows = index.find(query, sessions, limit)
+    masked_turns = _mask(vault, [_turn_of(line) for _, _, line in rows])
+    terms = frozenset(term_sequence(query.words))
     return [
         NumberedTurn(session, number, turn._replace(text=choose_excerpt(turn.text, terms, _SHOWN)))
-        for (session, number, _), turn in zip(found, masked, strict=True)
+        for (session, number, _), turn in zip(rows, masked_turns, strict=True)
     ]
 
 
@@ -68,12 +68,12 @@ def read_turns(
     """
     lines = open_transcripts(vault).read(session)
     turns = (each for each in join_turns(lines) if each[1].failed or not failed)
-    later = dropwhile(lambda each: each[0] < first, turns)
-    chosen = list(islice(later, limit)) if first else list(deque(turns, limit))
-    masked = _mask(vault, [turn for _, turn in chosen])
+    later_turns = dropwhile(lambda each: each[0] < first, turns)
+    numbered_turns = list(islice(later_turns, limit)) if first else list(deque(turns, limit))
+    masked_turns = _mask(vault, [turn for _, turn in numbered_turns])
     return [
         NumberedTurn(session, number, turn)
-        for (number, _), turn in zip(chosen, masked, strict=True)
+        for (number, _), turn in zip(numbered_turns, masked_turns, strict=True)
     ]
 
 
@@ -89,17 +89,19 @@ def _turn_of(line: TranscriptLine) -> Turn:
 def _mask(vault: Vault, turns: Sequence[Turn]) -> list[Turn]:
     """Return turns with credentials masked, by the built-in rules and those of the vault."""
     texts = [text for turn in turns for text in (turn.text, turn.command, *turn.files)]
-    found = find_in_texts(vault.root, [("", text) for text in texts], mark="")
-    plain = iter([_blank(text, each) for text, each in zip(texts, found, strict=True)])
+    findings = find_in_texts(vault.root, [("", text) for text in texts], mark="")
+    masked_texts = iter([_blank(text, each) for text, each in zip(texts, findings, strict=True)])
     return [
         turn._replace(
-            text=next(plain), command=next(plain), files=tuple(islice(plain, len(turn.files)))
+            text=next(masked_texts),
+            command=next(masked_texts),
+            files=tuple(islice(masked_texts, len(turn.files))),
         )
         for turn in turns
     ]
 
 
-def _blank(text: str, found: Iterable[SecretFinding]) -> str:
-    for each in sorted(found, key=lambda each: each.start, reverse=True):
-        text = f"{text[: each.start]}***{text[each.end :]}"
+def _blank(text: str, findings: Iterable[SecretFinding]) -> str:
+    for finding in sorted(findings, key=lambda finding: finding.start, reverse=True):
+        text = f"{text[: finding.start]}***{text[finding.end :]}"
     return text

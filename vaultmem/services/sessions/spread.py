@@ -152,8 +152,8 @@ class VaultWrites:
         self.vault, self.name = vault, name
         has_git = vault.head() is not None
         # The commits of the merged branch contain its changes.
-        walked = walk_refs(vault.history) if has_git else ()
-        self.commits = [each for each in walked if len(each[0].parents) < 2]
+        history = walk_refs(vault.history) if has_git else ()
+        self.commits = [each for each in history if len(each[0].parents) < 2]
         pending = read_pending(vault) if has_git else None
         self._pending = pending.files if pending else {}
         self._moved = pending.moved if pending else {}
@@ -166,8 +166,8 @@ class VaultWrites:
 
     @cached_property
     def _present(self) -> dict[tuple[str, str], str]:
-        walked = walk_present(self.vault, self._moved)
-        return {(commit.commit, each.path): now for commit, each, now in walked}
+        changes = walk_present(self.vault, self._moved)
+        return {(commit.commit, each.path): present_path for commit, each, present_path in changes}
 
     def find_now(self, written: Written) -> str:
         """Return the note's current path on the checked-out branch, or ""."""
@@ -178,7 +178,9 @@ class VaultWrites:
         """Yield the changes of authors that match, oldest first, optionally of one commit only."""
         for each, changes in reversed(self.commits):
             writers = [(each.agent, each.session), *((w.agent, w.session) for w in each.wrote)]
-            if commit in {"", each.commit} and any(is_author(*who, each.at) for who in writers):
+            if commit in {"", each.commit} and any(
+                is_author(*writer, each.at) for writer in writers
+            ):
                 yield from self._read_commit(each, changes, is_author)
         for path, file in () if commit else self._pending.items():
             if file is not None and is_note_name(path):
@@ -219,18 +221,18 @@ class VaultWrites:
             return
         lines = split_bytes(data)
         matches = match_lines(split_bytes(before[0]) if before else [], lines)
-        kept = {place + at for _, place, length in matches for at in range(length)}
+        kept_lines = {place + at for _, place, length in matches for at in range(length)}
         body = note.text.count("\n", 0, note.matter.body)
-        added: dict[tuple[str, str], list[str]] = {}
+        lines_by_writer: dict[tuple[str, str], list[str]] = {}
         for number, line in enumerate(lines):
-            if number not in kept:
-                own = added.setdefault(writers[number], [])
+            if number not in kept_lines:
+                own = lines_by_writer.setdefault(writers[number], [])
                 own += [line.removesuffix("\r")] if number >= body else []
         at = commit.at if commit else float("inf")
-        for who, own in added.items():
-            if is_author(*who, at):
-                was = old[0] if old else None
-                yield Written(self.name, commit, path, *who, at, was, note, "\n".join(own))
+        for writer, own in lines_by_writer.items():
+            if is_author(*writer, at):
+                old_note = old[0] if old else None
+                yield Written(self.name, commit, path, *writer, at, old_note, note, "\n".join(own))
 
 
 def find_spread(vaults: Sequence[Vault], target: str) -> Spread:
@@ -245,13 +247,13 @@ def find_spread(vaults: Sequence[Vault], target: str) -> Spread:
     """
     names = dict(zip(["", *(each.name for each in vaults[1:])], vaults, strict=True))
     writes = {name: VaultWrites(vault, name) for name, vault in names.items()}
-    found = _Search(writes)
-    label, own = found.choose_target(target)
-    if not found.statements:
+    search = _Search(writes)
+    label, own = search.choose_target(target)
+    if not search.statements:
         raise RefusedError(f"{label}: no statement in it can be followed")
-    while found.fresh:
-        found.follow(own)
-    return found.describe(label)
+    while search.fresh:
+        search.follow(own)
+    return search.describe(label)
 
 
 class _Search:
@@ -278,8 +280,8 @@ class _Search:
         """
         first, session = self._writes[""], plain_id(target)
 
-        def is_own(_: str, who: str, __: float) -> bool:
-            return who == session
+        def is_own(_: str, writer: str, __: float) -> bool:
+            return writer == session
 
         if own := [*first.list_written(is_own)]:
             for each in own:
@@ -333,20 +335,23 @@ class _Search:
 
         for each in self._writes.values():
             commits = (commit for commit, _ in each.commits)
-            shown = find_showings(each.vault, has_text), find_named(each.vault, commits, has_text)
-            for showing in chain(*shown):
-                self._add_reader(each.name, showing, is_own)
+            readings = (
+                find_showings(each.vault, has_text),
+                find_named(each.vault, commits, has_text),
+            )
+            for reading in chain(*readings):
+                self._add_reader(each.name, reading, is_own)
         for each in self._writes.values():
             for written in each.list_written(self._is_reader):
                 self._judge(each, written)
 
-    def _add_reader(self, vault: str, shown: ShownSections, is_own: IsAuthor) -> None:
-        call, sections = shown.showing
+    def _add_reader(self, vault: str, reading: ShownSections, is_own: IsAuthor) -> None:
+        call, sections = reading.showing
         key = (call.agent, call.session)
-        known = self._readers.get(key)
-        if not is_own(*key, call.at) and not (known and known.at <= call.at):
+        reader = self._readers.get(key)
+        if not is_own(*key, call.at) and not (reader and reader.at <= call.at):
             paths = tuple(dict.fromkeys(path for path, _, _ in sections))
-            self._readers[key] = Reader(*key, call.at, call.kind, shown.receipt, paths, vault)
+            self._readers[key] = Reader(*key, call.at, call.kind, reading.receipt, paths, vault)
 
     def _is_reader(self, agent: str, session: str, at: float) -> bool:
         reader = self._readers.get((agent, session))
@@ -359,24 +364,24 @@ class _Search:
         if created and created < int(reader.at):
             return
         key = (written.vault, written.path, written.agent, written.session)
-        known = self._writings.get(key)
-        if known is not None and known.how:
+        writing = self._writings.get(key)
+        if writing is not None and writing.how:
             return
-        how, source = self._compare(writes, written)
+        method, source = self._compare(writes, written)
         self._writings[key] = Writing(
             *(written.agent, written.session, written.vault, written.path, written.commit),
-            *((), how, source),
+            *((), method, source),
         )
 
     def _compare(self, writes: VaultWrites, written: Written) -> tuple[SpreadHow, str]:
         """Return how a text uses the statements, and the source note."""
         note, is_denied, source = written.note, False, ""
         for sentence in split_sentences(written.added):
-            known, terms = KnownText(sentence, note.title), _list_terms(sentence, note.title)
+            text, terms = KnownText(sentence, note.title), _list_terms(sentence, note.title)
             for each in self.statements:
                 if len(each.terms & terms) * _NEAR < len(each.terms):
                     continue
-                likeness = compare_texts(each.text, known, context=each.title)
+                likeness = compare_texts(each.text, text, context=each.title)
                 is_denied |= likeness.is_contradiction
                 if _is_repeated(likeness):
                     source = source or each.path
@@ -386,8 +391,8 @@ class _Search:
             return SpreadHow.REPEATS, source
         if (written.vault, written.path) in self._created and _is_confirmed(written):
             return SpreadHow.CONFIRMS, written.path
-        cited = "" if is_denied else self._find_cited(writes, written)
-        return (SpreadHow.CITES, cited) if cited else (SpreadHow.NEITHER, "")
+        citation = "" if is_denied else self._find_cited(writes, written)
+        return (SpreadHow.CITES, citation) if citation else (SpreadHow.NEITHER, "")
 
     def _find_cited(self, writes: VaultWrites, written: Written) -> str:
         """Return a note with a statement, by another author, to which a new link leads, or ""."""
@@ -428,12 +433,12 @@ def _is_repeated(likeness: Likeness) -> bool:
 
 def _is_confirmed(written: Written) -> bool:
     """Return whether the change adds a confirmation."""
-    before = list_items(written.before, "confirmed_by") if written.before else ()
-    return not {*list_items(written.note, "confirmed_by")} <= {*before}
+    old_items = list_items(written.before, "confirmed_by") if written.before else ()
+    return not {*list_items(written.note, "confirmed_by")} <= {*old_items}
 
 
 def _list_targets(writes: VaultWrites, note: Note | None, path: str) -> set[str]:
     """Return the notes that a note cites as its sources."""
     links = find_links(note.text, note.matter) if note else ()
-    found = (writes.names.find(each, path) for each in links if each.property in RESTS_ON)
-    return {each for each in found if each}
+    targets = (writes.names.find(each, path) for each in links if each.property in RESTS_ON)
+    return {each for each in targets if each}

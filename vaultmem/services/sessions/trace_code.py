@@ -72,52 +72,52 @@ def trace_code(vault: Vault, place: str) -> CodeTrace:
     anchor = parse_anchor(place)
     if anchor is None:
         raise RefusedError(f"{place}: not a file; give FILE, FILE:LINE or FILE:SYMBOL")
-    found = find_file(vault, anchor.path)
-    lines = split_keys(found.data.decode("utf-8", "surrogateescape"))
+    file = find_file(vault, anchor.path)
+    lines = split_keys(file.data.decode("utf-8", "surrogateescape"))
     span: tuple[int, int] | None = None
     if anchor.symbol:
-        span = find_symbol(found.path, lines, anchor.symbol)
+        span = find_symbol(file.path, lines, anchor.symbol)
     elif anchor.first:
         span = anchor.first - 1, min(anchor.last, len(lines))
     if (anchor.first or anchor.symbol) and (span is None or span[0] >= span[1]):
         raise NoteNotFoundError(f"{place}: the file has no such line or symbol")
-    git = found.repository.open()
+    git = file.repository.open()
     if git is None:
-        raise RefusedError(f"{found.repository.top}: git does not work in it; see `git status`")
-    notes = _find_notes(vault, found, span)
-    commits = _list_commits(git, found.path, lines, span)
-    traced = _find_sessions(vault, git, found.path, found.project, commits)
-    shown = anchor._replace(path=found.path).place
-    return CodeTrace(shown, found.project, tuple(notes), tuple(traced))
+        raise RefusedError(f"{file.repository.top}: git does not work in it; see `git status`")
+    notes = _find_notes(vault, file, span)
+    commits = _list_commits(git, file.path, lines, span)
+    sessions = _find_sessions(vault, git, file.path, file.project, commits)
+    label = anchor._replace(path=file.path).place
+    return CodeTrace(label, file.project, tuple(notes), tuple(sessions))
 
 
 def _find_notes(
     vault: Vault, file: CodeFile, span: tuple[int, int] | None
 ) -> Iterator[AnchoredNote]:
     """Yield the notes with an anchor in the file now, at these lines."""
-    cited = LinkStore(vault.state).links_in(CITE_PROPERTIES)
-    records = vault.view.of_project(None).records_of(cited)
-    shown = {
+    links = LinkStore(vault.state).links_in(CITE_PROPERTIES)
+    records = vault.view.of_project(None).records_of(links)
+    visible_records = {
         number: record
         for number, record in records.items()
         if record.state not in HIDDEN_STATES and record.project in {"", file.project}
     }
-    for number, checks in check_documents(vault, shown, cited).items():
-        here = [each for each in checks if file.path in {each.anchor.path, each.moved_to}]
+    for number, checks in check_documents(vault, visible_records, links).items():
+        file_checks = [each for each in checks if file.path in {each.anchor.path, each.moved_to}]
         if span is not None:
-            here = [each for each in here if _is_at(vault, each, file, span)]
-        if here:
-            yield AnchoredNote(shown[number], tuple(here))
+            file_checks = [each for each in file_checks if _is_at(vault, each, file, span)]
+        if file_checks:
+            yield AnchoredNote(visible_records[number], tuple(file_checks))
 
 
 def _is_at(vault: Vault, check: AnchorCheck, file: CodeFile, span: tuple[int, int]) -> bool:
     """Return whether an anchored text is at these lines of the file; true if unknown."""
     if check.status is AnchorStatus.UNKNOWN or not check.anchor.is_pinned:
         return True
-    found = find_versions(vault, check.anchor, file.project)
+    versions = find_versions(vault, check.anchor, file.project)
     anchor = check.anchor._replace(path=file.path)
-    now = locate_anchor(anchor, found[1], file.data) if found else None
-    return now is None or (now[0] < span[1] and span[0] < now[1])
+    current_span = locate_anchor(anchor, versions[1], file.data) if versions else None
+    return current_span is None or (current_span[0] < span[1] and span[0] < current_span[1])
 
 
 def _list_commits(
@@ -126,16 +126,16 @@ def _list_commits(
     """Return the commits that changed a file or these lines, newest first."""
     if span is None:
         return list_path_commits(git, path, _MOST_COMMITS)
-    committed = read_versions(git, [f"HEAD:{path}"]).get(f"HEAD:{path}", b"")
-    before = split_keys(committed.decode("utf-8", "surrogateescape"))
-    found: dict[str, FileCommit] = {}
-    for start, new_start, length in match_lines(before, lines):
+    head_data = read_versions(git, [f"HEAD:{path}"]).get(f"HEAD:{path}", b"")
+    head_lines = split_keys(head_data.decode("utf-8", "surrogateescape"))
+    commits_by_id: dict[str, FileCommit] = {}
+    for start, new_start, length in match_lines(head_lines, lines):
         first, last = max(span[0], new_start), min(span[1], new_start + length)
         for line in range(first, min(last, first + _MOST_LINES)):
             number = line - new_start + start + 1
             for commit in list_line_commits(git, path, number, _MOST_COMMITS):
-                found.setdefault(commit.commit, commit)
-    return sorted(found.values(), key=lambda each: -each.at)
+                commits_by_id.setdefault(commit.commit, commit)
+    return sorted(commits_by_id.values(), key=lambda each: -each.at)
 
 
 #: Maximum lines of one matched block whose history is read.
@@ -166,10 +166,10 @@ def _read_sessions(vault: Vault, project: str) -> Iterator[Session]:
 def _has_written(session: Session, commit: FileCommit, path: str, blob: str) -> bool:
     """Return whether a session made a commit, by the commit's id, subject or file content."""
     for item in session.told.commits:
-        found = re.fullmatch(r"(?:(?P<id>[0-9a-f]{7,40}) )?(?P<subject>.*)", item)
-        if found and found["id"] and commit.commit.startswith(found["id"]):
+        match = re.fullmatch(r"(?:(?P<id>[0-9a-f]{7,40}) )?(?P<subject>.*)", item)
+        if match and match["id"] and commit.commit.startswith(match["id"]):
             return True
-        if found and not found["id"] and found["subject"] == commit.subject:
+        if match and not match["id"] and match["subject"] == commit.subject:
             return True
-    left = (each.blob for each in session.touched if each.path == path and each.blob)
-    return bool(blob) and any(blob.startswith(each) for each in left)
+    blobs = (each.blob for each in session.touched if each.path == path and each.blob)
+    return bool(blob) and any(blob.startswith(each) for each in blobs)

@@ -108,13 +108,15 @@ def undo_session(
     active = ActiveSessions(vault.state_folder).find(session)
     if active is not None and active.is_there:
         raise RefusedError(f"{session}: still open; `vaultmem session close {session}` ends it")
-    reached = find_spread([vault], session).reached if with_spread else ()
-    done: list[UndoneNote] = []
+    writings = find_spread([vault], session).reached if with_spread else ()
+    undone_notes: list[UndoneNote] = []
 
     def plan(change: Change) -> None:
         undo = _Undo(vault, change, session)
-        done[:] = [*undo.revert_all(), *undo.quarantine_reached(reached)]
-        body = tuple(f"{x.action} {x.path}" for x in done if x.action is not UndoAction.KEEP)
+        undone_notes[:] = [*undo.revert_all(), *undo.quarantine_reached(writings)]
+        body = tuple(
+            f"{x.action} {x.path}" for x in undone_notes if x.action is not UndoAction.KEEP
+        )
         if change.steps:
             change.commit(Event("undo", f"undo: session {session}", vault.author, body, "refine"))
 
@@ -123,7 +125,7 @@ def undo_session(
         report = write(vault, plan).report
     else:
         plan(Change(vault))
-    return SessionUndo(session, tuple(done), apply, report)
+    return SessionUndo(session, tuple(undone_notes), apply, report)
 
 
 class _Undo:
@@ -148,33 +150,35 @@ class _Undo:
             self._try(path, partial(self._revert, path)) for path in sorted(self._edits.by_path)
         ]
 
-    def quarantine_reached(self, reached: Iterable[Writing]) -> list[UndoneNote]:
+    def quarantine_reached(self, writings: Iterable[Writing]) -> list[UndoneNote]:
         """Quarantine notes in which other sessions repeat or cite this one; return the actions."""
-        found: dict[str, UndoneNote] = {}
-        for each in reached:
+        notes_by_path: dict[str, UndoneNote] = {}
+        for each in writings:
             path = each.path
             if each.commit:
                 path = self._edits.paths.get((each.commit.commit, path), "")
             step = self._change.steps.get(path)
             if path not in self._here:
-                where = f"only on {', '.join(each.branches)}" if not path else "not there any more"
-                found[each.path] = UndoneNote(each.path, UndoAction.KEEP, where)
+                reason = f"only on {', '.join(each.branches)}" if not path else "not there any more"
+                notes_by_path[each.path] = UndoneNote(each.path, UndoAction.KEEP, reason)
             elif not each.agent:
-                found[path] = UndoneNote(path, UndoAction.KEEP, "a person wrote it; edit it")
-            elif path not in found and not (step and not step.data):
-                why = f"{each.how} {each.source}" if each.source != path else str(each.how)
-                found[path] = self._try(
-                    path, partial(self._quarantine, path, f"{each.session or each.agent} {why}")
+                notes_by_path[path] = UndoneNote(
+                    path, UndoAction.KEEP, "a person wrote it; edit it"
                 )
-        return [each for each in found.values() if each.why != _DONE]
+            elif path not in notes_by_path and not (step and not step.data):
+                usage = f"{each.how} {each.source}" if each.source != path else str(each.how)
+                notes_by_path[path] = self._try(
+                    path, partial(self._quarantine, path, f"{each.session or each.agent} {usage}")
+                )
+        return [each for each in notes_by_path.values() if each.why != _DONE]
 
     def _try(self, path: str, work: Callable[[], UndoneNote]) -> UndoneNote:
         """Return the action for a note. A rejected action becomes KEEP."""
         try:
-            done = work()
+            note = work()
         except (NoteNotFoundError, RefusedError) as error:
-            done = UndoneNote(path, UndoAction.KEEP, str(error))
-        return done._replace(others=tuple(self._edits.others.get(path, ())))
+            note = UndoneNote(path, UndoAction.KEEP, str(error))
+        return note._replace(others=tuple(self._edits.others.get(path, ())))
 
     def _revert(self, name: str) -> UndoneNote:
         edits, path = self._edits.by_path[name], PurePosixPath(name)
@@ -198,24 +202,24 @@ class _Undo:
             return UndoneNote(str(path), UndoAction.REMOVE)
         if reverted.text == note.text:
             return UndoneNote(str(path), UndoAction.KEEP, "nothing of it is there any more")
-        left = parse_note(path, reverted.text.encode("utf-8", "surrogateescape"))
-        if left.problem:
+        new_note = parse_note(path, reverted.text.encode("utf-8", "surrogateescape"))
+        if new_note.problem:
             return self._quarantine(str(path), "its properties were changed since")
-        why = _describe(reverted)
-        if is_new and left.title == path.stem:  # It could repeat the removed text.
-            title = derive_title(left.body)
-            left = left._replace(text=set_property(left.text, "title", title))
-            why = [*why, "the session named it; `vaultmem mv` renames it"]
-        reject_freeing(self._change, path, left.text.encode("utf-8", "surrogateescape"))
-        replace_text(self._change, note, lambda _: left.text)
-        return UndoneNote(str(path), UndoAction.REVERT, ", ".join(why))
+        reasons = _describe(reverted)
+        if is_new and new_note.title == path.stem:  # It could repeat the removed text.
+            title = derive_title(new_note.body)
+            new_note = new_note._replace(text=set_property(new_note.text, "title", title))
+            reasons = [*reasons, "the session named it; `vaultmem mv` renames it"]
+        reject_freeing(self._change, path, new_note.text.encode("utf-8", "surrogateescape"))
+        replace_text(self._change, note, lambda _: new_note.text)
+        return UndoneNote(str(path), UndoAction.REVERT, ", ".join(reasons))
 
     def _restore(self, path: PurePosixPath, edits: Sequence[_Edit]) -> UndoneNote:
         """Restore a note that the session removed, without the session's earlier changes."""
-        last, *earlier = edits
-        data = last.before if last.is_removal else b""
-        if data and earlier:
-            text = _revert_text(parse_note(path, data), earlier).text
+        last_edit, *earlier_edits = edits
+        data = last_edit.before if last_edit.is_removal else b""
+        if data and earlier_edits:
+            text = _revert_text(parse_note(path, data), earlier_edits).text
             data = text.encode("utf-8", "surrogateescape")
         if not data:
             return UndoneNote(str(path), UndoAction.KEEP, "not there any more")
@@ -223,16 +227,16 @@ class _Undo:
         self._change.put(path, data)
         return UndoneNote(str(path), UndoAction.RESTORE)
 
-    def _quarantine(self, path: str, why: str) -> UndoneNote:
+    def _quarantine(self, path: str, cause: str) -> UndoneNote:
         note = self._change.read(PurePosixPath(path))
         if note.state is NoteState.QUARANTINED:
             return UndoneNote(path, UndoAction.KEEP, _DONE)
         if path in PINNED_FILES:
-            return UndoneNote(path, UndoAction.KEEP, f"{why}; pinned by its name: edit it")
+            return UndoneNote(path, UndoAction.KEEP, f"{cause}; pinned by its name: edit it")
         reason = f"session {self._session} was undone"
         edit = set_state(NoteState.QUARANTINED, reason, acting_party(self._vault))
         replace_text(self._change, note, edit)
-        return UndoneNote(path, UndoAction.QUARANTINE, why)
+        return UndoneNote(path, UndoAction.QUARANTINE, cause)
 
 
 #: Reason to keep a note that is quarantined already.
@@ -280,21 +284,21 @@ class _Edits:
             else:
                 self._later[path] = {(author and author.agent) or _PERSON: None}
 
-    def _add_commits(self, vault: Vault, moved: Mapping[str, str]) -> None:
+    def _add_commits(self, vault: Vault, moves: Mapping[str, str]) -> None:
         def is_split(commit: Commit) -> bool:
             return any(each.session == self._session for each in commit.wrote or (commit,))
 
-        for commit, each, now in walk_present(vault, moved, is_split):
-            self.paths[commit.commit, each.path] = now
-            if any(self._is_by(one, each.path) for one in commit.wrote or (commit,)):
-                self._add(now, self._read_edit(commit, each))
+        for commit, each, present_path in walk_present(vault, moves, is_split):
+            self.paths[commit.commit, each.path] = present_path
+            if any(self._is_by(writer, each.path) for writer in commit.wrote or (commit,)):
+                self._add(present_path, self._read_edit(commit, each))
             else:
-                self._later.setdefault(now, {})[commit.shown] = None
+                self._later.setdefault(present_path, {})[commit.shown] = None
 
-    def _is_by(self, written: Commit | Wrote, path: str) -> bool:
+    def _is_by(self, change: Commit | Wrote, path: str) -> bool:
         """Return whether the session wrote the commit, or this file in another author's commit."""
-        is_file = isinstance(written, Commit) or written.path == self._prefix + path
-        return written.session == self._session and is_file
+        is_file = isinstance(change, Commit) or change.path == self._prefix + path
+        return change.session == self._session and is_file
 
     def _read_edit(self, commit: Commit, change: FileChange) -> _Edit:
         blobs = (change.old_blob, change.blob)
@@ -308,14 +312,14 @@ class _Edits:
 def _leave_out(old: bytes, new: bytes, wrote: Wrote) -> bytes:
     """Return a commit's version of a file, without the new lines of this agent."""
     matches = match_lines(split_bytes(old), split_bytes(new))
-    kept = {place + at + 1 for _, place, length in matches for at in range(length)}
+    kept_lines = {place + at + 1 for _, place, length in matches for at in range(length)}
     lines = enumerate(new.split(b"\n"), 1)
-    return b"\n".join(line for n, line in lines if n in kept or not wrote.has_line(n))
+    return b"\n".join(line for n, line in lines if n in kept_lines or not wrote.has_line(n))
 
 
 def _revert_text(note: Note, edits: Sequence[_Edit]) -> Reverted:
     """Return a note's text without these edits, newest first; "" if nothing is left."""
-    text, changed, lost = note.text, 0, list[str]()
+    text, changed_count, lost_lines = note.text, 0, list[str]()
     for edit in edits:
         if edit.is_removal:
             continue
@@ -323,17 +327,17 @@ def _revert_text(note: Note, edits: Sequence[_Edit]) -> Reverted:
         (head, body), (old_head, old_body), (new_head, new_body) = map(
             _split, (text, before, after)
         )
-        done = revert_lines(old_body, new_body, body)
-        changed += done.changed
-        lost += done.lost
+        result = revert_lines(old_body, new_body, body)
+        changed_count += result.changed
+        lost_lines += result.lost
         if not edit.is_new:
             head = merge_texts(str(note.path), new_head, head, old_head).text
-        elif not done.text.strip():
-            return Reverted("", changed, tuple(lost))
+        elif not result.text.strip():
+            return Reverted("", changed_count, tuple(lost_lines))
         else:
             head = _drop_properties(head, parse_note(note.path, edit.after or b""))
-        text = head + done.text
-    return Reverted(text, changed, tuple(lost))
+        text = head + result.text
+    return Reverted(text, changed_count, tuple(lost_lines))
 
 
 def _split(text: str) -> tuple[str, str]:
@@ -341,26 +345,32 @@ def _split(text: str) -> tuple[str, str]:
     return text[:body], text[body:]
 
 
-def _drop_properties(head: str, written: Note) -> str:
+def _drop_properties(head: str, session_note: Note) -> str:
     """Return a frontmatter without the author's unchanged properties, except `project`."""
-    for prop in written.matter.properties:
-        now = read_frontmatter(head).get(prop.name)
-        if now is not None and now.value == prop.value and prop.name != PROJECT:
+    for prop in session_note.matter.properties:
+        current_property = read_frontmatter(head).get(prop.name)
+        if (
+            current_property is not None
+            and current_property.value == prop.value
+            and prop.name != PROJECT
+        ):
             head = remove_property(head, prop.name)
     return head if read_frontmatter(head).properties else ""
 
 
 def _has_others_properties(note: Note, after: bytes) -> bool:
     """Return whether other authors added properties that vaultmem does not set itself."""
-    written = parse_note(note.path, after).matter
+    frontmatter = parse_note(note.path, after).matter
     return any(
         prop.name not in _BOOKKEEPING
-        and not ((own := written.get(prop.name)) and own.value == prop.value)
+        and not ((own := frontmatter.get(prop.name)) and own.value == prop.value)
         for prop in note.matter.properties
     )
 
 
 def _describe(reverted: Reverted) -> list[str]:
-    found = [f"{pluralize(reverted.changed, 'line')} changed since"] if reverted.changed else []
-    lost = len(reverted.lost)
-    return [*found, f"{pluralize(lost, 'line')} not brought back"] if lost else found
+    phrases = [f"{pluralize(reverted.changed, 'line')} changed since"] if reverted.changed else []
+    lost_count = len(reverted.lost)
+    return (
+        [*phrases, f"{pluralize(lost_count, 'line')} not brought back"] if lost_count else phrases
+    )

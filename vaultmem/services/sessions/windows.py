@@ -49,16 +49,16 @@ def add_turns(vault: Vault, session: str, turns: Iterable[Turn]) -> TranscriptPo
 def append_turns(vault: Vault, session: str, turns: Iterable[Turn]) -> TranscriptPosition:
     """Add turns as `add_turns` does, for a session that might have no note yet."""
     transcripts = open_transcripts(vault)
-    listed = iter(turns)
+    turn_iterator = iter(turns)
     with vault.lock():
         if not transcripts.exists(session):
             _exclude_transcripts(vault)
         tally = transcripts.tally(session)
-        while batch := list(islice(listed, _BATCH)):
+        while batch := list(islice(turn_iterator, _BATCH)):
             lines: list[TranscriptLine] = []
             for turn in batch:
-                added, tally = add_lines(turn, tally)
-                lines += added
+                new_lines, tally = add_lines(turn, tally)
+                lines += new_lines
             transcripts.append(session, lines)
     index_turns(vault, session)
     return tally
@@ -124,16 +124,16 @@ def write_windows(note: Note, tally: TranscriptPosition, begin: bool) -> str:
     texts = [*prop.value] if prop and isinstance(prop.value, tuple) else []
     windows = parse_session(note).windows
     last = max(windows, key=lambda window: window.number, default=ContextWindow(0, 0, 0))
-    said = max((window.turns[1] for window in windows if window.turns), default=0)
+    last_turn = max((window.turns[1] for window in windows if window.turns), default=0)
     start, is_open = (last.start, True) if last.end is None else (last.end, False)
     if tally.tokens > start or (is_open and not begin):
         number = last.number if is_open else last.number + 1
-        bounds = (said + 1, tally.turns) if tally.turns > said else None
+        bounds = (last_turn + 1, tally.turns) if tally.turns > last_turn else None
         digest = tally.digest if bounds else ""
-        ended = ContextWindow(number, start, max(tally.tokens, start), bounds, digest)
+        ended_window = ContextWindow(number, start, max(tally.tokens, start), bounds, digest)
         open_text = format_window(last) if is_open else ""
-        texts = [*(text for text in texts if text != open_text), format_window(ended)]
-        last, start, is_open = ended, max(tally.tokens, start), False
+        texts = [*(text for text in texts if text != open_text), format_window(ended_window)]
+        last, start, is_open = ended_window, max(tally.tokens, start), False
     if begin and not is_open:
         texts.append(format_window(ContextWindow(last.number + 1, start)))
     return set_property(note.text, "windows", tuple(texts[-_MAX_WINDOWS:]))
@@ -141,20 +141,20 @@ def write_windows(note: Note, tally: TranscriptPosition, begin: bool) -> str:
 
 def _read_turns_back(vault: Vault, session: str) -> Iterator[tuple[int, Turn]]:
     """Yield turns, newest first."""
-    held: list[TranscriptLine] = []
+    lines: list[TranscriptLine] = []
     for line in open_transcripts(vault).read_back(session):
         if isinstance(line, TranscriptPosition):
             break
-        if held and line.number != held[0].number:
-            yield from join_turns(reversed(held))
-            held = []
-        held.append(line)
-    yield from join_turns(reversed(held))
+        if lines and line.number != lines[0].number:
+            yield from join_turns(reversed(lines))
+            lines = []
+        lines.append(line)
+    yield from join_turns(reversed(lines))
 
 
 def _exclude_transcripts(vault: Vault) -> None:
     """Exclude transcripts from the user's own git commits."""
     if vault.head() is None:
         return
-    if lacking := find_unignored(vault.history, [_IGNORED]):
-        add_excludes(vault.history, lacking)
+    if patterns := find_unignored(vault.history, [_IGNORED]):
+        add_excludes(vault.history, patterns)

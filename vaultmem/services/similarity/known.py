@@ -74,40 +74,53 @@ def find_known(vault: Vault, new: Memory, state: NoteState) -> Known:
     """
     _fill_index(vault)
     similar = find_similar(vault, ask_memory(new))
-    held = tuple(each for each in similar if each.note.state is NoteState.QUARANTINED)
-    found = [
+    quarantined_notes = tuple(each for each in similar if each.note.state is NoteState.QUARANTINED)
+    visible_notes = [
         each
         for each in similar
         if each.note.state is not NoteState.QUARANTINED and each.note.project in {"", new.project}
     ]
-    for each in found:
+    for each in visible_notes:
         if each.is_same and _may_take(vault, each.note, new, state):
-            return Known(each, tuple(other for other in found if other is not each)[:_NEAR], held)
-    return Known(None, tuple(add_updated(vault, ask_memory(new), found)[:_NEAR]), held)
+            return Known(
+                each,
+                tuple(other for other in visible_notes if other is not each)[:_NEAR],
+                quarantined_notes,
+            )
+    return Known(
+        None, tuple(add_updated(vault, ask_memory(new), visible_notes)[:_NEAR]), quarantined_notes
+    )
 
 
 def find_quarantined_match(
-    vault: Vault, asked: SimilarityQuery, held: tuple[SimilarNote, ...] = ()
+    vault: Vault, query: SimilarityQuery, quarantined_notes: tuple[SimilarNote, ...] = ()
 ) -> SimilarNote | None:
     """Return a quarantined note that states the same as a text, or nearly, None if there is none.
 
-    Another word is nearly the same; another number or a "not" is not. `held` are quarantined notes
-    that the index does not know as such.
+    Another word is nearly the same; another number or a "not" is not. `quarantined_notes`
+    are notes that the index does not know as quarantined.
     """
     _fill_index(vault)
     records = vault.view.records(f"d.state = '{NoteState.QUARANTINED.value}'")
-    if len(asked.text) > MAX_TEXT:  # Documents are not searched by the index.
-        return next(filter(None, (_read_copy(vault, each, asked) for each in records)), None)
-    known = {record.document: record for record in records}
-    found = [*held, *(find_similar(vault, asked, _LEAST, held=known) if known else ())]
-    return next((each for each in found if _is_nearly_same(asked, each)), None)
+    if len(query.text) > MAX_TEXT:  # Documents are not searched by the index.
+        return next(filter(None, (_read_copy(vault, each, query) for each in records)), None)
+    records_by_document = {record.document: record for record in records}
+    matches = [
+        *quarantined_notes,
+        *(
+            find_similar(vault, query, _LEAST, quarantined=records_by_document)
+            if records_by_document
+            else ()
+        ),
+    ]
+    return next((each for each in matches if _is_nearly_same(query, each)), None)
 
 
-def _read_copy(vault: Vault, record: NoteRecord, asked: SimilarityQuery) -> SimilarNote | None:
+def _read_copy(vault: Vault, record: NoteRecord, query: SimilarityQuery) -> SimilarNote | None:
     note = find_note(vault, record.path)
     if note is None:
         return None
-    is_copy = states_same(asked.text, note.visible_body)
+    is_copy = states_same(query.text, note.visible_body)
     return SimilarNote(record, note, note.sections[0], Likeness(1.0), True) if is_copy else None
 
 
@@ -116,13 +129,13 @@ def _fill_index(vault: Vault) -> None:
         sync_vault(vault)
 
 
-def _is_nearly_same(asked: SimilarityQuery, held: SimilarNote) -> bool:
+def _is_nearly_same(query: SimilarityQuery, similar: SimilarNote) -> bool:
     """Return whether a text contains nearly the statement of a note."""
-    if held.is_same or _is_same_but_for_words(held.likeness):
+    if similar.is_same or _is_same_but_for_words(similar.likeness):
         return True
-    there = held.note.section_text(held.section)
-    inside = compare_texts(there, KnownText(asked.text, asked.title))
-    return not is_brief(there) and _is_same_but_for_words(inside)
+    section_text = similar.note.section_text(similar.section)
+    containment = compare_texts(section_text, KnownText(query.text, query.title))
+    return not is_brief(section_text) and _is_same_but_for_words(containment)
 
 
 def _is_same_but_for_words(likeness: Likeness) -> bool:
@@ -131,20 +144,20 @@ def _is_same_but_for_words(likeness: Likeness) -> bool:
 
 
 def reject_quarantined(
-    vault: Vault, asked: SimilarityQuery, fresh: tuple[SimilarNote, ...] = ()
+    vault: Vault, query: SimilarityQuery, new_notes: tuple[SimilarNote, ...] = ()
 ) -> SimilarNote | None:
-    """Return a quarantined note that states nearly the same as a text, including `fresh` ones.
+    """Return a quarantined note that states nearly the same as a text, including `new_notes`.
 
     Raises:
         RefusedError: the note states all of it.
     """
-    held = find_quarantined_match(vault, asked, fresh)
-    if held and (held.is_same or held.likeness.is_said(_ALL)):
+    match = find_quarantined_match(vault, query, new_notes)
+    if match and (match.is_same or match.likeness.is_said(_ALL)):
         raise RefusedError(
-            f"{held.path} states that already, and is quarantined; a person who has read it "
-            f"lets it out with `vaultmem state {held.path} candidate`"
+            f"{match.path} states that already, and is quarantined; a person who has read it "
+            f"lets it out with `vaultmem state {match.path} candidate`"
         )
-    return held
+    return match
 
 
 def absorb(vault: Vault, note: Note, new: Memory, state: NoteState) -> str | None:
@@ -152,10 +165,10 @@ def absorb(vault: Vault, note: Note, new: Memory, state: NoteState) -> str | Non
     if not says_same(note, ask_memory(new)) or not _may_take(vault, note, new, state):
         return None
     author = vault.author
-    said = (new.tags, new.cites, new.pinned, _find_wording(note, new))
+    details = (new.tags, new.cites, new.pinned, _find_wording(note, new))
     try:
         return confirm_note(
-            note, Attestation(author.agent, author.session, vault.local_time(), *said)
+            note, Attestation(author.agent, author.session, vault.local_time(), *details)
         )
     except RefusedError:  # Its properties cannot be edited by position.
         return None
@@ -173,8 +186,8 @@ def _may_take(vault: Vault, note: Note, new: Memory, state: NoteState) -> bool:
         return False
     if may_absorb(vault, note, new, state):
         return True
-    elsewhere = new._replace(context="")  # In any context.
-    is_open = may_absorb(vault, note, elsewhere, state)
+    any_context = new._replace(context="")  # In any context.
+    is_open = may_absorb(vault, note, any_context, state)
     return is_open and new.context.strip("/") in _find_earlier_contexts(vault, note)
 
 
@@ -186,12 +199,12 @@ def _find_earlier_contexts(vault: Vault, note: Note) -> frozenset[str]:
     path, paths = str(note.path), []
     with contextlib.suppress(VaultError, ImportError):
         if vault.view.is_work_tree:
-            paths += [written for written, _ in vault.journal.find_moved(note.blob)]
+            paths += [earlier_path for earlier_path, _ in vault.journal.find_moved(note.blob)]
             head = vault.head()
             commit = head.commit if head else ""
-            moved = read_pending(vault).moved if commit else {}
-            for _ in moved:  # From move to move.
-                path = moved.get(path, path)
+            moves = read_pending(vault).moved if commit else {}
+            for _ in moves:  # From move to move.
+                path = moves.get(path, path)
                 paths.append(path)
         else:
             commit = vault.view.sources[0].commit
@@ -201,8 +214,8 @@ def _find_earlier_contexts(vault: Vault, note: Note) -> frozenset[str]:
 
 
 def _find_wording(note: Note, new: Memory) -> str:
-    said = new.text.strip()
-    return "" if said == note.visible_body.strip() else said
+    wording = new.text.strip()
+    return "" if wording == note.visible_body.strip() else wording
 
 
 def may_absorb(vault: Vault, note: Note, new: Memory, state: NoteState) -> bool:
@@ -228,19 +241,19 @@ def may_absorb(vault: Vault, note: Note, new: Memory, state: NoteState) -> bool:
     return _is_same_context(vault, note_context(note.path), new.context)
 
 
-def _is_same_context(vault: Vault, there: str, wanted: str) -> bool:
+def _is_same_context(vault: Vault, context: str, other: str) -> bool:
     """Return whether two contexts are compatible: one is not given, they are equal, or nested."""
-    wanted = wanted.strip("/")
+    other = other.strip("/")
     open_ones = {"", vault.config.default_context}
-    if there in open_ones or wanted in open_ones:
+    if context in open_ones or other in open_ones:
         return True
-    return f"{there}/".startswith(f"{wanted}/") or f"{wanted}/".startswith(f"{there}/")
+    return f"{context}/".startswith(f"{other}/") or f"{other}/".startswith(f"{context}/")
 
 
-def find_contradicted(near: Sequence[SimilarNote]) -> tuple[SimilarNote, ...]:
+def find_contradicted(notes: Sequence[SimilarNote]) -> tuple[SimilarNote, ...]:
     """Return the open notes that state another value of the same thing."""
     return tuple(
-        each for each in near if each.likeness.is_contradiction and each.note.state in OPEN_STATES
+        each for each in notes if each.likeness.is_contradiction and each.note.state in OPEN_STATES
     )
 
 
@@ -265,13 +278,13 @@ class SimilarText(NamedTuple):
     says_more: bool
 
 
-def describe_similar(found: Sequence[SimilarNote], text: str) -> tuple[SimilarText, ...]:
+def describe_similar(notes: Sequence[SimilarNote], text: str) -> tuple[SimilarText, ...]:
     """Return the notes for display, in the same order; quarantined ones without text.
 
     If a text contradicts a note, `says_more` is whether the note also has other statements.
     """
-    contradicted = find_contradicted(found)
-    found = [_without_words(each) for each in found]
+    contradicted = find_contradicted(notes)
+    notes = [_without_words(each) for each in notes]
     return tuple(
         SimilarText(
             each.path,
@@ -284,5 +297,5 @@ def describe_similar(found: Sequence[SimilarNote], text: str) -> tuple[SimilarTe
             each in contradicted,
             each in contradicted and bool(list_untrusted(each.note, KnownText(text))),
         )
-        for each in found
+        for each in notes
     )

@@ -85,7 +85,7 @@ def compare_some(vault: Vault, paths: Sequence[str]) -> Pairs:
     """
     apart = read_apart(vault)
     records = [record for record in _records_where(vault, "path", paths) if is_counted(record)]
-    alike = _records_where(vault, "body_digest", [record.body_digest for record in records])
+    copies = _records_where(vault, "body_digest", [record.body_digest for record in records])
     updates = (
         update
         for record in records
@@ -93,28 +93,30 @@ def compare_some(vault: Vault, paths: Sequence[str]) -> Pairs:
         for update in find_updates(vault, record, note)
         if frozenset((str(update.old.path), str(update.new.path))) not in apart
     )
-    return _compare(vault, records, [each for each in alike if is_counted(each)], updates, apart)
+    return _compare(vault, records, [each for each in copies if is_counted(each)], updates, apart)
 
 
 def compare_sentences(
-    vault: Vault, paths: Sequence[str], known: Sequence[str] = ()
+    vault: Vault, paths: Sequence[str], known_texts: Sequence[str] = ()
 ) -> Iterator[Pair]:
     """Yield contradictions between sentences of these notes and other notes.
 
-    A long note as a whole is similar to no other. Sentences in one of the `known` texts are
+    A long note as a whole is similar to no other. Sentences in one of the `known_texts` are
     skipped.
     """
-    kept, apart = cache_readings(vault), read_apart(vault)
+    readings, apart = cache_readings(vault), read_apart(vault)
     for record in filter(is_counted, _records_where(vault, "path", paths)):
         note = read_whole(vault, record.path)
         if note is None or len(note.body) > MAX_TEXT:
             continue
-        asked = ask_note(note)
+        note_query = ask_note(note)
         sentences = split_sentences(note.visible_body)
-        new = [each for each in sentences if not any(each in text for text in known)]
-        for sentence in new[:_MOST_SENTENCES]:
-            query = asked._replace(text=sentence)
-            for other in find_similar(vault, query, kept=kept):
+        new_sentences = [
+            each for each in sentences if not any(each in text for text in known_texts)
+        ]
+        for sentence in new_sentences[:_MOST_SENTENCES]:
+            query = note_query._replace(text=sentence)
+            for other in find_similar(vault, query, readings=readings):
                 is_apart = frozenset((record.path, other.path)) in apart
                 if other.likeness.is_contradiction and is_counted(other.record) and not is_apart:
                     yield Pair(note, other.note, other.likeness)
@@ -134,41 +136,41 @@ def _records_where(vault: Vault, column: str, values: Sequence[str]) -> list[Not
 def _compare(
     vault: Vault,
     records: Sequence[NoteRecord],
-    alike: Sequence[NoteRecord],
+    possible_copies: Sequence[NoteRecord],
     updates: Iterable[NoteUpdate],
     apart: frozenset[frozenset[str]],
     progress: Callable[[int, int], None] | None = None,
 ) -> Pairs:
-    """Compare notes with all others; `alike` are possible copies, `updates` new values."""
-    same = [pair for pair in _find_copies(vault, alike) if pair.names not in apart]
-    copies = {(str(pair.ours.path), str(pair.theirs.path)) for pair in same}
-    contradicting: dict[frozenset[str], Pair] = {}
-    near: dict[frozenset[str], Pair] = {}
-    kept = cache_readings(vault)
+    """Compare notes with all others; `updates` are the new values."""
+    same_pairs = [pair for pair in _find_copies(vault, possible_copies) if pair.names not in apart]
+    copies = {(str(pair.ours.path), str(pair.theirs.path)) for pair in same_pairs}
+    contradictions: dict[frozenset[str], Pair] = {}
+    near_pairs: dict[frozenset[str], Pair] = {}
+    readings = cache_readings(vault)
     for number, record in enumerate(records):
         if progress is not None:
             progress(number, len(records))
         note = read_whole(vault, record.path)
         if note is None or len(note.body) > MAX_TEXT:
             continue
-        for other in _find_like(vault, note, kept):
+        for other in _find_like(vault, note, readings):
             names = (record.path, other.path)
             if frozenset(names) in apart:
                 continue
             if other.is_same and names not in copies:
-                same.append(Pair(note, other.note, other.likeness))
+                same_pairs.append(Pair(note, other.note, other.likeness))
             elif other.likeness.is_contradiction:
                 pair = Pair(note, other.note, other.likeness)
-                contradicting.setdefault(frozenset(names), pair)
+                contradictions.setdefault(frozenset(names), pair)
             elif is_nearly_said(other.likeness) and not other.is_same:
-                near.setdefault(frozenset(names), Pair(note, other.note, other.likeness))
+                near_pairs.setdefault(frozenset(names), Pair(note, other.note, other.likeness))
     for update in updates:
         pair = Pair(update.new, update.old, update.likeness)
-        if update.is_told or pair.names not in contradicting:
-            contradicting[pair.names] = pair
+        if update.is_told or pair.names not in contradictions:
+            contradictions[pair.names] = pair
     if progress is not None and records:
         progress(len(records), len(records))
-    return Pairs(tuple(same), tuple(contradicting.values()), tuple(near.values()))
+    return Pairs(tuple(same_pairs), tuple(contradictions.values()), tuple(near_pairs.values()))
 
 
 def read_apart(vault: Vault) -> frozenset[frozenset[str]]:
@@ -178,12 +180,12 @@ def read_apart(vault: Vault) -> frozenset[frozenset[str]]:
     """
     store = LinkStore(vault.state)
     preferences = vault.view.records(f"d.kind = '{NoteKind.PREFERENCE.value}'")
-    cited = store.cites({each.document for each in preferences}) if preferences else {}
-    linked = [*store.links_in(_SETTLED).items(), *cited.items()]
-    graph = LinkGraph(vault) if linked else None
+    citations = store.cites({each.document for each in preferences}) if preferences else {}
+    links_by_document = [*store.links_in(_SETTLED).items(), *citations.items()]
+    graph = LinkGraph(vault) if links_by_document else None
     return frozenset(
         frozenset((source, target))
-        for document, links in linked
+        for document, links in links_by_document
         if graph and (source := graph.paths.get(document))
         for link in links
         if (target := graph.names.find(link, source))
@@ -201,8 +203,8 @@ def is_nearly_said(likeness: Likeness) -> bool:
     return likeness.is_said(_NEAR)
 
 
-def _find_like(vault: Vault, note: Note, kept: Kept) -> Iterator[SimilarNote]:
-    for similar in find_similar(vault, ask_note(note), kept=kept):
+def _find_like(vault: Vault, note: Note, readings: Kept) -> Iterator[SimilarNote]:
+    for similar in find_similar(vault, ask_note(note), readings=readings):
         if is_counted(similar.record) and similar.note.state in _STATES and _is_full(similar.note):
             yield similar
 

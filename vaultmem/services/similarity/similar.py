@@ -89,37 +89,38 @@ def cache_readings(vault: Vault) -> Kept:
 @retries_after_rebuild
 def find_similar(
     vault: Vault,
-    asked: SimilarityQuery,
+    query: SimilarityQuery,
     least: float | None = None,
     *,
-    held: Mapping[int, NoteRecord] | None = None,
-    kept: Kept | None = None,
+    quarantined: Mapping[int, NoteRecord] | None = None,
+    readings: Kept | None = None,
 ) -> list[SimilarNote]:
     """Return the notes similar to the text, those that state the same first.
 
-    Quarantined notes are left out, unless `held` has such notes, by document: then only these are
-    searched. `least` is the smallest similarity, by default `related_threshold`. Notes saved since
-    the last sync are compared with their new text. `kept` is a cache for repeated calls.
+    Quarantined notes are left out, unless `quarantined` has such notes, by document: then only
+    these are searched. `least` is the smallest similarity, by default `related_threshold`.
+    Notes saved since the last sync are compared with their new text. `readings` is a cache for
+    repeated calls.
     """
-    if len(asked.text) > MAX_TEXT:
+    if len(query.text) > MAX_TEXT:
         return []
     least = vault.config.related_threshold if least is None else least
-    kept = kept or Kept(partial(find_note, vault), {})
-    terms = term_sequence(f"{asked.title}\n{asked.text}")
-    limit = SECTIONS if held is None else ALL_SECTIONS
-    sharing = find_sharing(vault.index.snapshot(), terms, limit, kept.counts)
+    readings = readings or Kept(partial(find_note, vault), {})
+    terms = term_sequence(f"{query.title}\n{query.text}")
+    limit = SECTIONS if quarantined is None else ALL_SECTIONS
+    sharing = find_sharing(vault.index.snapshot(), terms, limit, readings.counts)
     pairs = zip(sharing.sections, sharing.shares, strict=True)
     sections = [section for section, share in pairs if share >= least * SHARE]
     weigh = weight_words(sharing.weigh)
-    found = [
+    notes = [
         similar
-        for record, ordinals in _choose_notes(vault, sections, asked.path, held)
-        if (note := kept.find_note(record.path))
-        and (similar := _compare_note(note, record, ordinals, asked, weigh))
-        and (similar.note.state is NoteState.QUARANTINED or not _is_left_out(record, held))
+        for record, ordinals in _choose_notes(vault, sections, query.path, quarantined)
+        if (note := readings.find_note(record.path))
+        and (similar := _compare_note(note, record, ordinals, query, weigh))
+        and (similar.note.state is NoteState.QUARANTINED or not _is_left_out(record, quarantined))
         and (similar.is_same or similar.likeness.similarity >= least)
     ]
-    return sorted(found, key=_rank)
+    return sorted(notes, key=_rank)
 
 
 def read_asked(vault: Vault, text: str) -> SimilarityQuery:
@@ -134,10 +135,10 @@ def read_asked(vault: Vault, text: str) -> SimilarityQuery:
     return SimilarityQuery(body, note.title, note_context(path), str(path))
 
 
-def says_same(note: Note, asked: SimilarityQuery) -> bool:
+def says_same(note: Note, query: SimilarityQuery) -> bool:
     """Return whether a note and a text state exactly the same."""
-    theirs = Titled(note.visible_body, note.title, note.path.stem)
-    return state_same(Titled(asked.text, asked.title, PurePosixPath(asked.path).stem), theirs)
+    note_text = Titled(note.visible_body, note.title, note.path.stem)
+    return state_same(Titled(query.text, query.title, PurePosixPath(query.path).stem), note_text)
 
 
 def _rank(similar: SimilarNote) -> tuple[bool, bool, float, bool, int, str]:
@@ -153,8 +154,8 @@ def _better(likeness: Likeness) -> tuple[bool, float]:
 def _choose_notes(
     vault: Vault,
     sections: Sequence[tuple[int, int]],
-    own: str,
-    held: Mapping[int, NoteRecord] | None,
+    own_path: str,
+    quarantined: Mapping[int, NoteRecord] | None,
 ) -> Iterator[tuple[NoteRecord, list[int]]]:
     """Yield the sections' notes in the view, best first, with those sections.
 
@@ -163,39 +164,43 @@ def _choose_notes(
     ordinals: dict[int, list[int]] = {}
     for document, ordinal in sections:
         ordinals.setdefault(document, []).append(ordinal)
-    records = vault.view.records_of(ordinals) if held is None else held
-    chosen: dict[bool, list[NoteRecord]] = {False: [], True: []}
+    records = vault.view.records_of(ordinals) if quarantined is None else quarantined
+    groups: dict[bool, list[NoteRecord]] = {False: [], True: []}
     for document in ordinals:
         record = records.get(document)
-        if record and record.path != own and (held or record.state != NoteState.QUARANTINED):
-            chosen[_is_left_out(record, held)].append(record)
-    for record in (*chosen[False][:NOTES], *chosen[True][:NOTES]):
+        if (
+            record
+            and record.path != own_path
+            and (quarantined or record.state != NoteState.QUARANTINED)
+        ):
+            groups[_is_left_out(record, quarantined)].append(record)
+    for record in (*groups[False][:NOTES], *groups[True][:NOTES]):
         yield record, ordinals[record.document]
 
 
-def _is_left_out(record: NoteRecord, held: Mapping[int, NoteRecord] | None) -> bool:
+def _is_left_out(record: NoteRecord, quarantined: Mapping[int, NoteRecord] | None) -> bool:
     """Return whether a note counts only if it is quarantined."""
-    return held is not None or record.path.startswith(_LEFT_OUT)
+    return quarantined is not None or record.path.startswith(_LEFT_OUT)
 
 
 def _compare_note(
     note: Note,
     record: NoteRecord,
     ordinals: list[int],
-    asked: SimilarityQuery,
+    query: SimilarityQuery,
     weigh: Weigh,
 ) -> SimilarNote | None:
     sections = [
         each for each in note.sections if each.ordinal in ordinals or note.blob != record.blob
     ]
-    context = f"{asked.title}. {asked.context}"
-    is_same, found = says_same(note, asked), list[SimilarNote]()
+    context = f"{query.title}. {query.context}"
+    is_same, candidates = says_same(note, query), list[SimilarNote]()
     for each in sections:
-        known = describe_section(note, each)
-        likeness = compare_texts(asked.text, known, weigh, context)
-        likeness = compare_titled(asked.text, asked.title, known, likeness)
-        found.append(SimilarNote(record, note, each, likeness, is_same))
-    return min(found, key=lambda each: _better(each.likeness), default=None)
+        section_text = describe_section(note, each)
+        likeness = compare_texts(query.text, section_text, weigh, context)
+        likeness = compare_titled(query.text, query.title, section_text, likeness)
+        candidates.append(SimilarNote(record, note, each, likeness, is_same))
+    return min(candidates, key=lambda each: _better(each.likeness), default=None)
 
 
 def describe_section(note: Note, section: Section) -> KnownText:

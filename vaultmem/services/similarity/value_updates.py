@@ -61,41 +61,45 @@ def list_untrusted(old: Note, new: KnownText) -> list[str]:
     facts = read_facts(new.text)
 
     def is_left(sentence: str) -> bool:
-        found = compare_texts(sentence, new, context=old.title)
-        said = read_facts(sentence)
-        is_other = found.is_contradiction or find_update(said, facts) or find_update(facts, said)
-        return not (is_other or found.is_said(_SAID))
+        likeness = compare_texts(sentence, new, context=old.title)
+        sentence_facts = read_facts(sentence)
+        is_other = (
+            likeness.is_contradiction
+            or find_update(sentence_facts, facts)
+            or find_update(facts, sentence_facts)
+        )
+        return not (is_other or likeness.is_said(_SAID))
 
     sentences = split_sentences(old.visible_body) if len(old.body) <= MAX_TEXT else []
     return [each for each in sentences if not each.startswith("#") and is_left(each)]
 
 
 def add_updated(
-    vault: Vault, asked: SimilarityQuery, found: Sequence[SimilarNote]
+    vault: Vault, query: SimilarityQuery, notes: Sequence[SimilarNote]
 ) -> list[SimilarNote]:
     """Return the notes similar to a text; first those with a value that it updates.
 
     These need not be similar: the index is searched for the subjects of the text's facts.
     """
-    facts = read_facts(asked.text) if len(asked.text) <= MAX_TEXT else ()
+    facts = read_facts(query.text) if len(query.text) <= MAX_TEXT else ()
     if not facts:
-        return list(found)
-    updated: dict[str, SimilarNote] = {}
-    known = {each.path: each for each in found}
-    records = {each.path: each.record for each in found}
+        return list(notes)
+    updated_notes: dict[str, SimilarNote] = {}
+    notes_by_path = {each.path: each for each in notes}
+    records = {each.path: each.record for each in notes}
     for each in _find_about(vault, facts):
         records.setdefault(each.path, each)
     for path, record in records.items():
-        if path in known and known[path].likeness.is_contradiction:
+        if path in notes_by_path and notes_by_path[path].likeness.is_contradiction:
             continue
-        note = known[path].note if path in known else find_note(vault, record.path)
-        if note is None or path == asked.path or not _holds_values(record, note):
+        note = notes_by_path[path].note if path in notes_by_path else find_note(vault, record.path)
+        if note is None or path == query.path or not _holds_values(record, note):
             continue
         update = find_update(read_facts(note.visible_body), facts)
-        there = (note.visible_body, note.title)
-        if update is not None and not find_titled(asked.text, asked.title, *there):
-            updated[path] = _as_similar(record, note, asked, update)
-    return [*updated.values(), *(each for each in found if each.path not in updated)]
+        note_text = (note.visible_body, note.title)
+        if update is not None and not find_titled(query.text, query.title, *note_text):
+            updated_notes[path] = _as_similar(record, note, query, update)
+    return [*updated_notes.values(), *(each for each in notes if each.path not in updated_notes)]
 
 
 def find_updates(vault: Vault, record: NoteRecord, note: Note) -> Iterator[NoteUpdate]:
@@ -122,38 +126,40 @@ def list_updates(vault: Vault, apart: Container[frozenset[str]] = ()) -> list[No
     Each older note occurs once, with the first update of it. Pairs in `apart` are skipped. All
     notes are read; the vault must be in sync.
     """
-    dated = []
+    rows = []
     for record in vault.view.records():
         note = find_note(vault, record.path)
         if note and _holds_values(record, note) and len(note.body) <= MAX_TEXT:
-            dated.append((record.written, record.path, note))
-    known: dict[tuple[str, ...], list[tuple[Note, Fact]]] = {}
-    found: dict[str, NoteUpdate] = {}
-    for _, _, note in sorted(dated, key=lambda each: each[:2]):
+            rows.append((record.written, record.path, note))
+    facts_by_topic: dict[tuple[str, ...], list[tuple[Note, Fact]]] = {}
+    updates: dict[str, NoteUpdate] = {}
+    for _, _, note in sorted(rows, key=lambda each: each[:2]):
         facts = read_facts(note.visible_body)
         for fact in facts:
-            for older, update in _find_older(known, fact):
+            for older, update in _find_older(facts_by_topic, fact):
                 names = frozenset((str(older.path), str(note.path)))
                 if names not in apart and not are_apart(older, note):
-                    found.setdefault(str(older.path), NoteUpdate(older, note, update, fact.is_new))
+                    updates.setdefault(
+                        str(older.path), NoteUpdate(older, note, update, fact.is_new)
+                    )
         for fact in facts:
             for topic in _list_topics(fact):
-                known.setdefault(topic, []).append((note, fact))
-    return [found[path] for path in sorted(found)]
+                facts_by_topic.setdefault(topic, []).append((note, fact))
+    return [updates[path] for path in sorted(updates)]
 
 
 def _find_older(
-    known: Mapping[tuple[str, ...], Sequence[tuple[Note, Fact]]], fact: Fact
+    facts_by_topic: Mapping[tuple[str, ...], Sequence[tuple[Note, Fact]]], fact: Fact
 ) -> Iterator[tuple[Note, ValueUpdate]]:
     """Yield the older notes that a fact updates: for each topic, the last ones."""
-    compared: dict[
+    updates: dict[
         int, ValueUpdate | None
     ] = {}  # Many are found by several topics, or in many notes.
     for topic in _list_topics(fact):
-        for older, stated in known.get(topic, ())[-_OLDER:]:
-            if id(stated) not in compared:
-                compared[id(stated)] = compare_facts(stated, fact)
-            if (update := compared[id(stated)]) is not None:
+        for older, older_fact in facts_by_topic.get(topic, ())[-_OLDER:]:
+            if id(older_fact) not in updates:
+                updates[id(older_fact)] = compare_facts(older_fact, fact)
+            if (update := updates[id(older_fact)]) is not None:
                 yield older, update
 
 
@@ -167,10 +173,10 @@ def _list_topics(fact: Fact) -> Iterator[tuple[str, ...]]:
     yield from (("value", key) for key in values | fact.gone)
 
 
-def are_apart(one: Note, other: Note) -> bool:
+def are_apart(note: Note, other: Note) -> bool:
     """Return whether the titles or first sentences of two notes name different things."""
-    there = (other.visible_body, other.title)
-    return find_titled(one.visible_body, one.title, *there) is not None
+    other_text = (other.visible_body, other.title)
+    return find_titled(note.visible_body, note.title, *other_text) is not None
 
 
 def _find_about(vault: Vault, facts: Iterable[Fact]) -> Iterator[NoteRecord]:
@@ -180,8 +186,8 @@ def _find_about(vault: Vault, facts: Iterable[Fact]) -> Iterator[NoteRecord]:
     for fact in facts:
         words = fact.subject or fact.words[:1]
         related = list_related(fact.classes)
-        wanted = [" ".join(word.raw for word in words), *fact.gone]
-        for text in wanted:
+        texts = [" ".join(word.raw for word in words), *fact.gone]
+        for text in texts:
             terms = term_sequence(text)
             for document, _ in find_with_all(snapshot, terms, related, _NOTES) if terms else ():
                 documents.setdefault(document)
@@ -190,10 +196,10 @@ def _find_about(vault: Vault, facts: Iterable[Fact]) -> Iterator[NoteRecord]:
 
 
 def _as_similar(
-    record: NoteRecord, note: Note, asked: SimilarityQuery, update: ValueUpdate
+    record: NoteRecord, note: Note, query: SimilarityQuery, update: ValueUpdate
 ) -> SimilarNote:
     """Return a note as similar to the text, except for the value."""
-    likeness = _measure_update(update, asked.text)
+    likeness = _measure_update(update, query.text)
     section = next(
         (each for each in note.sections if update.old[:20] in note.section_text(each)),
         note.sections[0],

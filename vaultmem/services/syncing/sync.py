@@ -156,17 +156,17 @@ def sync_remote(
     """
     with hold_lock(vault.state_folder / "sync.lock", patience):
         place = find_place(vault, where)
-        known = read_record(vault)
-        if known.agreed != digest_address(place.remote):  # The record is of another remote.
-            known = known._replace(agreed="", rescue="", evidence="", refused_at=0.0)
+        last_sync = read_record(vault)
+        if last_sync.agreed != digest_address(place.remote):  # The record is of another remote.
+            last_sync = last_sync._replace(agreed="", rescue="", evidence="", refused_at=0.0)
         try:
-            sync = _Sync(vault, place, known, joins)
+            sync = _Sync(vault, place, last_sync, joins)
             if ends_merges and is_stopped(vault):
                 sync.finish_merge()
             report = sync.run(takes_staged=ends_merges)
         except VaultError as error:
-            told = known._replace(remote=place.remote.name, at=vault.now(), outcome="failed")
-            store_record(vault, told._replace(told=str(error)))
+            failure = last_sync._replace(remote=place.remote.name, at=vault.now(), outcome="failed")
+            store_record(vault, failure._replace(told=str(error)))
             raise
         store_record(vault, _remember(vault, sync.known, place, report))
         return report
@@ -181,38 +181,40 @@ def plan_sync(vault: Vault, where: str = "", joins: bool = False) -> SyncPlan:
     with hold_lock(vault.state_folder / "sync.lock"):
         place = find_place(vault, where)
         uncommitted = 0 if find_branch(vault) else len(find_pending(vault).files)
-        told = _fetch_branch(vault, place, read_record(vault))[0]
+        reason = _fetch_branch(vault, place, read_record(vault))[0]
         theirs, refs = find_tip(vault, place.tracking), vault.history.refs
         ours = find_tip(vault, f"refs/heads/{place.branch}")
         fetched = refs.count_ahead(theirs, ours)[0] if ours and theirs else 0
-        apart = fetched and not refs.is_ancestor(ours, theirs)
-        if apart:
+        is_diverged = fetched and not refs.is_ancestor(ours, theirs)
+        if is_diverged:
             _check_related(vault, place, joins)
-        merge = plan_merge(vault, place.tracking, joins) if apart else None
+        merge = plan_merge(vault, place.tracking, joins) if is_diverged else None
         waiting = count_waiting(vault, place)
-        return SyncPlan(place.remote.name, place.branch, uncommitted, fetched, waiting, merge, told)
+        return SyncPlan(
+            place.remote.name, place.branch, uncommitted, fetched, waiting, merge, reason
+        )
 
 
-def _remember(vault: Vault, known: LastSync, place: SyncTarget, report: SyncResult) -> LastSync:
+def _remember(vault: Vault, last_sync: LastSync, place: SyncTarget, report: SyncResult) -> LastSync:
     is_good = report.outcome is SyncOutcome.SYNCED
     return LastSync(
         remote=place.remote.name,
         at=vault.now(),
         outcome=report.outcome,
         told=report.told,
-        good_at=vault.now() if is_good else known.good_at,
+        good_at=vault.now() if is_good else last_sync.good_at,
         agreed=digest_address(place.remote),
-        rescue="" if is_good else report.rescued or known.rescue,
-        evidence=known.evidence,
-        refused_at=known.refused_at,
+        rescue="" if is_good else report.rescued or last_sync.rescue,
+        evidence=last_sync.evidence,
+        refused_at=last_sync.refused_at,
     )
 
 
 class _Sync:
     """One sync, step by step."""
 
-    def __init__(self, vault: Vault, place: SyncTarget, known: LastSync, joins: bool) -> None:
-        self._vault, self._place, self.known, self._joins = vault, place, known, joins
+    def __init__(self, vault: Vault, place: SyncTarget, last_sync: LastSync, joins: bool) -> None:
+        self._vault, self._place, self.known, self._joins = vault, place, last_sync, joins
         self._evidence = "", ""
         self._report = SyncResult(SyncOutcome.SYNCED, place.remote.name, place.branch)
 
@@ -239,8 +241,8 @@ class _Sync:
 
     def finish_merge(self) -> None:
         """Finish a merge that git has stopped."""
-        merged = finish_merge(self._vault)
-        self._report.checkpoint, self._report.merged = merged.commit, merged
+        report = finish_merge(self._vault)
+        self._report.checkpoint, self._report.merged = report.commit, report
 
     def _save(self) -> bool:
         """Commit uncommitted changes before a merge; return whether there were any.
@@ -250,19 +252,19 @@ class _Sync:
         if find_branch(self._vault):
             return False
         check_idle(self._vault, "synced")
-        saved = commit_all(self._vault)
-        if saved.commits:
-            self._report.checkpoint = saved.commits[-1][0]
-        self._report.left_out = find_too_large(saved.skipped)
-        return bool(saved.commits)
+        report = commit_all(self._vault)
+        if report.commits:
+            self._report.checkpoint = report.commits[-1][0]
+        self._report.left_out = find_too_large(report.skipped)
+        return bool(report.commits)
 
     def _fetch(self) -> bool:
         """Fetch the branch; return False if the remote cannot be reached."""
-        told, token_ends = _fetch_branch(self._vault, self._place, self.known)
+        reason, token_ends = _fetch_branch(self._vault, self._place, self.known)
         self._report.token_ends = token_ends
-        if told:
-            self._end(SyncOutcome.OFFLINE, told)
-        return not told
+        if reason:
+            self._end(SyncOutcome.OFFLINE, reason)
+        return not reason
 
     def _merge(self, operation: Transaction) -> None:
         """Merge the other side's new commits, unless another branch was checked out."""
@@ -291,23 +293,29 @@ class _Sync:
         history, place = self._vault.history, self._place
         tip, ref = self._own_tip(), f"refs/heads/{place.upstream}"
         theirs = find_tip(self._vault, place.tracking)
-        wanted = {ref: tip} if tip != theirs else {}
+        refs_to_push = {ref: tip} if tip != theirs else {}
         evidence = self._publish()
-        done = self._push_refs(wanted | evidence)
-        if wanted and evidence and PushOutcome.REFUSED in {fate for fate, _ in done.refs.values()}:
+        result = self._push_refs(refs_to_push | evidence)
+        if (
+            refs_to_push
+            and evidence
+            and PushOutcome.REFUSED in {fate for fate, _ in result.refs.values()}
+        ):
             # Some hosts reject unknown refs, and with them the whole push.
-            alone = self._push_refs(wanted)
-            done = alone._replace(refs={**done.refs, **alone.refs})
-        if done.trouble:  # It worked for the fetch.
-            is_away = done.trouble in {RemoteError.OFFLINE, RemoteError.MISSING}
-            self._end(SyncOutcome.OFFLINE if is_away else SyncOutcome.REFUSED, done.told)
+            branch_result = self._push_refs(refs_to_push)
+            result = branch_result._replace(refs={**result.refs, **branch_result.refs})
+        if result.trouble:  # It worked for the fetch.
+            is_away = result.trouble in {RemoteError.OFFLINE, RemoteError.MISSING}
+            self._end(SyncOutcome.OFFLINE if is_away else SyncOutcome.REFUSED, result.told)
             return True
-        self._learn_evidence(done)
-        fate, told = (
-            done.refs.get(ref, (PushOutcome.REFUSED, "")) if wanted else (PushOutcome.CURRENT, "")
+        self._learn_evidence(result)
+        fate, message = (
+            result.refs.get(ref, (PushOutcome.REFUSED, ""))
+            if refs_to_push
+            else (PushOutcome.CURRENT, "")
         )
         if fate is PushOutcome.REFUSED:
-            self._end(SyncOutcome.REFUSED, told, self._rescue())
+            self._end(SyncOutcome.REFUSED, message, self._rescue())
             return True
         if fate is PushOutcome.DONE:
             self._report.pushed = count_waiting(self._vault, place)
@@ -322,19 +330,19 @@ class _Sync:
         history, remote = self._vault.history, self._place.remote
         for each in list_decided(self._vault):
             if history.refs.is_ancestor(each.by, tip):
-                done = remove_branch(history, remote, each.name, each.commit)
-                fate, told = done.refs.get(f"refs/heads/{each.name}", (PushOutcome.MOVED, ""))
-                if done.trouble or fate is PushOutcome.REFUSED:
-                    self._report.kept += (f"{each.name}: {told or done.told}",)
+                result = remove_branch(history, remote, each.name, each.commit)
+                fate, message = result.refs.get(f"refs/heads/{each.name}", (PushOutcome.MOVED, ""))
+                if result.trouble or fate is PushOutcome.REFUSED:
+                    self._report.kept += (f"{each.name}: {message or result.told}",)
                     continue
-                tracked = f"refs/remotes/{remote.name}/{each.name}"
+                tracking_ref = f"refs/remotes/{remote.name}/{each.name}"
                 if fate is PushOutcome.DONE:
                     self._report.removed += (each.name,)
-                    history.git.run("update-ref", "-d", tracked)
+                    history.git.run("update-ref", "-d", tracking_ref)
             history.git.run("update-ref", "-d", each.mark)
 
-    def _push_refs(self, wanted: dict[str, str]) -> Pushed:
-        specs = [f"{commit}:{ref}" for ref, commit in wanted.items()]
+    def _push_refs(self, refs: dict[str, str]) -> Pushed:
+        specs = [f"{commit}:{ref}" for ref, commit in refs.items()]
         return push(self._vault.history, self._place.remote, specs) if specs else Pushed()
 
     def _publish(self) -> dict[str, str]:
@@ -350,15 +358,15 @@ class _Sync:
         name, commit = self._evidence
         return {name: commit} if commit and commit != self.known.evidence else {}
 
-    def _learn_evidence(self, done: Pushed) -> None:
+    def _learn_evidence(self, result: Pushed) -> None:
         name, commit = self._evidence
         if not commit:
             return
-        fate = done.refs.get(name, (PushOutcome.CURRENT, ""))[0]
+        fate = result.refs.get(name, (PushOutcome.CURRENT, ""))[0]
         if fate is PushOutcome.MOVED:
             begin_anew(self._vault)
         else:
-            others = {each for ref, (each, _) in done.refs.items() if ref != name}
+            others = {each for ref, (each, _) in result.refs.items() if ref != name}
             is_refused = fate is PushOutcome.REFUSED and PushOutcome.REFUSED not in others
             refused_at = self._vault.now() if is_refused else 0.0
             self.known = self.known._replace(evidence=commit, refused_at=refused_at)
@@ -383,26 +391,26 @@ class _Sync:
         commit = self._own_tip()
         machine = re.sub(r"[^A-Za-z0-9-]+", "-", platform.node()).strip("-") or "machine"
         at = time.strftime("%Y%m%dT%H%M%S", time.localtime(self._vault.now()))
-        fresh = f"{_RESCUED}{machine}/{self._place.branch}-{at}-{commit[:7]}"
-        for ref in filter(None, (self.known.rescue, fresh)):
-            done = self._push_refs({ref: commit})
-            if done.refs.get(ref, (PushOutcome.REFUSED, ""))[0] in {
+        new_ref = f"{_RESCUED}{machine}/{self._place.branch}-{at}-{commit[:7]}"
+        for ref in filter(None, (self.known.rescue, new_ref)):
+            result = self._push_refs({ref: commit})
+            if result.refs.get(ref, (PushOutcome.REFUSED, ""))[0] in {
                 PushOutcome.DONE,
                 PushOutcome.CURRENT,
             }:
                 return ref
         return ""
 
-    def _end(self, outcome: SyncOutcome, told: str, rescued: str = "") -> None:
+    def _end(self, outcome: SyncOutcome, message: str, rescued: str = "") -> None:
         report = self._report
-        report.outcome, report.told, report.rescued = outcome, told, rescued
+        report.outcome, report.told, report.rescued = outcome, message, rescued
         report.waiting = count_waiting(self._vault, self._place)
 
     def _check_branch(self) -> None:
-        here = find_branch(self._vault) or self._vault.history.head().branch
-        if here != self._place.branch:
+        branch = find_branch(self._vault) or self._vault.history.head().branch
+        if branch != self._place.branch:
             raise VaultError(
-                f"not synced: {here or 'no branch'} was checked out meanwhile; try again"
+                f"not synced: {branch or 'no branch'} was checked out meanwhile; try again"
             )
 
     def _own_tip(self) -> str:
@@ -417,7 +425,7 @@ class _Sync:
         return head.commit
 
 
-def _fetch_branch(vault: Vault, place: SyncTarget, known: LastSync) -> tuple[str, float]:
+def _fetch_branch(vault: Vault, place: SyncTarget, last_sync: LastSync) -> tuple[str, float]:
     """Fetch the branch, proposals, and other machines' usage data.
 
     Return why the remote was not reached, "" if it was; and a hub token's expiry, as in `Fetched`.
@@ -427,15 +435,15 @@ def _fetch_branch(vault: Vault, place: SyncTarget, known: LastSync) -> tuple[str
     """
     spec = f"+refs/heads/{place.upstream}:{place.tracking}"
     prune = f"refs/remotes/{place.remote.name}/{PROPOSALS}"
-    proposed = f"+refs/heads/{PROPOSALS}*:{prune}*"
-    others = (proposed, *evidence_refspecs(vault))
-    done = fetch(vault.history, place.remote, [spec, *others], prune=prune)
-    token_ends = done.token_ends
-    if is_absent := done.is_absent:  # Nothing was fetched then.
-        done = fetch(vault.history, place.remote, others)
-    if done.trouble:
-        is_known = bool(known.agreed) and known.agreed == digest_address(place.remote)
-        return _reject_unless_offline(place, done.trouble, done.told, is_known), 0.0
+    proposal_spec = f"+refs/heads/{PROPOSALS}*:{prune}*"
+    others = (proposal_spec, *evidence_refspecs(vault))
+    result = fetch(vault.history, place.remote, [spec, *others], prune=prune)
+    token_ends = result.token_ends
+    if is_absent := result.is_absent:  # Nothing was fetched then.
+        result = fetch(vault.history, place.remote, others)
+    if result.trouble:
+        is_known = bool(last_sync.agreed) and last_sync.agreed == digest_address(place.remote)
+        return _reject_unless_offline(place, result.trouble, result.told, is_known), 0.0
     if is_absent and find_tip(vault, place.tracking):
         vault.history.git.run("update-ref", "-d", place.tracking)
     import_usage(vault)
@@ -470,16 +478,17 @@ def _reject_outside(vault: Vault, place: SyncTarget, ours: str, theirs: str) -> 
     """
     prefix, base = vault.history.prefix, vault.history.refs.merge_base(ours, theirs)
     changes = find_differences(vault.history, base, theirs) if prefix and base else ()
-    outside = [path for path, _, _ in changes if not path.startswith(prefix)]
-    if outside:
+    outside_paths = [path for path, _, _ in changes if not path.startswith(prefix)]
+    if outside_paths:
         raise VaultError(
-            f"not synced: {place.name} has changes outside of the vault ({outside[0]} and so on); "
+            f"not synced: {place.name} has changes outside of the vault "
+            f"({outside_paths[0]} and so on); "
             "run `git pull --no-rebase --no-edit`, then `vaultmem sync`"
         )
 
 
 def _reject_unless_offline(
-    place: SyncTarget, trouble: RemoteError, told: str, is_known: bool
+    place: SyncTarget, trouble: RemoteError, message: str, is_known: bool
 ) -> str:
     """Return why a remote could not be reached.
 
@@ -489,16 +498,16 @@ def _reject_unless_offline(
     remote = place.remote
     is_unplugged = trouble is RemoteError.MISSING and remote.folder is not None and is_known
     if trouble is RemoteError.OFFLINE or is_unplugged:
-        return told
-    where = remote.name if not place.is_new else remote.shown
+        return message
+    name = remote.name if not place.is_new else remote.shown
     if trouble is RemoteError.SIGN_IN:
         raise VaultError(
-            f"{where}: does not let this machine in ({told}); try `git ls-remote {remote.shown}` "
+            f"{name}: does not let this machine in ({message}); try `git ls-remote {remote.shown}` "
             "until git needs to ask for nothing (an ssh key in the agent, or a credential helper)"
         )
     if trouble is RemoteError.MISSING:
         raise VaultError(
-            f"{where}: no repository is at {remote.shown} ({told}); make an empty one there "
+            f"{name}: no repository is at {remote.shown} ({message}); make an empty one there "
             "(`git init --bare FOLDER`, or on the server's page), or correct the address"
         )
-    raise VaultError(f"{where}: git could not reach it: {told}")
+    raise VaultError(f"{name}: git could not reach it: {message}")

@@ -97,8 +97,8 @@ def find_place(vault: Vault, where: str = "") -> SyncTarget:
         raise PendingError(f"not synced: {obstacle}")
     remotes = read_remotes(vault.history)
     remote = _find_sync_remote(vault, remotes, where) if where else _choose(vault, remotes, branch)
-    known, there = remotes.upstreams.get(branch, ("", ""))
-    upstream = there if there and known == remote.name else branch
+    upstream_remote, upstream_branch = remotes.upstreams.get(branch, ("", ""))
+    upstream = upstream_branch if upstream_branch and upstream_remote == remote.name else branch
     return SyncTarget(remote, branch, upstream, remote.name not in remotes.known)
 
 
@@ -111,8 +111,8 @@ def find_tip(vault: Vault, ref: str) -> str:
 def count_waiting(vault: Vault, place: SyncTarget) -> int:
     """Return how many commits of the branch the remote lacked when last asked."""
     ours = find_tip(vault, f"refs/heads/{place.branch}")
-    known = ("--not", f"--remotes={place.remote.name}")
-    return int(vault.history.git.run("rev-list", "--count", ours, *known, "--")) if ours else 0
+    exclusions = ("--not", f"--remotes={place.remote.name}")
+    return int(vault.history.git.run("rev-list", "--count", ours, *exclusions, "--")) if ours else 0
 
 
 def read_record(vault: Vault) -> LastSync:
@@ -132,14 +132,14 @@ def digest_address(remote: Remote) -> str:
 
 
 def _choose(vault: Vault, remotes: Remotes, branch: str) -> Remote:
-    named = vault.config.sync_remote
-    if named and named not in remotes.known:
+    configured_name = vault.config.sync_remote
+    if configured_name and configured_name not in remotes.known:
         raise NoteNotFoundError(
-            f'vaultmem.yaml syncs with "{named}", and git knows no such remote here; '
-            f"run `git remote add {named} URL`, or `vaultmem sync URL`"
+            f'vaultmem.yaml syncs with "{configured_name}", and git knows no such remote here; '
+            f"run `git remote add {configured_name} URL`, or `vaultmem sync URL`"
         )
     upstream = remotes.upstreams.get(branch, ("", ""))[0]
-    for name in (named, upstream, ORIGIN):
+    for name in (configured_name, upstream, ORIGIN):
         if name in remotes.known:
             return remotes.known[name]
     if len(remotes.known) == 1:
@@ -159,12 +159,12 @@ def _find_sync_remote(vault: Vault, remotes: Remotes, where: str) -> Remote:
     if where in remotes.known:
         return remotes.known[where]
     if not _is_address(where):
-        told = f"git knows {', '.join(sorted(remotes.known))}" if remotes.known else _NONE
-        raise NoteNotFoundError(f"{where}: no remote is called that; {told}")
+        hint = f"git knows {', '.join(sorted(remotes.known))}" if remotes.known else _NONE
+        raise NoteNotFoundError(f"{where}: no remote is called that; {hint}")
     remote = Remote(ORIGIN, _make_absolute(where))
-    for known in remotes.known.values():
-        if known.url in {where, remote.url}:
-            return known
+    for existing in remotes.known.values():
+        if existing.url in {where, remote.url}:
+            return existing
     if ORIGIN in remotes.known:
         raise RefusedError(
             f"{ORIGIN} is {remotes.known[ORIGIN].shown} already; to add another one run "
@@ -305,11 +305,11 @@ class Clock:
 
     def poll(self) -> BackgroundSync | None:
         """Start a sync that is due; return the result of a finished one, if it is new."""
-        found = self._begin() if self._running is None else self._extract_end(self._running)
-        if found is None or (found == self._told and not found.moved):
+        result = self._begin() if self._running is None else self._extract_end(self._running)
+        if result is None or (result == self._told and not result.moved):
             return None
-        self._told = found
-        return found
+        self._told = result
+        return result
 
     def _begin(self) -> BackgroundSync | None:
         every, now = read_interval(self._vault.config.sync_every), time.monotonic()
@@ -338,12 +338,12 @@ class Clock:
             return BackgroundSync(last or f"a sync ended with status {process.returncode}", True)
 
 
-def _describe(told: dict[str, object]) -> BackgroundSync | None:
-    if told["outcome"] == "offline":
-        return BackgroundSync(f"offline; commits waiting: {told['waiting']}")
-    if told["outcome"] != "synced":
-        return BackgroundSync(f"not synced: {told['message']}", is_problem=True)
-    if not (told["fetched"] or told["pushed"]):
+def _describe(result: dict[str, object]) -> BackgroundSync | None:
+    if result["outcome"] == "offline":
+        return BackgroundSync(f"offline; commits waiting: {result['waiting']}")
+    if result["outcome"] != "synced":
+        return BackgroundSync(f"not synced: {result['message']}", is_problem=True)
+    if not (result["fetched"] or result["pushed"]):
         return None
-    text = f"{told['remote']}: commits in: {told['fetched']}, out: {told['pushed']}"
+    text = f"{result['remote']}: commits in: {result['fetched']}, out: {result['pushed']}"
     return BackgroundSync(text, moved=True)

@@ -37,24 +37,24 @@ def open_others(vault: Vault, paths: Iterable[str]) -> tuple[list[Vault], list[s
 
     A vault that cannot be opened or read is left out, with a message.
     """
-    told: list[str] = []
-    ready = {vault.root: vault}
+    messages: list[str] = []
+    vaults = {vault.root: vault}
     for path in paths:
         try:
-            opened = vault.opener(path) if vault.opener else None
-            if opened is None or opened.root in ready:
+            other_vault = vault.opener(path) if vault.opener else None
+            if other_vault is None or other_vault.root in vaults:
                 continue
-            sync_once(opened)
-            opened.index.snapshot()
+            sync_once(other_vault)
+            other_vault.index.snapshot()
         except (VaultError, OSError) as error:
-            told.append(f"{_shorten(path)}: passed over: {wrap_os_error(error)}")
+            messages.append(f"{_shorten(path)}: passed over: {wrap_os_error(error)}")
             continue
-        if opened.notices.stale:
-            told.append(f"{_shorten(path)}: {opened.notices.stale}")
-        ready[opened.root] = opened
-    _, *others = ready.values()
+        if other_vault.notices.stale:
+            messages.append(f"{_shorten(path)}: {other_vault.notices.stale}")
+        vaults[other_vault.root] = other_vault
+    _, *others = vaults.values()
     names = label_vaults(vault.folders, [each.root for each in others])
-    return [vault, *(replace(each, name=names[each.root]) for each in others)], told
+    return [vault, *(replace(each, name=names[each.root]) for each in others)], messages
 
 
 def label_vaults(folders: UserFolders, roots: Iterable[Path]) -> dict[Path, str]:
@@ -62,8 +62,8 @@ def label_vaults(folders: UserFolders, roots: Iterable[Path]) -> dict[Path, str]
 
     Commands accept either, before a note's path or as `--vault`.
     """
-    listed = {path: name for name, path in read_vaults(folders.config, anyway=True).items()}
-    return {root: listed.get(str(root)) or _shorten(str(root)) for root in roots}
+    names = {path: name for name, path in read_vaults(folders.config, anyway=True).items()}
+    return {root: names.get(str(root)) or _shorten(str(root)) for root in roots}
 
 
 def add_others(
@@ -91,15 +91,15 @@ def add_companions(vault: Vault) -> tuple[list[Vault], list[str]]:
             f'"companions" of {CONFIG_NAME} names {len(vault.config.companions)} more; not asked: '
             "this vault is not trusted on this machine: if it is yours, run `vaultmem trust`"
         ]
-    agreed = _find_agreed(vault)
-    told = [
+    agreed_paths = _find_agreed(vault)
+    messages = [
         f'{name}: named by "companions" of {CONFIG_NAME} since this vault was trusted; not asked; '
         "if you want it asked too, run `vaultmem trust`"
         for name in find_companions(vault)
-        if name not in agreed
+        if name not in agreed_paths
     ]
-    vaults, more = open_others(vault, agreed.values())
-    return vaults, told + more
+    vaults, more = open_others(vault, agreed_paths.values())
+    return vaults, messages + more
 
 
 def add_named(vault: Vault, names: Sequence[str]) -> tuple[list[Vault], list[str]]:
@@ -109,12 +109,14 @@ def add_named(vault: Vault, names: Sequence[str]) -> tuple[list[Vault], list[str
         RefusedError: the caller may search no other vault.
         NoteNotFoundError: there is no vault of that name.
     """
-    known = list_askable(vault)
+    paths_by_name = list_askable(vault)
     for name in names:
-        if name != EVERY and name not in known:
-            raise NoteNotFoundError(f"{name}: no vault of that name; {_format_names(known)}")
-    chosen = known.values() if EVERY in names else [known[name] for name in names]
-    return open_others(vault, chosen)
+        if name != EVERY and name not in paths_by_name:
+            raise NoteNotFoundError(
+                f"{name}: no vault of that name; {_format_names(paths_by_name)}"
+            )
+    paths = paths_by_name.values() if EVERY in names else [paths_by_name[name] for name in names]
+    return open_others(vault, paths)
 
 
 def list_askable(vault: Vault) -> dict[str, str]:
@@ -140,12 +142,12 @@ def open_other_vault(vault: Vault, name: str) -> Vault:
         RefusedError: the caller may open no other vault.
         NoteNotFoundError: there is no vault of that name.
     """
-    known = list_askable(vault)
-    if name not in known or vault.opener is None:
-        raise NoteNotFoundError(f"{name}: no vault of that name; {_format_names(known)}")
-    opened = replace(vault.opener(known[name]), name=name)
-    sync_once(opened)
-    return opened
+    paths_by_name = list_askable(vault)
+    if name not in paths_by_name or vault.opener is None:
+        raise NoteNotFoundError(f"{name}: no vault of that name; {_format_names(paths_by_name)}")
+    other_vault = replace(vault.opener(paths_by_name[name]), name=name)
+    sync_once(other_vault)
+    return other_vault
 
 
 def open_addressed(vault: Vault, address: str) -> tuple[Vault, str]:
@@ -160,16 +162,16 @@ def open_addressed(vault: Vault, address: str) -> tuple[Vault, str]:
 
 def find_companions(vault: Vault) -> dict[str, str]:
     """Return the folders of the vault's `companions`, by display name."""
-    listed = read_vaults(vault.folders.config, anyway=True)
-    named = (os.path.expanduser(listed.get(each, each)) for each in vault.config.companions)
-    roots = [Path(os.path.realpath(vault.root / path)) for path in named]
+    paths_by_name = read_vaults(vault.folders.config, anyway=True)
+    paths = (os.path.expanduser(paths_by_name.get(each, each)) for each in vault.config.companions)
+    roots = [Path(os.path.realpath(vault.root / path)) for path in paths]
     return {name: str(root) for root, name in label_vaults(vault.folders, roots).items()}
 
 
 def _find_agreed(vault: Vault) -> dict[str, str]:
     """Return the companions that the vault's owner agreed to on this machine."""
-    agreed = vault.trust.companions() if vault.config.companions else set()
-    return {name: path for name, path in find_companions(vault).items() if path in agreed}
+    trusted_paths = vault.trust.companions() if vault.config.companions else set()
+    return {name: path for name, path in find_companions(vault).items() if path in trusted_paths}
 
 
 def find_addressed(folders: UserFolders, address: str) -> tuple[str, str]:
@@ -181,8 +183,8 @@ def find_addressed(folders: UserFolders, address: str) -> tuple[str, str]:
     return root, path
 
 
-def _format_names(known: Iterable[str]) -> str:
-    names = ", ".join(known)
+def _format_names(vault_names: Iterable[str]) -> str:
+    names = ", ".join(vault_names)
     return f"there are {names}" if names else "`vaultmem vault add PATH` lists one"
 
 
@@ -221,20 +223,20 @@ class VaultPool:
         Raises:
             VaultError: it cannot be read.
         """
-        known = self._open.pop(vault.root, None)
-        if known is not None and known.identity != identify(known.vault):
-            _close(known)  # Something was replaced.
-            known = None
-        if known is None:
-            own = open_vault(vault.root, folders=self._folders, patience=READER)
-            known = _Open(own, ChangeHints(own), ())
-        vault = replace(vault, store=known.vault.store, view=known.vault.view, patience=READER)
+        entry = self._open.pop(vault.root, None)
+        if entry is not None and entry.identity != identify(entry.vault):
+            _close(entry)  # Something was replaced.
+            entry = None
+        if entry is None:
+            new_vault = open_vault(vault.root, folders=self._folders, patience=READER)
+            entry = _Open(new_vault, ChangeHints(new_vault), ())
+        vault = replace(vault, store=entry.vault.store, view=entry.vault.view, patience=READER)
         try:
-            read_nonblocking(vault, known.hints.sync)
+            read_nonblocking(vault, entry.hints.sync)
         except BaseException:
-            _close(known)
+            _close(entry)
             raise
-        self._open[vault.root] = known._replace(identity=identify(known.vault))
+        self._open[vault.root] = entry._replace(identity=identify(entry.vault))
         while len(self._open) > self._most:
             _close(self._open.pop(next(iter(self._open))))
         return vault
@@ -246,22 +248,22 @@ class VaultPool:
         self._open.clear()
 
 
-def _close(opened: _Open) -> None:
-    opened.hints.stop()
+def _close(entry: _Open) -> None:
+    entry.hints.stop()
     with contextlib.suppress(VaultError, OSError):
-        opened.vault.close()
+        entry.vault.close()
 
 
 def identify(vault: Vault) -> tuple[int, ...]:
     """Return inodes of a vault's folder, repository, state and index, to notice replacements."""
-    found = []
+    inodes = []
     index = vault.state_folder / "index"
     for path in (vault.root, vault.root / ".git", vault.state.path, index):
         try:
-            found.append(os.stat(path).st_ino)
+            inodes.append(os.stat(path).st_ino)
         except OSError:
-            found.append(0)
-    return tuple(found)
+            inodes.append(0)
+    return tuple(inodes)
 
 
 # The user's list of vaults, by name, with a summary of each.
@@ -303,22 +305,23 @@ def add_vault(folders: UserFolders, path: str, name: str = "") -> ListedVault:
     root = find_root(path or None)
     if not (root / CONFIG_NAME).is_file():
         raise NoVaultError(f"{root}: no {CONFIG_NAME}; make it a vault with `vaultmem init {path}`")
-    chosen = name or _suggest_name(root)
-    if not is_vault_name(chosen):
+    chosen_name = name or _suggest_name(root)
+    if not is_vault_name(chosen_name):
         raise RefusedError(
-            f'"{chosen}" cannot be a name: letters, digits, "-", "." and "_", 40 at most; '
+            f'"{chosen_name}" cannot be a name: letters, digits, "-", "." and "_", 40 at most; '
             "give another with --name"
         )
-    listed = read_vaults(folders.config)
-    for known, place in listed.items():
-        if place == str(root) and known != chosen:
+    paths_by_name = read_vaults(folders.config)
+    for listed_name, place in paths_by_name.items():
+        if place == str(root) and listed_name != chosen_name:
             raise ConflictError(
-                f'{root}: listed already, as "{known}"; `vaultmem vault remove {known}` first'
+                f'{root}: listed already, as "{listed_name}"; '
+                f"`vaultmem vault remove {listed_name}` first"
             )
-        if known.casefold() == chosen.casefold() and place != str(root):
-            raise ConflictError(f'"{known}" is {place}; give another name with --name')
-    write_vaults(folders.config, {**listed, chosen: str(root)})
-    return _inspect(chosen, str(root), folders)
+        if listed_name.casefold() == chosen_name.casefold() and place != str(root):
+            raise ConflictError(f'"{listed_name}" is {place}; give another name with --name')
+    write_vaults(folders.config, {**paths_by_name, chosen_name: str(root)})
+    return _inspect(chosen_name, str(root), folders)
 
 
 def register_vault(folders: UserFolders, root: Path) -> str:
@@ -329,32 +332,36 @@ def register_vault(folders: UserFolders, root: Path) -> str:
     Raises:
         VaultError: the list cannot be read or written.
     """
-    listed = read_vaults(folders.config)
-    if known := next((name for name, path in listed.items() if path == str(root)), ""):
-        return known
-    wanted = _suggest_name(root)
-    wanted = wanted if is_vault_name(wanted) else "vault"
-    taken = {name.casefold() for name in listed}
-    numbered = (f"{wanted[:36]}-{n}" for n in itertools.count(2))
-    names = itertools.chain([wanted], numbered)
-    name = next(each for each in names if each.casefold() not in taken)
-    write_vaults(folders.config, {**listed, name: str(root)})
+    paths_by_name = read_vaults(folders.config)
+    if listed_name := next((name for name, path in paths_by_name.items() if path == str(root)), ""):
+        return listed_name
+    base_name = _suggest_name(root)
+    base_name = base_name if is_vault_name(base_name) else "vault"
+    existing_names = {name.casefold() for name in paths_by_name}
+    numbered_names = (f"{base_name[:36]}-{n}" for n in itertools.count(2))
+    names = itertools.chain([base_name], numbered_names)
+    name = next(each for each in names if each.casefold() not in existing_names)
+    write_vaults(folders.config, {**paths_by_name, name: str(root)})
     return name
 
 
-def remove_vault(folders: UserFolders, named: str) -> ListedVault:
+def remove_vault(folders: UserFolders, vault_name: str) -> ListedVault:
     """Remove a vault, given by name or path, from the list; the vault itself stays.
 
     Raises:
         NoVaultError: the list has no such vault.
     """
-    listed = read_vaults(folders.config)
-    place = os.path.realpath(os.path.expanduser(named))
-    name = named if named in listed else next((n for n, p in listed.items() if p == place), "")
+    paths_by_name = read_vaults(folders.config)
+    place = os.path.realpath(os.path.expanduser(vault_name))
+    name = (
+        vault_name
+        if vault_name in paths_by_name
+        else next((n for n, p in paths_by_name.items() if p == place), "")
+    )
     if not name:
-        raise NoVaultError(f"{named}: not on the list; `vaultmem vault list` shows it")
-    path = listed.pop(name)
-    write_vaults(folders.config, listed)
+        raise NoVaultError(f"{vault_name}: not on the list; `vaultmem vault list` shows it")
+    path = paths_by_name.pop(name)
+    write_vaults(folders.config, paths_by_name)
     return ListedVault(name, path)
 
 
@@ -364,25 +371,25 @@ def _suggest_name(root: Path) -> str:
 
 def _inspect(name: str, path: str, folders: UserFolders) -> ListedVault:
     """Return the stored facts of a vault."""
-    found = ListedVault(name, path)
+    entry = ListedVault(name, path)
     if not os.path.isfile(os.path.join(path, CONFIG_NAME)):
-        return found._replace(problem=f"no {CONFIG_NAME} there")
+        return entry._replace(problem=f"no {CONFIG_NAME} there")
     try:
         vault = open_vault(path, folders=folders)
         try:
-            return _describe(found, vault)
+            return _describe(entry, vault)
         finally:
             vault.close()
     except (VaultError, OSError) as error:
-        return found._replace(problem=str(wrap_os_error(error)))
+        return entry._replace(problem=str(wrap_os_error(error)))
 
 
-def _describe(found: ListedVault, vault: Vault) -> ListedVault:
+def _describe(entry: ListedVault, vault: Vault) -> ListedVault:
     head = vault.head()
-    known = bool(vault.state.get("view"))
-    return found._replace(
-        notes=vault.view.totals()[0] if known else None,
-        doubtful=len({path for path, _ in vault.manifest.problems()}) if known else 0,
+    is_indexed = bool(vault.state.get("view"))
+    return entry._replace(
+        notes=vault.view.totals()[0] if is_indexed else None,
+        doubtful=len({path for path, _ in vault.manifest.problems()}) if is_indexed else 0,
         branch=head.branch if head else "",
         trusted=vault.trust.is_trusted(),
         watched=find_watcher(vault) is not None,

@@ -79,13 +79,13 @@ def forget_demo(folder: Path, folders: UserFolders) -> None:
     vault.close()
     key = vault.state_folder.name
     forget_ids(vault.root, vault.folders.state)
-    kept = [vault.folders.data / "receipts" / key, vault.folders.data / "artifacts" / key]
-    for place in (vault.root, vault.state_folder, *kept):
+    data_folders = [vault.folders.data / "receipts" / key, vault.folders.data / "artifacts" / key]
+    for place in (vault.root, vault.state_folder, *data_folders):
         shutil.rmtree(place, ignore_errors=True)
     trust = vault.folders.config / "trust"
     for file in trust.glob(f"{key}.*"):
         file.unlink()
-    for place in (vault.state_folder, *kept, trust / key):
+    for place in (vault.state_folder, *data_folders, trust / key):
         for above in list(place.parents)[:2]:  # As deep as vaultmem's own folder.
             if above.is_dir() and not any(above.iterdir()):
                 above.rmdir()

@@ -67,24 +67,26 @@ def record_attribution(vault: Vault, commit: str, since: str) -> None:
         vault.state.put(_BEHIND, since)
 
 
-def _record(vault: Vault, brought: Sequence[Brought]) -> None:
+def _record(vault: Vault, changes: Sequence[Brought]) -> None:
     """Record which of these committed files (newest first) contain an agent's text."""
-    found: dict[str, list[Wrote]] = {}
+    wrotes_by_commit: dict[str, list[Wrote]] = {}
     last: dict[str, str] = {}
-    for each in reversed(brought):
+    for each in reversed(changes):
         wrote, before = _find_wrote(vault, each)
         if wrote:
-            found.setdefault(each.commit, []).append(wrote)
+            wrotes_by_commit.setdefault(each.commit, []).append(wrote)
             last |= {before: REMOVED, each.path: each.blob}
-    if not found:
+    if not wrotes_by_commit:
         return
-    commits = read_commits(vault.history, found)
-    for commit, wrotes in found.items():
+    commits = read_commits(vault.history, wrotes_by_commit)
+    for commit, wrotes in wrotes_by_commit.items():
         if not commits[commit].agent:  # Otherwise the commit names its agent.
             write_attribution(vault.history, commit, wrotes)
-    known = vault.manifest.files(list(last))
-    now = {path: known[path].blob if path in known else REMOVED for path in last}
-    vault.journal.clear({path: blob for path, blob in last.items() if now[path] == blob})
+    manifest_files = vault.manifest.files(list(last))
+    current_blobs = {
+        path: manifest_files[path].blob if path in manifest_files else REMOVED for path in last
+    }
+    vault.journal.clear({path: blob for path, blob in last.items() if current_blobs[path] == blob})
 
 
 def _find_wrote(vault: Vault, each: Brought) -> tuple[Wrote | None, str]:
@@ -120,13 +122,13 @@ def find_client_author(vault: Vault, path: str, data: bytes) -> Author | None:
     client = find_writer(path)
     if not client:
         return None
-    active = [each for each in ActiveSessions(vault.state_folder).all() if not each.recovered]
-    opened = [each.id for each in active if each.agent == client]
-    named = read_session(data[:_HEAD].decode("utf-8", "replace"))
-    if named in opened or not opened:
-        is_known = named in opened or (vault.root / f"sessions/{named}.md").is_file()
-        return Author(client, named if is_known else "")
-    return Author(client, opened[0])
+    sessions = [each for each in ActiveSessions(vault.state_folder).all() if not each.recovered]
+    open_ids = [each.id for each in sessions if each.agent == client]
+    session_id = read_session(data[:_HEAD].decode("utf-8", "replace"))
+    if session_id in open_ids or not open_ids:
+        is_known = session_id in open_ids or (vault.root / f"sessions/{session_id}.md").is_file()
+        return Author(client, session_id if is_known else "")
+    return Author(client, open_ids[0])
 
 
 def record_client_writes(vault: Vault, paths: Iterable[str]) -> None:
@@ -139,7 +141,7 @@ def record_client_writes(vault: Vault, paths: Iterable[str]) -> None:
     head = vault.head() if files else None
     if head is None or vault.state.get("head") != head.commit:
         return
-    fresh: dict[str, str] = {}
+    agents: dict[str, str] = {}
     for path, file in files.items():
         if vault.manifest.is_committed(path, file.blob) or vault.journal.find_author(
             path, file.blob
@@ -149,8 +151,10 @@ def record_client_writes(vault: Vault, paths: Iterable[str]) -> None:
         author = None if data is None else find_client_author(vault, path, data)
         if author is not None:
             vault.journal.record(path, file.blob, author, vault.now(), data)
-            fresh[path] = author.agent
-    add_waiting(vault.state, {p: who for p, who in fresh.items() if not p.endswith(INDEX_NAME)})
+            agents[path] = author.agent
+    add_waiting(
+        vault.state, {p: agent for p, agent in agents.items() if not p.endswith(INDEX_NAME)}
+    )
 
 
 def carry_attribution(vault: Vault) -> None:
@@ -169,24 +173,28 @@ def carry_attribution(vault: Vault) -> None:
             vault.state.put(_MAP, stamp)
 
 
-def _carry(vault: Vault, renamed: Mapping[str, str]) -> None:
+def _carry(vault: Vault, new_commits: Mapping[str, str]) -> None:
     """Move notes from the old to the new commits; an existing note on a new one stays."""
     notes = read_attribution(vault.history)
-    kept = {commit: text.encode("utf-8", "surrogateescape") for commit, text in notes.items()}
-    moved: dict[str, tuple[str, str]] = {}
+    notes_by_commit = {
+        commit: text.encode("utf-8", "surrogateescape") for commit, text in notes.items()
+    }
+    moved_notes: dict[str, tuple[str, str]] = {}
     for commit, text in notes.items():
         first = read_first_commit(text) or commit
-        new = renamed.get(commit) or renamed.get(first, commit)
+        new = new_commits.get(commit) or new_commits.get(first, commit)
         if new != commit:
-            del kept[commit]
-            moved[new] = (first, text)
-    changed = _list_changed(vault, moved)
-    for commit, (first, text) in moved.items():
-        wrote = [each for each in parse_attribution(text) if each.path in changed.get(commit, ())]
+            del notes_by_commit[commit]
+            moved_notes[new] = (first, text)
+    changed_files = _list_changed(vault, moved_notes)
+    for commit, (first, text) in moved_notes.items():
+        wrote = [
+            each for each in parse_attribution(text) if each.path in changed_files.get(commit, ())
+        ]
         if wrote:
-            kept.setdefault(commit, format_attribution(wrote, first_commit=first))
-    if moved:
-        replace_attribution(vault.history, NOTES_REF, kept, int(vault.now()))
+            notes_by_commit.setdefault(commit, format_attribution(wrote, first_commit=first))
+    if moved_notes:
+        replace_attribution(vault.history, NOTES_REF, notes_by_commit, int(vault.now()))
 
 
 def collect_attribution(vault: Vault) -> dict[str, bytes]:
@@ -216,13 +224,15 @@ def import_attribution(vault: Vault, machines: Iterable[Machine]) -> None:
     Raises:
         VaultError: git cannot read or write it now.
     """
-    found: dict[str, bytes] = {}
+    claims_by_commit: dict[str, bytes] = {}
     for machine in machines:
         claims = dict(_read_claims(vault, machine))
         for commit in _list_commits_of(vault, machine.owner.email, claims):
-            claimed = (each._replace(claimed_by=machine.name) for each in claims[commit])
-            found[commit] = found.get(commit, b"") + format_attribution(claimed)
-    replace_attribution(vault.history, CLAIMS_REF, found, int(vault.now()))
+            machine_claims = (each._replace(claimed_by=machine.name) for each in claims[commit])
+            claims_by_commit[commit] = claims_by_commit.get(commit, b"") + format_attribution(
+                machine_claims
+            )
+    replace_attribution(vault.history, CLAIMS_REF, claims_by_commit, int(vault.now()))
 
 
 def _read_claims(vault: Vault, machine: Machine) -> Iterator[tuple[str, list[Wrote]]]:
@@ -257,15 +267,15 @@ def _list_commits_of(vault: Vault, email: str, commits: Iterable[str]) -> list[s
 def _list_changed(vault: Vault, commits: Iterable[str]) -> dict[str, set[str]]:
     """Return the files (by path in the repository) that each existing commit changes."""
     options = ("-z", "--name-only", "--no-renames", "-m", "--root", "--no-ext-diff")
-    found: dict[str, set[str]] = {}
+    paths_by_commit: dict[str, set[str]] = {}
     for block in _log(vault, commits, *options, "--no-textconv", "--format=%x01%H").split("\x01"):
         commit, _, paths = block.replace("\n", "\0").partition("\0")
-        found.setdefault(commit, set()).update(filter(None, paths.split("\0")))
-    return found
+        paths_by_commit.setdefault(commit, set()).update(filter(None, paths.split("\0")))
+    return paths_by_commit
 
 
 def _log(vault: Vault, commits: Iterable[str], *options: str) -> str:
     """Return git's log of those commits that exist here."""
-    asked = "".join(f"{commit}\n" for commit in commits).encode()
+    request = "".join(f"{commit}\n" for commit in commits).encode()
     command = ("log", "--no-walk", "--ignore-missing", "--no-notes", "--no-show-signature")
-    return vault.history.git.run(*command, *options, "--stdin", stdin=asked) if asked else ""
+    return vault.history.git.run(*command, *options, "--stdin", stdin=request) if request else ""

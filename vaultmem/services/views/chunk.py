@@ -178,22 +178,22 @@ def _read_with_helpers(
         for _ in range(helpers):
             idle.put(stack.enter_context(_Helper(root)))
         # Helpers work while this process reads or writes: each chunk they finish is replaced.
-        asking = ((chunk, pool.submit(ask, chunk)) for chunk in chunks)
-        begun = deque(islice(asking, helpers * _AHEAD))
-        while begun:
-            chunk, asked = begun.popleft()
-            begun.extend(islice(asking, 1))
-            while not asked.done() and (place := _roll_back(begun)) is not None:
-                begun.extend(islice(asking, 1))
-                own: Future[Chunk | None] = Future()
-                own.set_result(reader.read(begun[place][0]))
-                begun[place] = (begun[place][0], own)
-            yield chunk, asked.result() or reader.read(chunk)
+        submissions = ((chunk, pool.submit(ask, chunk)) for chunk in chunks)
+        queued = deque(islice(submissions, helpers * _AHEAD))
+        while queued:
+            chunk, future = queued.popleft()
+            queued.extend(islice(submissions, 1))
+            while not future.done() and (place := _roll_back(queued)) is not None:
+                queued.extend(islice(submissions, 1))
+                own_future: Future[Chunk | None] = Future()
+                own_future.set_result(reader.read(queued[place][0]))
+                queued[place] = (queued[place][0], own_future)
+            yield chunk, future.result() or reader.read(chunk)
 
 
-def _roll_back(begun: Sequence[tuple[Sequence[ReadJob], Future[Chunk | None]]]) -> int | None:
+def _roll_back(queued: Sequence[tuple[Sequence[ReadJob], Future[Chunk | None]]]) -> int | None:
     """Return the index of the first chunk that is still queued, and cancel it; None if none."""
-    return next((place for place, (_, asked) in enumerate(begun) if asked.cancel()), None)
+    return next((place for place, (_, future) in enumerate(queued) if future.cancel()), None)
 
 
 class _Helper:
@@ -236,11 +236,11 @@ class _Helper:
         try:
             pickle.dump(chunk, self._process.stdin)
             self._process.stdin.flush()
-            found = pickle.load(self._process.stdout)  # noqa: S301 - from our own process.
+            result = pickle.load(self._process.stdout)  # noqa: S301 - from our own process.
         except Exception:  # noqa: BLE001 - it was killed, so its output can be anything.
             self._process.kill()
             return None
-        return found if isinstance(found, Chunk) else None
+        return result if isinstance(result, Chunk) else None
 
 
 def serve() -> None:

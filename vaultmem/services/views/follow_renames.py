@@ -22,62 +22,64 @@ def read_renames(vault: Vault) -> dict[str, str]:
     head = vault.head()
     if head is None or not head.commit:
         return {}
-    known = json.loads(vault.state.get(_KEY) or '{"commit": "", "moved": {}}')
-    moved: dict[str, str] = known["moved"]
-    if known["commit"] == head.commit:
-        return moved
+    record = json.loads(vault.state.get(_KEY) or '{"commit": "", "moved": {}}')
+    new_paths: dict[str, str] = record["moved"]
+    if record["commit"] == head.commit:
+        return new_paths
     history = vault.history
-    if known["commit"] and history.refs.is_ancestor(known["commit"], head.commit):
-        span = f"{known['commit']}..{head.commit}"
+    if record["commit"] and history.refs.is_ancestor(record["commit"], head.commit):
+        span = f"{record['commit']}..{head.commit}"
     else:
-        span, moved = head.commit, {}
+        span, new_paths = head.commit, {}
     try:
         renames = confirm_renames(vault, walk_renames(history, span))
     except VaultError:  # A clone can lack one of the versions.
-        return moved
-    moved |= {each.previous: each.path for each in reversed(renames)}
-    vault.state.keep(_KEY, json.dumps({"commit": head.commit, "moved": moved}))
-    return moved
+        return new_paths
+    new_paths |= {each.previous: each.path for each in reversed(renames)}
+    vault.state.keep(_KEY, json.dumps({"commit": head.commit, "moved": new_paths}))
+    return new_paths
 
 
-def follow_renames(path: str, here: Set[str], moved: Mapping[str, str]) -> str:
-    """Return a file's present path among `here`, or its own if unknown."""
-    seen, now = {path}, path
-    while now not in here and now in moved and moved[now] not in seen:
-        now = moved[now]
-        seen.add(now)
-    return now if now in here else path
+def follow_renames(path: str, files: Set[str], renames: Mapping[str, str]) -> str:
+    """Return a file's present path among `files`, or its own if unknown."""
+    seen, present_path = {path}, path
+    while (
+        present_path not in files and present_path in renames and renames[present_path] not in seen
+    ):
+        present_path = renames[present_path]
+        seen.add(present_path)
+    return present_path if present_path in files else path
 
 
 def walk_present(
-    vault: Vault, moved: Mapping[str, str], is_split: Callable[[Commit], bool] = lambda _: False
+    vault: Vault, moves: Mapping[str, str], is_split: Callable[[Commit], bool] = lambda _: False
 ) -> Iterator[tuple[Commit, FileChange, str]]:
     """Yield the changes of HEAD's commits, newest first, with each file's present path.
 
-    `moved` maps present to previous paths of files whose move is uncommitted. Merges are left out:
+    `moves` maps present to previous paths of files whose move is uncommitted. Merges are left out:
     the merged commits have their changes. For a commit that `is_split`, a rename is a removal and a
     new file.
     """
     start = vault.history.head().commit
-    walked = [*walk_versions(vault.history, start)] if start else []
-    walked = [each for each in walked if len(each[0].parents) < 2]
-    renames = (each for _, changes in walked for each in changes if each.previous)
-    confirmed = {*confirm_renames(vault, renames)}
-    names = {old: new for new, old in moved.items()}
-    for commit, changes in walked:
-        renamed: dict[str, str] = {}
+    versions = [*walk_versions(vault.history, start)] if start else []
+    versions = [each for each in versions if len(each[0].parents) < 2]
+    renames = (each for _, changes in versions for each in changes if each.previous)
+    confirmed_renames = {*confirm_renames(vault, renames)}
+    names = {old: new for new, old in moves.items()}
+    for commit, changes in versions:
+        new_names: dict[str, str] = {}
         for each in changes:
-            now = names.get(each.path, each.path)
+            present_path = names.get(each.path, each.path)
             if not each.previous:
-                yield commit, each, now
-            elif each in confirmed and not is_split(commit):
-                renamed[each.previous] = now
-                yield commit, each, now
+                yield commit, each, present_path
+            elif each in confirmed_renames and not is_split(commit):
+                new_names[each.previous] = present_path
+                yield commit, each, present_path
             else:
-                yield commit, each._replace(old_blob="", old_mode="", previous=""), now
-                gone = FileChange(each.previous, each.old_blob, "", each.old_mode, "")
-                yield commit, gone, names.get(gone.path, gone.path)
-        names |= renamed
+                yield commit, each._replace(old_blob="", old_mode="", previous=""), present_path
+                removal = FileChange(each.previous, each.old_blob, "", each.old_mode, "")
+                yield commit, removal, names.get(removal.path, removal.path)
+        names |= new_names
 
 
 def confirm_renames(vault: Vault, renames: Iterable[FileChange]) -> list[FileChange]:
@@ -85,16 +87,16 @@ def confirm_renames(vault: Vault, renames: Iterable[FileChange]) -> list[FileCha
 
     The file kept its bytes or name, or the note shares at least a line of text.
     """
-    listed = list(renames)
-    unsure = {
+    changes = list(renames)
+    blobs = {
         blob
-        for each in listed
+        for each in changes
         if not _is_kept(each) and is_note_name(each.path)
         for blob in (each.old_blob, each.blob)
     }
-    read = vault.history.objects.read_all(unsure)
-    lines = {blob: count_lines(data) for blob, (_, data) in zip(unsure, read, strict=True)}
-    return [each for each in listed if _is_kept(each) or _has_same_text(each, lines)]
+    contents = vault.history.objects.read_all(blobs)
+    lines = {blob: count_lines(data) for blob, (_, data) in zip(blobs, contents, strict=True)}
+    return [each for each in changes if _is_kept(each) or _has_same_text(each, lines)]
 
 
 def _is_kept(rename: FileChange) -> bool:

@@ -74,28 +74,28 @@ def settle(
     path.
     """
     pairs = zip(jobs, chunk.readings, strict=True)
-    if not (doubtful := [job for job, reading in pairs if reading.in_doubt]):
+    if not (invalid_jobs := [job for job, reading in pairs if reading.in_doubt]):
         return {}
-    there = [before[job.path].document for job in doubtful if job.path in before]
-    numbers = [number for number in there if number is not None]
-    known = {record.path: record for record in vault.view.records_of(numbers).values()}
+    candidates = [before[job.path].document for job in invalid_jobs if job.path in before]
+    numbers = [number for number in candidates if number is not None]
+    records = {record.path: record for record in vault.view.records_of(numbers).values()}
     from vaultmem.services.views.chunk import ChunkReader, ReadJob
 
-    taken: list[ReadJob] = []
-    found: dict[str, Settled] = {}
-    for job in doubtful:
-        counting = _find_counting(vault, commit, job, known.get(job.path))
-        if counting.data is None:
-            record = known[job.path] if counting.keeps_known else None
-            found[job.path] = Settled(record and record.document, counting.problem)
+    read_jobs: list[ReadJob] = []
+    results: dict[str, Settled] = {}
+    for job in invalid_jobs:
+        version = _find_counting(vault, commit, job, records.get(job.path))
+        if version.data is None:
+            record = records[job.path] if version.keeps_known else None
+            results[job.path] = Settled(record and record.document, version.problem)
             continue
-        size = len(counting.data)
-        taken.append(ReadJob(job.path, size=size, data=counting.data, as_it_is=True))
-        found[job.path] = Settled(None, counting.problem)
-    documents = batch.add(taken, ChunkReader(vault.root).read(taken))
-    for job, document in zip(taken, documents, strict=True):
-        found[job.path] = found[job.path]._replace(document=document)
-    return found
+        size = len(version.data)
+        read_jobs.append(ReadJob(job.path, size=size, data=version.data, as_it_is=True))
+        results[job.path] = Settled(None, version.problem)
+    documents = batch.add(read_jobs, ChunkReader(vault.root).read(read_jobs))
+    for job, document in zip(read_jobs, documents, strict=True):
+        results[job.path] = results[job.path]._replace(document=document)
+    return results
 
 
 def read_counting(vault: Vault, note: Note) -> Note | None:
@@ -105,25 +105,25 @@ def read_counting(vault: Vault, note: Note) -> Note | None:
     """
     if not note.problem and not find_conflict(note.text):
         return note
-    before = vault.view.records("d.path = ?", [str(note.path)])
+    records = vault.view.records("d.path = ?", [str(note.path)])
     head = vault.head()
-    counting = _choose(vault, head.commit if head else "", note, before[0] if before else None)
-    return counting.note and counting.note._replace(problem=counting.problem)
+    version = _choose(vault, head.commit if head else "", note, records[0] if records else None)
+    return version.note and version.note._replace(problem=version.problem)
 
 
-def _find_counting(vault: Vault, commit: str, job: ReadJob, known: NoteRecord | None) -> _Counting:
+def _find_counting(vault: Vault, commit: str, job: ReadJob, record: NoteRecord | None) -> _Counting:
     """Return the version that counts at a path, with its bytes."""
     try:
         path = PurePosixPath(job.path)
         data = read_file(vault.root, path) if job.data is None else job.data
-        counting = _choose(vault, commit, parse_note(path, data), known)
+        version = _choose(vault, commit, parse_note(path, data), record)
     except (NoteNotFoundError, UnsafeFileError, UnreadableNoteError) as error:
         return _Counting(None, str(error))  # It changed; the next run reads it.
-    is_own = counting.note is not None and counting.data is None
-    return counting._replace(data=data) if is_own else counting
+    is_own = version.note is not None and version.data is None
+    return version._replace(data=data) if is_own else version
 
 
-def _choose(vault: Vault, commit: str, note: Note, known: NoteRecord | None) -> _Counting:
+def _choose(vault: Vault, commit: str, note: Note, record: NoteRecord | None) -> _Counting:
     """Return the version that counts for a note, with the most restricted known state."""
     conflict = find_conflict(note.text, note.fences)
     if not note.problem:
@@ -131,35 +131,37 @@ def _choose(vault: Vault, commit: str, note: Note, known: NoteRecord | None) -> 
             return _Counting(note, "")
         conflict = find_conflict(note.text)
     problem = note.problem or conflict
-    before = NoteState(known.state) if known and known.state in HIDDEN_STATES else NoteState.ACTIVE
-    said = map(NoteState, read_state_lines(note.text, note.matter))
-    limit = most_restricted(NoteState.ACTIVE, before, *said)
-    earlier, data = _read_last(vault, commit, str(note.path), known)
-    if earlier and _may_count(earlier, limit):
-        return _Counting(earlier, f"{problem}{IN_DOUBT}{_EARLIER_COUNTS}", data)
-    if is_more_restricted(before, note.state):
-        return _Counting(None, f"{problem}{IN_DOUBT}{RESTRICTED}{before}", keeps_known=True)
+    known_state = (
+        NoteState(record.state) if record and record.state in HIDDEN_STATES else NoteState.ACTIVE
+    )
+    states = map(NoteState, read_state_lines(note.text, note.matter))
+    limit = most_restricted(NoteState.ACTIVE, known_state, *states)
+    earlier_note, data = _read_last(vault, commit, str(note.path), record)
+    if earlier_note and _may_count(earlier_note, limit):
+        return _Counting(earlier_note, f"{problem}{IN_DOUBT}{_EARLIER_COUNTS}", data)
+    if is_more_restricted(known_state, note.state):
+        return _Counting(None, f"{problem}{IN_DOUBT}{RESTRICTED}{known_state}", keeps_known=True)
     if conflict:
         return _Counting(None, f"{problem}{IN_DOUBT}{_NOTHING_COUNTS}")
     return _Counting(note, f"{problem}{IN_DOUBT}{_AS_IT_IS}")
 
 
-def _may_count(earlier: Note, limit: NoteState) -> bool:
+def _may_count(earlier_note: Note, limit: NoteState) -> bool:
     """Return whether an earlier version can count: it must not have more rights than known now."""
-    if not is_more_restricted(limit, earlier.state):
+    if not is_more_restricted(limit, earlier_note.state):
         return True
-    return limit not in HIDDEN_STATES and earlier.kind not in OWNER_KINDS
+    return limit not in HIDDEN_STATES and earlier_note.kind not in OWNER_KINDS
 
 
 def _read_last(
-    vault: Vault, commit: str, path: str, known: NoteRecord | None
+    vault: Vault, commit: str, path: str, record: NoteRecord | None
 ) -> tuple[Note | None, bytes]:
     """Return the last readable version of a note in a commit's history, with its bytes.
 
     The history is walked only once, and only if the commit itself has the note.
     """
     try:
-        for name in _list_texts(vault, commit, path, known) if commit else ():
+        for name in _list_texts(vault, commit, path, record) if commit else ():
             data = vault.history.objects.read(name)[1]
             note = parse_readable_note(path, data)
             if note and not note.problem:
@@ -169,10 +171,10 @@ def _read_last(
     return None, b""
 
 
-def _list_texts(vault: Vault, commit: str, path: str, known: NoteRecord | None) -> Iterator[str]:
+def _list_texts(vault: Vault, commit: str, path: str, record: NoteRecord | None) -> Iterator[str]:
     """Yield git's names of a note's versions, newest first."""
     yield f"{commit}:{vault.history.prefix}{path}"
-    if known is None or known.state != NoteState.UNREADABLE:
+    if record is None or record.state != NoteState.UNREADABLE:
         yield from _list_earlier(vault, commit, path)
 
 
@@ -184,14 +186,14 @@ def _list_earlier(vault: Vault, commit: str, path: str) -> list[str]:
     """
     from vaultmem.storage.git.trees import list_blobs
 
-    asked, everything = vault.state.kept.get("earlier", ("", None))
-    if asked != commit:
+    cached_commit, all_blobs = vault.state.kept.get("earlier", ("", None))
+    if cached_commit != commit:
         vault.state.kept["earlier"] = (commit, None)
         return list_blobs(vault.history, commit, path).get(path, [])[:_MAX_EARLIER]
-    if everything is None:
-        everything = list_blobs(vault.history, commit)
-        vault.state.kept["earlier"] = (commit, everything)
-    blobs: list[str] = everything.get(path, [])
+    if all_blobs is None:
+        all_blobs = list_blobs(vault.history, commit)
+        vault.state.kept["earlier"] = (commit, all_blobs)
+    blobs: list[str] = all_blobs.get(path, [])
     return blobs[:_MAX_EARLIER]
 
 

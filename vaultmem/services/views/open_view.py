@@ -51,8 +51,8 @@ def view_at(
     """
     targets = [_find_target(vault, at), *(vault.history.refs.resolve(name) for name in include)]
     if targets[0] is None:  # The folder contains its branch and uncommitted changes.
-        here = vault.history.head().branch
-        targets = [None, *(t for t in targets[1:] if t is None or t.branch != (here or None))]
+        branch = vault.history.head().branch
+        targets = [None, *(t for t in targets[1:] if t is None or t.branch != (branch or None))]
     distinct = [t for n, t in enumerate(targets) if t not in targets[:n]]
     if distinct == [None]:
         return vault
@@ -77,8 +77,10 @@ def current_view(vault: Vault) -> Vault:
     if not vault.ref:
         return vault
     if vault.view.sources:
-        source, found = vault.view.sources[0], find_git_folder(vault.root)
-        if not source.branch or (found and read_branch(found[1], source.branch) == source.commit):
+        source, repository = vault.view.sources[0], find_git_folder(vault.root)
+        if not source.branch or (
+            repository and read_branch(repository[1], source.branch) == source.commit
+        ):
             return vault
     return view_at(vault)
 
@@ -130,9 +132,9 @@ def config_at(vault: Vault, commit: str) -> Config:
     """Return the vault's settings, with a commit's settings for reading."""
     try:
         name = f"{commit}:{vault.history.prefix}{CONFIG_NAME}"
-        then = parse_config(vault.history.objects.read(name)[1].decode("utf-8-sig"))
+        commit_config = parse_config(vault.history.objects.read(name)[1].decode("utf-8-sig"))
     except NoteNotFoundError:
-        then = Config()
+        commit_config = Config()
     except (VaultError, UnicodeDecodeError):
         return vault.config
     names = (
@@ -143,7 +145,7 @@ def config_at(vault: Vault, commit: str) -> Config:
         "recency_weight",
         "ignore",
     )
-    return vault.config._replace(**{name: getattr(then, name) for name in names})
+    return vault.config._replace(**{name: getattr(commit_config, name) for name in names})
 
 
 def _find_target(vault: Vault, at: str) -> RefTarget | None:
@@ -191,16 +193,18 @@ def _read_commit(
 ) -> list[ViewRow]:
     """Return the rows of a commit's view, with the time each note was last committed."""
     blobs = _list_notes(vault, target.commit, config)
-    counting = _index_unseen(vault, target.commit, blobs, progress)
+    results = _index_unseen(vault, target.commit, blobs, progress)
     # Git is asked only for commits since the nearest ancestor that has a view.
-    known = {key.partition(" ")[0]: n for key, n in vault.manifest.view_keys(ignored).items()}
-    start = vault.history.refs.nearest(target.commit, known.keys()) if known else ""
-    fresh = date_brought(find_brought(vault.history, target.commit, start))
-    before = vault.manifest.view_dates(known[start]) if start else {}
+    view_numbers = {
+        key.partition(" ")[0]: n for key, n in vault.manifest.view_keys(ignored).items()
+    }
+    start = vault.history.refs.nearest(target.commit, view_numbers.keys()) if view_numbers else ""
+    new_dates = date_brought(find_brought(vault.history, target.commit, start))
+    old_dates = vault.manifest.view_dates(view_numbers[start]) if start else {}
     rows = []
-    for path, (document, problem) in counting.items():
+    for path, (document, problem) in results.items():
         if document is not None:
-            dates = (fresh.get((path, blobs[path]), 0), before.get(document, 0))
+            dates = (new_dates.get((path, blobs[path]), 0), old_dates.get(document, 0))
             rows.append(ViewRow(path, document, max(dates) or target.at, problem))
     return rows
 
@@ -221,16 +225,18 @@ def _index_unseen(
     """Return the document for each path of a commit; unknown notes are read first."""
     from vaultmem.services.views.invalid_notes import Settled
 
-    known = vault.manifest.list_readable()
+    documents = vault.manifest.list_readable()
     places = blobs.items()
-    counting = {path: Settled(known[path, b], "") for path, b in places if (path, b) in known}
-    unseen = [path for path in blobs if path not in counting]
-    for start in range(0, len(unseen), _BATCH_SIZE):
-        paths = unseen[start : start + _BATCH_SIZE]
-        counting |= _index_some(vault, commit, {path: blobs[path] for path in paths})
+    results = {
+        path: Settled(documents[path, b], "") for path, b in places if (path, b) in documents
+    }
+    new_paths = [path for path in blobs if path not in results]
+    for start in range(0, len(new_paths), _BATCH_SIZE):
+        paths = new_paths[start : start + _BATCH_SIZE]
+        results |= _index_some(vault, commit, {path: blobs[path] for path in paths})
         if progress is not None:
-            progress(start + len(paths), len(unseen))
-    return counting
+            progress(start + len(paths), len(new_paths))
+    return results
 
 
 def _index_some(vault: Vault, commit: str, blobs: Mapping[str, str]) -> dict[str, Settled]:
@@ -244,13 +250,13 @@ def _index_some(vault: Vault, commit: str, blobs: Mapping[str, str]) -> dict[str
         for path, (_, data) in zip(blobs, contents, strict=True)
         if len(data) <= MAX_FILE_BYTES
     ]
-    counting: dict[str, Settled] = {}
+    results: dict[str, Settled] = {}
     batch = Batch(vault)
     with vault.state.transaction():
-        for some, chunk in read_notes(vault.root, jobs):
-            found = zip(some, batch.add(some, chunk), strict=True)
-            counting |= {job.path: Settled(number, "") for job, number in found}
-            counting |= settle(vault, commit, batch, some, chunk, {})
+        for group, chunk in read_notes(vault.root, jobs):
+            pairs = zip(group, batch.add(group, chunk), strict=True)
+            results |= {job.path: Settled(number, "") for job, number in pairs}
+            results |= settle(vault, commit, batch, group, chunk, {})
         vault.state.put("index", "")
     batch.write()
-    return counting
+    return results

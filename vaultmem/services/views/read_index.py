@@ -52,13 +52,13 @@ class Batch:
         """
         from vaultmem.services.views.texts import find_full_texts
 
-        again = find_full_texts(self._vault, jobs, chunk.readings)
-        documents = self._add(chunk, again.keys())
-        if again:
+        full_jobs = find_full_texts(self._vault, jobs, chunk.readings)
+        documents = self._add(chunk, full_jobs.keys())
+        if full_jobs:
             from vaultmem.services.views.chunk import ChunkReader
 
-            more = self._add(ChunkReader(self._vault.root).read([*again.values()]))
-            for place, document in zip(again, more, strict=True):
+            new_documents = self._add(ChunkReader(self._vault.root).read([*full_jobs.values()]))
+            for place, document in zip(full_jobs, new_documents, strict=True):
                 documents[place] = document
         return documents
 
@@ -66,30 +66,36 @@ class Batch:
         """Add the notes of a chunk, except those at some positions, which get no number."""
         manifest = self._vault.manifest
         notes = [reading.note for reading in chunk.readings if reading.note is not None]
-        known = manifest.find_documents(note[:2] for note in notes)
-        skipped = {
+        numbers_by_note = manifest.find_documents(note[:2] for note in notes)
+        skipped_notes = {
             reading.note[:2]
             for place, reading in enumerate(chunk.readings)
             if reading.note is not None and place in without
         }
-        fresh = [note for note in notes if note[:2] not in known and note[:2] not in skipped]
-        numbers = manifest.add_documents(fresh)
-        LinkStore(self._vault.state).put(zip(numbers, fresh, strict=True))
-        known |= {
-            (note.path, note.blob): number for number, note in zip(numbers, fresh, strict=True)
+        new_notes = [
+            note
+            for note in notes
+            if note[:2] not in numbers_by_note and note[:2] not in skipped_notes
+        ]
+        numbers = manifest.add_documents(new_notes)
+        LinkStore(self._vault.state).put(zip(numbers, new_notes, strict=True))
+        numbers_by_note |= {
+            (note.path, note.blob): number for number, note in zip(numbers, new_notes, strict=True)
         }
-        documents = [known.get(note[:2]) for note in notes]
+        documents = [numbers_by_note.get(note[:2]) for note in notes]
         if chunk.terms is not None and numbers:
             self._add_sections(documents, notes, chunk.terms, numbers)
-        found = iter(documents)
-        return [None if reading.note is None else next(found) for reading in chunk.readings]
+        document_iterator = iter(documents)
+        return [
+            None if reading.note is None else next(document_iterator) for reading in chunk.readings
+        ]
 
     def _add_sections(
         self,
         documents: Sequence[int | None],
         notes: Sequence[NoteRows],
         terms: TermArrays,
-        fresh: Container[int | None],
+        new_documents: Container[int | None],
     ) -> None:
         """Collect the sections of those notes whose documents are new."""
         import numpy as np
@@ -97,10 +103,10 @@ class Batch:
         from vaultmem.storage.index.batch import describe_sections, select_sections
 
         sections = describe_sections([each or 0 for each in documents], notes, terms)
-        is_fresh = np.array([document in fresh for document in documents], np.bool_)
-        kept = np.repeat(is_fresh, [len(note.ordinals) for note in notes])
-        if kept.any():
-            self._parts.append(select_sections(sections, kept))
+        is_fresh = np.array([document in new_documents for document in documents], np.bool_)
+        section_mask = np.repeat(is_fresh, [len(note.ordinals) for note in notes])
+        if section_mask.any():
+            self._parts.append(select_sections(sections, section_mask))
             self._sections += len(self._parts[-1])
             self._postings += len(self._parts[-1].terms.term)
 
@@ -108,8 +114,8 @@ class Batch:
         """Write the index after the database: a crash between them leaves the index older."""
         index = self._vault.index
         if self._parts:
-            dropped = index.documents() - self._vault.manifest.documents()
-            index.write(self._parts, dropped)
+            dropped_documents = index.documents() - self._vault.manifest.documents()
+            index.write(self._parts, dropped_documents)
         remember_index(self._vault)
 
 
@@ -142,18 +148,20 @@ def repair_index(vault: Vault) -> None:
         # Damaged, or left by a lost database, whose document numbers start again: neither written
         # by this database nor about to be.
         vault.index.reset()
-    lost = vault.manifest.documents() - vault.index.documents()
-    if not lost:
+    lost_documents = vault.manifest.documents() - vault.index.documents()
+    if not lost_documents:
         return
     with vault.state.transaction():
-        vault.manifest.drop_files([r.path for r in vault.view.records() if r.document in lost])
+        vault.manifest.drop_files(
+            [r.path for r in vault.view.records() if r.document in lost_documents]
+        )
         vault.manifest.clear_views()
         vault.manifest.drop_documents(vault.manifest.documents())
 
 
-def finish_view(vault: Vault, replaced: Iterable[KnownFile]) -> None:
+def finish_view(vault: Vault, files: Iterable[KnownFile]) -> None:
     """End a change of the work tree's view; until the index is written, it is out of date."""
-    documents = [file.document for file in replaced if file.document is not None]
+    documents = [file.document for file in files if file.document is not None]
     vault.manifest.drop_documents(documents)
     vault.state.put("index", "")
     vault.state.put("scan", "")

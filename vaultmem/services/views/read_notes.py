@@ -52,11 +52,11 @@ def get_note(vault: Vault, address: str, full: bool = False) -> FoundNote:
         NoteNotFoundError: no such note or heading, or git lacks the full text.
         RefusedError: the path is unsafe, or its file cannot be read as a note.
     """
-    path, heading, changed = _locate(vault, address)
+    path, heading, message = _locate(vault, address)
     note = read_note(vault, path)
-    whole = _read_whole(vault, note) if full else None
-    section = (whole or note).require_section(heading) if heading else None
-    return FoundNote(note, section, changed, whole)
+    full_note = _read_whole(vault, note) if full else None
+    section = (full_note or note).require_section(heading) if heading else None
+    return FoundNote(note, section, message, full_note)
 
 
 def _read_whole(vault: Vault, note: Note) -> Note:
@@ -80,13 +80,13 @@ def _locate(vault: Vault, address: str) -> tuple[PurePosixPath, str, str]:
     name, _, heading = address.partition("#")
     if not is_handle(name):
         return (*resolve_address(vault, address), "")
-    found = find_named(vault, name)
+    paths = find_named(vault, name)
     with contextlib.suppress(NoteNotFoundError):
-        found.add(str(resolve_address(vault, name)[0]))
-    if len(found) > 1:
-        raise NoteNotFoundError(describe_several(vault, name, found))
-    if found:
-        return PurePosixPath(found.pop()), heading, ""
+        paths.add(str(resolve_address(vault, name)[0]))
+    if len(paths) > 1:
+        raise NoteNotFoundError(describe_several(vault, name, paths))
+    if paths:
+        return PurePosixPath(paths.pop()), heading, ""
     path = find_changed(vault, name)
     return path, heading, f"{path} changed since {name}; this is how it is now"
 
@@ -105,10 +105,10 @@ def read_note(vault: Vault, path: PurePosixPath) -> Note:
     note = read_as_written(vault, path)
     if not vault.view.is_work_tree:
         return note._replace(problem=find_problem(vault, path))
-    counting = read_counting(vault, note)
-    if counting is None:
+    effective_note = read_counting(vault, note)
+    if effective_note is None:
         raise RefusedError(f"{path}: {note.problem}; fix it in an editor first")
-    return counting
+    return effective_note
 
 
 def find_note(vault: Vault, path: PurePosixPath | str) -> Note | None:
@@ -187,24 +187,24 @@ def resolve_address(vault: Vault, address: str, by_title: bool = True) -> tuple[
     for candidate in (name, f"{name}.md"):
         if is_there(vault, candidate):
             return PurePosixPath(candidate), heading
-    known = vault.manifest.blobs() if vault.view.is_work_tree else vault.view.blobs()
-    wanted = fold(f"/{path}".removesuffix(".md"))
-    found = [each for each in known if fold(f"/{each}".removesuffix(".md")).endswith(wanted)]
+    all_paths = vault.manifest.blobs() if vault.view.is_work_tree else vault.view.blobs()
+    suffix = fold(f"/{path}".removesuffix(".md"))
+    matches = [each for each in all_paths if fold(f"/{each}".removesuffix(".md")).endswith(suffix)]
     from vaultmem.services.views.resolve_names import (
         describe_several,
         describe_unknown,
         find_titled,
     )
 
-    if not found and by_title:
-        if titled := find_titled(vault, address):
-            found, heading = titled, ""
-        elif not (found := find_titled(vault, name) if heading else []):
+    if not matches and by_title:
+        if titled_paths := find_titled(vault, address):
+            matches, heading = titled_paths, ""
+        elif not (matches := find_titled(vault, name) if heading else []):
             raise NoteNotFoundError(describe_unknown(vault, name))
-    if len(found) == 1:
-        return PurePosixPath(found[0]), heading
-    if found:
-        raise NoteNotFoundError(describe_several(vault, name, found))
+    if len(matches) == 1:
+        return PurePosixPath(matches[0]), heading
+    if matches:
+        raise NoteNotFoundError(describe_several(vault, name, matches))
     raise NoteNotFoundError(f"{name}: there is no such note; see `vaultmem list`")
 
 

@@ -64,23 +64,23 @@ def undo_moves(
     vault: Vault,
     moves: Moves,
     contents: Mapping[str, bytes],
-    earlier: Mapping[str, tuple[str, ...]] | None = None,
+    earlier_versions: Mapping[str, tuple[str, ...]] | None = None,
 ) -> None:
     """Restore each file that has its new content and was not changed since.
 
     `contents` are bytes by blob id that git might lack. If previous bytes are found nowhere, the
     file never had them, so it was not changed.
     """
-    wanted = {before.blob for before, _ in moves.values() if before is not None}
-    whole = {**_read_held(vault, wanted - contents.keys()), **contents}
-    back = {
+    blobs = {before.blob for before, _ in moves.values() if before is not None}
+    blob_data = {**_read_held(vault, blobs - contents.keys()), **contents}
+    reverse_moves = {
         path: (after, before)
         for path, (before, after) in moves.items()
-        if before is None or before.blob in whole
+        if before is None or before.blob in blob_data
     }
-    for path, (after, before), _ in order_moves(back):
-        was = (earlier or {}).get(path, ())
-        put_back(vault.root, PurePosixPath(path), (before, after), was, whole)
+    for path, (after, before), _ in order_moves(reverse_moves):
+        earlier_blobs = (earlier_versions or {}).get(path, ())
+        put_back(vault.root, PurePosixPath(path), (before, after), earlier_blobs, blob_data)
 
 
 def read_blobs(vault: Vault, blobs: Iterable[str]) -> dict[str, bytes]:
@@ -88,8 +88,8 @@ def read_blobs(vault: Vault, blobs: Iterable[str]) -> dict[str, bytes]:
     names = sorted(blobs)
     if not names:
         return {}
-    found = vault.history.objects.read_all(names)
-    return {blob: data for blob, (_, data) in zip(names, found, strict=True)}
+    contents = vault.history.objects.read_all(names)
+    return {blob: data for blob, (_, data) in zip(names, contents, strict=True)}
 
 
 def _find_undone(vault: Vault, files: FileChanges) -> Moves:
@@ -101,26 +101,28 @@ def _find_undone(vault: Vault, files: FileChanges) -> Moves:
     head = vault.head() if files.is_committed else None
     if head is None or head.commit == files.head:
         return files.moves
-    now = vault.history.tree(head.commit)
-    removed = {
+    head_tree = vault.history.tree(head.commit)
+    removed_paths = {
         path
         for path, (before, after) in files.moves.items()
         if after is None and before is not None and before.blob in files.contents
     }
-    then = vault.history.tree(files.head) if removed else {}
+    old_tree = vault.history.tree(files.head) if removed_paths else {}
     return {
         path: (before, after)
         for path, (before, after) in files.moves.items()
-        if not _is_same(now.get(path), after)
-        or (path in removed and not _is_same(then.get(path), before))
+        if not _is_same(head_tree.get(path), after)
+        or (path in removed_paths and not _is_same(old_tree.get(path), before))
     }
 
 
-def _is_same(held: TreeEntry | None, wanted: TreeEntry | None) -> bool:
+def _is_same(existing: TreeEntry | None, target: TreeEntry | None) -> bool:
     """Return whether a committed file is as planned; only git's own modes are compared."""
-    if held is None or wanted is None:
-        return held is wanted
-    return held.blob == wanted.blob and (wanted.mode not in REGULAR or held.mode == wanted.mode)
+    if existing is None or target is None:
+        return existing is target
+    return existing.blob == target.blob and (
+        target.mode not in REGULAR or existing.mode == target.mode
+    )
 
 
 def _read_held(vault: Vault, blobs: set[str]) -> dict[str, bytes]:

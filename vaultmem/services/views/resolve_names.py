@@ -47,22 +47,22 @@ def find_free_name(
     vault: Vault,
     folder: PurePosixPath,
     name: str,
-    besides: frozenset[str] = frozenset(),
+    reserved_names: frozenset[str] = frozenset(),
     is_given: bool = False,
 ) -> PurePosixPath:
     """Return the path of a new note in a folder: the name, or with the first free number.
 
-    `besides` are folded names about to be taken. A user's name (`is_given`) can exist in other
-    folders.
+    `reserved_names` are folded names about to be taken. A user's name (`is_given`) can exist in
+    other folders.
 
     Raises:
         RefusedError: the name is unsafe, or a thousand notes have it.
     """
-    style, there = choose_style(vault), names_in(vault, folder)
+    style, existing_names = choose_style(vault), names_in(vault, folder)
     for number in range(1, _ATTEMPTS):
         path = folder / f"{number_name(name, number, style)}.md"
         check_new_name(path)
-        is_taken = fold_name(path) in there or fold(path.name) in besides
+        is_taken = fold_name(path) in existing_names or fold(path.name) in reserved_names
         if not is_taken and (is_given or not find_files_named(vault, path.name)):
             return path
     raise RefusedError(f"{folder}/{name}: too many notes of that name; give another title")
@@ -85,8 +85,8 @@ def find_files_named(vault: Vault, name: str) -> list[str]:
     """Return the paths of indexed files with a name, ignoring case."""
     if vault.view.is_work_tree:
         return vault.manifest.find_named(name)
-    ending = fold(f"/{name}")
-    return [path for path in vault.view.blobs() if fold(f"/{path}").endswith(ending)]
+    suffix = fold(f"/{name}")
+    return [path for path in vault.view.blobs() if fold(f"/{path}").endswith(suffix)]
 
 
 def find_titled(vault: Vault, name: str) -> list[str]:
@@ -94,15 +94,17 @@ def find_titled(vault: Vault, name: str) -> list[str]:
     names = list(dict.fromkeys(unicodedata.normalize(f, name.strip()) for f in ("NFC", "NFD")))
     by_alias = ", ".join(map(str, LinkStore(vault.state).aliases_among(names)))
     marks = ", ".join("?" * len(names))
-    where = f"d.title COLLATE NOCASE IN ({marks}) OR d.id IN ({by_alias})"
-    return sorted(set(vault.view.paths(where, names).values()))
+    condition = f"d.title COLLATE NOCASE IN ({marks}) OR d.id IN ({by_alias})"
+    return sorted(set(vault.view.paths(condition, names).values()))
 
 
 def describe_unknown(vault: Vault, name: str) -> str:
     """Return a message that no note has a name, with similar names."""
-    near = find_similar(vault, name)
-    meant = f"; did you mean {', '.join(near)}?" if near else "; see `vaultmem list`"
-    return f'no note is called "{name}"{meant}'
+    similar_names = find_similar(vault, name)
+    hint = (
+        f"; did you mean {', '.join(similar_names)}?" if similar_names else "; see `vaultmem list`"
+    )
+    return f'no note is called "{name}"{hint}'
 
 
 def find_similar(vault: Vault, name: str) -> list[str]:
@@ -115,51 +117,53 @@ def find_similar(vault: Vault, name: str) -> list[str]:
 
 
 def _find_similar(vault: Vault, name: str) -> list[str]:
-    known = vault.view.keep("similar names", partial(_map_names, vault))
-    wanted = name if name in known else PurePosixPath(name).stem
-    return find_near(wanted, known)
+    names = vault.view.keep("similar names", partial(_map_names, vault))
+    stem = name if name in names else PurePosixPath(name).stem
+    return find_near(stem, names)
 
 
 def _map_names(vault: Vault) -> dict[str, str]:
     """Return the display name of each note by its path, title, alias and file name."""
     aliases = LinkStore(vault.state).aliases()
-    titled = vault.view.titles()
-    stems = {path: PurePosixPath(path).stem for _, path, _ in titled}
+    titles = vault.view.titles()
+    stems = {path: PurePosixPath(path).stem for _, path, _ in titles}
     counts = Counter(stems.values())
-    known: dict[str, str] = {}
-    for document, path, title in titled:
+    display_names: dict[str, str] = {}
+    for document, path, title in titles:
         stem = stems[path]
-        shown = stem if counts[stem] == 1 else path
-        known |= dict.fromkeys((title, *aliases.get(document, ()), stem, path), shown)
-    return known
+        display_name = stem if counts[stem] == 1 else path
+        display_names |= dict.fromkeys(
+            (title, *aliases.get(document, ()), stem, path), display_name
+        )
+    return display_names
 
 
 def describe_several(vault: Vault, name: str, paths: Iterable[str]) -> str:
     """Return a message with the notes a name could mean, as far as the caller can see them."""
-    found = set(paths)
-    foreign = found & vault.scoped().view.foreign()
-    told = sorted(found - foreign)[:_MOST_NAMED]
+    all_paths = set(paths)
+    foreign = all_paths & vault.scoped().view.foreign()
+    names = sorted(all_paths - foreign)[:_MOST_NAMED]
     if foreign:
-        told.append(f"{pluralize(len(foreign), 'note')} of other projects")
-    return f'"{name}" could be {", ".join(told)}; name one'
+        names.append(f"{pluralize(len(foreign), 'note')} of other projects")
+    return f'"{name}" could be {", ".join(names)}; name one'
 
 
-def describe_unmatched(vault: Vault, wanted: NoteFilter) -> list[str]:
+def describe_unmatched(vault: Vault, note_filter: NoteFilter) -> list[str]:
     """Return messages on a filter's unknown tags and context, with similar ones."""
-    if not (wanted.tags or wanted.context):
+    if not (note_filter.tags or note_filter.context):
         return []
     tags, contexts = _list_groups(vault)
     own_tags, own_contexts = _list_groups(vault.scoped())
-    told = [
+    messages = [
         f'no note has the tag "{tag}"{suggest_similar(tag, own_tags)}'
-        for tag in wanted.tags
+        for tag in note_filter.tags
         if not has_tag(tags, tag)
     ]
-    inside = f"{wanted.context}/"
-    if wanted.context and not any(f"{each}/".startswith(inside) for each in contexts):
-        near = suggest_similar(wanted.context, own_contexts)
-        told.append(f'no note is of the context "{wanted.context}"{near}')
-    return told
+    prefix = f"{note_filter.context}/"
+    if note_filter.context and not any(f"{each}/".startswith(prefix) for each in contexts):
+        suggestion = suggest_similar(note_filter.context, own_contexts)
+        messages.append(f'no note is of the context "{note_filter.context}"{suggestion}')
+    return messages
 
 
 def _list_groups(vault: Vault) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -178,11 +182,13 @@ def choose_note_paths(vault: Vault, hits: Iterable[Hit]) -> dict[NoteKey, str]:
     """Return the shortest handle of each hit's note that is unique in the view."""
     notes = {hit.note: hit for hit in hits}
     beginnings = {hit.record.blob[:MIN_HANDLE] for hit in notes.values()}
-    alike: dict[str, set[str]] = {each: set() for each in beginnings}
+    blobs_by_handle: dict[str, set[str]] = {each: set() for each in beginnings}
     for _, blob in vault.view.find_blobs(beginnings):
-        alike[blob[:MIN_HANDLE]].add(blob)
+        blobs_by_handle[blob[:MIN_HANDLE]].add(blob)
     return {
-        note: _shorten(hit.record.blob, alike[hit.record.blob[:MIN_HANDLE]] - {hit.record.blob})
+        note: _shorten(
+            hit.record.blob, blobs_by_handle[hit.record.blob[:MIN_HANDLE]] - {hit.record.blob}
+        )
         for note, hit in notes.items()
     }
 
@@ -197,8 +203,8 @@ def _shorten(blob: str, others: Iterable[str]) -> str:
 
 def find_named(vault: Vault, handle: str) -> set[str]:
     """Return the paths of the view's notes whose blob ids start with a handle."""
-    found = vault.view.find_blobs([handle[:MIN_HANDLE]])
-    return {path for path, blob in found if blob.startswith(handle)}
+    blobs = vault.view.find_blobs([handle[:MIN_HANDLE]])
+    return {path for path, blob in blobs if blob.startswith(handle)}
 
 
 def find_changed(vault: Vault, handle: str) -> PurePosixPath:
@@ -207,10 +213,10 @@ def find_changed(vault: Vault, handle: str) -> PurePosixPath:
     Raises:
         NoteNotFoundError: no note is known to have had it, several had, or the note is gone.
     """
-    found = _find_in_git(vault, handle) or _find_in_receipts(vault, handle)
-    if len(found) > 1:
-        raise NoteNotFoundError(describe_several(vault, handle, found))
-    for path in found:
+    paths = _find_in_git(vault, handle) or _find_in_receipts(vault, handle)
+    if len(paths) > 1:
+        raise NoteNotFoundError(describe_several(vault, handle, paths))
+    for path in paths:
         if path not in vault.view.blobs():
             raise NoteNotFoundError(
                 f"{handle} was {path}, which is not there now; `vaultmem log {path}` has it"
@@ -223,18 +229,18 @@ def find_changed(vault: Vault, handle: str) -> PurePosixPath:
 
 def _find_in_git(vault: Vault, handle: str) -> set[str]:
     """Return the paths that had such bytes, including our uncommitted ones."""
-    found = set(vault.journal.find_written(handle))
+    paths = set(vault.journal.find_written(handle))
     try:
         from vaultmem.storage.git.trees import list_blobs
 
         sources = [source.commit for source in vault.view.sources if source.commit]
         head = None if sources else vault.head()
         for commit in [*sources, *([head.commit] if head else [])]:
-            known = list_blobs(vault.history, commit).items()
-            found |= {path for path, blobs in known if any(b.startswith(handle) for b in blobs)}
+            items = list_blobs(vault.history, commit).items()
+            paths |= {path for path, blobs in items if any(b.startswith(handle) for b in blobs)}
     except (VaultError, ImportError):  # No git.
         pass
-    return found
+    return paths
 
 
 def _find_in_receipts(vault: Vault, handle: str) -> set[str]:
@@ -246,7 +252,7 @@ def _find_in_receipts(vault: Vault, handle: str) -> set[str]:
         if f'"{handle}' not in text:
             continue
         receipt = parse_receipt(text)
-        shown = (*receipt.shown, *receipt.unshown)
-        if found := {each.path for each in shown if each.blob.startswith(handle)}:
-            return found
+        sections = (*receipt.shown, *receipt.unshown)
+        if paths := {each.path for each in sections if each.blob.startswith(handle)}:
+            return paths
     return set()

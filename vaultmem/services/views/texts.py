@@ -62,8 +62,8 @@ def read_sections(
     vault: Vault, places: Iterable[tuple[NoteRecord, SectionRecord]]
 ) -> list[tuple[NoteRecord, SectionRecord, str]]:
     """Return sections with their text; notes that changed since the sync are left out."""
-    found = ((record, section, read_section(vault, record, section)) for record, section in places)
-    return [(record, section, text) for record, section, text in found if text is not None]
+    rows = ((record, section, read_section(vault, record, section)) for record, section in places)
+    return [(record, section, text) for record, section, text in rows if text is not None]
 
 
 #: Notes without hidden text, by blob id, so that the next query need not search them.
@@ -109,18 +109,20 @@ def find_full_texts(
     vault: Vault, jobs: Sequence[ReadJob], readings: Sequence[Reading]
 ) -> dict[int, ReadJob]:
     """Return, by position, the jobs of new compacted notes, each with its full text."""
-    found: dict[int, NoteRows] = {}
+    notes: dict[int, NoteRows] = {}
     for place, reading in enumerate(readings):
         if reading.note is not None and reading.note.values[_FULL_TEXT]:
-            found[place] = reading.note
-    known = vault.manifest.find_documents(note[:2] for note in found.values()) if found else {}
-    again: dict[int, ReadJob] = {}
-    for place, note in found.items():
-        full = b"" if note[:2] in known else read_full_bytes(vault, note.values[_FULL_TEXT])
-        data = _read_again(vault, jobs[place], note.blob) if full else None
+            notes[place] = reading.note
+    documents = vault.manifest.find_documents(note[:2] for note in notes.values()) if notes else {}
+    full_jobs: dict[int, ReadJob] = {}
+    for place, note in notes.items():
+        full_data = (
+            b"" if note[:2] in documents else read_full_bytes(vault, note.values[_FULL_TEXT])
+        )
+        data = _read_again(vault, jobs[place], note.blob) if full_data else None
         if data is not None:
-            again[place] = jobs[place]._replace(blob="", data=data, full=full)
-    return again
+            full_jobs[place] = jobs[place]._replace(blob="", data=data, full=full_data)
+    return full_jobs
 
 
 def read_full(vault: Vault, note: Note) -> Note:
@@ -140,13 +142,13 @@ def read_full_note(vault: Vault, path: PurePosixPath, full_text: str) -> Note:
     """
     from vaultmem.core.notes.note import parse_readable_note
 
-    whole = parse_readable_note(path, read_full_bytes(vault, full_text))
-    if whole is None or not whole.text or whole.state is NoteState.QUARANTINED:
+    note = parse_readable_note(path, read_full_bytes(vault, full_text))
+    if note is None or not note.text or note.state is NoteState.QUARANTINED:
         raise NoteNotFoundError(
             f"{path}: its full text is not here ({full_text}); a shallow clone may lack "
             "it: `git fetch --unshallow`"
         )
-    return whole
+    return note
 
 
 def read_full_bytes(vault: Vault, full_text: str) -> bytes:

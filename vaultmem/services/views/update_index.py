@@ -184,9 +184,9 @@ def _try(vaults: Sequence[Vault], read: Callable[[], _T]) -> _T:
     in_folders = all(each.view.is_work_tree for each in vaults)
     for _ in range(_ATTEMPTS):
         try:
-            found = read()
+            result = read()
             if all(each.index.is_as_read() for each in vaults):
-                return found
+                return result
         except DamagedError:
             if not in_folders:
                 raise
@@ -210,17 +210,17 @@ def mark_in_sync(vault: Vault) -> None:
 def count_indexed(vault: Vault) -> tuple[int, int]:
     """Return how many of the folder's notes are indexed and unchanged, and how many there are."""
     scan = scan_vault(vault.root, read_note_rules(vault).for_scan)
-    notes, known = scan.notes, vault.manifest.stats()
-    same = (known.get(path, _NO_STAT)[:2] == stat[:2] for path, stat in notes.items())
-    return sum(same), len(notes)
+    notes, stats = scan.notes, vault.manifest.stats()
+    matches = (stats.get(path, _NO_STAT)[:2] == stat[:2] for path, stat in notes.items())
+    return sum(matches), len(notes)
 
 
 def find_skipped_files(vault: Vault) -> SkippedFiles:
     """Return the files that the last scan skipped; scan now if there was none."""
     if "skipped" not in vault.state.kept:
         return scan_vault(vault.root, read_note_rules(vault).for_scan).skipped
-    found: SkippedFiles = vault.state.kept["skipped"][1]
-    return found
+    skipped_files: SkippedFiles = vault.state.kept["skipped"][1]
+    return skipped_files
 
 
 def sync_paths(vault: Vault, paths: Iterable[PurePosixPath]) -> IndexReport:
@@ -231,9 +231,9 @@ def sync_paths(vault: Vault, paths: Iterable[PurePosixPath]) -> IndexReport:
     with vault.lock_caches():
         with contextlib.suppress(DamagedError):
             if vault.postpones_index or not is_index_stale(vault):
-                looked = time.time_ns()
-                found = _scan_paths(vault, [str(path) for path in paths])
-                report = _update(vault, found, looked, has_index=not vault.postpones_index)
+                scan_time = time.time_ns()
+                difference = _scan_paths(vault, [str(path) for path in paths])
+                report = _update(vault, difference, scan_time, has_index=not vault.postpones_index)
                 write_withdrawals(vault)
                 return report
         return sync_vault(vault)
@@ -259,18 +259,18 @@ class NoteRules(NamedTuple):
     @property
     def for_scan(self) -> Rules:
         """The rules in the form for a scan."""
-        config, aside = self.config, self.aside
+        config, exclusions = self.config, self.aside
         ignores = config.ignores if config.ignore or config.generated else None
-        return ignores, aside.why if aside else None
+        return ignores, exclusions.why if exclusions else None
 
 
 def read_note_rules(vault: Vault) -> NoteRules:
     """Return the present rules from the vault's and Obsidian's settings."""
-    told = vault.store.obsidian
-    dates = "" if told.daily.format == DailyNotes().format else repr(told.daily)
-    aside = (told.template_folders, told.templates, told.excluded)
-    key = f"{dates}\n{aside!r}" if dates or any(aside) else ""
-    return NoteRules(vault.config, find_set_aside(told), key)
+    settings = vault.store.obsidian
+    dates = "" if settings.daily.format == DailyNotes().format else repr(settings.daily)
+    exclusions = (settings.template_folders, settings.templates, settings.excluded)
+    key = f"{dates}\n{exclusions!r}" if dates or any(exclusions) else ""
+    return NoteRules(vault.config, find_set_aside(settings), key)
 
 
 def _sync_vault(vault: Vault, progress: Progress | None) -> IndexReport:
@@ -278,18 +278,18 @@ def _sync_vault(vault: Vault, progress: Progress | None) -> IndexReport:
     report = IndexReport()
     recover(vault)
     rules = read_note_rules(vault)
-    looked = time.time_ns()
+    scan_time = time.time_ns()
     scan = scan_vault(vault.root, rules.for_scan)
     if _clear_leftovers(vault, scan):
-        looked, scan = time.time_ns(), scan_vault(vault.root, rules.for_scan)
-    known = (vault.state.get("scan"), vault.state.get("note_rules"))
+        scan_time, scan = time.time_ns(), scan_vault(vault.root, rules.for_scan)
+    last_state = (vault.state.get("scan"), vault.state.get("note_rules"))
     vault.state.kept["skipped"] = ("", scan.skipped)
-    if known != (scan.signature(), rules.key) or is_index_stale(vault):
+    if last_state != (scan.signature(), rules.key) or is_index_stale(vault):
         with wrapping_os_errors("the index is not updated"), vault.lock_caches(), no_collection():
             if vault.state.get("note_rules").partition("\n")[0] != rules.key.partition("\n")[0]:
                 vault.index.reset()  # Dates change, so all are read again.
             repair_index(vault)
-            report = _update(vault, _compare(vault, scan, rules.key), looked, progress)
+            report = _update(vault, _compare(vault, scan, rules.key), scan_time, progress)
             vault.state.put("scan", "" if report.is_racy else scan.signature())
             vault.state.put("note_rules", rules.key)
     if vault.state.get("head") != _head_commit(vault):
@@ -309,17 +309,17 @@ def _clear_leftovers(vault: Vault, scan: Scan) -> bool:
     """
     for file in find_leftovers(vault.state_folder):
         clear_leftover(file, is_held=False)
-    if has_own_locks(vault.state_folder) and (found := find_git_folder(vault.root)):
+    if has_own_locks(vault.state_folder) and (repository := find_git_folder(vault.root)):
         with contextlib.suppress(VaultError):
-            remove_left_locks(GitLocation(*found, vault.state_folder))
-    unread = find_leftovers(vault.root / TRANSCRIPTS)  # Scans skip that folder.
-    left = [*(vault.root / path for path in scan.leftovers), *unread]
-    if not left:
+            remove_left_locks(GitLocation(*repository, vault.state_folder))
+    transcript_leftovers = find_leftovers(vault.root / TRANSCRIPTS)  # Scans skip that folder.
+    files = [*(vault.root / path for path in scan.leftovers), *transcript_leftovers]
+    if not files:
         return False
-    kept: list[Path | None] = []
+    restored_files: list[Path | None] = []
     with contextlib.suppress(VaultError, OSError), hold_lock(vault.state_folder / "lock", 0.0):
-        kept = [clear_leftover(file) for file in left]
-    return any(kept)
+        restored_files = [clear_leftover(file) for file in files]
+    return any(restored_files)
 
 
 class _Difference(NamedTuple):
@@ -331,93 +331,95 @@ class _Difference(NamedTuple):
 
 
 def _compare(vault: Vault, scan: Scan, rules: str) -> _Difference:
-    known = _known_stats(vault, scan, rules)
+    known_stats = _known_stats(vault, scan, rules)
     others = {path: KnownFile("", _NO_STAT, None, why) for path, why in scan.unsafe.items()}
     for path, stat in scan.others.items():
         others[path] = KnownFile("", stat, None, scan.unsafe.get(path, ""))
     return _Difference(
-        {path: stat for path, stat in scan.notes.items() if known.get(path) != stat},
-        {path: file for path, file in others.items() if known.get(path) != file.stat},
-        [path for path in known if path not in scan.notes and path not in others],
+        {path: stat for path, stat in scan.notes.items() if known_stats.get(path) != stat},
+        {path: file for path, file in others.items() if known_stats.get(path) != file.stat},
+        [path for path in known_stats if path not in scan.notes and path not in others],
     )
 
 
 def _known_stats(vault: Vault, scan: Scan, rules: str) -> dict[str, Stat]:
     """Return the known file stats, except where new rules change what is a note."""
-    known = vault.manifest.stats()
+    stats = vault.manifest.stats()
     if vault.state.get("note_rules") != rules:
         for path, file in vault.manifest.files().items():
             was_note = file.document is not None or bool(file.problem)
             if was_note != (path in scan.notes or path in scan.unsafe):
-                known[path] = _NO_STAT
-    return known
+                stats[path] = _NO_STAT
+    return stats
 
 
 def _scan_paths(vault: Vault, names: Sequence[str]) -> _Difference:
     """Return the files at some paths, treated as if all of them differed."""
-    aside = read_note_rules(vault).aside
-    there = {name: stat for name in names if (stat := stat_now(vault, name)) is not None}
+    exclusions = read_note_rules(vault).aside
+    stats = {name: stat for name in names if (stat := stat_now(vault, name)) is not None}
     others = {
         name: KnownFile("", stat, None, "")
-        for name, stat in there.items()
-        if not is_note_name(name) or aside.why(name)
+        for name, stat in stats.items()
+        if not is_note_name(name) or exclusions.why(name)
     }
-    notes = {name: stat for name, stat in there.items() if name not in others}
-    return _Difference(notes, others, [name for name in names if name not in there])
+    notes = {name: stat for name, stat in stats.items() if name not in others}
+    return _Difference(notes, others, [name for name in names if name not in stats])
 
 
 def _update(
     vault: Vault,
-    found: _Difference,
-    looked: int,
+    difference: _Difference,
+    scan_time: int,
     progress: Progress | None = None,
     has_index: bool = True,
 ) -> IndexReport:
     """Update the manifest, and the index unless it has to wait (`has_index` is False).
 
-    The folder was scanned at `looked`, in ns since the epoch.
+    The folder was scanned at `scan_time`, in ns since the epoch.
     """
     from vaultmem.services.views.chunk import read_notes
 
-    elsewhere = [*found.others, *found.gone]
-    known = vault.manifest.files([*found.notes, *elsewhere])
-    replaced = [known[path] for path in elsewhere if path in known]
-    in_force = find_in_force(vault, (*found.notes, *elsewhere))
+    other_paths = [*difference.others, *difference.gone]
+    known_files = vault.manifest.files([*difference.notes, *other_paths])
+    replaced_files = [known_files[path] for path in other_paths if path in known_files]
+    in_force = find_in_force(vault, (*difference.notes, *other_paths))
     report = IndexReport()
-    if elsewhere:
+    if other_paths:
         with vault.state.transaction():
-            vault.manifest.drop_files(found.gone)
-            vault.manifest.put_files(found.others)
-            review_files(vault, in_force, elsewhere)
-            finish_view(vault, replaced)
-    jobs = _jobs(found.notes, known)
-    stats = {path: _settled(stat, looked) for path, stat in found.notes.items()}
+            vault.manifest.drop_files(difference.gone)
+            vault.manifest.put_files(difference.others)
+            review_files(vault, in_force, other_paths)
+            finish_view(vault, replaced_files)
+    jobs = _jobs(difference.notes, known_files)
+    stats = {path: _settled(stat, scan_time) for path, stat in difference.notes.items()}
     chunks = read_notes(vault.root, jobs, counts_terms=has_index)
-    done = 0
-    while done < len(jobs):
-        batch, begun = Batch(vault), time.monotonic()
+    read_count = 0
+    while read_count < len(jobs):
+        batch, start = Batch(vault), time.monotonic()
         with vault.state.transaction():
-            for some, chunk in chunks:
-                report.changed += _take(batch, vault, some, chunk, stats, known)
-                review_files(vault, in_force, [job.path for job in some])
-                finish_view(vault, (known[job.path] for job in some if job.path in known))
-                done += len(some)
+            for group, chunk in chunks:
+                report.changed += _take(batch, vault, group, chunk, stats, known_files)
+                review_files(vault, in_force, [job.path for job in group])
+                finish_view(
+                    vault, (known_files[job.path] for job in group if job.path in known_files)
+                )
+                read_count += len(group)
                 if progress is not None:
-                    progress(done, len(jobs))
-                if batch.is_full or time.monotonic() - begun > _KEPT_AFTER:
+                    progress(read_count, len(jobs))
+                if batch.is_full or time.monotonic() - start > _KEPT_AFTER:
                     break
         if has_index:
             batch.write()
     if has_index and not jobs:
         remember_index(vault)
-    if any(map(find_writer, (*found.notes, *found.others))):
+    if any(map(find_writer, (*difference.notes, *difference.others))):
         from vaultmem.services.views.attribution import record_client_writes
 
-        record_client_writes(vault, (*found.notes, *found.others))
-    report.read = len(found.notes)
-    report.added = sum(path not in known for path in found.notes)
-    report.removed = sum(file.document is not None for file in replaced)
-    report.is_racy = stats != found.notes
+        record_client_writes(vault, (*difference.notes, *difference.others))
+    report.read = len(difference.notes)
+    report.added = sum(path not in known_files for path in difference.notes)
+    report.removed = sum(file.document is not None for file in replaced_files)
+    report.is_racy = stats != difference.notes
     return report
 
 
@@ -427,7 +429,7 @@ def _take(
     jobs: Sequence[ReadJob],
     chunk: Chunk,
     stats: Mapping[str, Stat],
-    known: Mapping[str, KnownFile],
+    known_files: Mapping[str, KnownFile],
 ) -> int:
     """Record the files read at some paths, and add notes unless their bytes are indexed.
 
@@ -435,30 +437,30 @@ def _take(
     """
     from vaultmem.services.views.invalid_notes import settle
 
-    changed = 0
-    gone: list[str] = []
-    found: dict[str, KnownFile] = {}
+    changed_count = 0
+    removed_paths: list[str] = []
+    files: dict[str, KnownFile] = {}
     documents = batch.add(jobs, chunk)
-    settled = settle(vault, _head_commit(vault), batch, jobs, chunk, known)
+    versions = settle(vault, _head_commit(vault), batch, jobs, chunk, known_files)
     for job, (note, blob, problem, _), document in zip(
         jobs, chunk.readings, documents, strict=True
     ):
-        before = known.get(job.path)
+        known_file = known_files.get(job.path)
         if note is None and not blob and not problem:
-            gone.append(job.path)
+            removed_paths.append(job.path)
             continue
-        if job.path in settled:
-            document, problem = settled[job.path]
-        elif note is None and before is not None and before.blob == blob:
-            document = before.document
-        found[job.path] = KnownFile(blob, stats[job.path], document, problem)
-        changed += before is not None and before.blob != blob
-    vault.manifest.drop_files(gone)
-    vault.manifest.put_files(found)
-    return changed
+        if job.path in versions:
+            document, problem = versions[job.path]
+        elif note is None and known_file is not None and known_file.blob == blob:
+            document = known_file.document
+        files[job.path] = KnownFile(blob, stats[job.path], document, problem)
+        changed_count += known_file is not None and known_file.blob != blob
+    vault.manifest.drop_files(removed_paths)
+    vault.manifest.put_files(files)
+    return changed_count
 
 
-def _jobs(stats: Mapping[str, Stat], known: Mapping[str, KnownFile]) -> list[ReadJob]:
+def _jobs(stats: Mapping[str, Stat], known_files: Mapping[str, KnownFile]) -> list[ReadJob]:
     """Return the jobs to read, with the blob id of each path that is already a note."""
     from vaultmem.services.views.chunk import ReadJob
 
@@ -469,18 +471,18 @@ def _jobs(stats: Mapping[str, Stat], known: Mapping[str, KnownFile]) -> list[Rea
             stat[0],
         )
         for path, stat in stats.items()
-        for file in [known.get(path)]
+        for file in [known_files.get(path)]
     ]
 
 
-def _settled(stat: Stat, looked: int) -> Stat:
-    """Return the stat to store for a file, taken at `looked` (ns since the epoch).
+def _settled(stat: Stat, scan_time: int) -> Stat:
+    """Return the stat to store for a file, taken at `scan_time` (ns since the epoch).
 
     A file that had just changed can change again within the same tick of the file system's clock.
     It gets a stat that no file has, so it is read again next time.
     """
-    fresh = looked - max(stat[1], stat[2]) < _RACY_NS
-    return (stat[0], stat[1], 0, stat[3]) if fresh else stat
+    is_recent = scan_time - max(stat[1], stat[2]) < _RACY_NS
+    return (stat[0], stat[1], 0, stat[3]) if is_recent else stat
 
 
 def stat_now(vault: Vault, path: str) -> Stat | None:
@@ -499,7 +501,7 @@ def _head_commit(vault: Vault) -> str:
 
 def _learn_commits(vault: Vault) -> None:
     """Read dates and authors of the commits that are new since the last call."""
-    head, before = vault.head(), vault.state.get("head")
+    head, previous_head = vault.head(), vault.state.get("head")
     if head is None or not head.commit:
         return
     history = vault.history
@@ -507,60 +509,75 @@ def _learn_commits(vault: Vault) -> None:
 
     carry_attribution(vault)
     if vault.journal.agents_paths():
-        record_attribution(vault, head.commit, before)
-    brought = find_brought(history, head.commit, before)
-    goes_on = bool(before) and history.refs.is_ancestor(before, head.commit)
-    is_rebased = bool(before) and vault.state.get("branch") == head.branch
-    arrived = _list_arrivals(vault, before, brought) if goes_on or is_rebased else {}
-    if goes_on or is_rebased:
-        review_commits(vault, before, brought)
-    if before and not goes_on:  # The new branch has its own history.
-        brought = find_brought(history, head.commit, "")
+        record_attribution(vault, head.commit, previous_head)
+    changes = find_brought(history, head.commit, previous_head)
+    is_descendant = bool(previous_head) and history.refs.is_ancestor(previous_head, head.commit)
+    is_rebased = bool(previous_head) and vault.state.get("branch") == head.branch
+    senders = _list_arrivals(vault, previous_head, changes) if is_descendant or is_rebased else {}
+    if is_descendant or is_rebased:
+        review_commits(vault, previous_head, changes)
+    if previous_head and not is_descendant:  # The new branch has its own history.
+        changes = find_brought(history, head.commit, "")
     with vault.state.transaction():
-        if not goes_on:
+        if not is_descendant:
             vault.state.put("name", next(iter(vault.store.find_names()), ""))
-        vault.manifest.put_commit_dates(date_brought(brought), is_anew=not goes_on)
+        vault.manifest.put_commit_dates(date_brought(changes), is_anew=not is_descendant)
         vault.state.put("head", head.commit)
         vault.state.put("branch", head.branch)
         vault.state.put("head_time", str(history.commit_time(head.commit)))
-        add_waiting(vault.state, arrived)
+        add_waiting(vault.state, senders)
 
 
-def _list_arrivals(vault: Vault, since: str, brought: Sequence[Brought]) -> dict[str, str]:
+def _list_arrivals(vault: Vault, previous_head: str, changes: Sequence[Brought]) -> dict[str, str]:
     """Return, by path, the senders of notes in commits from elsewhere, newest first.
 
-    The index must match the disk and know no commits after `since`. Vaultmem's own commits, and
-    those that a rebase only moved, are recognised by their bytes.
+    The index must match the disk and know no commits after `previous_head`. Vaultmem's own
+    commits, and those that a rebase only moved, are recognised by their bytes.
     """
-    notes = [each for each in brought if each.blob and is_note_name(each.path)]
-    fresh = [each for each in notes if not vault.manifest.is_committed(each.path, each.blob)]
-    files = vault.manifest.files(list({each.path for each in fresh}))
-    now = {each.path for each in fresh if (file := files.get(each.path)) and file.blob == each.blob}
-    made_here = _find_made_here(vault, since) if now else set()
-    sent: dict[str, list[str]] = {}
-    for each in fresh:
-        if each.path in now and each.commit not in made_here:
-            sent.setdefault(each.path, []).append(each.commit)
-    return _find_senders(vault, sent) if sent else {}
+    notes = [each for each in changes if each.blob and is_note_name(each.path)]
+    new_notes = [each for each in notes if not vault.manifest.is_committed(each.path, each.blob)]
+    files = vault.manifest.files(list({each.path for each in new_notes}))
+    current_paths = {
+        each.path for each in new_notes if (file := files.get(each.path)) and file.blob == each.blob
+    }
+    own_commits = _find_made_here(vault, previous_head) if current_paths else set()
+    commits_by_path: dict[str, list[str]] = {}
+    for each in new_notes:
+        if each.path in current_paths and each.commit not in own_commits:
+            commits_by_path.setdefault(each.path, []).append(each.commit)
+    return _find_senders(vault, commits_by_path) if commits_by_path else {}
 
 
-def _find_made_here(vault: Vault, since: str) -> set[str]:
+def _find_made_here(vault: Vault, previous_head: str) -> set[str]:
     """Return the commits made here by plain git: no remote has them."""
-    span = ("--first-parent", "--no-merges", "HEAD", f"^{since}", "--not", "--remotes", "--")
+    span = (
+        "--first-parent",
+        "--no-merges",
+        "HEAD",
+        f"^{previous_head}",
+        "--not",
+        "--remotes",
+        "--",
+    )
     return set(vault.history.git.run("rev-list", *span, check=False).split())
 
 
-def _find_senders(vault: Vault, sent: Mapping[str, Sequence[str]]) -> dict[str, str]:
+def _find_senders(vault: Vault, commits_by_path: Mapping[str, Sequence[str]]) -> dict[str, str]:
     """Return the author of the last of these commits; merges count last."""
     from vaultmem.storage.git.log import read_commits
 
     try:
-        commits = read_commits(vault.history, {each for path in sent for each in sent[path]})
+        commits = read_commits(
+            vault.history, {each for path in commits_by_path for each in commits_by_path[path]}
+        )
     except VaultError:
-        return dict.fromkeys(sent, "")
-    return {path: _find_sender([commits[c] for c in sent[path] if c in commits]) for path in sent}
+        return dict.fromkeys(commits_by_path, "")
+    return {
+        path: _find_sender([commits[c] for c in commits_by_path[path] if c in commits])
+        for path in commits_by_path
+    }
 
 
 def _find_sender(commits: Sequence[Commit]) -> str:
-    written = [each for each in commits if len(each.parents) < 2]
-    return next((each.who for each in [*written, *commits]), "")
+    plain_commits = [each for each in commits if len(each.parents) < 2]
+    return next((each.who for each in [*plain_commits, *commits]), "")

@@ -46,8 +46,8 @@ def find_in_force(vault: Vault, paths: Iterable[str]) -> dict[str, str]:
 
     Only paths in the trust record or a signed list are looked up.
     """
-    wanted = {path for path, _ in _list_withdrawn_texts(vault)}.intersection(paths)
-    return {path: found.body_digest for path, found in _read(vault, wanted).items() if found}
+    candidates = {path for path, _ in _list_withdrawn_texts(vault)}.intersection(paths)
+    return {path: record.body_digest for path, record in _read(vault, candidates).items() if record}
 
 
 def review_files(vault: Vault, before: Mapping[str, str], paths: Iterable[str]) -> None:
@@ -56,52 +56,52 @@ def review_files(vault: Vault, before: Mapping[str, str], paths: Iterable[str]) 
     `before` is the result of `find_in_force` before the files changed.
     """
     texts = _list_withdrawn_texts(vault)
-    changed = {path for path, _ in texts}.intersection(paths)
-    if not changed or _has_switched(vault):
+    changed_paths = {path for path, _ in texts}.intersection(paths)
+    if not changed_paths or _has_switched(vault):
         return
-    withdrawn: set[Text] = set()
-    for path, record in _read(vault, changed).items():
-        was = (path, before.get(path, ""))
-        now = (path, record.body_digest if record else "")
-        if record and now != was and now in texts:
+    withdrawn_texts: set[Text] = set()
+    for path, record in _read(vault, changed_paths).items():
+        old_text = (path, before.get(path, ""))
+        new_text = (path, record.body_digest if record else "")
+        if record and new_text != old_text and new_text in texts:
             author = vault.journal.find_author(path, record.blob)
             if author and not vault.may_activate(author.agent):
-                withdrawn.add(now)
+                withdrawn_texts.add(new_text)
             elif author:
-                _restore(vault, now)
-        elif record is None and was in texts and _is_taken_back(vault, path):
-            withdrawn.add(was)
-    _put_due(vault, withdrawn)
+                _restore(vault, new_text)
+        elif record is None and old_text in texts and _is_taken_back(vault, path):
+            withdrawn_texts.add(old_text)
+    _put_due(vault, withdrawn_texts)
 
 
-def review_commits(vault: Vault, since: str, brought: Sequence[Brought]) -> None:
+def review_commits(vault: Vault, since: str, changes: Sequence[Brought]) -> None:
     """Withdraw texts that this branch's new commits took back, or that an agent restored.
 
-    `brought` is the changes of the commits after `since`, newest first.
+    `changes` are the changes of the commits after `since`, newest first.
     """
     texts = _list_withdrawn_texts(vault)
     if not texts or _has_switched(vault):
         return
     versions: dict[str, list[Brought]] = {}
-    for each in reversed(brought):
+    for each in reversed(changes):
         versions.setdefault(each.path, []).append(each)
-    now = _read(vault, {path for path, _ in texts} & versions.keys())
-    beside = vault.trust.notes_beside()
-    withdrawn: set[Text] = set()
+    records = _read(vault, {path for path, _ in texts} & versions.keys())
+    other_texts = vault.trust.notes_beside()
+    withdrawn_texts: set[Text] = set()
     for path, digest in texts:
-        turn = _find_last_turn(vault, since, versions[path], digest) if path in now else None
+        turn = _find_last_turn(vault, since, versions[path], digest) if path in records else None
         if turn is None:
             continue
-        record = now[path]
+        record = records[path]
         counts = record is not None and record.body_digest == digest
         is_owners = _is_owners(vault, turn.commit)
         # Another text here does not affect the one that another work tree trusts.
-        is_here = record is None or (path, digest) not in beside
+        is_here = record is None or (path, digest) not in other_texts
         if counts and turn.is_in_force and not is_owners:
-            withdrawn.add((path, digest))
+            withdrawn_texts.add((path, digest))
         if not counts and not turn.is_in_force and is_owners and is_here:
-            withdrawn.add((path, digest))
-    _put_due(vault, withdrawn)
+            withdrawn_texts.add((path, digest))
+    _put_due(vault, withdrawn_texts)
 
 
 def write_withdrawals(vault: Vault) -> None:
@@ -130,8 +130,8 @@ def list_due(vault: Vault) -> set[Text]:
 def _list_withdrawn_texts(vault: Vault) -> set[Text]:
     """Return the texts in the trust record or a signed list, including withdrawn ones."""
     notes = vault.trust.notes().items()
-    named = {(path, digest) for path, digests in notes for digest in digests}
-    return named | vault.store.signed_trust.named() | vault.trust.withdrawn_here().keys()
+    texts = {(path, digest) for path, digests in notes for digest in digests}
+    return texts | vault.store.signed_trust.named() | vault.trust.withdrawn_here().keys()
 
 
 def _read(vault: Vault, paths: Iterable[str]) -> dict[str, NoteRecord | None]:
@@ -186,13 +186,13 @@ def _find_last_turn(
     entry = None
     with contextlib.suppress(VaultError):  # The vault can have another repository now.
         entry = find_entry(vault.history, since, path)
-    was = entry is not None and _has_text(vault, path, entry.blob, digest)
+    was_in_force = entry is not None and _has_text(vault, path, entry.blob, digest)
     last = None
     for each in versions:
         is_in_force = _has_text(vault, path, each.blob, digest)
-        if is_in_force != was:
+        if is_in_force != was_in_force:
             last = _Turn(each.commit, is_in_force)
-        was = is_in_force
+        was_in_force = is_in_force
     return last
 
 

@@ -63,31 +63,31 @@ def render_contexts(vault: Vault) -> list[RenderedContext]:
         open_scorer([vault], None, waits=True)
     with vault.lock():  # The last renderer has the newest notes.
         try:
-            whole = look(vault)
-            seen = view_for_file(whole, vault.root)
-            texts = {seen.view.project: write_plainly(make_unseen(seen).text)}
+            viewed_vault = look(vault)
+            context_vault = view_for_file(viewed_vault, vault.root)
+            texts = {context_vault.view.project: write_plainly(make_unseen(context_vault).text)}
         except VaultError as error:
             names = (*filter(None, [name]), *config.inject_context_into)
             return [RenderedContext(name, False, str(error)) for name in names]
-        text = texts[seen.view.project]
-        done = [_render(name, partial(_write_pack, vault, name, text))] if name else []
-        for former in {CONTEXT_FILE, HIDDEN_FILE} - {name}:
-            _drop_former(vault, former)
+        text = texts[context_vault.view.project]
+        results = [_render(name, partial(_write_pack, vault, name, text))] if name else []
+        for old_name in {CONTEXT_FILE, HIDDEN_FILE} - {name}:
+            _drop_former(vault, old_name)
         for line in parse_contexts(config.extra_packs):
-            done.append(_render(line.path, partial(_write_line, vault, seen, line)))
-        done += [
-            _render(name, partial(_inject_context, whole, name, texts))
+            results.append(_render(line.path, partial(_write_line, vault, context_vault, line)))
+        results += [
+            _render(name, partial(_inject_context, viewed_vault, name, texts))
             for name in config.inject_context_into
         ]
-        return done
+        return results
 
 
 def find_context_file(vault: Vault) -> str:
     """Return the path of the vault's own pack, "" if vaultmem.yaml turns it off."""
-    chosen = vault.config.context_file
-    if not chosen:
+    path = vault.config.context_file
+    if not path:
         return HIDDEN_FILE if (vault.root / ".obsidian").is_dir() else CONTEXT_FILE
-    return "" if chosen == "none" else chosen
+    return "" if path == "none" else path
 
 
 def _drop_former(vault: Vault, name: str) -> None:
@@ -115,8 +115,8 @@ def _render(path: str, write: Callable[[], bool]) -> RenderedContext:
     return RenderedContext(path, False, "; ".join(copies))
 
 
-def _write_line(vault: Vault, seen: Vault, line: ContextLine) -> bool:
-    text = make_unseen(seen, line.query, line.budget, waits=False).text
+def _write_line(vault: Vault, context_vault: Vault, line: ContextLine) -> bool:
+    text = make_unseen(context_vault, line.query, line.budget, waits=False).text
     return _write_pack(vault, line.path, write_plainly(text))
 
 
@@ -145,13 +145,13 @@ def _inject_context(vault: Vault, name: str, texts: dict[str | None, str]) -> bo
     `texts` are the packs already made, by project.
     """
     file = _find_file(vault, name)
-    seen = view_for_file(vault, file.parent)
-    if seen.view.project not in texts:
-        texts[seen.view.project] = write_plainly(make_unseen(seen).text)
-    text = texts[seen.view.project]
+    context_vault = view_for_file(vault, file.parent)
+    if context_vault.view.project not in texts:
+        texts[context_vault.view.project] = write_plainly(make_unseen(context_vault).text)
+    text = texts[context_vault.view.project]
     path = PurePosixPath(file.name)
-    for left in find_leftovers(file.parent):  # Syncs skip that folder.
-        clear_leftover(left, is_held=False)
+    for leftover in find_leftovers(file.parent):  # Syncs skip that folder.
+        clear_leftover(leftover, is_held=False)
     try:
         current = read_file(file.parent, path)
         data = replace_block(current, text)

@@ -65,9 +65,9 @@ class QuietEdits:
 
         At the end of watching (`is_end`), all edits are due.
         """
-        after = self.vault.config.commit_edits_after_seconds
-        is_quiet = is_end or time.monotonic() - self._since >= after
-        return bool(after) and self._is_waiting and is_quiet
+        delay = self.vault.config.commit_edits_after_seconds
+        is_quiet = is_end or time.monotonic() - self._since >= delay
+        return bool(delay) and self._is_waiting and is_quiet
 
     def commit(self, is_end: bool = False) -> CommitReport:
         """Commit the edits; those changed since they were found wait again.
@@ -85,9 +85,11 @@ class QuietEdits:
 
     def format_skipped(self, report: CommitReport) -> list[str]:
         """Return a line for each reason of skipped files that was not reported before."""
-        new = {path: why for path, why in report.skipped.items() if path not in self._held}
+        new_reasons = {
+            path: reason for path, reason in report.skipped.items() if path not in self._held
+        }
         self._held = {**report.skipped}
-        return describe_skipped(new)
+        return describe_skipped(new_reasons)
 
     def _is_quiet(self) -> bool:
         """Return whether no file was saved since the last `look`."""
@@ -101,25 +103,27 @@ class QuietEdits:
             return {}
         head = HeadTree(vault.state)
         head.follow(vault.history, commit)
-        changed, gone = head.difference()
-        files = vault.manifest.files(changed)
+        changed_paths, missing_paths = head.difference()
+        files = vault.manifest.files(changed_paths)
         # Files that a scan skips, such as hidden ones, are missing only from the index.
-        removed = [path for path in gone if is_gone(vault, path)]
-        blobs = dict.fromkeys(removed, REMOVED) | {
-            path: files[path].blob for path in changed if path in files
+        removed_paths = [path for path in missing_paths if is_gone(vault, path)]
+        blobs = dict.fromkeys(removed_paths, REMOVED) | {
+            path: files[path].blob for path in changed_paths if path in files
         }
-        known = {each: self._is_persons[each] for each in blobs.items() if each in self._is_persons}
-        new = [path for path, blob in blobs.items() if (path, blob) not in known]
-        tracked = head.entries(new)
-        ignored = vault.history.ignored([path for path in new if path not in tracked])
-        for path in new:
+        answers = {
+            each: self._is_persons[each] for each in blobs.items() if each in self._is_persons
+        }
+        new_paths = [path for path, blob in blobs.items() if (path, blob) not in answers]
+        tracked = head.entries(new_paths)
+        ignored = vault.history.ignored([path for path in new_paths if path not in tracked])
+        for path in new_paths:
             is_edit = path not in ignored and is_persons(find_author(vault, path, blobs[path]))
-            known[path, blobs[path]] = is_edit
-        self._is_persons = known
+            answers[path, blobs[path]] = is_edit
+        self._is_persons = answers
         return {
             path: files[path].stat[:2] if path in files else None
             for path, blob in blobs.items()
-            if known[path, blob]
+            if answers[path, blob]
         }
 
 
@@ -150,21 +154,21 @@ def commit_transitions(vault: Vault, examined: Examined) -> Iterator[CommitRepor
         RefusedError: some text looks like a credential. The other transitions were committed.
     """
     with vault.lock():
-        said = _find_spoken(vault, examined)
+        paths = _find_spoken(vault, examined)
         request, problem = _read_request(vault)
-        if (said or request) and (obstacle := vault.history.obstacle()):
+        if (paths or request) and (obstacle := vault.history.obstacle()):
             waits = "what was asked for by file" if request else "the text of the notes"
             raise PendingError(f"{waits} is not committed yet: {obstacle}")
-        if said:
+        if paths:
             report = commit_said(vault)
             if report.commits:
                 yield report
-            held = {path: why for path, why in report.skipped.items() if path in said}
-            problem = _reject(held) if held else problem
+            reasons = {path: reason for path, reason in report.skipped.items() if path in paths}
+            problem = _reject(reasons) if reasons else problem
         if request:
             try:
                 # The request might have meant the changes just committed.
-                yield _fulfil(vault, request, even_if_clean=bool(said))
+                yield _fulfil(vault, request, even_if_clean=bool(paths))
             except RefusedError as error:
                 problem = error
         if problem is not None:
@@ -179,21 +183,21 @@ def _find_spoken(vault: Vault, examined: Examined) -> set[str]:
         examined[""] = commit
     head = HeadTree(vault.state)
     head.follow(vault.history, commit)
-    changed = [path for path in head.difference()[0] if is_note_name(path)]
-    blobs = {path: file.blob for path, file in vault.manifest.files(changed).items()}
-    fresh = {path: blob for path, blob in blobs.items() if examined.get(path) != blob}
-    edited = read_hand_edits(vault, fresh)
-    silent = {path: each.note for path, each in edited.items() if not each.event}
-    examined |= {path: note.blob for path, note in silent.items()}
-    seen = {path: note.state == NoteState.CANDIDATE for path, note in silent.items()}
+    changed_paths = [path for path in head.difference()[0] if is_note_name(path)]
+    blobs = {path: file.blob for path, file in vault.manifest.files(changed_paths).items()}
+    new_blobs = {path: blob for path, blob in blobs.items() if examined.get(path) != blob}
+    edits = read_hand_edits(vault, new_blobs)
+    silent_edits = {path: each.note for path, each in edits.items() if not each.event}
+    examined |= {path: note.blob for path, note in silent_edits.items()}
+    candidates = {path: note.state == NoteState.CANDIDATE for path, note in silent_edits.items()}
     with vault.state.transaction():
-        vault.journal.put_candidates(seen, changed)
-    return edited.keys() - silent.keys()
+        vault.journal.put_candidates(candidates, changed_paths)
+    return edits.keys() - silent_edits.keys()
 
 
-def _reject(held: Mapping[str, str]) -> RefusedError:
-    named = "; ".join(f"{path} {why}" for path, why in held.items())
-    return RefusedError(f"not committed: {named}. To go on: {HOW_TO_ALLOW}")
+def _reject(reasons: Mapping[str, str]) -> RefusedError:
+    text = "; ".join(f"{path} {reason}" for path, reason in reasons.items())
+    return RefusedError(f"not committed: {text}. To go on: {HOW_TO_ALLOW}")
 
 
 def _read_request(vault: Vault) -> tuple[_Request | None, VaultError | None]:
@@ -252,10 +256,10 @@ class IdleTasks:
             return ""
         from vaultmem.services.semantic.embed import embed_pending
 
-        done = embed_pending(self.vault, _SLICE)
-        if done is None or not done.added or done.embedded < done.sections:
+        result = embed_pending(self.vault, _SLICE)
+        if result is None or not result.added or result.embedded < result.sections:
             return ""
-        return f"{pluralize(done.sections, 'section')}, with {done.model}"
+        return f"{pluralize(result.sections, 'section')}, with {result.model}"
 
     def compare_incoming(self) -> str:
         """Compare some incoming notes; after the last, return a message on open decisions."""
@@ -263,10 +267,10 @@ class IdleTasks:
             return ""
         from vaultmem.services.curation.incoming_notes import compare_incoming
 
-        found = compare_incoming(self.vault, _SLICE)
-        if not found or self.vault.state.get("arrived"):
+        entries = compare_incoming(self.vault, _SLICE)
+        if not entries or self.vault.state.get("arrived"):
             return ""
-        return f"{len(found):,} to review: `vaultmem review`"
+        return f"{len(entries):,} to review: `vaultmem review`"
 
     def check_anchors(self) -> None:
         """Check cited code for queries that did not wait for git."""
@@ -281,10 +285,10 @@ class IdleTasks:
             return ""
         from vaultmem.services.curation.incoming_notes import check_edits
 
-        found, is_done = check_edits(self.vault, read_pending(self.vault), _SLICE)
+        findings, is_done = check_edits(self.vault, read_pending(self.vault), _SLICE)
         self.has_edits = not is_done
-        named = "; ".join(f"{each.path}: {each.reason}" for each in found)
-        return f"{named}; decide in `vaultmem review`" if named else ""
+        text = "; ".join(f"{each.path}: {each.reason}" for each in findings)
+        return f"{text}; decide in `vaultmem review`" if text else ""
 
     def run_idle_tasks(self) -> Iterator[CommitReport]:
         """Consolidate and compact when due at night, as set in vaultmem.yaml; yield the reports.

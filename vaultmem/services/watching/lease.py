@@ -52,18 +52,18 @@ def hold_watch(vault: Vault, address: str = "", passing: bool = False) -> Iterat
     Raises:
         VaultError: another process is the watcher; the text names it.
     """
-    held = contextlib.ExitStack()
+    stack = contextlib.ExitStack()
     try:
         if not passing and (other := find_watcher(vault)) and other.passing:
             stop_watcher(vault)
-        held.enter_context(hold_lock(vault.state_folder / "watch.lock", _PROBED))
+        stack.enter_context(hold_lock(vault.state_folder / "watch.lock", _PROBED))
     except LockTimeoutError:
         other = find_watcher(vault)
-        who = f"process {other.pid}, since {_clock(other.since)}" if other else "another process"
+        holder = f"process {other.pid}, since {_clock(other.since)}" if other else "another process"
         raise VaultError(
-            f"{vault.root}: watched already by {who}; `vaultmem watch --stop` ends that"
+            f"{vault.root}: watched already by {holder}; `vaultmem watch --stop` ends that"
         ) from None
-    with held:
+    with stack:
         own = WatcherInfo(os.getpid(), vaultmem.__version__, vault.now(), address, passing)
         file = vault.state_folder / "watch.json"
         write_atomically(file, json.dumps(as_json_object(own)).encode(), durable=False)
@@ -79,8 +79,8 @@ def find_watcher(vault: Vault) -> WatcherInfo | None:
     if not is_held(vault.state_folder / "watch.lock"):
         return None
     for _ in range(20):  # It might not have written the file yet.
-        if found := read_value_if_sound(vault.state_folder / "watch.json", WatcherInfo):
-            return found
+        if watcher := read_value_if_sound(vault.state_folder / "watch.json", WatcherInfo):
+            return watcher
         time.sleep(0.05)
     return None
 
@@ -91,17 +91,17 @@ def stop_watcher(vault: Vault, seconds: float = 15.0) -> WatcherInfo | None:
     Raises:
         VaultError: it is still running after `seconds`.
     """
-    found = find_watcher(vault)
-    if found is None:
+    watcher = find_watcher(vault)
+    if watcher is None:
         return None
     with contextlib.suppress(ProcessLookupError):
-        os.kill(found.pid, signal.SIGTERM)
+        os.kill(watcher.pid, signal.SIGTERM)
     end = time.monotonic() + seconds
     while is_held(vault.state_folder / "watch.lock"):
         if time.monotonic() > end:
-            raise VaultError(f"process {found.pid} still watches after {seconds:.0f} s; end it")
+            raise VaultError(f"process {watcher.pid} still watches after {seconds:.0f} s; end it")
         time.sleep(0.05)
-    return found
+    return watcher
 
 
 def catch_up(vault: Vault, progress: Progress | None = None) -> None:
@@ -111,8 +111,8 @@ def catch_up(vault: Vault, progress: Progress | None = None) -> None:
     before this call are included. The caller must not hold the vault's lock.
     """
     socket = str(vault.state_folder / SOCKET_NAME)
-    told = ask_watcher(socket, str(vault.root), vaultmem.__version__, ["settle"])
-    if told is None or is_index_stale(vault):
+    answer = ask_watcher(socket, str(vault.root), vaultmem.__version__, ["settle"])
+    if answer is None or is_index_stale(vault):
         sync_vault(vault, progress)
     else:
         mark_in_sync(vault)

@@ -36,9 +36,9 @@ def sync_changed(vault: Vault, paths: Set[str]) -> IndexReport:
     if len(names) > _MANY or not all(map(is_text, names)):
         return sync_vault(vault)
     try:
-        known = vault.manifest.files(names)
+        files = vault.manifest.files(names)
         # `sed -i` writes a temporary file that is already gone.
-        stats = {path: known[path].stat for path in known}
+        stats = {path: files[path].stat for path in files}
         names = [path for path in names if stat_now(vault, path) != stats.get(path)]
         if not names:
             return IndexReport()
@@ -127,8 +127,8 @@ def _has_moved(vault: Vault) -> bool:
     head = vault.head()
     commit = head.commit if head is not None else ""
     try:
-        told = (vault.state.get("head"), vault.state.get("note_rules"))
-        moved = told != (commit, read_note_rules(vault).key)
-        return moved or is_index_stale(vault) or vault.operations.is_open()
+        known_state = (vault.state.get("head"), vault.state.get("note_rules"))
+        has_moved = known_state != (commit, read_note_rules(vault).key)
+        return has_moved or is_index_stale(vault) or vault.operations.is_open()
     except DamagedError:
         return True

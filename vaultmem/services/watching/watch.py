@@ -66,13 +66,13 @@ class WatchLoop:
     def __init__(
         self,
         vault: Vault,
-        tell: Tell,
+        report: Tell,
         is_mine: Callable[[], bool] | None = None,
         only_looks: bool = False,
         notice: Callable[[str], None] | None = None,
     ) -> None:
         self._vault = vault
-        self._describe = tell
+        self._describe = report
         self._only_looks = only_looks
         self._notice = notice
         self._is_mine = is_mine or (lambda: True)
@@ -172,9 +172,9 @@ class WatchLoop:
         hints: set[str] = set()
         end = time.monotonic() + _TICK
         pause = _TICK
-        while (left := end - time.monotonic()) > 0:
+        while (seconds := end - time.monotonic()) > 0:
             try:
-                hint = self._hints.get(timeout=min(pause, left))
+                hint = self._hints.get(timeout=min(pause, seconds))
             except queue.Empty:
                 break
             if hint is None:  # Another thread waits.
@@ -188,10 +188,10 @@ class WatchLoop:
     def _is_due(self) -> bool:
         """Return whether a full scan is due without any hint."""
         now = time.monotonic()
-        rested = self._last_full < self._last_look < now - _REST
+        is_rested = self._last_full < self._last_look < now - _REST
         with contextlib.suppress(VaultError, OSError):
-            moved = self._read_head() != self._head
-            return rested or moved or now - self._last_full > _HOUR or self._may_go_on()
+            has_moved = self._read_head() != self._head
+            return is_rested or has_moved or now - self._last_full > _HOUR or self._may_go_on()
         return True  # The repository can be replaced or gone; a scan reports it.
 
     def _may_go_on(self) -> bool:
@@ -221,8 +221,8 @@ class WatchLoop:
                 self._render_when_due()
         else:
             self._head = "unknown"  # Scan everything again later.
-        if polling := self._watcher.polling():
-            self._problems.add(polling)
+        if warning := self._watcher.polling():
+            self._problems.add(warning)
         for problem in sorted(self._problems - self._told):
             self._describe(WatchEvent("problem", problem))
         self._told = self._problems | ({self._waits_for} & self._told)
@@ -242,16 +242,16 @@ class WatchLoop:
             self._describe(WatchEvent("problem", problem))
         self._told |= self._problems
 
-    def _report_of(self, what: str, text: str) -> None:
+    def _report_of(self, kind: str, text: str) -> None:
         if text:
-            self._describe(WatchEvent(what, text))
+            self._describe(WatchEvent(kind, text))
 
     def _sync(self) -> None:
-        found = self._resting.syncs.poll()
-        if found is not None and found.is_problem:
-            self._problems.add(found.text)
-        elif found is not None:
-            self._describe(WatchEvent("synced", found.text))
+        result = self._resting.syncs.poll()
+        if result is not None and result.is_problem:
+            self._problems.add(result.text)
+        elif result is not None:
+            self._describe(WatchEvent("synced", result.text))
 
     def _run_idle_tasks(self) -> None:
         for report in self._resting.run_idle_tasks():
@@ -279,11 +279,11 @@ class WatchLoop:
         is_full = EVERYTHING in hints or head != self._head
         if is_full or CONFIG_NAME in hints:
             self._read_settings()
-        taken = sync_vault(self._vault) if is_full else sync_changed(self._vault, hints)
+        report = sync_vault(self._vault) if is_full else sync_changed(self._vault, hints)
         self._head, self._last_look = head, started
-        if taken.is_full:
+        if report.is_full:
             self._last_full = started
-        if text := str(taken):
+        if text := str(report):
             self._describe(WatchEvent("indexed", text))
 
     def _read_settings(self) -> None:
@@ -322,11 +322,11 @@ class WatchLoop:
         except (VaultError, OSError) as error:
             problem = str(wrap_os_error(error))
             is_passing = isinstance(error, PendingError) and not is_end
-        before, told = self._edits_problem
-        if problem not in {"", told} and (problem == before or not is_passing):
+        last_problem, reported_problem = self._edits_problem
+        if problem not in {"", reported_problem} and (problem == last_problem or not is_passing):
             self._describe(WatchEvent("problem", problem))
-            told = problem
-        self._edits_problem = problem, told if problem else ""
+            reported_problem = problem
+        self._edits_problem = problem, reported_problem if problem else ""
 
     def _render_when_due(self) -> None:
         """Render changed packs; while watching, wait some time after the last written file."""
@@ -335,11 +335,11 @@ class WatchLoop:
             self._is_rendered = self._try(self._render)
 
     def _render(self) -> None:
-        for rendered in render_contexts(self._vault):
-            if rendered.problem:
-                self._problems.add(f"{rendered.path}: {rendered.problem}")
-            elif rendered.changed:
-                self._describe(WatchEvent("rendered", rendered.path))
+        for result in render_contexts(self._vault):
+            if result.problem:
+                self._problems.add(f"{result.path}: {result.problem}")
+            elif result.changed:
+                self._describe(WatchEvent("rendered", result.path))
                 self._last_rendered = time.monotonic() if self.is_watching else 0.0
 
     def _watch_again(self) -> None:
