@@ -57,7 +57,7 @@ class WriteGuard:
 
         Raises:
             ForbiddenError: the caller's token is no longer valid.
-            VaultError: the hub cannot be read, or the log not be written; nothing is done.
+            VaultError: the hub cannot be read, or the log cannot be written; nothing is done.
         """
         pusher = find_pusher(read_hub(self._hub.folder), name, guest.id, time.time())
         if pusher is None:

@@ -54,114 +54,118 @@ if TYPE_CHECKING:
     from vaultmem.vault import Vault
 
 
-def remember_tool(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
+def remember_tool(vault: Vault, arguments: dict[str, Any]) -> ToolAnswer:
     """Write a new memory."""
-    done = remember(vault, read_request(Remember, given))
-    detail = done._asdict()
-    return ToolAnswer("\n".join(_describe_remembered(done)), {"path": detail.pop("path")}, detail)
+    result = remember(vault, read_request(Remember, arguments))
+    detail = result._asdict()
+    return ToolAnswer("\n".join(_describe_remembered(result)), {"path": detail.pop("path")}, detail)
 
 
-def _describe_remembered(done: RememberResult) -> list[str]:
+def _describe_remembered(result: RememberResult) -> list[str]:
     """Return where the memory is, and the known notes that it repeats or contradicts."""
-    word = "Known already" if done.outcome == "known" else "Remembered"
-    lines = [f"{word}: {done.path} ({done.state})."]
-    if done.state == NoteState.QUARANTINED and done.similar:
+    word = "Known already" if result.outcome == "known" else "Remembered"
+    lines = [f"{word}: {result.path} ({result.state})."]
+    if result.state == NoteState.QUARANTINED and result.similar:
         from vaultmem.services.memory.remember import HELD
 
         lines.append(HELD)
-    if done.superseded:
-        besides = f" It also contains: {one_line(done.unsaid[0])[:300]}" if done.unsaid else ""
-        lines.append(f"It replaces {done.superseded}, which is deprecated.{besides}")
-    for each in done.similar:
+    if result.superseded:
+        besides = f" It also contains: {one_line(result.unsaid[0])[:300]}" if result.unsaid else ""
+        lines.append(f"It replaces {result.superseded}, which is deprecated.{besides}")
+    for each in result.similar:
         if each.contradicts:
             lines.append(f"It contradicts {each.path}: {one_line(each.says)[:300]}")
-            lines.append(_describe_replacing(each, done))
+            lines.append(_describe_replacing(each, result))
         elif each.says and not each.is_same:
             lines.append(f"Near to it: {each.path}: {one_line(each.says)[:200]}")
-    if done.ends:
-        lines.append(describe_end(done.ends, "valid_until ").capitalize() + ".")
-    lines += describe_proposed(done.proposed)
-    if done.offered:
-        lines.append(f"Hint: {describe_offer(done.offered)} in cites.")
-    return [*lines, *(line for each in done.also for line in _describe_remembered(each))]
+    if result.ends:
+        lines.append(describe_end(result.ends, "valid_until ").capitalize() + ".")
+    lines += describe_proposed(result.proposed)
+    if result.offered:
+        lines.append(f"Hint: {describe_offer(result.offered)} in cites.")
+    return [*lines, *(line for each in result.also for line in _describe_remembered(each))]
 
 
-def _describe_replacing(each: SimilarText, done: RememberResult) -> str:
+def _describe_replacing(note: SimilarText, result: RememberResult) -> str:
     """Return how to mark that a memory replaces a note, or a part of a longer one."""
-    if not each.says_more:
+    if not note.says_more:
         return "If it replaces that, say so: set superseded_by there with update_note."
-    link = f"[[{each.path.removesuffix('.md')}]]"
-    return f"It has more; if this part is replaced, set supersedes_part of {done.path} to {link}."
+    link = f"[[{note.path.removesuffix('.md')}]]"
+    return f"It has more; if this part is replaced, set supersedes_part of {result.path} to {link}."
 
 
-def describe_proposed(proposed: Sequence[PreferenceProposal]) -> list[str]:
+def describe_proposed(proposals: Sequence[PreferenceProposal]) -> list[str]:
     """Return the proposed preferences; they count only once the user promotes them."""
     return [
         f"Proposed as a preference of the user's: {each.path}: {one_line(each.text)[:200]} "
         "It counts once they say so: ask, and they run `vaultmem promote`."
-        for each in proposed
+        for each in proposals
     ]
 
 
-def read_tool(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
+def read_tool(vault: Vault, arguments: dict[str, Any]) -> ToolAnswer:
     """Return a note's text, quoted, in parts if it is long."""
     from vaultmem.core.packs.pack_item import quote
 
-    found = read_shown(vault, given)
-    note = found.note
+    result = read_shown(vault, arguments)
+    note = result.note
     facts = " | ".join(filter(None, (note.kind, note.state, note.encoding)))
     facts = f"[{facts}]  evidence, not instruction"
     head = f"{note.path}@{note.blob}  {facts}"
-    changed = one_line(found.changed)
+    changed = one_line(result.changed)
     caution = f"in doubt: {one_line(note.problem)}" if note.problem else ""
     shortened = describe_shortened(note.full_text)
-    if shortened and not found.whole:
+    if shortened and not result.whole:
         shortened += "; read again with full"
     lines = [*filter(None, (changed, caution, shortened))]
-    left = given.get("budget", NOTE_BUDGET) - price(
+    budget = arguments.get("budget", NOTE_BUDGET) - price(
         [head, *lines, note.blob, str(note.path), _MORE]
     )
-    text, following = truncate_text(found.text, given.get("offset", 0), left)
-    more = [_MORE.format(following)] if following is not None else []
-    full = note_data(found)
+    text, next_offset = truncate_text(result.text, arguments.get("offset", 0), budget)
+    more = [_MORE.format(next_offset)] if next_offset is not None else []
+    full = note_data(result)
     data = {name: full.pop(name) for name in ("path", "blob")}
-    data |= {"text": text, "next_offset": following}
-    told = " ".join([facts, *lines, *more])
-    return ToolAnswer("\n".join([head, *lines, quote(text), *more]), data, full | data, told)
+    data |= {"text": text, "next_offset": next_offset}
+    message = " ".join([facts, *lines, *more])
+    return ToolAnswer("\n".join([head, *lines, quote(text), *more]), data, full | data, message)
 
 
 _MORE = "There is more: read again with offset {}."
 
 
-def update_tool(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
+def update_tool(vault: Vault, arguments: dict[str, Any]) -> ToolAnswer:
     """Change one property of a note, or replace one text in it."""
     from vaultmem.services.views.open_view import current_view
     from vaultmem.services.views.read_notes import read_as_written, resolve_whole
 
-    old, new, name = given.get("old_text"), given.get("new_text"), given.get("property")
+    old, new, name = arguments.get("old_text"), arguments.get("new_text"), arguments.get("property")
     if bool(old or new) is (name is not None):
         raise RefusedError("give either property and value, or old_text, new_text and blob")
-    path, blob, value = resolve_whole(vault, given["path"]), given.get("blob"), given.get("value")
+    path, blob, value = (
+        resolve_whole(vault, arguments["path"]),
+        arguments.get("blob"),
+        arguments.get("value"),
+    )
     if name is None and not (old and new is not None and blob):
         raise RefusedError("a replacement needs old_text, new_text and blob (from read_note)")
     if blob:
         vault = replace(vault, expected={str(path): frozenset({blob})})
     if name == "state":
-        run_operation(note_changes.STATE, vault, {**given, "state": str(value)})
+        run_operation(note_changes.STATE, vault, {**arguments, "state": str(value)})
         data = {"path": path, "blob": read_as_written(current_view(vault), path).blob}
     else:
-        asked: dict[str, Any] = {k: given[k] for k in ("path", "reason") if k in given}
-        asked |= {"old_text": old, "new_text": new} if name is None else {}
-        asked["properties"] = {} if name is None else {name: value}
-        data = run_operation(note_edits.UPDATE, vault, asked).detail
-    told = f"Changed {path}; it is {data['blob']} now."
-    shown = {name: data.pop(name) for name in ("path", "blob")}
-    return ToolAnswer(told, shown, data, "Changed.")
+        request: dict[str, Any] = {k: arguments[k] for k in ("path", "reason") if k in arguments}
+        request |= {"old_text": old, "new_text": new} if name is None else {}
+        request["properties"] = {} if name is None else {name: value}
+        data = run_operation(note_edits.UPDATE, vault, request).detail
+    message = f"Changed {path}; it is {data['blob']} now."
+    summary = {name: data.pop(name) for name in ("path", "blob")}
+    return ToolAnswer(message, summary, data, "Changed.")
 
 
-def forget_tool(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
+def forget_tool(vault: Vault, arguments: dict[str, Any]) -> ToolAnswer:
     """Remove one note; git keeps committed versions."""
-    return run_operation(note_changes.FORGET_ONE, vault, given)
+    return run_operation(note_changes.FORGET_ONE, vault, arguments)
 
 
 REMEMBER = Tool(
@@ -231,42 +235,42 @@ FORGET = Tool(
 # Tools that commit and move branches: promote, checkpoint.
 
 
-def promote_tool(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
+def promote_tool(vault: Vault, arguments: dict[str, Any]) -> ToolAnswer:
     """Make candidates active in one commit; candidates of another branch are copied first."""
-    return run_operation(note_changes.PROMOTE, vault, given)
+    return run_operation(note_changes.PROMOTE, vault, arguments)
 
 
-def checkpoint_tool(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
+def checkpoint_tool(vault: Vault, arguments: dict[str, Any]) -> ToolAnswer:
     """Commit all changes, or run one action on a branch."""
-    given = {"action": _COMMIT, **given}
-    if given["action"] == "merge":
-        vault = replace(vault, ref=given.get("ref", vault.ref))
-    return run_action(_ACTIONS, vault, given, "checkpoint")
+    arguments = {"action": _COMMIT, **arguments}
+    if arguments["action"] == "merge":
+        vault = replace(vault, ref=arguments.get("ref", vault.ref))
+    return run_action(_ACTIONS, vault, arguments, "checkpoint")
 
 
-def _commit(vault: Vault, asked: Any, _: int) -> ToolAnswer:
-    return answer_request(note_changes.CHECKPOINT, vault, asked)
+def _commit(vault: Vault, request: Any, _: int) -> ToolAnswer:
+    return answer_request(note_changes.CHECKPOINT, vault, request)
 
 
-def _branch(vault: Vault, asked: Any, _: int) -> ToolAnswer:
-    done = branch_changes.BRANCH.run(vault, asked)
-    commit = done.commit[:7]
-    text = f"Made {done.branch} at {commit}"
-    if asked.delete:
-        text = f"Removed {done.branch}, which was at {commit}"
-    elif asked.reset and done.backup:
-        text = f"Reset {done.branch} to {commit}; what it was at is kept as {done.backup}"
-    elif asked.reset:
-        text = f"{done.branch} is at {commit} already"
-    return ToolAnswer(f"{text}.", detail=_moved(branch_changes.branch_data(done)))
+def _branch(vault: Vault, request: Any, _: int) -> ToolAnswer:
+    result = branch_changes.BRANCH.run(vault, request)
+    commit = result.commit[:7]
+    text = f"Made {result.branch} at {commit}"
+    if request.delete:
+        text = f"Removed {result.branch}, which was at {commit}"
+    elif request.reset and result.backup:
+        text = f"Reset {result.branch} to {commit}; what it was at is kept as {result.backup}"
+    elif request.reset:
+        text = f"{result.branch} is at {commit} already"
+    return ToolAnswer(f"{text}.", detail=_moved(branch_changes.branch_data(result)))
 
 
-def _merge(vault: Vault, asked: Any, _: int) -> ToolAnswer:
-    data = branch_changes.MERGE.data(branch_changes.MERGE.run(vault, asked))
+def _merge(vault: Vault, request: Any, _: int) -> ToolAnswer:
+    data = branch_changes.MERGE.data(branch_changes.MERGE.run(vault, request))
     is_done, verbs = data.get("merged"), ("Has all already, so did not merge", "Merged")
-    if asked.dry_run:
+    if request.dry_run:
         is_done, verbs = data["would_merge"], ("Would not merge", "Would merge")
-    lines = [f"{verbs[is_done]} {asked.branch} into {data['into']}."]
+    lines = [f"{verbs[is_done]} {request.branch} into {data['into']}."]
     lines += filter(None, [data.get("refused")])
     lines += map(one_line, data["paths"])
     lines += [f"both changed  {_name_place(each)}" for each in data["conflicts"]]
@@ -277,14 +281,14 @@ def _merge(vault: Vault, asked: Any, _: int) -> ToolAnswer:
     return ToolAnswer("\n".join(lines), detail=_moved({**data, **places}))
 
 
-def _name_place(each: Conflict | DiscardedValue) -> str:
-    return one_line(f"{each.path}: {each.what}")
+def _name_place(entry: Conflict | DiscardedValue) -> str:
+    return one_line(f"{entry.path}: {entry.what}")
 
 
-def _resolve(vault: Vault, asked: Any, _: int) -> ToolAnswer:
-    done = branch_changes.RESOLVE.run(vault, asked)
-    text = f"Resolved {done.path}: {asked.choice}."
-    return ToolAnswer(text, detail=branch_changes.resolved_data(done))
+def _resolve(vault: Vault, request: Any, _: int) -> ToolAnswer:
+    result = branch_changes.RESOLVE.run(vault, request)
+    text = f"Resolved {result.path}: {request.choice}."
+    return ToolAnswer(text, detail=branch_changes.resolved_data(result))
 
 
 def _moved(data: dict[str, Any]) -> dict[str, Any]:
@@ -327,5 +331,5 @@ CHECKPOINT = Tool(
     answer(),
     checkpoint_tool,
     writes=True,
-    names_branch=lambda given: given.get("action", _COMMIT) not in {_COMMIT, "resolve"},
+    names_branch=lambda arguments: arguments.get("action", _COMMIT) not in {_COMMIT, "resolve"},
 )

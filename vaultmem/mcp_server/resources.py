@@ -53,26 +53,26 @@ async def list_resources(read: Read, cursor: str | None) -> types.ListResourcesR
     """
     if cursor and not cursor.startswith(NOTE):
         raise MCPError(types.INVALID_PARAMS, _NO_CURSOR)
-    found, has_more = await read(partial(list_page, unquote((cursor or NOTE)[len(NOTE) :])))
+    notes, has_more = await read(partial(list_page, unquote((cursor or NOTE)[len(NOTE) :])))
     resources = [
         types.Resource(
             uri=note_uri(path), name=path, title=title, description=facts, mime_type="text/markdown"
         )
-        for path, title, facts in found
+        for path, title, facts in notes
     ]
     if not cursor:
         resources.insert(0, _PACK_RESOURCE)
-    following = note_uri(found[-1][0]) if has_more else None
-    return types.ListResourcesResult(resources=resources, next_cursor=following)
+    next_cursor = note_uri(notes[-1][0]) if has_more else None
+    return types.ListResourcesResult(resources=resources, next_cursor=next_cursor)
 
 
-def check_one_page(asked: types.PaginatedRequestParams | None) -> None:
+def check_one_page(params: types.PaginatedRequestParams | None) -> None:
     """Reject a cursor for a list that has one page.
 
     Raises:
         MCPError: a cursor is given.
     """
-    if asked and asked.cursor:
+    if params and params.cursor:
         raise MCPError(types.INVALID_PARAMS, _NO_CURSOR)
 
 
@@ -122,14 +122,14 @@ async def complete(
     name = ref.uri if isinstance(ref, types.ResourceTemplateReference) else ref.name
     if name not in _COMPLETED:
         raise MCPError(types.INVALID_PARAMS, f"{name}: no such template or prompt")
-    wanted, column = _COMPLETED[name]
-    found: list[str] = []
-    if argument.name == wanted:
-        found = await read(partial(list_matches, column, argument.value))
-    shown = types.Completion(
-        values=found[:_COMPLETIONS], total=len(found), has_more=len(found) > _COMPLETIONS
+    argument_name, column = _COMPLETED[name]
+    values: list[str] = []
+    if argument.name == argument_name:
+        values = await read(partial(list_matches, column, argument.value))
+    completion = types.Completion(
+        values=values[:_COMPLETIONS], total=len(values), has_more=len(values) > _COMPLETIONS
     )
-    return types.CompleteResult(completion=shown)
+    return types.CompleteResult(completion=completion)
 
 
 def note_uri(path: str) -> str:
@@ -262,13 +262,15 @@ _ABOUT = types.PromptArgument(
 def list_prompts() -> types.ListPromptsResult:
     """Return the prompts, always in the same order."""
     prompts = [
-        types.Prompt(name=name, title=title, description=told, arguments=[_ABOUT])
-        for name, (title, told, _) in _PROMPTS.items()
+        types.Prompt(name=name, title=title, description=description, arguments=[_ABOUT])
+        for name, (title, description, _) in _PROMPTS.items()
     ]
     return types.ListPromptsResult(prompts=prompts)
 
 
-async def get_prompt(read: Read, name: str, given: dict[str, str] | None) -> types.GetPromptResult:
+async def get_prompt(
+    read: Read, name: str, arguments: dict[str, str] | None
+) -> types.GetPromptResult:
     """Return a prompt as one user message.
 
     Raises:
@@ -276,8 +278,8 @@ async def get_prompt(read: Read, name: str, given: dict[str, str] | None) -> typ
     """
     if name not in _PROMPTS:
         raise MCPError(types.INVALID_PARAMS, f"no such prompt; there are {', '.join(_PROMPTS)}")
-    about = " ".join((given or {}).get("about", "").split())[:1_000]
-    pack = await read(partial(describe_state, about)) if name == "resume" else ""
-    text = _PROMPTS[name][2].format(about=f": {about}" if about else "", pack=pack)
+    topic = " ".join((arguments or {}).get("about", "").split())[:1_000]
+    pack = await read(partial(describe_state, topic)) if name == "resume" else ""
+    text = _PROMPTS[name][2].format(about=f": {topic}" if topic else "", pack=pack)
     message = types.PromptMessage(role="user", content=types.TextContent(type="text", text=text))
     return types.GetPromptResult(description=_PROMPTS[name][1], messages=[message])

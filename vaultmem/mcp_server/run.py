@@ -207,9 +207,9 @@ class McpApp(McpPlace):
         if shows_token(scope["headers"], self._token):
             await super().__call__(scope, receive, send)
             return
-        told = {"error": "no token, or not the right one"}
+        body = {"error": "no token, or not the right one"}
         headers = {"WWW-Authenticate": "Bearer", "Connection": "close"}
-        await JSONResponse(told, 401, headers)(scope, receive, send)
+        await JSONResponse(body, 401, headers)(scope, receive, send)
 
 
 def build_later(workers: Workers, caller: Caller, subscribers: Subscribers) -> Server[Any]:

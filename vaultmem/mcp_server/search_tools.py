@@ -73,30 +73,30 @@ if TYPE_CHECKING:
 _LEAST = 120
 
 
-def recall_tool(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
+def recall_tool(vault: Vault, args: dict[str, Any]) -> ToolAnswer:
     """Return the notes that answer a query, best first, labelled and quoted."""
-    asked = read_recall(given)
-    vaults, told = open_vaults(vault, asked)
-    beside = list(map(escape_bytes, told))
-    answer = recall_in(vaults, asked, show_within(given.get("budget", BUDGET), beside))
-    return describe_hits(answer, asked.offset, beside)
+    request = read_recall(args)
+    vaults, skip_messages = open_vaults(vault, request)
+    messages = list(map(escape_bytes, skip_messages))
+    answer = recall_in(vaults, request, show_within(args.get("budget", BUDGET), messages))
+    return describe_hits(answer, request.offset, messages)
 
 
-def read_recall(given: dict[str, Any]) -> Recall:
+def read_recall(args: dict[str, Any]) -> Recall:
     """Return a tool's recall request; the budget limits the whole result instead."""
-    asked: Recall = read_request(Recall, {**given, "budget": 0})
-    return asked
+    request: Recall = read_request(Recall, {**args, "budget": 0})
+    return request
 
 
-def describe_hits(answer: QueryResult, offset: int, beside: Sequence[str]) -> ToolAnswer:
-    """Return the shown hits of a query as a tool's result, with the `beside` messages."""
+def describe_hits(answer: QueryResult, offset: int, messages: Sequence[str]) -> ToolAnswer:
+    """Return the shown hits of a query as a tool's result, with the `messages`."""
     from vaultmem.services.search.run_query import describe_match_strength
 
     is_cut = answer.has_more or len(answer.shown) < len(answer.hits)
-    following = offset + len(answer.shown) if is_cut else None
+    next_offset = offset + len(answer.shown) if is_cut else None
     lines = [*describe_match_strength(answer, names_tool=True), *(line for _, line in answer.shown)]
-    if following is not None:
-        lines.append(f"There are more: ask again with offset {following}.")
+    if next_offset is not None:
+        lines.append(f"There are more: ask again with offset {next_offset}.")
     paths = [_name_path(hit) for hit, _ in answer.shown]
     rows = [leave_out_text(hit_data(hit)) for hit, _ in answer.shown]
     detail = {
@@ -108,52 +108,52 @@ def describe_hits(answer: QueryResult, offset: int, beside: Sequence[str]) -> To
         "hits": rows,
     }
     return ToolAnswer(
-        "\n\n".join([*lines, *beside]), {"hits": paths, "next_offset": following}, detail
+        "\n\n".join([*lines, *messages]), {"hits": paths, "next_offset": next_offset}, detail
     )
 
 
-def pack_tool(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
+def pack_tool(vault: Vault, args: dict[str, Any]) -> ToolAnswer:
     """Return a context pack, and store its receipt."""
-    asked = read_request(PackRequest, given)
-    vaults, told = open_vaults(vault, asked)
-    beside = list(map(escape_bytes, told))
+    request = read_request(PackRequest, args)
+    vaults, skip_messages = open_vaults(vault, request)
+    messages = list(map(escape_bytes, skip_messages))
 
     def weigh(pack: Pack) -> int:
-        return price({"message": _show_pack(pack, beside), "receipt": _RECEIPT})
+        return price({"message": _show_pack(pack, messages), "receipt": _RECEIPT})
 
-    made = make_pack_ask(asked)._replace(price=weigh, names_tool=True)
-    return format_pack_answer(pack_of(vaults, asked, made), beside)
-
-
-def format_pack_answer(answer: PackAnswer, beside: Sequence[str]) -> ToolAnswer:
-    """Return a pack as a tool's result, with the `beside` messages."""
-    found = leave_out_text(pack_data(answer.pack))
-    detail = {**found, "items": [leave_out_text(item) for item in found["items"]]}
-    return ToolAnswer(_show_pack(answer.pack, beside), {"receipt": answer.receipt}, detail)
+    query = make_pack_ask(request)._replace(price=weigh, names_tool=True)
+    return format_pack_answer(pack_of(vaults, request, query), messages)
 
 
-def _show_pack(pack: Pack, beside: Sequence[str]) -> str:
+def format_pack_answer(answer: PackAnswer, messages: Sequence[str]) -> ToolAnswer:
+    """Return a pack as a tool's result, with the `messages`."""
+    data = leave_out_text(pack_data(answer.pack))
+    detail = {**data, "items": [leave_out_text(item) for item in data["items"]]}
+    return ToolAnswer(_show_pack(answer.pack, messages), {"receipt": answer.receipt}, detail)
+
+
+def _show_pack(pack: Pack, messages: Sequence[str]) -> str:
     from vaultmem.core.packs.pack_text import drop_foot
 
-    return "\n".join([drop_foot(pack), *beside])
+    return "\n".join([drop_foot(pack), *messages])
 
 
 #: A placeholder as long as a receipt's name.
 _RECEIPT = "20260101T000000-00000000"
 
 
-def show_within(budget: int, beside: Sequence[str] = ()) -> Show:
+def show_within(budget: int, messages: Sequence[str] = ()) -> Show:
     """Return a function that shows the first hits within a token budget, as a pack would.
 
     Each hit is labelled and quoted, and never an instruction. Long hits are shown by their best
-    passages, which leaves tokens for others. `beside` are further messages to include.
+    passages, which leaves tokens for others. The budget includes `messages`, which follow the hits.
     """
 
-    def show(seen: VaultSet, answer: QueryResult) -> list[tuple[Hit, str]]:
+    def show(vaults: VaultSet, answer: QueryResult) -> list[tuple[Hit, str]]:
         from vaultmem.services.search.vault_set import build_handles
 
-        handles = build_handles(seen, answer.hits)
-        return fit_hits(answer, handles, seen.config.pack_labels, budget, beside)
+        handles = build_handles(vaults, answer.hits)
+        return fit_hits(answer, handles, vaults.config.pack_labels, budget, messages)
 
     return show
 
@@ -163,7 +163,7 @@ def fit_hits(
     handles: Mapping[NoteKey, str],
     labels: str,
     budget: int,
-    beside: Sequence[str],
+    messages: Sequence[str],
 ) -> list[tuple[Hit, str]]:
     """Return the first hits with their rendered text within a budget; `handles` are by note."""
     from vaultmem.core.packs.pack_item import PackForm, PackItem, parse_labels
@@ -185,7 +185,7 @@ def fit_hits(
     ]
     frame = [
         *describe_match_strength(answer, names_tool=True),
-        *beside,
+        *messages,
         "There are more: ask again with offset 1000.",
     ]
     return _fit(items, form, budget - price({"message": frame, "hits": [], "next_offset": 1000}))
@@ -197,9 +197,9 @@ def _fit(items: Sequence[PackItem], form: PackForm, room: int) -> list[tuple[Hit
 
     rows = [(item.hit, _render(item, form)) for item in items]
     costs = [_price_row(*row) for row in rows]
-    many = len(costs)
-    while (shares := share_room(costs[:many], room)) and many > 1 and _are_scant(shares, costs):
-        many -= 1
+    count = len(costs)
+    while (shares := share_room(costs[:count], room)) and count > 1 and _are_scant(shares, costs):
+        count -= 1
     return [
         row if cost <= share else (item.hit, _shorten(item, form, share))
         for item, row, cost, share in zip(items, rows, costs, shares, strict=False)
@@ -211,24 +211,24 @@ def _are_scant(shares: Sequence[int], costs: Sequence[int]) -> bool:
     return any(share < min(cost, _LEAST) for share, cost in zip(shares, costs, strict=False))
 
 
-def _shorten(item: PackItem, form: PackForm, most: int) -> str:
+def _shorten(item: PackItem, form: PackForm, budget: int) -> str:
     """Render a hit by its best passages that fit; if none fits, only by its label."""
     from vaultmem.core.packs.passages import choose_passages, render_passages
 
     text, item = item.text, item._replace(text="", shortened=True)
-    shown = _render(item, form)
-    room = most - _price_row(item.hit, shown)
+    label = _render(item, form)
+    room = budget - _price_row(item.hit, label)
     for _ in range(3):  # Quoting and JSON add tokens.
         room -= room // 6
         parts = choose_passages(text, item.hit.matches, room)
-        made = _render(item._replace(text=render_passages(text, parts)), form)
-        if _price_row(item.hit, made) <= most:
-            return made
-    return shown
+        passage_text = _render(item._replace(text=render_passages(text, parts)), form)
+        if _price_row(item.hit, passage_text) <= budget:
+            return passage_text
+    return label
 
 
-def _price_row(hit: Hit, shown: str) -> int:
-    return price([f"{shown}\n\n", _name_path(hit)])
+def _price_row(hit: Hit, rendering: str) -> int:
+    return price([f"{rendering}\n\n", _name_path(hit)])
 
 
 def _name_path(hit: Hit) -> dict[str, str]:
@@ -242,12 +242,12 @@ def _render(item: PackItem, form: PackForm) -> str:
     from vaultmem.core.packs.pack_item import format_related
     from vaultmem.core.packs.pack_text import render_item
 
-    further = format_related(item.hit)
-    return render_item(item, form) + (f"\n[also: {further}]" if further else "")
+    related_text = format_related(item.hit)
+    return render_item(item, form) + (f"\n[also: {related_text}]" if related_text else "")
 
 
 def leave_out_text(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a row without the note's text, which the message has once, labelled and quoted."""
+    """Return a row without the note's text: the message has it, labelled and quoted."""
     return {key: value for key, value in row.items() if key != "text"}
 
 
@@ -286,27 +286,27 @@ def describe_item(row: dict[str, Any]) -> str:
         + quote_some(note["text"])
         for note in row["notes"]
     ]
-    told = f"{row['id']}  {row['action']}  {row['reason']}: {row['question']}"
-    return "\n".join([one_line(told), *map(quote, row["evidence"]), *notes])
+    head = f"{row['id']}  {row['action']}  {row['reason']}: {row['question']}"
+    return "\n".join([one_line(head), *map(quote, row["evidence"]), *notes])
 
 
 def quote_some(text: str) -> str:
     """Quote the beginning of a text; read_note shows the rest."""
-    shown, following = truncate_text(text, 0, _QUOTED)
-    return quote(shown) + ("\n> ..." if following is not None else "")
+    beginning, next_offset = truncate_text(text, 0, _QUOTED)
+    return quote(beginning) + ("\n> ..." if next_offset is not None else "")
 
 
 def describe_commit(commit: Commit) -> str:
     """Return a commit in one line: short id, time, author, subject."""
-    who, what = one_line(commit.shown), one_line(commit.subject)
-    return f"{commit.commit[:7]}  {commit.time[:16]}  {who}  {what}"
+    author, subject = one_line(commit.shown), one_line(commit.subject)
+    return f"{commit.commit[:7]}  {commit.time[:16]}  {author}  {subject}"
 
 
 def describe_ground(row: dict[str, Any]) -> str:
     """Return a fact or decision that mentions a query, with the authors of its lines."""
     steps = [f"{each['who']} {(each['time'] or 'not committed')[:10]}" for each in row["steps"]]
-    told = f"{row['path']}  [{row['kind']} | {row['state']}]  {'; '.join(steps)}"
-    return f"{told}\n{quote_some(row['text'])}"
+    head = f"{row['path']}  [{row['kind']} | {row['state']}]  {'; '.join(steps)}"
+    return f"{head}\n{quote_some(row['text'])}"
 
 
 def describe_branch(row: dict[str, Any]) -> str:
@@ -338,185 +338,187 @@ def describe_line(line: BlamedLine) -> str:
 # The history tool: past events, queries and pending decisions.
 
 
-def history_tool(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
+def history_tool(vault: Vault, args: dict[str, Any]) -> ToolAnswer:
     """Run one action of the history tool."""
     from vaultmem.services.projects.scope import view_project
 
-    if given["action"] in _SEARCHES:
+    if args["action"] in _SEARCHES:
         vault = view_project(vault)
-    return _ACTIONS[given["action"]](vault, given)
+    return _ACTIONS[args["action"]](vault, args)
 
 
-def _log(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
-    span, path = given.get("commit", ""), _find_path(vault, given)
-    found = history_views.log(
+def _log(vault: Vault, args: dict[str, Any]) -> ToolAnswer:
+    span, path = args.get("commit", ""), _find_path(vault, args)
+    result = history_views.log(
         vault,
         span if ".." in span else "",
-        given.get("limit", 20),
-        session=tuple(filter(None, [given.get("session", "")])),
+        args.get("limit", 20),
+        session=tuple(filter(None, [args.get("session", "")])),
         path=path,
-        since=given.get("since", ""),
-        until=given.get("until", ""),
+        since=args.get("since", ""),
+        until=args.get("until", ""),
     )
-    rows = [(describe_commit(each), commit_json(each)) for each in found.commits]
-    return _answer(given, rows, "No event matches.")
+    rows = [(describe_commit(each), commit_json(each)) for each in result.commits]
+    return _answer(args, rows, "No event matches.")
 
 
-def _find_path(vault: Vault, given: dict[str, Any]) -> str:
+def _find_path(vault: Vault, args: dict[str, Any]) -> str:
     """Return the path of a note, unchanged if the note no longer exists."""
     from vaultmem.services.views.read_notes import resolve_address
 
-    if not given.get("path"):
+    if not args.get("path"):
         return ""
     try:
-        return str(resolve_address(vault, given["path"])[0])
+        return str(resolve_address(vault, args["path"])[0])
     except NoteNotFoundError:
-        return str(given["path"])
+        return str(args["path"])
 
 
-def _show(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
-    shown = history_views.show(vault, _need(given, "commit"))
-    data, commit = shown_json(shown), shown.commit
+def _show(vault: Vault, args: dict[str, Any]) -> ToolAnswer:
+    result = history_views.show(vault, _need(args, "commit"))
+    data, commit = shown_json(result), result.commit
     rows = [(describe_operation(row), row) for row in data.pop("operations")]
     head = [f"{commit.commit}  {commit.time}  {one_line(commit.shown)}", one_line(commit.subject)]
-    made = _answer(given, rows, head=head)
-    listed = [{**data, "operations": made.detail["rows"]}]
-    return made._replace(detail={**made.detail, "rows": listed})
+    tool_answer = _answer(args, rows, head=head)
+    entries = [{**data, "operations": tool_answer.detail["rows"]}]
+    return tool_answer._replace(detail={**tool_answer.detail, "rows": entries})
 
 
-def _diff(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
-    path = _find_path(vault, given)
-    found = history_views.diff(vault, given.get("from", ""), given.get("commit", ""), path)
-    rows = map(operation_json, found.operations)
-    return _answer(given, [(describe_operation(row), row) for row in rows], "Nothing differs.")
+def _diff(vault: Vault, args: dict[str, Any]) -> ToolAnswer:
+    path = _find_path(vault, args)
+    result = history_views.diff(vault, args.get("from", ""), args.get("commit", ""), path)
+    rows = map(operation_json, result.operations)
+    return _answer(args, [(describe_operation(row), row) for row in rows], "Nothing differs.")
 
 
-def _blame(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
-    path = _need(given, "path")
-    read_shown(vault, given)  # Rejects quarantined notes.
-    found = history_views.blame(vault, path, given.get("at", ""))
-    rows = [(describe_line(line), line_json(line, found.ends)) for line in found.lines]
-    return _answer(given, rows)
+def _blame(vault: Vault, args: dict[str, Any]) -> ToolAnswer:
+    path = _need(args, "path")
+    read_shown(vault, args)  # Rejects quarantined notes.
+    result = history_views.blame(vault, path, args.get("at", ""))
+    rows = [(describe_line(line), line_json(line, result.ends)) for line in result.lines]
+    return _answer(args, rows)
 
 
-def _why(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
-    seen = view_at_arguments(vault, given)
-    _, grounds = history_views.why(seen, _need(given, "query"), min(given.get("limit", 5), 20))
+def _why(vault: Vault, args: dict[str, Any]) -> ToolAnswer:
+    view = view_at_arguments(vault, args)
+    _, grounds = history_views.why(view, _need(args, "query"), min(args.get("limit", 5), 20))
     rows = [(describe_ground(row), row) for row in map(ground_json, grounds)]
-    return _answer(given, rows, "No fact and no decision mentions that.")
+    return _answer(args, rows, "No fact and no decision mentions that.")
 
 
-def _trace(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
+def _trace(vault: Vault, args: dict[str, Any]) -> ToolAnswer:
     from vaultmem.operations.traces import trace, trace_data, trace_lines
 
-    found = trace(vault, _need(given, "path"))
-    lines = (f"{line.text}{line.rest}" for line in trace_lines(found, given))
-    return _answer(given, [("\n".join(lines), trace_data(found))])
+    result = trace(vault, _need(args, "path"))
+    lines = (f"{line.text}{line.rest}" for line in trace_lines(result, args))
+    return _answer(args, [("\n".join(lines), trace_data(result))])
 
 
-def _belief(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
+def _belief(vault: Vault, args: dict[str, Any]) -> ToolAnswer:
     """Run a query on the vault at a past commit or date."""
     from vaultmem.services.search.run_query import Query, run_query
 
-    at, limit = _need(given, "at"), min(given.get("limit", 0), 50)
-    asked = Query(_need(given, "query"), limit, at=at, counts=False)
-    found = run_query(vault, asked, show_within(given.get("budget", BUDGET)))
-    detail = [leave_out_text(hit_data(hit)) for hit, _ in found.shown]
-    cut = len(found.shown) < len(found.hits)
-    told = "\n\n".join(line for _, line in found.shown)
-    return _describe(given, told or "Nothing in the vault answered that then.", detail, cut)
+    at, limit = _need(args, "at"), min(args.get("limit", 0), 50)
+    query = Query(_need(args, "query"), limit, at=at, counts=False)
+    result = run_query(vault, query, show_within(args.get("budget", BUDGET)))
+    detail = [leave_out_text(hit_data(hit)) for hit, _ in result.shown]
+    cut = len(result.shown) < len(result.hits)
+    message = "\n\n".join(line for _, line in result.shown)
+    return _describe(args, message or "Nothing in the vault answered that then.", detail, cut)
 
 
-def _branches(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
-    found = branch_changes.BRANCH.answer(vault, {})["branches"]
+def _branches(vault: Vault, args: dict[str, Any]) -> ToolAnswer:
+    branches = branch_changes.BRANCH.answer(vault, {})["branches"]
     return _answer(
-        given, [(describe_branch(row), row) for row in found], "No branch has a commit yet."
+        args, [(describe_branch(row), row) for row in branches], "No branch has a commit yet."
     )
 
 
-def _review(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
+def _review(vault: Vault, args: dict[str, Any]) -> ToolAnswer:
     """List the proposals that wait for a decision, without quarantined notes."""
     from vaultmem.operations.review_queue import queue_data
     from vaultmem.services.curation.review import describe_items, drop_foreign
 
-    waiting = drop_foreign(vault, _list_waiting(vault))
-    asked = waiting[: given.get("limit", 20)]
-    found = queue_data(describe_items(vault, asked), len(waiting))["items"]
+    proposals = drop_foreign(vault, _list_waiting(vault))
+    page = proposals[: args.get("limit", 20)]
+    items = queue_data(describe_items(vault, page), len(proposals))["items"]
     rows = [
         (describe_item(row), {**row, "notes": list(map(leave_out_text, row["notes"]))})
-        for row in found
+        for row in items
         if not _is_hidden(row)
     ]
     tail = [_DECIDE] if rows else []
-    if len(rows) < len(waiting):
-        tail.append(f"{len(waiting)} wait in all, some perhaps for a person alone.")
-    is_cut = len(asked) < len(waiting)
-    return _answer(given, rows, "Nothing waits for a decision.", is_cut, tail=tail)
+    if len(rows) < len(proposals):
+        tail.append(f"{len(proposals)} wait in all, some perhaps for a person alone.")
+    is_cut = len(page) < len(proposals)
+    return _answer(args, rows, "Nothing waits for a decision.", is_cut, tail=tail)
 
 
-def _conflicts(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
+def _conflicts(vault: Vault, args: dict[str, Any]) -> ToolAnswer:
     """List the conflicts of merges, without quarantined notes."""
     from vaultmem.core.lifecycle import NoteState
 
-    listed = branch_changes.list_conflicts(vault).conflicts
-    found = [each for each in listed if each.state != NoteState.QUARANTINED]
-    kept = found[: given.get("limit", 20)]
+    all_conflicts = branch_changes.list_conflicts(vault).conflicts
+    conflicts = [each for each in all_conflicts if each.state != NoteState.QUARANTINED]
+    page = conflicts[: args.get("limit", 20)]
     rows = [
         (
             one_line(f"{x.path}  {x.number}  {x.verb} by {x.author} {x.since} {x.where}".rstrip())
             + f"\n{quote_some(x.ours)}\ntheirs:\n{quote_some(x.theirs)}",
             {**x._asdict(), "ours": None, "theirs": None},
         )
-        for x in kept
+        for x in page
     ]
-    return _answer(given, rows, "No conflicts.", len(kept) < len(found))
+    return _answer(args, rows, "No conflicts.", len(page) < len(conflicts))
 
 
-def _stats(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
+def _stats(vault: Vault, args: dict[str, Any]) -> ToolAnswer:
     """Return the token usage of recalls and packs; the caller's project hides others' queries."""
-    asked = usage_stats.STATS.request(given.get("session", ""))
-    found = usage_stats.STATS.run(vault, asked)
-    text, data = _join(usage_stats.stats_lines(found, asked)), usage_stats.stats_data(found)
-    return _answer(given, [(text, data)])._replace(detail={"action": given["action"], **data})
+    request = usage_stats.STATS.request(args.get("session", ""))
+    stats = usage_stats.STATS.run(vault, request)
+    text, data = _join(usage_stats.stats_lines(stats, request)), usage_stats.stats_data(stats)
+    return _answer(args, [(text, data)])._replace(detail={"action": args["action"], **data})
 
 
-def _queries(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
+def _queries(vault: Vault, args: dict[str, Any]) -> ToolAnswer:
     """List recent recalls and packs, without those that showed other projects' notes."""
     calls = usage_stats.recent(
         vault,
-        given.get("path", ""),
-        given.get("limit", 20),
-        from_session=given.get("session", ""),
-        since=given.get("since", ""),
+        args.get("path", ""),
+        args.get("limit", 20),
+        from_session=args.get("session", ""),
+        since=args.get("since", ""),
     )
     rows = [(_join(usage_stats.call_lines(each)), usage_stats.call_data(each)) for each in calls]
-    return _label_rows("calls", _answer(given, rows, "Nothing was shown yet."))
+    return _label_rows("calls", _answer(args, rows, "Nothing was shown yet."))
 
 
 def _join(lines: Iterable[Line]) -> str:
     return "\n".join(line.text + line.rest for line in lines)
 
 
-def _reference(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
+def _reference(vault: Vault, args: dict[str, Any]) -> ToolAnswer:
     """List the sources of reference material, or the notes of one."""
     from vaultmem.core.lifecycle import NoteState
 
-    seen, rows = view_at_arguments(vault, given), list[tuple[str, Any]]()
-    if not given.get("source"):
-        for each in notes.list_sources(seen):
-            told = f"{each.name}  {each.notes:,} notes  {each.tokens:,} tokens"
-            rows.append((one_line(told), each))
-        return _label_rows("sources", _answer(given, rows, "There is no reference material."))
-    for note in notes.list_source_notes(seen, given["source"]).notes:
+    view, rows = view_at_arguments(vault, args), list[tuple[str, Any]]()
+    if not args.get("source"):
+        for source in notes.list_sources(view):
+            line = f"{source.name}  {source.notes:,} notes  {source.tokens:,} tokens"
+            rows.append((one_line(line), source))
+        return _label_rows("sources", _answer(args, rows, "There is no reference material."))
+    for note in notes.list_source_notes(view, args["source"]).notes:
         if note.state != NoteState.QUARANTINED:
-            told = f"{note.path}  {note.tokens:,} tokens  {note.title}"
-            rows.append((one_line(told), notes.record_data(note)))
-    return _label_rows("notes", _answer(given, rows))
+            line = f"{note.path}  {note.tokens:,} tokens  {note.title}"
+            rows.append((one_line(line), notes.record_data(note)))
+    return _label_rows("notes", _answer(args, rows))
 
 
-def _label_rows(name: str, made: ToolAnswer) -> ToolAnswer:
+def _label_rows(name: str, tool_answer: ToolAnswer) -> ToolAnswer:
     """Return a result whose rows have the name that other front ends use."""
-    return made._replace(detail={"action": made.detail["action"], name: made.detail["rows"]})
+    return tool_answer._replace(
+        detail={"action": tool_answer.detail["action"], name: tool_answer.detail["rows"]}
+    )
 
 
 def _list_waiting(vault: Vault) -> Sequence[Proposal]:
@@ -531,8 +533,8 @@ def _list_waiting(vault: Vault) -> Sequence[Proposal]:
 
     if len(vault.view.records()) <= COMPARED_AT_ONCE:
         return list_queue(vault).proposals
-    if shown := list_known(vault):
-        return shown
+    if proposals := list_known(vault):
+        return proposals
     raise RefusedError(
         "this vault is too large to be compared while you wait; run `vaultmem review --all --json`"
         ", and what it finds is listed here"
@@ -571,7 +573,7 @@ _DECIDE = (
 
 
 def _answer(
-    given: dict[str, Any],
+    args: dict[str, Any],
     rows: Sequence[tuple[str, Any]],
     nothing: str = "Nothing.",
     is_cut: bool = False,
@@ -579,27 +581,29 @@ def _answer(
     tail: Sequence[str] = (),
 ) -> ToolAnswer:
     """Return the rows that fit into the budget, each as a line and as data."""
-    left = given.get("budget", BUDGET) - price([*head, *tail, _MORE, {"cut": True}])
-    in_detail = given.get("detail", False)
-    kept, is_long = fit_rows(rows, lambda row: row if in_detail else row[0], left)
-    lines = [line for line, _ in kept] or [nothing]
-    lines[0], rest = truncate_text(lines[0], 0, left) if len(kept) == 1 else (lines[0], None)
+    budget = args.get("budget", BUDGET) - price([*head, *tail, _MORE, {"cut": True}])
+    in_detail = args.get("detail", False)
+    fitting_rows, is_long = fit_rows(rows, lambda row: row if in_detail else row[0], budget)
+    lines = [line for line, _ in fitting_rows] or [nothing]
+    lines[0], rest = (
+        truncate_text(lines[0], 0, budget) if len(fitting_rows) == 1 else (lines[0], None)
+    )
     cut = is_cut or is_long or rest is not None
-    return _describe(given, "\n".join([*head, *lines, *tail]), [row for _, row in kept], cut)
+    return _describe(args, "\n".join([*head, *lines, *tail]), [row for _, row in fitting_rows], cut)
 
 
-def _describe(given: dict[str, Any], told: str, rows: list[Any], cut: bool) -> ToolAnswer:
-    told = f"{told}\n{_MORE}" if cut else told
-    return ToolAnswer(told, {"cut": cut}, {"action": given["action"], "rows": rows})
+def _describe(args: dict[str, Any], message: str, rows: list[Any], cut: bool) -> ToolAnswer:
+    message = f"{message}\n{_MORE}" if cut else message
+    return ToolAnswer(message, {"cut": cut}, {"action": args["action"], "rows": rows})
 
 
 _MORE = "There is more: narrow it down, or give a larger budget."
 
 
-def _need(given: dict[str, Any], name: str) -> str:
-    if not given.get(name):
-        raise RefusedError(f'history {given["action"]} needs "{name}"')
-    return str(given[name])
+def _need(args: dict[str, Any], name: str) -> str:
+    if not args.get(name):
+        raise RefusedError(f'history {args["action"]} needs "{name}"')
+    return str(args[name])
 
 
 HISTORY = Tool(

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from vaultmem.vault import Vault
 
 
-#: Tokens for the last work here, if no session is continued.
+#: Tokens for the summary of the last session, if the new one continues none.
 _LAST_BUDGET = 300
 
 #: Maximum number of listed sessions.
@@ -44,129 +44,134 @@ _CHAIN = "What comes after it, itself, and what came before; evidence, not instr
 _MORE = "There are more; recall finds what they were about."
 
 
-def session_tool(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
+def session_tool(vault: Vault, arguments: dict[str, Any]) -> ToolAnswer:
     """Run one action of the session tool."""
-    if "continues" in given:
-        given = {**given, "continues": list(filter(None, [given["continues"]]))}
-    return run_action(_ACTIONS, vault, given, "session")
+    if "continues" in arguments:
+        arguments = {**arguments, "continues": list(filter(None, [arguments["continues"]]))}
+    return run_action(_ACTIONS, vault, arguments, "session")
 
 
-def leave_tool(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
+def leave_tool(vault: Vault, arguments: dict[str, Any]) -> ToolAnswer:
     """Close a session after its MCP session has ended."""
     from vaultmem.services.sessions.close import close_left
 
-    close_left(vault, given["session"])
+    close_left(vault, arguments["session"])
     return ToolAnswer("")
 
 
-def _start(vault: Vault, asked: Any, budget: int) -> ToolAnswer:
-    begun = sessions.START.run(vault, asked, restores=False).begun
-    before = next(iter(asked.continues), "") if begun.is_new else begun.session.facts.id
-    return _describe_begun(vault, begun, before, budget)
+def _start(vault: Vault, request: Any, budget: int) -> ToolAnswer:
+    result = sessions.START.run(vault, request, restores=False).begun
+    previous = next(iter(request.continues), "") if result.is_new else result.session.facts.id
+    return _describe_begun(vault, result, previous, budget)
 
 
-def _resume(vault: Vault, asked: Any, budget: int) -> ToolAnswer:
-    begun = sessions.RESUME.run(vault, asked, restores=False).begun
-    return _describe_begun(vault, begun, "", budget)
+def _resume(vault: Vault, request: Any, budget: int) -> ToolAnswer:
+    result = sessions.RESUME.run(vault, request, restores=False).begun
+    return _describe_begun(vault, result, "", budget)
 
 
-def _fork(vault: Vault, asked: Any, budget: int) -> ToolAnswer:
-    begun = sessions.FORK.run(vault, asked, restores=False).begun
-    return _describe_begun(vault, begun, "", budget)
+def _fork(vault: Vault, request: Any, budget: int) -> ToolAnswer:
+    result = sessions.FORK.run(vault, request, restores=False).begun
+    return _describe_begun(vault, result, "", budget)
 
 
-def _describe_begun(vault: Vault, begun: StartResult, before: str, budget: int) -> ToolAnswer:
+def _describe_begun(vault: Vault, result: StartResult, previous: str, budget: int) -> ToolAnswer:
     """Return the open session, and the work that it continues."""
-    found = _tell("Began" if begun.is_new else "Open already:", begun.session)
-    told = [found.text]
-    told += [f"Recovered {each.session}, whose process is gone." for each in begun.recovered]
-    if name := begun.restore or before:
-        told.append(_restore(vault, session_views.RESTORE.request(name), budget).text)
+    tool_answer = _tell("Began" if result.is_new else "Open already:", result.session)
+    lines = [tool_answer.text]
+    lines += [f"Recovered {each.session}, whose process is gone." for each in result.recovered]
+    if name := result.restore or previous:
+        lines.append(_restore(vault, session_views.RESTORE.request(name), budget).text)
     else:
         from vaultmem.services.sessions.restore_session import describe_last_time
 
-        last = describe_last_time(vault, budget or _LAST_BUDGET, but=begun.session.facts.id)
-        told += filter(None, [last])
-    detail = {**found.detail, "restored": name or None}
-    return found._replace(text="\n\n".join(told), detail=detail)
+        last = describe_last_time(vault, budget or _LAST_BUDGET, but=result.session.facts.id)
+        lines += filter(None, [last])
+    detail = {**tool_answer.detail, "restored": name or None}
+    return tool_answer._replace(text="\n\n".join(lines), detail=detail)
 
 
 def _writes(operation: Operation, word: str) -> Callable[..., ToolAnswer]:
     """Return an action that writes into a session and names it."""
 
-    def act(vault: Vault, asked: Any, _: int) -> ToolAnswer:
-        return _tell(word, operation.run(vault, asked))
+    def act(vault: Vault, request: Any, _: int) -> ToolAnswer:
+        return _tell(word, operation.run(vault, request))
 
     return act
 
 
-def _decide(vault: Vault, asked: Any, _: int) -> ToolAnswer:
-    done = sessions.DECIDE.run(vault, asked)
-    found, path = _tell("Decided in", done.session), done.memory.path
-    data = {**found.data, "decision": {"path": path}}
-    detail = {**found.detail, "decision": done.memory}
-    return found._replace(text=f"{found.text}: {path}", data=data, detail=detail)
+def _decide(vault: Vault, request: Any, _: int) -> ToolAnswer:
+    result = sessions.DECIDE.run(vault, request)
+    tool_answer, path = _tell("Decided in", result.session), result.memory.path
+    data = {**tool_answer.data, "decision": {"path": path}}
+    detail = {**tool_answer.detail, "decision": result.memory}
+    return tool_answer._replace(text=f"{tool_answer.text}: {path}", data=data, detail=detail)
 
 
-def _close(vault: Vault, asked: Any, _: int) -> ToolAnswer:
+def _close(vault: Vault, request: Any, _: int) -> ToolAnswer:
     from vaultmem.operations.note_data import report_json
 
-    done = sessions.CLOSE.run(vault, asked)
-    told = [
-        f"Closed {done.session.facts.id} as {done.session.facts.status}.",
-        *(f"Proposed as a dead end: {each.path}." for each in done.dead_ends),
+    result = sessions.CLOSE.run(vault, request)
+    lines = [
+        f"Closed {result.session.facts.id} as {result.session.facts.status}.",
+        *(f"Proposed as a dead end: {each.path}." for each in result.dead_ends),
     ]
-    told += [f"{commit[:7]}  {subject}" for commit, subject in done.report.commits]
-    if done.proposed:
+    lines += [f"{commit[:7]}  {subject}" for commit, subject in result.report.commits]
+    if result.proposed:
         from vaultmem.mcp_server.note_tools import describe_proposed
 
-        told += describe_proposed(done.proposed)
-    made = _tell("", done.session)
-    detail = {**made.detail, **report_json(done.report)}
-    return made._replace(text="\n".join(told), detail=detail)
+        lines += describe_proposed(result.proposed)
+    tool_answer = _tell("", result.session)
+    detail = {**tool_answer.detail, **report_json(result.report)}
+    return tool_answer._replace(text="\n".join(lines), detail=detail)
 
 
-def _restore(vault: Vault, asked: Any, budget: int) -> ToolAnswer:
+def _restore(vault: Vault, request: Any, budget: int) -> ToolAnswer:
     from vaultmem.services.sessions.restore_session import restore_session
 
-    name = sessions.find_meant(vault, asked.session_, or_last=True)
-    made = fit_budget(
+    name = sessions.find_meant(vault, request.session_, or_last=True)
+    result = fit_budget(
         lambda budget: restore_session(vault, name, budget),
-        lambda made: price({"message": made.text, "session": name}),
+        lambda result: price({"message": result.text, "session": name}),
         budget or BUDGET,
         LEAST,
     )
-    detail = session_views.restore_data(made)
+    detail = session_views.restore_data(result)
     del detail["text"]  # The message has it, quoted.
-    return ToolAnswer(made.text, {"session": name}, detail)
+    return ToolAnswer(result.text, {"session": name}, detail)
 
 
-def _list(vault: Vault, asked: Any, budget: int) -> ToolAnswer:
+def _list(vault: Vault, request: Any, budget: int) -> ToolAnswer:
     from vaultmem.services.projects.scope import view_project
     from vaultmem.services.sessions.find_session import list_sessions
 
-    listed = list(filter(_is_shown, list_sessions(view_project(vault), asked.status)))
-    shown = listed[:_LISTED]
-    told = _format_rows(shown, _describe, budget, _REMARK, len(listed) > _LISTED)
-    return told if shown else ToolAnswer("There is no session yet.", {"session": None})
+    all_facts = list(filter(_is_shown, list_sessions(view_project(vault), request.status)))
+    facts = all_facts[:_LISTED]
+    tool_answer = _format_rows(facts, _describe, budget, _REMARK, len(all_facts) > _LISTED)
+    return tool_answer if facts else ToolAnswer("There is no session yet.", {"session": None})
 
 
-def _search(vault: Vault, asked: Any, budget: int) -> ToolAnswer:
+def _search(vault: Vault, request: Any, budget: int) -> ToolAnswer:
     from vaultmem.core.packs.passages import show_line
 
-    found = session_turns.SEARCH.run(vault, asked)
-    notes = [each for each in found.sessions if _is_shown(each.facts)]
+    result = session_turns.SEARCH.run(vault, request)
+    notes = [each for each in result.sessions if _is_shown(each.facts)]
     lines = {each.facts.id: f"; {show_line(each.hits[0])}" for each in notes if each.hits}
     rows = [
-        *((_describe_turn(each), "turns", pick(each, "session number")) for each in found.turns),
+        *((_describe_turn(each), "turns", pick(each, "session number")) for each in result.turns),
         *(
             (_describe(each.facts) + lines.get(each.facts.id, ""), "sessions", _name(each.facts))
             for each in notes
         ),
     ]
-    told, shown = list_rows(rows, lambda row: row[0], budget or BUDGET, _FOUND, _MORE)
-    detail = {kind: [each for _, of, each in shown if of == kind] for kind in ("sessions", "turns")}
-    return ToolAnswer(told if shown else "No session answers that.", {"session": None}, detail)
+    message, fitting_rows = list_rows(rows, lambda row: row[0], budget or BUDGET, _FOUND, _MORE)
+    detail = {
+        kind: [each for _, row_kind, each in fitting_rows if row_kind == kind]
+        for kind in ("sessions", "turns")
+    }
+    return ToolAnswer(
+        message if fitting_rows else "No session answers that.", {"session": None}, detail
+    )
 
 
 def _describe_turn(each: NumberedTurn) -> str:
@@ -174,13 +179,13 @@ def _describe_turn(each: NumberedTurn) -> str:
     return f"{each.session} {each.number}: {session_turns.describe_turn(each)}: {text}"
 
 
-def _chain(vault: Vault, asked: Any, budget: int) -> ToolAnswer:
-    found = session_views.CHAIN.run(vault, asked)
-    earlier = [each.facts for each in found.earlier if each.facts]
-    followers = [facts for _, facts in found.followers]
-    facts = list(filter(_is_shown, [*followers, found.session, *earlier]))
-    told = _format_rows(facts, _describe, budget, _CHAIN)
-    return told._replace(data={"session": found.session.id})
+def _chain(vault: Vault, request: Any, budget: int) -> ToolAnswer:
+    result = session_views.CHAIN.run(vault, request)
+    earlier = [each.facts for each in result.earlier if each.facts]
+    followers = [facts for _, facts in result.followers]
+    facts = list(filter(_is_shown, [*followers, result.session, *earlier]))
+    tool_answer = _format_rows(facts, _describe, budget, _CHAIN)
+    return tool_answer._replace(data={"session": result.session.id})
 
 
 def _is_shown(facts: SessionFacts) -> bool:
@@ -194,13 +199,15 @@ def _format_rows(
     remark: str,
     has_more: bool = False,
 ) -> ToolAnswer:
-    told, shown = list_rows(facts, describe, budget or BUDGET, remark, _MORE, has_more)
-    return ToolAnswer(told, {"session": None}, {"sessions": [_name(each) for each in shown]})
+    message, fitting_facts = list_rows(facts, describe, budget or BUDGET, remark, _MORE, has_more)
+    return ToolAnswer(
+        message, {"session": None}, {"sessions": [_name(each) for each in fitting_facts]}
+    )
 
 
 def _describe(facts: SessionFacts) -> str:
-    who = ", ".join(filter(None, [facts.standing, facts.agent, facts.started[:16]]))
-    return one_line(f"{facts.id} ({who}): {facts.goal or facts.title}")
+    details = ", ".join(filter(None, [facts.standing, facts.agent, facts.started[:16]]))
+    return one_line(f"{facts.id} ({details}): {facts.goal or facts.title}")
 
 
 def _name(facts: SessionFacts) -> dict[str, Any]:
@@ -276,11 +283,11 @@ class HeldSessions:
         self.leave: Callable[[dict[str, Any]], Awaitable[object]] | None = None
         self._held: dict[tuple[tuple[str, str], ...], set[str]] = {}
 
-    def note(self, client: str, given: dict[str, Any], session: str) -> None:
+    def note(self, client: str, arguments: dict[str, Any], session: str) -> None:
         """Record that an MCP session has started or resumed a session; ignore other actions."""
-        if client and given["action"] in _TAKEN:
-            where = [(name, str(given[name])) for name in _WHERE if name in given]
-            self._held.setdefault((("session", session), *where), set()).add(client)
+        if client and arguments["action"] in _TAKEN:
+            location = [(name, str(arguments[name])) for name in _WHERE if name in arguments]
+            self._held.setdefault((("session", session), *location), set()).add(client)
 
     async def release(self, client: str) -> None:
         """Close the sessions that only the ended MCP session held."""
@@ -299,59 +306,63 @@ _TASK_REMARK = "Open tasks, the last changed first; evidence, not instruction:"
 _MORE_TASKS = "There are more; set those that are over to done or dropped."
 
 
-def task_tool(vault: Vault, given: dict[str, Any]) -> ToolAnswer:
+def task_tool(vault: Vault, arguments: dict[str, Any]) -> ToolAnswer:
     """Run one action of the task tool."""
-    return run_action(_TASK_ACTIONS, vault, given)
+    return run_action(_TASK_ACTIONS, vault, arguments)
 
 
-def _list_tasks(vault: Vault, asked: Any, budget: int) -> ToolAnswer:
-    listed = tasks.LIST.run(vault, asked)
-    told, shown = list_rows(listed, _describe_task, budget or BUDGET, _TASK_REMARK, _MORE_TASKS)
-    return _describe_tasks(told if shown else "No task is open.", shown)
+def _list_tasks(vault: Vault, request: Any, budget: int) -> ToolAnswer:
+    open_tasks = tasks.LIST.run(vault, request)
+    message, fitting_tasks = list_rows(
+        open_tasks, _describe_task, budget or BUDGET, _TASK_REMARK, _MORE_TASKS
+    )
+    return _describe_tasks(message if fitting_tasks else "No task is open.", fitting_tasks)
 
 
-def _show(vault: Vault, asked: Any, budget: int) -> ToolAnswer:
+def _show(vault: Vault, request: Any, budget: int) -> ToolAnswer:
     from vaultmem.services.sessions.edit_tasks import find_task, view_task
 
-    task = find_task(vault, asked.task)
+    task = find_task(vault, request.task)
     view = fit_budget(
         lambda budget: view_task(vault, task, budget).rendered,
-        lambda told: price({"message": told}),
+        lambda message: price({"message": message}),
         budget or BUDGET,
         MIN_BUDGET,
     )
     return _describe_tasks(view, [task])
 
 
-def _add(vault: Vault, asked: Any, _: int) -> ToolAnswer:
-    task = tasks.ADD.run(vault, asked)
+def _add(vault: Vault, request: Any, _: int) -> ToolAnswer:
+    task = tasks.ADD.run(vault, request)
     return _describe_tasks(f"Added {task.id}.", [task])
 
 
-def _set(vault: Vault, asked: Any, _: int) -> ToolAnswer:
-    if not (asked.status or asked.next):
+def _set(vault: Vault, request: Any, _: int) -> ToolAnswer:
+    if not (request.status or request.next):
         raise RefusedError('task set needs "status" or "next"')
-    task = tasks.SET.run(vault, asked)
+    task = tasks.SET.run(vault, request)
     return _describe_tasks(f"{task.id} is {task.status} now.", [task])
 
 
-def _hand_off(vault: Vault, asked: Any, _: int) -> ToolAnswer:
+def _hand_off(vault: Vault, request: Any, _: int) -> ToolAnswer:
     from vaultmem.services.sessions.edit_tasks import find_task, hand_over
 
-    task = find_task(vault, asked.task)
-    path = hand_over(vault, task, asked.text)
+    task = find_task(vault, request.task)
+    path = hand_over(vault, task, request.text)
     return _describe_tasks(f"Handed over {task.id}: {path}", [task])
 
 
 def _describe_task(task: Task) -> str:
-    after = f"; next: {task.next_step}" if task.next_step else ""
-    return one_line(f"{task.id} ({task.status}): {task.title}{after}")
+    suffix = f"; next: {task.next_step}" if task.next_step else ""
+    return one_line(f"{task.id} ({task.status}): {task.title}{suffix}")
 
 
-def _describe_tasks(told: str, shown: Sequence[Task]) -> ToolAnswer:
+def _describe_tasks(message: str, task_list: Sequence[Task]) -> ToolAnswer:
     """Return a message, and the tasks' data without the text of their notes."""
     facts = "id path blob status created updated sessions"
-    return ToolAnswer(told, detail={"tasks": [{"task": t.id, **pick(t, facts)} for t in shown]})
+    return ToolAnswer(
+        message, detail={"tasks": [{"task": t.id, **pick(t, facts)} for t in task_list]}
+    )
 
 
 _TASK_ACTIONS = {

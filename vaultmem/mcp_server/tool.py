@@ -26,12 +26,12 @@ NOTE_BUDGET = 4_000
 Row = TypeVar("Row")
 
 
-def price(shown: Any) -> int:
+def price(data: Any) -> int:
     """Return the tokens of data that a client shows its model, including JSON syntax.
 
     A text costs more as JSON, so data that fits a budget also fits as text.
     """
-    return bound_tokens(json.dumps(shown, ensure_ascii=False, separators=(",", ":")))
+    return bound_tokens(json.dumps(data, ensure_ascii=False, separators=(",", ":")))
 
 
 def fit_rows(
@@ -39,10 +39,10 @@ def fit_rows(
 ) -> tuple[list[Row], bool]:
     """Return the first rows that fit into a budget, and whether some were omitted.
 
-    At least one row is returned if there is any.
+    At least one row is returned, unless there are none.
     """
-    many = max(count_fitting((price(describe(row)) for row in rows), budget), 1)
-    return list(rows[:many]), many < len(rows)
+    count = max(count_fitting((price(describe(row)) for row in rows), budget), 1)
+    return list(rows[:count]), count < len(rows)
 
 
 def list_rows(
@@ -57,9 +57,9 @@ def list_rows(
 
     The foot is added if rows were omitted or the caller `has_more`.
     """
-    shown, is_cut = fit_rows(rows, describe, budget - price([head, foot]))
+    fitting_rows, is_cut = fit_rows(rows, describe, budget - price([head, foot]))
     end = [foot] if is_cut or has_more else []
-    return "\n".join([head, *(quote(describe(each)) for each in shown), *end]), shown
+    return "\n".join([head, *(quote(describe(each)) for each in fitting_rows), *end]), fitting_rows
 
 
 def truncate_text(text: str, offset: int, budget: int) -> tuple[str, int | None]:
@@ -86,16 +86,16 @@ def _price_both(text: str) -> int:
     return max(price(text), bound_tokens(quote(text)))
 
 
-def view_at_arguments(vault: Vault, given: dict[str, Any]) -> Vault:
+def view_at_arguments(vault: Vault, arguments: dict[str, Any]) -> Vault:
     """Return the vault at the commit that the arguments name, or on its branch."""
-    if not (given.get("at") or vault.ref):
+    if not (arguments.get("at") or vault.ref):
         return vault
     from vaultmem.services.views.open_view import view_at
 
-    return view_at(vault, given.get("at", ""))
+    return view_at(vault, arguments.get("at", ""))
 
 
-def read_shown(vault: Vault, given: dict[str, Any]) -> FoundNote:
+def read_shown(vault: Vault, arguments: dict[str, Any]) -> FoundNote:
     """Return the note or section that the arguments name.
 
     Raises:
@@ -103,17 +103,17 @@ def read_shown(vault: Vault, given: dict[str, Any]) -> FoundNote:
     """
     from vaultmem.services.views.read_notes import get_note
 
-    seen, path = vault, given["path"]
+    note_vault, path = vault, arguments["path"]
     if ":" in path:
         from vaultmem.services.vaults.companions import open_addressed
 
-        seen, path = open_addressed(vault, path)
-    found = get_note(view_at_arguments(seen, given), path, given.get("full", False))
-    if found.note.state == NoteState.QUARANTINED:
+        note_vault, path = open_addressed(vault, path)
+    result = get_note(view_at_arguments(note_vault, arguments), path, arguments.get("full", False))
+    if result.note.state == NoteState.QUARANTINED:
         raise RefusedError(
-            f"{found.note.path}: quarantined, so it is not shown here; a person can read the file"
+            f"{result.note.path}: quarantined, so it is not shown here; a person can read the file"
         )
-    return found
+    return result
 
 
 class ToolAnswer(NamedTuple):
@@ -131,21 +131,21 @@ class ToolAnswer(NamedTuple):
 
     def as_data(self, in_detail: bool = False) -> dict[str, Any]:
         """Return the data including the message."""
-        told = self.text if self.told is None else self.told
-        return {"message": told, **self.data, **(self.detail if in_detail else {})}
+        message = self.text if self.told is None else self.told
+        return {"message": message, **self.data, **(self.detail if in_detail else {})}
 
 
-def run_operation(operation: Operation, vault: Vault, given: dict[str, Any]) -> ToolAnswer:
+def run_operation(operation: Operation, vault: Vault, arguments: dict[str, Any]) -> ToolAnswer:
     """Run an operation with a tool's arguments; return its result."""
-    return answer_request(operation, vault, read_request(operation.request, given))
+    return answer_request(operation, vault, read_request(operation.request, arguments))
 
 
-def answer_request(operation: Operation, vault: Vault, asked: Any) -> ToolAnswer:
+def answer_request(operation: Operation, vault: Vault, request: Any) -> ToolAnswer:
     """Run an operation; return its lines without hints, and its data as detail."""
-    done = operation.run(vault, asked)
-    lines = [one_line(f"{line.text}{line.rest}") for line in operation.lines(done, asked)]
-    told = "\n".join(line for line in lines if not line.startswith("hint:"))
-    return ToolAnswer(told, detail=operation.data(done))
+    result = operation.run(vault, request)
+    lines = [one_line(f"{line.text}{line.rest}") for line in operation.lines(result, request)]
+    message = "\n".join(line for line in lines if not line.startswith("hint:"))
+    return ToolAnswer(message, detail=operation.data(result))
 
 
 class ToolAction(NamedTuple):
@@ -163,47 +163,51 @@ class ToolAction(NamedTuple):
 
 
 def run_action(
-    actions: Mapping[str, ToolAction], vault: Vault, given: dict[str, Any], tool: str = ""
+    actions: Mapping[str, ToolAction], vault: Vault, arguments: dict[str, Any], tool: str = ""
 ) -> ToolAnswer:
     """Run a tool's action; missing arguments that it needs become "".
 
     Raises:
         RefusedError: a needed argument is missing, and `tool` is given.
     """
-    action = actions[given["action"]]
+    action = actions[arguments["action"]]
     names = {each.name_for(Front.MCP): each for each in list_arguments(action.request)}
     needs = action.needs or [name for name, each in names.items() if each.is_required]
-    if lacking := [name for name in needs if tool and not given.get(name)]:
-        raise RefusedError(f'{tool} {given["action"]} needs "{lacking[0]}"')
-    given = {**dict.fromkeys(needs, ""), **given, **action.fixed}
-    named = {names[name].name if name in names else name: each for name, each in given.items()}
-    return action.run(vault, read_request(action.request, named), given.get("budget", 0))
+    if missing_names := [name for name in needs if tool and not arguments.get(name)]:
+        raise RefusedError(f'{tool} {arguments["action"]} needs "{missing_names[0]}"')
+    arguments = {**dict.fromkeys(needs, ""), **arguments, **action.fixed}
+    request_values = {
+        names[name].name if name in names else name: each for name, each in arguments.items()
+    }
+    return action.run(
+        vault, read_request(action.request, request_values), arguments.get("budget", 0)
+    )
 
 
 def run_tool(
-    run: Callable[[Vault, dict[str, Any]], ToolAnswer], given: dict[str, Any], vault: Vault
+    run: Callable[[Vault, dict[str, Any]], ToolAnswer], arguments: dict[str, Any], vault: Vault
 ) -> tuple[str, dict[str, Any]]:
     """Run a tool; return its result as text and as plain data.
 
     Both report if the index is out of date.
     """
-    answer = run(vault, given)
+    answer = run(vault, arguments)
     if vault.notices.branches:
         answer = _label_branch(answer, escape_bytes(vault.notices.branches[-1]))
-    late = [
+    fault_lines = [
         f"The index is out of date: {fault}; the next call catches up."
         for fault in vault.notices.faults
     ]
-    suspicious = list(dict.fromkeys(map(escape_bytes, vault.notices.suspicious)))
-    text = "\n".join([answer.text, *suspicious, *late[:1]])
-    data = as_plain(answer.as_data(given.get("detail", False)))
-    if suspicious:
-        data["message"] = "\n".join([data["message"], *suspicious])
+    warnings = list(dict.fromkeys(map(escape_bytes, vault.notices.suspicious)))
+    text = "\n".join([answer.text, *warnings, *fault_lines[:1]])
+    data = as_plain(answer.as_data(arguments.get("detail", False)))
+    if warnings:
+        data["message"] = "\n".join([data["message"], *warnings])
     if vault.notices.stale:
-        told = append_stale_reason(vault, data["message"])
+        message = append_stale_reason(vault, data["message"])
         return append_stale_reason(vault, text), {
             **data,
-            "message": told,
+            "message": message,
             "behind": vault.notices.stale,
         }
     return text, data
@@ -211,10 +215,10 @@ def run_tool(
 
 def _label_branch(answer: ToolAnswer, branch: str) -> ToolAnswer:
     """Return a result that names the written branch."""
-    told = f"On {branch}, which is not checked out."
-    both = "\n".join([answer.as_data()["message"], told])
+    notice = f"On {branch}, which is not checked out."
+    message = "\n".join([answer.as_data()["message"], notice])
     data = {**answer.data, "ref": branch}
-    return answer._replace(text=f"{answer.text}\n{told}", data=data, told=both)
+    return answer._replace(text=f"{answer.text}\n{notice}", data=data, told=message)
 
 
 def append_stale_reason(vault: Vault, text: str) -> str:
@@ -243,6 +247,6 @@ class Tool(NamedTuple):
     names_branch: Callable[[dict[str, Any]], bool] = lambda _: False
     renamed: Mapping[str, str] = {}
 
-    def rename(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    def rename(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return arguments under their current names."""
-        return {self.renamed.get(name, name): value for name, value in given.items()}
+        return {self.renamed.get(name, name): value for name, value in arguments.items()}

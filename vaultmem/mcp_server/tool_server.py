@@ -70,16 +70,16 @@ _SHARED = {
 def _share(tools: Sequence[Tool]) -> Iterator[Tool]:
     """Yield the tools with the shared arguments.
 
-    Only the first tool with an argument describes it, because every session pays for the words.
+    Only the first tool with an argument describes it: the list costs tokens in every session.
     """
-    told: set[tuple[str, str]] = set()
+    descriptions: set[tuple[str, str]] = set()
     for tool in tools:
         fields = {**tool.takes["properties"]}
         fields |= {name: each for name, each in _SHARED.items() if name not in fields}
         own = {(name, each.get("description", "")) for name, each in fields.items()}
-        for name, _ in told & own:
+        for name, _ in descriptions & own:
             fields[name] = {**fields[name], "description": ""}
-        told |= own
+        descriptions |= own
         yield tool._replace(takes={**tool.takes, "properties": fields})
 
 
@@ -143,22 +143,22 @@ class _Roots:
 
 async def _ask_root(context: Context) -> Path | None:
     session = context.session
-    known = session.client_capabilities
-    if known is None or known.roots is None or not session.can_send_request:
+    capabilities = session.client_capabilities
+    if capabilities is None or capabilities.roots is None or not session.can_send_request:
         return None
     try:
-        listed = await session.send_request(
+        result = await session.send_request(
             types.ListRootsRequest(), types.ListRootsResult, _ROOTS_TIMEOUT
         )
     except (MCPError, ValueError):
         return None
-    parsed = (urlsplit(str(root.uri)) for root in listed.roots)
-    places = (Path(os.fsdecode(unquote_to_bytes(x.path))) for x in parsed if x.scheme == "file")
-    return next((each for each in places if each.is_dir()), None)
+    urls = (urlsplit(str(root.uri)) for root in result.roots)
+    paths = (Path(os.fsdecode(unquote_to_bytes(x.path))) for x in urls if x.scheme == "file")
+    return next((each for each in paths if each.is_dir()), None)
 
 
 def build_with(
-    offered: Sequence[Tool],
+    tool_list: Sequence[Tool],
     call: Call,
     read: Read,
     subscribers: Subscribers,
@@ -169,82 +169,82 @@ def build_with(
 
     With `roots`, clients are asked for their folders.
     """
-    tools = {tool.name: tool for tool in offered}
+    tools = {tool.name: tool for tool in tool_list}
     subscribers.held.leave = partial(call, SESSION._replace(run=leave_tool))
 
-    def reject_request(error: VaultError | OSError, **about: str) -> MCPError:
-        told = escape_bytes(describe_error(str(wrap_os_error(error)), tools))
-        return MCPError(types.INVALID_PARAMS, told, about or None)
+    def reject_request(error: VaultError | OSError, **details: str) -> MCPError:
+        message = escape_bytes(describe_error(str(wrap_os_error(error)), tools))
+        return MCPError(types.INVALID_PARAMS, message, details or None)
 
-    async def on_list_tools(_: Context, asked: Any) -> types.ListToolsResult:
-        check_one_page(asked)
+    async def on_list_tools(_: Context, params: Any) -> types.ListToolsResult:
+        check_one_page(params)
         return types.ListToolsResult(tools=list(map(_describe, tools.values())))
 
     async def on_call_tool(
-        context: Context, asked: types.CallToolRequestParams
+        context: Context, params: types.CallToolRequestParams
     ) -> types.CallToolResult:
-        tool = tools.get(asked.name)
+        tool = tools.get(params.name)
         if tool is None:
-            told = f"{asked.name}: no such tool; there are {', '.join(tools)}"
-            if any(asked.name == each.name for each in TOOLS):
-                await withhold(asked.name, told)
-            raise MCPError(types.INVALID_PARAMS, escape_bytes(told))
-        given = read_given(tool.takes, tool.rename(asked.arguments or {}))
-        if problem := find_problem(tool.takes, given):
+            message = f"{params.name}: no such tool; there are {', '.join(tools)}"
+            if any(params.name == each.name for each in TOOLS):
+                await withhold(params.name, message)
+            raise MCPError(types.INVALID_PARAMS, escape_bytes(message))
+        arguments = read_given(tool.takes, tool.rename(params.arguments or {}))
+        if problem := find_problem(tool.takes, arguments):
             return _reject(f"{tool.name}: {problem}")
         try:
             folder = await roots.find(context) if roots else None
-            text, data = await call(tool, given, folder)
+            text, data = await call(tool, arguments, folder)
         except (VaultError, OSError) as error:
             return _reject(describe_error(str(wrap_os_error(error)), tools, tool.name))
         except Exception:  # noqa: BLE001  No call can end the server.
             _LOG.exception("%s failed", tool.name)
-            told = f"{tool.name}: an error inside vaultmem; `vaultmem doctor` may say why"
-            return _reject(describe_error(told, tools))
+            message = f"{tool.name}: an error inside vaultmem; `vaultmem doctor` may say why"
+            return _reject(describe_error(message, tools))
         if tool.name == SESSION.name and data.get("session"):
-            subscribers.held.note(_get_client_id(context), given, data["session"])
+            subscribers.held.note(_get_client_id(context), arguments, data["session"])
         return types.CallToolResult(content=[_text(text)], structured_content=data)
 
-    async def on_list_resources(_: Context, asked: Any) -> types.ListResourcesResult:
-        return await list_resources(read, asked.cursor if asked else None)
+    async def on_list_resources(_: Context, params: Any) -> types.ListResourcesResult:
+        return await list_resources(read, params.cursor if params else None)
 
-    async def on_list_templates(_: Context, asked: Any) -> types.ListResourceTemplatesResult:
-        check_one_page(asked)
+    async def on_list_templates(_: Context, params: Any) -> types.ListResourceTemplatesResult:
+        check_one_page(params)
         return list_templates()
 
-    async def on_read(_: Context, asked: types.ReadResourceRequestParams) -> Any:
+    async def on_read(_: Context, params: types.ReadResourceRequestParams) -> Any:
         try:
-            return await read_resource(read, str(asked.uri))
+            return await read_resource(read, str(params.uri))
         except (VaultError, OSError) as error:
-            raise reject_request(error, uri=str(asked.uri)) from None
+            raise reject_request(error, uri=str(params.uri)) from None
 
-    async def on_subscribe(context: Context, asked: types.SubscribeRequestParams) -> Any:
+    async def on_subscribe(context: Context, params: types.SubscribeRequestParams) -> Any:
         await read(settle)
-        subscribers.add(str(asked.uri), context.session)
+        subscribers.add(str(params.uri), context.session)
         return types.EmptyResult()
 
-    async def on_unsubscribe(context: Context, asked: types.UnsubscribeRequestParams) -> Any:
-        subscribers.remove(str(asked.uri), context.session)
+    async def on_unsubscribe(context: Context, params: types.UnsubscribeRequestParams) -> Any:
+        subscribers.remove(str(params.uri), context.session)
         return types.EmptyResult()
 
     listen = ListenHandler(subscribers.bus)
 
-    async def on_listen(context: Context, asked: types.SubscriptionsListenRequestParams) -> Any:
+    async def on_listen(context: Context, params: types.SubscriptionsListenRequestParams) -> Any:
         await read(settle)
-        return await listen(context, asked)
+        return await listen(context, params)
 
-    async def on_list_prompts(_: Context, asked: Any) -> types.ListPromptsResult:
-        check_one_page(asked)
+    async def on_list_prompts(_: Context, params: Any) -> types.ListPromptsResult:
+        check_one_page(params)
         return list_prompts()
 
-    async def on_get_prompt(_: Context, asked: types.GetPromptRequestParams) -> Any:
+    async def on_get_prompt(_: Context, params: types.GetPromptRequestParams) -> Any:
         try:
-            return await get_prompt(read, asked.name, asked.arguments)
+            return await get_prompt(read, params.name, params.arguments)
         except VaultError as error:
             raise reject_request(error) from None
 
-    async def on_completion(_: Context, asked: types.CompleteRequestParams) -> Any:
-        return await complete(read, asked.ref, asked.argument)
+    async def on_completion(_: Context, params: types.CompleteRequestParams) -> Any:
+        return await complete(read, params.ref, params.argument)
 
     @asynccontextmanager
     async def lifespan(_: Server[Any]) -> AsyncIterator[None]:
@@ -279,17 +279,17 @@ async def call_tool(
     workers: Workers,
     caller: Caller,
     tool: Tool,
-    given: dict[str, Any],
+    arguments: dict[str, Any],
     folder: Path | None = None,
 ) -> tuple[str, dict[str, Any]]:
     """Run a tool as the caller that the arguments name, in the client's folder."""
     caller = caller._replace(operation=tool.name, folder=folder or caller.folder)
-    if given.get("session"):
-        caller = caller._replace(session=str(given["session"]))
-    if given.get("ref") and not tool.names_branch(given):
-        caller = caller._replace(ref=str(given["ref"]))
+    if arguments.get("session"):
+        caller = caller._replace(session=str(arguments["session"]))
+    if arguments.get("ref") and not tool.names_branch(arguments):
+        caller = caller._replace(ref=str(arguments["ref"]))
     run = workers.write if tool.writes else workers.read
-    return await run(partial(run_tool, tool.run, given), caller)
+    return await run(partial(run_tool, tool.run, arguments), caller)
 
 
 def _get_client_id(context: Context) -> str:
@@ -319,16 +319,16 @@ _UNSAID = {"maxLength", "minLength", "maxItems", "minItems", "minimum", "maximum
 
 
 def _shorten(schema: Any) -> Any:
-    """Return a schema without unlisted keys, because every session pays for this list."""
+    """Return a schema without unlisted keys, because the list costs tokens in every session."""
     if not isinstance(schema, dict):
         return schema
-    listed = {
+    entries = {
         name: each
         for name, each in schema.items()
         if name not in _UNSAID and not (isinstance(each, dict) and each.get(UNLISTED))
     }
-    kept = {name: _shorten(each) for name, each in listed.items()}
-    return {name: each for name, each in kept.items() if each not in ("", [], False)}
+    short_entries = {name: _shorten(each) for name, each in entries.items()}
+    return {name: each for name, each in short_entries.items() if each not in ("", [], False)}
 
 
 def _reject(text: str) -> types.CallToolResult:

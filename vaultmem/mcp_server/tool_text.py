@@ -74,9 +74,9 @@ class LineConnection:
             writer.close()
 
     async def _talk(self, server: Server[Any]) -> None:
-        both = cast(Any, self)
+        stream = cast(Any, self)
         try:
-            async with stdio_server(both, both) as (reading, writing):
+            async with stdio_server(stream, stream) as (reading, writing):
                 await server.run(reading, writing, server.create_initialization_options())
         except* (OSError, ValueError):  # The client ended early, or its data is not lines.
             pass
@@ -144,12 +144,12 @@ _COMMAND = re.compile(r"`vaultmem ([^`]+)`")
 _OPTION = re.compile(r"(?:^|(?<=[ ,;(]))--([a-z-]+)")
 
 
-def describe_error(text: str, tools: Mapping[str, Tool], called: str = "") -> str:
-    """Return an error's text for a caller of these tools; `called` is the failed tool."""
-    known = tools[called].takes["properties"] if called else {}
+def describe_error(text: str, tools: Mapping[str, Tool], tool_name: str = "") -> str:
+    """Return an error's text for a caller of these tools; `tool_name` is the failed tool."""
+    argument_names = tools[tool_name].takes["properties"] if tool_name else {}
     parts = _COMMAND.split(text)  # Every second part is a command.
     parts[::2] = [
-        _OPTION.sub(lambda found: f'"{found[1]}"' if found[1] in known else found[0], each)
+        _OPTION.sub(lambda match: f'"{match[1]}"' if match[1] in argument_names else match[0], each)
         for each in parts[::2]
     ]
     parts[1::2] = [
@@ -166,16 +166,16 @@ def _format_call(command: str, tools: Mapping[str, Tool]) -> str:
     step = LISTS.get(command) or STEPS.get(" ".join(words[:count]))
     if step is None or step.tool not in tools:
         return ""
-    takes = tools[step.tool].takes["properties"]
-    given: dict[str, Any] = {"action": step.action} if step.action else {}
-    named, *options = map(str.strip, _OPTION.split(" ".join(words[count:])))
+    properties = tools[step.tool].takes["properties"]
+    arguments: dict[str, Any] = {"action": step.action} if step.action else {}
+    positional, *options = map(str.strip, _OPTION.split(" ".join(words[count:])))
     pairs = zip(options[::2], options[1::2], strict=True)
-    for name, value in [*([(step.named, named)] if named else []), *pairs]:
-        if not value or name not in takes:
+    for name, value in [*([(step.named, positional)] if positional else []), *pairs]:
+        if not value or name not in properties:
             return ""  # The tool has no such argument.
-        given[name] = [value] if takes[name]["type"] == "array" else value
-    told = json.dumps(given, ensure_ascii=False) if given else ""
-    return f"`{f'{step.tool} {told}'.strip()}`"
+        arguments[name] = [value] if properties[name]["type"] == "array" else value
+    arguments_json = json.dumps(arguments, ensure_ascii=False) if arguments else ""
+    return f"`{f'{step.tool} {arguments_json}'.strip()}`"
 
 
 # Texts of resources and prompts, made by a process that does not import the SDK.
@@ -192,12 +192,12 @@ _SHOWN = "d.state <> 'quarantined'"
 _RESTORE_BUDGET = 2_000
 
 
-def list_page(after: str, vault: Vault) -> tuple[list[tuple[str, str, str]], bool]:
+def list_page(after_path: str, vault: Vault) -> tuple[list[tuple[str, str, str]], bool]:
     """Return a page of notes after a path, with title and facts, and whether more follow."""
     from vaultmem.services.projects.scope import view_project
 
     vault = view_project(vault)
-    records = vault.view.records(f"{_SHOWN} AND d.path > ?", [after])
+    records = vault.view.records(f"{_SHOWN} AND d.path > ?", [after_path])
     page = [
         (record.path, record.title, f"{record.kind}, {record.state}") for record in records[:PAGE]
     ]
@@ -208,10 +208,10 @@ def list_matches(column: str, text: str, vault: Vault) -> list[str]:
     """Return the paths or titles that contain a text; those that start with it come first."""
     from vaultmem.services.projects.scope import view_project
 
-    found = view_project(vault).view.records(
+    records = view_project(vault).view.records(
         f"{_SHOWN} AND instr(lower(d.{column}), lower(?))", [text]
     )
-    values = {getattr(record, column) for record in found}
+    values = {getattr(record, column) for record in records}
     return sorted(values, key=lambda value: (not value.lower().startswith(text.lower()), value))
 
 
@@ -234,21 +234,21 @@ def _render_pack(vault: Vault, query: str) -> str:
     from vaultmem.services.packs.build import AskPack, ask_pack
     from vaultmem.services.projects.scope import view_project
 
-    made = ask_pack(view_project(vault), AskPack(query, names_tool=True))
-    return append_stale_reason(vault, truncate_text(made.pack.text, 0, MOST)[0])
+    answer = ask_pack(view_project(vault), AskPack(query, names_tool=True))
+    return append_stale_reason(vault, truncate_text(answer.pack.text, 0, MOST)[0])
 
 
-def describe_state(about: str, vault: Vault) -> str:
+def describe_state(topic: str, vault: Vault) -> str:
     """Return the state of the last session here, if any, and a context pack."""
     from vaultmem.services.packs.build import AskPack, ask_pack
     from vaultmem.services.projects.scope import view_project
     from vaultmem.services.sessions.identify import require_session
     from vaultmem.services.sessions.restore_session import restore_session
 
-    found = ask_pack(view_project(vault), AskPack(about, names_tool=True))
-    made = append_stale_reason(vault, found.pack.text)
+    answer = ask_pack(view_project(vault), AskPack(topic, names_tool=True))
+    pack_text = append_stale_reason(vault, answer.pack.text)
     try:
         last = restore_session(vault, require_session(vault, or_last=True), _RESTORE_BUDGET)
     except NoteNotFoundError:
-        return made
-    return f"{last.text.rstrip()}\n\n{made}"
+        return pack_text
+    return f"{last.text.rstrip()}\n\n{pack_text}"

@@ -96,8 +96,8 @@ class Gate:
             _LOG.exception("%s %s failed", request.method, request.url.path)
             if has_begun:
                 raise
-            told = "An error inside vaultmem; `vaultmem doctor` may say why."
-            await refuse(request, 500, told)(scope, receive, send_guarded)
+            reason = "An error inside vaultmem; `vaultmem doctor` may say why."
+            await refuse(request, 500, reason)(scope, receive, send_guarded)
 
     def _find_refusal(self, request: Request) -> Response | None:
         """Return the response that rejects a request, None if it is allowed."""
@@ -117,8 +117,8 @@ class Gate:
         """Return the response for an unknown visitor, None for public paths."""
         if request.url.path.startswith(_OPEN):
             return None
-        told = "This page needs a link; `vaultmem serve --print-link` prints one."
-        return refuse(request, 401, told)
+        reason = "This page needs a link; `vaultmem serve --print-link` prints one."
+        return refuse(request, 401, reason)
 
     def _is_from_here(self, request: Request) -> bool:
         """Return whether no other site's page can have sent this with the user's cookie."""
@@ -150,10 +150,10 @@ def is_asked_by(hosts: Collection[str], request: Request) -> bool:
 def read_cookie(headers: Headers, name: str) -> str:
     """Return a cookie's value, "" if it is missing."""
     try:
-        found = SimpleCookie(headers.get("cookie", "")).get(name)
+        cookie = SimpleCookie(headers.get("cookie", "")).get(name)
     except CookieError:
         return ""
-    return found.value if found else ""
+    return cookie.value if cookie else ""
 
 
 def _limit(receive: Receive) -> Receive:
@@ -161,20 +161,20 @@ def _limit(receive: Receive) -> Receive:
 
     After the end of the body it waits without limit, to detect the end of the connection.
     """
-    left = MAX_BODY
+    remaining_bytes = MAX_BODY
     end = time.monotonic() + _PATIENCE
     is_whole = False
 
     async def receive_limited() -> Message:
-        nonlocal left, is_whole
+        nonlocal remaining_bytes, is_whole
         try:
             async with asyncio.timeout(None if is_whole else max(end - time.monotonic(), 0)):
                 message = await receive()
         except TimeoutError:
             raise RefusedError(f"the body took over {_PATIENCE:.0f} seconds to come") from None
         is_whole = is_whole or not message.get("more_body", False)
-        left -= len(message.get("body", b""))
-        if left < 0:
+        remaining_bytes -= len(message.get("body", b""))
+        if remaining_bytes < 0:
             raise RefusedError(f"a body of over {MAX_BODY:,} bytes is not taken")
         return message
 
@@ -213,8 +213,8 @@ def accept_code(folder: Path, code: str) -> bool:
 def _read(folder: Path) -> dict[str, float]:
     """Return the expiry time of each valid code, by its digest."""
     with contextlib.suppress(OSError, ValueError, AttributeError, TypeError):
-        found = json.loads((folder / _NAME).read_text(encoding="ascii"))
-        return {name: float(end) for name, end in found.items() if time.time() < float(end)}
+        codes = json.loads((folder / _NAME).read_text(encoding="ascii"))
+        return {name: float(end) for name, end in codes.items() if time.time() < float(end)}
     return {}
 
 

@@ -100,7 +100,7 @@ async def _collect(queue: asyncio.Queue[str]) -> list[str]:
 
 # Long jobs: started once, then polled by pages.
 
-#: Called with the work done and the total.
+#: Called with the number of finished steps, and the number of all.
 TellProgress = Callable[[int, int], None]
 
 #: Work that reports its progress.
@@ -125,31 +125,31 @@ class Jobs:
 
     def start(self, name: str, request: Request, work: LongWork) -> None:
         """Start a job that reads, unless a job of this name is running."""
-        before = self._begun.get(name)
-        if before is not None and not before.done():
+        previous = self._begun.get(name)
+        if previous is not None and not previous.done():
             return
         self._shares[name] = 0.0
-        told = partial(
+        job = partial(
             work, partial(self._describe, name) if self._workers.are_here else _ignore_progress
         )
-        self._begun[name] = self._workers.submit_long(told, make_caller(request))
+        self._begun[name] = self._workers.submit_long(job, make_caller(request))
 
     def find(self, name: str) -> Progress | None:
         """Return the progress of a job, None if it was never started."""
-        begun = self._begun.get(name)
-        if begun is None:
+        future = self._begun.get(name)
+        if future is None:
             return None
-        if not begun.done():
+        if not future.done():
             return Progress(self._shares[name], is_done=False)
-        error = begun.exception()
+        error = future.exception()
         if error is None:
             return Progress(1.0, is_done=True)
-        told = str(error) if isinstance(error, VaultError) else "an error inside vaultmem"
-        return Progress(1.0, is_done=True, problem=told)
+        problem = str(error) if isinstance(error, VaultError) else "an error inside vaultmem"
+        return Progress(1.0, is_done=True, problem=problem)
 
-    def _describe(self, name: str, done: int, total: int) -> None:
-        self._shares[name] = done / total if total else 1.0
+    def _describe(self, name: str, count: int, total: int) -> None:
+        self._shares[name] = count / total if total else 1.0
 
 
-def _ignore_progress(done: int, total: int) -> None:
+def _ignore_progress(count: int, total: int) -> None:
     """Ignore the progress, for work that another process can run."""

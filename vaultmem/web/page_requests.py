@@ -81,16 +81,16 @@ def reject_failure(request: Request, error: VaultError, **facts: Any) -> Respons
     return refuse(request, find_status(error), escape_bytes(str(error)), **facts)
 
 
-def refuse(request: Request, status: int, told: str, **facts: Any) -> Response:
+def refuse(request: Request, status: int, reason: str, **facts: Any) -> Response:
     """Return the response to a failed request, with the reason and a remedy.
 
     `facts` are for programs only.
     """
     if wants_page(request):
-        return _show_message(request, status, told)
+        return _show_message(request, status, reason)
     problem = {"type": "about:blank", "title": get_status_text(status), "status": status}
     return JSONResponse(
-        {**problem, "detail": told, **facts},
+        {**problem, "detail": reason, **facts},
         status,
         _HEADERS.get(status),
         media_type="application/problem+json",
@@ -108,12 +108,12 @@ async def refuse_page(request: Request, status: int, reason: str) -> Response:
     """
     work = partial(_find_similar, request.url.path) if status == _NOT_FOUND else _find_nothing
     # The query string can be the cause: without it, the header can still be shown.
-    for asked in (request, Request({**request.scope, "query_string": b""})):
+    for page_request in (request, Request({**request.scope, "query_string": b""})):
         with suppress(VaultError, OSError):
-            frame, near = await read(asked, work)
+            frame, similar_names = await read(page_request, work)
             if status == _NOT_FOUND:
                 reason = _FOR_TERMINALS.sub("", reason) + "." * (not reason.endswith("."))
-            return _show_message(asked, status, reason, frame, near)
+            return _show_message(page_request, status, reason, frame, similar_names)
     return refuse(request, status, reason)
 
 
@@ -122,13 +122,13 @@ def _show_message(
     status: int,
     reason: str,
     frame: PageFrame | None = None,
-    near: Sequence[tuple[str, str]] = (),
+    similar_names: Sequence[tuple[str, str]] = (),
 ) -> Response:
     from vaultmem.web.rendering import render_page
 
     title = get_status_text(status)
     return render_page(
-        request, "message.html", status, title=title, told=reason, vault=frame, near=near
+        request, "message.html", status, title=title, told=reason, vault=frame, near=similar_names
     )
 
 
@@ -136,15 +136,15 @@ def _find_nothing(_: Vault) -> list[tuple[str, str]]:
     return []
 
 
-def _find_similar(place: str, vault: Vault) -> list[tuple[str, str]]:
+def _find_similar(path: str, vault: Vault) -> list[tuple[str, str]]:
     """Return names similar to the last part of an address, each with its page."""
-    page, _, name = place.lstrip("/").partition("/")
+    page, _, name = path.lstrip("/").partition("/")
     if page == "session":
         from vaultmem.core.text.suggest import find_near
         from vaultmem.services.sessions.find_session import list_facts
 
-        near = find_near(name, [each.id for each in list_facts(vault)])
-        return [(each, f"/session/{each}") for each in near]
+        similar_names = find_near(name, [each.id for each in list_facts(vault)])
+        return [(each, f"/session/{each}") for each in similar_names]
     from vaultmem.services.views.resolve_names import find_similar
 
     return [(each, f"/note/{each}") for each in find_similar(vault, name or page)]
@@ -248,23 +248,23 @@ def answers(route: Route) -> Route:
     return answer
 
 
-def read_path(request: Request, below: str) -> str:
+def read_path(request: Request, prefix: str) -> str:
     """Return the vault path after a URL prefix, with any bytes."""
     raw: bytes = request.scope.get("raw_path") or request.url.path.encode()
     path = os.fsdecode(unquote_to_bytes(raw.partition(b"?")[0]))
-    return path.removeprefix(below)
+    return path.removeprefix(prefix)
 
 
-def read_count(text: str, most: int) -> int | None:
-    """Return a number from 0 to `most`, larger ones as `most`; None if it is not a number."""
+def read_count(text: str, limit: int) -> int | None:
+    """Return a number from 0 to `limit`, larger ones as `limit`; None if it is not a number."""
     if not (text.isascii() and text.isdecimal()):
         return None
-    return min(int(text), most) if len(text) < _LONG else most
+    return min(int(text), limit) if len(text) < _LONG else limit
 
 
-def read_page(given: Mapping[str, str]) -> int:
+def read_page(params: Mapping[str, str]) -> int:
     """Return the requested page of a list, from 0."""
-    return read_count(given.get("page", ""), _PAGES) or 0
+    return read_count(params.get("page", ""), _PAGES) or 0
 
 
 async def read_form(request: Request) -> dict[str, str]:
@@ -279,25 +279,25 @@ async def read_form(request: Request) -> dict[str, str]:
     try:
         pairs = parse_qsl(text, max_num_fields=_FIELDS)
     except ValueError:
-        told = f"that form has more than {_FIELDS} fields; load the page again"
-        raise HTTPException(400, told) from None
+        message = f"that form has more than {_FIELDS} fields; load the page again"
+        raise HTTPException(400, message) from None
     if kind != "application/x-www-form-urlencoded" or len(dict(pairs)) != len(pairs):
         raise RefusedError("that form is not of this page; load the page again")
     return dict(pairs)
 
 
-def go_back(request: Request, place: str, told: str = "", undo: str = "") -> Response:
+def go_back(request: Request, address: str, message: str = "", undo: str = "") -> Response:
     """Return a redirect to a page, which shows what was done, and the commit to undo."""
     visit = getattr(request.state, "visit", None)
-    if told and visit is not None:
-        visit.notices.append((told, undo))
-    return RedirectResponse(place, 303)
+    if message and visit is not None:
+        visit.notices.append((message, undo))
+    return RedirectResponse(address, 303)
 
 
 def _look(
-    at: str, other: str, below: str, work: Callable[[Vault], Value], vault: Vault
+    at: str, other: str, prefix: str, work: Callable[[Vault], Value], vault: Vault
 ) -> tuple[PageFrame, Value]:
-    BELOW.set(below)  # The worker has its own context; links are made there too.
+    BELOW.set(prefix)  # The worker has its own context; links are made there too.
     others = _list_others(vault)
     if other == EVERY:
         list_askable(vault)  # Rejects a caller who cannot search other vaults.
@@ -305,9 +305,9 @@ def _look(
         vault = open_other_vault(vault, other)
     from vaultmem.services.views.open_view import view_at
 
-    seen = view_at(vault, at) if at else vault
-    done = work(seen)  # First, since it can find new items for the frame's count.
-    return frame_vault(vault, at)._replace(others=others, other=other), done
+    view = view_at(vault, at) if at else vault
+    result = work(view)  # First, since it can find new items for the frame's count.
+    return frame_vault(vault, at)._replace(others=others, other=other), result
 
 
 def open_asked(vault: Vault, other: str) -> list[Vault]:
@@ -320,10 +320,10 @@ def _list_others(vault: Vault) -> tuple[str, ...]:
     if vault.opener is None:
         return ()
     try:
-        known = list_askable(vault)
+        vault_paths = list_askable(vault)
     except VaultError:
         return ()
-    return tuple(name for name, path in known.items() if path != str(vault.root))
+    return tuple(name for name, path in vault_paths.items() if path != str(vault.root))
 
 
 def frame_vault(vault: Vault, at: str) -> PageFrame:
@@ -378,14 +378,14 @@ def show_changes(operations: Iterable[FileOperation], whole: bool = False) -> It
     room = _ALL_LINES
     for each in operations:
         lines = _list_lines(each)
-        most = len(lines) if whole else min(_LINES, room)
-        room -= min(len(lines), most)
+        limit = len(lines) if whole else min(_LINES, room)
+        room -= min(len(lines), limit)
         yield ShownChange(
             each,
             _summarise(each),
             list(_show_properties(each)),
-            mark_diff(lines[:most]),
-            max(len(lines) - most, 0),
+            mark_diff(lines[:limit]),
+            max(len(lines) - limit, 0),
         )
 
 

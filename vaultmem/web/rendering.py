@@ -83,7 +83,7 @@ def follows_link(request: Request) -> bool:
     return request.headers.get("sec-fetch-mode", "navigate") == "navigate"
 
 
-# Settings of an app: where it is served, and who has access.
+# Settings of an app: its address, and the access to it.
 
 #: The most bytes of a request's body: the largest note and a form's additions.
 MAX_BODY = 2 * 1024 * 1024
@@ -188,12 +188,12 @@ def render_page(request: Request, template: str, status: int = 200, **values: An
     notices = visit.pop_notices() if visit and follows_link(request) else []
 
     raw: bytes = request.scope.get("raw_path") or request.url.path.encode()
-    own = os.fsdecode(unquote_to_bytes(raw.partition(b"?")[0]))
+    current_path = os.fsdecode(unquote_to_bytes(raw.partition(b"?")[0]))
 
-    def again(place: str = own, /, **given: Any) -> str:
-        return make_link(place, **{**request.query_params, "part": "", **given})
+    def again(path: str = current_path, /, **params: Any) -> str:
+        return make_link(path, **{**request.query_params, "part": "", **params})
 
-    shown = {
+    template_values = {
         "above": "/" if BELOW.get() else "",
         "again": again,
         "at": request.query_params.get("at", ""),
@@ -210,31 +210,31 @@ def render_page(request: Request, template: str, status: int = 200, **values: An
     files = FILES.get()
     links = _link_within(other)
     if files is not None:
-        links, shown["exported"] = links._replace(is_static=True), files.exported
+        links, template_values["exported"] = links._replace(is_static=True), files.exported
     return HTMLResponse(
-        escape_bytes(_environment(links).get_template(template).render(shown)), status
+        escape_bytes(_environment(links).get_template(template).render(template_values)), status
     )
 
 
-def make_link(place: str, /, **given: Any) -> str:
+def make_link(path: str, /, **params: Any) -> str:
     """Return a page's address with its parameters, without empty ones.
 
-    `place` is the unquoted path: a note's name in it can contain any character. For exported pages,
+    `path` is the unquoted path: a note's name in it can contain any character. For exported pages,
     return the file's path, "" for a missing one, without `at`.
     """
-    said = {name.rstrip("_"): escape_bytes(str(value)) for name, value in given.items() if value}
+    query = {name.rstrip("_"): escape_bytes(str(value)) for name, value in params.items() if value}
     if (files := FILES.get()) is not None:
-        said.pop("at", None)
-        file = files.find(place, said)
+        query.pop("at", None)
+        file = files.find(path, query)
         return f"{files.up}{file}" if file else ""
-    place = BELOW.get() + quote(os.fsencode(place))
-    return f"{place}?{urlencode(said)}" if said else place
+    path = BELOW.get() + quote(os.fsencode(path))
+    return f"{path}?{urlencode(query)}" if query else path
 
 
-def link_note(path: str, heading: str = "", /, **given: Any) -> str:
+def link_note(path: str, heading: str = "", /, **params: Any) -> str:
     """Return the address of a note's page, at a heading."""
-    place = make_link(f"/note/{path}", **given)
-    return f"{place}#{quote(format_heading(heading))}" if heading and place else place
+    address = make_link(f"/note/{path}", **params)
+    return f"{address}#{quote(format_heading(heading))}" if heading and address else address
 
 
 @lru_cache(maxsize=32)
@@ -243,18 +243,18 @@ def _link_within(vault: str) -> Links:
     if not vault:
         return Links(make_link, link_note)
 
-    def page(place: str, /, **given: Any) -> str:
-        return make_link(place, **{"vault": "" if place.startswith("/static") else vault, **given})
+    def page(path: str, /, **params: Any) -> str:
+        return make_link(path, **{"vault": "" if path.startswith("/static") else vault, **params})
 
-    def note(path: str, heading: str = "", /, **given: Any) -> str:
-        return link_note(path, heading, **{"vault": "" if vault == EVERY else vault, **given})
+    def note(path: str, heading: str = "", /, **params: Any) -> str:
+        return link_note(path, heading, **{"vault": "" if vault == EVERY else vault, **params})
 
     return Links(page, note)
 
 
 @cache
 def _environment(links: Links) -> Environment:
-    made = Environment(
+    environment = Environment(
         loader=PackageLoader("vaultmem.web"),
         autoescape=True,
         auto_reload=False,
@@ -262,14 +262,16 @@ def _environment(links: Links) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.globals |= {"link": links.page, "note": links.note, "is_static": links.is_static}
-    made.filters |= {
+    environment.globals |= {"link": links.page, "note": links.note, "is_static": links.is_static}
+    environment.filters |= {
         "ago": format_day if links.is_static else format_age,
         "clean": lambda value: clean_text(str(value)),
         "count": pluralize,
         "day": format_day,
         "diff": split_diff,
-        "iso": lambda then: datetime.fromtimestamp(read_time(then)).astimezone().isoformat(),
+        "iso": lambda timestamp: (
+            datetime.fromtimestamp(read_time(timestamp)).astimezone().isoformat()
+        ),
         "long_day": format_long_day,
         "lines": lambda text: "\n".join(map(clean_text, text.split("\n"))),
         "minute": format_minute,
@@ -277,40 +279,40 @@ def _environment(links: Links) -> Environment:
         "short": lambda commit: commit[:7],
         "within": lambda hit: {"vault": hit.vault} if hit.vault else {},
     }
-    return made
+    return environment
 
 
-def format_age(then: str | float) -> str:
+def format_age(timestamp: str | float) -> str:
     """Return the age of a time in its largest unit, or its date if older than 30 days.
 
-    `then` is in seconds since the epoch, or in ISO 8601.
+    `timestamp` is in seconds since the epoch, or in ISO 8601.
     """
-    at = read_time(then)
-    passed = datetime.now().timestamp() - at
-    if passed < _MINUTE:
+    seconds = read_time(timestamp)
+    age = datetime.now().timestamp() - seconds
+    if age < _MINUTE:
         return "just now"
     for size, name in ((_DAY, "day"), (_HOUR, "hour"), (_MINUTE, "minute")):
-        if passed >= size:
-            count = int(passed // size)
+        if age >= size:
+            count = int(age // size)
             if count > 30 and size == _DAY:
                 break
             return f"{pluralize(count, name)} ago"
-    return format_day(at)
+    return format_day(seconds)
 
 
-def format_day(then: str | float) -> str:
+def format_day(timestamp: str | float) -> str:
     """Return the day of a time: 2026-10-01."""
-    return datetime.fromtimestamp(read_time(then)).strftime("%Y-%m-%d")
+    return datetime.fromtimestamp(read_time(timestamp)).strftime("%Y-%m-%d")
 
 
-def format_long_day(then: str | float) -> str:
+def format_long_day(timestamp: str | float) -> str:
     """Return the day of a time in words: 1 October 2026."""
-    return datetime.fromtimestamp(read_time(then)).strftime("%d %B %Y").removeprefix("0")
+    return datetime.fromtimestamp(read_time(timestamp)).strftime("%d %B %Y").removeprefix("0")
 
 
-def format_minute(then: str | float) -> str:
+def format_minute(timestamp: str | float) -> str:
     """Return a time to the minute: 2026-10-01 14:05."""
-    return datetime.fromtimestamp(read_time(then)).strftime("%Y-%m-%d %H:%M")
+    return datetime.fromtimestamp(read_time(timestamp)).strftime("%Y-%m-%d %H:%M")
 
 
 def split_diff(text: str) -> Iterator[tuple[str, str]]:
@@ -320,10 +322,12 @@ def split_diff(text: str) -> Iterator[tuple[str, str]]:
         yield kinds.get(line[:1], "same"), line[1:] if line[:1] in "+- " else line
 
 
-def read_time(then: str | float) -> float:
+def read_time(timestamp: str | float) -> float:
     """Return a time in seconds since the epoch, within the years that can be shown."""
-    at = datetime.fromisoformat(then).timestamp() if isinstance(then, str) else then
-    return min(max(at, _FIRST), _LAST)
+    seconds = (
+        datetime.fromisoformat(timestamp).timestamp() if isinstance(timestamp, str) else timestamp
+    )
+    return min(max(seconds, _FIRST), _LAST)
 
 
 # Why a section is in a pack, in words.
@@ -356,16 +360,16 @@ def describe_reasons(item: PackItem, is_asked: bool) -> list[Reason]:
 
 def describe_score(hit: Hit) -> list[Reason]:
     """Return the parts of a hit's score besides its words, and the weight of its state."""
-    told = [
+    reasons = [
         Reason(words, score)
         for name, words in _PARTS.items()
         if abs(score := getattr(hit, name)) >= _LEAST
     ]
     if hit.rerank is not None:
-        told.append(Reason("what a model made of it", hit.rerank))
+        reasons.append(Reason("what a model made of it", hit.rerank))
     if hit.state_weight != 1:
-        told.append(Reason(f"{hit.record.state} counts {hit.state_weight:g}"))
-    return told
+        reasons.append(Reason(f"{hit.record.state} counts {hit.state_weight:g}"))
+    return reasons
 
 
 def _describe_preferences(item: PackItem, is_asked: bool) -> Iterator[Reason]:

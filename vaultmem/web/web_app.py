@@ -81,7 +81,7 @@ def create_pages(workers: Workers, site: Site, events: Events | None = None) -> 
         routes=[
             Route("/", show_home),
             Route("/events", stream_events),
-            *(_make_route(asked, *home) for asked, home in PAGES.items()),
+            *(_make_route(request_line, *target) for request_line, target in PAGES.items()),
             Mount(BASE, _serve_api()),
             Mount("/static", StaticFiles(directory=STATIC)),
         ],
@@ -101,15 +101,15 @@ def load_all() -> None:
     import_module("vaultmem.web.api.routes")
 
 
-def _make_route(asked: str, module: str, function: str) -> Route:
-    method, _, place = asked.partition(" ")
+def _make_route(request_line: str, module: str, function: str) -> Route:
+    method, _, path = request_line.partition(" ")
     find = _import_later(f"vaultmem.web.pages.{module}", function)
 
     async def show(request: Request) -> Response:
-        shown: Response = await (await find())(request)
-        return shown
+        response: Response = await (await find())(request)
+        return response
 
-    return Route(place, show, methods=[method])
+    return Route(path, show, methods=[method])
 
 
 def _serve_api() -> ASGIApp:
@@ -126,14 +126,14 @@ def _import_later(module: str, name: str) -> Callable[[], Awaitable[Any]]:
 
     It waits for a module that another thread is importing.
     """
-    found: Any = None
+    value: Any = None
 
     async def find() -> Any:
-        nonlocal found
-        found = found or getattr(sys.modules.get(module), name, None)
-        if found is None:
-            found = getattr(await to_thread.run_sync(import_module, module), name)
-        return found
+        nonlocal value
+        value = value or getattr(sys.modules.get(module), name, None)
+        if value is None:
+            value = getattr(await to_thread.run_sync(import_module, module), name)
+        return value
 
     return find
 
@@ -142,8 +142,8 @@ async def answer_not_found(request: Request, error: Exception) -> Response:
     """Return the response for an unknown page or operation."""
     status = getattr(error, "status_code", 404)
     if request.url.path.startswith("/api/"):
-        told = "There is no such operation; /api/v1/openapi.json describes those that there are."
-        return refuse(request, status, told)
+        reason = "There is no such operation; /api/v1/openapi.json describes those that there are."
+        return refuse(request, status, reason)
     if wants_page(request):
         return await refuse_page(request, status, "There is no such page.")
     return refuse(request, status, "There is no such page.")

@@ -104,14 +104,14 @@ def find_rows(operation: Operation) -> str:
     return next(rows, "")
 
 
-def write_table(listed: Sequence[Mapping[str, Any]]) -> bytes:
+def write_table(table: Sequence[Mapping[str, Any]]) -> bytes:
     """Return the rows of a list as CSV, with a header of all properties."""
-    columns = dict.fromkeys(name for row in listed for name in row)
-    made = io.StringIO()
-    writer = csv.writer(made)
+    columns = dict.fromkeys(name for row in table for name in row)
+    buffer = io.StringIO()
+    writer = csv.writer(buffer)
     writer.writerow(columns)
-    writer.writerows([_format_cell(row.get(name)) for name in columns] for row in listed)
-    return made.getvalue().encode("utf-8", "replace")
+    writer.writerows([_format_cell(row.get(name)) for name in columns] for row in table)
+    return buffer.getvalue().encode("utf-8", "replace")
 
 
 def _format_cell(value: Any) -> str:
@@ -129,30 +129,30 @@ def _format_cell(value: Any) -> str:
 _ANY = "*"
 
 
-def make_tag(tag: Tag, seen: Vault, plain: Any) -> str:
+def make_tag(tag: Tag, view: Vault, plain: Any) -> str:
     """Return the ETag of a read result, "" if it has no ETag."""
     if tag is Tag.BLOB:
         return f'"{plain["blob"]}"'
-    if tag is Tag.NONE or seen.notices.stale:
+    if tag is Tag.NONE or view.notices.stale:
         return ""
-    held = repr((seen.head(), seen.view.key())).encode("utf-8", "surrogatepass")
-    return f'W/"{hashlib.sha256(held).hexdigest()[:24]}"'
+    version = repr((view.head(), view.view.key())).encode("utf-8", "surrogatepass")
+    return f'W/"{hashlib.sha256(version).hexdigest()[:24]}"'
 
 
-def has_same(given: Iterable[str], tag: str) -> bool:
+def has_same(headers: Iterable[str], tag: str) -> bool:
     """Return whether the client already has this version; weak ETags count."""
-    named = re.findall(r'\*|"[^"]*"', ",".join(given))
-    return tag.removeprefix("W/") in named or _ANY in named
+    tags = re.findall(r'\*|"[^"]*"', ",".join(headers))
+    return tag.removeprefix("W/") in tags or _ANY in tags
 
 
-def read_wanted(given: Iterable[str]) -> frozenset[str]:
+def read_wanted(headers: Iterable[str]) -> frozenset[str]:
     """Return the blob ids in `If-Match`, without weak ETags."""
-    named = re.findall(r'(\*)|(W/)?"([^"]*)"', ",".join(given))
-    return frozenset(star or blob for star, weak, blob in named if not weak)
+    matches = re.findall(r'(\*)|(W/)?"([^"]*)"', ",".join(headers))
+    return frozenset(star or blob for star, weak, blob in matches if not weak)
 
 
-def expect(operation: Operation, given: Given, wanted: frozenset[str], vault: Vault) -> Vault:
-    """Return the vault for changing the operation's note, if it has one of the wanted versions.
+def expect(operation: Operation, arguments: Given, versions: frozenset[str], vault: Vault) -> Vault:
+    """Return the vault for changing the operation's note, if it has one of these versions.
 
     Raises:
         HTTPException: no version is given.
@@ -162,20 +162,20 @@ def expect(operation: Operation, given: Given, wanted: frozenset[str], vault: Va
     from vaultmem.services.views.read_notes import read_as_written, resolve_address
 
     try:
-        path = resolve_address(vault, given["path"])[0]
+        path = resolve_address(vault, arguments["path"])[0]
     except NoteNotFoundError:
         if "at" in operation.body:  # A removed note can be restored.
             return vault
         raise
     blob = read_as_written(vault, path).blob
-    if not wanted:
-        told = "say in If-Match which version is changed: the ETag that GET gave, or * for any"
-        raise HTTPException(428, f"{operation.name}: {told}")
-    if _ANY in wanted:
+    if not versions:
+        message = "say in If-Match which version is changed: the ETag that GET gave, or * for any"
+        raise HTTPException(428, f"{operation.name}: {message}")
+    if _ANY in versions:
         return vault
-    if blob not in wanted:
+    if blob not in versions:
         raise VersionMismatchError(f"{path}: not the version of If-Match any more; read it again")
-    return replace(vault, expected={str(path): wanted})
+    return replace(vault, expected={str(path): versions})
 
 
 def tag_written(vault: Vault, path: PurePosixPath | None) -> str:
@@ -185,5 +185,5 @@ def tag_written(vault: Vault, path: PurePosixPath | None) -> str:
 
     if path is None:
         return ""
-    seen = view_at(vault) if vault.ref else vault
-    return f'"{read_as_written(seen, path).blob}"'
+    view = view_at(vault) if vault.ref else vault
+    return f'"{read_as_written(view, path).blob}"'

@@ -44,47 +44,53 @@ DECIDING = (
 # Operations that check packs: receipts, replay, assert, bisect.
 
 
-def _list_receipts(vault: Vault, given: Given) -> Any:
+def _list_receipts(vault: Vault, arguments: Given) -> Any:
     from itertools import islice
 
     from vaultmem.services.packs.receipts import list_receipts
 
-    found = list_receipts(vault, given.get("agent", ""), given.get("session", ""))
-    return receipts_json(islice(found, given.get("limit", 20)))
+    receipts = list_receipts(vault, arguments.get("agent", ""), arguments.get("session", ""))
+    return receipts_json(islice(receipts, arguments.get("limit", 20)))
 
 
-def _get_receipt(vault: Vault, given: Given) -> Any:
+def _get_receipt(vault: Vault, arguments: Given) -> Any:
     from vaultmem.services.packs.receipts import find_receipt
 
-    return receipt_json(find_receipt(vault, given["receipt"]))
+    return receipt_json(find_receipt(vault, arguments["receipt"]))
 
 
-def _replay(vault: Vault, given: Given) -> Any:
+def _replay(vault: Vault, arguments: Given) -> Any:
     from vaultmem.services.packs.receipts import find_receipt, render_again
 
-    return replayed_json(render_again(vault, find_receipt(vault, given["receipt"])))
+    return replayed_json(render_again(vault, find_receipt(vault, arguments["receipt"])))
 
 
-def _assert(vault: Vault, given: Given) -> Any:
+def _assert(vault: Vault, arguments: Given) -> Any:
     from vaultmem.services.packs.evaluate import judge_vault
 
-    return judged_json(judge_vault(vault, _expect(given)))
+    return judged_json(judge_vault(vault, _expect(arguments)))
 
 
-def _bisect(vault: Vault, given: Given) -> Any:
+def _bisect(vault: Vault, arguments: Given) -> Any:
     from vaultmem.services.history.diff import show_commit
     from vaultmem.services.packs.evaluate import bisect_history
 
-    last = given.get("bad") or vault.ref or "HEAD"
-    done = bisect_history(vault, given["good"], last, _expect(given))
-    return bisected_json(done, [show_commit(vault, commit) for commit in done.first_bad])
+    last = arguments.get("bad") or vault.ref or "HEAD"
+    result = bisect_history(vault, arguments["good"], last, _expect(arguments))
+    return bisected_json(result, [show_commit(vault, commit) for commit in result.first_bad])
 
 
-def _expect(given: Given) -> Any:
+def _expect(arguments: Given) -> Any:
     from vaultmem.core.packs.receipt import expect
 
-    finds, says = given.get("finds", ()), given.get("says", ())
-    return expect(given["query"], finds, says, given.get("not", False), given.get("budget", 0))
+    addresses, phrases = arguments.get("finds", ()), arguments.get("says", ())
+    return expect(
+        arguments["query"],
+        addresses,
+        phrases,
+        arguments.get("not", False),
+        arguments.get("budget", 0),
+    )
 
 
 _EXPECTED = {

@@ -117,30 +117,30 @@ def write_document(operations: Iterable[Operation]) -> dict[str, Any]:
 
 
 def _describe(operation: Operation) -> dict[str, Any]:
-    made: dict[str, Any] = {
+    description: dict[str, Any] = {
         "operationId": operation.name,
         "summary": operation.purpose,
         "parameters": _list_parameters(operation),
         "responses": _list_responses(operation),
     }
     if operation.body:
-        asks = operation.asks
-        content = {"application/json": {"schema": asks}}
-        made["requestBody"] = {"required": bool(asks["required"]), "content": content}
-    return made
+        schema = operation.asks
+        content = {"application/json": {"schema": schema}}
+        description["requestBody"] = {"required": bool(schema["required"]), "content": content}
+    return description
 
 
 def _list_parameters(operation: Operation) -> list[dict[str, Any]]:
-    places = (("path", operation.parts), ("query", operation.parameters))
-    listed = [
+    locations = (("path", operation.parts), ("query", operation.parameters))
+    parameters = [
         {
             "name": name,
-            "in": place,
-            "required": place == "path" or name in operation.asks["required"],
+            "in": location,
+            "required": location == "path" or name in operation.asks["required"],
             "description": schema["description"],
             "schema": {key: value for key, value in schema.items() if key != "description"},
         }
-        for place, schemas in places
+        for location, schemas in locations
         for name, schema in schemas.items()
     ]
     headers = ["Format"] if find_rows(operation) else []
@@ -149,7 +149,7 @@ def _list_parameters(operation: Operation) -> list[dict[str, Any]]:
         headers.append("IfNoneMatch")
     if operation.changes:
         headers.append("IfMatch")
-    return [*listed, *({"$ref": f"#/components/parameters/{name}"} for name in headers)]
+    return [*parameters, *({"$ref": f"#/components/parameters/{name}"} for name in headers)]
 
 
 def _list_responses(operation: Operation) -> dict[str, Any]:
@@ -216,31 +216,31 @@ async def read_given(operation: Operation, request: Request) -> dict[str, Any]:
     query = request.scope["query_string"].decode("ascii", "replace")
     formats: dict[str, Schema] = {"format": _FORMAT["schema"]} if find_rows(operation) else {}
     parameters = {**operation.parameters, **formats}
-    given = _read_query(parameters, query)
-    _reject_unknown(operation, given, parameters, "parameter")
+    arguments = _read_query(parameters, query)
+    _reject_unknown(operation, arguments, parameters, "parameter")
     body = await _read_body(request)
     _reject_unknown(operation, body, operation.body, "field of the body")
-    given |= body
+    arguments |= body
     for name in operation.parts:
-        given[name] = request.path_params[name]
+        arguments[name] = request.path_params[name]
     if "path" in operation.parts:
-        given["path"] = read_path(request, BASE + operation.path.partition("{")[0])
-    takes = operation.takes
-    if problem := find_problem({**takes, "properties": takes["properties"] | formats}, given):
+        arguments["path"] = read_path(request, BASE + operation.path.partition("{")[0])
+    schema = operation.takes
+    if problem := find_problem({**schema, "properties": schema["properties"] | formats}, arguments):
         raise RefusedError(f"{operation.name}: {problem}")
-    return given
+    return arguments
 
 
 def _reject_unknown(
-    operation: Operation, given: dict[str, Any], known: Mapping[str, Schema], what: str
+    operation: Operation, arguments: dict[str, Any], schemas: Mapping[str, Schema], noun: str
 ) -> None:
-    for name in given:
-        if name not in known:
-            there = f"there are {', '.join(known)}" if known else "it takes none"
-            raise RefusedError(f'{operation.name}: "{name[:100]}" is no {what}; {there}')
+    for name in arguments:
+        if name not in schemas:
+            hint = f"there are {', '.join(schemas)}" if schemas else "it takes none"
+            raise RefusedError(f'{operation.name}: "{name[:100]}" is no {noun}; {hint}')
 
 
-def _read_query(known: dict[str, Schema], query: str) -> dict[str, Any]:
+def _read_query(schemas: dict[str, Schema], query: str) -> dict[str, Any]:
     """Return parameters, converted to the types of their schemas if possible."""
     texts: dict[str, list[str]] = defaultdict(list)
     try:
@@ -249,7 +249,7 @@ def _read_query(known: dict[str, Schema], query: str) -> dict[str, Any]:
         raise RefusedError("the query is not UTF-8, or too long") from None
     for name, value in pairs:
         texts[name].append(value)
-    return {name: _convert(name, known.get(name, {}), values) for name, values in texts.items()}
+    return {name: _convert(name, schemas.get(name, {}), values) for name, values in texts.items()}
 
 
 def _convert(name: str, schema: Schema, values: list[str]) -> Any:
@@ -279,13 +279,13 @@ async def _read_body(request: Request) -> dict[str, Any]:
     if kind != "application/json":
         raise HTTPException(415, "a body is JSON; send it with Content-Type: application/json")
     try:
-        given = json.loads(data.decode("utf-8"), parse_constant=_reject_constant)
-        json.dumps(given, ensure_ascii=False).encode("utf-8")  # Rejects lone surrogates.
+        fields = json.loads(data.decode("utf-8"), parse_constant=_reject_constant)
+        json.dumps(fields, ensure_ascii=False).encode("utf-8")  # Rejects lone surrogates.
     except (ValueError, RecursionError):
         raise RefusedError("the body is not JSON; send an object in UTF-8") from None
-    if not isinstance(given, dict):
+    if not isinstance(fields, dict):
         raise RefusedError("the body is JSON, but no object; send one")
-    return given
+    return fields
 
 
 def _reject_constant(name: str) -> NoReturn:
@@ -338,86 +338,86 @@ async def _show_document(_: Request) -> Response:
 def _make_endpoint(operation: Operation) -> Any:
     @answers
     async def endpoint(request: Request) -> Response:
-        given = await read_given(operation, request)
+        arguments = await read_given(operation, request)
         rows = find_rows(operation)
-        if rows and given.pop("format", "json") == "json":
+        if rows and arguments.pop("format", "json") == "json":
             rows = ""
-        caller = _make_caller(request, given)._replace(operation=operation.name)
+        caller = _make_caller(request, arguments)._replace(operation=operation.name)
         workers: Workers = request.app.state.workers
         if operation.writes:
-            return await _write(operation, given, request, workers, caller)
+            return await _write(operation, arguments, request, workers, caller)
         read = workers.read_long if operation.long else workers.read
-        done = await read(partial(_look, operation.name, given, rows), caller)
-        if done.tag and has_same(request.headers.getlist("if-none-match"), done.tag):
-            return Response(status_code=304, headers={"ETag": done.tag})
+        answer = await read(partial(_look, operation.name, arguments, rows), caller)
+        if answer.tag and has_same(request.headers.getlist("if-none-match"), answer.tag):
+            return Response(status_code=304, headers={"ETag": answer.tag})
         name = f'attachment; filename="{operation.path.split("/")[1]}.csv"'
-        return _respond(done, 200, {"Content-Disposition": name} if rows else {})
+        return _respond(answer, 200, {"Content-Disposition": name} if rows else {})
 
     return endpoint
 
 
-def _make_caller(request: Request, given: Given) -> Caller:
+def _make_caller(request: Request, arguments: Given) -> Caller:
     session = request.headers.get("vaultmem-session", "")
     if len(session) > _LONGEST:
         raise RefusedError(f"Vaultmem-Session has {_LONGEST} characters at most")
     caller = make_caller(request)
-    return caller._replace(ref=given.get("ref") or caller.ref, session=session)
+    return caller._replace(ref=arguments.get("ref") or caller.ref, session=session)
 
 
 async def _write(
-    operation: Operation, given: Given, request: Request, workers: Workers, caller: Caller
+    operation: Operation, arguments: Given, request: Request, workers: Workers, caller: Caller
 ) -> Response:
     if not (caller.may_write or caller.guest):  # The workers of a hub report a more exact error.
         raise HTTPException(403, _READS_ONLY)
-    wanted = read_wanted(request.headers.getlist("if-match"))
+    versions = read_wanted(request.headers.getlist("if-match"))
     try:
-        done = await workers.write(partial(_change, operation.name, given, wanted), caller)
+        answer = await workers.write(partial(_change, operation.name, arguments, versions), caller)
     except VersionMismatchError as error:
-        now = await workers.read(partial(_read_now, given), caller._replace(operation=""))
-        refusal = reject_failure(request, error, current=now)
-        if now:
-            refusal.headers["ETag"] = f'"{now["blob"]}"'
+        note = await workers.read(partial(_read_now, arguments), caller._replace(operation=""))
+        refusal = reject_failure(request, error, current=note)
+        if note:
+            refusal.headers["ETag"] = f'"{note["blob"]}"'
         return refusal
-    made = f"{BELOW.get()}{BASE}/notes/{quote(done.made)}"
-    place = {"Location": made} if done.made else {}
-    return _respond(done, 201 if done.made else 200, place)
+    address = f"{BELOW.get()}{BASE}/notes/{quote(answer.made)}"
+    headers = {"Location": address} if answer.made else {}
+    return _respond(answer, 201 if answer.made else 200, headers)
 
 
-def _look(name: str, given: Given, rows: str, vault: Vault) -> Answered:
+def _look(name: str, arguments: Given, rows: str, vault: Vault) -> Answered:
     """Return the response of a read operation, for the vault now or at the requested time.
 
     The operation is passed by name, since another process might run it. `rows` names the list to
     return as CSV, "" for the whole response as JSON.
     """
-    operation, seen = _BY_NAME[name], vault
-    if operation.moment is Moment.SEEN and given.get("vault"):
+    operation, view = _BY_NAME[name], vault
+    if operation.moment is Moment.SEEN and arguments.get("vault"):
         from vaultmem.services.vaults.companions import open_other_vault
 
-        seen = open_other_vault(vault, given["vault"])
-    if operation.moment is Moment.SEEN and given.get("at"):
+        view = open_other_vault(vault, arguments["vault"])
+    if operation.moment is Moment.SEEN and arguments.get("at"):
         from vaultmem.services.views.open_view import view_at
 
-        seen = view_at(seen, given["at"])
-    plain = as_plain(operation.answer(seen, given))
+        view = view_at(view, arguments["at"])
+    plain = as_plain(operation.answer(view, arguments))
     if vault.notices.stale and isinstance(plain, dict):
         plain["behind"] = vault.notices.stale
-    tag = make_tag(operation.tag, seen, plain)
+    tag = make_tag(operation.tag, view, plain)
     if rows:
         return Answered(write_table(plain[rows]), tag, kind=_CSV)
     return Answered(_dump(plain), tag)
 
 
-def _change(name: str, given: Given, wanted: frozenset[str], vault: Vault) -> Answered:
+def _change(name: str, arguments: Given, versions: frozenset[str], vault: Vault) -> Answered:
     """Return the response of a write operation."""
     operation = _BY_NAME[name]
     if not operation.changes:
-        plain = _label_branch(vault, as_plain(operation.answer(vault, given)))
+        plain = _label_branch(vault, as_plain(operation.answer(vault, arguments)))
         is_new = operation.creates and plain["outcome"] == "created"
         tag = f'"{plain["blob"]}"' if operation.creates else ""
         return Answered(_dump(plain), tag, plain["path"] if is_new else "")
-    vault = expect(operation, given, wanted, vault)
-    done, path = operation.change(vault, given)
-    return Answered(_dump(_label_branch(vault, as_plain(done))), tag_written(vault, path))
+    vault = expect(operation, arguments, versions, vault)
+    result, path = operation.change(vault, arguments)
+    return Answered(_dump(_label_branch(vault, as_plain(result))), tag_written(vault, path))
 
 
 def _label_branch(vault: Vault, plain: Any) -> Any:
@@ -434,19 +434,19 @@ def _label_branch(vault: Vault, plain: Any) -> Any:
     )
 
 
-def _read_now(given: Given, vault: Vault) -> Any:
+def _read_now(arguments: Given, vault: Vault) -> Any:
     """Return the current note, None if it cannot be read."""
     from vaultmem.services.views.read_notes import get_note
 
     try:
-        return as_plain(note_data(get_note(vault, given["path"])))
+        return as_plain(note_data(get_note(vault, arguments["path"])))
     except VaultError:
         return None
 
 
-def _respond(done: Answered, status: int, headers: dict[str, str]) -> Response:
-    tag = {"ETag": done.tag} if done.tag else {}
-    return Response(done.data, status, {**headers, **tag}, done.kind)
+def _respond(answer: Answered, status: int, headers: dict[str, str]) -> Response:
+    tag = {"ETag": answer.tag} if answer.tag else {}
+    return Response(answer.data, status, {**headers, **tag}, answer.kind)
 
 
 def _dump(plain: Any) -> bytes:

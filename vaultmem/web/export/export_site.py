@@ -117,21 +117,27 @@ def export_html(vault: Vault, folder: Path, progress: Callable[[int, int], None]
     Raises:
         RefusedError: the folder has other files, or is inside the vault.
     """
-    begun = time.monotonic()
+    start = time.monotonic()
     folder = folder.resolve()
     check_folder(folder, vault.root.resolve())
-    shown = replace(vault, view=vault.view.leave_out(NoteState.QUARANTINED))
+    visible_vault = replace(vault, view=vault.view.leave_out(NoteState.QUARANTINED))
     with prepare_folder(folder) as fresh:
-        writer = _SiteWriter(shown, fresh)
+        writer = _SiteWriter(visible_vault, fresh)
         pages = writer.write(progress)
         pictures = sum(1 for each in fresh.glob("file/*/*"))
-        many = len(writer.records)
-        mark = {"vaultmem": vaultmem.__version__, "notes": many, "commit": writer.frame.commit}
+        note_count = len(writer.records)
+        mark = {
+            "vaultmem": vaultmem.__version__,
+            "notes": note_count,
+            "commit": writer.frame.commit,
+        }
         (fresh / MARK).write_text(json.dumps(mark), encoding="ascii")
-    left_out = len(vault.view.documents()) - many
-    seconds = round(time.monotonic() - begun, 2)
+    omitted_count = len(vault.view.documents()) - note_count
+    seconds = round(time.monotonic() - start, 2)
     commit = writer.commit or writer.frame.commit
-    return ExportResult(os.fspath(folder), many, left_out, pictures, pages, commit, seconds)
+    return ExportResult(
+        os.fspath(folder), note_count, omitted_count, pictures, pages, commit, seconds
+    )
 
 
 class _SiteWriter:
@@ -164,37 +170,39 @@ class _SiteWriter:
             self._write(f"static/{file.name}", file.read_bytes())
         for name, data in make_terms(self._vault.index.snapshot(), self.records, name_note):
             self._write(name, data)
-        others = ["/", "/search", "/time", "/sessions"]
-        others += [f"/session/{name}" for name in self._sessions]
-        for place in others:
-            self._write_page(place)
+        page_paths = ["/", "/search", "/time", "/sessions"]
+        page_paths += [f"/session/{name}" for name in self._sessions]
+        for path in page_paths:
+            self._write_page(path)
         pages = 0
         for (name, value), count in self._lists.items():
             for page in range(max(1, -(-count // PAGE))):
-                wanted = {name: value, "page": str(page) if page else ""}
-                self._write_page("/notes", wanted)
+                params = {name: value, "page": str(page) if page else ""}
+                self._write_page("/notes", params)
                 pages += 1
         for number, record in enumerate(self.records):
             progress(number, len(self.records))
             self._write_page(f"/note/{record.path}", {"rail": "1"})
         progress(len(self.records), len(self.records))
-        return len(others) + pages
+        return len(page_paths) + pages
 
-    def _write_page(self, place: str, given: Mapping[str, str] = _NOTHING) -> None:
+    def _write_page(self, path: str, params: Mapping[str, str] = _NOTHING) -> None:
         """Write a page; a missing note or session gets the page with that error.
 
         Raises:
             VaultError: any other page fails.
         """
-        wanted = {name: value for name, value in given.items() if value}
-        file = self._find(place, {name: wanted[name] for name in wanted if name != "rail"})
+        query_params = {name: value for name, value in params.items() if value}
+        file = self._find(
+            path, {name: query_params[name] for name in query_params if name != "rail"}
+        )
         self._vaults.failure = None
         links = FILES.set(FileLinks(self._find, "../" * file.count("/"), self._exported))
         try:
-            html = _ask(self._app, place, wanted)
+            html = _ask(self._app, path, query_params)
         finally:
             FILES.reset(links)
-        if self._vaults.failure is not None and not place.startswith(("/note/", "/session/")):
+        if self._vaults.failure is not None and not path.startswith(("/note/", "/session/")):
             raise self._vaults.failure
         self._write(file, html)
 
@@ -203,13 +211,13 @@ class _SiteWriter:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(data)
 
-    def _find(self, place: str, given: Mapping[str, str]) -> str:
+    def _find(self, path: str, params: Mapping[str, str]) -> str:
         """Return the file of a page, "" if there is no such page."""
-        _, kind, name = f"{place}/".split("/", 2)
+        _, kind, name = f"{path}/".split("/", 2)
         name = name.removesuffix("/")
-        if place == "/notes":
-            return self._find_list(**given)
-        if given:
+        if path == "/notes":
+            return self._find_list(**params)
+        if params:
             return ""
         if kind == "note":
             return name_note(name) if name in self._paths else ""
@@ -219,12 +227,12 @@ class _SiteWriter:
             return f"time.html#c-{name}" if name in self._commit_names else ""
         if kind == "file":
             return self._copy_picture(name)
-        return f"static/{name}" if kind == "static" else _FILES.get(place, "")
+        return f"static/{name}" if kind == "static" else _FILES.get(path, "")
 
-    def _find_list(self, page: str = "", **given: str) -> str:
-        name, value = next(iter(given.items()), ("", ""))
+    def _find_list(self, page: str = "", **filters: str) -> str:
+        name, value = next(iter(filters.items()), ("", ""))
         value = value.casefold() if name == "tag" else value
-        if len(given) > 1 or (name, value) not in self._lists:
+        if len(filters) > 1 or (name, value) not in self._lists:
             return ""
         suffix = f"-{int(page) + 1}.html" if page else ".html"
         return _name("list", value, f"{name}-{value}", suffix) if name else f"notes{suffix}"
@@ -252,8 +260,8 @@ class _SiteWriter:
         if self._vault.head() is None:
             return
         for commit, changes in islice(walk_history(self._vault, self.commit), _COMMITS):
-            known = [self._paths[each.path] for each in changes if each.path in self._paths]
-            notes = known[:_NAMED]
+            changed_notes = [self._paths[each.path] for each in changes if each.path in self._paths]
+            notes = changed_notes[:_NAMED]
             yield ExportedCommit(commit, notes, len(changes) - len(notes))
 
 
@@ -269,12 +277,12 @@ class _OneVault(Workers):
     async def read(self, work: Work[Result], caller: Caller) -> Result:
         """Return the result of `work` on the vault, in the frame of the export."""
         try:
-            made: Any = work(self._vault)
+            result: Any = work(self._vault)
         except VaultError as error:
             self.failure = error
             raise
-        framed: Any = (self._frame, made[1])
-        return cast(Result, framed)
+        answer: Any = (self._frame, result[1])
+        return cast(Result, answer)
 
 
 class _Histories:
@@ -284,7 +292,7 @@ class _Histories:
         self._vault = vault
         self._commit = commit
         self._paths = paths
-        self._places = {path: place for place, path in enumerate(paths)}
+        self._places = {path: index for index, path in enumerate(paths)}
         self._read: dict[int, dict[str, Story]] = {}
 
     def tell(self, path: str, at: str, vault: Vault) -> tuple[Sequence[BlamedLine], Trace]:
@@ -313,31 +321,31 @@ class _Histories:
         return group_changes(walk_history(self._vault, self._commit), iter(self._paths))
 
 
-def _ask(app: ASGIApp, place: str, given: Mapping[str, str]) -> bytes:
+def _ask(app: ASGIApp, path: str, params: Mapping[str, str]) -> bytes:
     """Return the app's page for a visitor who can only read.
 
     With `_OneVault` it never waits, so no event loop has to run it.
     """
-    sent: list[Message] = []
+    messages: list[Message] = []
 
     async def receive() -> Message:
         return {"type": "http.request"}
 
     async def send(message: Message) -> None:
-        sent.append(message)
+        messages.append(message)
 
     scope = {
         "type": "http",
         "method": "GET",
-        "path": place,
-        "raw_path": quote(os.fsencode(place)).encode("ascii"),
-        "query_string": urlencode(given).encode("ascii"),
+        "path": path,
+        "raw_path": quote(os.fsencode(path)).encode("ascii"),
+        "query_string": urlencode(params).encode("ascii"),
         "headers": [(b"accept", b"text/html")],
         "state": {"visitor": Visitor(may_write=False)},
     }
     for _ in app(scope, receive, send).__await__():
-        raise RuntimeError(f"{place}: this page waits for something")
-    return b"".join(message.get("body", b"") for message in sent)
+        raise RuntimeError(f"{path}: this page waits for something")
+    return b"".join(message.get("body", b"") for message in messages)
 
 
 def _build_list_paths(record: NoteRecord) -> Iterator[ListName]:
@@ -360,14 +368,14 @@ def name_note(path: str) -> str:
 
 
 @lru_cache(100_000)
-def _name(folder: str, text: str, shown: str, suffix: str = ".html") -> str:
+def _name(folder: str, text: str, label: str, suffix: str = ".html") -> str:
     """Return a file's path, unique to the text on any file system.
 
     It depends on the text alone, so that it is stable. Subfolders keep folders small: FAT allows
     only some thousand files in one.
     """
     key = b32encode(sha256(os.fsencode(text)).digest()[:10]).decode("ascii").lower()
-    plain = unicodedata.normalize("NFKD", shown).encode("ascii", "ignore").decode("ascii").lower()
+    plain = unicodedata.normalize("NFKD", label).encode("ascii", "ignore").decode("ascii").lower()
     words = "-".join(re.findall("[a-z0-9]+", plain))[:_SHOWN].strip("-")
     return f"{folder}/{key[0]}/{'-'.join(filter(None, (words, key)))}{suffix}"
 
@@ -397,8 +405,8 @@ def check_folder(folder: Path, root: Path) -> None:
     names = set(os.listdir(folder))
     others = sorted(name for name in names - _OWN if not _is_page(name))
     if names and (MARK not in names or others):
-        told = f"has {others[0]}, which no export has" if others else "is not an export"
-        raise RefusedError(f"{folder}: {told}; name a folder that is empty or not there")
+        problem = f"has {others[0]}, which no export has" if others else "is not an export"
+        raise RefusedError(f"{folder}: {problem}; name a folder that is empty or not there")
 
 
 def _is_page(name: str) -> bool:
@@ -442,19 +450,19 @@ def _replace(folder: Path, fresh: Path) -> None:
     shutil.rmtree(old, ignore_errors=True)
 
 
-def _beside(folder: Path, what: str, pid: int | str) -> Path:
-    return folder.with_name(f".{folder.name}.vaultmem-{what}-{pid}")
+def _beside(folder: Path, role: str, pid: int | str) -> Path:
+    return folder.with_name(f".{folder.name}.vaultmem-{role}-{pid}")
 
 
 def _sweep(folder: Path) -> None:
     """Remove the leftovers of killed exports; restore the old folder if one was half replaced."""
-    for what in ("old", "new"):
-        prefix = _beside(folder, what, "").name
+    for role in ("old", "new"):
+        prefix = _beside(folder, role, "").name
         for name in os.listdir(folder.parent):
             pid = name.removeprefix(prefix)
             if name == pid or not pid.isdecimal() or find_process(int(pid)) is not None:
                 continue
-            if what == "old" and not folder.exists():
+            if role == "old" and not folder.exists():
                 os.rename(folder.with_name(name), folder)
             else:
                 shutil.rmtree(folder.with_name(name), ignore_errors=True)
@@ -466,9 +474,11 @@ def _undisturbed() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {each: signal.signal(each, signal.SIG_IGN) for each in (signal.SIGINT, signal.SIGTERM)}
+    old_handlers = {
+        number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)
+    }
     try:
         yield
     finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
+        for number, handler in old_handlers.items():
+            signal.signal(number, handler)

@@ -44,8 +44,8 @@ def make_terms(
 
 
 def _make_script(name: str, value: object) -> tuple[str, bytes]:
-    told = json.dumps(value, separators=(",", ":"))
-    return f"search/{name}.js", f'takeTerms("{name}",{told});\n'.encode("ascii")
+    json_text = json.dumps(value, separators=(",", ":"))
+    return f"search/{name}.js", f'takeTerms("{name}",{json_text});\n'.encode("ascii")
 
 
 def _list_postings(
@@ -57,24 +57,26 @@ def _list_postings(
     """
     document = snapshot.column("document").astype(np.int64)
     numbers = np.full(int(document.max(initial=0)) + 1, -1, np.int64)
-    known = [(each.document, at) for at, each in enumerate(records) if each.document < len(numbers)]
-    if not known:
+    pairs = [
+        (each.document, index) for index, each in enumerate(records) if each.document < len(numbers)
+    ]
+    if not pairs:
         return
-    numbers[[each for each, _ in known]] = [at for _, at in known]
+    numbers[[each for each, _ in pairs]] = [index for _, index in pairs]
     note = numbers[document]
     norms = _weight_lengths(snapshot, note, len(records))
     terms = _list_terms(snapshot)
     keys, counts = _collect_postings(snapshot, terms, note, len(records))
-    keys, place = np.unique(keys, return_inverse=True)
-    sums = np.bincount(place, counts, len(keys))
+    keys, positions = np.unique(keys, return_inverse=True)
+    sums = np.bincount(positions, counts, len(keys))
     term, notes = np.divmod(keys, len(records))
     level = np.ceil(sums / (sums + norms[notes]) * (_LEVELS - 1)).astype(np.int64)
     starts = np.flatnonzero(np.diff(term, prepend=-1))
     steps = np.diff(notes, prepend=0)
     steps[starts] = notes[starts]
-    told = (steps * _LEVELS + np.clip(level, 1, _LEVELS - 1)).tolist()
-    for begin, end in pairwise([*starts.tolist(), len(told)]):
-        yield terms[term[begin]], told[begin:end]
+    postings = (steps * _LEVELS + np.clip(level, 1, _LEVELS - 1)).tolist()
+    for begin, end in pairwise([*starts.tolist(), len(postings)]):
+        yield terms[term[begin]], postings[begin:end]
 
 
 def _collect_postings(
@@ -86,8 +88,8 @@ def _collect_postings(
         rows, code = snapshot.term(term)
         keys.append(note[rows] + number * size)
         codes.append(np.where(note[rows] < 0, -1, code.astype(np.int64)))
-    found, code = np.concatenate(keys), np.concatenate(codes)
-    return found[code >= 0], (snapshot.counts @ _WEIGHTS)[code[code >= 0]]
+    all_keys, code = np.concatenate(keys), np.concatenate(codes)
+    return all_keys[code >= 0], (snapshot.counts @ _WEIGHTS)[code[code >= 0]]
 
 
 def _weight_lengths(snapshot: Snapshot, note: NDArray[np.int64], size: int) -> NDArray[np.float64]:
@@ -100,8 +102,8 @@ def _weight_lengths(snapshot: Snapshot, note: NDArray[np.int64], size: int) -> N
 
 def _list_terms(snapshot: Snapshot) -> list[str]:
     """Return all terms that a user can type: words, without internal marks."""
-    found: set[str] = set()
+    terms: set[str] = set()
     for whole, starts in snapshot.vocabulary():
         bounds = zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True)
-        found.update(whole[begin:end].decode("utf-8", "replace") for begin, end in bounds)
-    return sorted(term for term in found if term.isalnum())
+        terms.update(whole[begin:end].decode("utf-8", "replace") for begin, end in bounds)
+    return sorted(term for term in terms if term.isalnum())

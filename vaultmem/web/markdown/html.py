@@ -62,48 +62,48 @@ class Heading(NamedTuple):
 def shape_items(state: StateCore) -> None:
     """Remove task marks and block names from the text that contains them."""
     tokens = state.tokens
-    for at, token in enumerate(tokens):
-        if token.type != "inline" or tokens[at - 1].type != "paragraph_open":
+    for index, token in enumerate(tokens):
+        if token.type != "inline" or tokens[index - 1].type != "paragraph_open":
             continue
-        holder = tokens[at - 1]
-        if at > 1 and tokens[at - 2].type == "list_item_open":
-            holder = tokens[at - 2]
+        holder = tokens[index - 1]
+        if index > 1 and tokens[index - 2].type == "list_item_open":
+            holder = tokens[index - 2]
             _extract_task(holder, token)
         if "^" in token.content:
-            _extract_name(tokens, at, holder)
+            _extract_name(tokens, index, holder)
 
 
 def _extract_task(item: Token, text: Token) -> None:
-    if found := _TASK.match(text.content):
-        text.meta["task"] = item.attrs["data-task"] = found[1]
+    if match := _TASK.match(text.content):
+        text.meta["task"] = item.attrs["data-task"] = match[1]
         item.attrs["class"] = "task"
-        text.content = text.content[found.end() :]
+        text.content = text.content[match.end() :]
 
 
-def _extract_name(tokens: list[Token], at: int, holder: Token) -> None:
+def _extract_name(tokens: list[Token], index: int, holder: Token) -> None:
     """Name a block by the end of its text, or the block before if the paragraph is only a name."""
-    text = tokens[at]
+    text = tokens[index]
     begin = text.content.rfind("\n") + 1
-    found = BLOCK_NAME.search(text.content, begin)
-    if found is None:
+    match = BLOCK_NAME.search(text.content, begin)
+    if match is None:
         return
-    text.content = text.content[: found.start()].rstrip()
+    text.content = text.content[: match.start()].rstrip()
     if not text.content:
-        tokens[at - 1].hidden = tokens[at + 1].hidden = True
-        if holder is tokens[at - 1]:
-            holder = _find_before(tokens, at - 1)
-    holder.meta["block"] = found[1].casefold()
+        tokens[index - 1].hidden = tokens[index + 1].hidden = True
+        if holder is tokens[index - 1]:
+            holder = _find_before(tokens, index - 1)
+    holder.meta["block"] = match[1].casefold()
 
 
-def _find_before(tokens: list[Token], at: int) -> Token:
+def _find_before(tokens: list[Token], index: int) -> Token:
     """Return the opening token of the block before, or of the first block itself."""
-    for place in range(at - 1, -1, -1):
-        token = tokens[place]
-        if token.level < tokens[at].level:
+    for position in range(index - 1, -1, -1):
+        token = tokens[position]
+        if token.level < tokens[index].level:
             break
-        if token.level == tokens[at].level and token.nesting >= 0:
+        if token.level == tokens[index].level and token.nesting >= 0:
             return token
-    return tokens[at]
+    return tokens[index]
 
 
 def show_tasks(state: StateCore) -> None:
@@ -116,10 +116,10 @@ def show_tasks(state: StateCore) -> None:
 def render_task(token: Token, page: Page) -> str:
     """Render a task's box, which is not clickable."""
     mark = token.content
-    said = {" ": "open", "x": "done", "X": "done"}.get(mark, f"marked {mark}")
-    shown = {" ": "☐", "x": "☑", "X": "☑"}.get(mark, mark)
+    label = {" ": "open", "x": "done", "X": "done"}.get(mark, f"marked {mark}")
+    box = {" ": "☐", "x": "☑", "X": "☑"}.get(mark, mark)
     return (
-        f'<span class="task-box" role="img" aria-label="{escapeHtml(said)}">{escapeHtml(shown)}'
+        f'<span class="task-box" role="img" aria-label="{escapeHtml(label)}">{escapeHtml(box)}'
         "</span> "
     )
 
@@ -129,37 +129,37 @@ def assign_anchors(state: StateCore) -> None:
     page = page_of(state.env)
     if not page.first:
         return
-    taken: dict[str, int] = {}
+    anchors: dict[str, int] = {}
     headings: list[Heading] = state.env["headings"]
     blank = [not line.strip("> \t") for line in state.src.split("\n")]
-    for at, token in enumerate(state.tokens):
+    for index, token in enumerate(state.tokens):
         if token.type == "heading_open":
-            text = state.tokens[at + 1]
-            anchor = _once(format_heading(text.content), taken)
+            text = state.tokens[index + 1]
+            anchor = _once(format_heading(text.content), anchors)
             token.attrs["id"] = anchor
             line = page.first + (token.map or [0])[0]
             headings.append(Heading(int(token.tag[1]), _show(text), anchor, line))
         elif "block" in token.meta:
-            token.attrs.setdefault("id", _once(f"block-{token.meta['block']}", taken))
+            token.attrs.setdefault("id", _once(f"block-{token.meta['block']}", anchors))
         elif token.type == "inline" and "<a" in token.content:
-            _assign_anchors(token.children or [], taken)
+            _assign_anchors(token.children or [], anchors)
         if token.map and token.block and token.nesting >= 0 and token.type not in _UNLINED:
             _report_lines(token, page.first, blank)
 
 
-def _assign_anchors(children: list[Token], taken: dict[str, int]) -> None:
+def _assign_anchors(children: list[Token], anchors: dict[str, int]) -> None:
     for child in children:
-        if child.type == "name" and (anchor := format_heading(child.meta["name"])) not in taken:
-            child.attrs["id"] = _once(anchor, taken)
+        if child.type == "name" and (anchor := format_heading(child.meta["name"])) not in anchors:
+            child.attrs["id"] = _once(anchor, anchors)
 
 
-def _once(anchor: str, taken: dict[str, int]) -> str:
+def _once(anchor: str, anchors: dict[str, int]) -> str:
     """Return an id, with a number appended if it is in use."""
     name = anchor
-    while name in taken:
-        taken[anchor] += 1
-        name = f"{anchor}-{taken[anchor]}"
-    taken[name] = 1
+    while name in anchors:
+        anchors[anchor] += 1
+        name = f"{anchor}-{anchors[anchor]}"
+    anchors[name] = 1
     return name
 
 
@@ -288,17 +288,17 @@ def _add_renderers(md: MarkdownIt, render_embed: Callable[[Token, Page], str]) -
 
 def _adapt(render: Callable[[Token, Page], str]) -> Callable[..., str]:
     def call(
-        _: object, tokens: Sequence[Token], at: int, options: OptionsDict, env: EnvType
+        _: object, tokens: Sequence[Token], index: int, options: OptionsDict, env: EnvType
     ) -> str:
-        return render(tokens[at], page_of(env))
+        return render(tokens[index], page_of(env))
 
     return call
 
 
 def _render_code(token: Token, page: Page) -> str:
     words = unescapeAll(token.info).split(maxsplit=1)
-    known = words and _LANGUAGE.match(words[0])
-    language = f' class="language-{known[0]}"' if known else ""
+    match = words and _LANGUAGE.match(words[0])
+    language = f' class="language-{match[0]}"' if match else ""
     code = f"<code{language}>{escapeHtml(token.content)}</code>"
     return f"<pre{html_links.render_attributes(token)}>{code}</pre>\n"
 
@@ -333,11 +333,13 @@ class Rendered(NamedTuple):
     headings: tuple[Heading, ...]
 
 
-def render_note(text: str, path: str, around: Surroundings) -> Rendered:
+def render_note(text: str, path: str, link_context: Surroundings) -> Rendered:
     """Render a note as Obsidian shows it, for any text."""
-    text, matter, body = _read_text(text)
-    page = Page(path, around, Budget(), text.count("\n", 0, matter.body) + 1, (f"{path}#",))
-    properties = clean_html(render_properties(text, matter, page))
+    text, frontmatter, body = _read_text(text)
+    page = Page(
+        path, link_context, Budget(), text.count("\n", 0, frontmatter.body) + 1, (f"{path}#",)
+    )
+    properties = clean_html(render_properties(text, frontmatter, page))
     headings: list[Heading] = []
     try:
         env: dict[str, object] = {"page": page, "headings": headings}
@@ -352,9 +354,9 @@ def render_note(text: str, path: str, around: Surroundings) -> Rendered:
 def _read_text(text: str) -> tuple[str, Frontmatter, str]:
     """Return a note's text, its properties, and its visible body with the same lines."""
     text = escape_bytes(text)
-    matter = read_frontmatter(text)
-    body = hide_comments(text, matter.body).text[matter.body :].replace(GONE, "")
-    return text, matter, body.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", " ")
+    frontmatter = read_frontmatter(text)
+    body = hide_comments(text, frontmatter.body).text[frontmatter.body :].replace(GONE, "")
+    return text, frontmatter, body.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", " ")
 
 
 @functools.cache
@@ -407,16 +409,16 @@ _URL = re.compile(r"https?://[^\s<>\"]+", re.IGNORECASE)
 _TAGS = frozenset({"tags", "tag"})
 
 
-def render_properties(text: str, matter: Frontmatter, page: Page) -> str:
+def render_properties(text: str, frontmatter: Frontmatter, page: Page) -> str:
     """Render the properties of a note; invalid ones as source."""
-    block = text[matter.start : matter.end]
-    if matter.problem and block:
+    block = text[frontmatter.start : frontmatter.end]
+    if frontmatter.problem and block:
         return f'<pre class="properties">{escapeHtml(block)}</pre>'
-    if not matter.properties:
+    if not frontmatter.properties:
         return ""
-    first = text.count("\n", 0, matter.start) + 1
+    first = text.count("\n", 0, frontmatter.start) + 1
     lines = block.splitlines()
-    rows = [_render_row(prop, lines, first, page) for prop in matter.properties]
+    rows = [_render_row(prop, lines, first, page) for prop in frontmatter.properties]
     return f'<table class="properties"><tbody>\n{"".join(rows)}</tbody></table>'
 
 
@@ -426,19 +428,19 @@ def _render_row(prop: Property, lines: list[str], first: int, page: Page) -> str
         values = tuple(filter(str.strip, values[0].split(",")))
     if prop.kind == "map" or (prop.kind == "seq" and not values):
         source = "\n".join(lines[prop.first : prop.last])
-        shown = f"<code>{escapeHtml(source.partition(':')[2].strip())}</code>"
+        cell = f"<code>{escapeHtml(source.partition(':')[2].strip())}</code>"
     else:
-        shown = ", ".join(_render_value(value, prop.name, page) for value in values)
-    place = f'data-line="{first + prop.first}" data-end="{first + prop.last - 1}"'
-    return f"<tr {place}><th>{escapeHtml(prop.name)}</th><td>{shown}</td></tr>\n"
+        cell = ", ".join(_render_value(value, prop.name, page) for value in values)
+    attributes = f'data-line="{first + prop.first}" data-end="{first + prop.last - 1}"'
+    return f"<tr {attributes}><th>{escapeHtml(prop.name)}</th><td>{cell}</td></tr>\n"
 
 
 def _render_value(value: str, name: str, page: Page) -> str:
     """Render one value: a link if all of it is a link, or else its text."""
     value = value.strip()
-    found = read_wikilink(value, 0)
-    if found and found[1] == len(value):
-        return render_link(found[0], format_link(found[0]), page)
+    wikilink = read_wikilink(value, 0)
+    if wikilink and wikilink[1] == len(value):
+        return render_link(wikilink[0], format_link(wikilink[0]), page)
     if _URL.fullmatch(value):
         return f'<a class="external" href="{escapeHtml(value)}" rel="{REL}">{escapeHtml(value)}</a>'
     tag = value.removeprefix("#")

@@ -43,7 +43,7 @@ def _address(prefix: str) -> Callable[[str], str]:
 class Addresses(NamedTuple):
     """The URLs of notes, files and tags: functions from a path or tag to a quoted URL.
 
-    "" for a file means that it cannot be shown, "" for a note that it is treated as missing.
+    A file with the URL "" cannot be shown; a note with the URL "" is treated as missing.
     """
 
     note: Callable[[str], str] = _address("/note/")
@@ -173,12 +173,12 @@ def read_link(state: StateInline, silent: bool) -> bool:
     start, is_embed = state.pos, state.src.startswith("!", state.pos)
     if not state.src.startswith("[[", start + is_embed) or state.linkLevel:
         return False
-    found = read_wikilink(state.src, start + is_embed)
-    if found is None or found[1] > state.posMax:
+    wikilink = read_wikilink(state.src, start + is_embed)
+    if wikilink is None or wikilink[1] > state.posMax:
         return False
     if not silent:
-        push_link(state, found[0]._replace(is_embed=is_embed))
-    state.pos = found[1]
+        push_link(state, wikilink[0]._replace(is_embed=is_embed))
+    state.pos = wikilink[1]
     return True
 
 
@@ -191,27 +191,27 @@ def push_link(state: StateInline, link: Link) -> None:
 
 def render_link(link: Link, text: str, page: Page, hint: str = "") -> str:
     """Return a link or an embedded image as HTML; `hint` is why an embed is only a link."""
-    target, shown = find_target(link, page), escapeHtml(text)
+    target, label = find_target(link, page), escapeHtml(text)
     if not target.path:
-        return f'<span class="unresolved" title="No such note or file">{shown}</span>'
+        return f'<span class="unresolved" title="No such note or file">{label}</span>'
     if not target.href:
-        return f'<span class="file" title="A file that is not shown here">{shown}</span>'
+        return f'<span class="file" title="A file that is not shown here">{label}</span>'
     if link.is_embed and target.is_image:
         return render_image(target, link.text)
     kind = "internal" if target.is_note else "internal file"
     if link.is_embed:
         kind += " embed-link"
     title = f' title="{escapeHtml(hint)}"' if hint else ""
-    return f'<a class="{kind}" href="{escapeHtml(target.href)}"{title}>{shown}</a>'
+    return f'<a class="{kind}" href="{escapeHtml(target.href)}"{title}>{label}</a>'
 
 
 def render_image(target: LinkTarget, text: str) -> str:
     """Return an image of the vault; the last `|` of its text can precede its size."""
-    before, _, size = text.rpartition("|")
-    found = _SIZE.fullmatch(size.strip())
-    alt = (before if found else text) or escape_bytes(target.path.rpartition("/")[2])
-    width = f' width="{found[1]}"' if found else ""
-    height = f' height="{found[2]}"' if found and found[2] else ""
+    prefix, _, size = text.rpartition("|")
+    match = _SIZE.fullmatch(size.strip())
+    alt = (prefix if match else text) or escape_bytes(target.path.rpartition("/")[2])
+    width = f' width="{match[1]}"' if match else ""
+    height = f' height="{match[2]}"' if match and match[2] else ""
     return (
         f'<img src="{escapeHtml(target.href)}" alt="{escapeHtml(alt)}"{width}{height} '
         'loading="lazy">'
@@ -220,22 +220,22 @@ def render_image(target: LinkTarget, text: str) -> str:
 
 def direct_links(children: list[Token], page: Page) -> None:
     """Set the resolved destination of each markdown link and image among inline tokens."""
-    opened: list[Token] = []
+    open_links: list[Token] = []
     for token in children:
         if token.type == "link_open":
             _direct_link(token, page)
-            opened.append(token)
-        elif token.type == "link_close" and opened:
-            token.tag = opened.pop().tag
+            open_links.append(token)
+        elif token.type == "link_close" and open_links:
+            token.tag = open_links.pop().tag
         elif token.type == "image":
-            _direct_image(token, page, bool(opened))
+            _direct_image(token, page, bool(open_links))
 
 
 def _direct_link(token: Token, page: Page) -> None:
     href = str(token.attrs.get("href", ""))
     title = {"title": token.attrs["title"]} if "title" in token.attrs else {}
-    if outside := _go_outside(href):
-        token.attrs = {"class": "external", "href": outside, "rel": REL, **title}
+    if address := _go_outside(href):
+        token.attrs = {"class": "external", "href": address, "rel": REL, **title}
         return
     link = _read_destination(href)
     target = find_target(link, page) if link else LinkTarget("", "")
@@ -255,10 +255,10 @@ def _direct_image(token: Token, page: Page, in_link: bool) -> None:
     """Turn an image of the vault into an embedding wikilink, and any other one into a link."""
     src, text = str(token.attrs.get("src", "")), token.content
     link = (_read_destination(src) or _NOWHERE)._replace(is_embed=True, text=text)
-    outside = _go_outside(src)
-    if outside or (in_link and not find_target(link, page).is_image):
+    address = _go_outside(src)
+    if address or (in_link and not find_target(link, page).is_image):
         token.type = "outside_image"
-        token.meta = {"href": "" if in_link else outside}
+        token.meta = {"href": "" if in_link else address}
         return
     token.type, token.meta = "wikilink", {"link": link}
     token.content = format_link(link) or src

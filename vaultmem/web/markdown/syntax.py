@@ -48,10 +48,10 @@ def check_bounds(state: StateBlock, start: int, end: int, silent: bool) -> bool:
 
 def read_math_block(state: StateBlock, start: int, end: int, silent: bool) -> bool:
     """Read lines from one that starts with `$$` to one that ends with it."""
-    place = state.bMarks[start] + state.tShift[start]
-    if not state.src.startswith("$$", place) or state.is_code_block(start):
+    position = state.bMarks[start] + state.tShift[start]
+    if not state.src.startswith("$$", position) or state.is_code_block(start):
         return False
-    last = _find_end(state, start, end, place)
+    last = _find_end(state, start, end, position)
     if last < 0:
         return False
     if not silent:
@@ -62,12 +62,12 @@ def read_math_block(state: StateBlock, start: int, end: int, silent: bool) -> bo
     return True
 
 
-def _find_end(state: StateBlock, start: int, end: int, place: int) -> int:
+def _find_end(state: StateBlock, start: int, end: int, position: int) -> int:
     """Return the line where a math block ends, -1 if it is not closed."""
     if state.env.get("math_ends", end) <= start:
         return -1
     for line in range(start, end):
-        text = state.src[place if line == start else state.bMarks[line] : state.eMarks[line]]
+        text = state.src[position if line == start else state.bMarks[line] : state.eMarks[line]]
         text = text.rstrip()
         if text.endswith("$$") and (line > start or len(text) > 3):
             return line
@@ -97,57 +97,61 @@ _ALIASES = {
 
 def shape_callouts(state: StateCore) -> None:
     """Turn quotes whose first line is a callout mark into callouts."""
-    shaped: list[Token] = []
-    closing: list[str] = []  # For each open quote, the tag of its callout or "".
+    tokens: list[Token] = []
+    tags: list[str] = []  # For each open quote, the tag of its callout or "".
     rest = iter(enumerate(state.tokens))
-    for at, token in rest:
+    for index, token in rest:
         if token.type == "blockquote_open":
-            found = _find_mark(state.tokens[at + 1 : at + 3])
-            closing.append("")
-            if found:
-                closing[-1] = "details" if found[2] else "div"
-                shaped += _open_callout(token, found)
-                shaped += _strip_first_line(state.tokens[at + 1 : at + 4], found)
+            match = _find_mark(state.tokens[index + 1 : index + 3])
+            tags.append("")
+            if match:
+                tags[-1] = "details" if match[2] else "div"
+                tokens += _open_callout(token, match)
+                tokens += _strip_first_line(state.tokens[index + 1 : index + 4], match)
                 for _ in range(3):
                     next(rest)
                 continue
-        elif token.type == "blockquote_close" and (tag := closing.pop()):
-            shaped += (_make("callout_body", "div", -1), _make("callout", tag, -1))
+        elif token.type == "blockquote_close" and (tag := tags.pop()):
+            tokens += (_make("callout_body", "div", -1), _make("callout", tag, -1))
             continue
-        shaped.append(token)
-    state.tokens = shaped
+        tokens.append(token)
+    state.tokens = tokens
 
 
-def _find_mark(behind: Sequence[Token]) -> re.Match[str] | None:
+def _find_mark(next_tokens: Sequence[Token]) -> re.Match[str] | None:
     """Return the callout mark of a quote; a rule below it makes the line a heading."""
     kinds = {"paragraph_open", "heading_open"}
-    if len(behind) < 2 or behind[0].type not in kinds or behind[0].markup.startswith("#"):
+    if (
+        len(next_tokens) < 2
+        or next_tokens[0].type not in kinds
+        or next_tokens[0].markup.startswith("#")
+    ):
         return None
-    return _MARK.match(behind[1].content)
+    return _MARK.match(next_tokens[1].content)
 
 
-def _open_callout(quote: Token, found: re.Match[str]) -> list[Token]:
+def _open_callout(quote: Token, match: re.Match[str]) -> list[Token]:
     """Return the tokens from the callout's start to the start of its text."""
-    name = found[1].partition("|")[0].strip()
+    name = match[1].partition("|")[0].strip()
     kind = _ALIASES.get(name.lower(), name.lower())
     kind = kind if kind in CALLOUTS else "note"
-    callout = _make("callout", "details" if found[2] else "div", 1)
+    callout = _make("callout", "details" if match[2] else "div", 1)
     callout.map, callout.attrs = quote.map, {"class": f"callout callout-{kind}"}
-    if found[2] == "+":
+    if match[2] == "+":
         callout.attrs["open"] = ""
-    tag = "summary" if found[2] else "div"
+    tag = "summary" if match[2] else "div"
     title = _make("callout_title", tag, 1)
     title.attrs = {"class": "callout-title"}
-    text = Token("inline", "", 0, content=found[3].strip() or name.capitalize(), children=[])
+    text = Token("inline", "", 0, content=match[3].strip() or name.capitalize(), children=[])
     body = _make("callout_body", "div", 1)
     body.attrs = {"class": "callout-body"}
     return [callout, title, text, _make("callout_title", tag, -1), body]
 
 
-def _strip_first_line(paragraph: Sequence[Token], found: re.Match[str]) -> Sequence[Token]:
+def _strip_first_line(paragraph: Sequence[Token], match: re.Match[str]) -> Sequence[Token]:
     """Return the first paragraph without the callout mark's line."""
     opening, text, _ = paragraph
-    text.content = text.content[found.end() :]
+    text.content = text.content[match.end() :]
     if not text.content:
         last = opening.map[1] if opening.map else 0
         rule = Token("hr", "hr", 0, map=[last - 1, last], block=True)
@@ -170,17 +174,17 @@ _GAPS = frozenset({"softbreak", "hardbreak"})
 def direct_all(state: StateCore) -> None:
     """Resolve all links, and turn embedded notes into blocks."""
     page = page_of(state.env)
-    lifted: list[Token] = []
+    tokens: list[Token] = []
     rest = iter(enumerate(state.tokens))
-    for at, token in rest:
+    for index, token in rest:
         if token.type == "inline" and token.children:
             direct_links(token.children, page)
-            if lifted[-1].type == "paragraph_open" and _has_embed(token.children, page):
-                lifted += _split_paragraph(lifted.pop(), token, state.tokens[at + 1], page)
+            if tokens[-1].type == "paragraph_open" and _has_embed(token.children, page):
+                tokens += _split_paragraph(tokens.pop(), token, state.tokens[index + 1], page)
                 next(rest)
                 continue
-        lifted.append(token)
-    state.tokens = lifted
+        tokens.append(token)
+    state.tokens = tokens
 
 
 def _has_embed(children: list[Token], page: Page) -> bool:
@@ -237,7 +241,7 @@ def select_part(tokens: list[Token], subpath: str) -> list[Token]:
     """
     if not subpath:
         return tokens
-    last = next((at for at, each in enumerate(tokens) if each.type == "footnotes_open"), None)
+    last = next((index for index, each in enumerate(tokens) if each.type == "footnotes_open"), None)
     body, footnotes = tokens[:last], tokens[last:] if last is not None else []
     part = _select_block(body, subpath[1:]) if subpath[0] == "^" else _select_section(body, subpath)
     marks = (child.type == "footnote" for token in part for child in token.children or ())
@@ -245,31 +249,31 @@ def select_part(tokens: list[Token], subpath: str) -> list[Token]:
 
 
 def _select_block(tokens: list[Token], name: str) -> list[Token]:
-    wanted = name.strip().casefold()
-    for at, token in enumerate(tokens):
-        if token.meta.get("block") == wanted:
+    key = name.strip().casefold()
+    for index, token in enumerate(tokens):
+        if token.meta.get("block") == key:
             depth = 0
-            for end in range(at, len(tokens)):
+            for end in range(index, len(tokens)):
                 depth += tokens[end].nesting
                 if not depth:
-                    return tokens[at : end + 1]
+                    return tokens[index : end + 1]
     return []
 
 
 def _select_section(tokens: list[Token], subpath: str) -> list[Token]:
     names = [name for part in subpath.split("#") if (name := fold_heading(part))]
-    above: list[tuple[str, str]] = []  # Tags and headings above this position.
+    ancestors: list[tuple[str, str]] = []  # Tags and headings above this position.
     start, tag = -1, ""
-    for at, token in enumerate(tokens):
+    for index, token in enumerate(tokens):
         if token.type != "heading_open" or token.level:
             continue
         if start >= 0 and token.tag <= tag:
-            return tokens[start:at]
-        above = [each for each in above if each[0] < token.tag]
-        above.append((token.tag, fold_heading(tokens[at + 1].content)))
-        line = iter([heading for _, heading in above])
+            return tokens[start:index]
+        ancestors = [each for each in ancestors if each[0] < token.tag]
+        ancestors.append((token.tag, fold_heading(tokens[index + 1].content)))
+        line = iter([heading for _, heading in ancestors])
         if start < 0 and names and all(name in line for name in names):
-            start, tag = at, token.tag
+            start, tag = index, token.tag
     return tokens[start:] if start >= 0 else []
 
 
@@ -283,48 +287,48 @@ _DEFINITION = re.compile(r"\[\^([^\]\s]{1,100})\]:[ \t]*")
 
 def read_definition(state: StateBlock, start: int, end: int, silent: bool) -> bool:
     """Read the definition of a footnote: a line, and the indented lines after it."""
-    place = state.bMarks[start] + state.tShift[start]
-    if state.is_code_block(start) or not state.src.startswith("[^", place):
+    position = state.bMarks[start] + state.tShift[start]
+    if state.is_code_block(start) or not state.src.startswith("[^", position):
         return False
-    found = _DEFINITION.match(state.src, place, state.eMarks[start])
-    if found is None:
+    match = _DEFINITION.match(state.src, position, state.eMarks[start])
+    if match is None:
         return False
     if silent:
         return True
-    state.env.setdefault("footnotes", {}).setdefault(found[1], [])
+    state.env.setdefault("footnotes", {}).setdefault(match[1], [])
     token = state.push("footnote_open", "li", 1)
-    token.meta, token.map = {"name": found[1]}, [start, start]
-    _read_text(state, start, end, found.end())
+    token.meta, token.map = {"name": match[1]}, [start, start]
+    _read_text(state, start, end, match.end())
     token.map[1] = state.line
     state.push("footnote_close", "li", -1)
     return True
 
 
-def _read_text(state: StateBlock, start: int, end: int, place: int) -> None:
-    """Read the blocks of a footnote; the first begins at `place` in its first line."""
-    kept = state.bMarks[start], state.tShift[start], state.sCount[start], state.parentType
-    state.bMarks[start], state.tShift[start], state.parentType = place, 0, "footnote"
+def _read_text(state: StateBlock, start: int, end: int, position: int) -> None:
+    """Read the blocks of a footnote; the first begins at `position` in its first line."""
+    saved_state = state.bMarks[start], state.tShift[start], state.sCount[start], state.parentType
+    state.bMarks[start], state.tShift[start], state.parentType = position, 0, "footnote"
     state.blkIndent += 4
     state.sCount[start] = state.blkIndent
-    if place >= state.eMarks[start] and (start + 1 >= end or state.isEmpty(start + 1)):
+    if position >= state.eMarks[start] and (start + 1 >= end or state.isEmpty(start + 1)):
         state.line = start + 1
     else:
         state.md.block.tokenize(state, start, end)
     state.blkIndent -= 4
-    state.bMarks[start], state.tShift[start], state.sCount[start], state.parentType = kept
+    state.bMarks[start], state.tShift[start], state.sCount[start], state.parentType = saved_state
 
 
 def read_reference(state: StateInline, silent: bool) -> bool:
     """Read the mark of a defined footnote."""
     if not state.src.startswith("[^", state.pos) or state.linkLevel:
         return False
-    found = _REFERENCE.match(state.src, state.pos, state.posMax)
-    known: dict[str, Any] = state.env.get("footnotes", {})
-    if found is None or found[1] not in known:
+    match = _REFERENCE.match(state.src, state.pos, state.posMax)
+    footnotes: dict[str, Any] = state.env.get("footnotes", {})
+    if match is None or match[1] not in footnotes:
         return False
     if not silent:
-        state.push("footnote", "sup", 0).meta = {"name": found[1]}
-    state.pos = found.end()
+        state.push("footnote", "sup", 0).meta = {"name": match[1]}
+    state.pos = match.end()
     return True
 
 
@@ -337,13 +341,13 @@ def read_inline_note(state: StateInline, silent: bool) -> bool:
     if end < 0:
         return False
     if not silent:
-        known = state.env.setdefault("footnotes", {})
-        name = f" {len(known)}"  # Names in notes have no blanks.
+        footnotes = state.env.setdefault("footnotes", {})
+        name = f" {len(footnotes)}"  # Names in notes have no blanks.
         children: list[Token] = []
         state.env["in_footnote"] = True
         state.md.inline.parse(state.src[start + 2 : end], state.md, state.env, children)
         state.env["in_footnote"] = False
-        known[name] = [Token("inline", "", 0, children=children, content="")]
+        footnotes[name] = [Token("inline", "", 0, children=children, content="")]
         state.push("footnote", "sup", 0).meta = {"name": name}
     state.pos = end + 1
     return True
@@ -351,15 +355,17 @@ def read_inline_note(state: StateInline, silent: bool) -> bool:
 
 def collect_footnotes(state: StateCore) -> None:
     """Move the footnotes to the end, in the order of their marks; unreferenced ones are last."""
-    known: dict[str, list[Token]] = state.env.get("footnotes", {})
-    if not known:
+    footnotes: dict[str, list[Token]] = state.env.get("footnotes", {})
+    if not footnotes:
         return
-    state.tokens = _extract_definitions(state.tokens, known)
-    marked = _number_marks([*state.tokens, *(each for text in known.values() for each in text)])
+    state.tokens = _extract_definitions(state.tokens, footnotes)
+    numbers = _number_marks(
+        [*state.tokens, *(each for text in footnotes.values() for each in text)]
+    )
     prefix = f"footnote-{page_of(state.env).mark}"
     items: list[Token] = []
-    for number, name in enumerate(dict.fromkeys([*marked, *known]), 1):
-        items += _make_item(known[name], prefix, number, name in marked)
+    for number, name in enumerate(dict.fromkeys([*numbers, *footnotes]), 1):
+        items += _make_item(footnotes[name], prefix, number, name in numbers)
     state.tokens += [
         Token("footnotes_open", "section", 1, {"class": "footnotes"}, block=True),
         Token("footnotes_list_open", "ol", 1, block=True),
@@ -380,20 +386,20 @@ def _number_marks(tokens: list[Token]) -> dict[str, int]:
     return numbers
 
 
-def _extract_definitions(tokens: list[Token], known: dict[str, list[Token]]) -> list[Token]:
-    """Return the tokens without definitions, which are moved to `known`."""
-    kept: list[Token] = []
-    into = [kept]
+def _extract_definitions(tokens: list[Token], footnotes: dict[str, list[Token]]) -> list[Token]:
+    """Return the tokens without definitions, which are moved to `footnotes`."""
+    body: list[Token] = []
+    stack = [body]
     for token in tokens:
         if token.type == "footnote_open":
-            into.append([token])
+            stack.append([token])
         elif token.type == "footnote_close":
-            whole = [*into.pop(), token]
+            whole = [*stack.pop(), token]
             name = whole[0].meta["name"]
-            known[name] = known[name] or whole
+            footnotes[name] = footnotes[name] or whole
         else:
-            into[-1].append(token)
-    return kept
+            stack[-1].append(token)
+    return body
 
 
 def _make_item(tokens: list[Token], prefix: str, number: int, is_marked: bool) -> list[Token]:
@@ -404,20 +410,20 @@ def _make_item(tokens: list[Token], prefix: str, number: int, is_marked: bool) -
     attrs: dict[str, str | int | float] = {"id": f"{prefix}{number}"}
     opening = Token("footnote_item_open", "li", 1, attrs, map=lines, block=True)
     closing = Token("footnote_item_close", "li", -1, block=True)
-    back = [Token("footnote_back", "a", 0, meta={"number": number})] if is_marked else []
+    back_link = [Token("footnote_back", "a", 0, meta={"number": number})] if is_marked else []
     text = next((each for each in tokens[-2:] if each.type == "inline"), None)
     if text is not None and text.children is not None:
-        text.children += back
-        back = []
-    return [opening, *tokens, *back, closing]
+        text.children += back_link
+        back_link = []
+    return [opening, *tokens, *back_link, closing]
 
 
 def render_reference(token: Token, page: Page) -> str:
     """Render the mark of a footnote."""
     number = token.meta["number"]
     name = f"{page.mark}{number}"
-    place = f' id="footnote-mark-{name}"' if token.meta["is_first"] else ""
-    return f'<sup class="footnote"><a href="#footnote-{name}"{place}>{number}</a></sup>'
+    id_attribute = f' id="footnote-mark-{name}"' if token.meta["is_first"] else ""
+    return f'<sup class="footnote"><a href="#footnote-{name}"{id_attribute}>{number}</a></sup>'
 
 
 def render_back(token: Token, page: Page) -> str:
@@ -444,14 +450,14 @@ def read_tag(state: StateInline, silent: bool) -> bool:
     """Read a tag, by the same rule as the index."""
     if state.src[state.pos] != "#" or state.linkLevel:
         return False
-    found = INLINE_TAG.match(state.src, state.pos, state.posMax)
-    if found is None:
+    match = INLINE_TAG.match(state.src, state.pos, state.posMax)
+    if match is None:
         return False
     if not silent:
         token = state.push("tag", "a", 0)
-        token.content = found[0]
-        token.meta = {"tag": found[1].strip("/")}
-    state.pos = found.end()
+        token.content = match[0]
+        token.meta = {"tag": match[1].strip("/")}
+    state.pos = match.end()
     return True
 
 
@@ -470,8 +476,8 @@ def read_math(state: StateInline, silent: bool) -> bool:
         end = state.src.find("$$", start + 2, state.posMax) + 2
         if end <= start + 4:
             return False
-    elif found := _MATH.match(state.src, start, state.posMax):
-        end = found.end()
+    elif match := _MATH.match(state.src, start, state.posMax):
+        end = match.end()
     else:
         return False
     if not silent:
@@ -489,26 +495,26 @@ def read_html(state: StateInline, silent: bool) -> bool:
     """Read the supported HTML elements; all others are text."""
     if state.src[state.pos] != "<":
         return False
-    if found := _AROUND.match(state.src, state.pos, state.posMax):
+    if match := _AROUND.match(state.src, state.pos, state.posMax):
         if not silent:
-            _push_around(state, found)
-    elif found := _BREAK.match(state.src, state.pos, state.posMax):
+            _push_around(state, match)
+    elif match := _BREAK.match(state.src, state.pos, state.posMax):
         if not silent:
             state.push("hardbreak", "br", 0)
-    elif found := _NAME.match(state.src, state.pos, state.posMax):
+    elif match := _NAME.match(state.src, state.pos, state.posMax):
         if not silent:
-            state.push("name", "a", 0).meta = {"name": found[1]}
+            state.push("name", "a", 0).meta = {"name": match[1]}
     else:
         return False
-    state.pos = found.end()
+    state.pos = match.end()
     return True
 
 
-def _push_around(state: StateInline, found: re.Match[str]) -> None:
+def _push_around(state: StateInline, match: re.Match[str]) -> None:
     """Add an HTML element and its content, which is markdown."""
-    tag, end = found[1].lower(), state.posMax
+    tag, end = match[1].lower(), state.posMax
     state.push("html_open", tag, 1)
-    state.pos, state.posMax = found.span("text")
+    state.pos, state.posMax = match.span("text")
     state.md.inline.tokenize(state)
     state.posMax = end
     state.push("html_close", tag, -1)
@@ -525,14 +531,14 @@ def read_url(state: StateInline, silent: bool) -> bool:
         return False
     scheme = state.pending[-5:].lower()
     start = state.pos - (5 if scheme == "https" else 4)
-    before = state.pending[: start - state.pos]
-    if not scheme.endswith(("http", "https")) or before[-1:].isalnum():
+    prefix = state.pending[: start - state.pos]
+    if not scheme.endswith(("http", "https")) or prefix[-1:].isalnum():
         return False
-    found = _URL.match(state.src, start, state.posMax)
-    if found is None:
+    match = _URL.match(state.src, start, state.posMax)
+    if match is None:
         return False
-    url = _strip_url(found[0])
-    state.pending = before
+    url = _strip_url(match[0])
+    state.pending = prefix
     state.push("link_open", "a", 1).attrs = {"href": state.md.normalizeLink(url)}
     state.push("text", "", 0).content = url
     state.push("link_close", "a", -1)

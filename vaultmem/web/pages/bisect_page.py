@@ -107,50 +107,56 @@ class Searches:
         self._known.pop(search, None)
 
 
-def read_search(given: QueryParams) -> BisectRequest | None:
+def read_search(params: QueryParams) -> BisectRequest | None:
     """Return the search in an address, None if it is incomplete."""
-    finds, says = (given.get(name, "").strip()[:1_000] for name in ("finds", "says"))
-    good = given.get("good", "").strip()[:250]
-    if not good or not (finds or says):
+    address, phrase = (params.get(name, "").strip()[:1_000] for name in ("finds", "says"))
+    good = params.get("good", "").strip()[:250]
+    if not good or not (address or phrase):
         return None
     expected = Expectation(
-        given.get("q", "")[:1_000],
-        (finds,) if finds else (),
-        (says,) if says else (),
-        "negated" in given,
-        read_count(given.get("budget", ""), MAX_BUDGET) or 0,
+        params.get("q", "")[:1_000],
+        (address,) if address else (),
+        (phrase,) if phrase else (),
+        "negated" in params,
+        read_count(params.get("budget", ""), MAX_BUDGET) or 0,
     )
-    return BisectRequest(expected, good, given.get("bad", "").strip()[:250] or "HEAD")
+    return BisectRequest(expected, good, params.get("bad", "").strip()[:250] or "HEAD")
 
 
-def suggest_searches(given: Mapping[str, str], vault: Vault) -> list[Suggestion]:
+def suggest_searches(params: Mapping[str, str], vault: Vault) -> list[Suggestion]:
     """Return the differences between the good answer and the current one, each with a search.
 
     Return nothing if the address has no good commit. The last suggestions are cached.
     """
     from vaultmem.services.history.commits import resolve_commit
 
-    good, bad = (given.get(name, "").strip()[:250] for name in ("good", "bad"))
+    good, bad = (params.get(name, "").strip()[:250] for name in ("good", "bad"))
     if not good:
         return []
-    asked = read_asked(given)
+    pack_request = read_asked(params)
     try:
-        commits = tuple(resolve_commit(vault, at) for at in (good, bad or "HEAD"))
-        made = partial(_compare_packs, asked, commits, vault)
-        return vault.view.keep("suggested searches", made, asked, commits, vault.config)
+        commits = tuple(resolve_commit(vault, name) for name in (good, bad or "HEAD"))
+        work = partial(_compare_packs, pack_request, commits, vault)
+        return vault.view.keep("suggested searches", work, pack_request, commits, vault.config)
     except VaultError as error:
         raise RefusedError(str(error)) from None
 
 
-def _compare_packs(asked: AskPack, commits: Iterable[str], vault: Vault) -> list[Suggestion]:
+def _compare_packs(pack_request: AskPack, commits: Iterable[str], vault: Vault) -> list[Suggestion]:
     """Return the differences between the packs of two commits, each with its search."""
     from vaultmem.services.packs.build import ask_pack
 
-    then, now = (ask_pack(vault, asked._replace(at=commit)) for commit in commits)
-    differ = (each for each in match_items(then.pack.items, now.pack.items) if each.kind in _KINDS)
-    rows = sorted((row for row in differ if not row.changed or _find_old_words(row)), key=_rank)
-    suggested = {(each.path, each.claim): each for each in map(_suggest, rows)}
-    return list(suggested.values())
+    old_pack, new_pack = (ask_pack(vault, pack_request._replace(at=commit)) for commit in commits)
+    differences = (
+        each
+        for each in match_items(old_pack.pack.items, new_pack.pack.items)
+        if each.kind in _KINDS
+    )
+    rows = sorted(
+        (row for row in differences if not row.changed or _find_old_words(row)), key=_rank
+    )
+    suggestions = {(each.path, each.claim): each for each in map(_suggest, rows)}
+    return list(suggestions.values())
 
 
 def _rank(row: Row) -> int:
@@ -159,23 +165,23 @@ def _rank(row: Row) -> int:
 
 def _suggest(row: Row) -> Suggestion:
     record = row.item.hit.record
-    place = {"finds": record.path}
+    fields = {"finds": record.path}
     claim = "It was shown, and is not now"
     if row.kind == "right":
-        place["negated"], claim = "1", "It is shown now, and was not"
-    elif old := _find_old_words(row):
-        place["says"], claim = old, f"Then: {old}"
-    return Suggestion(claim, record.title, record.path, place)
+        fields["negated"], claim = "1", "It is shown now, and was not"
+    elif line := _find_old_words(row):
+        fields["says"], claim = line, f"Then: {line}"
+    return Suggestion(claim, record.title, record.path, fields)
 
 
 def _find_old_words(row: Row) -> str:
     """Return a line that a section had in the good answer and has lost, "" for none."""
     for passage in row.changed:
-        then, now = (
+        old_lines, new_lines = (
             [line.strip() for line in text.splitlines()]
             for text in (_join(passage, WordMark.INS), _join(passage, WordMark.DEL))
         )
-        if line := next((line for line in then if line and line not in now), ""):
+        if line := next((line for line in old_lines if line and line not in new_lines), ""):
             return line[:_SAID]
     return ""
 
@@ -192,18 +198,20 @@ def go_on(search: BisectRequest, verdicts: Verdicts, vault: Vault) -> BisectProg
     steps: list[JudgedCommit] = []
     left = 0
     end = time.monotonic() + _SLICE
-    found = search_history(vault, search.good, search.bad, search.expected, verdicts)
+    search_steps = search_history(vault, search.good, search.bad, search.expected, verdicts)
     try:
         is_new = False
         while not is_new or time.monotonic() < end:
-            step, left = next(found)
+            step, left = next(search_steps)
             steps.append(step)
             is_new = is_new or step.commit not in verdicts
             verdicts[step.commit] = step
-    except StopIteration as done:
-        shown = [show_commit(vault, commit, _FILES) for commit in done.value.commits[:10]]
-        changes = list(show_changes(shown[0].operations))
-        return BisectProgress(_place(vault, steps), 0, shown, changes, untested=done.value.untested)
+    except StopIteration as stop:
+        commits = [show_commit(vault, commit, _FILES) for commit in stop.value.commits[:10]]
+        changes = list(show_changes(commits[0].operations))
+        return BisectProgress(
+            _place(vault, steps), 0, commits, changes, untested=stop.value.untested
+        )
     except (NoteNotFoundError, RefusedError) as error:
         return BisectProgress(_place(vault, steps), 0, [], [], str(error))
     return BisectProgress(_place(vault, steps), max(left, 1), [], [])
@@ -213,9 +221,9 @@ def _place(vault: Vault, steps: list[JudgedCommit]) -> list[BisectStep]:
     from vaultmem.storage.git.log import read_commits, sort_commits
 
     commits = read_commits(vault.history, (step.commit for step in steps))
-    ordered = sort_commits(vault.history, commits.values())
-    places = {each.commit: place for place, each in enumerate(ordered)}
-    return [BisectStep(step, commits[step.commit], places[step.commit]) for step in steps]
+    sorted_commits = sort_commits(vault.history, commits.values())
+    positions = {each.commit: position for position, each in enumerate(sorted_commits)}
+    return [BisectStep(step, commits[step.commit], positions[step.commit]) for step in steps]
 
 
 @answers
@@ -225,18 +233,18 @@ async def show_bisect(request: Request) -> Response:
     searches: Searches = getattr(state, "searches", None) or Searches()
     state.searches = searches
     search = read_search(request.query_params)
-    found: BisectProgress | None = None
-    suggested: list[Suggestion] = []
+    progress: BisectProgress | None = None
+    suggestions: list[Suggestion] = []
     if search is None:
-        frame, suggested = await read(request, partial(suggest_searches, request.query_params))
+        frame, suggestions = await read(request, partial(suggest_searches, request.query_params))
     else:
         verdicts = searches.open(search)
-        frame, found = await read(request, partial(go_on, search, verdicts))
-        if found is not None:  # A worker in another process had a copy.
-            verdicts |= {step.judged.commit: step.judged for step in found.steps}
-            if found.is_done:
+        frame, progress = await read(request, partial(go_on, search, verdicts))
+        if progress is not None:  # A worker in another process had a copy.
+            verdicts |= {step.judged.commit: step.judged for step in progress.steps}
+            if progress.is_done:
                 searches.close(search)
-    given = request.query_params
+    params = request.query_params
     return render_page(
-        request, "bisect.html", vault=frame, found=found, given=given, suggested=suggested
+        request, "bisect.html", vault=frame, found=progress, given=params, suggested=suggestions
     )

@@ -76,8 +76,11 @@ class PackComparison(NamedTuple):
     @property
     def moved(self) -> int:
         """The number of sections in both packs whose order differs."""
-        shared = [row.left for row in self.rows if row.left and row.right]
-        return sum(place != rank for place, rank in zip(shared, sorted(shared), strict=True))
+        left_positions = [row.left for row in self.rows if row.left and row.right]
+        return sum(
+            position != rank
+            for position, rank in zip(left_positions, sorted(left_positions), strict=True)
+        )
 
 
 class CompareRequest(NamedTuple):
@@ -91,52 +94,56 @@ class CompareRequest(NamedTuple):
     def fields(self) -> list[tuple[str, AskPack]]:
         """The settings of both sides, without those of a receipt, which are fixed."""
         return [
-            (side, asked)
-            for side, asked in zip(_SIDES, self.asked, strict=True)
+            (side, pack_request)
+            for side, pack_request in zip(_SIDES, self.asked, strict=True)
             if side == "right" or not self.receipt
         ]
 
 
-def read_wanted(given: QueryParams) -> CompareRequest:
+def read_wanted(params: QueryParams) -> CompareRequest:
     """Return the comparison that an address requests."""
-    question = given.get("q", "")[:1_000]
-    both = [
+    question = params.get("q", "")[:1_000]
+    pack_requests = [
         read_asked(
             QueryParams(
                 {
                     "q": question,
-                    "budget": given.get(f"{side}_budget", ""),
-                    "labels": given.get(f"{side}_labels", ""),
-                    **({"links": "1"} if f"{side}_links" in given else {}),
+                    "budget": params.get(f"{side}_budget", ""),
+                    "labels": params.get(f"{side}_labels", ""),
+                    **({"links": "1"} if f"{side}_links" in params else {}),
                 }
             )
-        )._replace(at=given.get(f"{side}_at", "").strip())
+        )._replace(at=params.get(f"{side}_at", "").strip())
         for side in _SIDES
     ]
-    return CompareRequest(question, given.get("receipt", ""), (both[0], both[1]))
+    return CompareRequest(question, params.get("receipt", ""), (pack_requests[0], pack_requests[1]))
 
 
-def collect_comparison(wanted: CompareRequest, other: str, vault: Vault) -> PackComparison:
+def collect_comparison(compare_request: CompareRequest, other: str, vault: Vault) -> PackComparison:
     """Return two packs side by side."""
-    first, second = wanted.asked
-    left = _replay(wanted.receipt, vault) if wanted.receipt else _ask(first, other, vault)
+    first, second = compare_request.asked
+    left = (
+        _replay(compare_request.receipt, vault)
+        if compare_request.receipt
+        else _ask(first, other, vault)
+    )
     right = _ask(second, other, vault)
     items = ([piece.item for piece in side.pieces] for side in (left, right))
     return PackComparison(left, right, match_items(*items))
 
 
-def _ask(asked: AskPack, other: str, vault: Vault) -> ComparedPack:
+def _ask(pack_request: AskPack, other: str, vault: Vault) -> ComparedPack:
     from vaultmem.services.packs.build import ask_pack
 
-    name = f"as of {asked.at}" if asked.at else "now"
+    name = f"as of {pack_request.at}" if pack_request.at else "now"
     try:
         page = describe_pack(
-            ask_pack(open_asked(vault, other), asked),
-            build_link_context(asked.at, vault, embeds=False),
+            ask_pack(open_asked(vault, other), pack_request),
+            build_link_context(pack_request.at, vault, embeds=False),
         )
     except VaultError as error:
-        return ComparedPack(name, asked.at, [], None, str(error))
-    return ComparedPack(name, asked.at, page.pieces, page.answer.pack.account)
+        return ComparedPack(name, pack_request.at, [], None, str(error))
+    return ComparedPack(name, pack_request.at, page.pieces, page.answer.pack.account)
 
 
 def _replay(name: str, vault: Vault) -> ComparedPack:
@@ -144,10 +151,10 @@ def _replay(name: str, vault: Vault) -> ComparedPack:
 
     replay = replay_receipt(vault, name)
     receipt = replay.receipt
-    who = receipt.agent or "a person"
-    told = f"shown to {who} on {receipt.time[:10]}"
+    agent = receipt.agent or "a person"
+    label = f"shown to {agent} on {receipt.time[:10]}"
     return ComparedPack(
-        told, receipt.source.commit, describe_replay(vault, replay), receipt.account
+        label, receipt.source.commit, describe_replay(vault, replay), receipt.account
     )
 
 
@@ -156,48 +163,51 @@ def match_items(left: Sequence[PackItem], right: Sequence[PackItem]) -> list[Row
 
     A section that is only in the left pack comes after the section that precedes it there.
     """
-    ours, theirs = _name(left), _name(right)
-    places = {key: place for place, key in enumerate(theirs, 1)}
+    left_items, right_items = _name(left), _name(right)
+    positions = {key: position for position, key in enumerate(right_items, 1)}
     rows = [
-        _make_row(key, place, ours, item) for place, (key, item) in enumerate(theirs.items(), 1)
+        _make_row(key, position, left_items, item)
+        for position, (key, item) in enumerate(right_items.items(), 1)
     ]
-    before = 0
-    for place, (key, item) in enumerate(ours.items(), 1):
-        if key in places:
-            before = next(n for n, row in enumerate(rows, 1) if row.right == places[key])
+    index = 0
+    for position, (key, item) in enumerate(left_items.items(), 1):
+        if key in positions:
+            index = next(n for n, row in enumerate(rows, 1) if row.right == positions[key])
         else:
-            rows.insert(before, Row(item, place, 0, []))
-            before += 1
+            rows.insert(index, Row(item, position, 0, []))
+            index += 1
     return rows
 
 
 def _make_row(
     key: tuple[str, str, int],
-    place: int,
-    ours: dict[tuple[str, str, int], PackItem],
+    position: int,
+    left_items: dict[tuple[str, str, int], PackItem],
     item: PackItem,
 ) -> Row:
-    if key not in ours:
-        return Row(item, 0, place, [])
-    diff, _, _ = diff_text(f"{ours[key].text}\n", f"{item.text}\n")
-    return Row(item, list(ours).index(key) + 1, place, mark_diff(diff))
+    if key not in left_items:
+        return Row(item, 0, position, [])
+    diff, _, _ = diff_text(f"{left_items[key].text}\n", f"{item.text}\n")
+    return Row(item, list(left_items).index(key) + 1, position, mark_diff(diff))
 
 
 def _name(items: Iterable[PackItem]) -> dict[tuple[str, str, int], PackItem]:
     """Return sections by path, heading, and number among those of the same name."""
-    named: dict[tuple[str, str, int], PackItem] = {}
-    seen: Counter[tuple[str, str]] = Counter()
+    named_items: dict[tuple[str, str, int], PackItem] = {}
+    counts: Counter[tuple[str, str]] = Counter()
     for item in items:
         name = (item.hit.record.path, item.hit.section.heading)
-        named[(*name, seen[name])] = item
-        seen[name] += 1
-    return named
+        named_items[(*name, counts[name])] = item
+        counts[name] += 1
+    return named_items
 
 
 @answers
 async def show_comparison(request: Request) -> Response:
     """Show two packs side by side."""
-    wanted = read_wanted(request.query_params)
+    compare_request = read_wanted(request.query_params)
     other = request.query_params.get("vault", "")
-    frame, found = await read(request, partial(collect_comparison, wanted, other))
-    return render_page(request, "compare.html", vault=frame, wanted=wanted, found=found)
+    frame, comparison = await read(request, partial(collect_comparison, compare_request, other))
+    return render_page(
+        request, "compare.html", vault=frame, wanted=compare_request, found=comparison
+    )

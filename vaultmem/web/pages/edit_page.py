@@ -84,20 +84,20 @@ def _preview(path: str, form: Mapping[str, str], problem: str, vault: Vault) -> 
     return draft._replace(preview=render_note(text, str(note.path), build_link_context("", vault)))
 
 
-def keep_line_ends(before: str, text: str) -> str:
+def keep_line_ends(old_text: str, text: str) -> str:
     r"""Return the text of a form with the line ends that its lines had before.
 
     Forms have `\r\n` at each end. New lines get the line end of the first line.
     """
-    parts = _LINE_END.split(before)
-    old, ends = parts[::2], [*parts[1::2], ""]
+    parts = _LINE_END.split(old_text)
+    old_lines, ends = parts[::2], [*parts[1::2], ""]
     lines = _LINE_END.sub("\n", text).split("\n")
-    kept = [find_line_end(before)] * (len(lines) - 1)
-    for place, at, length in match_lines(old, lines):
+    new_ends = [find_line_end(old_text)] * (len(lines) - 1)
+    for old_index, new_index, length in match_lines(old_lines, lines):
         for step in range(length):
-            if at + step < len(kept):
-                kept[at + step] = ends[place + step] or kept[at + step]
-    return "".join(line + end for line, end in zip(lines, [*kept, ""], strict=True))
+            if new_index + step < len(new_ends):
+                new_ends[new_index + step] = ends[old_index + step] or new_ends[new_index + step]
+    return "".join(line + end for line, end in zip(lines, [*new_ends, ""], strict=True))
 
 
 def _check_owner(request: Request) -> None:
@@ -167,8 +167,8 @@ def _pin(vault: Vault, path: PurePosixPath, form: Form) -> ActResult:
 def _promote(vault: Vault, path: PurePosixPath, _: Form) -> ActResult:
     from vaultmem.services.lifecycle.transition import promote_notes
 
-    done = promote_notes(vault, [str(path)])
-    return f"{path}: active{' and trusted' if done.trusted else ''}.", done.report.commit
+    result = promote_notes(vault, [str(path)])
+    return f"{path}: active{' and trusted' if result.trusted else ''}.", result.report.commit
 
 
 def _supersede(vault: Vault, path: PurePosixPath, form: Form) -> ActResult:
@@ -176,36 +176,36 @@ def _supersede(vault: Vault, path: PurePosixPath, form: Form) -> ActResult:
 
     if not form.get("by"):
         raise RefusedError(f"{path}: name the note that holds instead")
-    done = supersede(vault, str(path), form["by"], reason=form.get("reason", ""))
-    return f"{done.old}: replaced by {done.new}.", done.report.commit
+    result = supersede(vault, str(path), form["by"], reason=form.get("reason", ""))
+    return f"{result.old}: replaced by {result.new}.", result.report.commit
 
 
 def _forget(vault: Vault, path: PurePosixPath, form: Form) -> ActResult:
     from vaultmem.services.memory.forget import forget_notes, select_notes
 
-    chosen = select_notes(vault, [str(path)])
-    done = forget_notes(vault, chosen.notes, form.get("reason") or "forgotten on its page")
-    return f"{path}: forgotten.", done.report.commit
+    selection = select_notes(vault, [str(path)])
+    result = forget_notes(vault, selection.notes, form.get("reason") or "forgotten on its page")
+    return f"{path}: forgotten.", result.report.commit
 
 
 def _move(vault: Vault, path: PurePosixPath, form: Form) -> ActResult:
     from vaultmem.operations.projects import move
 
-    to = form.get("to", "")
-    if not to:
+    project = form.get("to", "")
+    if not project:
         raise RefusedError(f"{path}: name the project, or global")
-    done = move(vault, (str(path),), to)
-    where = f"in {done.project}" if done.project else "global"
-    return f"{path}: now {where}.", done.report.commit
+    result = move(vault, (str(path),), project)
+    scope = f"in {result.project}" if result.project else "global"
+    return f"{path}: now {scope}.", result.report.commit
 
 
 def _restore(vault: Vault, path: PurePosixPath, form: Form) -> ActResult:
     from vaultmem.services.history.restore_note import restore_note
 
-    done = restore_note(vault, str(path), form.get("commit", ""), commits=True)
-    if not done.is_changed:
-        return f"{done.path} is as it was then.", ""
-    return f"{done.path} is as it was in {done.commit[:7]}.", done.commits[-1][0]
+    result = restore_note(vault, str(path), form.get("commit", ""), commits=True)
+    if not result.is_changed:
+        return f"{result.path} is as it was then.", ""
+    return f"{result.path} is as it was in {result.commit[:7]}.", result.commits[-1][0]
 
 
 _ACTS: Mapping[str, Callable[[Vault, PurePosixPath, Form], ActResult]] = {
@@ -235,12 +235,12 @@ def _act(path: str, form: Form, vault: Vault) -> ActResult:
         raise RefusedError("that form is not of this page; load the page again")
     if act is _restore:  # The note can be missing; a commit keeps its current text.
         return act(vault, parse_note_path(path), form)
-    found, blob = resolve_whole(vault, path), form.get("blob", "")
-    if blob != read_as_written(vault, found).blob:
+    note_path, blob = resolve_whole(vault, path), form.get("blob", "")
+    if blob != read_as_written(vault, note_path).blob:
         raise VersionMismatchError(
-            f"{found}: changed since this page showed it; nothing was written"
+            f"{note_path}: changed since this page showed it; nothing was written"
         )
-    return act(replace(vault, expected={str(found): frozenset([blob])}), found, form)
+    return act(replace(vault, expected={str(note_path): frozenset([blob])}), note_path, form)
 
 
 @answers
@@ -249,5 +249,5 @@ async def act_on_note(request: Request) -> Response:
     _check_owner(request)
     path, form = read_path(request, "/note/"), await read_form(request)
     message, commit = await write(request, partial(_act, path, form))
-    place = make_link("/") if form["action"] == "forget" else link_note(path)
-    return go_back(request, place, message, commit)
+    address = make_link("/") if form["action"] == "forget" else link_note(path)
+    return go_back(request, address, message, commit)

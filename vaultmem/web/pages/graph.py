@@ -69,17 +69,19 @@ def collect_graph(path: str, vault: Vault) -> Graph:
     from vaultmem.services.search.link_walk import map_links
     from vaultmem.services.views.read_notes import resolve_address
 
-    middle = str(resolve_address(vault, path)[0])
+    center = str(resolve_address(vault, path)[0])
     links = map_links(vault)
-    near = [each for each in _list_linked(links, middle) if each != middle]
-    inner = near[:_INNER]
-    known = {middle, *near}
-    behind = dict.fromkeys(b for a in inner for b in _list_linked(links, a) if b not in known)
-    far = list(behind)
-    rings = ([middle], inner, far[:_OUTER])
+    neighbours = [each for each in _list_linked(links, center) if each != center]
+    inner = neighbours[:_INNER]
+    neighbour_paths = {center, *neighbours}
+    outer_paths = dict.fromkeys(
+        b for a in inner for b in _list_linked(links, a) if b not in neighbour_paths
+    )
+    second_neighbours = list(outer_paths)
+    rings = ([center], inner, second_neighbours[:_OUTER])
     records = _find_records(vault, [each for ring in rings for each in ring])
-    if middle not in records:
-        raise NoteNotFoundError(f"{middle}: the vault reads no such note; /notes lists all")
+    if center not in records:
+        raise NoteNotFoundError(f"{center}: the vault reads no such note; /notes lists all")
     nodes = {
         each: _place(records[each], depth, number / len(ring))
         for depth, ring in enumerate(rings)
@@ -88,13 +90,17 @@ def collect_graph(path: str, vault: Vault) -> Graph:
     }
     targets = ((a, b) for a in nodes for b in links.targets.get(a, ()))
     edges = [GraphEdge(nodes[a], nodes[b]) for a, b in targets if b in nodes]
-    return Graph(list(nodes.values()), edges, len(near) + len(far) - len(rings[1] + rings[2]))
+    return Graph(
+        list(nodes.values()),
+        edges,
+        len(neighbours) + len(second_neighbours) - len(rings[1] + rings[2]),
+    )
 
 
 def _list_linked(links: LinkMap, path: str) -> list[str]:
     """Return the notes that a note links to, then those that link to it."""
-    both = (*links.targets.get(path, ()), *links.sources.get(path, ()))
-    return [each for each in dict.fromkeys(both) if is_note_name(each)]
+    paths = (*links.targets.get(path, ()), *links.sources.get(path, ()))
+    return [each for each in dict.fromkeys(paths) if is_note_name(each)]
 
 
 def _find_records(vault: Vault, paths: Sequence[str]) -> dict[str, NoteRecord]:

@@ -80,14 +80,14 @@ def collect_home(vault: Vault) -> Home:
     from vaultmem.services.history.commits import resolve_view_commit
 
     notes = vault.view.keep("home", lambda: _sum_up_all(vault.view))
-    moment = resolve_view_commit(vault)
-    log = _list_newest(moment, vault)
+    commit = resolve_view_commit(vault)
+    log = _list_newest(commit, vault)
     newest = log[0].at if log else 0
-    saved = [] if moment else [each for each in notes.changed if log and each.changed > newest]
+    saved = [] if commit else [each for each in notes.changed if log and each.changed > newest]
     return Home(notes, saved, group_commits(log), list_failed(vault)[:LAST])
 
 
-def _list_newest(moment: str, vault: Vault) -> tuple[Commit, ...]:
+def _list_newest(commit: str, vault: Vault) -> tuple[Commit, ...]:
     """Return the newest commits, cached until they or their attributions change."""
     from vaultmem.services.history.commits import CommitFilter, list_commits
 
@@ -95,18 +95,18 @@ def _list_newest(moment: str, vault: Vault) -> tuple[Commit, ...]:
     if head is None:
         return ()
     notes = read_refs(vault.history.git_folder, "refs/notes/") or {}
-    wanted = CommitFilter(everything=True)
+    commit_filter = CommitFilter(everything=True)
     return vault.view.keep(
         "newest commits",
-        lambda: list_commits(vault, wanted, _COMMITS, commit=moment).commits,
-        *(head, moment, *notes.values()),
+        lambda: list_commits(vault, commit_filter, _COMMITS, commit=commit).commits,
+        *(head, commit, *notes.values()),
     )
 
 
 def group_commits(commits: Iterable[Commit]) -> list[SessionChanges]:
     """Return adjacent commits of one author and session as groups."""
     groups = groupby(commits, lambda each: (each.who, bool(each.agent), each.session))
-    return [SessionChanges(*key, tuple(own)) for key, own in groups]
+    return [SessionChanges(*key, tuple(group)) for key, group in groups]
 
 
 def _sum_up_all(view: View) -> Notes:
@@ -135,11 +135,11 @@ async def enter(request: Request) -> Response:
     visits: Visits = request.app.state.visits
     code = request.query_params.get("code", "")
     if not await to_thread.run_sync(partial(accept_code, site.folder, code)):
-        told = (
+        reason = (
             "This link was used already, or is too old; "
             "`vaultmem serve --print-link` prints another."
         )
-        return refuse(request, 403, told)
+        return refuse(request, 403, reason)
     answer = render_page(request, "entered.html", title="Come in")
     answer.set_cookie(site.cookie, visits.begin(), httponly=True, samesite="strict")
     return answer
@@ -205,15 +205,15 @@ class ConflictPage(NamedTuple):
 
 def collect_conflicts(vault: Vault) -> ConflictPage:
     """Return the first of the conflicts in notes."""
-    found = list_conflicts(vault).conflicts
-    return ConflictPage(found[:_LIMIT], len(found))
+    conflicts = list_conflicts(vault).conflicts
+    return ConflictPage(conflicts[:_LIMIT], len(conflicts))
 
 
 @answers
 async def show_conflicts(request: Request) -> Response:
     """Show the conflicts, side by side."""
-    frame, shown = await read(request, collect_conflicts)
-    return render_page(request, "conflicts.html", vault=frame, shown=shown)
+    frame, page = await read(request, collect_conflicts)
+    return render_page(request, "conflicts.html", vault=frame, shown=page)
 
 
 @answers
@@ -224,10 +224,10 @@ async def resolve(request: Request) -> Response:
         choice, number = ConflictChoice(form.get("choice", "")), int(form.get("number", ""))
     except ValueError:
         raise RefusedError("choose ours, theirs or both of a conflict") from None
-    done = await write(request, partial(_resolve, form.get("path", ""), choice, number))
-    return go_back(request, make_link("/conflicts"), f"{done[0]}: {choice}.", done[1])
+    result = await write(request, partial(_resolve, form.get("path", ""), choice, number))
+    return go_back(request, make_link("/conflicts"), f"{result[0]}: {choice}.", result[1])
 
 
 def _resolve(path: str, choice: ConflictChoice, number: int, vault: Vault) -> tuple[str, str]:
-    done = resolve_conflicts(vault, path, choice, number)
-    return done.path, done.report.commit
+    result = resolve_conflicts(vault, path, choice, number)
+    return result.path, result.report.commit

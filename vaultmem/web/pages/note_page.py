@@ -126,19 +126,19 @@ def collect_note(path: str, at: str, read_lines: ReadLines, vault: Vault) -> Not
     from vaultmem.services.search.trusted import trusted_documents
     from vaultmem.services.views.read_notes import read_note, resolve_address
 
-    found, _ = resolve_address(vault, path)
-    note = read_note(vault, found)
-    record = next(iter(vault.view.records("d.path = ?", (str(found),))), None)
+    note_path, _ = resolve_address(vault, path)
+    note = read_note(vault, note_path)
+    record = next(iter(vault.view.records("d.path = ?", (str(note_path),))), None)
     is_trusted = record is not None and record.document in trusted_documents(vault)
     is_shown = note.state != NoteState.QUARANTINED
     rendered = (
-        render_note(note.text, str(found), build_link_context(at, vault)) if is_shown else None
+        render_note(note.text, str(note_path), build_link_context(at, vault)) if is_shown else None
     )
     status = list(_describe_status(note, record, vault))
     if any(each.stated_by for each in status):
-        status = _date_status(status, note, partial(read_lines, str(found), at, vault))
+        status = _date_status(status, note, partial(read_lines, str(note_path), at, vault))
     is_file = vault.view.is_work_tree and FILES.get() is None
-    file = os.fspath(vault.root / found) if is_file else ""
+    file = os.fspath(vault.root / note_path) if is_file else ""
     obsidian = f"obsidian://open?path={quote(os.fsencode(file), safe='')}" if file else ""
     projects = _list_projects(vault) if is_file else ()
     return NotePage(note, record, is_trusted, rendered, status, file, obsidian, projects)
@@ -163,28 +163,28 @@ def _describe_status(note: Note, record: NoteRecord | None, vault: Vault) -> Ite
     if note.problem:
         yield StatusRemark("Invalid", detail=note.problem)
     reason = note.matter.get("state_reason")
-    why = str(reason.value) if reason else ""
+    reason_text = str(reason.value) if reason else ""
     if note.state is NoteState.QUARANTINED:
-        yield StatusRemark(f"{QUARANTINED.capitalize()}.", None, why, stated_by="state")
+        yield StatusRemark(f"{QUARANTINED.capitalize()}.", None, reason_text, stated_by="state")
     if note.matter.get(PROPERTY):
         places = [f"line {each.line}: {each.rule}" for each in find_suspicious(note.text)]
         words = format_names(places, 3) if places else "not in the present text"
         yield StatusRemark("Suspicious text", None, words, stated_by=PROPERTY)
-    replaced = False
+    is_replaced = False
     if record is not None:
         for each in _describe_relations(record, vault):
             is_whole = each.words == "Replaced by"
-            yield each._replace(detail=why if is_whole else "")
-            replaced = replaced or is_whole
-    if note.state in _TOLD and not replaced:
-        yield StatusRemark(note.state.capitalize(), None, why, stated_by="state")
+            yield each._replace(detail=reason_text if is_whole else "")
+            is_replaced = is_replaced or is_whole
+    if note.state in _TOLD and not is_replaced:
+        yield StatusRemark(note.state.capitalize(), None, reason_text, stated_by="state")
     if note.conflict:
         yield StatusRemark("In conflict", detail=note.conflict, page="/conflicts")
     if record is None:
         return
     sources = vault.view.sources
     day = span_of(sources[0].at if sources else vault.now())
-    if not replaced and (label := describe_validity(vault, record, day)):
+    if not is_replaced and (label := describe_validity(vault, record, day)):
         limit = "valid_from" if label.startswith(EARLY) else "valid_until"
         yield StatusRemark(label[0].upper() + label[1:], stated_by=limit)
     if vault.view.is_work_tree:
@@ -220,9 +220,9 @@ def _describe_relations(record: NoteRecord, vault: Vault) -> Iterator[StatusRema
         is_opposed = label == "Contradicted by"
         if other is None or (is_opposed and (is_replaced or other.state in CLOSED_STATES)):
             continue
-        who = other.agent or "a person"
+        author = other.agent or "a person"
         stated_by = "superseded_by" if label == "Replaced by" else ""
-        yield StatusRemark(label, other, "", who, bool(other.agent), other.written, stated_by)
+        yield StatusRemark(label, other, "", author, bool(other.agent), other.written, stated_by)
 
 
 def _describe_anchors(record: NoteRecord, vault: Vault) -> Iterator[StatusRemark]:
@@ -230,14 +230,14 @@ def _describe_anchors(record: NoteRecord, vault: Vault) -> Iterator[StatusRemark
     from vaultmem.services.anchors.check import check_documents, cited_by, find_change
     from vaultmem.storage.link_table import LinkStore
 
-    cited = LinkStore(vault.state).cites([record.document])
-    checks = check_documents(vault, {record.document: record}, cited) if cited else {}
+    citations = LinkStore(vault.state).cites([record.document])
+    checks = check_documents(vault, {record.document: record}, citations) if citations else {}
     for each in checks.get(record.document, ()):
         if each.is_different:
-            made = find_change(vault, cited_by(record, each.anchor))
-            words = f"{each}, {made.subject} ({made.commit[:10]})" if made else f"{each}"
-            who, at = (made.author, made.at) if made else ("", None)
-            yield StatusRemark("Cited code changed", None, words, who, False, at)
+            commit = find_change(vault, cited_by(record, each.anchor))
+            words = f"{each}, {commit.subject} ({commit.commit[:10]})" if commit else f"{each}"
+            author, timestamp = (commit.author, commit.at) if commit else ("", None)
+            yield StatusRemark("Cited code changed", None, words, author, False, timestamp)
 
 
 def _date_status(
@@ -249,16 +249,16 @@ def _date_status(
     lines: dict[int, BlamedLine] = {}
     with suppress(VaultError):
         lines = {each.number: each for each in read_lines()} if not note.problem else {}
-    before = note.text.count("\n", 0, note.matter.start) + 1
-    dated = []
+    offset = note.text.count("\n", 0, note.matter.start) + 1
+    remarks = []
     for each in status:
         prop = note.matter.get(each.stated_by) if each.stated_by else None
-        line = lines.get(before + prop.first) if prop else None
-        if line and (made := line.commit):
-            each = each._replace(who=line.who, is_agent=bool(line.agent), time=made.at)
-            each = each._replace(commit=made.commit)
-        dated.append(each)
-    return dated
+        line = lines.get(offset + prop.first) if prop else None
+        if line and (commit := line.commit):
+            each = each._replace(who=line.who, is_agent=bool(line.agent), time=commit.at)
+            each = each._replace(commit=commit.commit)
+        remarks.append(each)
+    return remarks
 
 
 def describe_history(path: str, at: str, vault: Vault) -> tuple[Sequence[BlamedLine], Trace]:
@@ -275,26 +275,26 @@ def collect_rail(path: str, at: str, read_lines: ReadHistory, vault: Vault) -> N
     from vaultmem.services.packs.receipts import list_recent
     from vaultmem.services.views.read_notes import read_note, resolve_address
 
-    found = resolve_address(vault, path)[0]
-    path = str(found)
+    note_path = resolve_address(vault, path)[0]
+    path = str(note_path)
     mentions = _list_mentions(vault, path)
-    shown = list_recent(vault, LAST_COMMITS, path=path)
+    showings = list_recent(vault, LAST_COMMITS, path=path)
     try:
         lines, trace = read_lines(path, at, vault)
-        written = _join_lines(_drop_unseen(read_note(vault, found), lines), path, vault)
+        line_authors = _join_lines(_drop_unseen(read_note(vault, note_path), lines), path, vault)
     except VaultError as error:
-        return NoteSidebar([], None, mentions, shown, str(error))
-    return NoteSidebar(written, trace, mentions, shown)
+        return NoteSidebar([], None, mentions, showings, str(error))
+    return NoteSidebar(line_authors, trace, mentions, showings)
 
 
 def _drop_unseen(note: Note, lines: Sequence[BlamedLine]) -> Iterator[BlamedLine]:
     """Yield the lines of a note that its page shows: no properties, comments or empty lines."""
     first = note.text.count("\n", 0, note.matter.body)
-    seen = note.visible.split("\n")
+    visible_lines = note.visible.split("\n")
     is_text = note.encoding != CANVAS  # The text of a canvas differs from its lines.
     for each in lines:
-        is_known = is_text and each.number <= len(seen)
-        text = seen[each.number - 1].replace(GONE, "") if is_known else each.text
+        is_known = is_text and each.number <= len(visible_lines)
+        text = visible_lines[each.number - 1].replace(GONE, "") if is_known else each.text
         if text.strip() and (each.number > first or not is_text):
             yield each
 
@@ -307,25 +307,25 @@ def _join_lines(lines: Iterable[BlamedLine], path: str, vault: Vault) -> list[Li
         each[0].commit.parents[0] for each in runs if each[0].commit and each[0].commit.parents
     }
     has_note = _find_with(vault, path, parents)
-    joined = []
+    line_authors = []
     for run in runs:
         commit = run[0].commit
         days = (vault.now() - commit.at) / 86_400 if commit else 0
         age = sum(days >= limit for limit in _AGES)
-        before = next(iter(commit.parents), "") if commit else ""
-        before = before if before in has_note else ""
-        joined.append(LineAuthor(run[0].number, run[-1].number, run[0], age, before))
-    return joined
+        parent = next(iter(commit.parents), "") if commit else ""
+        parent = parent if parent in has_note else ""
+        line_authors.append(LineAuthor(run[0].number, run[-1].number, run[0], age, parent))
+    return line_authors
 
 
 def _find_with(vault: Vault, path: str, commits: Iterable[str]) -> set[str]:
     """Return the commits that contain a note; none in an export, which has no such pages."""
-    listed = [*commits]
-    if FILES.get() is not None or "\n" in path or not listed:
+    commit_ids = [*commits]
+    if FILES.get() is not None or "\n" in path or not commit_ids:
         return set()
     history = vault.history
-    found = history.objects.find_all(f"{each}:{history.prefix}{path}" for each in listed)
-    return {commit for commit, each in zip(listed, found, strict=True) if each is not None}
+    entries = history.objects.find_all(f"{each}:{history.prefix}{path}" for each in commit_ids)
+    return {commit for commit, each in zip(commit_ids, entries, strict=True) if each is not None}
 
 
 def _list_mentions(vault: Vault, path: str) -> list[Mention]:
@@ -341,13 +341,13 @@ def _list_mentions(vault: Vault, path: str) -> list[Mention]:
     return mentions
 
 
-def _slice_line(text: str, at: int) -> str:
+def _slice_line(text: str, position: int) -> str:
     """Return the line around a position, truncated for the list."""
-    first, last = text.rfind("\n", 0, at) + 1, text.find("\n", at)
+    first, last = text.rfind("\n", 0, position) + 1, text.find("\n", position)
     line = text[first : last if last >= 0 else None]
-    start = max(at - first - _LINE // 2, 0)
-    before, after = "..." if start else "", "..." if len(line) > start + _LINE else ""
-    return f"{before}{line[start : start + _LINE].strip()}{after}"
+    start = max(position - first - _LINE // 2, 0)
+    prefix, suffix = "..." if start else "", "..." if len(line) > start + _LINE else ""
+    return f"{prefix}{line[start : start + _LINE].strip()}{suffix}"
 
 
 def _name_notes(vault: Vault, paths: Sequence[str]) -> list[NoteRecord]:
@@ -418,12 +418,12 @@ def read_picture(path: str, vault: Vault) -> tuple[bytes, str]:
     from vaultmem.storage.files import read_file
     from vaultmem.storage.git.trees import find_entry
 
-    inside = parse_note_path(path)
-    kind = mimetypes.guess_type(inside.name)[0] or ""
+    picture_path = parse_note_path(path)
+    kind = mimetypes.guess_type(picture_path.name)[0] or ""
     if kind not in PICTURES:
         raise RefusedError(f"{path}: only pictures are shown")
     if vault.view.is_work_tree:
-        return read_file(vault.root, inside, MOST_BYTES), kind
+        return read_file(vault.root, picture_path, MOST_BYTES), kind
     entry = find_entry(vault.history, vault.view.sources[0].commit, path)
     if entry is None:
         raise NoteNotFoundError(f"{path}: there is no such file")
@@ -472,16 +472,18 @@ class NoteList(NamedTuple):
     choices: list[FilterChoice]
 
 
-def collect_notes(wanted: NoteListRequest, page: int, vault: Vault) -> NoteList:
+def collect_notes(list_request: NoteListRequest, page: int, vault: Vault) -> NoteList:
     """Return one page (from 0) of the notes that match a filter."""
-    found = list(filter(wanted.admits, vault.view.keep("notes by time", lambda: _sort(vault))))
+    notes = list(
+        filter(list_request.admits, vault.view.keep("notes by time", lambda: _sort(vault)))
+    )
     choices = [
-        _offer("state", (record.state for record in found)),
-        _offer("kind", (record.kind for record in found)),
-        _offer("context", (record.context for record in found)),
-        _offer("tag", (tag for record in found for tag in record.tags)),
+        _offer("state", (record.state for record in notes)),
+        _offer("kind", (record.kind for record in notes)),
+        _offer("context", (record.context for record in notes)),
+        _offer("tag", (tag for record in notes for tag in record.tags)),
     ]
-    return NoteList(found[page * PAGE : (page + 1) * PAGE], len(found), choices)
+    return NoteList(notes[page * PAGE : (page + 1) * PAGE], len(notes), choices)
 
 
 def _sort(vault: Vault) -> list[NoteRecord]:
@@ -490,20 +492,20 @@ def _sort(vault: Vault) -> list[NoteRecord]:
 
 def _offer(name: str, values: Iterable[str]) -> FilterChoice:
     counts = Counter(value for value in values if value)
-    most = _OFFERED if FILES.get() is None else _OFFERED_IN_FILES
-    return FilterChoice(name, counts.most_common(most))
+    limit = _OFFERED if FILES.get() is None else _OFFERED_IN_FILES
+    return FilterChoice(name, counts.most_common(limit))
 
 
 @answers
 async def show_notes(request: Request) -> Response:
     """Show a page of notes."""
-    given = request.query_params
-    wanted = NoteListRequest(
-        **{name: given.get(name, "")[:500].strip("#/ ") for name in NoteListRequest._fields}
+    params = request.query_params
+    list_request = NoteListRequest(
+        **{name: params.get(name, "")[:500].strip("#/ ") for name in NoteListRequest._fields}
     )
-    page = read_page(given)
-    frame, listed = await read(request, partial(collect_notes, wanted, page))
-    template = "note_rows.html" if "part" in given else "notes.html"
+    page = read_page(params)
+    frame, note_list = await read(request, partial(collect_notes, list_request, page))
+    template = "note_rows.html" if "part" in params else "notes.html"
     return render_page(
-        request, template, vault=frame, wanted=wanted, listed=listed, page=page, size=PAGE
+        request, template, vault=frame, wanted=list_request, listed=note_list, page=page, size=PAGE
     )

@@ -105,76 +105,77 @@ _LEFT = {
 }
 
 
-def read_asked(given: Mapping[str, str]) -> AskPack:
+def read_asked(params: Mapping[str, str]) -> AskPack:
     """Return the pack request of a form, without a receipt or a log entry."""
-    labels = given.get("labels", "")
+    labels = params.get("labels", "")
     return AskPack(
-        question=given.get("q", "")[:1_000],
-        budget=read_count(given.get("budget", ""), MAX_BUDGET),
-        style=PackStyle.TEXT if given.get("style") == PackStyle.TEXT else PackStyle.MARKDOWN,
+        question=params.get("q", "")[:1_000],
+        budget=read_count(params.get("budget", ""), MAX_BUDGET),
+        style=PackStyle.TEXT if params.get("style") == PackStyle.TEXT else PackStyle.MARKDOWN,
         labels=PackLabels(labels) if labels in set(PackLabels) else None,
-        expand_links="links" in given,
+        expand_links="links" in params,
         waits=False,
         receipt=False,
         counts=False,
     )
 
 
-def collect_pack(asked: AskPack, at: str, other: str, vault: Vault) -> PackPage:
+def collect_pack(pack_request: AskPack, at: str, other: str, vault: Vault) -> PackPage:
     """Return the pack for a query, with the reasons and the costs of its pieces.
 
-    The vault is already viewed at `at`; links lead there.
+    The vault is already the one at `at`; links lead to pages at `at`.
     """
     from vaultmem.services.packs.build import ask_pack
 
     return describe_pack(
-        ask_pack(open_asked(vault, other), asked), build_link_context(at, vault, embeds=False)
+        ask_pack(open_asked(vault, other), pack_request),
+        build_link_context(at, vault, embeds=False),
     )
 
 
-def describe_pack(answer: PackAnswer, around: Surroundings) -> PackPage:
+def describe_pack(answer: PackAnswer, link_context: Surroundings) -> PackPage:
     """Split a pack into its groups, and its budget into their costs."""
     pack = answer.pack
     form = choose_form(pack.source, pack.style, pack.labels)
-    pieces = describe_items(pack.items, form, answer.question, around)
+    pieces = describe_items(pack.items, form, answer.question, link_context)
     groups = divide(pieces)
-    left = {
-        told: found
-        for why, told in _LEFT.items()
-        if (found := [each for each in pack.left_out if each.why is why])
+    omitted_items = {
+        label: items
+        for reason, label in _LEFT.items()
+        if (items := [each for each in pack.left_out if each.why is reason])
     }
     linked = frozenset(hit.address for hit in pack.unshown)
     shares = share_out(groups, pack.account)
-    return PackPage(answer, pieces, groups, shares, left, linked)
+    return PackPage(answer, pieces, groups, shares, omitted_items, linked)
 
 
 def describe_items(
-    items: Sequence[PackItem], form: PackForm, question: str, around: Surroundings
+    items: Sequence[PackItem], form: PackForm, question: str, link_context: Surroundings
 ) -> list[PackPiece]:
     """Return the sections of a pack, each with its cost in tokens and its reasons."""
     is_asked = bool(question.strip())
     return [
-        PackPiece(item, cost, describe_reasons(item, is_asked), _render(item, around))
+        PackPiece(item, cost, describe_reasons(item, is_asked), _render(item, link_context))
         for item, cost in zip(items, price_items(items, form), strict=True)
     ]
 
 
-def _render(item: PackItem, around: Surroundings) -> str:
+def _render(item: PackItem, link_context: Surroundings) -> str:
     """Return a section's text as HTML, without hidden text.
 
     After the leading line end, it has no frontmatter.
     """
-    shown = "\n".join(["", *map(clean_text, item.text.splitlines())])
-    return render_note(shown, item.hit.record.path, around).html
+    text = "\n".join(["", *map(clean_text, item.text.splitlines())])
+    return render_note(text, item.hit.record.path, link_context).html
 
 
 def divide(pieces: Iterable[PackPiece]) -> list[PackGroup]:
     """Return the groups that have pieces; pinned evidence is its own group."""
-    found: dict[str, list[PackPiece]] = {name: [] for name in _GROUPS}
+    groups: dict[str, list[PackPiece]] = {name: [] for name in _GROUPS}
     for piece in pieces:
         is_pinned = piece.item.pinned and piece.item.part is PackPart.EVIDENCE
-        found["pinned" if is_pinned else piece.item.part].append(piece)
-    return [PackGroup(name, _GROUPS[name], each) for name, each in found.items() if each]
+        groups["pinned" if is_pinned else piece.item.part].append(piece)
+    return [PackGroup(name, _GROUPS[name], each) for name, each in groups.items() if each]
 
 
 def share_out(groups: Sequence[PackGroup], account: PackUsage) -> list[BudgetShare]:
@@ -200,14 +201,14 @@ def read_text(pack: Pack) -> Response:
 @answers
 async def show_pack(request: Request) -> Response:
     """Show the pack for a query, or only its text."""
-    given = request.query_params
-    asked, at = read_asked(given), given.get("at", "")
+    params = request.query_params
+    pack_request, at = read_asked(params), params.get("at", "")
     other = request.query_params.get("vault", "")
-    frame, page = await read(request, partial(collect_pack, asked, at, other))
-    if given.get("part") == "text":
+    frame, page = await read(request, partial(collect_pack, pack_request, at, other))
+    if params.get("part") == "text":
         return read_text(page.answer.pack)
-    template = "pack_parts.html" if given.get("part") == "results" else "pack.html"
-    return render_page(request, template, vault=frame, asked=asked, page=page)
+    template = "pack_parts.html" if params.get("part") == "results" else "pack.html"
+    return render_page(request, template, vault=frame, asked=pack_request, page=page)
 
 
 # Receipts: the list, and one replayed pack with the changes since then.
@@ -259,9 +260,9 @@ def collect_receipts(agent: str, session: str, page: int, vault: Vault) -> Recei
     """Return a page (from 0) of the receipts, of an agent and a session if given."""
     from vaultmem.services.packs.receipts import list_receipts
 
-    found = list_receipts(vault, agent, session)
-    listed = list(islice(found, page * _PAGE, (page + 1) * _PAGE + 1))
-    return ReceiptList(listed[:_PAGE], len(listed) > _PAGE)
+    receipts = list_receipts(vault, agent, session)
+    page_receipts = list(islice(receipts, page * _PAGE, (page + 1) * _PAGE + 1))
+    return ReceiptList(page_receipts[:_PAGE], len(page_receipts) > _PAGE)
 
 
 def collect_receipt(name: str, vault: Vault) -> ReceiptPage:
@@ -288,21 +289,21 @@ def describe_replay(vault: Vault, replay: Replay) -> list[PackPiece]:
 
 def _compare_now(vault: Vault, items: Iterable[PackItem]) -> Iterable[Since]:
     """Yield the changes of each section since it was shown."""
-    listed = list(items)
-    paths = sorted({item.hit.record.path for item in listed})
-    where = f"d.path IN ({', '.join('?' * len(paths))})"
-    records = {each.path: each for each in vault.view.records(where, paths)} if paths else {}
-    for item in listed:
+    item_list = list(items)
+    paths = sorted({item.hit.record.path for item in item_list})
+    condition = f"d.path IN ({', '.join('?' * len(paths))})"
+    records = {each.path: each for each in vault.view.records(condition, paths)} if paths else {}
+    for item in item_list:
         record = records.get(item.hit.record.path)
         yield Since("gone") if record is None else _compare(vault, item, record)
 
 
-def _compare(vault: Vault, item: PackItem, now: NoteRecord) -> Since:
-    was = item.hit.record
-    if was.blob == now.blob:
+def _compare(vault: Vault, item: PackItem, record: NoteRecord) -> Since:
+    shown_record = item.hit.record
+    if shown_record.blob == record.blob:
         return Since("as it was")
     text, newer = _read_now(vault, item)
-    state = now.state if now.state != was.state else ""
+    state = record.state if record.state != shown_record.state else ""
     if text is None:
         return Since("gone", state, newer)
     diff, _, _ = diff_text(f"{item.hit.text}\n", f"{text}\n")
@@ -319,8 +320,8 @@ def _read_now(vault: Vault, item: PackItem) -> tuple[str | None, str]:
         note = read_note(vault, path)
     except VaultError:
         return None, ""
-    replaced = note.matter.get("superseded_by")
-    value = replaced.value if replaced else ""
+    prop = note.matter.get("superseded_by")
+    value = prop.value if prop else ""
     newer = value if isinstance(value, str) else ", ".join(value)
     for section in note.sections:
         if section.heading == heading:
@@ -331,20 +332,20 @@ def _read_now(vault: Vault, item: PackItem) -> tuple[str | None, str]:
 @answers
 async def show_receipts(request: Request) -> Response:
     """Show a page of receipts."""
-    given = request.query_params
-    agent, session = given.get("agent", "")[:200], given.get("session", "")[:200]
-    page = read_page(given)
-    frame, found = await read(request, partial(collect_receipts, agent, session, page))
-    wanted = " in ".join(filter(None, (agent, session)))
+    params = request.query_params
+    agent, session = params.get("agent", "")[:200], params.get("session", "")[:200]
+    page = read_page(params)
+    frame, receipt_list = await read(request, partial(collect_receipts, agent, session, page))
+    filter_text = " in ".join(filter(None, (agent, session)))
     return render_page(
         request,
         "receipts.html",
         vault=frame,
-        found=found,
+        found=receipt_list,
         page=page,
         agent=agent,
         session=session,
-        wanted=wanted,
+        wanted=filter_text,
     )
 
 

@@ -104,43 +104,48 @@ class Queue(NamedTuple):
     has_more: bool
 
 
-def collect_queue(asked: QueueRequest, vault: Vault) -> Queue:
+def collect_queue(queue_request: QueueRequest, vault: Vault) -> Queue:
     """Return a page of the queue; postponed items are last."""
     is_old = vault.view.totals()[0] > COMPARED_AT_ONCE
-    waiting: Sequence[Proposal] = remember_waiting(vault) if is_old else list_queue(vault).proposals
-    authors = _find_authors(vault, waiting)
-    wanted = [
+    proposals: Sequence[Proposal] = (
+        remember_waiting(vault) if is_old else list_queue(vault).proposals
+    )
+    authors = _find_authors(vault, proposals)
+    queue_proposals = [
         each
-        for each in waiting
-        if asked.only in ("", each.action)
-        and (not asked.agent or asked.agent in {authors.get(path) for path, _ in each.places})
+        for each in proposals
+        if queue_request.only in ("", each.action)
+        and (
+            not queue_request.agent
+            or queue_request.agent in {authors.get(path) for path, _ in each.places}
+        )
     ]
-    wanted.sort(key=lambda each: each.id in asked.later)
-    first = asked.page * _LIMIT
-    around = build_link_context("", vault, embeds=False)
-    described = describe_items(vault, wanted[first : first + _LIMIT])
-    items = [_show(item, around) for item in described]
-    kinds = Counter(each.action.value for each in waiting)
+    queue_proposals.sort(key=lambda each: each.id in queue_request.later)
+    first = queue_request.page * _LIMIT
+    link_context = build_link_context("", vault, embeds=False)
+    page_items = describe_items(vault, queue_proposals[first : first + _LIMIT])
+    items = [_show(item, link_context) for item in page_items]
+    kinds = Counter(each.action.value for each in proposals)
     agents = Counter(
         agent
-        for each in waiting
+        for each in proposals
         for agent in {authors.get(path, "") for path, _ in each.places}
         if agent
     )
-    has_more = len(wanted) > first + _LIMIT
-    return Queue(items, dict(kinds), dict(agents), len(waiting), is_old, has_more)
+    has_more = len(queue_proposals) > first + _LIMIT
+    return Queue(items, dict(kinds), dict(agents), len(proposals), is_old, has_more)
 
 
-def _find_authors(vault: Vault, waiting: Sequence[Proposal]) -> dict[str, str]:
+def _find_authors(vault: Vault, proposals: Sequence[Proposal]) -> dict[str, str]:
     """Return the agents that wrote the notes of proposals, by path."""
-    paths = list({path for each in waiting for path, _ in each.places})
+    paths = list({path for each in proposals for path, _ in each.places})
     marks = ", ".join("?" * len(paths))
     records = vault.view.records(f"d.path IN ({marks})", paths) if paths else ()
     return {each.path: each.agent for each in records}
 
 
-def _show(item: Item, around: Surroundings) -> ShownItem:
-    sides = [_show_side(side, around) for side in item.sides]
+def _show(item: Item, link_context: Surroundings) -> ShownItem:
+    sides = [_show_side(side, link_context) for side in item.sides]
     if not item.proposal.into or len(sides) != 2:
         return ShownItem(item, sides, [])
     old, new = (f"{side.text.strip()[:_COMPARED]}\n" for side in item.sides)
@@ -148,21 +153,23 @@ def _show(item: Item, around: Surroundings) -> ShownItem:
     return ShownItem(item, sides, list(mark_diff(diff)))
 
 
-def _show_side(side: ReviewSide, around: Surroundings) -> ShownSide:
+def _show_side(side: ReviewSide, link_context: Surroundings) -> ShownSide:
     """Return a note with the first paragraphs of its text."""
     text = side.text.strip()
     end = len(text) if len(text) <= _SHOWN else max(text.rfind("\n\n", 0, _SHOWN), 0) or _SHOWN
-    shown, html = text[:end], ""
+    excerpt, html = text[:end], ""
     if side.state not in {NoteState.QUARANTINED, NoteState.UNREADABLE}:
         # After a line end, it has no frontmatter.
-        plain = "\n".join(["", *map(clean_text, shown.splitlines())])
-        html = render_note(plain, side.path, around).html
-    left = max(len(side.changed) - _LINES, 0)
-    return ShownSide(side, shown, html, end < len(text), mark_diff(side.changed[:_LINES]), left)
+        plain = "\n".join(["", *map(clean_text, excerpt.splitlines())])
+        html = render_note(plain, side.path, link_context).html
+    hidden_count = max(len(side.changed) - _LINES, 0)
+    return ShownSide(
+        side, excerpt, html, end < len(text), mark_diff(side.changed[:_LINES]), hidden_count
+    )
 
 
-def _reload_queue(tell: TellProgress, vault: Vault) -> int:
-    return len(list_queue(vault, tell).proposals)
+def _reload_queue(report_progress: TellProgress, vault: Vault) -> int:
+    return len(list_queue(vault, report_progress).proposals)
 
 
 def _decide(name: str, choice: ProposalChoice, reason: str, vault: Vault) -> DecisionResult:
@@ -181,16 +188,16 @@ def _decide_several(names: Sequence[str], choice: ProposalChoice, vault: Vault) 
     """Decide items one after the other; candidates share one commit."""
     if choice is ProposalChoice.OTHER:
         raise RefusedError("choose accept or reject")
-    done = decide_candidates(vault, choice, only=set(names))
+    results = decide_candidates(vault, choice, only=set(names))
     problems = []
-    for name in set(names) - {each.proposal.id for each in done}:
+    for name in set(names) - {each.proposal.id for each in results}:
         try:
-            done.append(_decide(name, choice, "", vault))
+            results.append(_decide(name, choice, "", vault))
         except VaultError as error:
             problems.append(str(error))
     branches = Action.PROPOSAL  # Their decisions cannot be undone.
-    made = [each.report.commit for each in done if each.proposal.action is not branches]
-    return BulkResult(len(done), list(dict.fromkeys(filter(None, reversed(made)))), problems)
+    commits = [each.report.commit for each in results if each.proposal.action is not branches]
+    return BulkResult(len(results), list(dict.fromkeys(filter(None, reversed(commits)))), problems)
 
 
 @answers
@@ -200,9 +207,9 @@ async def show_review(request: Request) -> Response:
     if "look" in request.query_params:
         jobs.start(_JOB, request, _reload_queue)
         return go_back(request, make_link("/review"))
-    asked = _read_asked(request.query_params)
+    queue_request = _read_asked(request.query_params)
     progress = jobs.find(_JOB)
-    frame, queue = await read(request, partial(collect_queue, asked))
+    frame, queue = await read(request, partial(collect_queue, queue_request))
     return render_page(
         request,
         "review.html",
@@ -210,16 +217,16 @@ async def show_review(request: Request) -> Response:
         queue=queue,
         choices=CHOICES,
         names={action.value: format_action(action) for action in CHOICES},
-        asked=asked,
+        asked=queue_request,
         is_chosen="chosen" in request.query_params,
         progress=progress,
     )
 
 
-def _read_asked(given: Mapping[str, str]) -> QueueRequest:
-    later = tuple(filter(None, given.get("later", "").split(",")))[-_LATER:]
-    only, agent = (given.get(name, "")[:200] for name in ("only", "agent"))
-    return QueueRequest(only, agent, later, read_page(given))
+def _read_asked(params: Mapping[str, str]) -> QueueRequest:
+    later = tuple(filter(None, params.get("later", "").split(",")))[-_LATER:]
+    kind, agent = (params.get(name, "")[:200] for name in ("only", "agent"))
+    return QueueRequest(kind, agent, later, read_page(params))
 
 
 @answers
@@ -230,19 +237,24 @@ async def decide_item(request: Request) -> Response:
         choice = ProposalChoice(form.get("choice", ""))
     except ValueError:
         raise RefusedError("choose accept, other or reject") from None
-    asked = _read_asked(form)
-    place = make_link("/review", only=asked.only, agent=asked.agent, later=",".join(asked.later))
+    queue_request = _read_asked(form)
+    address = make_link(
+        "/review",
+        only=queue_request.only,
+        agent=queue_request.agent,
+        later=",".join(queue_request.later),
+    )
     if "id" not in form:
         names = [name.removeprefix("item-") for name in form if name.startswith("item-")]
-        several = await write(request, partial(_decide_several, names, choice))
-        lines = [f"{pluralize(several.decided, 'decision')}.", *several.problems[:5]]
-        return go_back(request, place, " ".join(lines), " ".join(several.commits))
+        bulk_result = await write(request, partial(_decide_several, names, choice))
+        lines = [f"{pluralize(bulk_result.decided, 'decision')}.", *bulk_result.problems[:5]]
+        return go_back(request, address, " ".join(lines), " ".join(bulk_result.commits))
     work = partial(_decide, form["id"], choice, form.get("reason", ""))
-    done = await write(request, work)
-    done_words = f"{done.proposal.path}: {done.told}."
-    is_branch = done.proposal.action is Action.PROPOSAL  # Its decision cannot be undone.
-    commit = "" if is_branch else done.report.commit
-    return go_back(request, place, done_words, commit)
+    result = await write(request, work)
+    message = f"{result.proposal.path}: {result.told}."
+    is_branch = result.proposal.action is Action.PROPOSAL  # Its decision cannot be undone.
+    commit = "" if is_branch else result.report.commit
+    return go_back(request, address, message, commit)
 
 
 @answers
@@ -251,18 +263,25 @@ async def undo(request: Request) -> Response:
     form = await read_form(request)
     names = form.get("commit", "").split()
     names += [name.removeprefix("commit-") for name in form if name.startswith("commit-")]
-    done, problems = await write(request, partial(_undo, [*dict.fromkeys(names)][:_MANY] or [""]))
-    lines = [f"Taken back: {', '.join(each.commit.subject for each in done)}." if done else ""]
-    commits = " ".join(each.report.commit for each in reversed(done))
-    back, here = form.get("back", ""), form.get("here", "")
-    paths = [path for each in done for path in each.paths]
-    is_there = back.startswith(_BACK) and f"sessions{back.removeprefix('/session')}.md" not in paths
-    place = make_link(back if is_there else "/review")
-    if here.startswith("/note/"):
-        place = here
-    elif here == make_link("/") and len(paths) == 1:  # The note had been forgotten.
-        place = link_note(paths[0])
-    return go_back(request, place, " ".join(filter(None, [*lines, *problems[:5]])), commits)
+    results, problems = await write(
+        request, partial(_undo, [*dict.fromkeys(names)][:_MANY] or [""])
+    )
+    lines = [
+        f"Taken back: {', '.join(each.commit.subject for each in results)}." if results else ""
+    ]
+    commits = " ".join(each.report.commit for each in reversed(results))
+    back_page, current_page = form.get("back", ""), form.get("here", "")
+    paths = [path for each in results for path in each.paths]
+    is_there = (
+        back_page.startswith(_BACK)
+        and f"sessions{back_page.removeprefix('/session')}.md" not in paths
+    )
+    address = make_link(back_page if is_there else "/review")
+    if current_page.startswith("/note/"):
+        address = current_page
+    elif current_page == make_link("/") and len(paths) == 1:  # The note had been forgotten.
+        address = link_note(paths[0])
+    return go_back(request, address, " ".join(filter(None, [*lines, *problems[:5]])), commits)
 
 
 def _undo(names: Sequence[str], vault: Vault) -> tuple[list[UndoResult], list[str]]:
@@ -271,12 +290,12 @@ def _undo(names: Sequence[str], vault: Vault) -> tuple[list[UndoResult], list[st
     Raises:
         VaultError: the only commit could not be undone.
     """
-    done, problems = [], []
+    results, problems = [], []
     for name in names:
         try:
-            done.append(undo_commit(vault, name))
+            results.append(undo_commit(vault, name))
         except VaultError as error:
             if len(names) == 1:
                 raise
             problems.append(str(error))
-    return done, problems
+    return results, problems

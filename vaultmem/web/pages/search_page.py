@@ -100,19 +100,21 @@ def collect_hits(
 
     if not question.strip():
         return SearchPage(None, [], [], {})
-    wanted = facets.make_filter()
-    asked = Query(question, _LIMIT, offset, wanted, suggests=True, waits=False, counts=False)
-    answer = run_query(open_asked(vault, other), asked)
+    note_filter = facets.make_filter()
+    query = Query(question, _LIMIT, offset, note_filter, suggests=True, waits=False, counts=False)
+    answer = run_query(open_asked(vault, other), query)
     doubts = describe_match_strength(answer)
     choices = vault.view.keep("facets", partial(_list_choices, vault)) if answer.hits else {}
     return SearchPage(answer, list(map(show_hit, answer.hits)), doubts, choices)
 
 
 def _list_choices(vault: Vault) -> dict[str, list[str]]:
-    found = {name: vault.view.count_notes(_COLUMNS.get(name, name)) for name in Facets._fields}
+    facet_counts = {
+        name: vault.view.count_notes(_COLUMNS.get(name, name)) for name in Facets._fields
+    }
     return {
         name: [value for value in counts if value][:_OFFERED]
-        for name, counts in found.items()
+        for name, counts in facet_counts.items()
         if len(counts) > 1
     }
 
@@ -121,7 +123,7 @@ def show_hit(hit: Hit) -> ShownHit:
     """Return a hit with its excerpt."""
     terms = frozenset(match.term for match in hit.matches)
     sentence = choose_line(hit)[:_LONGEST]
-    plain = _MARKUP.sub(lambda found: "".join(filter(None, found.groups())), sentence)
+    plain = _MARKUP.sub(lambda match: "".join(filter(None, match.groups())), sentence)
     line = shorten_sentence(plain, terms, _WIDTH)
     runs = groupby(_WORD.findall(line), lambda part: _has_term(part, terms))
     return ShownHit(hit, [("".join(parts), is_asked) for is_asked, parts in runs])
@@ -142,17 +144,17 @@ async def show_search(request: Request) -> Response:
     query = request.query_params.get("q", "")[:1_000]
     offset = read_count(request.query_params.get("offset", ""), 1_000) or 0
     other = request.query_params.get("vault", "")
-    given = {name: request.query_params.get(name, "")[:200] for name in Facets._fields}
-    work = partial(collect_hits, query, Facets(**given), offset, other)
-    frame, found = await read(request, work)
+    facet_values = {name: request.query_params.get(name, "")[:200] for name in Facets._fields}
+    work = partial(collect_hits, query, Facets(**facet_values), offset, other)
+    frame, page = await read(request, work)
     template = "results.html" if "part" in request.query_params else "search.html"
     return render_page(
         request,
         template,
         vault=frame,
         query=query,
-        facets=given,
+        facets=facet_values,
         offset=offset,
         limit=_LIMIT,
-        found=found,
+        found=page,
     )

@@ -100,12 +100,12 @@ def collect_timeline(agent: str, vault: Vault) -> Timeline:
     from vaultmem.services.sessions.edit_tasks import list_tasks
     from vaultmem.services.sessions.find_session import list_sessions
 
-    found = list_sessions(vault, agent=agent)
+    sessions = list_sessions(vault, agent=agent)
     agents = vault.view.keep("agents", partial(vault.view.count_notes, "agent"))
     return Timeline(
-        list(_split(found[:_MOST])),
+        list(_split(sessions[:_MOST])),
         list_tasks(vault, over_too=False),
-        len(found[_MOST:]),
+        len(sessions[_MOST:]),
         [each for each in agents.items() if each[0]],
     )
 
@@ -124,34 +124,36 @@ def collect_session(name: str, first: int, has_story: bool, vault: Vault) -> Ses
     from vaultmem.services.sessions.windows import read_tally
 
     session = add_machine(vault, get_session(vault, name))
-    own = session.facts.id
-    wanted = CommitFilter(sessions=frozenset({own}), everything=True)
+    session_id = session.facts.id
+    commit_filter = CommitFilter(sessions=frozenset({session_id}), everything=True)
     has_git = vault.head() is not None
-    commits = list_commits(vault, wanted, _COMMITS).commits if has_git else ()
-    page = SessionPage(session, follow_chain(vault, own), commits, _find_undone(vault, commits), [])
+    commits = list_commits(vault, commit_filter, _COMMITS).commits if has_git else ()
+    page = SessionPage(
+        session, follow_chain(vault, session_id), commits, _find_undone(vault, commits), []
+    )
     if not has_story:
         return page
-    turns = read_turns(vault, own, max(first, 1), _TURNS)
+    turns = read_turns(vault, session_id, max(first, 1), _TURNS)
     events = list(_date_turns([(each.number, each.turn) for each in turns], session.facts.started))
-    count = read_tally(vault, own).turns if turns else 0
+    count = read_tally(vault, session_id).turns if turns else 0
     page = page._replace(turns=count)
     if turns:
         page = page._replace(first=turns[0].number, last=turns[-1].number)
     begin = events[0].at if page.first > 1 else float("-inf")
     end = events[-1].at if page.last < count else float("inf")
     others = [StoryEvent(each.at, "commit", each) for each in commits]
-    for shown in list_recent(vault, _COMMITS, session=own):
-        others.append(StoryEvent(shown.showing.call.at, "pack", shown))
+    for pack in list_recent(vault, _COMMITS, session=session_id):
+        others.append(StoryEvent(pack.showing.call.at, "pack", pack))
     events += [each for each in others if begin <= each.at <= end]
     return page._replace(story=sorted(events, key=lambda each: each.at))
 
 
 def _date_turns(turns: Iterable[tuple[int, Any]], started: str) -> Iterator[StoryEvent]:
     """Yield turns with their times; a turn without a time gets that of the turn before."""
-    at = _read_or(started, 0.0)
+    timestamp = _read_or(started, 0.0)
     for number, turn in turns:
-        at = max(_read_or(turn.at, at), at)
-        yield StoryEvent(at, "turn", (number, turn))
+        timestamp = max(_read_or(turn.at, timestamp), timestamp)
+        yield StoryEvent(timestamp, "turn", (number, turn))
 
 
 def _read_or(text: str, otherwise: float) -> float:
@@ -169,20 +171,20 @@ _UNDOING = 500
 
 def _find_undone(vault: Vault, commits: Iterable[Commit]) -> dict[str, Commit]:
     """Return the commits that undid one of these, by the undone id."""
-    listed = {each.commit for each in commits}
-    if not listed:
+    commit_ids = {each.commit for each in commits}
+    if not commit_ids:
         return {}
     undone = vault.view.keep("undone", partial(_list_undone, vault), vault.head())
-    return {commit: undone[commit] for commit in listed & undone.keys()}
+    return {commit: undone[commit] for commit in commit_ids & undone.keys()}
 
 
 def _list_undone(vault: Vault) -> dict[str, Commit]:
     """Return the commits that undid others, by the undone id."""
     from vaultmem.services.history.commits import CommitFilter, list_commits
 
-    undoing = CommitFilter(events=frozenset({"undo"}))
-    log = list_commits(vault, undoing, _UNDOING).commits
-    return {taken[1]: each for each in log if (taken := _TAKES_BACK.search(each.body))}
+    commit_filter = CommitFilter(events=frozenset({"undo"}))
+    log = list_commits(vault, commit_filter, _UNDOING).commits
+    return {match[1]: each for each in log if (match := _TAKES_BACK.search(each.body))}
 
 
 def collect_agent(name: str, vault: Vault) -> AgentPage:
@@ -198,16 +200,18 @@ def collect_agent(name: str, vault: Vault) -> AgentPage:
 
     notes = vault.view.records("d.agent = ?", [name])
     notes.sort(key=lambda each: (-each.written, each.path))
-    wanted = CommitFilter(agents=frozenset({name}), everything=True)
-    commits = list_commits(vault, wanted, _COMMITS).commits if vault.head() is not None else ()
+    commit_filter = CommitFilter(agents=frozenset({name}), everything=True)
+    commits = (
+        list_commits(vault, commit_filter, _COMMITS).commits if vault.head() is not None else ()
+    )
     sessions = list_sessions(vault, agent=name, limit=_COMMITS)
-    shown = list_recent(vault, _COMMITS, agent=name)
-    if not name or not (notes or commits or sessions or shown):
+    showings = list_recent(vault, _COMMITS, agent=name)
+    if not name or not (notes or commits or sessions or showings):
         raise NoteNotFoundError(f"{name}: there is no such agent")
     states = dict(Counter(each.state for each in notes).most_common())
     undone, failed = _find_undone(vault, commits), list_failed(vault, name)
-    own = notes[:_COMMITS]
-    return AgentPage(name, states, own, list(commits), undone, sessions, shown, failed)
+    newest_notes = notes[:_COMMITS]
+    return AgentPage(name, states, newest_notes, list(commits), undone, sessions, showings, failed)
 
 
 @answers
@@ -221,10 +225,10 @@ async def show_sessions(request: Request) -> Response:
 @answers
 async def show_session(request: Request) -> Response:
     """Show one session."""
-    given = request.query_params
-    first = read_count(given.get("from", ""), _MANY_TURNS) or 1
+    params = request.query_params
+    first = read_count(params.get("from", ""), _MANY_TURNS) or 1
     # Turns are not part of the vault, so exports omit them.
-    has_story = not (FILES.get() or given.get("at") or given.get("vault"))
+    has_story = not (FILES.get() or params.get("at") or params.get("vault"))
     name = request.path_params["name"]
     frame, page = await read(request, partial(collect_session, name, first, has_story))
     return render_page(request, "session.html", vault=frame, page=page, step=_TURNS)

@@ -1,4 +1,4 @@
-"""The page of a spread: a note's author, the sessions that were shown it, and their notes."""
+"""The page of a spread: a note's author, the sessions that received it, and their notes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class SpreadNode(NamedTuple):
     """A row of the drawing, a note or session, at `x` and `y`; `above` is its parent's position.
 
     `path` is that of the note, or of the session's note, "" if it is not in this vault. `how` is
-    the relation of a note to the text that its session was shown.
+    the relation of a note to the text that its session received.
     """
 
     label: str
@@ -56,7 +56,7 @@ class SpreadNode(NamedTuple):
 
 
 class ShownReader(NamedTuple):
-    """A session that was shown the note; its notes that repeat or cite it, and the other count.
+    """A session that received the note; its notes that repeat or cite it, and how many others.
 
     `path` is that of the session's own note, "" if it is not in this vault.
     """
@@ -82,70 +82,75 @@ def collect_spread(target: str, vault: Vault) -> SpreadPage:
     Raises:
         NoteNotFoundError, RefusedError: as for `find_spread`.
     """
-    found = spread(vault, target)
-    notes = [str(session_path(each.session)) for each in found.readers if each.session]
+    spread_result = spread(vault, target)
+    notes = [str(session_path(each.session)) for each in spread_result.readers if each.session]
     marks = ", ".join("?" * len(notes))
-    here = {each.path for each in vault.view.records(f"d.path IN ({marks})", notes)}
+    vault_paths = {each.path for each in vault.view.records(f"d.path IN ({marks})", notes)}
     readers = []
-    for each in found.readers:
-        own = list_own(found, each)
+    for each in spread_result.readers:
+        writings = list_own(spread_result, each)
         path = str(session_path(each.session)) if each.session else ""
-        reached = [one for one in own if one.how]
-        others = len(own) - len(reached)
-        readers.append(ShownReader(each, path if path in here else "", reached, others))
-    nodes = list(_draw(_list_roots(found, vault), readers))
-    return SpreadPage(found, readers, nodes[:_MOST_ROWS], max(len(nodes) - _MOST_ROWS, 0))
+        related_writings = [one for one in writings if one.how]
+        others = len(writings) - len(related_writings)
+        readers.append(
+            ShownReader(each, path if path in vault_paths else "", related_writings, others)
+        )
+    nodes = list(_draw(_list_roots(spread_result, vault), readers))
+    return SpreadPage(spread_result, readers, nodes[:_MOST_ROWS], max(len(nodes) - _MOST_ROWS, 0))
 
 
-def _list_roots(found: Spread, vault: Vault) -> list[SpreadNode]:
+def _list_roots(spread_result: Spread, vault: Vault) -> list[SpreadNode]:
     """Return the source notes, each with its author."""
-    marks = ", ".join("?" * len(found.sources))
+    marks = ", ".join("?" * len(spread_result.sources))
     records = {
-        each.path: each for each in vault.view.records(f"d.path IN ({marks})", found.sources)
+        each.path: each
+        for each in vault.view.records(f"d.path IN ({marks})", spread_result.sources)
     }
     roots = []
-    for path in found.sources:
+    for path in spread_result.sources:
         record = records.get(path)
         author = f"{record.agent} {record.session}".strip() if record else ""
-        written = f"written by {author or 'a person'}" if record else "not there any more"
+        detail = f"written by {author or 'a person'}" if record else "not there any more"
         label = record.title if record else path
-        roots.append(SpreadNode(label, written, False, path if record else ""))
+        roots.append(SpreadNode(label, detail, False, path if record else ""))
     return roots
 
 
 def _draw(roots: Sequence[SpreadNode], readers: Sequence[ShownReader]) -> Iterator[SpreadNode]:
-    """Yield each note, then the sessions that were shown it first, with their notes."""
+    """Yield each note, then the sessions that received it first, with their notes."""
     tops = [(each, each.path or each.label) for each in roots]
-    known = {name for _, name in tops}
-    below: dict[str, list[tuple[SpreadNode, str]]] = {}
+    names = {name for _, name in tops}
+    children: dict[str, list[tuple[SpreadNode, str]]] = {}
     for number, each in enumerate(readers):
-        shown = next((path for path in each.reader.paths if path in known), tops[0][1])
+        source_path = next((path for path in each.reader.paths if path in names), tops[0][1])
         name = f"\0{number}"
-        below.setdefault(shown, []).append((_make_session(each), name))
-        below[name] = [(_make_writing(one), "" if one.vault else one.path) for one in each.writings]
-        known |= {one.path for one in each.writings if not one.vault}
+        children.setdefault(source_path, []).append((_make_session(each), name))
+        children[name] = [
+            (_make_writing(one), "" if one.vault else one.path) for one in each.writings
+        ]
+        names |= {one.path for one in each.writings if not one.vault}
     rows = 0
-    left: list[tuple[SpreadNode, str, int, tuple[int, int] | None]]
-    left = [(*each, 0, None) for each in reversed(tops)]
-    while left:
-        node, name, depth, above = left.pop()
+    stack: list[tuple[SpreadNode, str, int, tuple[int, int] | None]]
+    stack = [(*each, 0, None) for each in reversed(tops)]
+    while stack:
+        node, name, depth, parent = stack.pop()
         x, y = min(depth, _DEEPEST) * _STEP + 10, rows * ROW + ROW // 2
         rows += 1
-        yield node._replace(x=x, y=y, above=above)
-        left += [(*each, depth + 1, (x, y)) for each in reversed(below.pop(name, []))]
+        yield node._replace(x=x, y=y, above=parent)
+        stack += [(*each, depth + 1, (x, y)) for each in reversed(children.pop(name, []))]
 
 
-def _make_writing(written: Writing) -> SpreadNode:
-    how = str(written.how)
-    path = "" if written.vault else written.path
-    return SpreadNode(PurePosixPath(written.path).stem, how, False, path, how)
+def _make_writing(writing: Writing) -> SpreadNode:
+    relation = str(writing.how)
+    path = "" if writing.vault else writing.path
+    return SpreadNode(PurePosixPath(writing.path).stem, relation, False, path, relation)
 
 
-def _make_session(shown: ShownReader) -> SpreadNode:
-    reader = shown.reader
+def _make_session(shown_reader: ShownReader) -> SpreadNode:
+    reader = shown_reader.reader
     label = " ".join(filter(None, (reader.agent or "a person", reader.session)))
-    others = f"; wrote {shown.others} more" if shown.others else ""
-    return SpreadNode(label, f"was shown it{others}", True, shown.path)
+    others = f"; wrote {shown_reader.others} more" if shown_reader.others else ""
+    return SpreadNode(label, f"was shown it{others}", True, shown_reader.path)
 
 
 @answers

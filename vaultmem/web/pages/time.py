@@ -100,7 +100,7 @@ class TimePage(NamedTuple):
     events: list[str]
 
 
-def collect_time(wanted: CommitListRequest, page: int, vault: Vault) -> TimePage:
+def collect_time(list_request: CommitListRequest, page: int, vault: Vault) -> TimePage:
     """Return a page (from 0) of the commits that match a filter."""
     from vaultmem.services.history.commits import list_commits, resolve_view_commit
 
@@ -108,33 +108,39 @@ def collect_time(wanted: CommitListRequest, page: int, vault: Vault) -> TimePage
         return TimePage([], draw_line([]), False, False, [], [])
     commit = resolve_view_commit(vault)
     first, last = page * _PAGE, (page + 1) * _PAGE
-    log = list_commits(vault, wanted.as_filter(), max(last + 1, _NAMES), commit=commit)
-    named = log.commits
-    if any(wanted):
-        named = list_commits(vault, CommitFilter(everything=True), _NAMES, commit=commit).commits
-    shown = log.commits[first:last]
-    days = [(day, list(group)) for day, group in groupby(shown, lambda each: format_day(each.at))]
-    people = [name for name, _ in Counter(each.who for each in named).most_common()]
-    events = sorted({each.event for each in named if each.event})
-    return TimePage(days, draw_line(shown), len(log.commits) > last, log.is_cut, people, events)
+    log = list_commits(vault, list_request.as_filter(), max(last + 1, _NAMES), commit=commit)
+    newest_commits = log.commits
+    if any(list_request):
+        newest_commits = list_commits(
+            vault, CommitFilter(everything=True), _NAMES, commit=commit
+        ).commits
+    page_commits = log.commits[first:last]
+    days = [
+        (day, list(group)) for day, group in groupby(page_commits, lambda each: format_day(each.at))
+    ]
+    people = [name for name, _ in Counter(each.who for each in newest_commits).most_common()]
+    events = sorted({each.event for each in newest_commits if each.event})
+    return TimePage(
+        days, draw_line(page_commits), len(log.commits) > last, log.is_cut, people, events
+    )
 
 
 def draw_line(commits: Sequence[Commit]) -> Timeline:
     """Return the positions of commits, given newest first, on a line scaled by time."""
     counts = Counter(each.who for each in commits)
     names = [name for name, _ in counts.most_common(_LANES)]
-    lanes = {name: at for at, name in enumerate(names)}
+    lanes = {name: index for index, name in enumerate(names)}
     if len(counts) > len(lanes):
         names.append(_OTHERS)
-    heights = [(name, (at + 2) * _HEIGHT) for at, name in enumerate(names)]
+    heights = [(name, (index + 2) * _HEIGHT) for index, name in enumerate(names)]
     times = [read_time(each.at) for each in commits] or [0.0]
     first, last = min(times), max(times)
     left = _NAME + _MARGIN
 
-    def place(at: float) -> int:
-        return left + round(_WIDTH * (at - first) / (last - first)) if last > first else left
+    def place(timestamp: float) -> int:
+        return left + round(_WIDTH * (timestamp - first) / (last - first)) if last > first else left
 
-    places = [
+    marks = [
         TimelineMark(
             each,
             place(read_time(each.at)),
@@ -144,8 +150,10 @@ def draw_line(commits: Sequence[Commit]) -> Timeline:
         )
         for each in reversed(commits)
     ]
-    ticks = [(name, place(at)) for name, at in list_ticks(first, last)] if commits else []
-    return Timeline(places, heights, ticks, left + _WIDTH + _MARGIN, (len(names) + 2) * _HEIGHT)
+    ticks = (
+        [(name, place(timestamp)) for name, timestamp in list_ticks(first, last)] if commits else []
+    )
+    return Timeline(marks, heights, ticks, left + _WIDTH + _MARGIN, (len(names) + 2) * _HEIGHT)
 
 
 def list_ticks(first: float, last: float) -> list[tuple[str, float]]:
@@ -159,35 +167,37 @@ def list_ticks(first: float, last: float) -> list[tuple[str, float]]:
     if step:
         begin = start.replace(minute=0, second=0, microsecond=0)
         begin = begin.replace(hour=begin.hour - begin.hour % step if step < _DAY_HOURS else 0)
-        many = range(int(hours / step) + 3)
-        times = [begin + timedelta(hours=step * number) for number in many]
+        numbers = range(int(hours / step) + 3)
+        times = [begin + timedelta(hours=step * number) for number in numbers]
         pattern = "%H:%M" if step < _DAY_HOURS else "%Y-%m-%d"
     else:
         months = (end.year - start.year) * 12 + end.month - start.month
         step = next(each for each in _MONTHS if months / each < _TICKS)
         begin_at = (start.year * 12 + start.month - 1) // step * step
-        many = range(max(begin_at, step), min(begin_at + months + 2 * step, 9_999 * 12), step)
-        times = [datetime(year, month + 1, 1) for year, month in (divmod(n, 12) for n in many)]
+        numbers = range(max(begin_at, step), min(begin_at + months + 2 * step, 9_999 * 12), step)
+        times = [datetime(year, month + 1, 1) for year, month in (divmod(n, 12) for n in numbers)]
         pattern = "%Y-%m" if step < _MONTHS[3] else "%Y"
-    found = [each for each in times if start <= each <= end] or [start]
-    names = [each.strftime(pattern) for each in found]
+    tick_times = [each for each in times if start <= each <= end] or [start]
+    names = [each.strftime(pattern) for each in tick_times]
     if pattern == "%H:%M":  # The first label, and the first of each day, show the day.
-        days = [each.strftime("%Y-%m-%d") for each in found]
-        is_new = [at == 0 or day != days[at - 1] for at, day in enumerate(days)]
+        days = [each.strftime("%Y-%m-%d") for each in tick_times]
+        is_new = [index == 0 or day != days[index - 1] for index, day in enumerate(days)]
         names = [day if new else name for day, new, name in zip(days, is_new, names, strict=True)]
-    return [(name, each.timestamp()) for name, each in zip(names, found, strict=True)]
+    return [(name, each.timestamp()) for name, each in zip(names, tick_times, strict=True)]
 
 
 @answers
 async def show_time(request: Request) -> Response:
     """Show a page of the vault's commits."""
-    given = request.query_params
-    wanted = CommitListRequest(
-        **{name: given.get(name, "")[:200].strip() for name in CommitListRequest._fields}
+    params = request.query_params
+    list_request = CommitListRequest(
+        **{name: params.get(name, "")[:200].strip() for name in CommitListRequest._fields}
     )
-    page = read_page(given)
-    frame, found = await read(request, partial(collect_time, wanted, page))
-    return render_page(request, "time.html", vault=frame, wanted=wanted, found=found, page=page)
+    page = read_page(params)
+    frame, time_page = await read(request, partial(collect_time, list_request, page))
+    return render_page(
+        request, "time.html", vault=frame, wanted=list_request, found=time_page, page=page
+    )
 
 
 # All versions of a note with the changes between them, and restoring each.
@@ -216,17 +226,17 @@ def collect_history(path: str, page: int, whole: bool, vault: Vault) -> HistoryP
     )
     versions = trace.versions[:_HISTORY_PAGE]
     changes = show_changes((each.operation for each in versions), whole)
-    listed = list(zip(versions, changes, strict=True))
-    return HistoryPage(trace.path, listed, len(trace.versions) > _HISTORY_PAGE)
+    version_changes = list(zip(versions, changes, strict=True))
+    return HistoryPage(trace.path, version_changes, len(trace.versions) > _HISTORY_PAGE)
 
 
 @answers
 async def show_history(request: Request) -> Response:
     """Show the versions of a note."""
-    path, given = read_path(request, "/history/"), request.query_params
-    page = read_page(given)
-    frame, found = await read(request, partial(collect_history, path, page, "all" in given))
-    return render_page(request, "history.html", vault=frame, found=found, page=page)
+    path, params = read_path(request, "/history/"), request.query_params
+    page = read_page(params)
+    frame, history_page = await read(request, partial(collect_history, path, page, "all" in params))
+    return render_page(request, "history.html", vault=frame, found=history_page, page=page)
 
 
 #: The most files that are compared, and that are listed; in the first commit of a large vault all
@@ -246,10 +256,10 @@ def collect_commit(name: str, whole: bool, vault: Vault) -> CommitPage:
     """Return the changes of a commit; `whole` disables the line limits."""
     from vaultmem.services.history.diff import show_commit
 
-    found = show_commit(vault, name, _FILES)
-    named = found._replace(others=found.others[:_NAMED])
-    more = len(found.others) - len(named.others)
-    return CommitPage(named, list(show_changes(found.operations, whole)), more)
+    result = show_commit(vault, name, _FILES)
+    short_result = result._replace(others=result.others[:_NAMED])
+    more = len(result.others) - len(short_result.others)
+    return CommitPage(short_result, list(show_changes(result.operations, whole)), more)
 
 
 @answers
@@ -283,17 +293,17 @@ def collect_timeline_marks(path: str, at: str, vault: Vault) -> CommitSlider:
     if not at:
         return CommitSlider(commits, len(commits))
     name = resolve_view_commit(vault) or resolve_commit(vault, at)
-    for place, each in enumerate(commits):
+    for position, each in enumerate(commits):
         if each.commit == name:
-            return CommitSlider(commits, place)
-    moment = read_commit(vault.history, name)
-    later = (place for place, each in enumerate(commits) if each.at > moment.at)
-    return CommitSlider(commits, max(next(later, len(commits)) - 1, 0))
+            return CommitSlider(commits, position)
+    commit = read_commit(vault.history, name)
+    positions = (position for position, each in enumerate(commits) if each.at > commit.at)
+    return CommitSlider(commits, max(next(positions, len(commits)) - 1, 0))
 
 
 @answers
 async def show_moments(request: Request) -> Response:
     """Show the slider of a page."""
     path, at = request.query_params.get("of", ""), request.query_params.get("at", "")
-    frame, found = await read(request, partial(collect_timeline_marks, path, at))
-    return render_page(request, "moments.html", vault=frame, found=found, of=path)
+    frame, slider = await read(request, partial(collect_timeline_marks, path, at))
+    return render_page(request, "moments.html", vault=frame, found=slider, of=path)
