@@ -62,19 +62,19 @@ DATA = {
 
 #: Banned words in each part of the package, names too: they may only fall.
 CODE_WORDS = {
-    "cli": 132,
-    "client": 16,
-    "core": 667,
-    "hub": 105,
-    "integrations": 1,
-    "mcp_server": 111,
-    "operations": 185,
-    "ray_fleet": 2,
-    "serve": 42,
-    "services": 907,
-    "storage": 192,
-    "web": 134,
-    ".": 25,
+    "cli": 43,
+    "client": 0,
+    "core": 121,
+    "hub": 13,
+    "integrations": 0,
+    "mcp_server": 11,
+    "operations": 120,
+    "ray_fleet": 0,
+    "serve": 1,
+    "services": 121,
+    "storage": 22,
+    "web": 33,
+    ".": 9,
 }
 
 #: Commands with their output, and words in code, are named elsewhere.
