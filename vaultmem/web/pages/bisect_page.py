@@ -160,11 +160,11 @@ def _rank(row: Row) -> int:
 def _suggest(row: Row) -> Suggestion:
     record = row.item.hit.record
     place = {"finds": record.path}
-    claim = "It was shown, and is not now"
+    claim = "No longer in the pack"
     if row.kind == "right":
-        place["negated"], claim = "1", "It is shown now, and was not"
+        place["negated"], claim = "1", "New in the pack"
     elif old := _find_old_words(row):
-        place["says"], claim = old, f"Then: {old}"
+        place["says"], claim = old, f"Removed text: {old}"
     return Suggestion(claim, record.title, record.path, place)
 
 

@@ -145,9 +145,9 @@ def _replay(name: str, vault: Vault) -> ComparedPack:
     replay = replay_receipt(vault, name)
     receipt = replay.receipt
     who = receipt.agent or "a person"
-    told = f"shown to {who} on {receipt.time[:10]}"
+    label = f"shown to {who} on {receipt.time[:10]}"
     return ComparedPack(
-        told, receipt.source.commit, describe_replay(vault, replay), receipt.account
+        label, receipt.source.commit, describe_replay(vault, replay), receipt.account
     )
 
 

@@ -79,7 +79,7 @@ def collect_graph(path: str, vault: Vault) -> Graph:
     rings = ([middle], inner, far[:_OUTER])
     records = _find_records(vault, [each for ring in rings for each in ring])
     if middle not in records:
-        raise NoteNotFoundError(f"{middle}: the vault reads no such note; /notes lists all")
+        raise NoteNotFoundError(f"{middle}: note not found; /notes lists all notes")
     nodes = {
         each: _place(records[each], depth, number / len(ring))
         for depth, ring in enumerate(rings)

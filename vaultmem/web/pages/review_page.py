@@ -252,7 +252,7 @@ async def undo(request: Request) -> Response:
     names = form.get("commit", "").split()
     names += [name.removeprefix("commit-") for name in form if name.startswith("commit-")]
     done, problems = await write(request, partial(_undo, [*dict.fromkeys(names)][:_MANY] or [""]))
-    lines = [f"Taken back: {', '.join(each.commit.subject for each in done)}." if done else ""]
+    lines = [f"Undone: {', '.join(each.commit.subject for each in done)}." if done else ""]
     commits = " ".join(each.report.commit for each in reversed(done))
     back, here = form.get("back", ""), form.get("here", "")
     paths = [path for each in done for path in each.paths]

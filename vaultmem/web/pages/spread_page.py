@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from vaultmem.core.sessions.session import session_path
+from vaultmem.core.text.display import pluralize
 from vaultmem.errors import ForbiddenError, RefusedError
 from vaultmem.operations.traces import list_own, spread
 from vaultmem.vault import Vault
@@ -107,7 +108,7 @@ def _list_roots(found: Spread, vault: Vault) -> list[SpreadNode]:
     for path in found.sources:
         record = records.get(path)
         author = f"{record.agent} {record.session}".strip() if record else ""
-        written = f"written by {author or 'a person'}" if record else "not there any more"
+        written = f"written by {author or 'a person'}" if record else "removed"
         label = record.title if record else path
         roots.append(SpreadNode(label, written, False, path if record else ""))
     return roots
@@ -144,8 +145,8 @@ def _make_writing(written: Writing) -> SpreadNode:
 def _make_session(shown: ShownReader) -> SpreadNode:
     reader = shown.reader
     label = " ".join(filter(None, (reader.agent or "a person", reader.session)))
-    others = f"; wrote {shown.others} more" if shown.others else ""
-    return SpreadNode(label, f"was shown it{others}", True, shown.path)
+    others = f"; wrote {pluralize(shown.others, 'other note')}" if shown.others else ""
+    return SpreadNode(label, f"was shown the note{others}", True, shown.path)
 
 
 @answers
@@ -153,8 +154,8 @@ async def show_spread(request: Request) -> Response:
     """Show the spread of a note, a session or a commit."""
     target = read_path(request, "/spread/")
     if request.state.visitor.guest:
-        raise ForbiddenError("only the owner follows where a note spread")
+        raise ForbiddenError("only the owner can view where a note spread")
     if request.query_params.get("at"):
-        raise RefusedError("a spread is shown as of now; leave the time out")
+        raise RefusedError("a spread has no earlier version; remove `at` from the address")
     frame, page = await read(request, partial(collect_spread, target))
     return render_page(request, "spread.html", vault=frame, page=page, width=WIDTH, row=ROW)
