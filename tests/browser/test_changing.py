@@ -32,7 +32,7 @@ def test_one_key_decides_and_one_takes_it_back(enter_own: EnterOwn) -> None:
 
     page.wait_for_load_state()  # Keys count once the script is there.
     page.keyboard.press("u")
-    expect(page.get_by_role("status")).to_contain_text("Taken back: promote")
+    expect(page.get_by_role("status")).to_contain_text("Undone: promote")
     assert "state: candidate" in (reader.root / CANDIDATE).read_text()
     assert git(reader.root, "log", "-1", "--format=%s").startswith("undo: promote")
     assert git(reader.root, "diff", before, "HEAD") == ""
@@ -48,7 +48,7 @@ def test_a_card_is_decided_and_taken_back_without_scripts(enter_own: EnterOwn) -
     assert "state: active" in (reader.root / CANDIDATE).read_text()
 
     reader.page.get_by_role("button", name="Undo").click()
-    expect(reader.page.get_by_role("status")).to_contain_text("Taken back: promote")
+    expect(reader.page.get_by_role("status")).to_contain_text("Undone: promote")
     assert "state: candidate" in (reader.root / CANDIDATE).read_text()
 
 
@@ -82,11 +82,11 @@ def test_the_card_that_a_key_decides_is_marked_and_others_are_chosen(enter_own: 
     for key in "xjx":
         page.keyboard.press(key)
     expect(page.locator("input:checked")).to_have_count(2)
-    page.get_by_role("button", name="No to the chosen").click()
+    page.get_by_role("button", name="Reject selected items").click()
     expect(page.locator(".told")).to_contain_text("2 decisions.")
     page.wait_for_load_state()
     page.keyboard.press("u")
-    expect(page.locator(".told")).to_contain_text("Taken back")
+    expect(page.locator(".told")).to_contain_text("Undone")
     assert git(reader.root, "diff", before, "HEAD") == ""
 
 
@@ -150,7 +150,7 @@ def test_a_note_is_changed_by_keys_and_each_change_taken_back(enter_own: EnterOw
         expect(page.locator(".told")).to_contain_text(told)
         page.wait_for_load_state()
         page.keyboard.press("u")
-        expect(page.locator(".told")).to_contain_text("Taken back")
+        expect(page.locator(".told")).to_contain_text("Undone")
         expect(page.locator("h1")).to_contain_text("Expired sessions")
         assert git(reader.root, "diff", before, "HEAD") == "", keys
 

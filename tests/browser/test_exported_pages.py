@@ -61,7 +61,7 @@ def test_pages_and_search_work_without_a_server(open_context: OpenContext, addre
     page.locator("#results").get_by_role("link", name="Harbour fees").wait_for()
     page.keyboard.press("g")
     page.keyboard.press("t")
-    page.get_by_role("heading", name="Committed last").wait_for()
+    page.get_by_role("heading", name="Latest commits").wait_for()
     page.get_by_role("link", name="<script>").first.click()
     page.get_by_role("heading", name="<script>alert(1)</script>").first.wait_for()
     witness.check()

@@ -38,7 +38,7 @@ def test_a_form_of_another_site_decides_nothing(owner: Reader, other_site: Site)
         )
         page = _visit(owner, other_site)
         page.wait_for_url(f"{owner.origin}{action}")
-        assert "Another site" in page.locator("main").inner_text()
+        assert "Request from another site rejected" in page.locator("main").inner_text()
         page.close()
     assert git(owner.root, "rev-parse", "HEAD") == head
     assert git(owner.root, "status", "--porcelain") == ""

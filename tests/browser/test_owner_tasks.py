@@ -103,7 +103,7 @@ def decide_which_note_holds(owner: Owner) -> None:
 
 def accept_three_of_five(owner: Owner) -> None:
     owner.press("g", "r")
-    owner.read("5 to decide", "h1", "**/review")
+    owner.read("5 items to review", "h1", "**/review")
     owner.press(*"xjjjxjxY")
     owner.read("3 decisions.", ".told")
 
@@ -114,13 +114,13 @@ def undo_what_an_agent_did(owner: Owner) -> None:
     owner.press("j", "Enter")
     owner.read("staging was upgraded", at="**/session/*")
     owner.press("Z")
-    owner.read("Taken back: checkpoint: staging was upgraded, checkpoint: the winter", ".told")
+    owner.read("Undone: checkpoint: staging was upgraded, checkpoint: the winter", ".told")
 
 
 def restore_an_older_version(owner: Owner) -> None:
     owner.open_by_search("refund amounts and deadlines", "Refund amounts")
     owner.press("h")
-    owner.read("Bring this version back", at="**/history/**")
+    owner.read("Restore this version", at="**/history/**")
     owner.press("r")
     owner.read("Above €200", "article", "**/note/**")
 
@@ -135,14 +135,14 @@ def read_a_note_as_it_was(owner: Owner) -> None:
 
 def find_the_commit_that_changed_a_pack(owner: Owner) -> None:
     owner.press("g", "p")
-    owner.read("What an agent is shown", "h1", "**/pack")
+    owner.read("Context pack", "h1", "**/pack")
     owner.press("i")
     owner.type("staging database")
     owner.page.wait_for_url("**/pack?q=staging+database*")
     owner.press("Escape", "w")
     owner.type("11172026")
     owner.press("Enter")
-    owner.read("What is wrong?", at="**/bisect?*")
+    owner.read("Choose the wrong section", at="**/bisect?*")
     owner.read("PostgreSQL 16", "[data-item]:nth-child(2)")
     owner.press("j", "j", "Enter")
     owner.read("The first bad commit", at="**/bisect?*")

@@ -47,6 +47,15 @@ FILES = [*(PACKAGE / "cli/topics").glob("*.*"), PACKAGE / "services/clients/SKIL
 FILES += [file for file in (ROOT / "templates").rglob("*") if file.is_file()]
 FILES = [file for file in FILES if file.suffix != ".py"]
 
+TEMPLATES = sorted((PACKAGE / "web/templates").glob("*.html"))
+SCRIPTS = sorted((PACKAGE / "web/static").glob("*.js"))
+
+#: In templates: expressions, quoted strings, attributes whose values users read, and tags.
+EXPRESSION = re.compile(r"\{%.*?%\}|\{\{.*?\}\}", re.DOTALL)
+QUOTED = re.compile(r'"([^"\n]*)"|\'([^\'\n]*)\'|`([^`]*)`')
+ATTRIBUTE = re.compile(r'\b(?:title|placeholder|aria-label)="([^"]*)"')
+TAG = re.compile(r"<[^>]*>")
+
 #: Strings of the package that nobody reads as a sentence, or that notes have recorded.
 DATA = {
     "core/anchors.py": "the label of an anchor, `cannot tell here`",
@@ -147,6 +156,44 @@ def test_the_topic_on_settings_names_settings_that_exist() -> None:
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
 def test_topics_templates_and_the_skill_have_no_banned_word(file: Path) -> None:
     assert find_words(CODE.sub("", file.read_text(encoding="utf-8"))) == []
+
+
+def list_sentences(text: str) -> Iterator[str]:
+    """Yield the quoted strings of a template's expressions or of a script that have words."""
+    for groups in QUOTED.findall(text):
+        if re.search(r"\s", (value := "".join(groups)).strip()):
+            yield value
+
+
+def list_template_texts(template: str) -> Iterator[str]:
+    """Yield what users read of a template, and its comments."""
+    for expression in EXPRESSION.findall(template):
+        yield from list_sentences(expression)
+    plain = EXPRESSION.sub(" ", template)
+    yield from ATTRIBUTE.findall(plain)
+    yield TAG.sub(" ", plain)
+
+
+@pytest.mark.parametrize("file", TEMPLATES, ids=lambda file: file.name)
+def test_no_template_has_a_banned_word(file: Path) -> None:
+    texts = list_template_texts(file.read_text(encoding="utf-8"))
+
+    assert [word for each in texts for word in find_words(each)] == []
+
+
+@pytest.mark.parametrize("file", SCRIPTS, ids=lambda file: file.name)
+def test_no_script_has_a_banned_word(file: Path) -> None:
+    text = file.read_text(encoding="utf-8")
+    texts = [*re.findall(r"//.*", text), *list_sentences(text)]
+
+    assert [word for each in texts for word in find_words(each)] == []
+
+
+def test_what_users_read_of_a_template_is_found() -> None:
+    template = '{# It tells. #}<b class="told" title="It stands">Said{{ x.told or "No talk" }}</b>'
+    words = [word for each in list_template_texts(template) for word in find_words(each)]
+
+    assert sorted(words) == ["Said", "stands", "talk", "tells"]
 
 
 def test_no_string_of_the_package_has_a_banned_word() -> None:

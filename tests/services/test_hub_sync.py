@@ -153,7 +153,8 @@ def test_a_proposal_is_seen_accepted_and_removed(world: World) -> None:
     assert "to decide   1: 1 proposal; `vaultmem review`\n" in ada("status", as_text=True)
     shown = ada("review", as_text=True)
     assert "1 proposal\n" in shown
-    assert "  > The lamp is green.\n  Shall it be merged?\n    y  --accept  it is merged\n" in shown
+    question = "Merge this proposal?\n    y  --accept  it is merged\n"
+    assert f"  > The lamp is green.\n  {question}" in shown
     (item,) = ada("review")["items"]
     assert item["action"] == "proposal"
     assert item["reason"].startswith("proposals/cleo/lamp: 1 file, 20")

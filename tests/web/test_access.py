@@ -66,7 +66,7 @@ def test_another_sites_page_cannot_post(owned: Served, place: str, origin: str) 
     browser = owned.enter()
     answer = browser.post(place, data={"action": "pin"}, headers={"Origin": origin})
     assert answer.status_code == 403
-    assert "Another site" in answer.text
+    assert "Request from another site rejected" in answer.text
 
 
 @pytest.mark.parametrize("place", _FORMS)

@@ -172,7 +172,7 @@ def test_a_version_is_brought_back_from_its_own_page(owner: Served) -> None:
     first = git(owner.root, "rev-parse", "HEAD")
     send(browser, FERRY, text="# Ferry\r\n")
     page = browser.get(f"/note/{FERRY}?at={first}").text
-    assert "Bring this version back" in page
+    assert "Restore this version" in page
     assert "/edit/" not in page
     send_form = {"action": "restore", "commit": first}
     assert browser.post(f"/note/{FERRY}", data=send_form, headers=OWN).status_code == 303

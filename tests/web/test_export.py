@@ -102,7 +102,7 @@ def test_every_link_of_the_sample_leads_to_a_file_that_is_there(
     assert "Refund amounts and deadlines" in read_page(folder, f"list/*/tag-payments-{KEY}.html")
     assert "Refund amounts and deadlines" in (folder / "search/notes.js").read_text()
     assert '"refund":[' in (folder / "search/terms-r.js").read_text()
-    assert "Committed last" in (folder / "time.html").read_text()
+    assert "Latest commits" in (folder / "time.html").read_text()
 
 
 @pytest.mark.campaign

@@ -34,13 +34,13 @@ def waiting(make_vault: Make, tmp_path: Path) -> Iterator[Served]:
 def test_home_begins_with_what_waits_and_each_page_counts_it(waiting: Served) -> None:
     browser = waiting.enter()
     page = browser.get("/").text
-    assert "2 to decide" in page
+    assert "2 items to review" in page
     assert '<a href="/review?only=candidate">1 candidate</a>' in page
     assert '<a href="/review?only=review_quarantined">1 quarantined</a>' in page
-    assert page.index("2 to decide") < page.index("Changed last")
+    assert page.index("2 items to review") < page.index("Latest changes")
     for place in ("/", "/notes", "/note/notes/pier.md", "/search?q=pier", "/health"):
         assert COUNT.findall(browser.get(place).text) == ["2"], place
-    assert "to decide" not in browser.get("/?at=HEAD").text
+    assert "to review" not in browser.get("/?at=HEAD").text
 
 
 def test_the_count_follows_decisions_and_new_notes(waiting: Served) -> None:
@@ -71,7 +71,7 @@ def test_a_conflict_in_a_note_is_counted(make_vault: Make, tmp_path: Path) -> No
         browser = served.enter()
         assert '<a href="/conflicts">1 note with conflicts</a>' in browser.get("/").text
         assert COUNT.findall(browser.get("/time").text) == ["1"]
-        assert "differently</a> (1 note)" in browser.get("/review").text
+        assert "Merge conflicts</a> (1 note)" in browser.get("/review").text
     finally:
         served.workers.close()
 
@@ -91,7 +91,7 @@ def test_home_shows_what_agents_did_not_find(served: Served) -> None:
     program = served.connect()
     assert program.get("/api/v1/recall?query=zeppelin").status_code == 200
     page = served.enter().get("/").text
-    assert "Asked, and nothing was found" in page
+    assert "Queries without results" in page
     assert 'href="/search?q=zeppelin"' in page
 
 
@@ -102,7 +102,7 @@ def test_a_new_vault_shows_three_first_steps(make_vault: Make, tmp_path: Path) -
         assert "vaultmem connect" in page
         assert "vaultmem remember" in page
         assert "vaultmem recall" in page
-        assert "to decide" not in page
+        assert "to review" not in page
         assert not COUNT.findall(page)
     finally:
         made.workers.close()

@@ -100,14 +100,14 @@ def test_headings_are_told_with_their_places() -> None:
 def test_a_note_that_embeds_itself_ends() -> None:
     ring = {f"{n}.md": f"![[{n + 1}]]\n\n![[{n - 1}]]" for n in range(1, 30)}
     html = render("![[1]]\n\n![[" + PATH + "]]", notes=ring).html
-    assert "It is embedded in itself" in html
-    assert "Embeds are nested too deeply here" in html
+    assert "This note embeds itself" in html
+    assert "Embeds are nested too deeply" in html
 
 
 def test_a_page_has_so_many_embeds_and_no_more() -> None:
     html = render("![[many]]\n\n" * 100, notes={"many.md": "text of it"}).html
     assert html.count("text of it") == 50
-    assert "This page has more embeds than are shown" in html
+    assert "This page has too many embeds" in html
 
 
 def test_what_is_nested_too_deeply_or_too_large_is_shown_as_text() -> None:
@@ -125,7 +125,7 @@ def test_a_file_that_is_not_shown_is_no_link() -> None:
     around = Surroundings(names.find, lambda path: None, addresses)
     text = "[[report.pdf]] ![[report.pdf]] [x](report.pdf) ![y](report.pdf)"
     html = render_note(text, "a.md", around).html
-    assert html.count('<span class="file" title="A file that is not shown here">') == 4
+    assert html.count('<span class="file" title="This file type is not shown">') == 4
     assert "<a" not in html
 
 

@@ -134,4 +134,4 @@ def test_blame_names_each_run_of_seen_lines_and_opens_the_note_before(told: Serv
 
 def test_links_here_come_with_the_line_that_links(told: Served) -> None:
     rail = told.enter().get("/rail/notes/ferry.md").text
-    assert "See [[ferry]] at noon." in rail.partition("Links here")[2]
+    assert "See [[ferry]] at noon." in rail.partition("Backlinks")[2]

@@ -147,7 +147,7 @@ def test_search_says_why_and_counts_nobody(served: Served) -> None:
     browser = served.enter()
     page = browser.get("/search?q=how+are+refunds+handled").text
     assert "<mark>refund</mark>" in page
-    assert "Nobody was shown anything yet." in browser.get("/health").text
+    assert "No recalls or packs yet" in browser.get("/health").text
 
 
 def test_search_counts_and_is_limited_by_several_facets(served: Served) -> None:
@@ -158,7 +158,10 @@ def test_search_counts_and_is_limited_by_several_facets(served: Served) -> None:
     assert 'href="/search?state=candidate&amp;q=refunds"' in page
     limited = browser.get("/search?q=tokens+refunds&kind=decision&context=auth").text
     assert "kind <b>decision</b>" in limited
-    assert 'href="/search?context=auth&amp;q=tokens+refunds" title="Search every kind"' in limited
+    assert (
+        'href="/search?context=auth&amp;q=tokens+refunds" title="Remove the filter by kind"'
+        in limited
+    )
     rows = browser.get("/api/v1/recall?query=tokens+refunds&kind=decision&context=auth&limit=20")
     titles = re.findall(r'<li data-item>\s*<a href="/note/([^"#]*)', limited)
     assert titles == [each["path"] for each in rows.json()["hits"]]

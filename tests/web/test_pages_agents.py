@@ -1,4 +1,4 @@
-"""Pages of sessions and agents: what happened, by time, and what of it was taken back."""
+"""Pages of sessions and agents: what happened, by time, and what of it was undone."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_a_session_is_a_story_of_turns_commits_and_packs(owned: Served) -> None:
     assert (TOKEN in later, "***" in last) == (False, True)
     assert "how are refunds handled?" in page + later
     assert 'id="turn-' not in browser.get("/session/s-9?at=HEAD").text
-    assert "taken back</a>" in undo(browser, page, "/session/s-9")
+    assert "undone</a>" in undo(browser, page, "/session/s-9")
 
 
 def test_an_agent_has_a_page_of_what_it_wrote_was_shown_and_did_not_find(owned: Served) -> None:
@@ -83,11 +83,11 @@ def test_an_agent_has_a_page_of_what_it_wrote_was_shown_and_did_not_find(owned: 
     assert "Slipway" in wrote
     assert "checkpoint: the slipway" in committed
     assert "how are refunds handled?" in shown
-    assert "xyzzy" in shown.partition("Did not find")[2]
+    assert "xyzzy" in shown.partition("Queries without results")[2]
     assert "Mend &lt;script&gt;" in sessions
     rows = browser.get(html.unescape(re.findall(r'href="(/api/v1/notes[^"]*)"', page)[0]))
     assert "Slipway" in [each["title"] for each in rows.json()["notes"]]
-    assert "1 taken back" in undo(browser, page, "/agent/codex")
+    assert "1 undone" in undo(browser, page, "/agent/codex")
     assert not os.path.exists(owned.root / "notes/slipway.md")
     assert git(owned.root, "status", "--porcelain") == ""
     assert browser.get("/agent/nobody").status_code == 404

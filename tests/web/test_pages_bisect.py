@@ -1,4 +1,4 @@
-"""Which commit made an answer wrong: found in slices, by a page that asks until it has ended."""
+"""The search for the first bad commit: a page runs it in slices, and reloads until it has ended."""
 
 from __future__ import annotations
 
@@ -88,10 +88,10 @@ def test_a_search_is_filled_in_from_what_differs_since_it_was_right(painted: Ser
     page = browser.get("/bisect?q=gangway+colour&good=HEAD~8").text
     found = re.search(r'href="(/bisect[^"]*)"><bdi>Gangway', page)
     assert found
-    assert "Then: The gangway is blue, as of change 1." in page
+    assert "Removed text: The gangway is blue, as of change 1." in page
     assert "says=The+gangway+is+blue" in found[1]
     assert "The first bad commit" in browser.get(html.unescape(found[1])).text
-    assert "is the same" in browser.get("/bisect?q=gangway+colour&good=HEAD").text
+    assert "are the same" in browser.get("/bisect?q=gangway+colour&good=HEAD").text
     assert browser.get("/bisect?q=gangway+colour&good=no-such").status_code == 422
     shown = browser.get("/bisect?q=gangway+colour").text
-    assert "Say what an answer should show" in shown
+    assert "Enter a note or a text" in shown

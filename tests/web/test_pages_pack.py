@@ -30,9 +30,9 @@ def test_pack_shows_what_an_agent_gets_and_why(served: Served) -> None:
     assert 'id="group-evidence"' in page
     assert "Refund at the counter" in page
     assert ">refunds</mark>" in page
-    assert "how new it is" in page
+    assert "recency" in page
     assert "of 1,500 tokens" in page
-    assert "Did not fit" in page
+    assert "Over the budget" in page
     assert '<a href="/note/notes/payments/refunds-through-the-queue.md"' in page
 
 

@@ -45,7 +45,7 @@ def test_receipts_are_listed_with_who_asked_what(served: Served) -> None:
     only = browser.get("/receipts?agent=codex").text
     assert second in only
     assert first not in only
-    assert "None yet" in browser.get("/receipts?session=s-8").text
+    assert "No receipts yet" in browser.get("/receipts?session=s-8").text
 
 
 def test_receipt_shows_the_very_same_pack_and_what_changed_since(served: Served) -> None:
@@ -56,14 +56,14 @@ def test_receipt_shows_the_very_same_pack_and_what_changed_since(served: Served)
     assert exact
     assert html.unescape(exact[1]) == text
     assert browser.get(f"/receipt/{name}?part=text").text == text
-    assert "All sections are as they were." in page
+    assert "No section changed." in page
     change(served.root, NOTE, "14 hours", "16 hours")
     change(served.root, NOTE, "kind: ", "state: stale\nkind: ")
     (served.root / "USER.md").unlink()
     page = browser.get(f"/receipt/{name}").text
     assert "<del>14</del><ins>16</ins> hours" in page
-    assert "Changed since; its note is stale now." in page
-    assert "Not in the vault any more." in page
+    assert "Changed since then; the note is now stale." in page
+    assert "Removed since then." in page
     assert browser.get("/receipt/none").status_code == 404
 
 
@@ -73,7 +73,7 @@ def test_receipt_is_set_beside_the_pack_of_now(served: Served) -> None:
     place = f"/packs/compare?receipt={name}&q={QUESTION}&right_budget=1200"
     page = served.enter().get(place).text
     assert "shown to claude on " in page
-    assert "1 of them with another text" in page
+    assert "1 with changed text" in page
     assert "<del>14</del><ins>16</ins> hours" in page
 
 
@@ -86,7 +86,7 @@ def test_two_packs_stand_side_by_side(served: Served) -> None:
     assert "as of HEAD~1" in page
     assert 'class="row row-left"' in page
     assert "<del>14</del><ins>16</ins> hours" in page
-    assert re.search(r"\d+ on the left alone", page)
+    assert re.search(r"\d+ only in the left pack", page)
 
 
 def test_a_side_that_cannot_be_made_says_why(served: Served) -> None:
@@ -94,5 +94,5 @@ def test_a_side_that_cannot_be_made_says_why(served: Served) -> None:
     page = browser.get(f"/packs/compare?q={HOSTILE}&left_at=nowhere&right_budget=10").text
     assert "no branch, tag or commit is called that" in page
     assert "100 tokens or more" in page
-    assert "Neither shows anything." in page
+    assert "Both packs are empty." in page
     assert HOSTILE not in page

@@ -104,7 +104,7 @@ def test_a_vault_without_git_says_so(tmp_path: Path, home: Path) -> None:
     root = tmp_path / "bare"
     write_notes(root, {"vaultmem.yaml": "", "notes/a.md": "A.\n"})
     served = Served(root, tmp_path)
-    assert "No commit yet" in served.enter().get("/time").text
+    assert "No commits yet" in served.enter().get("/time").text
     served.workers.close()
 
 
@@ -114,7 +114,7 @@ def test_commit_says_who_why_and_what_word_by_word(told: Served) -> None:
     assert "pay<ins>, bank</ins>" in page
     for fact in ("codex", "(agent)", "s-2", "refine", "0.8", "call-7", "checkpoint"):
         assert fact in page
-    assert "Take it back" in page
+    assert "Undo this commit" in page
     hostile = told.enter().get("/commit/HEAD~2").text
     assert HOSTILE not in hostile
 
@@ -155,7 +155,7 @@ def test_a_version_is_brought_back_as_one_commit_that_can_be_undone(told: Served
     assert int(git(told.root, "rev-list", "--count", "HEAD")) == before + 1
     assert git(told.root, "log", "-1", "--format=%s") == "restore: pay"
     page = browser.get(f"/note/{NOTE}").text
-    assert f"{NOTE} is as it was in {wanted[:7]}." in page
+    assert f"{NOTE}: restored from {wanted[:7]}." in page
     assert f'value="{git(told.root, "rev-parse", "HEAD")}"' in page
     again = browser.post(f"/note/{NOTE}", data=form, headers={"Origin": f"http://{HOST}"})
     assert again.status_code == 303
@@ -201,7 +201,7 @@ def test_of_many_moments_some_are_chosen_evenly() -> None:
 
 def test_nothing_is_brought_back_where_the_browser_may_only_read(served: Served) -> None:
     browser = served.enter()
-    assert "Bring this version back" not in browser.get("/history/MEMORY.md").text
+    assert "Restore this version" not in browser.get("/history/MEMORY.md").text
     form = {"action": "restore", "commit": "HEAD"}
     answer = browser.post("/note/MEMORY.md", data=form, headers={"Origin": f"http://{HOST}"})
     assert answer.status_code == 403

@@ -1,4 +1,4 @@
-"""Deciding in a browser: each decision is a commit of the owner's, which can be taken back."""
+"""Deciding in a browser: each decision is a commit of the owner's, which can be undone."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_one_key_promotes_and_one_takes_it_back(owned: Served) -> None:
 
 def test_what_two_sides_said_is_decided_with_one_key(owned: Served) -> None:
     browser = owned.enter()
-    assert "No conflicts" in browser.get("/conflicts").text
+    assert "No merge conflicts" in browser.get("/conflicts").text
     file = owned.root / "notes/conflicting.md"
     said = (
         "> [!conflict] Also said by <b>Ann</b> on 2026-11-22 (laptop)\n> The quay is <i>high</i>.\n"
@@ -180,7 +180,7 @@ def test_where_two_notes_differ_is_shown_beside_their_texts(owned: Served) -> No
         text = f"The staging database of the counter runs PostgreSQL {value}.\n"
         (owned.root / f"notes/{name}-staging.md").write_text(text)
     page = owned.enter().get("/review").text
-    differing = page.partition("Where they differ")[2].partition("</details>")[0]
+    differing = page.partition(">Differences<")[2].partition("</details>")[0]
     assert re.search(r"PostgreSQL <del>1[56]</del><ins>1[56]</ins>\.</div>", differing)
     assert page.count("The staging database of the counter runs PostgreSQL 1") == 2
 

@@ -72,7 +72,7 @@ def test_the_page_draws_who_was_shown_a_note_and_what_they_wrote(served: Served)
 
 def test_a_spread_of_nothing_that_can_be_followed_is_explained(served: Served) -> None:
     browser = served.enter()
-    assert "No session was shown it." in browser.get("/spread/MEMORY.md").text
+    assert "Not shown to any session yet." in browser.get("/spread/MEMORY.md").text
     assert browser.get("/spread/none.md").status_code == 404
     refused = browser.get("/spread/MEMORY.md?at=HEAD")
-    assert (refused.status_code, "as of now" in refused.text) == (422, True)
+    assert (refused.status_code, "no earlier version" in refused.text) == (422, True)

@@ -96,19 +96,19 @@ class Gate:
             _LOG.exception("%s %s failed", request.method, request.url.path)
             if has_begun:
                 raise
-            reason = "An error inside vaultmem; `vaultmem doctor` may say why."
+            reason = "Internal error; run `vaultmem doctor` to find the cause."
             await refuse(request, 500, reason)(scope, receive, send_guarded)
 
     def _find_refusal(self, request: Request) -> Response | None:
         """Return the response that rejects a request, None if it is allowed."""
         headers = request.headers
         if not is_asked_by(self._site.hosts, request):
-            return refuse(request, 421, "This is not served under that name.")
+            return refuse(request, 421, "Host name not allowed; see `vaultmem serve --help`.")
         if not self._is_from_here(request):
-            return refuse(request, 403, "Another site's page sent this; nothing was done.")
+            return refuse(request, 403, "Request from another site rejected; nothing was changed.")
         size = read_count(headers.get("content-length", "0"), MAX_BODY + 1)
         if size is None or size > MAX_BODY:
-            return refuse(request, 413, f"That is over {MAX_BODY:,} bytes.")
+            return refuse(request, 413, f"The request body is over {MAX_BODY:,} bytes.")
         visitor = self._identify(headers, request)
         request.state.visitor = visitor
         return self._turn_away(request) if visitor is None else None
@@ -117,7 +117,7 @@ class Gate:
         """Return the response for an unknown visitor, None for public paths."""
         if request.url.path.startswith(_OPEN):
             return None
-        reason = "This page needs a link; `vaultmem serve --print-link` prints one."
+        reason = "Not signed in; `vaultmem serve --print-link` prints a sign-in link."
         return refuse(request, 401, reason)
 
     def _is_from_here(self, request: Request) -> bool:
@@ -171,11 +171,11 @@ def _limit(receive: Receive) -> Receive:
             async with asyncio.timeout(None if is_whole else max(end - time.monotonic(), 0)):
                 message = await receive()
         except TimeoutError:
-            raise RefusedError(f"the body took over {_PATIENCE:.0f} seconds to come") from None
+            raise RefusedError(f"the body took over {_PATIENCE:.0f} seconds to arrive") from None
         is_whole = is_whole or not message.get("more_body", False)
         remaining_bytes -= len(message.get("body", b""))
         if remaining_bytes < 0:
-            raise RefusedError(f"a body of over {MAX_BODY:,} bytes is not taken")
+            raise RefusedError(f"a body of over {MAX_BODY:,} bytes is rejected")
         return message
 
     return receive_limited

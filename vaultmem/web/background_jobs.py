@@ -74,7 +74,7 @@ async def stream_events(request: Request) -> Response:
     """Return a stream of `changed` events, each with the paths that might have changed."""
     events: Events = request.app.state.events
     if not events.has_room():
-        return Response("too many listen", 503, {"Retry-After": "30"})
+        return Response("too many event listeners", 503, {"Retry-After": "30"})
     headers = {"X-Accel-Buffering": "no", "Content-Encoding": "identity"}
     return StreamingResponse(_write(events), 200, headers, "text/event-stream")
 
@@ -144,7 +144,7 @@ class Jobs:
         error = future.exception()
         if error is None:
             return Progress(1.0, is_done=True)
-        problem = str(error) if isinstance(error, VaultError) else "an error inside vaultmem"
+        problem = str(error) if isinstance(error, VaultError) else "internal error"
         return Progress(1.0, is_done=True, problem=problem)
 
     def _describe(self, name: str, count: int, total: int) -> None:

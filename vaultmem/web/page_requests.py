@@ -128,7 +128,7 @@ def _show_message(
 
     title = get_status_text(status)
     return render_page(
-        request, "message.html", status, title=title, told=reason, vault=frame, near=similar_names
+        request, "message.html", status, title=title, reason=reason, vault=frame, near=similar_names
     )
 
 
@@ -279,10 +279,10 @@ async def read_form(request: Request) -> dict[str, str]:
     try:
         pairs = parse_qsl(text, max_num_fields=_FIELDS)
     except ValueError:
-        message = f"that form has more than {_FIELDS} fields; load the page again"
+        message = f"form has more than {_FIELDS} fields; reload the page"
         raise HTTPException(400, message) from None
     if kind != "application/x-www-form-urlencoded" or len(dict(pairs)) != len(pairs):
-        raise RefusedError("that form is not of this page; load the page again")
+        raise RefusedError("invalid form; reload the page")
     return dict(pairs)
 
 

@@ -334,12 +334,12 @@ def read_time(timestamp: str | float) -> float:
 
 #: The parts of a score besides query words, with their descriptions.
 _PARTS = {
-    "closeness": "its words of the query are close together",
-    "passage": "one passage has most of what was asked",
-    "named": "its title or its speaker was named",
-    "neighbours": "its neighbours answer too",
-    "semantic": "it means what was asked",
-    "recency": "how new it is",
+    "closeness": "words of the query are close together",
+    "passage": "one passage matches most of the query",
+    "named": "the query names its title or speaker",
+    "neighbours": "neighbouring sections match",
+    "semantic": "similar meaning",
+    "recency": "recency",
 }
 
 #: The lowest score that is displayed.
@@ -366,9 +366,9 @@ def describe_score(hit: Hit) -> list[Reason]:
         if abs(score := getattr(hit, name)) >= _LEAST
     ]
     if hit.rerank is not None:
-        reasons.append(Reason("what a model made of it", hit.rerank))
+        reasons.append(Reason("reranking model", hit.rerank))
     if hit.state_weight != 1:
-        reasons.append(Reason(f"{hit.record.state} counts {hit.state_weight:g}"))
+        reasons.append(Reason(f"weight of the state {hit.record.state}: {hit.state_weight:g}"))
     return reasons
 
 
@@ -377,7 +377,7 @@ def _describe_preferences(item: PackItem, is_asked: bool) -> Iterator[Reason]:
     if item.pinned:
         yield Reason("pinned")
     elif item.part is PackPart.PREFERENCES:
-        yield Reason("its owner prefers it so")
+        yield Reason("preference of the owner")
     elif not is_asked:
         yield Reason("among the newest")
     if hit.linked_from:

@@ -142,8 +142,8 @@ async def answer_not_found(request: Request, error: Exception) -> Response:
     """Return the response for an unknown page or operation."""
     status = getattr(error, "status_code", 404)
     if request.url.path.startswith("/api/"):
-        reason = "There is no such operation; /api/v1/openapi.json describes those that there are."
+        reason = "Operation not found; /api/v1/openapi.json lists all operations."
         return refuse(request, status, reason)
     if wants_page(request):
-        return await refuse_page(request, status, "There is no such page.")
-    return refuse(request, status, "There is no such page.")
+        return await refuse_page(request, status, "Page not found.")
+    return refuse(request, status, "Page not found.")

@@ -173,34 +173,34 @@ _KEPT = "it is kept, and counts as used now"
 
 #: The questions for pending proposals, in queue order: misleading notes first, unused ones last.
 CHOICES: Mapping[Action, Choices] = {
-    Action.PROPOSAL: Choices("Shall it be merged?", "it is merged", "it is rejected"),
-    Action.UPDATE: Choices("Is the newer one so now?", _NEWER, "both hold", _OLDER),
-    Action.CONTRADICTION: Choices("Does the newer one hold?", _NEWER, "both hold", _OLDER),
+    Action.PROPOSAL: Choices("Merge this proposal?", "it is merged", "it is rejected"),
+    Action.UPDATE: Choices("Does the newer note replace the older?", _NEWER, "both hold", _OLDER),
+    Action.CONTRADICTION: Choices("Is the newer note right?", _NEWER, "both hold", _OLDER),
     Action.VALUE_GROUP: Choices(
-        "Does the newest one hold?", "the newest one replaces the others", "all hold"
+        "Is the newest note right?", "the newest one replaces the others", "all hold"
     ),
     Action.REVIEW_QUARANTINED: Choices(
-        "Can it be trusted?", "it is active", "it stays in quarantine"
+        "Release it from quarantine?", "it is active", "it stays in quarantine"
     ),
     Action.SUSPICIOUS: Choices("Did you write this?", "it stays as it is", "it is quarantined"),
-    Action.UNREADABLE: Choices("Take it out of sight as it is?", "it is quarantined", ""),
+    Action.UNREADABLE: Choices("Quarantine this unreadable note?", "it is quarantined", ""),
     Action.MERGE_DUPLICATES: Choices(
-        "Do they say the same?", "the first is merged into the second", "they stay apart"
+        "Do they state the same?", "the first is merged into the second", "they stay apart"
     ),
     Action.NEAR_DUPLICATE: Choices(
-        "Does the longer one say it all?",
+        "Does the longer note contain the shorter?",
         "the longer one replaces the shorter",
         "they stay apart",
         "the shorter one replaces the longer",
     ),
-    Action.REVALIDATE: Choices("Does it still hold?", "it is confirmed", "it is deprecated"),
-    Action.CANDIDATE: Choices("Shall it count?", "it is promoted", "it is deprecated"),
+    Action.REVALIDATE: Choices("Is it still true?", "it is confirmed", "it is deprecated"),
+    Action.CANDIDATE: Choices("Promote it?", "it is promoted", "it is deprecated"),
     Action.WISH: Choices(
-        "Is this what you want each time?", "it counts as your preference", "it does not count"
+        "Is this your preference?", "it counts as your preference", "it does not count"
     ),
-    Action.DEPRECATE: Choices("Is it of the past?", "it is deprecated", _KEPT),
-    Action.DEMOTE_STALE: Choices("Is it out of use?", "it is stale", _KEPT),
-    Action.ARCHIVE: Choices("Is it out of use?", "it is archived", _KEPT),
+    Action.DEPRECATE: Choices("Is it outdated?", "it is deprecated", _KEPT),
+    Action.DEMOTE_STALE: Choices("Is it no longer used?", "it is stale", _KEPT),
+    Action.ARCHIVE: Choices("Is it no longer used?", "it is archived", _KEPT),
 }
 
 #: The queue's order.

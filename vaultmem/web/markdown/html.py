@@ -375,7 +375,7 @@ def _render_embed(token: Token, page: Page) -> str:
     link = token.meta["link"]
     target = find_target(link, page)
     key = f"{target.path}#{link.subpath}"
-    inner, why = "", "It is embedded in itself"
+    inner, why = "", "This note embeds itself"
     if key not in page.trail:
         inner, why = _render_inner(page._replace(path=target.path), key, link.subpath)
     if why:
@@ -388,21 +388,21 @@ def _render_embed(token: Token, page: Page) -> str:
 def _render_inner(page: Page, key: str, subpath: str) -> tuple[str, str]:
     """Return a part of the text at a page's path as HTML, and the reason if it is not shown."""
     if len(page.trail) > MAX_EMBED_DEPTH:
-        return "", "Embeds are nested too deeply here"
+        return "", "Embeds are nested too deeply"
     text = page.around.read(page.path)
     if text is None:
-        return "", "It cannot be shown here"
+        return "", "This file cannot be embedded"
     if not page.budget.take(text):
-        return "", "This page has more embeds than are shown"
+        return "", "This page has too many embeds"
     mark = f"{page.budget.embeds}-"
     page = page._replace(first=0, trail=(*page.trail, key), mark=mark)
     env: dict[str, object] = {"page": page}
     try:
         tokens = select_part(_parse(_read_text(text)[2], env), subpath)
     except TooLargeError:
-        return "", "It is too large to be shown here"
+        return "", "This note is too large to embed"
     html: str = _parser().renderer.render(tokens, _parser().options, env)
-    return html, "" if tokens or not subpath else "It has no such heading or block"
+    return html, "" if tokens or not subpath else "Heading or block not found"
 
 
 _URL = re.compile(r"https?://[^\s<>\"]+", re.IGNORECASE)

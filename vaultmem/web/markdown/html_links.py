@@ -193,9 +193,9 @@ def render_link(link: Link, text: str, page: Page, hint: str = "") -> str:
     """Return a link or an embedded image as HTML; `hint` is why an embed is only a link."""
     target, label = find_target(link, page), escapeHtml(text)
     if not target.path:
-        return f'<span class="unresolved" title="No such note or file">{label}</span>'
+        return f'<span class="unresolved" title="Note or file not found">{label}</span>'
     if not target.href:
-        return f'<span class="file" title="A file that is not shown here">{label}</span>'
+        return f'<span class="file" title="This file type is not shown">{label}</span>'
     if link.is_embed and target.is_image:
         return render_image(target, link.text)
     kind = "internal" if target.is_note else "internal file"
@@ -241,11 +241,11 @@ def _direct_link(token: Token, page: Page) -> None:
     target = find_target(link, page) if link else LinkTarget("", "")
     if not target.path:
         token.tag = "span"
-        token.attrs = {"class": "unresolved", "title": f"No such note or file: {href}"}
+        token.attrs = {"class": "unresolved", "title": f"Note or file not found: {href}"}
         return
     if not target.href:
         token.tag = "span"
-        token.attrs = {"class": "file", "title": "A file that is not shown here"}
+        token.attrs = {"class": "file", "title": "This file type is not shown"}
         return
     kind = "internal" if target.is_note else "internal file"
     token.attrs = {"class": kind, "href": target.href, **title}

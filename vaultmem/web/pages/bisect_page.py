@@ -166,11 +166,11 @@ def _rank(row: Row) -> int:
 def _suggest(row: Row) -> Suggestion:
     record = row.item.hit.record
     fields = {"finds": record.path}
-    claim = "It was shown, and is not now"
+    claim = "No longer in the pack"
     if row.kind == "right":
-        fields["negated"], claim = "1", "It is shown now, and was not"
+        fields["negated"], claim = "1", "New in the pack"
     elif line := _find_old_words(row):
-        fields["says"], claim = line, f"Then: {line}"
+        fields["says"], claim = line, f"Removed text: {line}"
     return Suggestion(claim, record.title, record.path, fields)
 
 

@@ -107,7 +107,7 @@ def _check_owner(request: Request) -> None:
         ForbiddenError: the page is read-only, or shows another vault.
     """
     if not request.state.visitor.may_write or request.query_params.get("vault"):
-        raise ForbiddenError("this page only reads; `vaultmem serve --write` lets it write")
+        raise ForbiddenError("this page is read-only; run `vaultmem serve --write` to change notes")
 
 
 @answers
@@ -151,7 +151,7 @@ def _edit(vault: Vault, path: PurePosixPath, form: Form) -> ActResult:
     text = keep_line_ends(read_as_written(vault, path).text, form.get("text", ""))
     update = NoteUpdate(text=text, reason=form.get("reason", ""))
     report = commit_update(vault, path, update, "write")
-    message = f"{path}: saved." if report.commit else f"{path}: nothing was changed."
+    message = f"{path}: saved." if report.commit else f"{path}: no changes to save."
     return " ".join([message, *vault.notices.suspicious]), report.commit
 
 
@@ -161,7 +161,7 @@ def _pin(vault: Vault, path: PurePosixPath, form: Form) -> ActResult:
     is_pinned = form["action"] == "pin"
     update = NoteUpdate({"pinned": True if is_pinned else None})
     report = commit_update(vault, path, update, form["action"])
-    return f"{path}: {'pinned' if is_pinned else 'pinned no longer'}.", report.commit
+    return f"{path}: {'pinned' if is_pinned else 'unpinned'}.", report.commit
 
 
 def _promote(vault: Vault, path: PurePosixPath, _: Form) -> ActResult:
@@ -175,7 +175,7 @@ def _supersede(vault: Vault, path: PurePosixPath, form: Form) -> ActResult:
     from vaultmem.operations.note_changes import supersede
 
     if not form.get("by"):
-        raise RefusedError(f"{path}: name the note that holds instead")
+        raise RefusedError(f"{path}: name the note that replaces it")
     result = supersede(vault, str(path), form["by"], reason=form.get("reason", ""))
     return f"{result.old}: replaced by {result.new}.", result.report.commit
 
@@ -184,7 +184,7 @@ def _forget(vault: Vault, path: PurePosixPath, form: Form) -> ActResult:
     from vaultmem.services.memory.forget import forget_notes, select_notes
 
     selection = select_notes(vault, [str(path)])
-    result = forget_notes(vault, selection.notes, form.get("reason") or "forgotten on its page")
+    result = forget_notes(vault, selection.notes, form.get("reason") or "forgotten in the browser")
     return f"{path}: forgotten.", result.report.commit
 
 
@@ -204,8 +204,8 @@ def _restore(vault: Vault, path: PurePosixPath, form: Form) -> ActResult:
 
     result = restore_note(vault, str(path), form.get("commit", ""), commits=True)
     if not result.is_changed:
-        return f"{result.path} is as it was then.", ""
-    return f"{result.path} is as it was in {result.commit[:7]}.", result.commits[-1][0]
+        return f"{result.path}: this is the current version; nothing was changed.", ""
+    return f"{result.path}: restored from {result.commit[:7]}.", result.commits[-1][0]
 
 
 _ACTS: Mapping[str, Callable[[Vault, PurePosixPath, Form], ActResult]] = {
@@ -232,13 +232,13 @@ def _act(path: str, form: Form, vault: Vault) -> ActResult:
 
     act = _ACTS.get(form.get("action", ""))
     if act is None:
-        raise RefusedError("that form is not of this page; load the page again")
+        raise RefusedError("invalid form; reload the page")
     if act is _restore:  # The note can be missing; a commit keeps its current text.
         return act(vault, parse_note_path(path), form)
     note_path, blob = resolve_whole(vault, path), form.get("blob", "")
     if blob != read_as_written(vault, note_path).blob:
         raise VersionMismatchError(
-            f"{note_path}: changed since this page showed it; nothing was written"
+            f"{note_path}: changed since you opened the page; nothing was written"
         )
     return act(replace(vault, expected={str(note_path): frozenset([blob])}), note_path, form)
 

@@ -81,7 +81,7 @@ def collect_graph(path: str, vault: Vault) -> Graph:
     rings = ([center], inner, second_neighbours[:_OUTER])
     records = _find_records(vault, [each for ring in rings for each in ring])
     if center not in records:
-        raise NoteNotFoundError(f"{center}: the vault reads no such note; /notes lists all")
+        raise NoteNotFoundError(f"{center}: note not found; /notes lists all notes")
     nodes = {
         each: _place(records[each], depth, number / len(ring))
         for depth, ring in enumerate(rings)

@@ -136,11 +136,11 @@ async def enter(request: Request) -> Response:
     code = request.query_params.get("code", "")
     if not await to_thread.run_sync(partial(accept_code, site.folder, code)):
         reason = (
-            "This link was used already, or is too old; "
-            "`vaultmem serve --print-link` prints another."
+            "This sign-in link was already used, or has expired; "
+            "`vaultmem serve --print-link` prints a new one."
         )
         return refuse(request, 403, reason)
-    answer = render_page(request, "entered.html", title="Come in")
+    answer = render_page(request, "entered.html", title="Signed in")
     answer.set_cookie(site.cookie, visits.begin(), httponly=True, samesite="strict")
     return answer
 
@@ -223,9 +223,9 @@ async def resolve(request: Request) -> Response:
     try:
         choice, number = ConflictChoice(form.get("choice", "")), int(form.get("number", ""))
     except ValueError:
-        raise RefusedError("choose ours, theirs or both of a conflict") from None
+        raise RefusedError("choose ours, theirs or both for a conflict") from None
     result = await write(request, partial(_resolve, form.get("path", ""), choice, number))
-    return go_back(request, make_link("/conflicts"), f"{result[0]}: {choice}.", result[1])
+    return go_back(request, make_link("/conflicts"), f"{result[0]}: kept {choice}.", result[1])
 
 
 def _resolve(path: str, choice: ConflictChoice, number: int, vault: Vault) -> tuple[str, str]:

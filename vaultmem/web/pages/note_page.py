@@ -168,7 +168,7 @@ def _describe_status(note: Note, record: NoteRecord | None, vault: Vault) -> Ite
         yield StatusRemark(f"{QUARANTINED.capitalize()}.", None, reason_text, stated_by="state")
     if note.matter.get(PROPERTY):
         places = [f"line {each.line}: {each.rule}" for each in find_suspicious(note.text)]
-        words = format_names(places, 3) if places else "not in the present text"
+        words = format_names(places, 3) if places else "not in the current text"
         yield StatusRemark("Suspicious text", None, words, stated_by=PROPERTY)
     is_replaced = False
     if record is not None:
@@ -421,12 +421,12 @@ def read_picture(path: str, vault: Vault) -> tuple[bytes, str]:
     picture_path = parse_note_path(path)
     kind = mimetypes.guess_type(picture_path.name)[0] or ""
     if kind not in PICTURES:
-        raise RefusedError(f"{path}: only pictures are shown")
+        raise RefusedError(f"{path}: only images can be shown")
     if vault.view.is_work_tree:
         return read_file(vault.root, picture_path, MOST_BYTES), kind
     entry = find_entry(vault.history, vault.view.sources[0].commit, path)
     if entry is None:
-        raise NoteNotFoundError(f"{path}: there is no such file")
+        raise NoteNotFoundError(f"{path}: file not found")
     return vault.history.objects.read(entry.blob)[1], kind
 
 

@@ -267,7 +267,7 @@ async def undo(request: Request) -> Response:
         request, partial(_undo, [*dict.fromkeys(names)][:_MANY] or [""])
     )
     lines = [
-        f"Taken back: {', '.join(each.commit.subject for each in results)}." if results else ""
+        f"Undone: {', '.join(each.commit.subject for each in results)}." if results else ""
     ]
     commits = " ".join(each.report.commit for each in reversed(results))
     back_page, current_page = form.get("back", ""), form.get("here", "")

@@ -112,7 +112,7 @@ def collect_timeline(agent: str, vault: Vault) -> Timeline:
 
 def _split(sessions: list[SessionFacts]) -> Iterator[Day]:
     for day, group in groupby(sessions, lambda each: each.started[:10]):
-        yield Day(day or "Not dated", list(group))
+        yield Day(day or "No date", list(group))
 
 
 def collect_session(name: str, first: int, has_story: bool, vault: Vault) -> SessionPage:
@@ -207,7 +207,7 @@ def collect_agent(name: str, vault: Vault) -> AgentPage:
     sessions = list_sessions(vault, agent=name, limit=_COMMITS)
     showings = list_recent(vault, _COMMITS, agent=name)
     if not name or not (notes or commits or sessions or showings):
-        raise NoteNotFoundError(f"{name}: there is no such agent")
+        raise NoteNotFoundError(f"{name}: agent not found")
     states = dict(Counter(each.state for each in notes).most_common())
     undone, failed = _find_undone(vault, commits), list_failed(vault, name)
     newest_notes = notes[:_COMMITS]

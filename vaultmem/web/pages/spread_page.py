@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from vaultmem.core.sessions.session import session_path
+from vaultmem.core.text.display import pluralize
 from vaultmem.errors import ForbiddenError, RefusedError
 from vaultmem.operations.traces import list_own, spread
 from vaultmem.vault import Vault
@@ -110,7 +111,7 @@ def _list_roots(spread_result: Spread, vault: Vault) -> list[SpreadNode]:
     for path in spread_result.sources:
         record = records.get(path)
         author = f"{record.agent} {record.session}".strip() if record else ""
-        detail = f"written by {author or 'a person'}" if record else "not there any more"
+        detail = f"written by {author or 'a person'}" if record else "removed"
         label = record.title if record else path
         roots.append(SpreadNode(label, detail, False, path if record else ""))
     return roots
@@ -149,8 +150,8 @@ def _make_writing(writing: Writing) -> SpreadNode:
 def _make_session(shown_reader: ShownReader) -> SpreadNode:
     reader = shown_reader.reader
     label = " ".join(filter(None, (reader.agent or "a person", reader.session)))
-    others = f"; wrote {shown_reader.others} more" if shown_reader.others else ""
-    return SpreadNode(label, f"was shown it{others}", True, shown_reader.path)
+    others = f"; wrote {pluralize(shown_reader.others, 'other note')}" if shown_reader.others else ""
+    return SpreadNode(label, f"was shown the note{others}", True, shown_reader.path)
 
 
 @answers
@@ -158,8 +159,8 @@ async def show_spread(request: Request) -> Response:
     """Show the spread of a note, a session or a commit."""
     target = read_path(request, "/spread/")
     if request.state.visitor.guest:
-        raise ForbiddenError("only the owner follows where a note spread")
+        raise ForbiddenError("only the owner can view where a note spread")
     if request.query_params.get("at"):
-        raise RefusedError("a spread is shown as of now; leave the time out")
+        raise RefusedError("a spread has no earlier version; remove `at` from the address")
     frame, page = await read(request, partial(collect_spread, target))
     return render_page(request, "spread.html", vault=frame, page=page, width=WIDTH, row=ROW)

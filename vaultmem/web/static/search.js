@@ -1,8 +1,8 @@
-// Search in pages that are files. Terms come as scripts, since a browser lets files read no others:
-// each hands over its part by `takeTerms`, and a search loads the letters that it needs.
+// Search in exported pages. Terms are in scripts, since a browser does not let files read other
+// files: each script passes its part to `takeTerms`, and a search loads the letters that it needs.
 "use strict";
 
-{ // Names of its own: the pages' other script has some of the same.
+{ // A scope of its own: vaultmem.js has some of the same names.
   const MOST = 30;
   const ENDINGS = /^[a-z]?(?:s|es|ed|ing|er|ers|ly|al|ally|ion|ions|ation|ations|ment|ments|ness|able|ible|ity|ful|ive|ize|e|y|ies|ied|n|en)?$/;
 
@@ -31,8 +31,8 @@
   const splitWords = (text) =>
     text.normalize("NFKD").replace(/[\u0300-\u036f]/g, "").toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? [];
 
-  // Terms are stems. A word fits one if it begins so and goes on as words end; what is not typed to
-  // its end yet fits all that go on from there, for less.
+  // Terms are stems. A word matches a stem that it begins with, if the rest is a common ending. A
+  // prefix of a term matches too, with a lower weight.
   function weigh(word, term) {
     if (word === term) return 1;
     if (term.startsWith(word)) return word.length < 2 ? 0 : 0.6 * (word.length / term.length);
@@ -93,8 +93,8 @@
     const { total, best } = await findNotes(text);
     if (mine !== turn) return;
     document.getElementById("results").replaceChildren(...best.map(makeHit));
-    const told = total > MOST ? `${total} notes; the best ${MOST}` : `${total} notes`;
-    document.getElementById("told").textContent = text.trim() ? told : "Type above: any words, best first.";
+    const summary = total > MOST ? `${total} notes; best ${MOST} shown` : `${total} notes`;
+    document.getElementById("told").textContent = text.trim() ? summary : "Type words in the search field.";
   }
 
   const field = document.querySelector(".ask input[name=q]");

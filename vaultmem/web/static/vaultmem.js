@@ -1,9 +1,9 @@
-// Keys, search as you type, parts that are loaded late, and what changed meanwhile. Pages work
-// without it: every key is that of a link, a button or a field, which says so in `data-key`.
+// Keys, search as you type, parts that load late, and updates after changes. Pages work without this
+// script: every key belongs to a link, a button or a field with the attribute `data-key`.
 "use strict";
 
-const QUIET = 60; // Milliseconds after the last key before what was typed is searched.
-const CHORD = 1200; // Milliseconds for the second key of two.
+const QUIET = 60; // Milliseconds between the last key and the search.
+const CHORD = 1200; // The most milliseconds between two keys of a sequence.
 
 const isTyping = (element) => element.matches("input:not([type=checkbox]), textarea, select, [contenteditable]");
 const main = () => document.getElementById("main");
@@ -38,7 +38,7 @@ function pressKey(event) {
   }
 }
 
-// From the field of a list, arrows lead into it, and Enter opens what is marked or comes first.
+// In the search field of a list, arrows move into the list, and Enter opens the marked or first item.
 const isListed = (element) => element.matches("input[type=search][data-live]") && !element.closest(".asking");
 
 function pressListKey(event) {
@@ -50,7 +50,7 @@ function pressListKey(event) {
   return ["Enter", "ArrowDown"].includes(event.key);
 }
 
-// The item where one stands has keys of its own; else the first of the page counts.
+// A key belongs to the marked item if it has this key, or else to the first element of the page.
 function findKey(key) {
   const wanted = `[data-key="${CSS.escape(key)}"]`;
   const item = document.querySelector(".here") ?? document.activeElement?.closest("[data-item]");
@@ -90,7 +90,7 @@ function moveTo(next) {
 }
 
 function showKeys() {
-  const rows = [["j", "Next item"], ["k", "Item before"], ["Enter", "Open the item"], ["Esc", "Leave a field"]];
+  const rows = [["j", "Next item"], ["k", "Previous item"], ["Enter", "Open the item"], ["Esc", "Leave the field"]];
   const seen = new Set();
   for (const each of document.querySelectorAll("[data-key]")) {
     if (seen.has(each.dataset.key)) continue;
@@ -98,7 +98,7 @@ function showKeys() {
     rows.push([each.dataset.key, each.title || each.textContent.trim()]);
   }
   const body = document.querySelector("#keys tbody");
-  body.replaceChildren(...rows.map(([keys, told]) => {
+  body.replaceChildren(...rows.map(([keys, hint]) => {
     const row = document.createElement("tr");
     const named = document.createElement("th");
     for (const key of keys.split(" ")) {
@@ -107,14 +107,14 @@ function showKeys() {
       named.append(shown, " ");
     }
     const text = document.createElement("td");
-    text.textContent = told;
+    text.textContent = hint;
     row.append(named, text);
     return row;
   }));
   document.getElementById("keys").showModal();
 }
 
-// -- Pages that are asked for again -------------------------------------------------------------
+// -- Reloading a page ---------------------------------------------------------------------------
 
 let asked = 0;
 let fetching = 0;
@@ -130,7 +130,7 @@ async function fetchPage(address, options = {}) {
   }
 }
 
-// Show a page's own part anew, and leave everything around it as it is.
+// Load the main part of a page again; the header and the slider stay.
 async function showAgain(address) {
   const turn = ++asked;
   const { page } = await fetchPage(address);
@@ -148,14 +148,14 @@ async function showAgain(address) {
 }
 
 async function loadParts() {
-  // Keys decide the first card that waits, unless one stands on another.
+  // Keys decide the first item, unless another one is marked.
   if (!document.querySelector(".here")) mark(document.querySelector(".decision"));
   const pause = Number(main().dataset.again);
   if (pause) setTimeout(() => showAgain(location.href), pause);
   for (const each of document.querySelectorAll("[data-load]")) {
     const { page, answer } = await fetchPage(each.dataset.load);
     each.removeAttribute("data-load");
-    if (!answer.ok) continue; // What stands there leads to the part, which says why.
+    if (!answer.ok) continue; // The link to the part stays; its page shows the error.
     each.replaceChildren(...page.body.childNodes);
     placeRail();
   }
@@ -181,7 +181,7 @@ async function search(field) {
     if (turn !== asked || !answer.ok) return;
     document.getElementById("results").replaceChildren(...page.body.childNodes);
   } else if (!(await showAgain(address))) {
-    return; // A later one is shown, or will be.
+    return; // A later search has replaced this one.
   }
   history.replaceState(null, "", address);
   if (isListed(field)) mark(document.querySelector("#results [data-item]"));
@@ -206,36 +206,36 @@ async function openSlider(link) {
 function slide(event) {
   const slider = event.target.closest("input[type=range][data-moments]");
   if (!slider) return;
-  const told = document.getElementById("moment-names")?.options[slider.value]?.label ?? "";
-  slider.setAttribute("aria-valuetext", told);
-  slider.closest("#slider").querySelector("output").textContent = told;
+  const label = document.getElementById("moment-names")?.options[slider.value]?.label ?? "";
+  slider.setAttribute("aria-valuetext", label);
+  slider.closest("#slider").querySelector("output").textContent = label;
   clearTimeout(slid);
   slid = setTimeout(() => lookBack(slider.dataset.moments.split(" ")[slider.value]), QUIET);
 }
 
-// The slider itself stays where it is: somebody holds it. What was never looked at takes a while, so
-// one moment is asked for at a time, and those that were passed meanwhile are not.
+// The slider itself is not replaced, since the user holds it. A new commit takes a while to load, so
+// only one loads at a time, and commits that the slider passed meanwhile are skipped.
 let looked = null;
 let isLooking = false;
 
-async function lookBack(moment) {
-  looked = moment;
+async function lookBack(commit) {
+  looked = commit;
   if (isLooking) return;
   isLooking = true;
   try {
     while (looked !== null) {
       const next = looked;
       looked = null;
-      await showMoment(next);
+      await showCommit(next);
     }
   } finally {
     isLooking = false;
   }
 }
 
-async function showMoment(moment) {
+async function showCommit(commit) {
   const address = new URL(location.href);
-  if (moment) address.searchParams.set("at", moment);
+  if (commit) address.searchParams.set("at", commit);
   else address.searchParams.delete("at");
   history.replaceState(null, "", address);
   const page = await showAgain(address);
@@ -245,7 +245,7 @@ async function showMoment(moment) {
   }
 }
 
-// -- Who wrote which lines, beside them ---------------------------------------------------------
+// -- Authors next to their lines ----------------------------------------------------------------
 
 function placeRail() {
   const rail = document.querySelector("[data-rail]");
@@ -267,14 +267,14 @@ function placeRail() {
 
 async function copyText(button) {
   await navigator.clipboard.writeText(document.getElementById(button.dataset.copy).textContent);
-  const told = button.textContent;
+  const label = button.textContent;
   button.textContent = "Copied";
-  setTimeout(() => { button.textContent = told; }, 1500);
+  setTimeout(() => { button.textContent = label; }, 1500);
 }
 
-// -- What changed meanwhile ---------------------------------------------------------------------
+// -- Updates after changes ----------------------------------------------------------------------
 
-// What was asked for by hand comes first, and a field of the page keeps what is typed into it.
+// A request of the user comes first, and a field of the page keeps the user's input.
 function reload() {
   if (fetching) setTimeout(reload, QUIET);
   else if (!main().contains(document.activeElement) || !isTyping(document.activeElement)) showAgain(location.href);
