@@ -68,7 +68,7 @@ CODE_WORDS = {
     "hub": 105,
     "integrations": 1,
     "mcp_server": 111,
-    "operations": 185,
+    "operations": 184,
     "ray_fleet": 2,
     "serve": 42,
     "services": 907,

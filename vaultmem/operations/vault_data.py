@@ -11,15 +11,10 @@ from vaultmem.operations.checks import problems_data
 from vaultmem.operations.note_data import commits_json
 
 if TYPE_CHECKING:
-    from vaultmem.core.curation.proposal import Proposal, Report
     from vaultmem.core.merging.text import Conflict
     from vaultmem.core.reference import PrimePlan
     from vaultmem.core.search.evaluation import Figure
-    from vaultmem.services.changes.commit import CommitReport
     from vaultmem.services.clients.connect import Connection, SettingsChange
-    from vaultmem.services.curation.compact import CompactResult
-    from vaultmem.services.curation.decide import ApplyResult
-    from vaultmem.services.curation.dream import Dream
     from vaultmem.services.exchange.import_reference import RemovalPlan
     from vaultmem.services.exchange.run_import import ImportReport
     from vaultmem.services.fleet.clone import VaultStats
@@ -268,37 +263,6 @@ def removed_json(name: str, kept: Path) -> dict[str, Any]:
     return {"name": name, "kept": str(kept)}
 
 
-def curated_json(found: Report, done: ApplyResult | None) -> dict[str, Any]:
-    """Return the proposals, and with `done` the number of applied ones."""
-    made = {"made": found.made, "proposals": found.proposals}
-    counts = {"applied": len(done.done), "already": len(done.already)} if done else {}
-    return {**made, **counts, "commit": (done.report.commit or None) if done else None}
-
-
-def dream_json(done: Dream) -> dict[str, Any]:
-    """Return the scored candidates, the promoted notes, and those that can leave MEMORY.md."""
-    return {
-        **pick(done, "candidates moves commit?=report.commit"),
-        "promoted": [each.path for each in done.promoted],
-        "left": [each.path for each in done.left],
-    }
-
-
-def compacted_json(done: CompactResult) -> dict[str, Any]:
-    """Return the compaction steps, the exempt notes with reasons, and the commits."""
-    names = "path step from=before idle_days tokens tokens_left"
-    steps = [pick(each, names) for each in done.steps]
-    commits = [each.commit for each in done.reports if each.commit]
-    return {"steps": steps, "exempt": done.exempt, "commits": commits}
-
-
-def merged_json(merges: Sequence[Proposal], report: CommitReport | None) -> dict[str, Any]:
-    """Return the merged duplicates; without a report, those that would be merged."""
-    shown = [{"keep": m.into, "merge": m.path} for m in merges]
-    name = "merged" if report else "would_merge"
-    return {name: shown, "commit": (report.commit or None) if report else None}
-
-
 def listed_json(name: str, path: str) -> dict[str, Any]:
     """Return the entry that was added to or removed from the list of vaults."""
     return {"name": name, "path": path}
@@ -306,14 +270,14 @@ def listed_json(name: str, path: str) -> dict[str, Any]:
 
 def unconfirmed_json(done: UnconfirmResult) -> dict[str, Any]:
     """Return the removed confirmation of a note: its author and wording."""
-    told = pick(done, "path who=confirmation.who wording=confirmation.wording")
-    return {**told, "commits": commits_json(done.report.commits)}
+    removed = pick(done, "path who=confirmation.who wording=confirmation.wording")
+    return {**removed, "commits": commits_json(done.report.commits)}
 
 
 def primed_json(source: str, plan: PrimePlan, *, is_dry: bool) -> dict[str, Any]:
     """Return the changes of importing reference material; with `is_dry`, the planned ones."""
-    told = {"source": source, "dry_run": is_dry, "unchanged": len(plan.unchanged)}
-    return {**told, **pick(plan, "added changed removed kept")}
+    counts = {"source": source, "dry_run": is_dry, "unchanged": len(plan.unchanged)}
+    return {**counts, **pick(plan, "added changed removed kept")}
 
 
 def unprimed_json(plan: RemovalPlan, *, is_dry: bool) -> dict[str, Any]:
