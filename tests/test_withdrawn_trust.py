@@ -382,6 +382,8 @@ WAYS: dict[str, Callable[[World], object]] = {
         w.http("POST", f"/promote/{PATH}"),
     ),
     "http merge": lambda w: (_commit_as_agent(w, "old"), w.http("POST", "/merge", branch="old")),
+    "http dream": lambda w: w.http("POST", "/dream"),
+    "http compact": lambda w: w.http("POST", "/compact", apply=True),
     "http checkpoint": lambda w: (w.save(POLICY), w.http("POST", "/checkpoint", note="x")),
     "mcp remember": lambda w: w.mcp(
         ("remember", {"text": RULE, "kind": "policy_rule", "title": "Friday", "context": "ops"}),

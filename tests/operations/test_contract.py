@@ -40,6 +40,8 @@ NOTES = {
         "# Weir\n\nThe weir is of stone.\n\n> [!conflict] Also said by ada on 2026-11-01\n"
         "> The weir is of oak.\n"
     ),
+    "notes/bell.md": "---\nagent: ada\n---\n# Bell\n\nThe bell rings at seven.\n",
+    "notes/chime.md": "---\nagent: ada\n---\n# Bell\n\nThe bell rings at seven.\n",
     "notes/boat.md": "---\nstate: candidate\n---\n# Boat\n\nThe boat at the pier leaks.\n",
 }
 
@@ -121,6 +123,11 @@ OFFERED: dict[str, tuple[str, str, dict[str, Any]]] = {
     "merge": ("merge", "checkpoint", {"action": "merge"}),
     "list_conflicts": ("resolve", "", {}),
     "resolve": ("resolve --theirs", "checkpoint", {"action": "resolve"}),
+    "similar": ("similar", "", {}),
+    "dedup": ("dedup --yes", "", {}),
+    "curate": ("curate --yes", "", {}),
+    "dream": ("dream", "", {}),
+    "compact": ("compact --yes", "", {}),
 }
 
 #: What is asked, of what the request declares.
@@ -221,6 +228,16 @@ ASKED: list[tuple[str, dict[str, Any]]] = [
     ("merge", {"branch": "side"}),
     ("list_conflicts", {}),
     ("resolve", {"path": "weir", "choice": "theirs", "number": 1}),
+    ("similar", {"text": "The boat at the pier leaks."}),
+    ("similar", {"text": "notes/pier.md"}),
+    ("dedup", {}),
+    ("dedup", {"apply": True}),
+    ("curate", {}),
+    ("curate", {"apply": True}),
+    ("dream", {}),
+    ("dream", {"dry_run": True}),
+    ("compact", {}),
+    ("compact", {"apply": True}),
 ]
 
 #: Words of notes, which a tool says in its text alone, and what each call has of its own; what is
@@ -229,14 +246,17 @@ _LEFT_OUT = {"text", "told", "commit", "commits", "receipt", "id"}
 _WRITTEN = {"blob", "started", "ended", "created", "updated", "pending_restore_at", "artifact"}
 _WRITTEN |= {"rendered", "support"}
 
-#: What is another's, by operation: an id that is made up, how old a source is, what is left of a
-#: tool's budget, and what a tool answers by a text of its own.
+#: What is another's, by operation: an id that is made up, how old a source is, when a report was
+#: made, a score that falls with time, what is left of a tool's budget, and what a tool answers by a
+#: text of its own.
 _OTHERS = {
     "fork_session": {"session", "path"},
     "restore_session": {"budget"},
     "view_sessions": {"support"},
     "view_task": {"support", "tasks"},
     "hand_off_task": {"tasks"},
+    "curate": {"made"},
+    "dream": {"strength"},
 }
 
 #: Operations of which a tool has but a text.
@@ -313,6 +333,9 @@ def test_the_same_request_has_the_same_answer_everywhere(
     if name == "decide":  # What a review has listed can be decided.
         for root in roots.values():
             assert _BOAT[:6] in run_here("review", cwd=root).out
+    for root in roots.values() if name == "dream" else ():  # What is recalled often is promoted.
+        for word in ("bell", "seven", "ring"):
+            assert run_here("recall", word, cwd=root).code == 0
     left_out = _LEFT_OUT | (_WRITTEN if writes else set()) | _OTHERS.get(name, set())
     shell = _strip(_run(roots["shell"], command, operation, given), left_out)
     if Front.HTTP not in operation.excused and all(

@@ -96,7 +96,7 @@ Not in the list
   assert        assert_commands    Test what a pack contains, for `git bisect run`.
   eval          evaluate_commands  Measure how well recall and packs answer your queries.
   embed         evaluate_commands  Compute the vectors that semantic recall lacks.
-  dedup         search_commands    List duplicate notes, or merge them.
+  dedup         curation_commands  List duplicate notes, or merge them.
   index         vault_commands     Update the index, and list notes with problems.
   context       health_commands    Update CONTEXT.md and other generated files.
   skill         agent_commands     Install a skill: when to recall, remember and promote.

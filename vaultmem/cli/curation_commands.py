@@ -1,4 +1,4 @@
-"""Commands of curation: review, curate, dream, compact."""
+"""Commands of curation: review, dedup, curate, dream, compact."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from vaultmem.cli.history_commands import print_commits
 from vaultmem.cli.opening import CommandContext
 from vaultmem.cli.options import FleetOption, YesOption
 from vaultmem.cli.output import ProgressLine, confirm, emit_json, print_line, print_styled, warn
-from vaultmem.cli.shared import offers, takes
+from vaultmem.cli.shared import offers, print_answer, takes
+from vaultmem.core.curation.proposal import CHOICES, ProposalChoice, format_action
 from vaultmem.core.text.display import one_line, pluralize
 from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError, VaultError
+from vaultmem.operations.curation import COMPACT, CURATE, DEDUP, DREAM
 from vaultmem.operations.review_queue import DECIDE, LIST_REVIEW, list_review
-from vaultmem.operations.vault_data import compacted_json, curated_json, dream_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from vaultmem.core.curation.proposal import Proposal, Report
+    from vaultmem.operations.declaration import Operation
     from vaultmem.operations.review_queue import ReviewQueue
-    from vaultmem.services.curation.compact import CompactResult
-    from vaultmem.services.curation.decide import ApplyResult, DecisionResult
-    from vaultmem.services.curation.dream import Dream
+    from vaultmem.services.curation.decide import DecisionResult
     from vaultmem.services.curation.review import Item, ReviewSide
     from vaultmem.vault import Vault
 
@@ -124,7 +124,6 @@ def review(
 
 def _decide_all(vault: Vault, is_accepted: bool, reason: str, as_json: bool) -> None:
     """Promote or deprecate all candidates, in one commit."""
-    from vaultmem.core.curation.proposal import ProposalChoice
     from vaultmem.services.curation.decide import decide_candidates
 
     choice = ProposalChoice.ACCEPT if is_accepted else ProposalChoice.REJECT
@@ -141,7 +140,6 @@ def _decide_named(
     vault: Vault, named: Sequence[tuple[str, Sequence[str]]], reason: str, as_json: bool
 ) -> None:
     """Decide on items given by id, after all ids have been resolved."""
-    from vaultmem.core.curation.proposal import ProposalChoice
     from vaultmem.services.curation.decide import decide
     from vaultmem.services.curation.review import find_item
 
@@ -162,7 +160,6 @@ def _decide_named(
 
 def _ask_each(vault: Vault, found: ReviewQueue, size: int, reason: str) -> None:
     """Show the items one by one and read a key for each; earlier decisions stay after an abort."""
-    from vaultmem.core.curation.proposal import ProposalChoice
     from vaultmem.services.curation.decide import decide
 
     if found.chosen:
@@ -207,8 +204,6 @@ def _read_key(proposal: Proposal) -> str:
 
 
 def _describe(proposal: Proposal, choice: str) -> str:
-    from vaultmem.core.curation.proposal import CHOICES
-
     return str(getattr(CHOICES[proposal.action], choice))
 
 
@@ -271,8 +266,6 @@ def _print_decided(decided: DecisionResult) -> None:
 
 
 def _name(proposal: Proposal) -> str:
-    from vaultmem.core.curation.proposal import format_action
-
     return format_action(proposal.action)
 
 
@@ -284,118 +277,82 @@ def _count_digits(proposals: Sequence[Proposal]) -> int:
     return size
 
 
-# Commands of curation: curate, dream, compact.
+# Commands of curation: dedup, curate, dream, compact.
 
 
+def _run_planned(
+    operation: Operation, here: CommandContext, asked: Any, yes: bool, vault: Vault, **own: Any
+) -> None:
+    """Run an operation that plans changes; with --apply, print the plan and ask before them."""
+
+    def ask(plan: Any, changes: str) -> None:
+        if not here.as_json:
+            print_answer(operation, here, asked, plan)
+        confirm(changes, yes)
+
+    print_answer(operation, here, asked, operation.run(vault, asked, confirm=ask, **own))
+
+
+@offers(DEDUP)
+@takes("vault", "agent", "as_json")
+def dedup(here: CommandContext, asked: Any, yes: YesOption = False) -> None:
+    """List duplicate notes, or merge them after confirmation."""
+    opened = here.open_synced(reads=not asked.apply)
+    _run_planned(DEDUP, here, asked, yes, opened, progress=ProgressLine("comparing notes"))
+
+
+@offers(CURATE)
 @takes("vault", "ref", "agent", "as_json")
 def curate(
     here: CommandContext,
+    asked: Any,
     report: Annotated[
         str, typer.Argument(metavar="[REPORT]", help="A saved report, to be shown or applied.")
     ] = "",
-    apply: Annotated[
-        bool, typer.Option("--apply", help="Make the changes that are shown, in one commit.")
-    ] = False,
     yes: YesOption = False,
     save: Annotated[
         str, typer.Option("--save", metavar="FILE", help="Write the report to a new file, as JSON.")
     ] = "",
     fleet: FleetOption = "",
 ) -> None:
-    """Propose notes to merge, archive, check or fix.
-
-    Nothing is changed without --apply, and then exactly what is shown: `curate --save FILE`, look,
-    `curate FILE --apply`. Notes that were changed since the report was made are refused.
-
-    Examples:
-      vaultmem curate --save ../report.json
-      vaultmem curate ../report.json --apply --yes
-    """
+    """Propose changes of a vault or a fleet, save the report, or apply one after confirmation."""
     if fleet:
         from vaultmem.cli.fleet_work import curate_fleet, reject_with_fleet
 
-        reject_with_fleet(ref=here.ref, apply=apply, report=report, save=save)
+        reject_with_fleet(ref=here.ref, apply=asked.apply, report=report, save=save)
         curate_fleet(fleet, here.vault, here.as_json)
         return
-    opened = here.open_synced(reads=not apply)
-    found = _read_report(report) if report else _list_waiting(opened)
+    opened = here.open_synced(reads=not asked.apply)
+    if report:
+        found = _read_report(report)
+    else:
+        progress = ProgressLine("comparing notes")
+        found = CURATE.run(opened, CURATE.request(), progress=progress).report
     if save:
         _save_report(save, found)
-    if not here.as_json:
-        _print_report(found, is_asked=apply)
-    done = _apply(opened, found, yes) if apply else None
-    if here.as_json:
-        emit_json(curated_json(found, done))
-    elif done is not None:
-        if done.already:
-            print_line(f"{pluralize(len(done.already), 'change')} had been made already.")
-        print_commits(done.report.commits)
+    _run_planned(CURATE, here, asked, yes, opened, report=found)
 
 
+@offers(DREAM)
 @takes("vault", "ref", "agent", "as_json")
-def dream(
-    here: CommandContext,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only show the notes and their scores.")
-    ] = False,
-) -> None:
-    """Promote what was recalled often; DREAMS.md lists it.
-
-    The notes become active, and MEMORY.md names them. They are not trusted: policies and skills
-    instruct only after you promote them.
-
-    Examples:
-      vaultmem dream --dry-run
-    """
-    from vaultmem.services.curation.dream import dream as promote_strongest
-
-    done = promote_strongest(here.open_synced(), is_dry=dry_run)
-    if here.as_json:
-        emit_json(dream_json(done))
-        return
-    _print_dream(done, dry_run)
-    print_commits(done.report.commits)
+def dream(here: CommandContext, asked: Any) -> None:
+    """Promote what was recalled often."""
+    print_answer(DREAM, here, asked, DREAM.run(here.open_synced(), asked))
 
 
+@offers(COMPACT)
 @takes("vault", "ref", "agent", "as_json")
 def compact(
-    here: CommandContext,
-    apply: Annotated[
-        bool, typer.Option("--apply", help="Make the changes that are shown.")
-    ] = False,
-    yes: YesOption = False,
-    fleet: FleetOption = "",
+    here: CommandContext, asked: Any, yes: YesOption = False, fleet: FleetOption = ""
 ) -> None:
-    """Summarize unused notes; the full text stays in git.
-
-    A note becomes a summary, later keywords, and then it is archived. A recall restarts a note's
-    time. Pinned notes, policies, skills and notes that a person wrote or edited stay as they are.
-    `restore NOTE --at COMMIT` brings a full text back; the commits say which.
-
-    Examples:
-      vaultmem compact
-    """
-    from vaultmem.services.curation.compact import compact as shorten
-    from vaultmem.services.curation.compact import plan_compaction
-
+    """Plan the compaction of a vault or a fleet; make it in a vault after confirmation."""
     if fleet:
         from vaultmem.cli.fleet_work import compact_fleet, reject_with_fleet
 
-        reject_with_fleet(ref=here.ref, apply=apply)
+        reject_with_fleet(ref=here.ref, apply=asked.apply)
         compact_fleet(fleet, here.vault, here.as_json)
         return
-    opened = here.open_synced(reads=not apply)
-    done = plan_compaction(opened)
-    if not here.as_json:
-        _print_compacted(done, apply)
-    if apply and done.steps:
-        confirm(pluralize(len(done.steps), "step"), yes)
-        done = shorten(opened)
-    if here.as_json:
-        emit_json(compacted_json(done))
-        return
-    for report in done.reports:
-        print_commits(report.commits)
+    _run_planned(COMPACT, here, asked, yes, here.open_synced(reads=not asked.apply))
 
 
 def _read_report(name: str) -> Report:
@@ -420,77 +377,3 @@ def _save_report(name: str, report: Report) -> None:
         raise RefusedError(f"{name}: exists already; name a new file") from None
     except OSError as error:
         raise RefusedError(f"{name}: cannot be written ({error.strerror})") from None
-
-
-def _list_waiting(vault: Vault) -> Report:
-    from vaultmem.services.curation.curate import curate as look_through
-
-    return look_through(vault, ProgressLine("comparing notes"))
-
-
-def _apply(vault: Vault, report: Report, yes: bool) -> ApplyResult:
-    """Apply a report's changes after confirmation."""
-    from vaultmem.services.curation.decide import apply_report
-
-    if report.changes:
-        confirm(pluralize(len(report.changes), "change"), yes)
-    return apply_report(vault, report)
-
-
-def _print_report(report: Report, is_asked: bool) -> None:
-    if not report.proposals:
-        print_line("Nothing to do: this vault is healthy.")
-    action = ""
-    for each in report.proposals:
-        if each.action != action:
-            action = each.action
-            print_styled(f"{action.replace('_', ' ')}", "yellow" if each.is_change else "bold")
-        _print_proposal(each)
-    if report.changes and not is_asked:
-        print_line(
-            f"Nothing was changed; --apply makes {pluralize(len(report.changes), 'change')}."
-        )
-
-
-def _print_proposal(proposal: Proposal) -> None:
-    print_line(f"  {one_line(proposal.path)}")
-    print_line(f"    {one_line(proposal.reason)}")
-    for each in proposal.evidence:
-        print_styled("    - ", "dim", each)
-
-
-def _print_dream(done: Dream, is_dry: bool) -> None:
-    if not done.candidates:
-        print_line("Nothing was recalled yet.")
-        return
-    shown = [each for each in done.candidates if is_dry or not each.held]
-    if shown:
-        print_styled("score  freq  relv  rcnt  dvrs  cons  recalls  note", "dim")
-    for each in shown:
-        s = each.strength
-        parts = (s.frequency, s.relevance, s.recency, s.diversity, s.consolidation)
-        numbers = "  ".join(f"{part:.2f}" for part in parts)
-        said = f"  ({each.held})" if each.held else "  promoted" if not is_dry else "  promote"
-        name = one_line(each.path)
-        print_line(f" {s.score:.2f}  {numbers}  {s.recalls:>7}  {name}{one_line(said)}")
-    if not done.promoted:
-        print_line("Nothing to promote.")
-    if done.left:
-        count = pluralize(len(done.left), "note")
-        print_line(f"{count} more are left for the next night (dream_limit).")
-    for move in done.moves:
-        told = f"MEMORY.md:{move.line}: {move.text}"
-        print_styled("may go  ", "yellow", f"{told}  ({move.reason})")
-
-
-def _print_compacted(done: CompactResult, is_applied: bool) -> None:
-    for each in done.steps:
-        days = pluralize(each.idle_days, "day")
-        told = f"{each.path}  {each.tokens} to {pluralize(each.tokens_left, 'token')}, {days}"
-        print_styled(f"{each.step:<9}", "yellow", f" {told}")
-    for reason, count in sorted(done.exempt.items()):
-        print_styled("stays    ", "dim", f" {pluralize(count, 'note')}: {reason}")
-    if not done.steps:
-        print_line("Nothing is due.")
-    elif not is_applied:
-        print_line(f"Nothing was changed; --apply makes {pluralize(len(done.steps), 'step')}.")

@@ -1,33 +1,28 @@
-"""Commands that search: recall, pack, mv, links, similar, dedup."""
+"""Commands that search: recall, pack, mv, links, similar."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vaultmem.cli.history_commands import print_commits
 from vaultmem.cli.opening import CommandContext
 from vaultmem.cli.options import (
     AllVaultsOption,
     DryRunOption,
     FleetOption,
     VaultsOption,
-    YesOption,
 )
 from vaultmem.cli.output import (
     ProgressLine,
-    confirm,
     emit_json,
     print_line,
     print_lines,
-    print_styled,
     warn,
 )
 from vaultmem.cli.shared import answer, make_command, offers, takes
 from vaultmem.cli.vault_selection import open_several, warn_unmatched
-from vaultmem.core.text.display import one_line, pluralize
+from vaultmem.operations.curation import SIMILAR
 from vaultmem.operations.declaration import NoArguments
 from vaultmem.operations.finding import (
     FORMATS,
@@ -53,11 +48,8 @@ from vaultmem.operations.links import (
     ORPHANS,
     REPAIR,
 )
-from vaultmem.operations.notes import nearby_lines
-from vaultmem.operations.vault_data import merged_json
 
 if TYPE_CHECKING:
-    from vaultmem.core.curation.proposal import Proposal
     from vaultmem.services.packs.build import PackAnswer
     from vaultmem.services.search.run_query import QueryResult
 
@@ -208,72 +200,4 @@ def links(
 mv = make_command(MV, "mv")
 
 
-# Commands on duplicate notes: similar, dedup.
-
-
-@takes("vault", "ref", "as_json")
-def similar(
-    context: CommandContext,
-    text: Annotated[
-        list[str], typer.Argument(metavar="TEXT|PATH", help="A text, or the path of a note.")
-    ],
-) -> None:
-    """List the notes that state the same as a text, or nearly.
-
-    The path of a note can be given in place of a text. Differences are shown.
-
-    Examples:
-      vaultmem similar "Half refunds are rounded up to the next cent."
-    """
-    from vaultmem.services.similarity.known import describe_similar
-    from vaultmem.services.similarity.similar import find_similar, read_asked
-
-    vault = context.open_view(reads=True)
-    subject = read_asked(vault, " ".join(text))
-    matches = describe_similar(find_similar(vault, subject), subject.text)
-    if context.as_json:
-        emit_json({"similar": matches})
-        return
-    for each in matches:
-        print_lines(nearby_lines(each))
-    if not matches:
-        print_line("No note matches.")
-
-
-@takes("vault", "agent", "as_json")
-def dedup(
-    context: CommandContext,
-    apply: Annotated[bool, typer.Option("--apply", help="Merge what is shown.")] = False,
-    yes: YesOption = False,
-) -> None:
-    """List duplicate notes, or merge them.
-
-    --apply merges them, in one commit. The merged note stays in its place, deprecated, and names
-    the note that is kept, so links to it still work. Pinned notes and those of a person are kept.
-
-    Examples:
-      vaultmem dedup
-    """
-    from vaultmem.services.curation.dedup import apply_merges, plan_merges
-
-    vault = context.open_synced(reads=not apply)
-    merges = plan_merges(vault, ProgressLine("comparing notes"))
-    if not context.as_json:
-        _print_merges(merges, apply)
-    if apply and merges:
-        confirm(pluralize(len(merges), "merge"), yes)
-    report = apply_merges(vault, merges) if apply and merges else None
-    if context.as_json:
-        emit_json(merged_json(merges, report))
-    elif report:
-        print_commits(report.commits[-1:])
-
-
-def _print_merges(merges: Sequence[Proposal], is_asked: bool) -> None:
-    for merge in merges:
-        print_styled("merge  " if is_asked else "would merge  ", "yellow", merge.path)
-        print_line(f"  into  {one_line(merge.into)}")
-    if not merges:
-        print_line("No two notes of one context state the same.")
-    elif not is_asked:
-        print_line(f"Nothing was changed; --apply merges {len(merges)} into others, in one commit.")
+similar = make_command(SIMILAR, "similar")

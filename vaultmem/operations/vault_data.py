@@ -11,15 +11,10 @@ from vaultmem.operations.checks import problems_data
 from vaultmem.operations.note_data import commits_json
 
 if TYPE_CHECKING:
-    from vaultmem.core.curation.proposal import Proposal, Report
     from vaultmem.core.merging.text import Conflict
     from vaultmem.core.reference import PrimePlan
     from vaultmem.core.search.evaluation import Figure
-    from vaultmem.services.changes.commit import CommitReport
     from vaultmem.services.clients.connect import Connection, SettingsChange
-    from vaultmem.services.curation.compact import CompactResult
-    from vaultmem.services.curation.decide import ApplyResult
-    from vaultmem.services.curation.dream import Dream
     from vaultmem.services.exchange.import_reference import RemovalPlan
     from vaultmem.services.exchange.run_import import ImportReport
     from vaultmem.services.fleet.clone import VaultStats
@@ -270,37 +265,6 @@ def repository_json(name: str, folder: Path, branch: str = "", commits: int = 0)
 def removed_json(name: str, folder: Path) -> dict[str, Any]:
     """Return a vault that was removed from a hub, and the folder of its repository."""
     return {"name": name, "kept": str(folder)}
-
-
-def curated_json(report: Report, result: ApplyResult | None) -> dict[str, Any]:
-    """Return the proposals, and with `result` the number of applied ones."""
-    data = {"made": report.made, "proposals": report.proposals}
-    counts = {"applied": len(result.done), "already": len(result.already)} if result else {}
-    return {**data, **counts, "commit": (result.report.commit or None) if result else None}
-
-
-def dream_json(dream: Dream) -> dict[str, Any]:
-    """Return the scored candidates, the promoted notes, and those that can leave MEMORY.md."""
-    return {
-        **pick(dream, "candidates moves commit?=report.commit"),
-        "promoted": [each.path for each in dream.promoted],
-        "left": [each.path for each in dream.left],
-    }
-
-
-def compacted_json(result: CompactResult) -> dict[str, Any]:
-    """Return the compaction steps, the exempt notes with reasons, and the commits."""
-    names = "path step from=before idle_days tokens tokens_left"
-    steps = [pick(each, names) for each in result.steps]
-    commits = [each.commit for each in result.reports if each.commit]
-    return {"steps": steps, "exempt": result.exempt, "commits": commits}
-
-
-def merged_json(merges: Sequence[Proposal], report: CommitReport | None) -> dict[str, Any]:
-    """Return the merged duplicates; without a report, those that would be merged."""
-    pairs = [{"keep": m.into, "merge": m.path} for m in merges]
-    name = "merged" if report else "would_merge"
-    return {name: pairs, "commit": (report.commit or None) if report else None}
 
 
 def listed_json(name: str, path: str) -> dict[str, Any]:

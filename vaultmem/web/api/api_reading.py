@@ -18,6 +18,7 @@ from starlette.exceptions import HTTPException
 from vaultmem.errors import NoteNotFoundError, VersionMismatchError
 from vaultmem.operations.branch_changes import BRANCH, LIST_CONFLICTS, PLAN_MERGE
 from vaultmem.operations.checks import DOCTOR, STATUS
+from vaultmem.operations.curation import CURATE, DEDUP, SIMILAR
 from vaultmem.operations.declaration import Given, Moment, Operation, Tag
 from vaultmem.operations.history_views import HISTORY_VIEWS
 from vaultmem.operations.links import BACKLINKS, BROKEN, LINKS, ORPHANS
@@ -37,6 +38,8 @@ STATE = (
     RECENT,
     LIST_REVIEW,
     LIST_CONFLICTS,
+    CURATE,
+    DEDUP,
 )
 
 
@@ -86,6 +89,7 @@ NOTES = (
     ORPHANS,
     LIST_SOURCES,
     SOURCE_NOTES,
+    SIMILAR,
 )
 
 

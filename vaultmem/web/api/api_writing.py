@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 from vaultmem.operations.branch_changes import MERGE, RESOLVE
+from vaultmem.operations.curation import COMPACT, DREAM
 from vaultmem.operations.declaration import Given, Moment, Operation
 from vaultmem.operations.links import MV
 from vaultmem.operations.note_changes import CHECKPOINT, NOTE_CHANGES, UNDO
@@ -38,6 +39,8 @@ DECIDING = (
     UNDO,
     DECIDE,
     RESOLVE,
+    DREAM,
+    COMPACT,
 )
 
 

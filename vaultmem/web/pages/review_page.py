@@ -266,9 +266,7 @@ async def undo(request: Request) -> Response:
     results, problems = await write(
         request, partial(_undo, [*dict.fromkeys(names)][:_MANY] or [""])
     )
-    lines = [
-        f"Undone: {', '.join(each.commit.subject for each in results)}." if results else ""
-    ]
+    lines = [f"Undone: {', '.join(each.commit.subject for each in results)}." if results else ""]
     commits = " ".join(each.report.commit for each in reversed(results))
     back_page, current_page = form.get("back", ""), form.get("here", "")
     paths = [path for each in results for path in each.paths]

@@ -150,7 +150,9 @@ def _make_writing(writing: Writing) -> SpreadNode:
 def _make_session(shown_reader: ShownReader) -> SpreadNode:
     reader = shown_reader.reader
     label = " ".join(filter(None, (reader.agent or "a person", reader.session)))
-    others = f"; wrote {pluralize(shown_reader.others, 'other note')}" if shown_reader.others else ""
+    others = (
+        f"; wrote {pluralize(shown_reader.others, 'other note')}" if shown_reader.others else ""
+    )
     return SpreadNode(label, f"was shown the note{others}", True, shown_reader.path)
 
 
