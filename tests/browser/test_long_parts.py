@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.browser
 
 PHONE = {"width": 390, "height": 844}
-NOTES = 420
+NOTES = 160
 
 _WORD = "unbreakable" * 14
 _URL = f"https://example.org/{'a-part-of-an-address/' * 9}?{'parameter=value&' * 9}"
