@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from axe import find_faults
 from places import PLACES
-from reading import EnterStory
+from reading import EnterStory, Reader
 
 pytestmark = pytest.mark.browser
 
@@ -16,28 +16,20 @@ PAPER = 657
 
 
 @pytest.mark.parametrize("name", PLACES)
-def test_nothing_of_a_page_keeps_people_out(name: str, enter_story: EnterStory) -> None:
+def test_all_people_can_use_a_page_and_print_it(name: str, enter_story: EnterStory) -> None:
     reader = enter_story(color_scheme="light")
     reader.go(PLACES[name])
     light = find_faults(reader.page)
     reader.page.emulate_media(color_scheme="dark")
     dark = find_faults(reader.page)
     assert not light + dark, "\n".join(["in the light:", *light, "in the dark:", *dark])
+    _check_print(reader)
 
 
-@pytest.mark.parametrize("name", PLACES)
-def test_a_page_fits_a_phone(name: str, enter_story: EnterStory) -> None:
-    reader = enter_story(viewport=PHONE, has_touch=True, is_mobile=True)
-    reader.go(PLACES[name])
-    width = reader.page.evaluate("document.documentElement.scrollWidth")
-    assert width <= PHONE["width"], reader.find_wide(PHONE["width"])
-
-
-@pytest.mark.parametrize("name", PLACES)
-def test_a_page_prints_its_text_alone_in_black_on_white(name: str, enter_story: EnterStory) -> None:
-    reader = enter_story(viewport={"width": PAPER, "height": 900}, color_scheme="dark")
-    reader.go(PLACES[name])
+def _check_print(reader: Reader) -> None:
+    """Check that a page prints its text alone, in black on white."""
     page = reader.page
+    page.set_viewport_size({"width": PAPER, "height": 900})
     page.emulate_media(media="print", color_scheme="dark")
     assert page.evaluate("document.documentElement.scrollWidth") <= PAPER, reader.find_wide(PAPER)
     for control in page.locator("nav, aside, button, input, select, textarea, dialog").all():
@@ -47,6 +39,14 @@ def test_a_page_prints_its_text_alone_in_black_on_white(name: str, enter_story: 
         ".map(each => [each.color, each.backgroundColor])"
     )
     assert colours == [["rgb(0, 0, 0)", "rgba(0, 0, 0, 0)"]] * 2
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_a_page_fits_a_phone(name: str, enter_story: EnterStory) -> None:
+    reader = enter_story(viewport=PHONE, has_touch=True, is_mobile=True)
+    reader.go(PLACES[name])
+    width = reader.page.evaluate("document.documentElement.scrollWidth")
+    assert width <= PHONE["width"], reader.find_wide(PHONE["width"])
 
 
 @pytest.mark.parametrize("name", PLACES)

@@ -21,9 +21,18 @@ READABLE = [name for name, place in PLACES.items() if place.status == 200]
 
 
 @pytest.mark.parametrize("name", READABLE)
-def test_the_overlay_names_each_key_of_a_page(name: str, enter_story: EnterStory) -> None:
+def test_a_page_names_its_keys_and_each_does_what_it_says(
+    name: str, enter_story: EnterStory
+) -> None:
     reader = enter_story()
     reader.go(PLACES[name])
+    _check_overlay(reader)
+    for key in _find_keys(reader.page, "main [data-key], .moment [data-key]"):
+        reader.go(PLACES[name])
+        _press_and_look(reader, key, "main [data-key], .moment [data-key]")
+
+
+def _check_overlay(reader: Reader) -> None:
     reader.page.keyboard.press("?")
     overlay = reader.page.locator("#keys")
     expect(overlay).to_be_visible()
@@ -40,15 +49,6 @@ def test_a_key_leads_from_everywhere_to(key: str, enter_story: EnterStory) -> No
     reader = enter_story()
     reader.go("/note/MEMORY.md")
     _press_and_look(reader, key, "[data-key]")
-
-
-@pytest.mark.parametrize("name", READABLE)
-def test_each_key_of_a_page_does_what_it_says(name: str, enter_story: EnterStory) -> None:
-    reader = enter_story()
-    reader.go(PLACES[name])
-    for key in _find_keys(reader.page, "main [data-key], .moment [data-key]"):
-        reader.go(PLACES[name])
-        _press_and_look(reader, key, "main [data-key], .moment [data-key]")
 
 
 def test_items_are_walked_and_opened_by_keys(enter_story: EnterStory) -> None:
