@@ -169,12 +169,12 @@ def expect(operation: Operation, given: Given, wanted: frozenset[str], vault: Va
         raise
     blob = read_as_written(vault, path).blob
     if not wanted:
-        told = "say in If-Match which version is changed: the ETag that GET gave, or * for any"
-        raise HTTPException(428, f"{operation.name}: {told}")
+        reason = "If-Match is missing; send the ETag from GET, or * for any version"
+        raise HTTPException(428, f"{operation.name}: {reason}")
     if _ANY in wanted:
         return vault
     if blob not in wanted:
-        raise VersionMismatchError(f"{path}: not the version of If-Match any more; read it again")
+        raise VersionMismatchError(f"{path}: changed since the version in If-Match; read it again")
     return replace(vault, expected={str(path): wanted})
 
 
