@@ -256,9 +256,9 @@ def test_what_fails_says_what_the_command_says(
 @pytest.mark.parametrize(
     ("place", "says"),
     [
-        ("/notes?colour=red", 'list_notes: "colour" is no parameter'),
-        ("/tasks/mend/history?at=x", 'view_task: "at" is no parameter; there are budget'),
-        ("/branches?at=x", 'list_branches: "at" is no parameter; there are format'),
+        ("/notes?colour=red", 'list_notes: unknown parameter "colour"'),
+        ("/tasks/mend/history?at=x", 'view_task: unknown parameter "at"; known are budget'),
+        ("/branches?at=x", 'list_branches: unknown parameter "at"; known are format'),
         ("/recall", 'recall: "query" is missing'),
         ("/recall?query=", "recall: query: must be at least 1 characters"),
         ("/recall?query=pier&limit=many", "recall: limit: must be integer"),

@@ -173,12 +173,12 @@ def expect(operation: Operation, arguments: Given, versions: frozenset[str], vau
         raise
     blob = read_as_written(vault, path).blob
     if not versions:
-        message = "say in If-Match which version is changed: the ETag that GET gave, or * for any"
+        message = "If-Match is missing; send the ETag from GET, or * for any version"
         raise HTTPException(428, f"{operation.name}: {message}")
     if _ANY in versions:
         return vault
     if blob not in versions:
-        raise VersionMismatchError(f"{path}: not the version of If-Match any more; read it again")
+        raise VersionMismatchError(f"{path}: changed since the version in If-Match; read it again")
     return replace(vault, expected={str(path): versions})
 
 

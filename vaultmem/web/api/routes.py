@@ -236,8 +236,8 @@ def _reject_unknown(
 ) -> None:
     for name in arguments:
         if name not in schemas:
-            hint = f"there are {', '.join(schemas)}" if schemas else "it takes none"
-            raise RefusedError(f'{operation.name}: "{name[:100]}" is no {noun}; {hint}')
+            names = f"known are {', '.join(schemas)}" if schemas else "there are none"
+            raise RefusedError(f'{operation.name}: unknown {noun} "{name[:100]}"; {names}')
 
 
 def _read_query(schemas: dict[str, Schema], query: str) -> dict[str, Any]:
@@ -277,14 +277,14 @@ async def _read_body(request: Request) -> dict[str, Any]:
         return {}
     kind = request.headers.get("content-type", "").partition(";")[0].strip().casefold()
     if kind != "application/json":
-        raise HTTPException(415, "a body is JSON; send it with Content-Type: application/json")
+        raise HTTPException(415, "the body must be JSON; send Content-Type: application/json")
     try:
         fields = json.loads(data.decode("utf-8"), parse_constant=_reject_constant)
         json.dumps(fields, ensure_ascii=False).encode("utf-8")  # Rejects lone surrogates.
     except (ValueError, RecursionError):
         raise RefusedError("the body is not JSON; send an object in UTF-8") from None
     if not isinstance(fields, dict):
-        raise RefusedError("the body is JSON, but no object; send one")
+        raise RefusedError("the body is JSON, but not an object; send an object")
     return fields
 
 
@@ -312,7 +312,8 @@ _BY_NAME = {each.name: each for each in OPERATIONS}
 
 
 _READS_ONLY = (
-    "this only reads; programs write without `vaultmem serve --read-only`, browsers with --write"
+    "this server is read-only for you; "
+    "start `vaultmem serve` without --read-only, or with --write for a browser"
 )
 
 #: The most characters of a session's name.
