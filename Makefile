@@ -23,7 +23,7 @@ check: lint quick  ## Check style and types, and run the quick tests.
 test: $(VENV)/installed-test  ## Run the whole test suite.
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -q -n 4 --dist loadfile --no-loadscope-reorder
 
-test-campaigns: $(VENV)/installed-test  ## Run each campaign in its short form: kills, storms, many writers.
+test-campaigns: $(VENV)/installed-web  ## Run each campaign in its short form: kills, storms, many writers.
 	$(BIN)/python -m pytest -q -n 4 -m campaign
 
 test-fleet: $(VENV)/installed-fleet  ## Run the tests on a cluster of several nodes, all on this machine.
@@ -36,7 +36,7 @@ test-sdks: $(VENV)/installed-test  ## Run the tests by other SDKs, each in an en
 	$(BIN)/python -m pytest -q -m sdks tests/sdks $(SDKS)
 
 test-web: $(VENV)/installed-web  ## Run the tests in a real browser, Debian's chromium.
-	$(BIN)/python -m pytest -q -n 2 -m browser tests/browser $(WEB)
+	$(BIN)/python -m pytest -q -n 2 -m 'browser and not campaign' tests/browser $(WEB)
 
 nightly: test-campaigns test-fleet test-sdks  ## Run the groups that take too long for each change.
 

@@ -16,7 +16,7 @@ from witness import Witness
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.campaign]
 
 PHONE = {"width": 390, "height": 844}
 NOTES = 160
