@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -11,7 +12,13 @@ from process_server import run_script
 from support import git, hash_tree, write_notes
 
 from vaultmem.core.search.query import parse_query
-from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError, VaultError
+from vaultmem.errors import (
+    ConflictError,
+    NoteNotFoundError,
+    RefusedError,
+    SystemFailureError,
+    VaultError,
+)
 from vaultmem.services.changes.commit import save_checkpoint
 from vaultmem.services.changes.edit_notes import change_tags, write_note
 from vaultmem.services.memory.rename import plan_rename, rename_note
@@ -306,3 +313,25 @@ def test_a_canvas_is_found_follows_and_moves_itself(make_vault: Make, opened: Op
     save_checkpoint(vault, "all")
     sync_vault(vault)
     assert not list_broken(vault)
+
+
+def test_a_move_that_fails_does_not_name_the_commit_of_a_persons_earlier_text(
+    vault: Vault, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save_checkpoint(vault, "all notes")
+    linking = vault.root / "notes/b/more.md"
+    linking.write_text(f"A person's line.\n\n{linking.read_text()}")
+    agent = opened(vault.root, agent="claude")
+    sync_vault(agent)
+    before = git(vault.root, "rev-list", "--count", "HEAD")
+
+    def fail(*_: Any) -> None:
+        raise OSError(errno.EROFS, "Read-only file system", "notes/b/more.md")
+
+    monkeypatch.setattr("vaultmem.services.changes.operation.move_files", fail)
+    with pytest.raises(SystemFailureError) as raised:
+        rename_note(agent, "old", "notes/c/new name")
+
+    assert "committed" not in str(raised.value)
+    assert int(git(vault.root, "rev-list", "--count", "HEAD")) == int(before) + 1
+    assert (vault.root / "notes/a/old.md").exists()

@@ -203,10 +203,14 @@ def commit_earlier(
                 raise ConflictError(f"{path}: another process changed it; read it again")
         return split_notes(vault, pending, paths)
 
+    commit_ids = vault.operations.made
+    count = len(commit_ids)
     try:
-        return operate(vault, "nothing was written", lambda _: _commit(vault, split)[1])
+        commits = operate(vault, "nothing was written", lambda _: _commit(vault, split)[1])
     except PendingError:
         return []
+    del commit_ids[count:]  # If the change fails, no commit has it.
+    return commits
 
 
 def hint_commit(vault: Vault) -> str:
