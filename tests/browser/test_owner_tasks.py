@@ -171,10 +171,28 @@ TASKS = {
     "forget a note": forget_a_note,
 }
 
+#: Keys and pages of a task before the pages were rebuilt; without a row, it was not possible.
+BEFORE = {
+    "see what waits for you": (2, 1),
+    "see what agents asked and did not find": (2, 1),
+    "see who wrote the hits of a search, and when": (11, 2),
+    "see who wrote a line": (5, 1),
+    "decide which of two notes holds": (3, 2),
+    "accept three of five proposals": (11, 4),
+    "undo what an agent did in a session": (14, 6),
+    "restore an older version of a note": (7, 3),
+    "read a note as it was": (8, 1),
+    "find the commit that changed a pack": (13, 3),
+}
+
 
 @pytest.mark.parametrize("task", TASKS)
 def test_a_task_takes_the_keys_and_pages_of_the_docs(task: str, enter_own: EnterOwn) -> None:
     rows = {name: (int(keys), int(pages)) for name, _, keys, pages in _list_rows()}
+    keys, pages = rows[task]
+    keys_before, pages_before = BEFORE.get(task, (keys, pages))
+    assert keys <= keys_before
+    assert pages <= pages_before
     reader = enter_own("--write")
     if TASKS[task] is see_what_was_not_found:
         ask = [sys.executable, "-m", "vaultmem", "recall", "Where is the anchor winch?"]
@@ -185,7 +203,7 @@ def test_a_task_takes_the_keys_and_pages_of_the_docs(task: str, enter_own: Enter
     TASKS[task](owner)
     # The page of a session whose note is taken back with it asks for that once more.
     reader.witness.seen = [line for line in reader.witness.seen if " 404 " not in line]
-    assert (owner.keys, owner.pages) == rows[task]
+    assert (owner.keys, owner.pages) == (keys, pages)
     assert git(reader.root, "status", "--porcelain") == ""
     changes = task.split()[0] in {"correct", "decide", "accept", "undo", "restore", "forget"}
     assert (git(reader.root, "rev-parse", "HEAD") != before) is changes
