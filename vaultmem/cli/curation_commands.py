@@ -47,25 +47,25 @@ def complete_id(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     from vaultmem.services.curation.review import list_known
 
     try:
-        shown = list_known(CommandContext(ctx.params.get("vault") or "").open())
+        proposals = list_known(CommandContext(ctx.params.get("vault") or "").open())
     except VaultError:
         return []
-    wanted = [each for each in shown if each.id.startswith(incomplete)]
-    size = _count_digits(shown)
-    return [(each.id[:size], f"{_name(each)} {one_line(each.path)}") for each in wanted]
+    matches = [each for each in proposals if each.id.startswith(incomplete)]
+    size = _count_digits(proposals)
+    return [(each.id[:size], f"{_name(each)} {one_line(each.path)}") for each in matches]
 
 
-def _option(name: str, told: str) -> object:
+def _option(name: str, text: str) -> object:
     return typer.Option(
-        name, metavar="ID", help=f"{told} (repeatable).", autocompletion=complete_id
+        name, metavar="ID", help=f"{text} (repeatable).", autocompletion=complete_id
     )
 
 
 @offers(LIST_REVIEW.request)
 @takes("vault", "agent", "session", "as_json")
 def review(
-    here: CommandContext,
-    asked: Any,
+    context: CommandContext,
+    request: Any,
     accept: Annotated[list[str], _option("--accept", "Do what is proposed")] = [],  # noqa: B006
     other: Annotated[list[str], _option("--other", "Do it the other way round")] = [],  # noqa: B006
     reject: Annotated[list[str], _option("--reject", "Do not, and do not propose it again")] = [],  # noqa: B006
@@ -91,34 +91,34 @@ def review(
       vaultmem review --only contradiction
       vaultmem review --only candidate --accept-all
     """
-    opened = here.open_synced()
-    named = [("accept", accept), ("other", other), ("reject", reject)]
-    if any(ids for _, ids in named):
-        _decide_named(opened, named, reason, here.as_json)
+    vault = context.open_synced()
+    choices = [("accept", accept), ("other", other), ("reject", reject)]
+    if any(ids for _, ids in choices):
+        _decide_named(vault, choices, reason, context.as_json)
         return
     if accept_all or reject_all:
-        if asked.only != "candidate" or (accept_all and reject_all):
+        if request.only != "candidate" or (accept_all and reject_all):
             raise typer.BadParameter("give --only candidate with --accept-all or --reject-all")
-        _decide_all(opened, accept_all, reason, here.as_json)
+        _decide_all(vault, accept_all, reason, context.as_json)
         return
     from vaultmem.services.curation.incoming_notes import WHOLE, compare_incoming
 
-    compare_incoming(opened, WHOLE)
-    found = list_review(opened, *asked, progress=ProgressLine("comparing notes"))
-    if here.as_json:
-        emit_json(LIST_REVIEW.data(found))
+    compare_incoming(vault, WHOLE)
+    queue = list_review(vault, *request, progress=ProgressLine("comparing notes"))
+    if context.as_json:
+        emit_json(LIST_REVIEW.data(queue))
         return
-    _print_counts(found.waiting)
-    if not found.is_all:
+    _print_counts(queue.waiting)
+    if not queue.is_all:
         print_line("That is known so far; `vaultmem review --all` compares all notes.")
-    size = _count_digits(found.waiting)
-    if sys.stdin.isatty() and sys.stdout.isatty() and opened.is_person:
-        _ask_each(opened, found, size, reason)
+    size = _count_digits(queue.waiting)
+    if sys.stdin.isatty() and sys.stdout.isatty() and vault.is_person:
+        _ask_each(vault, queue, size, reason)
         return
-    for item in found.items:
+    for item in queue.items:
         _print_item(item, size)
         print_line()
-    if found.chosen:
+    if queue.chosen:
         print_line("Decide with `vaultmem review --accept ID`, --other ID or --reject ID.")
 
 
@@ -137,20 +137,20 @@ def _decide_all(vault: Vault, is_accepted: bool, reason: str, as_json: bool) -> 
 
 
 def _decide_named(
-    vault: Vault, named: Sequence[tuple[str, Sequence[str]]], reason: str, as_json: bool
+    vault: Vault, choices: Sequence[tuple[str, Sequence[str]]], reason: str, as_json: bool
 ) -> None:
     """Decide on items given by id, after all ids have been resolved."""
     from vaultmem.services.curation.decide import decide
     from vaultmem.services.curation.review import find_item
 
     progress = ProgressLine("comparing notes")
-    found = [
-        (find_item(vault, name, progress), ProposalChoice(c)) for c, ids in named for name in ids
+    pairs = [
+        (find_item(vault, name, progress), ProposalChoice(c)) for c, ids in choices for name in ids
     ]
-    if len({proposal.id for proposal, _ in found}) < len(found):
+    if len({proposal.id for proposal, _ in pairs}) < len(pairs):
         raise RefusedError("an id is named twice; decide each once")
     decided = []
-    for proposal, choice in found:
+    for proposal, choice in pairs:
         decided.append(decide(vault, proposal, choice, reason))
         if not as_json:
             _print_decided(decided[-1])
@@ -158,14 +158,14 @@ def _decide_named(
         emit_json(DECIDE.data(decided))
 
 
-def _ask_each(vault: Vault, found: ReviewQueue, size: int, reason: str) -> None:
+def _ask_each(vault: Vault, queue: ReviewQueue, size: int, reason: str) -> None:
     """Show the items one by one and read a key for each; earlier decisions stay after an abort."""
     from vaultmem.services.curation.decide import decide
 
-    if found.chosen:
+    if queue.chosen:
         print_styled(_HELP, "dim")
-    numbers = {each.id: number for number, each in enumerate(found.chosen, 1)}
-    for item in found.items:  # An earlier decision can change later notes.
+    numbers = {each.id: number for number, each in enumerate(queue.chosen, 1)}
+    for item in queue.items:  # An earlier decision can change later notes.
         proposal = item.proposal
         print_line()
         print_styled(f"{numbers[item.id]} of {len(numbers)}  ", "dim")
@@ -211,8 +211,10 @@ def _print_counts(waiting: Sequence[Proposal]) -> None:
     counts: dict[str, int] = {}
     for each in waiting:
         counts[_name(each)] = counts.get(_name(each), 0) + 1
-    told = ", ".join(f"{count} {name}" for name, count in counts.items())
-    print_line(f"{len(waiting)} to decide: {told}" if waiting else "Nothing waits for a decision.")
+    summary = ", ".join(f"{count} {name}" for name, count in counts.items())
+    print_line(
+        f"{len(waiting)} to decide: {summary}" if waiting else "Nothing waits for a decision."
+    )
 
 
 def _print_item(item: Item, size: int) -> None:
@@ -226,8 +228,8 @@ def _print_item(item: Item, size: int) -> None:
         _print_sides(sides)
     print_styled(f"  {_describe(proposal, 'question')}", "bold")
     for key, name in _KEYS.items():
-        if told := _describe(proposal, name):
-            print_line(f"    {key}  --{name:<8}{told}")
+        if outcome := _describe(proposal, name):
+            print_line(f"    {key}  --{name:<8}{outcome}")
 
 
 def _print_sides(sides: Sequence[ReviewSide]) -> None:
@@ -249,11 +251,11 @@ def _list_lines(side: ReviewSide, width: int) -> list[str]:
     """Return the lines of a note, starting with its path and facts."""
     from textwrap import wrap
 
-    who = " ".join(filter(None, (f"@{side.agent}" if side.agent else "a person", side.session)))
-    facts = ", ".join(filter(None, (side.state, who, side.written, side.commit[:7])))
+    author = " ".join(filter(None, (f"@{side.agent}" if side.agent else "a person", side.session)))
+    facts = ", ".join(filter(None, (side.state, author, side.written, side.commit[:7])))
     lines = [*wrap(one_line(side.path), width), *wrap(one_line(facts), width)]
-    shown = side.changed or [f"> {part}" for part in side.text.splitlines()]
-    text = [line for part in shown for line in wrap(one_line(part), width)]
+    parts = side.changed or [f"> {part}" for part in side.text.splitlines()]
+    text = [line for part in parts for line in wrap(one_line(part), width)]
     more = [f"... {len(text) - _LINES} more lines"] if len(text) > _LINES else []
     return [*lines, *text[:_LINES], *more]
 
@@ -281,31 +283,31 @@ def _count_digits(proposals: Sequence[Proposal]) -> int:
 
 
 def _run_planned(
-    operation: Operation, here: CommandContext, asked: Any, yes: bool, vault: Vault, **own: Any
+    operation: Operation, context: CommandContext, request: Any, yes: bool, vault: Vault, **own: Any
 ) -> None:
     """Run an operation that plans changes; with --apply, print the plan and ask before them."""
 
     def ask(plan: Any, changes: str) -> None:
-        if not here.as_json:
-            print_answer(operation, here, asked, plan)
+        if not context.as_json:
+            print_answer(operation, context, request, plan)
         confirm(changes, yes)
 
-    print_answer(operation, here, asked, operation.run(vault, asked, confirm=ask, **own))
+    print_answer(operation, context, request, operation.run(vault, request, confirm=ask, **own))
 
 
 @offers(DEDUP)
 @takes("vault", "agent", "as_json")
-def dedup(here: CommandContext, asked: Any, yes: YesOption = False) -> None:
+def dedup(context: CommandContext, request: Any, yes: YesOption = False) -> None:
     """List duplicate notes, or merge them after confirmation."""
-    opened = here.open_synced(reads=not asked.apply)
-    _run_planned(DEDUP, here, asked, yes, opened, progress=ProgressLine("comparing notes"))
+    vault = context.open_synced(reads=not request.apply)
+    _run_planned(DEDUP, context, request, yes, vault, progress=ProgressLine("comparing notes"))
 
 
 @offers(CURATE)
 @takes("vault", "ref", "agent", "as_json")
 def curate(
-    here: CommandContext,
-    asked: Any,
+    context: CommandContext,
+    request: Any,
     report: Annotated[
         str, typer.Argument(metavar="[REPORT]", help="A saved report, to be shown or applied.")
     ] = "",
@@ -319,40 +321,40 @@ def curate(
     if fleet:
         from vaultmem.cli.fleet_work import curate_fleet, reject_with_fleet
 
-        reject_with_fleet(ref=here.ref, apply=asked.apply, report=report, save=save)
-        curate_fleet(fleet, here.vault, here.as_json)
+        reject_with_fleet(ref=context.ref, apply=request.apply, report=report, save=save)
+        curate_fleet(fleet, context.vault, context.as_json)
         return
-    opened = here.open_synced(reads=not asked.apply)
+    vault = context.open_synced(reads=not request.apply)
     if report:
-        found = _read_report(report)
+        plan = _read_report(report)
     else:
         progress = ProgressLine("comparing notes")
-        found = CURATE.run(opened, CURATE.request(), progress=progress).report
+        plan = CURATE.run(vault, CURATE.request(), progress=progress).report
     if save:
-        _save_report(save, found)
-    _run_planned(CURATE, here, asked, yes, opened, report=found)
+        _save_report(save, plan)
+    _run_planned(CURATE, context, request, yes, vault, report=plan)
 
 
 @offers(DREAM)
 @takes("vault", "ref", "agent", "as_json")
-def dream(here: CommandContext, asked: Any) -> None:
+def dream(context: CommandContext, request: Any) -> None:
     """Promote what was recalled often."""
-    print_answer(DREAM, here, asked, DREAM.run(here.open_synced(), asked))
+    print_answer(DREAM, context, request, DREAM.run(context.open_synced(), request))
 
 
 @offers(COMPACT)
 @takes("vault", "ref", "agent", "as_json")
 def compact(
-    here: CommandContext, asked: Any, yes: YesOption = False, fleet: FleetOption = ""
+    context: CommandContext, request: Any, yes: YesOption = False, fleet: FleetOption = ""
 ) -> None:
     """Plan the compaction of a vault or a fleet; make it in a vault after confirmation."""
     if fleet:
         from vaultmem.cli.fleet_work import compact_fleet, reject_with_fleet
 
-        reject_with_fleet(ref=here.ref, apply=asked.apply)
-        compact_fleet(fleet, here.vault, here.as_json)
+        reject_with_fleet(ref=context.ref, apply=request.apply)
+        compact_fleet(fleet, context.vault, context.as_json)
         return
-    _run_planned(COMPACT, here, asked, yes, here.open_synced(reads=not asked.apply))
+    _run_planned(COMPACT, context, request, yes, context.open_synced(reads=not request.apply))
 
 
 def _read_report(name: str) -> Report:

@@ -48,10 +48,10 @@ def similar(
     return describe_similar(find_similar(vault, query), query.text)
 
 
-def _similar_lines(found: Sequence[SimilarText], _: Any) -> Iterator[Line]:
-    for each in found:
+def _similar_lines(matches: Sequence[SimilarText], _: Any) -> Iterator[Line]:
+    for each in matches:
         yield from nearby_lines(each)
-    if not found:
+    if not matches:
         yield Line("No note matches.")
 
 
@@ -86,24 +86,24 @@ def dedup(
     return DedupResult(merges, apply_merges(vault, merges))
 
 
-def _dedup_data(done: DedupResult) -> dict[str, Any]:
-    merges = [pick(each, "keep=into merge=path") for each in done.merges]
-    if not done.report:
+def _dedup_data(result: DedupResult) -> dict[str, Any]:
+    merges = [pick(each, "keep=into merge=path") for each in result.merges]
+    if not result.report:
         return {"would_merge": merges, "commit": None}
-    return {"merged": merges, **pick(done.report, "commit?")}
+    return {"merged": merges, **pick(result.report, "commit?")}
 
 
-def _dedup_lines(done: DedupResult, asked: Any) -> Iterator[Line]:
-    if done.report:
-        yield from commit_lines(done.report.commits[-1:])
+def _dedup_lines(result: DedupResult, request: Any) -> Iterator[Line]:
+    if result.report:
+        yield from commit_lines(result.report.commits[-1:])
         return
-    for each in done.merges:
-        yield Line("merge  " if asked.apply else "would merge  ", "yellow", each.path)
+    for each in result.merges:
+        yield Line("merge  " if request.apply else "would merge  ", "yellow", each.path)
         yield Line(f"  into  {one_line(each.into)}")
-    if not done.merges:
+    if not result.merges:
         yield Line("No two notes of one context state the same.")
-    elif not asked.apply:
-        count = len(done.merges)
+    elif not request.apply:
+        count = len(result.merges)
         yield Line(f"Nothing was changed; --apply merges {count} into others, in one commit.")
 
 
@@ -144,16 +144,16 @@ def curate(
     return CurateResult(report, apply_report(vault, report))
 
 
-def _curate_data(done: CurateResult) -> dict[str, Any]:
-    data, applied = pick(done.report, "made proposals"), done.applied
+def _curate_data(result: CurateResult) -> dict[str, Any]:
+    data, applied = pick(result.report, "made proposals"), result.applied
     if not applied:
         return {**data, "commit": None}
     counts = {"applied": len(applied.done), "already": len(applied.already)}
     return {**data, **counts, **pick(applied, "commit?=report.commit")}
 
 
-def _curate_lines(done: CurateResult, asked: Any) -> Iterator[Line]:
-    report, applied = done
+def _curate_lines(result: CurateResult, request: Any) -> Iterator[Line]:
+    report, applied = result
     if applied is not None and report.changes:
         if applied.already:
             yield Line(f"{pluralize(len(applied.already), 'change')} had been made already.")
@@ -169,7 +169,7 @@ def _curate_lines(done: CurateResult, asked: Any) -> Iterator[Line]:
         yield Line(f"  {one_line(each.path)}")
         yield Line(f"    {one_line(each.reason)}")
         yield from (Line("    - ", "dim", line) for line in each.evidence)
-    if report.changes and not asked.apply:
+    if report.changes and not request.apply:
         count = pluralize(len(report.changes), "change")
         yield Line(f"Nothing was changed; --apply makes {count}.")
 
@@ -190,35 +190,35 @@ def dream(
     return dream(vault, dry_run)
 
 
-def _dream_data(done: Dream) -> dict[str, Any]:
+def _dream_data(result: Dream) -> dict[str, Any]:
     return {
-        **pick(done, "candidates moves commit?=report.commit"),
-        "promoted": [each.path for each in done.promoted],
-        "left": [each.path for each in done.left],
+        **pick(result, "candidates moves commit?=report.commit"),
+        "promoted": [each.path for each in result.promoted],
+        "left": [each.path for each in result.left],
     }
 
 
-def _dream_lines(done: Dream, asked: Any) -> Iterator[Line]:
-    if not done.candidates:
+def _dream_lines(result: Dream, request: Any) -> Iterator[Line]:
+    if not result.candidates:
         yield Line("Nothing was recalled yet.")
         return
-    shown = [each for each in done.candidates if asked.dry_run or not each.held]
-    if shown:
+    candidates = [each for each in result.candidates if request.dry_run or not each.held]
+    if candidates:
         yield Line("score  freq  relv  rcnt  dvrs  cons  recalls  note", "dim")
-    for each in shown:
+    for each in candidates:
         strength = each.strength
         numbers = "  ".join(f"{part:.2f}" for part in strength[:6])  # The score and its parts.
-        outcome = f"({each.held})" if each.held else "promote" if asked.dry_run else "promoted"
+        outcome = f"({each.held})" if each.held else "promote" if request.dry_run else "promoted"
         note = one_line(f"{each.path}  {outcome}")
         yield Line(f" {numbers}  {strength.recalls:>7}  {note}")
-    if not done.promoted:
+    if not result.promoted:
         yield Line("Nothing to promote.")
-    if done.left:
-        count = pluralize(len(done.left), "note")
+    if result.left:
+        count = pluralize(len(result.left), "note")
         yield Line(f"{count} more are left for the next night (dream_limit).")
-    for move in done.moves:
+    for move in result.moves:
         yield Line("may go  ", "yellow", f"MEMORY.md:{move.line}: {move.text}  ({move.reason})")
-    yield from commit_lines(done.report.commits)
+    yield from commit_lines(result.report.commits)
 
 
 def compact(
@@ -245,34 +245,34 @@ def compact(
     return compact(vault)
 
 
-def _compact_data(done: CompactResult) -> dict[str, Any]:
+def _compact_data(result: CompactResult) -> dict[str, Any]:
     names = "path step from=before idle_days tokens tokens_left"
-    steps = [pick(each, names) for each in done.steps]
-    commits = [each.commit for each in done.reports if each.commit]
-    return {"steps": steps, "exempt": done.exempt, "commits": commits}
+    steps = [pick(each, names) for each in result.steps]
+    commits = [each.commit for each in result.reports if each.commit]
+    return {"steps": steps, "exempt": result.exempt, "commits": commits}
 
 
-def _compact_lines(done: CompactResult, asked: Any) -> Iterator[Line]:
-    if done.reports:
-        yield from commit_lines(commit for report in done.reports for commit in report.commits)
+def _compact_lines(result: CompactResult, request: Any) -> Iterator[Line]:
+    if result.reports:
+        yield from commit_lines(commit for report in result.reports for commit in report.commits)
         return
-    for each in done.steps:
+    for each in result.steps:
         days = pluralize(each.idle_days, "day")
         tokens = f"{each.tokens} to {pluralize(each.tokens_left, 'token')}"
         yield Line(f"{each.step:<9}", "yellow", f" {each.path}  {tokens}, {days}")
-    for reason, count in sorted(done.exempt.items()):
+    for reason, count in sorted(result.exempt.items()):
         yield Line("stays    ", "dim", f" {pluralize(count, 'note')}: {reason}")
-    if not done.steps:
+    if not result.steps:
         yield Line("Nothing is due.")
-    elif not asked.apply:
-        yield Line(f"Nothing was changed; --apply makes {pluralize(len(done.steps), 'step')}.")
+    elif not request.apply:
+        yield Line(f"Nothing was changed; --apply makes {pluralize(len(result.steps), 'step')}.")
 
 
 SIMILAR = declare(
     similar,
     "similar",
     "GET /similar",
-    lambda found: {"similar": found},
+    lambda matches: {"similar": matches},
     lines=_similar_lines,
     gives=record(similar=rows(**fields("path title state similarity:number"))),
     moment=Moment.BRANCH,
