@@ -80,7 +80,7 @@ def test_dream_and_compact_show_first_and_then_do(
     vault = opened(root, agent="claude", now=clock)
     bell = Memory("The bell rings at seven.", title="Bell", state=NoteState.CANDIDATE)
     path, long = tell(vault, bell, Memory(LONG, title="Halls"))
-    for question in ("when does the bell ring", "seven bell", "what rings at seven"):
+    for question in ("does the bell ring at seven", "seven bell", "what rings at seven"):
         assert run_cli("recall", question, "-n", "1", "--vault", root).code == 0
     shown = run_cli("dream", "--dry-run", "--vault", root).out
     assert path in shown
