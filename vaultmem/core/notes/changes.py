@@ -143,7 +143,8 @@ def compare_notes(
     before, after = _split(old, whole), _split(new, whole)
     body, added, removed = diff_text(before[1], after[1], _count_lines(before), _count_lines(after))
     frontmatter, _, _ = diff_text(before[0], after[0])
-    changes = () if whole else tuple(_compare_properties(old, new))
+    is_same = whole or before[0] == after[0]
+    changes = () if is_same else tuple(_compare_properties(old, new))
     return NoteChange(
         op=op,
         properties=changes,

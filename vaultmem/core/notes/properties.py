@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 from vaultmem.core.lifecycle import HIDDEN_STATES, NoteState
@@ -60,6 +61,7 @@ _COMMON = compile_later(
 _Item = tuple[int, str]  # Line and text.
 
 
+@lru_cache(maxsize=16)  # Two versions of a note often have the same block.
 def read_plain_block(block: str) -> tuple[Property, ...] | None:
     """Return the properties of a block of simple lines as YAML would, or None if YAML is needed."""
     if block.count(",") + 4 * block.count("\n") > _MAX_MARKS:

@@ -29,6 +29,9 @@ _DATE_WORDS = compile_later(
 )
 _MAX_NAME = 250
 
+#: What git does not accept as a branch's name: an expression, or HEAD.
+_NO_BRANCH = compile_later(r"HEAD|.*(?:[~^:\\?*\[ ]|\.\.|@\{).*")
+
 
 class RefTarget(NamedTuple):
     """A commit and the name it was found by.
@@ -74,7 +77,7 @@ class Refs:
         local = name.removeprefix("refs/heads/")
         branch = self._find_branch(local)
         if is_timestamp(name):
-            if branch or self._find(f"refs/tags/{name}"):
+            if branch or self._find(f"refs/tags/{name}")[0]:
                 raise RefusedError(
                     f'"{name}" is a date and the name of a branch or tag; '
                     f"write refs/heads/{name}, refs/tags/{name}, or {name}T23:59:59"
@@ -82,7 +85,7 @@ class Refs:
             return self._resolve_timestamp(name, within)
         if branch:
             return self._target(local, local, branch)
-        commit = self._find(name)
+        commit, at = self._find(name)
         if not commit and _DATE_WORDS.fullmatch(name):
             return self._find_before(name, self._read_date(name), within)
         if not commit:
@@ -93,7 +96,7 @@ class Refs:
         label = (
             commit[:7] if commit.startswith(name.lower()) else name.removeprefix("refs/remotes/")
         )
-        return self._target(label, "", commit)
+        return RefTarget(label, "", commit, at)
 
     def branch_tip(self, name: str) -> str:
         """Return the newest commit of a local branch.
@@ -255,7 +258,7 @@ class Refs:
 
     def _find_before(self, text: str, latest: int, within: str) -> RefTarget:
         """Return the last commit made by a time (seconds since the epoch)."""
-        start = within if _FULL_ID.fullmatch(within) else self._find(within)
+        start = within if _FULL_ID.fullmatch(within) else self._find(within)[0]
         if not start:
             raise NoteNotFoundError(
                 f"{text}: nothing is committed yet, so nothing is known of then"
@@ -270,15 +273,17 @@ class Refs:
 
         `rev-parse` would accept `main~1` as a branch name.
         """
+        if _NO_BRANCH.fullmatch(name):
+            return ""
         command = ("show-ref", "--verify", "--hash", "--", f"refs/heads/{name}")
         return self._git.run(*command, check=False)
 
-    def _find(self, name: str) -> str:
-        """Return the id of the commit that git finds by a name, "" if there is none."""
-        commit = self._git.run(
-            "rev-parse", "-q", "--verify", "--end-of-options", f"{name}^{{commit}}", check=False
-        )
-        return commit if _FULL_ID.fullmatch(commit) else ""
+    def _find(self, name: str) -> tuple[str, int]:
+        """Return the id and time of the commit that git finds by a name, or "" and 0."""
+        command = ("log", "-1", "--no-show-signature", "--format=%H %ct", "--end-of-options")
+        out = self._git.run(*command, f"{name}^{{commit}}", "--", check=False)
+        commit, _, at = out.partition(" ")
+        return (commit, read_time(at)) if _FULL_ID.fullmatch(commit) else ("", 0)
 
     def _target(self, name: str, branch: str, commit: str) -> RefTarget:
         at = self._git.run("log", "-1", "--no-show-signature", "--format=%ct", commit, "--")
