@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 from urllib.parse import urljoin
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Page, Route
 
 import pytest
 from places import PLACES
@@ -94,6 +95,22 @@ def test_search_answers_while_one_types(enter_story: EnterStory) -> None:
     page.keyboard.press("Enter")
     page.wait_for_url("**/note/**")
     expect(page.locator("h1")).to_contain_text("Roll back a release")
+
+
+def test_a_page_that_refreshes_itself_does_not_end_a_search(enter_story: EnterStory) -> None:
+    reader = enter_story()
+    reader.go("/")
+    page = reader.page
+
+    def answer_late(route: Route) -> None:
+        time.sleep(0.4)
+        route.continue_()
+
+    page.route("**/search?*", answer_late)
+    page.evaluate("setInterval(() => { main().dataset.again = 20; loadParts(); }, 100)")
+    page.keyboard.press("/")
+    page.keyboard.type("refunds")
+    page.wait_for_url("**/search?q=refunds")
 
 
 def test_arrows_lead_from_the_field_into_the_list(enter_story: EnterStory) -> None:

@@ -151,7 +151,7 @@ async function loadParts() {
   // Keys decide the first item, unless another one is marked.
   if (!document.querySelector(".here")) mark(document.querySelector(".decision"));
   const pause = Number(main().dataset.again);
-  if (pause) setTimeout(() => showAgain(location.href), pause);
+  if (pause) setTimeout(reload, pause);
   for (const each of document.querySelectorAll("[data-load]")) {
     const { page, answer } = await fetchPage(each.dataset.load);
     each.removeAttribute("data-load");
@@ -276,8 +276,9 @@ async function copyText(button) {
 
 // A request of the user comes first, and a field of the page keeps the user's input.
 function reload() {
-  if (fetching) setTimeout(reload, QUIET);
-  else if (!main().contains(document.activeElement) || !isTyping(document.activeElement)) showAgain(location.href);
+  const isHeld = main().contains(document.activeElement) && isTyping(document.activeElement);
+  if (fetching || (isHeld && main().dataset.again)) setTimeout(reload, QUIET);
+  else if (!isHeld) showAgain(location.href);
 }
 
 function hearChanges() {
