@@ -26,7 +26,7 @@ from report import describe_machine, format_table, list_unmeasured, row_as_json
 from sources import Source, describe_source, write_source
 from watching import measure_watching
 
-SHORT = Effort(index=2, sync=7, queries=75, process=5)
+SHORT = Effort(index=1, sync=5, queries=40, process=3)
 FULL = Effort(index=3, sync=21, queries=250, process=15)
 LARGE = Effort(index=1, sync=5, queries=150, process=5)
 
@@ -96,8 +96,8 @@ def _measure_vault(bench: Bench) -> list[Row]:
     if bench.notes < LARGE_VAULT:
         rows += measure_history(bench, 40 if bench.effort is SHORT else 300)
     rows += measure_checkpoint(bench)
-    saves = {SHORT: 12, FULL: 150, LARGE: 30}[bench.effort]
-    return [*rows, *measure_watching(bench, saves)]
+    saves, idle = {SHORT: (8, 5.0), FULL: (150, 20.0), LARGE: (30, 20.0)}[bench.effort]
+    return [*rows, *measure_watching(bench, saves, idle)]
 
 
 def _read_arguments() -> argparse.Namespace:

@@ -24,11 +24,8 @@ from memory import read_cpu, read_resident
 from queries import make_queries
 from report import format_table
 
-#: Seconds in which an idle watcher is looked at.
-IDLE = 20.0
 
-
-def measure_watching(bench: Bench, saves: int, idle: float = IDLE) -> list[Row]:
+def measure_watching(bench: Bench, saves: int, idle: float) -> list[Row]:
     """Start a watcher, save notes as editors do, leave it alone, and ask from other processes."""
     with watched(bench.vault) as watcher:
         rows = [*_measure_saves(bench, saves), *_measure_recall(bench)]
@@ -139,7 +136,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Measure a watched vault.")
     parser.add_argument("--notes", type=int, default=10_000)
     parser.add_argument("--saves", type=int, default=500)
-    parser.add_argument("--idle", type=float, default=IDLE)
+    parser.add_argument("--idle", type=float, default=20.0)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="vaultmem-bench-") as name:
         scratch = Path(name).resolve()
