@@ -229,14 +229,24 @@ def test_bad_arguments_are_told_and_nothing_happens(make_vault: Make) -> None:
     root = make_vault(NOTES)
 
     async def scene(client: Client) -> None:
-        assert '"query" is missing' in await refused(client, "recall")
-        assert "query: must be string" in await refused(client, "recall", query=3)
-        assert "it takes query" in await refused(client, "recall", query="x", colour="red")
+        wrong: list[tuple[str, dict[str, Any], str]] = [
+            ("recall", {}, 'recall: "query" is missing: it must be a string'),
+            ("task", {}, 'task: "action" is missing: it must be one of list, show, '),
+            ("recall", {"query": 3}, "recall: query: must be a string"),
+            ("recall", {"query": ""}, "recall: query: must have at least 1 character"),
+            ("recall", {"query": "x", "limit": "5"}, "limit: must be an integer, such as 5"),
+            ("recall", {"query": "x", "kind": "fact"}, 'kind: must be an array, such as ["TEXT"]'),
+            ("recall", {"query": "x", "detail": "yes"}, "detail: must be true or false"),
+            ("recall", {"query": "x", "colour": "red"}, '"colour" is unknown: it takes query, '),
+            ("promote", {"paths": []}, "promote: paths: must have at least 1 item"),
+        ]
+        for name, given, said in wrong:
+            assert said in await refused(client, name, **given)
         assert "limit: must be at most 50" in await refused(
             client, "recall", query="x", limit=10_000
         )
         assert "kind: must be one of" in await refused(client, "remember", text="x", kind="policy")
-        assert "at most 1000000 characters" in await refused(
+        assert "at most 1,000,000 characters" in await refused(
             client, "recall", query="x" * 1_000_001
         )
         assert "credential" in await refused(

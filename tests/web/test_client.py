@@ -108,7 +108,7 @@ def test_what_changes_is_told_as_it_happens(client: Client, tmp_path: Path) -> N
 
 
 def test_failures_are_the_classes_that_the_server_names(client: Client) -> None:
-    with pytest.raises(RefusedError, match="limit: must be integer"):
+    with pytest.raises(RefusedError, match="limit: must be an integer, such as 5"):
         client.recall("pier", limit="many")
     with pytest.raises(NoteNotFoundError):
         client.note("pier", at="nowhere")

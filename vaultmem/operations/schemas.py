@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from vaultmem.core.text.display import one_line, pluralize
+
 Schema = dict[str, Any]
 
 STRINGS: Schema = {"type": "array", "items": {"type": "string"}}
@@ -115,6 +117,17 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "null": (type(None),),
 }
 
+#: The types as error messages name them.
+_KINDS = {
+    "string": "a string",
+    "integer": "an integer, such as 5",
+    "number": "a number, such as 0.5",
+    "boolean": "true or false",
+    "array": 'an array, such as ["TEXT"]',
+    "object": "an object",
+    "null": "null",
+}
+
 
 def read_given(schema: Schema, argument_values: dict[str, Any]) -> dict[str, Any]:
     """Return arguments in their intended form, without empty optional ones.
@@ -162,40 +175,57 @@ def _find_kind(schema: Schema, value: Any) -> str:
     """Return why a value's type or size is wrong, or ""."""
     if "anyOf" in schema and all(find_problem(each, value) for each in schema["anyOf"]):
         return " or ".join(find_problem(each, value) for each in schema["anyOf"])
-    kind = schema.get("type", list(_TYPES))
-    kinds = [kind] if isinstance(kind, str) else kind
-    if not any(_is_of(name, value) for name in kinds):
-        return f"must be {' or '.join(kinds)}"
+    if not any(_is_of(name, value) for name in _list_kinds(schema)):
+        return _describe_kind(schema)
     if "enum" in schema and value not in schema["enum"]:
-        return f"must be one of {', '.join(map(str, schema['enum']))}"
+        return _describe_kind(schema)
     return _find_size(schema, value)
+
+
+def _list_kinds(schema: Schema) -> list[str]:
+    kind = schema.get("type", list(_TYPES))
+    return [kind] if isinstance(kind, str) else kind
+
+
+def _describe_kind(schema: Schema) -> str:
+    """Return which values a schema allows."""
+    if "enum" in schema:
+        return f"must be one of {', '.join(map(str, schema['enum']))}"
+    return f"must be {' or '.join(_KINDS[name] for name in _list_kinds(schema))}"
 
 
 def _find_size(schema: Schema, value: Any) -> str:
     """Return why a value's length or size is wrong, or ""."""
     size: float
     if isinstance(value, str):
-        size, least, most, unit = len(value), "minLength", "maxLength", " characters"
+        size, least, most, unit = len(value), "minLength", "maxLength", "character"
     elif isinstance(value, list):
-        size, least, most, unit = len(value), "minItems", "maxItems", " of them"
+        size, least, most, unit = len(value), "minItems", "maxItems", "item"
     elif isinstance(value, int | float):
         size, least, most, unit = value, "minimum", "maximum", ""
     else:
         return ""
     if size < schema.get(least, size):
-        return f"must be at least {schema[least]}{unit}"
+        return f"must {_format_bound('at least', schema[least], unit)}"
     if size > schema.get(most, size):
-        return f"must be at most {schema[most]}{unit}"
+        return f"must {_format_bound('at most', schema[most], unit)}"
     return ""
+
+
+def _format_bound(word: str, bound: float, unit: str) -> str:
+    return f"have {word} {pluralize(int(bound), unit)}" if unit else f"be {word} {bound}"
 
 
 def _find_in_object(schema: Schema, value: dict[str, Any], where: str) -> str:
     properties = schema.get("properties", {})
     for name in schema.get("required", ()):
         if name not in value:
-            return f'"{name}" is missing: {properties[name].get("description", "it is required")}'
-    if schema.get("additionalProperties", True) is False and not set(value) <= set(properties):
-        return f"it takes {', '.join(properties)}, and nothing else"
+            needed = properties[name].get("description") or f"it {_describe_kind(properties[name])}"
+            return f'"{name}" is missing: {needed}'
+    unknown = [name for name in value if name not in properties]
+    if unknown and schema.get("additionalProperties", True) is False:
+        name = one_line(unknown[0])[:60]
+        return f'"{name}" is unknown: it takes {", ".join(properties)}, and nothing else'
     others = schema.get("additionalProperties")
     others = others if isinstance(others, dict) else {}
     problems = (
