@@ -175,13 +175,21 @@ def test_a_date_is_the_last_commit_of_that_day(make_vault: Make, opened: Open) -
 
 
 @pytest.mark.parametrize(
-    "name", ["-x", "--all", "", " ", "a\nb", "no such", "HEAD:notes", "x" * 999]
+    "name",
+    [
+        *("-x", "--all", "", " ", "a\nb", "no such", "HEAD:notes", "x" * 999),
+        *("HEAD~1..HEAD", "HEAD~1...HEAD", "HEAD@{1}..main", "^HEAD", "HEAD^!", "HEAD^{tree}"),
+    ],
 )
 def test_a_name_of_nothing_is_refused(make_vault: Make, opened: Open, name: str) -> None:
-    vault = opened(make_vault({"notes/a.md": "# A\n"}))
+    root = make_vault({"notes/a.md": "# A\n"})
+    git(root, "commit", "-q", "--allow-empty", "-m", "Fix a..b")
+    vault = opened(root)
     sync_vault(vault)
     with pytest.raises(VaultError):
         vault.history.refs.resolve(name)
+    head = vault.history.refs.resolve("HEAD").commit
+    assert vault.history.refs.resolve("HEAD^{/a..b}").commit == head
 
 
 def test_several_refs_together_name_what_holds_each_hit(make_vault: Make, opened: Open) -> None:

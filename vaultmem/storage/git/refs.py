@@ -32,6 +32,9 @@ _MAX_NAME = 250
 #: What git does not accept as a branch's name: an expression, or HEAD.
 _NO_BRANCH = compile_later(r"HEAD|.*(?:[~^:\\?*\[ ]|\.\.|@\{).*")
 
+#: Two commits, as in `main..side`; two dots in braces, as in `HEAD^{/a..b}`, are text.
+_RANGE = compile_later(r"(?:\{[^}]*\}|[^{])*?\.\..*")
+
 
 class RefTarget(NamedTuple):
     """A commit and the name it was found by.
@@ -279,7 +282,12 @@ class Refs:
         return self._git.run(*command, check=False)
 
     def _find(self, name: str) -> tuple[str, int]:
-        """Return the id and time of the commit that git finds by a name, or "" and 0."""
+        """Return the id and time of the commit that git finds by a name, or "" and 0.
+
+        Of a range, `git log` would return the last commit.
+        """
+        if _RANGE.fullmatch(name):
+            return "", 0
         command = ("log", "-1", "--no-show-signature", "--format=%H %ct", "--end-of-options")
         out = self._git.run(*command, f"{name}^{{commit}}", "--", check=False)
         commit, _, at = out.partition(" ")
