@@ -162,8 +162,9 @@ def test_a_date_is_the_last_commit_of_that_day(make_vault: Make, opened: Open) -
         ("2036-10-03T11:00", "one"),
     ):
         assert get_note(view_at(vault, when), "a").note.body == f"# A\n\n{text}\n", when
-    with pytest.raises(NoteNotFoundError, match="no commit is that old"):
-        view_at(vault, "2001-01-01")
+    for early in ("2001-01-01", "1973-03-02", "1970-01-01", "1969-12-31"):
+        with pytest.raises(NoteNotFoundError, match="no commit is that old"):
+            view_at(vault, early)
     for ambiguous in ("10/11/2026", "2026/10/11", "1-2-2026", "11.10.2026", "2026-1-2"):
         with pytest.raises(RefusedError, match="ambiguous day"):
             view_at(vault, ambiguous)

@@ -266,7 +266,9 @@ class Refs:
             raise NoteNotFoundError(
                 f"{text}: nothing is committed yet, so nothing is known of then"
             )
-        out = self._git.run("rev-list", "-1", "--first-parent", f"--before={latest}", start, "--")
+        # Not `--before`: it reads a number below 100,000,000 (3 March 1973) as now.
+        latest = max(latest, 0)
+        out = self._git.run("rev-list", "-1", "--first-parent", f"--min-age={latest}", start, "--")
         if not out:
             raise NoteNotFoundError(f"{text}: no commit is that old{self._find_first_time(start)}")
         return self._target(out[:7], "", out)
