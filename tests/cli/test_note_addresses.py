@@ -121,6 +121,8 @@ def test_errors_ask_what_was_meant(pay: Path) -> None:
         "show notes/pay/fee.md": 'no note is called "notes/pay/fee.md"; did you mean fees?',
         "pin sign": ('no note is called "sign"; did you mean notes/auth/crew.md?'),
         "show zzzz": 'no note is called "zzzz"; see `vaultmem list`',
+        "show 9.years.ago": "9.years.ago: no commit is that old; the first is from 2",
+        "show 11.10.2026": '"11.10.2026": an ambiguous day; write a day as 2026-10-01',
         "show ../auth/crew#Wy": 'notes/auth/crew.md: no heading "Wy"; did you mean Why?',
         "show fees#Zz": 'notes/pay/b/fees.md: no heading "Zz"; it has Fees',
         "list --kind decison": 'unknown kind "decison"; did you mean decision?',

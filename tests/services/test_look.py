@@ -162,8 +162,9 @@ def test_a_date_is_the_last_commit_of_that_day(make_vault: Make, opened: Open) -
         ("2036-10-03T11:00", "one"),
     ):
         assert get_note(view_at(vault, when), "a").note.body == f"# A\n\n{text}\n", when
-    with pytest.raises(NoteNotFoundError, match="no commit is that old"):
-        view_at(vault, "2001-01-01")
+    for early in ("2001-01-01", "1973-03-02", "1970-01-01", "1969-12-31"):
+        with pytest.raises(NoteNotFoundError, match="no commit is that old"):
+            view_at(vault, early)
     for ambiguous in ("10/11/2026", "2026/10/11", "1-2-2026", "11.10.2026", "2026-1-2"):
         with pytest.raises(RefusedError, match="ambiguous day"):
             view_at(vault, ambiguous)
@@ -175,13 +176,21 @@ def test_a_date_is_the_last_commit_of_that_day(make_vault: Make, opened: Open) -
 
 
 @pytest.mark.parametrize(
-    "name", ["-x", "--all", "", " ", "a\nb", "no such", "HEAD:notes", "x" * 999]
+    "name",
+    [
+        *("-x", "--all", "", " ", "a\nb", "no such", "HEAD:notes", "x" * 999),
+        *("HEAD~1..HEAD", "HEAD~1...HEAD", "HEAD@{1}..main", "^HEAD", "HEAD^!", "HEAD^{tree}"),
+    ],
 )
 def test_a_name_of_nothing_is_refused(make_vault: Make, opened: Open, name: str) -> None:
-    vault = opened(make_vault({"notes/a.md": "# A\n"}))
+    root = make_vault({"notes/a.md": "# A\n"})
+    git(root, "commit", "-q", "--allow-empty", "-m", "Fix a..b")
+    vault = opened(root)
     sync_vault(vault)
     with pytest.raises(VaultError):
         vault.history.refs.resolve(name)
+    head = vault.history.refs.resolve("HEAD").commit
+    assert vault.history.refs.resolve("HEAD^{/a..b}").commit == head
 
 
 def test_several_refs_together_name_what_holds_each_hit(make_vault: Make, opened: Open) -> None:

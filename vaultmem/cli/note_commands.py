@@ -55,8 +55,11 @@ if TYPE_CHECKING:
 #: Maximum column width in characters for alignment.
 _LONGEST = 60
 
-#: A word that looks like a commit; it determines the error if neither note nor commit exists.
-_COMMIT = re.compile(r"[~^:@\x00-\x1f]|^-|^HEAD|^[\d/-]+$|^[0-9a-f]{7,40}$")
+#: A text that looks like a commit or date; it determines the error if neither is found, nor a note.
+_COMMIT = re.compile(
+    r"[~^:@\x00-\x1f]|^-|^HEAD|^[\d./-]+$|^[0-9a-f]{7,40}$"
+    r"|(?i:^yesterday$|[ .]ago$|^last[ .](?:week|month|year|\w+day)$)"
+)
 
 
 @offers(REMEMBER)

@@ -32,6 +32,9 @@ _MAX_NAME = 250
 #: What git does not accept as a branch's name: an expression, or HEAD.
 _NO_BRANCH = compile_later(r"HEAD|.*(?:[~^:\\?*\[ ]|\.\.|@\{).*")
 
+#: Two commits, as in `main..side`; two dots in braces, as in `HEAD^{/a..b}`, are text.
+_RANGE = compile_later(r"(?:\{[^}]*\}|[^{])*?\.\..*")
+
 
 class RefTarget(NamedTuple):
     """A commit and the name it was found by.
@@ -263,7 +266,9 @@ class Refs:
             raise NoteNotFoundError(
                 f"{text}: nothing is committed yet, so nothing is known of then"
             )
-        out = self._git.run("rev-list", "-1", "--first-parent", f"--before={latest}", start, "--")
+        # Not `--before`: it reads a number below 100,000,000 (3 March 1973) as now.
+        latest = max(latest, 0)
+        out = self._git.run("rev-list", "-1", "--first-parent", f"--min-age={latest}", start, "--")
         if not out:
             raise NoteNotFoundError(f"{text}: no commit is that old{self._find_first_time(start)}")
         return self._target(out[:7], "", out)
@@ -279,7 +284,12 @@ class Refs:
         return self._git.run(*command, check=False)
 
     def _find(self, name: str) -> tuple[str, int]:
-        """Return the id and time of the commit that git finds by a name, or "" and 0."""
+        """Return the id and time of the commit that git finds by a name, or "" and 0.
+
+        Of a range, `git log` would return the last commit.
+        """
+        if _RANGE.fullmatch(name):
+            return "", 0
         command = ("log", "-1", "--no-show-signature", "--format=%H %ct", "--end-of-options")
         out = self._git.run(*command, f"{name}^{{commit}}", "--", check=False)
         commit, _, at = out.partition(" ")
