@@ -498,7 +498,8 @@ def _reject_unless_offline(
     remote = place.remote
     is_unplugged = trouble is RemoteError.MISSING and remote.folder is not None and is_known
     if trouble is RemoteError.OFFLINE or is_unplugged:
-        return message
+        again = "; the remote is not added: check the address, and run `vaultmem sync URL` again"
+        return message + again if place.is_new else message
     name = remote.name if not place.is_new else remote.shown
     if trouble is RemoteError.SIGN_IN:
         raise VaultError(
