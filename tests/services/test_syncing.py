@@ -499,7 +499,9 @@ def answering(status: int) -> Iterator[str]:
         def do_GET(self) -> None:
             self.send_response(status)
             self.send_header("WWW-Authenticate", 'Basic realm="vaults"')
+            self.send_header("Content-Type", "text/plain")
             self.end_headers()
+            self.wfile.write(b"ask the harbour office")
 
         def log_message(self, *_: Any) -> None:
             pass
@@ -518,7 +520,8 @@ def answering(status: int) -> Iterator[str]:
 @pytest.mark.parametrize(
     ("status", "code", "told"),
     [
-        (401, 1, "does not let this machine in"),
+        (401, 1, "vault.git/': ask the harbour office); repeat `git ls-remote origin`"),
+        (403, 1, "error: 403: ask the harbour office); repeat"),
         (404, 1, "no repository is at http://...@127.0.0.1"),
         (503, 0, "offline: nothing fetched or pushed"),
     ],

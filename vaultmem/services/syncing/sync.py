@@ -503,8 +503,8 @@ def _reject_unless_offline(
     name = remote.name if not place.is_new else remote.shown
     if trouble is RemoteError.SIGN_IN:
         raise VaultError(
-            f"{name}: does not let this machine in ({message}); try `git ls-remote {remote.shown}` "
-            "until git needs to ask for nothing (an ssh key in the agent, or a credential helper)"
+            f"{name}: does not let this machine in ({message}); repeat `git ls-remote {name}` "
+            "until git asks for no password (an ssh key in the agent, or a credential helper)"
         )
     if trouble is RemoteError.MISSING:
         raise VaultError(
