@@ -154,6 +154,21 @@ def test_what_api_and_mcp_refuse_is_logged(team: Team) -> None:
     assert "this hub has no such vault, or not for you" in shown
 
 
+def test_a_table_of_a_vault_is_answered_and_logged(team: Team) -> None:
+    with team.client(team.agent("scout", read="harbour")) as client:
+        for operation in ("notes", "tags", "recall?query=pier"):
+            mark = "&" if "?" in operation else "?"
+            answer = client.get(f"/v/harbour/api/v1/{operation}{mark}format=csv")
+            assert (answer.status_code, answer.headers["content-type"]) == (
+                200,
+                "text/csv; charset=utf-8",
+            )
+    assert [each.details for each in read_audit(team.hub, what="ask")] == [
+        {"operation": operation, "hits": None}
+        for operation in ("recall", "list_tags", "list_notes")
+    ]
+
+
 def test_what_the_vault_or_the_check_of_a_push_refuses_has_one_row(team: Team) -> None:
     porter = team.agent("porter", write="harbour:notes/team")
     with team.client(porter) as client:
