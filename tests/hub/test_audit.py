@@ -154,6 +154,25 @@ def test_what_api_and_mcp_refuse_is_logged(team: Team) -> None:
     assert "this hub has no such vault, or not for you" in shown
 
 
+def test_tables_are_answered_and_logged(team: Team) -> None:
+    addresses = (
+        "/v/harbour/api/v1/notes?",
+        "/v/harbour/api/v1/recall?query=pier&",
+        "/api/v1/recall?query=pier&",
+    )
+    with team.client(team.agent("scout", read="harbour")) as client:
+        for address in addresses:
+            answer = client.get(f"{address}format=csv")
+            kind = answer.headers["content-type"]
+            assert (answer.status_code, kind) == (200, "text/csv; charset=utf-8"), address
+            assert "," in answer.text.splitlines()[0]
+    assert [each.details["operation"] for each in read_audit(team.hub, what="ask")] == [
+        "recall",
+        "recall",
+        "list_notes",
+    ]
+
+
 def test_what_the_vault_or_the_check_of_a_push_refuses_has_one_row(team: Team) -> None:
     porter = team.agent("porter", write="harbour:notes/team")
     with team.client(porter) as client:

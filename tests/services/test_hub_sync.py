@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -131,6 +133,22 @@ def test_what_the_door_refuses_is_told_and_kept(world: World) -> None:
     assert (told["outcome"], told["rescued"]) == ("refused", None)
     assert "key.md" in told["message"]
     assert key not in world.last().details["refused"][0]
+
+
+def test_the_remedy_for_a_wrong_author_can_be_copied(world: World) -> None:
+    world.admit(
+        "dora", GrantKind.PERSON, {GrantScope.WRITE: ["*"]}, emails=["Dora Buoy <dora@x.org>"]
+    )
+    root, dora = clone(world, "dora", ("dora", "dora@laptop"))
+    write_notes(root, {"notes/refunds/fee.md": "# Fee\n\nThe fee is refunded, too.\n"})
+    message = dora("sync")["message"]
+    assert "its author is dora <dora@laptop>; you write as Dora Buoy <dora@x.org>" in message
+    assert "--push-as" not in message
+    commands = re.findall("`git ([^`]*)`", message)
+    for command in commands[:3]:
+        git(root, *shlex.split(command))
+    assert commands[:2] == ["config user.name 'Dora Buoy'", "config user.email dora@x.org"]
+    assert dora("sync")["outcome"] == "synced"
 
 
 def propose(

@@ -104,7 +104,7 @@ def test_of_a_write_that_is_refused_the_repository_gets_no_object(
     # Bob may write in one folder, and is no agent.
     with pytest.raises(ForbiddenError, match="names the agent") as failed:
         write(world, clones, partial(note, text="The tide comes at noon."), "bob")
-    assert "the hub's door does not let it pass" in str(failed.value)
+    assert "the hub's push check rejects it" in str(failed.value)
     assert world.last().outcome == "refused"
     revoke(world.hub, "scout", 1.0)
     with pytest.raises(ForbiddenError, match="does not count"):

@@ -87,7 +87,7 @@ def test_the_first_sync_with_an_address_adds_it(make_vault: Make, tmp_path: Path
         ("", 4, "run `vaultmem sync URL` once"),
         ("--", 4, "no remote"),
         ("ext::sh -c 'touch {}/pwned'", 1, "transport 'ext' not allowed"),
-        ("http://127.0.0.1:1/x.git", 0, ""),
+        ("http://127.0.0.1:1/x.git", 0, "not added: check the address"),
     ],
 )
 def test_an_address_that_is_none_is_not_added(
@@ -96,7 +96,7 @@ def test_an_address_that_is_none_is_not_added(
     root = make_vault(QUAY)
     done = run_here("sync", *filter(None, [where.format(tmp_path)]), cwd=root)
     assert done.code == code, done
-    assert told in done.err
+    assert told in (done.err if code else done.out)
     assert git(root, "remote") == ""
     assert not (tmp_path / "pwned").exists()
 
@@ -111,6 +111,7 @@ def test_offline_is_no_error_and_what_waits_goes_later(make_machines: MakeMachin
     done = anna.run("sync")
     assert (done.code, done.err) == (0, "")
     assert "offline: nothing fetched or pushed; 1 commit waits\n" in done.out
+    assert "does not appear to be a git repository" in done.out
     assert synced(anna)["outcome"] == "offline"
     machines.remote.with_suffix(".away").rename(machines.remote)
     assert synced(anna)["pushed"] == 1
@@ -498,7 +499,9 @@ def answering(status: int) -> Iterator[str]:
         def do_GET(self) -> None:
             self.send_response(status)
             self.send_header("WWW-Authenticate", 'Basic realm="vaults"')
+            self.send_header("Content-Type", "text/plain")
             self.end_headers()
+            self.wfile.write(b"ask the harbour office")
 
         def log_message(self, *_: Any) -> None:
             pass
@@ -517,7 +520,8 @@ def answering(status: int) -> Iterator[str]:
 @pytest.mark.parametrize(
     ("status", "code", "told"),
     [
-        (401, 1, "does not let this machine in"),
+        (401, 1, "vault.git/': ask the harbour office); repeat `git ls-remote origin`"),
+        (403, 1, "error: 403: ask the harbour office); repeat"),
         (404, 1, "no repository is at http://...@127.0.0.1"),
         (503, 0, "offline: nothing fetched or pushed"),
     ],

@@ -106,7 +106,9 @@ def describe_reason(reason: object) -> str:
 
 
 def _count_hits(answer: Any) -> int | None:
-    """Return the number of hits in an answer, None if it has no list of hits."""
+    """Return the number of hits in an answer, None if it is a table or has no list of hits."""
+    if getattr(answer, "kind", "") == "text/csv":
+        return None
     result = getattr(answer, "answer", None)
     if result is not None:
         return len(result.hits if hasattr(result, "hits") else result.pack.items)

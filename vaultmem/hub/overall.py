@@ -40,6 +40,7 @@ from vaultmem.services.packs.build import AskPack
 from vaultmem.services.search.run_query import Query, describe_match_strength
 from vaultmem.services.search.vault_set import VaultSet
 from vaultmem.storage.user_files import is_vault_name
+from vaultmem.web.api.api_reading import find_rows, write_table
 from vaultmem.web.api.routes import read_given
 from vaultmem.web.page_requests import answers, read_count, read_form
 from vaultmem.web.pages.search_page import ShownHit, show_hit
@@ -432,7 +433,12 @@ def _make_route(operation: Operation) -> Route:
     async def endpoint(request: Request) -> Response:
         arguments = await read_given(operation, request)
         overall: CrossVaultQueries = request.app.state.overall
-        return JSONResponse(as_plain(await ask(overall, request, arguments)))
+        rows = find_rows(operation)
+        is_table = rows and arguments.pop("format", "json") == "csv"
+        plain = as_plain(await ask(overall, request, arguments))
+        if is_table:
+            return Response(write_table(plain[rows]), media_type="text/csv")
+        return JSONResponse(plain)
 
     return Route(BASE + operation.path, endpoint, methods=[operation.method])
 

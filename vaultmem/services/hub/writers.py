@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from typing import NamedTuple
@@ -46,8 +47,8 @@ def check_writers(visit: ReceivedPush, commits: Iterable[NewCommit]) -> Iterator
         dates = commit.object.author.date, commit.object.committer.date
         if wrong_date := next((date for date in dates if not _is_date(date)), ""):
             yield Refusal(subject, f"is dated {wrong_date}", "set your clock, and commit again")
-        elif reason := _find_forgery(visit, rules, commit.object):
-            yield Refusal(subject, reason, _how(visit.grant))
+        elif forgery := _find_forgery(visit, rules, commit.object):
+            yield Refusal(subject, *forgery)
         if leaks := find_secrets(commit.object.text):
             line = _format_line(commit.object, leaks[0].line)
             reason = f"{line} looks like a credential ({leaks[0].rule})"
@@ -75,14 +76,17 @@ def _make_rules(visit: ReceivedPush) -> _Rules:
     return _Rules(emails, grant.agents, other_names - set(map(fold_lookalikes, own_names)))
 
 
-def _find_forgery(visit: ReceivedPush, rules: _Rules, commit: CommitObject) -> str:
-    """Return the reason why a commit's author or agent is forged, "" if all are allowed."""
+def _find_forgery(
+    visit: ReceivedPush, rules: _Rules, commit: CommitObject
+) -> tuple[str, str] | None:
+    """Return why a commit's author or agent is forged, and the remedy; None if all are allowed."""
     agents = commit.agents
     for agent in agents:
         if not _may_name(rules, agent):
             is_others = fold_lookalikes(agent) in rules.others
             remark = ", which has a token of its own" if is_others else ""
-            return f'names the agent "{_show(agent)}"{remark}'
+            return f'names the agent "{_show(agent)}"{remark}', _describe_agents(visit.grant)
+    remedy = _describe_author(visit.grant)
     for role, (name, mail, _) in (("author", commit.author), ("committer", commit.committer)):
         if any((name, mail.casefold()) == _identify(visit, agent) for agent in agents):
             continue
@@ -92,12 +96,12 @@ def _find_forgery(visit: ReceivedPush, rules: _Rules, commit: CommitObject) -> s
             if fnmatchcase(mail.casefold(), pattern)
         ]
         if not allowed_names:
-            return f"its {role} is {_show(name)} <{_show(mail)}>"
+            return f"its {role} is {_show(name)} <{_show(mail)}>", remedy
         if not {"", name} & set(allowed_names):
-            return f'its {role} is called "{_show(name)}", not "{allowed_names[0]}"'
+            return f'its {role} is called "{_show(name)}", not "{allowed_names[0]}"', remedy
         if fold_lookalikes(name) in rules.others:
-            return f'its {role} has the name of another user, "{_show(name)}"'
-    return ""
+            return f'its {role} has the name of another user, "{_show(name)}"', remedy
+    return None
 
 
 def may_name(visit: ReceivedPush, agent: str) -> bool:
@@ -117,13 +121,25 @@ def _identify(visit: ReceivedPush, agent: str) -> tuple[str, str]:
     return name.replace("{agent}", agent).strip(), address.casefold()
 
 
-def _how(grant: Grant) -> str:
+def _describe_agents(grant: Grant) -> str:
+    """Return the remedy for a commit that names an agent that is not allowed."""
+    if grant.kind is GrantKind.AGENT:
+        return _describe_author(grant)
+    allowed = ", ".join(map(list_allowed_agents, grant.agents))
+    return f"you write for {allowed}; have an owner name the agent with --push-as"
+
+
+def _describe_author(grant: Grant) -> str:
+    """Return the remedy for a commit with an author or committer that is not allowed."""
     if grant.kind is GrantKind.AGENT:
         return f"commit with `vaultmem checkpoint --agent {grant.name}`, and push only its own"
-    users = ", ".join((*grant.emails, *map(list_allowed_agents, grant.agents)))
+    name, mail = split_email(next(iter(grant.emails), ""))
+    email = f"user.email {shlex.quote(mail)}" if mail and "*" not in mail else "user.email"
+    settings = [f"user.name {shlex.quote(name)}", email] if name else [email]
     return (
-        f"you write as {users}; set `git config user.email`, and commit it again, or have an owner "
-        "name the agent with --push-as"
+        f"you write as {', '.join(grant.emails)}; run "
+        f"{' and '.join(f'`git config {each}`' for each in settings)}, then "
+        "`git commit --amend --no-edit --reset-author` (`git rebase -i` for older commits)"
     )
 
 

@@ -66,7 +66,7 @@ def move_ref(
 def reject_write(refusals: Sequence[Refusal]) -> ForbiddenError:
     """Return the error for a write that the check rejects."""
     reasons = "; ".join(cut_refusals(refusals, TOLD))
-    return ForbiddenError(f"not written, the hub's door does not let it pass: {reasons}")
+    return ForbiddenError(f"not written: the hub's push check rejects it: {reasons}")
 
 
 class HubWriteResult(NamedTuple):

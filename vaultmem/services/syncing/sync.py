@@ -498,12 +498,13 @@ def _reject_unless_offline(
     remote = place.remote
     is_unplugged = trouble is RemoteError.MISSING and remote.folder is not None and is_known
     if trouble is RemoteError.OFFLINE or is_unplugged:
-        return message
+        again = "; the remote is not added: check the address, and run `vaultmem sync URL` again"
+        return message + again if place.is_new else message
     name = remote.name if not place.is_new else remote.shown
     if trouble is RemoteError.SIGN_IN:
         raise VaultError(
-            f"{name}: does not let this machine in ({message}); try `git ls-remote {remote.shown}` "
-            "until git needs to ask for nothing (an ssh key in the agent, or a credential helper)"
+            f"{name}: does not let this machine in ({message}); repeat `git ls-remote {name}` "
+            "until git asks for no password (an ssh key in the agent, or a credential helper)"
         )
     if trouble is RemoteError.MISSING:
         raise VaultError(

@@ -366,8 +366,15 @@ def _explain(err: str, code: int) -> tuple[RemoteError, str]:
     for trouble, pattern in _MEANINGS:
         for line in err.splitlines():
             if re.search(pattern, line):
-                return trouble, line.strip().removeprefix("fatal: ")
+                told = line.strip().removeprefix("fatal: ")
+                messages = [each for each in _find_server_messages(err) if each not in told]
+                return trouble, ": ".join([told, *messages[:5]])
     return RemoteError.FAILED, find_complaint(err, code)
+
+
+def _find_server_messages(err: str) -> list[str]:
+    """Return the lines that the remote's server sent to be shown."""
+    return [line.removeprefix("remote:").strip() for line in err.splitlines() if "remote:" in line]
 
 
 _ROW = re.compile(r"(?m)^([ +*=!-])\t[^\t\n]*?:([^\t\n:]+)\t(.*)$")
@@ -382,9 +389,7 @@ _MOVED = re.compile(
 
 def _parse_fates(out: str, err: str) -> Iterator[tuple[str, tuple[PushOutcome, str]]]:
     """Yield each ref of the remote, its outcome, and the server's message for a rejection."""
-    messages = [
-        line.removeprefix("remote:").strip() for line in err.splitlines() if "remote:" in line
-    ]
+    messages = _find_server_messages(err)
     for flag, ref, summary in _ROW.findall(out):
         if flag != "!":
             yield ref, (PushOutcome.CURRENT if flag == "=" else PushOutcome.DONE, "")
