@@ -81,3 +81,17 @@ def test_check_drops_what_a_removed_proposal_leaves_in_the_repository(
     os.utime(file, (hours, hours))
     assert "objects without a ref" in run_here("hub", "check", "--fix", cwd=hub).out
     assert not git(bare, "cat-file", "--batch-check", stdin=blob).startswith(f"{blob} blob")
+
+
+def test_grants_and_log_use_the_words_of_the_options(tmp_path: Path) -> None:
+    hub = tmp_path / "hub"
+    run_here("hub", "init", hub)
+    assert run_here("hub", "log", cwd=hub).out == "The log is empty.\n"
+    words = ("ada", "--person", "--email", "ada@x.org", "--admin", "*")
+    assert "admin   *\n" in run_here("hub", "grant", *words, cwd=hub).out
+    assert "admin   *\n" in run_here("hub", "grants", cwd=hub).out
+    assert "ada  admin *\n" in run_here("hub", "log", cwd=hub).out
+    assert run_here("hub", "log", "--user", "eve", cwd=hub).out == "No entry matches.\n"
+    assert run_here("hub", "log", "--limit", "0", cwd=hub).code == 2
+    wrong_age = run_here("hub", "grant", "ada", "--rotate", "--grace", "12x", cwd=hub)
+    assert "write it like 12h, 90d" in wrong_age.err

@@ -345,5 +345,9 @@ def test_a_line_of_json_for_each_note(lived: Path, tmp_path: Path) -> None:
     policy = json.loads((tmp_path / "p.jsonl").read_text())
     assert policy["properties"]["state"] == "active"
     assert "refund by hand" in policy["body"]
+    for file, told in (("notes/refunds.md", "in the vault itself"), ("../no/p", "no such folder")):
+        refused = run_here("export", "--jsonl", file, cwd=lived)
+        assert (refused.code, told in refused.err) == (RefusedError.exit_code, True), refused
+    assert (lived / "notes/refunds.md").read_text() == NOTES["notes/refunds.md"]
     refused = run_here("export", "--archive", tmp_path / "a", "--kind", "policy_rule", cwd=lived)
     assert refused.code == RefusedError.exit_code

@@ -450,6 +450,15 @@ def test_an_export_of_another_kind_is_an_error_that_names_its_kind(
         take(vault, kind, file)
 
 
+def test_a_list_of_lettas_blocks_is_no_empty_export_of_another_kind(
+    vault: Vault, tmp_path: Path
+) -> None:
+    file = tmp_path / "blocks.json"
+    file.write_text(json.dumps([{"label": "human", "value": "Maren likes ferries.", "limit": 99}]))
+    done = run_here("import", "mem0", file, cwd=vault.root)
+    assert (done.code, "not an export of mem0; it looks like letta" in done.err) == (5, True), done
+
+
 def test_a_chatgpt_export_is_no_claude_export(vault: Vault, tmp_path: Path) -> None:
     file = zip_export(tmp_path / "chatgpt.zip", conversations=[talk(*NODES)])
     before = hash_tree(vault.root)

@@ -126,6 +126,12 @@ def test_bad_document_is_refused_whole(vault: Vault, text: str, message: str) ->
     assert hash_tree(vault.root) == before
 
 
+def test_a_refused_document_from_a_pipe_has_a_name(vault: Vault) -> None:
+    file = SourceFile("", "", "key AKIAIOSFODNN7EXAMPLE\n")
+    with pytest.raises(RefusedError, match=r"^standard input, from line \d: this looks like"):
+        prime_source(vault, "pipe", [file])
+
+
 @pytest.mark.parametrize("name", ["", "../x", "a/b", "a\\b", ".git", "/abs", ".hidden", "CON"])
 def test_unsafe_source_is_refused(vault: Vault, name: str) -> None:
     with pytest.raises(RefusedError):

@@ -170,6 +170,14 @@ def test_a_repository_that_checks_no_objects_takes_nothing(host: Host) -> None:
     assert (code, "git config receive.fsckObjects true" in told) == (1, True)
 
 
+def test_a_repository_without_an_access_file_is_told_to_write_one(host: Host) -> None:
+    (host.repository / "access.yaml").unlink()
+    code, told = host.push(f"{host.commit({})}:refs/heads/main", VAULTMEM_PUSHER="ada")
+    assert code
+    assert "access.yaml: not found in payments.git; write it there" in told
+    assert "hub" not in told
+
+
 WRONG = [
     ("", "begin it with `version: 1`"),
     ("people: {}\n", "write `version: 1`"),
@@ -179,6 +187,7 @@ WRONG = [
     ("version: 1\npeople: {ada: {own: ['*']}}\n", "people: ada: has no e-mail"),
     ("version: 1\npeople: {ada: {emails: [x], own: ['*']}}\n", '"x" is not an e-mail address'),
     ("version: 1\nagents: {ada: {rite: ['*']}}\n", 'unknown key "rite"; did you mean write?'),
+    ("version: 1\nagents: {ada: {admin: ['*']}}\n", "agents, read, propose, write, own"),
     ("version: 1\nagents: {ada: {read: ['x:notes']}}\n", "name the vault without a folder"),
     ("version: 1\nagents: {ada: {write: {x: y}}}\n", "write: has to be a list of texts"),
     ("version: 1\nagents: {'a/b': {write: ['*']}}\n", '"a/b" is not a valid name'),

@@ -117,7 +117,7 @@ def _export_lines(vault: Vault, file: str, note_filter: NoteFilter, as_json: boo
     """Write or print a JSON line for each note, one at a time."""
     from vaultmem.core.text.json_values import as_plain
     from vaultmem.operations.notes import whole_data
-    from vaultmem.services.exchange.archives import Lines, read_all
+    from vaultmem.services.exchange.archives import Lines, check_outside, read_all
     from vaultmem.storage.atomic import write_atomically
 
     count = 0
@@ -132,6 +132,7 @@ def _export_lines(vault: Vault, file: str, note_filter: NoteFilter, as_json: boo
             print_raw(line)
         return
     target = Path(file).expanduser().resolve()
+    check_outside(vault, target)
     write_atomically(target, (line.encode() for line in read_lines()), mode=0o600)
     if as_json:
         emit_json(Lines(str(target), count))

@@ -16,7 +16,7 @@ from vaultmem.cli.output import emit_json, print_line, print_styled
 from vaultmem.cli.quick_typer import PlainGroup, add_commands
 from vaultmem.cli.serve_commands import NamesOption, ProxyOption, find_served, print_places, serving
 from vaultmem.core.text.display import one_line, pluralize
-from vaultmem.errors import NoVaultError, RefusedError, VaultError
+from vaultmem.errors import ArgumentError, NoVaultError, RefusedError, VaultError
 from vaultmem.operations.vault_data import granted_json, grants_json, removed_json, repository_json
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ def grant(
     if grace:
         raise RefusedError("--grace: is for --rotate alone; add that")
     if person == agent:
-        raise RefusedError(f"is {name} a person or an agent? add --person or --agent")
+        raise RefusedError(f"{name}: a person or an agent; add --person or --agent")
     scopes = {
         GrantScope.READ: read,
         GrantScope.PROPOSE: propose,
@@ -284,25 +284,31 @@ def log(
     from vaultmem.core.text.timestamps import parse_timestamp
     from vaultmem.services.hub.hub_folder import read_audit
 
+    if limit < 1:
+        raise ArgumentError(f"--limit must be at least 1, not {limit}")
     start = parse_timestamp(since) if since else 0.0
     outcome = "refused" if refused else ""
-    entries = list(
-        islice(read_audit(find_hub(hub), who, vault, what, outcome, start), max(limit, 0))
-    )
+    entries = list(islice(read_audit(find_hub(hub), who, vault, what, outcome, start), limit))
     if as_json:
         emit_json({"entries": entries})
         return
     for each in entries:
         _print_log_entry(each)
     if not entries:
-        print_line("The log is empty.")
+        is_narrow = who or vault or what or refused or since
+        print_line("No entry matches." if is_narrow else "The log is empty.")
+
+
+def _label_scope(scope: str) -> str:
+    """Return the option of `hub grant` that gives a scope, without its dashes."""
+    return "admin" if scope == "own" else scope
 
 
 def _print_scopes(hub_grant: Grant, indent: int = 0) -> None:
     from vaultmem.services.hub.writers import list_allowed_agents
 
     rows: list[tuple[str, Iterable[str]]] = [
-        (s.value, each) for s, each in hub_grant.scopes.items()
+        (_label_scope(s.value), each) for s, each in hub_grant.scopes.items()
     ]
     rows += [("as", (*hub_grant.emails, *map(list_allowed_agents, hub_grant.agents)))]
     for name, values in rows:
@@ -339,7 +345,9 @@ def _describe_details(entry: AuditEntry) -> list[str]:
     ]
     if "name" in details:
         scopes = details.get("scopes", {}).items()
-        scopes_text = "; ".join(f"{scope} {', '.join(vaults)}" for scope, vaults in scopes)
+        scopes_text = "; ".join(
+            f"{_label_scope(scope)} {', '.join(vaults)}" for scope, vaults in scopes
+        )
         lines.append(f"{details['name']}  {scopes_text}")
     return [*lines[:5], *details.get("refused", ())[:5]]
 

@@ -445,7 +445,7 @@ def _sync_data(result: SyncPlan | SyncOutcome) -> dict[str, Any]:
     if not isinstance(result, SyncOutcome):
         merge = result.merge and _merge_data(result.merge)
         return {
-            **pick(result, "remote branch uncommitted fetched waiting message?=told"),
+            **pick(result, "remote branch uncommitted fetched waiting message?"),
             "merge": merge,
         }
     report = result.report
@@ -522,8 +522,8 @@ def _describe_waiting(report: SyncResult) -> str:
 
 def _plan_lines(plan: SyncPlan) -> Iterator[Line]:
     remote = one_line(plan.remote)
-    if plan.told:
-        yield Line(f"offline: {one_line(plan.told)}")
+    if plan.message:
+        yield Line(f"offline: {one_line(plan.message)}")
     if plan.uncommitted:
         count = pluralize(plan.uncommitted, "file")
         yield Line("would save   ", "yellow", f"{count} that no commit has")
@@ -537,7 +537,7 @@ def _plan_lines(plan: SyncPlan) -> Iterator[Line]:
             yield Line(plan.merge.refused)
     if plan.waiting:
         yield Line("would push   ", "yellow", f"{pluralize(plan.waiting, 'commit')} to {remote}")
-    if not (plan.told or plan.uncommitted or plan.fetched or plan.waiting):
+    if not (plan.message or plan.uncommitted or plan.fetched or plan.waiting):
         yield Line(f"{one_line(plan.branch)} and {remote} have the same.")
 
 

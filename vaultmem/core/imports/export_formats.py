@@ -432,7 +432,7 @@ _FIELDS: Mapping[str, frozenset[str]] = {
     "claude-ai": frozenset(
         {"chat_messages", "prompt_template", "conversations_memory", "project_memories"}
     ),
-    "letta": frozenset({"core_memory", "agents", "blocks"}),
+    "letta": frozenset({"core_memory", "agents", "blocks", "label"}),
     "transcripts": frozenset({"sessionId", "parentUuid", "payload"}),
     "mem0": frozenset({"results", "memories", "memory"}),
 }

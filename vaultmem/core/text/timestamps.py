@@ -62,7 +62,7 @@ def parse_age(text: str) -> float:
     """
     match = _AGE.fullmatch(text.strip().lower())
     if match is None:
-        raise RefusedError(f'"{text}" is not an age; write it like 90d, 12w or 1y')
+        raise RefusedError(f'"{text}" is not an age; write it like 12h, 90d, 12w or 1y')
     return int(match[1]) * _DAYS[match[2]] * 86_400
 
 

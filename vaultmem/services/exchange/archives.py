@@ -117,11 +117,20 @@ def export_archive(
     )
 
 
-def _check_target(vault: Vault, file: Path) -> None:
+def check_outside(vault: Vault, file: Path) -> None:
+    """Check that a file to write is outside of the vault, in a folder that exists.
+
+    Raises:
+        RefusedError: it is not.
+    """
     if file.is_relative_to(vault.root.resolve()):
         raise RefusedError(f"{file}: in the vault itself; name a file outside of it")
     if not file.parent.is_dir():
-        raise RefusedError(f"{file.parent}: no such folder")
+        raise RefusedError(f"{file.parent}: no such folder; make it first, or name another file")
+
+
+def _check_target(vault: Vault, file: Path) -> None:
+    check_outside(vault, file)
     if file.exists():
         try:
             with open_archive(file):
@@ -195,7 +204,7 @@ def _list_files(vault: Vault) -> set[str]:
 def _add_file(vault: Vault, writer: ArchiveWriter, path: str) -> str:
     """Add one file; return why it is skipped, "" if it is not."""
     if not is_safe(path):
-        return "no name that every system can hold"
+        return "no name that every system can hold; rename it, and export again"
     try:
         status = os.lstat(vault.root / path)
     except OSError:

@@ -179,7 +179,8 @@ def _check(vault: Vault, name: str, note: PrimedNote) -> None:
     for leak in scan_note_text(vault, note.path, f"{note.title}\n{note.body}"):
         line = note.line + max(leak.line - 1, 0)
         raise RefusedError(
-            f"{name}, from line {line}: this looks like a credential ({leak.rule}); {HOW_TO_ALLOW}"
+            f"{name or 'standard input'}, from line {line}: "
+            f"this looks like a credential ({leak.rule}); {HOW_TO_ALLOW}"
         )
 
 

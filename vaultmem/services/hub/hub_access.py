@@ -38,6 +38,7 @@ from vaultmem.services.hub.grants import (
     split_email,
 )
 from vaultmem.services.hub.hub_folder import (
+    CONFIG_NAME,
     Hub,
     PushLimits,
     Refusal,
@@ -115,6 +116,11 @@ def find_access(
         return access_hub(hub, vault, environment.get(GRANT, ""), environment.get(ORIGIN, ""), now)
     place = Path(file) if file else repository / ACCESS_NAME
     if not (file or place.exists()):
+        if not (repository.parent.parent / CONFIG_NAME).exists():
+            raise RefusedError(
+                f"{ACCESS_NAME}: not found in {repository.name}; write it there, or name the file "
+                "with --access"
+            )
         raise RefusedError(
             "this repository is a hub's; push to the hub's address instead "
             f"(or name an {ACCESS_NAME} with --access)"
@@ -252,7 +258,8 @@ def _read_grant(name: str, kind: GrantKind, entry: Mapping[str, Any]) -> Grant:
     keys = ("emails", "agents", *GrantScope)
     for key in entry:
         if key not in keys:
-            raise VaultError(f'{name}: unknown key "{key}"{suggest_similar(str(key), keys)}')
+            suggestion = suggest_similar(str(key), keys, f"; use one of {', '.join(keys)}")
+            raise VaultError(f'{name}: unknown key "{key}"{suggestion}')
     texts = {key: _list_texts(entry.get(key), f"{name}: {key}") for key in keys}
     scopes = {s: tuple(parse_scope(s, each) for each in texts[s]) for s in GrantScope if texts[s]}
     emails = tuple(map(check_email, texts["emails"]))

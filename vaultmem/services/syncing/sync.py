@@ -130,7 +130,7 @@ class SyncPlan(NamedTuple):
     fetched: int
     waiting: int
     merge: MergeReport | None
-    told: str = ""
+    message: str = ""
 
 
 def sync_remote(

@@ -366,9 +366,9 @@ def _explain(err: str, code: int) -> tuple[RemoteError, str]:
     for trouble, pattern in _MEANINGS:
         for line in err.splitlines():
             if re.search(pattern, line):
-                told = line.strip().removeprefix("fatal: ")
-                messages = [each for each in _find_server_messages(err) if each not in told]
-                return trouble, ": ".join([told, *messages[:5]])
+                message = line.strip().removeprefix("fatal: ")
+                others = [each for each in _find_server_messages(err) if each not in message]
+                return trouble, ": ".join([message, *others[:5]])
     return RemoteError.FAILED, find_complaint(err, code)
 
 
