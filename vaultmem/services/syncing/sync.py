@@ -306,7 +306,7 @@ class _Sync:
             result = branch_result._replace(refs={**result.refs, **branch_result.refs})
         if result.trouble:  # It worked for the fetch.
             is_away = result.trouble in {RemoteError.OFFLINE, RemoteError.MISSING}
-            self._end(SyncOutcome.OFFLINE if is_away else SyncOutcome.REFUSED, result.told)
+            self._end(SyncOutcome.OFFLINE if is_away else SyncOutcome.REFUSED, result.message)
             return True
         self._learn_evidence(result)
         fate, message = (
@@ -333,7 +333,7 @@ class _Sync:
                 result = remove_branch(history, remote, each.name, each.commit)
                 fate, message = result.refs.get(f"refs/heads/{each.name}", (PushOutcome.MOVED, ""))
                 if result.trouble or fate is PushOutcome.REFUSED:
-                    self._report.kept += (f"{each.name}: {message or result.told}",)
+                    self._report.kept += (f"{each.name}: {message or result.message}",)
                     continue
                 tracking_ref = f"refs/remotes/{remote.name}/{each.name}"
                 if fate is PushOutcome.DONE:
@@ -443,7 +443,7 @@ def _fetch_branch(vault: Vault, place: SyncTarget, last_sync: LastSync) -> tuple
         result = fetch(vault.history, place.remote, others)
     if result.trouble:
         is_known = bool(last_sync.agreed) and last_sync.agreed == digest_address(place.remote)
-        return _reject_unless_offline(place, result.trouble, result.told, is_known), 0.0
+        return _reject_unless_offline(place, result.trouble, result.message, is_known), 0.0
     if is_absent and find_tip(vault, place.tracking):
         vault.history.git.run("update-ref", "-d", place.tracking)
     import_usage(vault)

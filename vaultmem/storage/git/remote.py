@@ -161,7 +161,7 @@ class Fetched(NamedTuple):
 
     refs: Mapping[str, str] = MappingProxyType({})
     trouble: RemoteError | None = None
-    told: str = ""
+    message: str = ""
     is_absent: bool = False
     token_ends: float = 0.0
 
@@ -172,7 +172,7 @@ class RemoteBranches(NamedTuple):
     branches: Mapping[str, str] = MappingProxyType({})
     head: str = ""
     trouble: RemoteError | None = None
-    told: str = ""
+    message: str = ""
 
 
 class Pushed(NamedTuple):
@@ -180,7 +180,7 @@ class Pushed(NamedTuple):
 
     refs: Mapping[str, tuple[PushOutcome, str]] = MappingProxyType({})
     trouble: RemoteError | None = None
-    told: str = ""
+    message: str = ""
 
 
 def fetch(
