@@ -84,7 +84,7 @@ class Remote(NamedTuple):
 class Remotes(NamedTuple):
     """All remotes by name, and each branch's remote and name there."""
 
-    known: dict[str, Remote]
+    by_name: dict[str, Remote]
     upstreams: dict[str, tuple[str, str]]
 
 
