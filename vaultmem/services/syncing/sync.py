@@ -499,15 +499,17 @@ def _reject_unless_offline(
     is_unplugged = trouble is RemoteError.MISSING and remote.folder is not None and is_known
     if trouble is RemoteError.OFFLINE or is_unplugged:
         return message
-    name = remote.name if not place.is_new else remote.shown
+    name = remote.name if not place.is_new else remote.display_url
     if trouble is RemoteError.SIGN_IN:
         raise VaultError(
-            f"{name}: does not let this machine in ({message}); try `git ls-remote {remote.shown}` "
+            f"{name}: does not let this machine in ({message}); "
+            f"try `git ls-remote {remote.display_url}` "
             "until git needs to ask for nothing (an ssh key in the agent, or a credential helper)"
         )
     if trouble is RemoteError.MISSING:
         raise VaultError(
-            f"{name}: no repository is at {remote.shown} ({message}); make an empty one there "
-            "(`git init --bare FOLDER`, or on the server's page), or correct the address"
+            f"{name}: no repository is at {remote.display_url} ({message}); "
+            "make an empty one there (`git init --bare FOLDER`, or on the server's page), "
+            "or correct the address"
         )
     raise VaultError(f"{name}: git could not reach it: {message}")

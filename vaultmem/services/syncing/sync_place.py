@@ -167,7 +167,7 @@ def _find_sync_remote(vault: Vault, remotes: Remotes, where: str) -> Remote:
             return existing
     if ORIGIN in remotes.by_name:
         raise RefusedError(
-            f"{ORIGIN} is {remotes.by_name[ORIGIN].shown} already; to add another one run "
+            f"{ORIGIN} is {remotes.by_name[ORIGIN].display_url} already; to add another one run "
             "`git remote add NAME URL` and `vaultmem sync NAME`"
         )
     folder = remote.folder

@@ -76,7 +76,7 @@ class Remote(NamedTuple):
         return None if _SCHEME.match(text) or self.is_ssh else Path(text)
 
     @property
-    def shown(self) -> str:
+    def display_url(self) -> str:
         """The address without credentials."""
         return re.sub(r"(https?://)[^/@\s]+@", r"\1...@", self.url)
 
