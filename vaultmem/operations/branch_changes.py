@@ -445,13 +445,13 @@ def _sync_data(result: SyncPlan | SyncOutcome) -> dict[str, Any]:
     if not isinstance(result, SyncOutcome):
         merge = result.merge and _merge_data(result.merge)
         return {
-            **pick(result, "remote branch uncommitted fetched waiting message?=told"),
+            **pick(result, "remote branch uncommitted fetched waiting message?"),
             "merge": merge,
         }
     report = result.report
     names = (
         "outcome=outcome.value remote branch checkpoint? fetched followed pushed waiting rescued? "
-        "message?=told evidence? conflicts token_ends? removed kept"
+        "message? evidence? conflicts token_ends? removed kept"
     )
     return {
         **pick(report, names),
@@ -501,7 +501,7 @@ def _sync_warnings(result: SyncPlan | SyncOutcome) -> Iterator[str]:
         return
     report, remote = result.report, one_line(result.report.remote)
     if report.outcome.value not in {"synced", "offline"}:
-        yield f"error: not pushed: {one_line(report.told)}"
+        yield f"error: not pushed: {one_line(report.message)}"
         alone = " on this machine alone: the remote takes no copy of them, either"
         copy = f"; a copy is at {remote} as {one_line(report.rescued)}"
         yield f"{_describe_waiting(report)}{copy if report.rescued else alone}"
@@ -521,8 +521,8 @@ def _describe_waiting(report: SyncResult) -> str:
 
 def _plan_lines(plan: SyncPlan) -> Iterator[Line]:
     remote = one_line(plan.remote)
-    if plan.told:
-        yield Line(f"offline: {one_line(plan.told)}")
+    if plan.message:
+        yield Line(f"offline: {one_line(plan.message)}")
     if plan.uncommitted:
         count = pluralize(plan.uncommitted, "file")
         yield Line("would save   ", "yellow", f"{count} that no commit has")
@@ -536,7 +536,7 @@ def _plan_lines(plan: SyncPlan) -> Iterator[Line]:
             yield Line(plan.merge.refused)
     if plan.waiting:
         yield Line("would push   ", "yellow", f"{pluralize(plan.waiting, 'commit')} to {remote}")
-    if not (plan.told or plan.uncommitted or plan.fetched or plan.waiting):
+    if not (plan.message or plan.uncommitted or plan.fetched or plan.waiting):
         yield Line(f"{one_line(plan.branch)} and {remote} have the same.")
 
 

@@ -72,9 +72,7 @@ def _git_data(git: GitStatus) -> dict[str, Any]:
         "problem? branch?=head.branch commit?=head.commit obstacle? person_problem? uncommitted "
         "skipped=left_out credentials kept_out proposals moved_links"
     )
-    sync = git.sync and pick(
-        git.sync, "remote every at good_at outcome message=told waiting problem"
-    )
+    sync = git.sync and pick(git.sync, "remote every at good_at outcome message waiting problem")
     return {**pick(git, names), "sync": sync, "events": list(map(commit_json, git.events))}
 
 
@@ -164,7 +162,7 @@ def _describe_sync(sync: SyncState) -> str:
         return f"never with {sync.remote}; `vaultmem sync` does"
     timestamp = time.strftime("%Y-%m-%d %H:%M", time.localtime(sync.at))
     waits = f"; commits waiting: {sync.waiting:,}" if sync.waiting else ""
-    outcome = f" {sync.outcome}" + f": {one_line(sync.told)}" * bool(sync.told)
+    outcome = f" {sync.outcome}" + f": {one_line(sync.message)}" * bool(sync.message)
     return f"with {sync.remote}, {timestamp}{outcome if sync.outcome != 'synced' else ''}{waits}"
 
 

@@ -93,7 +93,7 @@ class SyncResult:
     `checkpoint` is the last commit made before, "" if nothing was to commit. `fetched` and `pushed`
     count commits; `waiting` counts those only on this machine. `merged`: None if no merge was
     needed; `followed` are then the paths of a fast-forward. `rescued` is the ref at the remote with
-    commits that the branch rejected; `told` is the reason. `evidence` is the outcome for this
+    commits that the branch rejected; `message` is the reason. `evidence` is the outcome for this
     machine's usage ref ("" for none). `token_ends` is the expiry of the hub's token (seconds since
     the epoch), 0 if not soon. `removed` are decided proposals removed at the remote; `kept` those
     it did not remove, with reasons. `left_out` are files too large for a commit, with the reason.
@@ -109,7 +109,7 @@ class SyncResult:
     pushed: int = 0
     rescued: str = ""
     waiting: int = 0
-    told: str = ""
+    message: str = ""
     evidence: str = ""
     conflicts: tuple[object, ...] = ()
     token_ends: float = 0.0
@@ -130,7 +130,7 @@ class SyncPlan(NamedTuple):
     fetched: int
     waiting: int
     merge: MergeReport | None
-    told: str = ""
+    message: str = ""
 
 
 def sync_remote(
@@ -201,7 +201,7 @@ def _remember(vault: Vault, last_sync: LastSync, place: SyncTarget, report: Sync
         remote=place.remote.name,
         at=vault.now(),
         outcome=report.outcome,
-        told=report.told,
+        told=report.message,
         good_at=vault.now() if is_good else last_sync.good_at,
         agreed=digest_address(place.remote),
         rescue="" if is_good else report.rescued or last_sync.rescue,
@@ -403,7 +403,7 @@ class _Sync:
 
     def _end(self, outcome: SyncOutcome, message: str, rescued: str = "") -> None:
         report = self._report
-        report.outcome, report.told, report.rescued = outcome, message, rescued
+        report.outcome, report.message, report.rescued = outcome, message, rescued
         report.waiting = count_waiting(self._vault, self._place)
 
     def _check_branch(self) -> None:

@@ -198,7 +198,7 @@ class SyncState(NamedTuple):
     """The remote that a vault is synced with, and the state of the sync.
 
     `at` and `good_at` are the last sync and the last successful one (seconds since the epoch, 0:
-    never). `outcome` is that of the last, `told` its reason. `waiting` counts commits that the
+    never). `outcome` is that of the last, `message` its reason. `waiting` counts commits that the
     remote lacks. `problem` is why background sync does not run although vaultmem.yaml enables it.
     """
 
@@ -207,7 +207,7 @@ class SyncState(NamedTuple):
     at: float
     good_at: float
     outcome: str
-    told: str
+    message: str
     waiting: int
     problem: str
 
