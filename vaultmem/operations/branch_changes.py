@@ -451,7 +451,7 @@ def _sync_data(result: SyncPlan | SyncOutcome) -> dict[str, Any]:
     report = result.report
     names = (
         "outcome=outcome.value remote branch checkpoint? fetched followed pushed waiting rescued? "
-        "message? evidence? conflicts token_ends? removed kept"
+        "message? evidence? conflicts token_ends? removed kept=kept_proposals"
     )
     return {
         **pick(report, names),
@@ -511,7 +511,7 @@ def _sync_warnings(result: SyncPlan | SyncOutcome) -> Iterator[str]:
             f"warning: your token for {remote} ends on {ends}; ask the hub's owner for a new one, "
             "and give that to git as the password"
         )
-    for why in report.kept:
+    for why in report.kept_proposals:
         yield f"not removed: {one_line(why)}"
 
 

@@ -95,8 +95,9 @@ class SyncResult:
     needed; `followed` are then the paths of a fast-forward. `rescued` is the ref at the remote with
     commits that the branch rejected; `message` is the reason. `evidence` is the outcome for this
     machine's usage ref ("" for none). `token_ends` is the expiry of the hub's token (seconds since
-    the epoch), 0 if not soon. `removed` are decided proposals removed at the remote; `kept` those
-    it did not remove, with reasons. `left_out` are files too large for a commit, with the reason.
+    the epoch), 0 if not soon. `removed` are decided proposals removed at the remote;
+    `kept_proposals` those it did not remove, with reasons. `left_out` are files too large for a
+    commit, with the reason.
     """
 
     outcome: SyncOutcome
@@ -114,7 +115,7 @@ class SyncResult:
     conflicts: tuple[object, ...] = ()
     token_ends: float = 0.0
     removed: tuple[str, ...] = ()
-    kept: tuple[str, ...] = ()
+    kept_proposals: tuple[str, ...] = ()
     left_out: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -333,7 +334,7 @@ class _Sync:
                 result = remove_branch(history, remote, each.name, each.commit)
                 fate, message = result.refs.get(f"refs/heads/{each.name}", (PushOutcome.MOVED, ""))
                 if result.trouble or fate is PushOutcome.REFUSED:
-                    self._report.kept += (f"{each.name}: {message or result.message}",)
+                    self._report.kept_proposals += (f"{each.name}: {message or result.message}",)
                     continue
                 tracking_ref = f"refs/remotes/{remote.name}/{each.name}"
                 if fate is PushOutcome.DONE:
