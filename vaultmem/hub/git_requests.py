@@ -89,7 +89,7 @@ class Authorization(NamedTuple):
     grant: Grant | None = None
     environment: Mapping[str, str] = _NOTHING
     status: int = 0
-    told: str = ""
+    message: str = ""
 
 
 #: Returns whether a git request is authorized.
@@ -137,7 +137,7 @@ class GitApp:
         git_request = _read_asked(request)
         authorization = await self._admit(request, git_request)
         if authorization.grant is None:
-            await reject_git(authorization.status, authorization.told)(scope, receive, send)
+            await reject_git(authorization.status, authorization.message)(scope, receive, send)
             return
         send = warn_of_end(authorization.grant, send)
         environment = {
@@ -152,7 +152,7 @@ class GitApp:
                 raise RefusedRequestError(413, f"that is over {size:,} bytes")
             await self._answer(exchange, receive, send)
         except RefusedRequestError as refusal:
-            await reject_git(refusal.status, refusal.told)(scope, receive, send)
+            await reject_git(refusal.status, refusal.message)(scope, receive, send)
 
     def _read_limits(self) -> HubLimits:
         """Return the limits in hub.yaml, or the limits at the start if the file is broken."""
