@@ -297,7 +297,7 @@ class Clock:
         self._vault = vault
         self._next = 0.0
         self._running: Popen[bytes] | None = None
-        self._told: BackgroundSync | None = None
+        self._last_result: BackgroundSync | None = None
 
     def hurry(self) -> None:
         """Make the next sync due now, if background sync is enabled."""
@@ -306,9 +306,9 @@ class Clock:
     def poll(self) -> BackgroundSync | None:
         """Start a sync that is due; return the result of a finished one, if it is new."""
         result = self._begin() if self._running is None else self._extract_end(self._running)
-        if result is None or (result == self._told and not result.moved):
+        if result is None or (result == self._last_result and not result.moved):
             return None
-        self._told = result
+        self._last_result = result
         return result
 
     def _begin(self) -> BackgroundSync | None:
