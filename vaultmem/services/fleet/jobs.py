@@ -43,17 +43,17 @@ _FORMAT = 2
 class FleetJob(NamedTuple):
     """An operation to run over many vaults.
 
-    `run` pickles, and returns JSON values. Results depend on `given` and the vaults.
+    `run` pickles, and returns JSON values. Results depend on `inputs` and the vaults.
     """
 
     name: str
     run: Work[Any]
-    given: tuple[object, ...] = ()
+    inputs: tuple[object, ...] = ()
 
     @property
     def key(self) -> str:
         """The job's key: its name, and a digest of all that its results depend on."""
-        inputs = json.dumps(as_plain([vaultmem.__version__, _FORMAT, self.given]))
+        inputs = json.dumps(as_plain([vaultmem.__version__, _FORMAT, self.inputs]))
         digest = hashlib.sha256(inputs.encode()).hexdigest()[:16]
         return f"{self.name.replace(' ', '-')}-{digest}"
 
