@@ -65,7 +65,7 @@ class JobOptions(NamedTuple):
     number of vaults done, and of all.
     """
 
-    kept: KeptWork
+    store: KeptWork
     seconds: float = 120.0
     again: bool = False
     tell: Callable[[str], Callable[[int, int], None]] = lambda _: lambda done, total: None
@@ -73,7 +73,7 @@ class JobOptions(NamedTuple):
     @property
     def day(self) -> str:
         """The date of the job; results about age and validity depend on it."""
-        return datetime.fromtimestamp(self.kept.now).date().isoformat()
+        return datetime.fromtimestamp(self.store.now).date().isoformat()
 
 
 class JobResults(NamedTuple):
@@ -83,7 +83,7 @@ class JobResults(NamedTuple):
     """
 
     key: str
-    kept: KeptWork
+    store: KeptWork
     done: tuple[str, ...]
     asked: int
     missing: dict[str, str]
@@ -91,7 +91,7 @@ class JobResults(NamedTuple):
 
     def read(self, name: str) -> Any:
         """Return the result of a vault."""
-        return self.kept.read(self.key, name)
+        return self.store.read(self.key, name)
 
     def items(self) -> Iterator[tuple[str, Any]]:
         """Yield the vaults that are done, with their results."""
@@ -123,8 +123,8 @@ def run_job(pool: Pool, names: Iterable[str], options: JobOptions, job: FleetJob
     """
     vault_names = list(dict.fromkeys(names)) or list(pool.names)
     if options.again:
-        options.kept.forget(job.key)
-    commits = options.kept.list_stands(job.key)
+        options.store.forget(job.key)
+    commits = options.store.list_stands(job.key)
     futures: dict[Future[_Ran], str] = {}
     completed_names: set[str] = set()
     run_count = 0
@@ -145,7 +145,7 @@ def run_job(pool: Pool, names: Iterable[str], options: JobOptions, job: FleetJob
                 try:
                     result = future.result()
                     if not result.is_known:
-                        options.kept.keep(job.key, name, result.commit, result.value)
+                        options.store.keep(job.key, name, result.commit, result.value)
                         run_count += 1
                     if result.problem:
                         stale_reasons[name] = result.problem
@@ -158,7 +158,7 @@ def run_job(pool: Pool, names: Iterable[str], options: JobOptions, job: FleetJob
             future.cancel()
     return JobResults(
         job.key,
-        options.kept,
+        options.store,
         tuple(name for name in vault_names if name in completed_names),
         run_count,
         {name: missing[name] for name in vault_names if name in missing},
