@@ -95,7 +95,7 @@ def test_only_what_changed_is_asked_again(remotes: Remotes, tmp_path: Path) -> N
     pool = _open(made, tmp_path / "pool")
     kept = KeptWork(tmp_path / "pool", NOW)
     with pytest.raises(KeyboardInterrupt):
-        run_job(pool, [], JobOptions(kept, tell=lambda _: stop), work)
+        run_job(pool, [], JobOptions(kept, start_progress=lambda _: stop), work)
     pool.close()
     assert told == [1, 2]
     made.add("two", Told("bot", {"notes/b.md": "The pier opens.\n"}, NOW + 1))
@@ -107,7 +107,7 @@ def test_only_what_changed_is_asked_again(remotes: Remotes, tmp_path: Path) -> N
     assert dict(found.items())["two"] == ["notes/a.md", "notes/b.md"]
     assert list(found.behind) == ["one"]
     assert run_job(pool, [], JobOptions(kept), work).asked == 0
-    assert run_job(pool, [], JobOptions(kept, again=True), work).asked == 3
+    assert run_job(pool, [], JobOptions(kept, restarts=True), work).asked == 3
     pool.close()
 
 

@@ -61,14 +61,14 @@ class FleetJob(NamedTuple):
 class JobOptions(NamedTuple):
     """Options of a job: its stored results, and the time limit of a vault in seconds.
 
-    `again` ignores stored results. `tell` returns a progress callback for a job's name: it gets the
-    number of vaults done, and of all.
+    `restarts` ignores stored results. `start_progress` returns a progress callback for a job's
+    name: it gets the number of vaults done, and of all.
     """
 
     store: KeptWork
     seconds: float = 120.0
-    again: bool = False
-    tell: Callable[[str], Callable[[int, int], None]] = lambda _: lambda done, total: None
+    restarts: bool = False
+    start_progress: Callable[[str], Callable[[int, int], None]] = lambda _: lambda done, total: None
 
     @property
     def day(self) -> str:
@@ -122,7 +122,7 @@ def run_job(pool: Pool, names: Iterable[str], options: JobOptions, job: FleetJob
         NoteNotFoundError: there is no such vault.
     """
     vault_names = list(dict.fromkeys(names)) or list(pool.names)
-    if options.again:
+    if options.restarts:
         options.store.forget(job.key)
     commits = options.store.list_stands(job.key)
     futures: dict[Future[_Ran], str] = {}
@@ -130,7 +130,7 @@ def run_job(pool: Pool, names: Iterable[str], options: JobOptions, job: FleetJob
     run_count = 0
     missing: dict[str, str] = {}
     stale_reasons: dict[str, str] = {}
-    progress = options.tell(job.name)
+    progress = options.start_progress(job.name)
     try:
         for name in vault_names:
             arguments = (job.run, commits.get(name, ""))
@@ -420,7 +420,7 @@ def compare_all(pool: Pool, names: Iterable[str], options: JobOptions) -> FleetC
         all_notes = _Whole(Path(folder), results)
         with contextlib.closing(all_notes.open()) as vault:
             sync_vault(vault)
-            pairs = compare_vault(vault, options.tell("comparing notes"))
+            pairs = compare_vault(vault, options.start_progress("comparing notes"))
     all_notes.join([pair.names for pair in pairs.same])
     return FleetComparison(
         same=tuple(all_notes.list_same()),
