@@ -124,7 +124,7 @@ def test_what_does_not_answer_is_named(remotes: Remotes, tmp_path: Path) -> None
         found = run_job(pool, [], JobOptions(kept, seconds=0.5), work)
     finally:
         _RELEASED.set()
-    assert list(found.done) == ["alpha", "delta"]
+    assert list(found.completed_vaults) == ["alpha", "delta"]
     assert "not appear to be a git repository" in found.missing["lost"]
     assert found.missing["beta"] == "no answer in time (0.5 s)"
     found = run_job(pool, [], JobOptions(kept), work)

@@ -84,7 +84,7 @@ class JobResults(NamedTuple):
 
     key: str
     store: KeptWork
-    done: tuple[str, ...]
+    completed_vaults: tuple[str, ...]
     asked: int
     missing: dict[str, str]
     behind: dict[str, str]
@@ -95,7 +95,7 @@ class JobResults(NamedTuple):
 
     def items(self) -> Iterator[tuple[str, Any]]:
         """Yield the vaults that are done, with their results."""
-        for name in self.done:
+        for name in self.completed_vaults:
             yield name, self.read(name)
 
 
@@ -258,10 +258,10 @@ def find_believers(
         (name, FirstMention(**value)) for name, value in results.items() if value is not None
     ]
     mentions.sort(key=lambda each: (each[1].at, each[0]))
-    others = {*results.done} - {name for name, _ in mentions}
+    others = {*results.completed_vaults} - {name for name, _ in mentions}
     return Mentions(
         tuple(mentions),
-        tuple(name for name in results.done if name in others),
+        tuple(name for name in results.completed_vaults if name in others),
         results.missing,
         results.behind,
     )
@@ -426,7 +426,7 @@ def compare_all(pool: Pool, names: Iterable[str], options: JobOptions) -> FleetC
         same=tuple(all_notes.list_same()),
         near=tuple(all_notes.list_differing(pairs.near)),
         contradicting=tuple(all_notes.list_differing(pairs.contradicting)),
-        vaults=len(results.done),
+        vaults=len(results.completed_vaults),
         notes=all_notes.notes,
         asked=results.asked,
         missing=results.missing,
