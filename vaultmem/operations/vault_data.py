@@ -145,7 +145,7 @@ def fleet_compacted_json(results: JobResults) -> dict[str, Any]:
 
 
 def _done_json(results: JobResults) -> dict[str, Any]:
-    return {"asked": results.asked, "missing": results.missing, "behind": results.behind}
+    return {"asked": results.run_count, "missing": results.missing, "behind": results.behind}
 
 
 def mentions_json(mentions: Mentions) -> dict[str, Any]:
@@ -170,7 +170,7 @@ def contradictions_json(comparison: FleetComparison) -> dict[str, Any]:
 
 
 def _compared_json(comparison: FleetComparison) -> dict[str, Any]:
-    counts = {"vaults": comparison.vaults, "notes": comparison.notes, "asked": comparison.asked}
+    counts = {"vaults": comparison.vaults, "notes": comparison.notes, "asked": comparison.run_count}
     return {**counts, "missing": comparison.missing, "behind": comparison.behind}
 
 

@@ -77,7 +77,7 @@ class JobOptions(NamedTuple):
 
 
 class JobResults(NamedTuple):
-    """The vaults that are done, how many of them ran now (`asked`), and why others are missing.
+    """The vaults that are done, how many of them ran now (`run_count`), and why others are missing.
 
     `behind` has the reasons why some might be older than their remotes.
     """
@@ -85,7 +85,7 @@ class JobResults(NamedTuple):
     key: str
     store: KeptWork
     completed_vaults: tuple[str, ...]
-    asked: int
+    run_count: int
     missing: dict[str, str]
     behind: dict[str, str]
 
@@ -394,7 +394,7 @@ class Differing(NamedTuple):
 
 
 class FleetComparison(NamedTuple):
-    """The comparison of all vaults; `asked` were read only now, `notes` counts all notes.
+    """The comparison of all vaults; `run_count` were read only now, `notes` counts all notes.
 
     `same` has notes that state the same, the oldest first. Pairs are sorted by the newer note, the
     latest first. `missing` vaults were not compared.
@@ -405,7 +405,7 @@ class FleetComparison(NamedTuple):
     contradicting: tuple[Differing, ...]
     vaults: int
     notes: int
-    asked: int
+    run_count: int
     missing: dict[str, str]
     behind: dict[str, str]
 
@@ -428,7 +428,7 @@ def compare_all(pool: Pool, names: Iterable[str], options: JobOptions) -> FleetC
         contradicting=tuple(all_notes.list_differing(pairs.contradicting)),
         vaults=len(results.completed_vaults),
         notes=all_notes.notes,
-        asked=results.asked,
+        run_count=results.run_count,
         missing=results.missing,
         behind=results.behind,
     )
