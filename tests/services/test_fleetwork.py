@@ -105,7 +105,7 @@ def test_only_what_changed_is_asked_again(remotes: Remotes, tmp_path: Path) -> N
     found = run_job(pool, [], JobOptions(kept), work)
     assert found.run_count in {1, 2}  # One of those that were done may be the one that changed.
     assert dict(found.items())["two"] == ["notes/a.md", "notes/b.md"]
-    assert list(found.behind) == ["one"]
+    assert list(found.stale_reasons) == ["one"]
     assert run_job(pool, [], JobOptions(kept), work).run_count == 0
     assert run_job(pool, [], JobOptions(kept, restarts=True), work).run_count == 3
     pool.close()

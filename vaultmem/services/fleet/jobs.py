@@ -79,7 +79,7 @@ class JobOptions(NamedTuple):
 class JobResults(NamedTuple):
     """The vaults that are done, how many of them ran now (`run_count`), and why others are missing.
 
-    `behind` has the reasons why some might be older than their remotes.
+    `stale_reasons` has the reasons why some might be older than their remotes.
     """
 
     key: str
@@ -87,7 +87,7 @@ class JobResults(NamedTuple):
     completed_vaults: tuple[str, ...]
     run_count: int
     missing: dict[str, str]
-    behind: dict[str, str]
+    stale_reasons: dict[str, str]
 
     def read(self, name: str) -> Any:
         """Return the result of a vault."""
@@ -238,7 +238,7 @@ class Mentions(NamedTuple):
     believers: tuple[tuple[str, FirstMention], ...]
     others: tuple[str, ...]
     missing: dict[str, str]
-    behind: dict[str, str]
+    stale_reasons: dict[str, str]
 
 
 def find_believers(
@@ -263,7 +263,7 @@ def find_believers(
         tuple(mentions),
         tuple(name for name in results.completed_vaults if name in others),
         results.missing,
-        results.behind,
+        results.stale_reasons,
     )
 
 
@@ -407,7 +407,7 @@ class FleetComparison(NamedTuple):
     notes: int
     run_count: int
     missing: dict[str, str]
-    behind: dict[str, str]
+    stale_reasons: dict[str, str]
 
 
 def compare_all(pool: Pool, names: Iterable[str], options: JobOptions) -> FleetComparison:
@@ -430,7 +430,7 @@ def compare_all(pool: Pool, names: Iterable[str], options: JobOptions) -> FleetC
         notes=all_notes.notes,
         run_count=results.run_count,
         missing=results.missing,
-        behind=results.behind,
+        stale_reasons=results.stale_reasons,
     )
 
 
