@@ -87,10 +87,10 @@ _NOTHING: VaultSettings = {}
 
 
 class _Opened(NamedTuple):
-    """An open vault, the id of its clone (`made`), and the commit of its index."""
+    """An open vault, the id of its clone (`clone_id`), and the commit of its index."""
 
     vault: Vault
-    made: str
+    clone_id: str
     commit: str
 
 
@@ -369,7 +369,7 @@ class Clones:
         if record is None or not (clone.root / CONFIG_NAME).is_file():
             raise NoVaultError(f"no vault: its remote has no {CONFIG_NAME}")
         entry = self._open.get(name)
-        if entry is not None and entry.made != record.made:
+        if entry is not None and entry.clone_id != record.made:
             self._close(name)
             entry = None
         if entry is None:
