@@ -238,8 +238,8 @@ class Tool(NamedTuple):
     name: str
     title: str
     description: str
-    takes: Schema
-    gives: Schema
+    input_schema: Schema
+    output_schema: Schema
     run: Callable[[Vault, dict[str, Any]], ToolAnswer]
     writes: bool = False
     destroys: bool = False
