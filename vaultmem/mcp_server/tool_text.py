@@ -116,7 +116,7 @@ class _Step(NamedTuple):
 
     tool: str
     action: str = ""
-    named: str = ""
+    argument: str = ""
 
 
 #: The tool call for each command.
@@ -170,7 +170,7 @@ def _format_call(command: str, tools: Mapping[str, Tool]) -> str:
     arguments: dict[str, Any] = {"action": step.action} if step.action else {}
     positional, *options = map(str.strip, _OPTION.split(" ".join(words[count:])))
     pairs = zip(options[::2], options[1::2], strict=True)
-    for name, value in [*([(step.named, positional)] if positional else []), *pairs]:
+    for name, value in [*([(step.argument, positional)] if positional else []), *pairs]:
         if not value or name not in properties:
             return ""  # The tool has no such argument.
         arguments[name] = [value] if properties[name]["type"] == "array" else value
