@@ -364,13 +364,13 @@ _VALUE = 1_000
 
 
 class ShownChange(NamedTuple):
-    """One operation on a file as displayed; `left` counts the hidden lines."""
+    """One operation on a file as displayed; `hidden_lines` counts the hidden lines."""
 
     operation: FileOperation
-    told: str
+    summary: str
     properties: list[tuple[PropertyChange, list[DiffPiece]]]
     passages: list[Passage]
-    left: int
+    hidden_lines: int
 
 
 def show_changes(operations: Iterable[FileOperation], whole: bool = False) -> Iterator[ShownChange]:
