@@ -64,7 +64,7 @@ class BisectProgress(NamedTuple):
     """
 
     steps: list[BisectStep]
-    left: int
+    remaining_steps: int
     first_bad: list[ShownCommit]
     changes: list[ShownChange]
     problem: str = ""
