@@ -153,7 +153,7 @@ def _compare_packs(pack_request: AskPack, commits: Iterable[str], vault: Vault) 
         if each.kind in _KINDS
     )
     rows = sorted(
-        (row for row in differences if not row.changed or _find_old_words(row)), key=_rank
+        (row for row in differences if not row.differences or _find_old_words(row)), key=_rank
     )
     suggestions = {(each.path, each.claim): each for each in map(_suggest, rows)}
     return list(suggestions.values())
@@ -176,7 +176,7 @@ def _suggest(row: Row) -> Suggestion:
 
 def _find_old_words(row: Row) -> str:
     """Return a line that a section had in the good answer and has lost, "" for none."""
-    for passage in row.changed:
+    for passage in row.differences:
         old_lines, new_lines = (
             [line.strip() for line in text.splitlines()]
             for text in (_join(passage, WordMark.INS), _join(passage, WordMark.DEL))
