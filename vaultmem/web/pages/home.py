@@ -50,7 +50,7 @@ class Notes(NamedTuple):
 class SessionChanges(NamedTuple):
     """Commits, newest first, of one author in one session; "" outside of a session."""
 
-    who: str
+    author: str
     is_agent: bool
     session: str
     commits: tuple[Commit, ...]

@@ -55,7 +55,7 @@ class StatusRemark(NamedTuple):
     words: str
     other: NoteRecord | None = None
     detail: str = ""
-    who: str = ""
+    author: str = ""
     is_agent: bool = False
     time: float | None = None
     stated_by: str = ""
@@ -255,7 +255,7 @@ def _date_status(
         prop = note.matter.get(each.stated_by) if each.stated_by else None
         line = lines.get(offset + prop.first) if prop else None
         if line and (commit := line.commit):
-            each = each._replace(who=line.who, is_agent=bool(line.agent), time=commit.at)
+            each = each._replace(author=line.who, is_agent=bool(line.agent), time=commit.at)
             each = each._replace(commit=commit.commit)
         remarks.append(each)
     return remarks
