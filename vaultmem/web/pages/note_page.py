@@ -83,7 +83,7 @@ class NotePage(NamedTuple):
 class LineAuthor(NamedTuple):
     """Lines (first and last, 1-based) that one author wrote in one commit.
 
-    `age` is from 0, for the newest, to 4. `before` is the parent commit, "" if it does not have the
+    `age` is from 0, for the newest, to 4. `parent` is the parent commit, "" if it does not have the
     note.
     """
 
@@ -91,7 +91,7 @@ class LineAuthor(NamedTuple):
     last: int
     line: BlamedLine
     age: int
-    before: str
+    parent: str
 
 
 class Mention(NamedTuple):
@@ -107,7 +107,7 @@ class NoteSidebar(NamedTuple):
     `problem` is why its history cannot be read.
     """
 
-    written: list[LineAuthor]
+    line_authors: list[LineAuthor]
     trace: Trace | None
     mentions: list[Mention]
     shown: list[ShownSections]
