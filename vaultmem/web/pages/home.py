@@ -155,7 +155,7 @@ class UsageSummary(NamedTuple):
     """The cost and savings of packs and recalls, the sections shown last, and titles by path."""
 
     stats: Stats
-    shown: list[ShownSections]
+    shown_sections: list[ShownSections]
     titles: dict[str, str]
 
 

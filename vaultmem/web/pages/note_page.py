@@ -110,7 +110,7 @@ class NoteSidebar(NamedTuple):
     line_authors: list[LineAuthor]
     trace: Trace | None
     mentions: list[Mention]
-    shown: list[ShownSections]
+    shown_sections: list[ShownSections]
     problem: str = ""
 
 
