@@ -58,7 +58,7 @@ class StoryEvent(NamedTuple):
 
     at: float
     kind: str
-    what: Any
+    item: Any
 
 
 class SessionPage(NamedTuple):
