@@ -328,7 +328,7 @@ class Answered(NamedTuple):
 
     data: bytes
     tag: str = ""
-    made: str = ""
+    new_path: str = ""
     kind: str = _JSON
 
 
@@ -379,9 +379,9 @@ async def _write(
         if note:
             refusal.headers["ETag"] = f'"{note["blob"]}"'
         return refusal
-    address = f"{BELOW.get()}{BASE}/notes/{quote(answer.made)}"
-    headers = {"Location": address} if answer.made else {}
-    return _respond(answer, 201 if answer.made else 200, headers)
+    address = f"{BELOW.get()}{BASE}/notes/{quote(answer.new_path)}"
+    headers = {"Location": address} if answer.new_path else {}
+    return _respond(answer, 201 if answer.new_path else 200, headers)
 
 
 def _look(name: str, arguments: Given, rows: str, vault: Vault) -> Answered:
