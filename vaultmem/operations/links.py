@@ -48,14 +48,14 @@ class NoteLinks(NamedTuple):
 class RepairResult(NamedTuple):
     """The repaired links, or with `is_dry` those to repair."""
 
-    done: Repair
+    repair: Repair
     is_dry: bool
 
 
 class RenameResult(NamedTuple):
     """The renamed note, or with `is_dry` the one to rename."""
 
-    done: Rename
+    rename: Rename
     is_dry: bool
 
 
@@ -149,14 +149,14 @@ def repair_links(
 def _repair_data(result: RepairResult) -> dict[str, Any]:
     return {
         "repaired": not result.is_dry,
-        "links": _edits_data(result.done.edits),
-        "untrusted": result.done.untrusted,
-        "commits": commits_json(result.done.report.commits),
+        "links": _edits_data(result.repair.edits),
+        "untrusted": result.repair.untrusted,
+        "commits": commits_json(result.repair.report.commits),
     }
 
 
 def _repair_lines(result: RepairResult, _: Any) -> Iterator[Line]:
-    repair = result.done
+    repair = result.repair
     yield from edit_lines(repair.edits)
     if repair.edits:
         summary = f"{pluralize(repair.links, 'link')} in {pluralize(len(repair.edits), 'note')}"
@@ -167,7 +167,7 @@ def _repair_lines(result: RepairResult, _: Any) -> Iterator[Line]:
 
 
 def _repair_warnings(result: RepairResult) -> Iterator[str]:
-    yield from warn_of_trust(result.done.untrusted)
+    yield from warn_of_trust(result.repair.untrusted)
 
 
 def rename_note(
@@ -197,23 +197,23 @@ def rename_note(
 
 def _rename_data(result: RenameResult) -> dict[str, Any]:
     return {
-        "from": result.done.old,
-        "to": result.done.new,
+        "from": result.rename.old,
+        "to": result.rename.new,
         "moved": not result.is_dry,
         "finished_earlier": False,  # Renames are never left half done.
-        "links": _edits_data(result.done.edits),
-        "untrusted": result.done.untrusted,
+        "links": _edits_data(result.rename.edits),
+        "untrusted": result.rename.untrusted,
     }
 
 
 def _rename_lines(result: RenameResult, _: Any) -> Iterator[Line]:
-    text = f"{result.done.old} -> {result.done.new}"
+    text = f"{result.rename.old} -> {result.rename.new}"
     yield Line("would move  " if result.is_dry else "moved  ", "green", text)
-    yield from edit_lines(result.done.edits)
+    yield from edit_lines(result.rename.edits)
 
 
 def _rename_warnings(result: RenameResult) -> Iterator[str]:
-    rename = result.done
+    rename = result.rename
     return warn_of_trust(rename.new if path == rename.old else path for path in rename.untrusted)
 
 
@@ -332,7 +332,7 @@ MV = change(
     _rename_data,
     lines=_rename_lines,
     warnings=_rename_warnings,
-    place=lambda result: PurePosixPath(result.done.new),
+    place=lambda result: PurePosixPath(result.rename.new),
     gives={"type": "object", "required": ["from", "to", "moved", "links"]},
     excused={Front.MCP: "what an agent calls a note stays; people sort them"},
 )
