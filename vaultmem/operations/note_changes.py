@@ -159,14 +159,15 @@ WhyForget = Annotated[
 class Forgotten(NamedTuple):
     """The removed notes, or with `is_dry` those to remove, and the pinned ones that are kept.
 
-    Without a reason, `commits` has no value. `at` is a commit that still contains the notes, or "".
+    Without a reason, `commits` has no value. `last_commit` is a commit that still contains the
+    notes, or "".
     """
 
     paths: tuple[str, ...]
-    kept: tuple[str, ...]
+    pinned_paths: tuple[str, ...]
     is_dry: bool
     commits: tuple[tuple[str, str], ...] | None
-    at: str
+    last_commit: str
 
 
 def forget(
@@ -212,7 +213,7 @@ def forget_one(vault: Vault, path: NotePath, reason: WhyForget = "") -> Forgotte
 def _forgotten_data(result: Forgotten) -> dict[str, Any]:
     data = {
         "would_forget" if result.is_dry else "forgotten": result.paths,
-        "kept_pinned": result.kept,
+        "kept_pinned": result.pinned_paths,
     }
     return data if result.commits is None else {**data, "commits": commits_json(result.commits)}
 
@@ -220,7 +221,7 @@ def _forgotten_data(result: Forgotten) -> dict[str, Any]:
 def _forgotten_lines(result: Forgotten, _: Any) -> Iterator[Line]:
     for path in result.paths:
         yield Line("would forget  " if result.is_dry else "forgot  ", "yellow", path)
-    for path in result.kept:
+    for path in result.pinned_paths:
         yield Line(f"kept, pinned  {path}")
     yield from commit_lines(result.commits or ())
     if not result.paths:
@@ -228,9 +229,9 @@ def _forgotten_lines(result: Forgotten, _: Any) -> Iterator[Line]:
     elif result.is_dry:
         count = pluralize(len(result.paths), "note")
         yield Line(f"Nothing was removed; add --yes to forget {count}.")
-    elif result.at:
+    elif result.last_commit:
         argument = shlex.quote(result.paths[0]) if len(result.paths) == 1 else "PATH"
-        yield Line(f"hint: `vaultmem restore {argument} --at {result.at}` brings it back")
+        yield Line(f"hint: `vaultmem restore {argument} --at {result.last_commit}` brings it back")
 
 
 def restore(
