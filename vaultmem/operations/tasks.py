@@ -70,7 +70,7 @@ Summarizer = Annotated[
 class Viewed(NamedTuple):
     """A report, and its summary."""
 
-    found: TaskHistory
+    history: TaskHistory
     summary: str
 
 
@@ -313,11 +313,11 @@ def _tasks_data(tasks: list[Task]) -> dict[str, Any]:
 
 def _viewed_data(result: Viewed) -> dict[str, Any]:
     return {
-        **pick(result.found, "rendered"),
+        **pick(result.history, "rendered"),
         "summary": result.summary,
-        **pick(result.found, "artifact task_id? task_title?"),
-        "tokens": {"sent": result.found.tokens, "budget": result.found.budget},
-        **pick(result.found, "support"),
+        **pick(result.history, "artifact task_id? task_title?"),
+        "tokens": {"sent": result.history.tokens, "budget": result.history.budget},
+        **pick(result.history, "support"),
     }
 
 
@@ -358,9 +358,9 @@ def _task_lines(task: Task, _: Any) -> Iterator[Line]:
 def _viewed_lines(result: Viewed, _: Any) -> Iterator[Line]:
     yield Line(one_line(result.summary))
     yield Line("")
-    yield Line(result.found.rendered.rstrip("\n"))
+    yield Line(result.history.rendered.rstrip("\n"))
     yield Line("")
-    yield Line("all of it", "dim", f"  vaultmem task expand {result.found.artifact[:12]}")
+    yield Line("all of it", "dim", f"  vaultmem task expand {result.history.artifact[:12]}")
 
 
 def _expanded_lines(result: Expanded, _: Any) -> Iterator[Line]:
