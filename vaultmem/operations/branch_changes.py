@@ -540,7 +540,7 @@ def _plan_lines(plan: SyncPlan) -> Iterator[Line]:
         yield Line(f"{one_line(plan.branch)} and {remote} have the same.")
 
 
-_declare = partial(declare, moment=Moment.BRANCH)
+_declare = partial(declare, versions=Moment.BRANCH)
 _MERGE: dict[str, Schema | str] = {"into": "string", "paths": STRINGS, "conflicts": rows()}
 
 BRANCH = declare(

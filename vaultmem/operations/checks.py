@@ -353,7 +353,7 @@ STATUS = declare(
     _status_data,
     lines=_status_lines,
     gives=record(vault="string", notes="integer", tokens="integer", index="object"),
-    moment=Moment.BRANCH,
+    versions=Moment.BRANCH,
     excused={Front.MCP: "each answer of a tool names what its caller must know"},
 )
 

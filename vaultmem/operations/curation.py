@@ -275,7 +275,7 @@ SIMILAR = declare(
     lambda matches: {"similar": matches},
     lines=_similar_lines,
     gives=record(similar=rows(**fields("path title state similarity:number"))),
-    moment=Moment.BRANCH,
+    versions=Moment.BRANCH,
     excused={Front.MCP: "remember names the notes that state the same, or nearly"},
 )
 

@@ -335,7 +335,7 @@ class Operation(NamedTuple):
     fields: Mapping[str, Schema] = {}
     required: tuple[str, ...] = ()
     gives: Schema = ANYTHING
-    moment: Moment = Moment.NOW
+    versions: Moment = Moment.NOW
     tag: Tag = Tag.NONE
     writes: bool = False
     changes: bool = False
@@ -380,7 +380,7 @@ class Operation(NamedTuple):
         """The schema of the query or body, without the path's parameters."""
         if self.request is None:
             return arguments(self.required, **self.fields)
-        is_at = self.moment in {Moment.SEEN, Moment.ASKED}
+        is_at = self.versions in {Moment.SEEN, Moment.ASKED}
         schema = describe(self.request, Front.HTTP, [*self.parts, *["at"] * is_at])
         return {**schema, "required": [*schema["required"], *self.required]}
 
@@ -402,11 +402,11 @@ class Operation(NamedTuple):
     def parameters(self) -> dict[str, Schema]:
         """The query parameters, including those that choose a version."""
         moments: dict[str, Schema] = {}
-        if self.moment in {Moment.SEEN, Moment.ASKED}:
+        if self.versions in {Moment.SEEN, Moment.ASKED}:
             moments["at"] = _AT
-        if self.moment is not Moment.NOW:
+        if self.versions is not Moment.NOW:
             moments["ref"] = _BRANCH if self.writes else _REF
-        if self.moment is Moment.SEEN and not self.writes:
+        if self.versions is Moment.SEEN and not self.writes:
             moments["vault"] = text("Another vault of the user's to look at, by its name.", 200)
         return {**self.query, **moments}
 

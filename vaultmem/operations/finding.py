@@ -605,7 +605,7 @@ RECALL = Operation(
         omitted="integer",
         tokens=record(sent="integer", full_vault_tokens="integer", ratio="number"),
     ),
-    moment=Moment.ASKED,
+    versions=Moment.ASKED,
 )
 
 PACK = Operation(
@@ -638,7 +638,7 @@ PACK = Operation(
         ),
         receipt="string?",
     ),
-    moment=Moment.ASKED,
+    versions=Moment.ASKED,
 )
 
 FINDING = (RECALL, by_body(RECALL), PACK, by_body(PACK))

@@ -396,11 +396,11 @@ _OPERATIONS = rows(**fields("operation path blob? old_blob?"))
 
 _read = partial(
     declare,
-    moment=Moment.BRANCH,
+    versions=Moment.BRANCH,
     syncs=False,
     excused={Front.MCP: "the tool history answers with rows within a budget"},
 )
-_trace = partial(_read, moment=Moment.ASKED, syncs=True)
+_trace = partial(_read, versions=Moment.ASKED, syncs=True)
 
 LOG = _read(
     log,
@@ -455,7 +455,7 @@ WHY = _read(
     why_data,
     lines=_why_lines,
     gives=record(query="string", grounds=rows(path="string", text="string")),
-    moment=Moment.SEEN,
+    versions=Moment.SEEN,
     syncs=True,
 )
 

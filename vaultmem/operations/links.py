@@ -273,7 +273,7 @@ def _subpath(found_link: FoundLink) -> str:
 
 _LINKS = rows(source="string", line="integer", kind="string", written="string", target="string?")
 
-_list = partial(declare, moment=Moment.SEEN, tag=Tag.VIEW, excused=_FOR_PEOPLE)
+_list = partial(declare, versions=Moment.SEEN, tag=Tag.VIEW, excused=_FOR_PEOPLE)
 
 LINKS = _list(
     list_links,
@@ -318,7 +318,7 @@ REPAIR = declare(
     _repair_data,
     lines=_repair_lines,
     warnings=_repair_warnings,
-    moment=Moment.BRANCH,
+    versions=Moment.BRANCH,
     writes=True,
     excused=dict.fromkeys(
         (Front.HTTP, Front.MCP), "the owner repairs all notes at once, in a terminal"

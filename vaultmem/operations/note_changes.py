@@ -398,7 +398,7 @@ def _undone_session_lines(result: SessionUndo, with_spread: bool) -> Iterator[Li
 _COMMITS = rows(commit="string", subject="string")
 
 #: Declare an operation that changes one note.
-change = partial(declare, moment=Moment.BRANCH, writes=True, changes=True)
+change = partial(declare, versions=Moment.BRANCH, writes=True, changes=True)
 
 _PROMOTED = record(promoted=rows(path="string"), trusted=STRINGS, commits=_COMMITS)
 
@@ -409,7 +409,7 @@ PROMOTE = declare(
     _promoted_data,
     lines=_promoted_lines,
     gives=_PROMOTED,
-    moment=Moment.BRANCH,
+    versions=Moment.BRANCH,
     writes=True,
 )
 
@@ -429,7 +429,7 @@ FORGET = declare(
     _forgotten_data,
     lines=_forgotten_lines,
     gives=record(kept_pinned=STRINGS),
-    moment=Moment.BRANCH,
+    versions=Moment.BRANCH,
     writes=True,
     excused={Front.MCP: "an agent forgets one note at a time"},
 )
@@ -489,7 +489,7 @@ CHECKPOINT = declare(
         paths=STRINGS,
         skipped="object",
     ),
-    moment=Moment.BRANCH,
+    versions=Moment.BRANCH,
     writes=True,
     syncs=False,
 )

@@ -488,7 +488,7 @@ GET = declare(
         text="string",
         caution="string?",
     ),
-    moment=Moment.SEEN,
+    versions=Moment.SEEN,
     tag=Tag.BLOB,
 )
 
@@ -511,7 +511,7 @@ LIST = Operation(
             tokens="integer",
         )
     ),
-    moment=Moment.SEEN,
+    versions=Moment.SEEN,
     tag=Tag.VIEW,
     excused={Front.MCP: "an agent asks recall, by kind, state, tag or folder"},
 )
@@ -523,7 +523,7 @@ LIST_SOURCES = declare(
     _sources_data,
     lines=_sources_lines,
     gives=record(sources=rows(name="string", notes="integer", tokens="integer")),
-    moment=Moment.SEEN,
+    versions=Moment.SEEN,
     tag=Tag.VIEW,
 )
 
@@ -534,7 +534,7 @@ SOURCE_NOTES = declare(
     _source_data,
     lines=_source_lines,
     gives=record(source="string", notes=rows(path="string", title="string", tokens="integer")),
-    moment=Moment.SEEN,
+    versions=Moment.SEEN,
     tag=Tag.VIEW,
 )
 
@@ -558,7 +558,7 @@ REMEMBER = Operation(
         superseded="string",
         ends="string",
     ),
-    moment=Moment.BRANCH,
+    versions=Moment.BRANCH,
     writes=True,
     creates=True,
     syncs=False,

@@ -163,7 +163,7 @@ def describe_turn(each: NumberedTurn) -> str:
     return one_line("  ".join(filter(None, parts)))
 
 
-_view = partial(declare, moment=Moment.BRANCH)
+_view = partial(declare, versions=Moment.BRANCH)
 
 _TURN = rows(session="string", number="integer", role="string", text="string", failed="boolean")
 

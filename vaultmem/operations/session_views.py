@@ -329,7 +329,7 @@ def _which_lines(identity: SessionIdentity, _: Any) -> Iterator[Line]:
         yield Line(f"{mark} {source}  {one_line(value)}{one_line(remark)}")
 
 
-_view = partial(declare, moment=Moment.BRANCH)
+_view = partial(declare, versions=Moment.BRANCH)
 
 SHOW = _view(
     show,

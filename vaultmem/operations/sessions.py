@@ -468,7 +468,7 @@ FACTS: dict[str, Schema | str] = {
     "ended": "string?",
 }
 
-_keep = partial(declare, moment=Moment.BRANCH, writes=True)
+_keep = partial(declare, versions=Moment.BRANCH, writes=True)
 _write = partial(_keep, data=session_data, gives=record(**FACTS), syncs=False)
 _open = partial(
     _keep,

@@ -369,10 +369,10 @@ def _expanded_lines(result: Expanded, _: Any) -> Iterator[Line]:
 
 _TASK = record(id="string", path="string", title="string", status="string")
 
-_write = partial(declare, moment=Moment.BRANCH, writes=True, gives=_TASK)
+_write = partial(declare, versions=Moment.BRANCH, writes=True, gives=_TASK)
 _render = partial(
     declare,
-    moment=Moment.BRANCH,
+    versions=Moment.BRANCH,
     data=_viewed_data,
     lines=_viewed_lines,
     gives=record(
@@ -394,7 +394,7 @@ LIST = declare(
     _tasks_data,
     lines=_tasks_lines,
     gives=record(tasks=rows(id="string", path="string", title="string", status="string")),
-    moment=Moment.SEEN,
+    versions=Moment.SEEN,
 )
 
 SHOW = declare(
@@ -403,7 +403,7 @@ SHOW = declare(
     "GET /tasks/{task}",
     lines=_task_lines,
     gives=_TASK,
-    moment=Moment.SEEN,
+    versions=Moment.SEEN,
     excused={Front.MCP: "the tool shows all that is known of it"},
 )
 

@@ -277,7 +277,7 @@ PINNED = declare(
     lines=_pinned_lines,
     warnings=pinned_warnings,
     gives=record(pinned=rows(path="string"), tokens="integer", budget="integer"),
-    moment=Moment.SEEN,
+    versions=Moment.SEEN,
     tag=Tag.VIEW,
     excused={Front.MCP: "context_pack shows what is pinned"},
 )

@@ -63,7 +63,7 @@ def _count_contexts(vault: Vault, _: Given) -> Any:
 
 _COUNTS = rows(name="string", notes="integer")
 
-_view = partial(Operation, moment=Moment.SEEN, tag=Tag.VIEW)
+_view = partial(Operation, versions=Moment.SEEN, tag=Tag.VIEW)
 
 NOTES = (
     LIST,

@@ -148,7 +148,7 @@ JUDGING = (
         _EXPECTED,
         required=("query",),
         gives=record(as_expected="boolean", reasons=STRINGS),
-        moment=Moment.SEEN,
+        versions=Moment.SEEN,
     ),
     Operation(
         "bisect",
@@ -162,7 +162,7 @@ JUDGING = (
         },
         required=("query", "good"),
         gives=record(first_bad=rows(commit="string"), steps=rows(commit="string")),
-        moment=Moment.BRANCH,
+        versions=Moment.BRANCH,
         long=True,
     ),
 )

@@ -391,11 +391,11 @@ def _look(name: str, arguments: Given, rows: str, vault: Vault) -> Answered:
     return as CSV, "" for the whole response as JSON.
     """
     operation, view = _BY_NAME[name], vault
-    if operation.moment is Moment.SEEN and arguments.get("vault"):
+    if operation.versions is Moment.SEEN and arguments.get("vault"):
         from vaultmem.services.vaults.companions import open_other_vault
 
         view = open_other_vault(vault, arguments["vault"])
-    if operation.moment is Moment.SEEN and arguments.get("at"):
+    if operation.versions is Moment.SEEN and arguments.get("at"):
         from vaultmem.services.views.open_view import view_at
 
         view = view_at(view, arguments["at"])
