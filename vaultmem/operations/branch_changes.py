@@ -550,7 +550,7 @@ BRANCH = declare(
     branch_data,
     summary="List the branches, and how each differs from the checked-out branch.",
     lines=_branch_lines,
-    gives=record(branches=rows(name="string", commit="string")),
+    output_schema=record(branches=rows(name="string", commit="string")),
     syncs=False,
 )
 
@@ -569,7 +569,7 @@ PLAN_MERGE = _declare(
     "GET /merge",
     _merge_data,
     lines=merge_lines,
-    gives=record(would_merge="boolean", **_MERGE),
+    output_schema=record(would_merge="boolean", **_MERGE),
 )
 
 MERGE = _declare(
@@ -579,7 +579,7 @@ MERGE = _declare(
     _merge_data,
     lines=merge_lines,
     writes=True,
-    gives=record(merged="boolean", commit="string?", **_MERGE),
+    output_schema=record(merged="boolean", commit="string?", **_MERGE),
 )
 
 LIST_CONFLICTS = _declare(
@@ -587,7 +587,7 @@ LIST_CONFLICTS = _declare(
     "list_conflicts",
     "GET /conflicts",
     lines=_conflicts_lines,
-    gives=record(
+    output_schema=record(
         conflicts=rows(path="string", number="integer", ours="string", theirs="string"),
         unmerged=STRINGS,
     ),
@@ -601,7 +601,7 @@ RESOLVE = _declare(
     resolved_data,
     lines=_resolved_lines,
     writes=True,
-    gives=record(resolved="string", decided="integer", removed="boolean", commit="string?"),
+    output_schema=record(resolved="string", decided="integer", removed="boolean", commit="string?"),
 )
 
 SYNC = _declare(

@@ -352,7 +352,7 @@ STATUS = declare(
     "GET /status",
     _status_data,
     lines=_status_lines,
-    gives=record(vault="string", notes="integer", tokens="integer", index="object"),
+    output_schema=record(vault="string", notes="integer", tokens="integer", index="object"),
     versions=Moment.BRANCH,
     excused={Front.MCP: "each answer of a tool names what its caller must know"},
 )
@@ -363,7 +363,9 @@ DOCTOR = declare(
     "GET /doctor",
     _doctor_data,
     lines=_doctor_lines,
-    gives=record(ok="boolean", checks=rows(name="string", verdict="string", message="string")),
+    output_schema=record(
+        ok="boolean", checks=rows(name="string", verdict="string", message="string")
+    ),
     long=True,
     excused={Front.MCP: _OWNER},
 )
@@ -374,7 +376,7 @@ CHECK = declare(
     "",
     _check_data,
     lines=_check_lines,
-    gives=record(
+    output_schema=record(
         ok="boolean",
         base="string",
         files="integer",

@@ -334,7 +334,7 @@ class Operation(NamedTuple):
     run: Callable[..., Any] = NotImplemented
     fields: Mapping[str, Schema] = {}
     required: tuple[str, ...] = ()
-    gives: Schema = ANYTHING
+    output_schema: Schema = ANYTHING
     versions: Moment = Moment.NOW
     tag: Tag = Tag.NONE
     writes: bool = False
@@ -376,7 +376,7 @@ class Operation(NamedTuple):
         return {name: PARTS[name] for name in re.findall(r"\{(\w+)\}", self.path)}
 
     @property
-    def asks(self) -> Schema:
+    def request_schema(self) -> Schema:
         """The schema of the query or body, without the path's parameters."""
         if self.request is None:
             return arguments(self.required, **self.fields)
@@ -387,12 +387,12 @@ class Operation(NamedTuple):
     @property
     def query(self) -> dict[str, Schema]:
         """The query parameters, without those that choose a version."""
-        return {} if self._has_body else dict(self.asks["properties"])
+        return {} if self._has_body else dict(self.request_schema["properties"])
 
     @property
     def body(self) -> dict[str, Schema]:
         """The fields of the body."""
-        return dict(self.asks["properties"]) if self._has_body else {}
+        return dict(self.request_schema["properties"]) if self._has_body else {}
 
     @property
     def _has_body(self) -> bool:
@@ -411,9 +411,9 @@ class Operation(NamedTuple):
         return {**self.query, **moments}
 
     @property
-    def takes(self) -> Schema:
+    def input_schema(self) -> Schema:
         """The schema of all arguments."""
-        schema = self.asks
+        schema = self.request_schema
         fields = {**self.parts, **self.parameters, **schema["properties"]}
         return arguments([*self.parts, *schema["required"]], **fields)
 

@@ -281,7 +281,7 @@ LINKS = _list(
     "GET /links/{path}",
     _links_data,
     lines=_links_lines,
-    gives=record(path="string", links=_LINKS),
+    output_schema=record(path="string", links=_LINKS),
 )
 
 BACKLINKS = _list(
@@ -290,7 +290,7 @@ BACKLINKS = _list(
     "GET /backlinks/{path}",
     _backlinks_data,
     lines=_backlinks_lines,
-    gives=record(path="string", backlinks=_LINKS),
+    output_schema=record(path="string", backlinks=_LINKS),
 )
 
 BROKEN = _list(
@@ -299,7 +299,7 @@ BROKEN = _list(
     "GET /broken",
     _broken_data,
     lines=_broken_lines,
-    gives=record(broken=_LINKS),
+    output_schema=record(broken=_LINKS),
 )
 
 ORPHANS = _list(
@@ -308,7 +308,7 @@ ORPHANS = _list(
     "GET /orphans",
     _orphans_data,
     lines=_orphans_lines,
-    gives=record(orphans=rows(path="string", title="string", links="integer")),
+    output_schema=record(orphans=rows(path="string", title="string", links="integer")),
 )
 
 REPAIR = declare(
@@ -333,6 +333,6 @@ MV = change(
     lines=_rename_lines,
     warnings=_rename_warnings,
     place=lambda result: PurePosixPath(result.rename.new),
-    gives={"type": "object", "required": ["from", "to", "moved", "links"]},
+    output_schema={"type": "object", "required": ["from", "to", "moved", "links"]},
     excused={Front.MCP: "what an agent calls a note stays; people sort them"},
 )

@@ -408,7 +408,7 @@ PROMOTE = declare(
     "POST /promote",
     _promoted_data,
     lines=_promoted_lines,
-    gives=_PROMOTED,
+    output_schema=_PROMOTED,
     versions=Moment.BRANCH,
     writes=True,
 )
@@ -418,7 +418,7 @@ PROMOTE_ONE = change(
     "promote_note",
     "POST /promote/{path}",
     _promoted_data,
-    gives=_PROMOTED,
+    output_schema=_PROMOTED,
     excused=dict.fromkeys((Front.SHELL, Front.MCP), "promote takes several notes"),
 )
 
@@ -428,7 +428,7 @@ FORGET = declare(
     "POST /forget",
     _forgotten_data,
     lines=_forgotten_lines,
-    gives=record(kept_pinned=STRINGS),
+    output_schema=record(kept_pinned=STRINGS),
     versions=Moment.BRANCH,
     writes=True,
     excused={Front.MCP: "an agent forgets one note at a time"},
@@ -440,7 +440,7 @@ FORGET_ONE = change(
     "DELETE /notes/{path}",
     _forgotten_data,
     lines=_forgotten_lines,
-    gives=record(forgotten=STRINGS, kept_pinned=STRINGS),
+    output_schema=record(forgotten=STRINGS, kept_pinned=STRINGS),
     place=lambda _: None,
     excused={Front.SHELL: "forget takes several notes"},
 )
@@ -451,7 +451,7 @@ STATE = change(
     "POST /state/{path}",
     moved_json,
     lines=_state_lines,
-    gives=record(moved=rows(path="string", to="string"), commit="string?"),
+    output_schema=record(moved=rows(path="string", to="string"), commit="string?"),
     excused={Front.MCP: "update_note sets a state"},
 )
 
@@ -461,7 +461,7 @@ SUPERSEDE = change(
     "POST /supersede/{path}",
     "old new from=before unsaid commit?=report.commit",
     lines=_supersede_lines,
-    gives=record(old="string", new="string", commit="string?"),
+    output_schema=record(old="string", new="string", commit="string?"),
     excused={Front.MCP: "remember takes supersedes; update_note sets superseded_by"},
 )
 
@@ -472,7 +472,7 @@ RESTORE = change(
     _restored_data,
     lines=_restored_lines,
     required=("at",),
-    gives=record(path="string", blob="string", changed="boolean", commits=_COMMITS),
+    output_schema=record(path="string", blob="string", changed="boolean", commits=_COMMITS),
     place=lambda result: PurePosixPath(result.path),
     excused={Front.MCP: "a person brings back what was"},
 )
@@ -483,7 +483,7 @@ CHECKPOINT = declare(
     "POST /checkpoint",
     report_json,
     lines=_outcome_lines,
-    gives=record(
+    output_schema=record(
         commit="string?",
         commits=_COMMITS,
         paths=STRINGS,
@@ -500,7 +500,7 @@ UNDO = declare(
     "POST /undo",
     _undone_data,
     lines=_undone_lines,
-    gives=record(commit="string?", candidates=STRINGS),
+    output_schema=record(commit="string?", candidates=STRINGS),
     writes=True,
     excused={Front.MCP: "a person takes commits back"},
 )

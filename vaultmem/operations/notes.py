@@ -475,7 +475,7 @@ GET = declare(
     note_data,
     lines=_note_lines,
     warnings=_note_warnings,
-    gives=record(
+    output_schema=record(
         path="string",
         blob="string",
         title="string",
@@ -498,7 +498,7 @@ LIST = Operation(
     run=list_,
     request=ListNotes,
     data=_records_data,
-    gives=record(
+    output_schema=record(
         notes=rows(
             path="string",
             blob="string",
@@ -522,7 +522,7 @@ LIST_SOURCES = declare(
     "GET /reference",
     _sources_data,
     lines=_sources_lines,
-    gives=record(sources=rows(name="string", notes="integer", tokens="integer")),
+    output_schema=record(sources=rows(name="string", notes="integer", tokens="integer")),
     versions=Moment.SEEN,
     tag=Tag.VIEW,
 )
@@ -533,7 +533,9 @@ SOURCE_NOTES = declare(
     "GET /reference/{source}",
     _source_data,
     lines=_source_lines,
-    gives=record(source="string", notes=rows(path="string", title="string", tokens="integer")),
+    output_schema=record(
+        source="string", notes=rows(path="string", title="string", tokens="integer")
+    ),
     versions=Moment.SEEN,
     tag=Tag.VIEW,
 )
@@ -544,7 +546,7 @@ REMEMBER = Operation(
     run=remember,
     request=Remember,
     lines=_remembered_lines,
-    gives=record(
+    output_schema=record(
         path="string",
         blob="string",
         title="string",

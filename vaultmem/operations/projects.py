@@ -150,7 +150,7 @@ LIST = declare(
     "GET /projects",
     _list_data,
     lines=_list_lines,
-    gives=record(
+    output_schema=record(
         projects=rows(
             name="string",
             root="string?",

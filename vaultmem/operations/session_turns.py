@@ -173,7 +173,7 @@ SEARCH = _view(
     "GET /session-search",
     _found_data,
     lines=_found_lines,
-    gives=record(sessions=rows(**FACTS), turns=_TURN),
+    output_schema=record(sessions=rows(**FACTS), turns=_TURN),
 )
 
 TURNS = _view(
@@ -182,7 +182,7 @@ TURNS = _view(
     "GET /sessions/{session}/turns",
     _turns_data,
     lines=_turns_lines,
-    gives=record(turns=_TURN),
+    output_schema=record(turns=_TURN),
     excused={Front.MCP: "the session tool's search shows an agent the turns that matter"},
 )
 

@@ -469,13 +469,13 @@ FACTS: dict[str, Schema | str] = {
 }
 
 _keep = partial(declare, versions=Moment.BRANCH, writes=True)
-_write = partial(_keep, data=session_data, gives=record(**FACTS), syncs=False)
+_write = partial(_keep, data=session_data, output_schema=record(**FACTS), syncs=False)
 _open = partial(
     _keep,
     data=_opened_data,
     lines=_opened_lines,
     warnings=_opened_warnings,
-    gives=record(**FACTS, new="boolean", restore="string?", restored="string?"),
+    output_schema=record(**FACTS, new="boolean", restore="string?", restored="string?"),
 )
 
 START = _open(start, "start_session", "POST /sessions")
@@ -508,7 +508,7 @@ DECIDE = _keep(
     "POST /sessions/{session}/decisions",
     _decided_data,
     lines=_decided_lines,
-    gives=record(**FACTS, decision="object"),
+    output_schema=record(**FACTS, decision="object"),
 )
 
 TOUCH = _write(touch, "touch_files", "POST /sessions/{session}/files", lines=_done_lines("touched"))
@@ -519,7 +519,7 @@ TURN = _write(
     "POST /sessions/{session}/turns",
     data=_counted_data,
     lines=_counted_lines,
-    gives=record(session="string", turns="integer", tokens="integer"),
+    output_schema=record(session="string", turns="integer", tokens="integer"),
     excused=_HOOKS,
 )
 

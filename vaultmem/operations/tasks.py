@@ -369,13 +369,13 @@ def _expanded_lines(result: Expanded, _: Any) -> Iterator[Line]:
 
 _TASK = record(id="string", path="string", title="string", status="string")
 
-_write = partial(declare, versions=Moment.BRANCH, writes=True, gives=_TASK)
+_write = partial(declare, versions=Moment.BRANCH, writes=True, output_schema=_TASK)
 _render = partial(
     declare,
     versions=Moment.BRANCH,
     data=_viewed_data,
     lines=_viewed_lines,
-    gives=record(
+    output_schema=record(
         rendered="string",
         summary="string",
         artifact="string",
@@ -393,7 +393,7 @@ LIST = declare(
     "GET /tasks",
     _tasks_data,
     lines=_tasks_lines,
-    gives=record(tasks=rows(id="string", path="string", title="string", status="string")),
+    output_schema=record(tasks=rows(id="string", path="string", title="string", status="string")),
     versions=Moment.SEEN,
 )
 
@@ -402,7 +402,7 @@ SHOW = declare(
     "get_task",
     "GET /tasks/{task}",
     lines=_task_lines,
-    gives=_TASK,
+    output_schema=_TASK,
     versions=Moment.SEEN,
     excused={Front.MCP: "the tool shows all that is known of it"},
 )
@@ -416,7 +416,7 @@ EXPAND = declare(
     "expand_artifact",
     "GET /artifacts/{artifact}",
     lines=_expanded_lines,
-    gives=record(artifact="string", text="string"),
+    output_schema=record(artifact="string", text="string"),
     excused={Front.MCP: "a larger budget shows more"},
 )
 

@@ -257,7 +257,9 @@ STATS = declare(
     "GET /stats",
     stats_data,
     lines=stats_lines,
-    gives=record(notes="integer", full_vault_tokens="integer", packs="object", recalls="object"),
+    output_schema=record(
+        notes="integer", full_vault_tokens="integer", packs="object", recalls="object"
+    ),
 )
 
 RECENT = declare(
@@ -266,7 +268,7 @@ RECENT = declare(
     "GET /recent",
     _recent_data,
     lines=_recent_lines,
-    gives=record(calls=rows(time="string", kind="string", query="string", shown=rows())),
+    output_schema=record(calls=rows(time="string", kind="string", query="string", shown=rows())),
 )
 
 PINNED = declare(
@@ -276,7 +278,7 @@ PINNED = declare(
     _pinned_data,
     lines=_pinned_lines,
     warnings=pinned_warnings,
-    gives=record(pinned=rows(path="string"), tokens="integer", budget="integer"),
+    output_schema=record(pinned=rows(path="string"), tokens="integer", budget="integer"),
     versions=Moment.SEEN,
     tag=Tag.VIEW,
     excused={Front.MCP: "context_pack shows what is pinned"},

@@ -73,14 +73,14 @@ NOTES = (
         "GET /tags",
         "Count the notes of each tag; archived, deprecated and quarantined ones are left out.",
         _count_tags,
-        gives=record(tags=_COUNTS),
+        output_schema=record(tags=_COUNTS),
     ),
     _view(
         "list_contexts",
         "GET /contexts",
         "Count the notes of each context; archived, deprecated and quarantined ones are left out.",
         _count_contexts,
-        gives=record(contexts=_COUNTS),
+        output_schema=record(contexts=_COUNTS),
     ),
     PINNED,
     LINKS,
@@ -103,7 +103,7 @@ def find_rows(operation: Operation) -> str:
     """
     if operation.method != "GET" or "format" in operation.parameters:
         return ""
-    lists = operation.gives.get("properties", {}).items()
+    lists = operation.output_schema.get("properties", {}).items()
     rows = (name for name, schema in lists if schema.get("items", {}).get("type") == "object")
     return next(rows, "")
 

@@ -124,7 +124,7 @@ def _describe(operation: Operation) -> dict[str, Any]:
         "responses": _list_responses(operation),
     }
     if operation.body:
-        schema = operation.asks
+        schema = operation.request_schema
         content = {"application/json": {"schema": schema}}
         description["requestBody"] = {"required": bool(schema["required"]), "content": content}
     return description
@@ -136,7 +136,7 @@ def _list_parameters(operation: Operation) -> list[dict[str, Any]]:
         {
             "name": name,
             "in": location,
-            "required": location == "path" or name in operation.asks["required"],
+            "required": location == "path" or name in operation.request_schema["required"],
             "description": schema["description"],
             "schema": {key: value for key, value in schema.items() if key != "description"},
         }
@@ -155,7 +155,7 @@ def _list_parameters(operation: Operation) -> list[dict[str, Any]]:
 def _list_responses(operation: Operation) -> dict[str, Any]:
     answer: dict[str, Any] = {
         "description": "The answer.",
-        "content": {"application/json": {"schema": operation.gives}},
+        "content": {"application/json": {"schema": operation.output_schema}},
     }
     if find_rows(operation):
         answer["content"][_CSV] = {"schema": {"type": "string"}}
@@ -225,7 +225,7 @@ async def read_given(operation: Operation, request: Request) -> dict[str, Any]:
         arguments[name] = request.path_params[name]
     if "path" in operation.parts:
         arguments["path"] = read_path(request, BASE + operation.path.partition("{")[0])
-    schema = operation.takes
+    schema = operation.input_schema
     if problem := find_problem({**schema, "properties": schema["properties"] | formats}, arguments):
         raise RefusedError(f"{operation.name}: {problem}")
     return arguments
