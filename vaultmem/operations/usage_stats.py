@@ -57,9 +57,9 @@ def stats_data(result: Stats) -> dict[str, Any]:
         ],
         "found_nothing": [{"query": query, "times": times} for query, times in result.failed],
         "most_recalled": [
-            {**pick(each, "path times last best"), "used": each.well + each.badly}
-            | {"ended_well": each.well, "ended_badly": each.badly}
-            | pick(each, "held failed")
+            {**pick(each, "path times last best"), "used": each.good_sessions + each.bad_sessions}
+            | {"ended_well": each.good_sessions, "ended_badly": each.bad_sessions}
+            | pick(each, "held=passed_assertions failed=failed_assertions")
             for each in result.most
         ],
         "never_recalled": result.never,
@@ -93,9 +93,16 @@ def stats_lines(result: Stats, request: Any) -> Iterator[Line]:
 
 def _describe_outcome(use: NoteUsage) -> str:
     """Return how often sessions that used a note ended well, and assertions on it held."""
-    used, asserted = use.well + use.badly, use.held + use.failed
-    words = [f"used in {pluralize(used, 'session')}, {use.well} ended well"] if used else []
-    words += [f"in {pluralize(asserted, 'assertion')}, {use.held} held"] if asserted else []
+    used, asserted = (
+        use.good_sessions + use.bad_sessions,
+        use.passed_assertions + use.failed_assertions,
+    )
+    words = (
+        [f"used in {pluralize(used, 'session')}, {use.good_sessions} ended well"] if used else []
+    )
+    words += (
+        [f"in {pluralize(asserted, 'assertion')}, {use.passed_assertions} held"] if asserted else []
+    )
     return f"  ({'; '.join(words)})" if words else ""
 
 
