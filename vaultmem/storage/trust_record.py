@@ -102,7 +102,7 @@ class TrustStore:
         self._file = file
         self._vault = vault
         self._names = names
-        self._beside = list_other_files
+        self._list_other_files = list_other_files
 
     def is_trusted(self) -> bool:
         """Return whether the owner trusts this vault."""
@@ -179,7 +179,7 @@ class TrustStore:
     def _list_files(self) -> list[Path]:
         return sorted(self._file.parent.glob("*.json"))
 
-    def elsewhere(self) -> list[TrustRecord]:
+    def list_copies(self) -> list[TrustRecord]:
         """Return trusted records of this repository at other paths.
 
         If the vault is not trusted, the record in its own file comes first.
@@ -203,7 +203,7 @@ class TrustStore:
         return [*filter(None, [self._find()])]
 
     def _list_other_trees(self) -> list[TrustRecord]:
-        records = filter(None, map(_read_if_sound, self._beside()))
+        records = filter(None, map(_read_if_sound, self._list_other_files()))
         return [*filter(self._holds, records)]
 
     def _find(self) -> TrustRecord | None:
@@ -274,7 +274,7 @@ class SignedTrust:
         cache = self._read()
         return cache.lists if cache else ()
 
-    def named(self) -> set[tuple[str, str]]:
+    def list_texts(self) -> set[tuple[str, str]]:
         """Return path and digest of each text in a stored list, valid or not."""
         lists = [json.loads(each.text) for each in self.lists()]
         return {text for each in lists for text in each["notes"].items()}
