@@ -72,7 +72,9 @@ def _git_data(git: GitStatus) -> dict[str, Any]:
         "problem? branch?=head.branch commit?=head.commit obstacle? person_problem? uncommitted "
         "skipped=left_out credentials kept_out proposals moved_links"
     )
-    sync = git.sync and pick(git.sync, "remote every at good_at outcome message waiting problem")
+    sync = git.sync and pick(
+        git.sync, "remote every=interval at good_at outcome message waiting problem"
+    )
     return {**pick(git, names), "sync": sync, "events": list(map(commit_json, git.events))}
 
 

@@ -203,7 +203,7 @@ class SyncState(NamedTuple):
     """
 
     remote: str
-    every: str
+    interval: str
     at: float
     good_at: float
     outcome: str
