@@ -155,7 +155,7 @@ class HubAuth(Gate):
         self._hub_site = hub_site
         self._guests = guests
         self._log = log
-        self._told: OrderedDict[str, BrowserVisit] = OrderedDict()
+        self._visits_by_cookie: OrderedDict[str, BrowserVisit] = OrderedDict()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or reject it."""
@@ -267,10 +267,10 @@ class HubAuth(Gate):
 
     def _find_visit(self, cookie: str) -> BrowserVisit:
         """Return the messages for a browser's next page."""
-        visit = self._told.pop(cookie, None) or BrowserVisit()
-        self._told[cookie] = visit
-        if len(self._told) > _MANY:
-            self._told.popitem(last=False)
+        visit = self._visits_by_cookie.pop(cookie, None) or BrowserVisit()
+        self._visits_by_cookie[cookie] = visit
+        if len(self._visits_by_cookie) > _MANY:
+            self._visits_by_cookie.popitem(last=False)
         return visit
 
 

@@ -92,19 +92,19 @@ class Searches:
     """Cache of the verdicts of running searches; evicted ones are tested again."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[BisectRequest, Verdicts] = OrderedDict()
+        self._verdicts: OrderedDict[BisectRequest, Verdicts] = OrderedDict()
 
     def open(self, search: BisectRequest) -> Verdicts:
         """Return the verdicts of a search, to which the caller adds."""
-        verdicts = self._known.setdefault(search, {})
-        self._known.move_to_end(search)
-        while len(self._known) > _SEARCHES:
-            self._known.popitem(last=False)
+        verdicts = self._verdicts.setdefault(search, {})
+        self._verdicts.move_to_end(search)
+        while len(self._verdicts) > _SEARCHES:
+            self._verdicts.popitem(last=False)
         return verdicts
 
     def close(self, search: BisectRequest) -> None:
         """Remove a search."""
-        self._known.pop(search, None)
+        self._verdicts.pop(search, None)
 
 
 def read_search(params: QueryParams) -> BisectRequest | None:
