@@ -180,9 +180,8 @@ class PageFrame(NamedTuple):
     """The values that each page shows about the vault: name, checked-out branch and commit.
 
     `others` are the names of the user's other vaults, and `other` is the viewed one of them, "all"
-    for all together. `viewed_commit` is the viewed commit, None for the current state. `lag` is the
-    reason why the view is older than the notes. `waiting` counts the undecided items of the served
-    vault.
+    for all together. `viewed_commit` is None for the current state. `lag` is the reason why the
+    view is older than the notes. `waiting` counts the undecided items of the served vault.
     """
 
     name: str
@@ -365,7 +364,7 @@ _VALUE = 1_000
 
 
 class ShownChange(NamedTuple):
-    """One operation on a file as displayed; `hidden_lines` counts the hidden lines."""
+    """One operation on a file as displayed; `hidden_lines` counts the omitted lines."""
 
     operation: FileOperation
     summary: str

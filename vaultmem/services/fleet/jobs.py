@@ -394,7 +394,7 @@ class Differing(NamedTuple):
 
 
 class FleetComparison(NamedTuple):
-    """The comparison of all vaults; `run_count` were read only now, `notes` counts all notes.
+    """The comparison of all vaults; `run_count` counts those read now, `notes` all notes.
 
     `same` has notes that state the same, the oldest first. Pairs are sorted by the newer note, the
     latest first. `missing` vaults were not compared.

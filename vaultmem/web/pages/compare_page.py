@@ -41,7 +41,7 @@ class ComparedPack(NamedTuple):
 class Row(NamedTuple):
     """A section in either pack or both, with its positions (1-based, 0 if missing).
 
-    `differences` are the differences of the texts.
+    `differences` are those of the texts.
     """
 
     item: PackItem

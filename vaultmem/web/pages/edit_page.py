@@ -39,7 +39,7 @@ _LINE_END = re.compile(r"(\r\n|\r|\n)")
 class Draft(NamedTuple):
     """A note's edited text, with its base version, the reason and a preview.
 
-    `problem` is why it was not saved. `differences` is the difference to the current note, if
+    `problem` is why it was not saved. `differences` are those to the current note, if
     another save came first.
     """
 
