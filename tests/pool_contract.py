@@ -263,7 +263,7 @@ class WriteContract:
         done = one.submit(
             "crew", write_checked, late, SCOUT, "", "", SCOUTS, lane=Lane.WRITE
         ).result()
-        assert [each.new for each in done.moved] == [
+        assert [each.new for each in done.moved_updates] == [
             git(remotes.folder / "crew.git", "rev-parse", "main")
         ]
         assert {"Ben <ben@example.org> Ben"} < set(remotes.log("crew"))
@@ -285,7 +285,7 @@ class WriteContract:
             "crew", write_checked, leak, SCOUT, "", "", SCOUTS, lane=Lane.WRITE
         ).result()
         assert isinstance(done.error, ForbiddenError)
-        assert (done.moved, len(done.left), len(done.refused)) == ((), 1, 1)
+        assert (done.moved_updates, len(done.pending_updates), len(done.refused)) == ((), 1, 1)
         assert "line 1 (aws-access-token) looks like a credential" in done.refused[0]
         remotes.refuse("crew", "crew: only on Sundays")
         for branch in ("", "proposals/scout/x"):

@@ -295,7 +295,7 @@ class _Crew:
     def __init__(self, size: int, make: Callable[[], KeptVault]) -> None:
         self._size = size
         self._make = make
-        self._asked: SimpleQueue[tuple[Future[Any], Work[Any], Caller] | None] = SimpleQueue()
+        self._jobs: SimpleQueue[tuple[Future[Any], Work[Any], Caller] | None] = SimpleQueue()
         self._pending = 0
         self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []
@@ -306,7 +306,7 @@ class _Crew:
         with self._lock:
             if self._is_closed:
                 raise RefusedError("this server is ending; ask again when it has started anew")
-            self._asked.put((future, work, caller))
+            self._jobs.put((future, work, caller))
             self._pending += 1
             if len(self._threads) < min(self._pending, self._size):
                 self._threads.append(threading.Thread(target=self._serve, daemon=True))
@@ -317,13 +317,13 @@ class _Crew:
         with self._lock:
             self._is_closed = True
         for _ in self._threads:
-            self._asked.put(None)
+            self._jobs.put(None)
         for thread in self._threads:
             thread.join()
 
     def _serve(self) -> None:
         vault = self._make()
-        while (job := self._asked.get()) is not None:
+        while (job := self._jobs.get()) is not None:
             future, work, caller = job
             if future.set_running_or_notify_cancel():  # Otherwise the work was cancelled.
                 try:

@@ -34,7 +34,7 @@ def _work(pool: Pool, folder: Path) -> list[Any]:
     done = [curate_all(pool, [], options), compact_all(pool, [], options)]
     done.append(judge_all(pool, [], options, asked))
     values = [(dict(each.items()), each.missing) for each in done]
-    again = compare_all(pool, [], options).asked
+    again = compare_all(pool, [], options).run_count
     return [*found, again, values]
 
 

@@ -49,7 +49,7 @@ def test_each_command_that_is_recommended_is_a_call_or_said_to_be_a_command() ->
         if step != f"{command} {SHELL}":
             name, _, words = step.strip("`").partition(" ")
             given = json.loads(words or "{}")
-            problem = find_problem({**BY_NAME[name].takes, "required": []}, given)
+            problem = find_problem({**BY_NAME[name].input_schema, "required": []}, given)
             assert not problem, (command, step)
     assert {step.strip("`").split(" ")[0] for step in told.values() if SHELL not in step} == {
         step.tool for step in STEPS.values()

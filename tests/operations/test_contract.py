@@ -304,10 +304,10 @@ def _prepare(root: Path) -> None:
 @pytest.mark.parametrize("name", sorted(TABLE))
 def test_every_front_end_offers_each_argument_or_the_table_excuses_it(name: str) -> None:
     operation, (command, tool, _) = TABLE[name], OFFERED[name]
-    takes = next((each.takes["properties"] for each in TOOLS if each.name == tool), {})
+    takes = next((each.input_schema["properties"] for each in TOOLS if each.name == tool), {})
     offered = {
         Front.SHELL: {param.name.removesuffix("_") for param in _find_command(command).params},
-        Front.HTTP: {*operation.takes["properties"]},
+        Front.HTTP: {*operation.input_schema["properties"]},
         Front.MCP: {*takes},
     }
     if command == "show":  # Its one argument is a note or a commit.

@@ -82,7 +82,7 @@ def test_vaults_are_compared_as_one_would_be(
     sync_vault(whole)
     expected = compare_vault(whole)
     found = _compare(remotes, tmp_path / "pool")
-    assert (found.vaults, found.notes, found.asked, found.missing) == (3, 10, 3, {})
+    assert (found.vaults, found.notes, found.run_count, found.missing) == (3, 10, 3, {})
     assert [[(e.vault, e.agent) for e in group] for group in found.same] == [
         [("crew", "crew-bot"), ("pier", "pier-bot")]
     ]
@@ -107,5 +107,5 @@ def test_a_second_comparison_asks_the_vaults_that_changed(remotes: Remotes, tmp_
     text = NOTES["backup"][2].replace("half past two", "three")
     remotes.add("tide", Told("tide-bot", {"notes/backup.md": text}, NOW + 9))
     after = _compare(remotes, tmp_path / "pool")
-    assert (after.asked, after.near) == (1, ())
+    assert (after.run_count, after.near) == (1, ())
     assert len(after.contradicting) == len(before.contradicting)

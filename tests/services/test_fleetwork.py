@@ -95,7 +95,7 @@ def test_only_what_changed_is_asked_again(remotes: Remotes, tmp_path: Path) -> N
     pool = _open(made, tmp_path / "pool")
     kept = KeptWork(tmp_path / "pool", NOW)
     with pytest.raises(KeyboardInterrupt):
-        run_job(pool, [], JobOptions(kept, tell=lambda _: stop), work)
+        run_job(pool, [], JobOptions(kept, start_progress=lambda _: stop), work)
     pool.close()
     assert told == [1, 2]
     made.add("two", Told("bot", {"notes/b.md": "The pier opens.\n"}, NOW + 1))
@@ -103,11 +103,11 @@ def test_only_what_changed_is_asked_again(remotes: Remotes, tmp_path: Path) -> N
     pool = _open(made, tmp_path / "pool")
     kept = KeptWork(tmp_path / "pool", NOW)
     found = run_job(pool, [], JobOptions(kept), work)
-    assert found.asked in {1, 2}  # One of those that were done may be the one that changed.
+    assert found.run_count in {1, 2}  # One of those that were done may be the one that changed.
     assert dict(found.items())["two"] == ["notes/a.md", "notes/b.md"]
-    assert list(found.behind) == ["one"]
-    assert run_job(pool, [], JobOptions(kept), work).asked == 0
-    assert run_job(pool, [], JobOptions(kept, again=True), work).asked == 3
+    assert list(found.stale_reasons) == ["one"]
+    assert run_job(pool, [], JobOptions(kept), work).run_count == 0
+    assert run_job(pool, [], JobOptions(kept, restarts=True), work).run_count == 3
     pool.close()
 
 
@@ -124,11 +124,11 @@ def test_what_does_not_answer_is_named(remotes: Remotes, tmp_path: Path) -> None
         found = run_job(pool, [], JobOptions(kept, seconds=0.5), work)
     finally:
         _RELEASED.set()
-    assert list(found.done) == ["alpha", "delta"]
+    assert list(found.completed_vaults) == ["alpha", "delta"]
     assert "not appear to be a git repository" in found.missing["lost"]
     assert found.missing["beta"] == "no answer in time (0.5 s)"
     found = run_job(pool, [], JobOptions(kept), work)
-    assert (found.asked, list(found.missing)) == (1, ["lost"])
+    assert (found.run_count, list(found.missing)) == (1, ["lost"])
     pool.close()
 
 

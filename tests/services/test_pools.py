@@ -82,9 +82,9 @@ def test_a_check_is_asked_again_where_others_were_quicker(
     monkeypatch.setattr(writing, "check_push", check_late)
     work = partial(note, text="The cook is called Ole.")
     done = writing.write_checked(clones, "crew", work, SCOUT, "", "", SCOUTS)
-    assert (asked, done.left, done.error) == ([[], []], (), None)
+    assert (asked, done.pending_updates, done.error) == ([[], []], (), None)
     place = remotes.folder / "crew.git"
-    assert [each.new for each in done.moved] == [git(place, "rev-parse", "main")]
+    assert [each.new for each in done.moved_updates] == [git(place, "rev-parse", "main")]
     assert git(place, "show", "main:notes/tide.md") == "# Tide"
 
 

@@ -299,7 +299,7 @@ def test_a_slow_remote_is_given_up_and_holds_up_nobody(
             sync_remote(other, patience=0.0)
         report = waits.result(30)
     assert (report.outcome, report.waiting) == (SyncOutcome.OFFLINE, 1)
-    assert "no answer within 2 seconds" in report.told
+    assert "no answer within 2 seconds" in report.message
     (machines.remote / "hooks/pre-receive").unlink()
     assert synced(anna)["pushed"] == 1
 

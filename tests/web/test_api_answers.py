@@ -179,7 +179,7 @@ def test_an_operation_says_what_its_command_says(told: Told, place: str, command
     answer = told.get(place)
     assert answer.status_code == 200, answer.text
     assert _settle(answer.json()) == _settle(told.run(command).json)
-    Draft202012Validator(_find_operation(told.fill(place)).gives).validate(answer.json())
+    Draft202012Validator(_find_operation(told.fill(place)).output_schema).validate(answer.json())
 
 
 def _settle(value: Any) -> Any:

@@ -122,7 +122,7 @@ def run_job(
         emit_json(make_json(results))
     else:
         print_found(results)
-        warn_missing(results.missing, results.behind)
+        warn_missing(results.missing, results.stale_reasons)
     return results
 
 

@@ -183,7 +183,7 @@ class ProgressLine:
     is_open = False
 
     def __init__(self, label: str) -> None:
-        self._what = label
+        self._label = label
         self._started = time.monotonic()
 
     def __call__(self, done: int, total: int) -> None:
@@ -193,7 +193,7 @@ class ProgressLine:
         width = 24
         filled = width * done // total if total else width
         bar = "#" * filled + "." * (width - filled)
-        sys.stderr.write(f"\r{self._what} [{bar}] {done:,} of {total:,}")
+        sys.stderr.write(f"\r{self._label} [{bar}] {done:,} of {total:,}")
         ProgressLine.is_open = True
         if done >= total:
             end_line()

@@ -89,9 +89,9 @@ def list_operation_commands(**operations: str) -> dict[str, Callable[[], Callabl
 def make_command(operation: Operation, name: str) -> Callable[..., None]:
     """Return the command of an operation that needs only its request."""
     options = ["vault", "ref", "at", "agent", "session", "as_json"]
-    if operation.moment not in {Moment.SEEN, Moment.ASKED}:
+    if operation.versions not in {Moment.SEEN, Moment.ASKED}:
         options.remove("at")
-    if operation.moment is Moment.NOW:
+    if operation.versions is Moment.NOW:
         options.remove("ref")
     shared = {each.name for each in _list_shared(operation.request)} - {"at"}
     if not (operation.writes or shared):
@@ -114,7 +114,7 @@ def make_command(operation: Operation, name: str) -> Callable[..., None]:
 def answer(operation: Operation, context: CommandContext, request: Any) -> None:
     """Run an operation for a request, and print its result."""
     request = _fill(request, context)
-    opens = context.open_synced if operation.moment is Moment.ASKED else context.open_view
+    opens = context.open_synced if operation.versions is Moment.ASKED else context.open_view
     vault = (opens if operation.syncs else context.open)(reads=not operation.writes)
     result = operation.run(vault, request)
     if not operation.syncs:

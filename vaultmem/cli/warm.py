@@ -35,7 +35,7 @@ class DividedStream(io.TextIOBase):
         self._mine = threading.local()
 
     @contextlib.contextmanager
-    def kept(self, is_terminal: bool) -> Iterator[io.BytesIO]:
+    def capture(self, is_terminal: bool) -> Iterator[io.BytesIO]:
         """Capture this thread's output; `is_terminal` is the result of `isatty` meanwhile."""
         output = io.BytesIO()
         errors = self._stream.errors
@@ -112,7 +112,7 @@ class _Command(NamedTuple):
     folder: str
     environment: dict[str, str]
     arguments: list[str]
-    given: bytes
+    stdin: bytes
 
 
 class WarmServer:
@@ -257,9 +257,9 @@ class WarmServer:
                 on_behalf(
                     _complete(request.environment, self._root), request.at_terminal, request.folder
                 ),
-                _input(request.given),
-                self._out.kept(request.terminals[0]) as out,
-                self._err.kept(request.terminals[1]) as err,
+                _input(request.stdin),
+                self._out.capture(request.terminals[0]) as out,
+                self._err.capture(request.terminals[1]) as err,
             ):
                 code = run(lambda: command.main(args=request.arguments, prog_name=request.program))
         except Exception:  # noqa: BLE001 - the caller sees the error by running the command itself.

@@ -52,7 +52,7 @@ class RefusedRequestError(Exception):
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
         self.status = status
-        self.told = reason
+        self.message = reason
 
 
 async def collect_body(receive: Receive, limits: CgiLimits, folder: Path) -> IO[bytes] | None:
@@ -139,7 +139,7 @@ async def run_program(
         if tasks[0] in finished_tasks and tasks[1] not in finished_tasks:
             return 499
     except RefusedRequestError as refusal:
-        return await answer.refuse(refusal.status, refusal.told)
+        return await answer.refuse(refusal.status, refusal.message)
     except TimeoutError:
         return await answer.refuse(408, f"that took over {limits.longest:.0f} seconds")
     finally:

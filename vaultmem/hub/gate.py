@@ -157,7 +157,7 @@ class HubAuth(Gate):
         self._hub_site = hub_site
         self._guests = guests
         self._log = log
-        self._told: OrderedDict[str, BrowserVisit] = OrderedDict()
+        self._visits_by_cookie: OrderedDict[str, BrowserVisit] = OrderedDict()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or reject it."""
@@ -210,11 +210,11 @@ class HubAuth(Gate):
     async def admit(self, request: Request, git_request: GitRequest) -> Authorization:
         """Return whether git's client is authorized for its request."""
         if not is_asked_by(self._site.hosts, request):
-            return Authorization(status=421, told="this is not served under that name")
+            return Authorization(status=421, message="this is not served under that name")
         token = read_token(request, "basic", "bearer")
         grant, problem = await to_thread.run_sync(self._try, request, token)
         if grant is None:
-            return Authorization(status=problem[0], told=problem[1])
+            return Authorization(status=problem[0], message=problem[1])
         origin = self._hub_site.find_address(request)
         status, reason = _find_problem(grant, git_request)
         if status:
@@ -224,7 +224,7 @@ class HubAuth(Gate):
             )
             vaults = [git_request.vault] if git_request.vault else []
             await to_thread.run_sync(self._log.add_refusal, vaults, guest, action, "git", reason)
-            return Authorization(status=status, told=reason)
+            return Authorization(status=status, message=reason)
         return Authorization(grant, build_pusher_environment(self._guests.hub, grant, origin))
 
     def _find_grant(self, request: Request) -> _Found:
@@ -269,10 +269,10 @@ class HubAuth(Gate):
 
     def _find_visit(self, cookie: str) -> BrowserVisit:
         """Return the messages for a browser's next page."""
-        visit = self._told.pop(cookie, None) or BrowserVisit()
-        self._told[cookie] = visit
-        if len(self._told) > _MANY:
-            self._told.popitem(last=False)
+        visit = self._visits_by_cookie.pop(cookie, None) or BrowserVisit()
+        self._visits_by_cookie[cookie] = visit
+        if len(self._visits_by_cookie) > _MANY:
+            self._visits_by_cookie.popitem(last=False)
         return visit
 
 

@@ -89,7 +89,7 @@ class Authorization(NamedTuple):
     grant: Grant | None = None
     environment: Mapping[str, str] = _NOTHING
     status: int = 0
-    told: str = ""
+    message: str = ""
 
 
 #: Returns whether a git request is authorized.
@@ -99,25 +99,25 @@ Admit = Callable[[Request, GitRequest], Awaitable[Authorization]]
 class _Exchange(NamedTuple):
     """An authorized request: its environment, and the hub's limits."""
 
-    asked: GitRequest
+    git_request: GitRequest
     environment: Mapping[str, str]
     allowed: HubLimits
 
     @property
     def caller(self) -> GitCaller:
         """Return the caller for whom slots are counted."""
-        return GitCaller(self.environment["REMOTE_USER"], self.asked.writes)
+        return GitCaller(self.environment["REMOTE_USER"], self.git_request.writes)
 
     @property
     def is_push(self) -> bool:
         """Return whether refs are to be moved."""
-        return self.asked.writes and self.asked.place != _REFS
+        return self.git_request.writes and self.git_request.place != _REFS
 
     @property
     def limits(self) -> CgiLimits:
         """Return the limits of the program and the body."""
         cpu = self.allowed.cpu_seconds
-        if self.asked.writes:
+        if self.git_request.writes:
             return CgiLimits(self.allowed.push_bytes + _MOST_ASKED, cpu, _PATIENCE_OF_PUSHES)
         return CgiLimits(_MOST_ASKED, cpu, _PATIENCE)
 
@@ -137,7 +137,7 @@ class GitApp:
         git_request = _read_asked(request)
         authorization = await self._admit(request, git_request)
         if authorization.grant is None:
-            await reject_git(authorization.status, authorization.told)(scope, receive, send)
+            await reject_git(authorization.status, authorization.message)(scope, receive, send)
             return
         send = warn_of_end(authorization.grant, send)
         environment = {
@@ -152,7 +152,7 @@ class GitApp:
                 raise RefusedRequestError(413, f"that is over {size:,} bytes")
             await self._answer(exchange, receive, send)
         except RefusedRequestError as refusal:
-            await reject_git(refusal.status, refusal.told)(scope, receive, send)
+            await reject_git(refusal.status, refusal.message)(scope, receive, send)
 
     def _read_limits(self) -> HubLimits:
         """Return the limits in hub.yaml, or the limits at the start if the file is broken."""
@@ -175,7 +175,7 @@ class GitApp:
                 words, environment = _COMMAND, exchange.environment
                 await run_program(words, environment, body, limits, receive, end.send)
         if exchange.is_push:
-            self._pushed(exchange.asked.vault)
+            self._pushed(exchange.git_request.vault)
             for outcome, lines in (("refused", end.read_refused()), ("late", end.read_late())):
                 if lines:
                     await to_thread.run_sync(self._record, exchange, [], lines, outcome)
@@ -202,7 +202,7 @@ class GitApp:
         self, exchange: _Exchange, refs: Sequence[RefUpdate], reasons: Sequence[str], outcome: str
     ) -> None:
         """Log refusals that were not made by the push check."""
-        git_request, environment = exchange.asked, exchange.environment
+        git_request, environment = exchange.git_request, exchange.environment
         caller_fields = (
             exchange.caller.name,
             environment.get(GRANT, ""),

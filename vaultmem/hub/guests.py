@@ -54,7 +54,7 @@ class Principals:
     def __init__(self, hub: Hub, now: Callable[[], float] = time.time) -> None:
         self.hub = hub
         self._now = now
-        self._known: OrderedDict[str, tuple[object, float, Grant]] = OrderedDict()
+        self._cached_grants: OrderedDict[str, tuple[object, float, Grant]] = OrderedDict()
         self._wrong: OrderedDict[str, deque[float]] = OrderedDict()
 
     def find(self, token: str) -> Grant | None:
@@ -110,14 +110,14 @@ class Principals:
 
     def _find(self, key: str, load_grant: Callable[[], Grant | None]) -> Grant | None:
         state = self._reload_grants()
-        cached_state, expiry, grant = self._known.pop(key, (None, 0.0, None))
+        cached_state, expiry, grant = self._cached_grants.pop(key, (None, 0.0, None))
         if cached_state != state or expiry < time.monotonic() or grant is None:
             grant, expiry = load_grant(), time.monotonic() + _WHILE  # Not older than `state`.
         if grant is None or not grant.is_alive(self._now()):
             return None
-        self._known[key] = state, expiry, grant
-        if len(self._known) > _MANY:
-            self._known.popitem(last=False)
+        self._cached_grants[key] = state, expiry, grant
+        if len(self._cached_grants) > _MANY:
+            self._cached_grants.popitem(last=False)
         return grant
 
     def _reload_grants(self) -> object:

@@ -184,7 +184,7 @@ class HubServer:
         """
         self._hub = hub
         self._ends = contextlib.ExitStack()
-        self._asked = threading.Event()
+        self._stop_requested = threading.Event()
         self._port = Port(served.place)
         names = frozenset({*self._port.hosts, *served.place.names})
         scheme = "https" if served.by_proxy else "http"
@@ -238,7 +238,7 @@ class HubServer:
     def heed_signals(self) -> None:
         """Make SIGINT and SIGTERM end `wait`; call it in the main thread."""
         for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: self._asked.set())
+            signal.signal(number, lambda *_: self._stop_requested.set())
 
     def wait(self) -> None:
         """Serve until a signal, and close."""
@@ -246,7 +246,7 @@ class HubServer:
             del os.environ[name]  # A thread must not use another's git settings.
         self.heed_signals()
         try:
-            while not self._asked.wait(_LOOK):  # Other threads' signals do not wake it.
+            while not self._stop_requested.wait(_LOOK):  # Other threads' signals do not wake it.
                 pass
         finally:
             self.close()

@@ -213,15 +213,15 @@ def build_overall(
 
 def _offer(tool: Tool) -> Tool:
     """Return a tool with its arguments for all vaults."""
-    schema = tool.takes
+    schema = tool.input_schema
     own = schema["properties"]
     if tool.name in _QUESTIONS:
         arguments = {name: each for name, each in own.items() if name not in _OF_ONE}
         arguments["vaults"] = {**own["vaults"], "description": "Only these, by name; else all."}
-        return tool._replace(takes={**schema, "properties": arguments})
+        return tool._replace(input_schema={**schema, "properties": arguments})
     required = ["vault", *schema.get("required", ())]
     properties = {"vault": _VAULT, **own}
-    return tool._replace(takes={**schema, "properties": properties, "required": required})
+    return tool._replace(input_schema={**schema, "properties": properties, "required": required})
 
 
 async def _recall(

@@ -97,7 +97,7 @@ class WriteGuard:
         if result.error:
             caller_future.set_exception(result.error)
         else:
-            caller_future.set_result(result.done)
+            caller_future.set_result(result.value)
 
     def _record(
         self, name: str, guest: HubPrincipal, action: str, outcome: str, details: Mapping[str, Any]
@@ -111,12 +111,12 @@ class WriteGuard:
 def _list_entries(result: HubWriteResult) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield audit log entries of a write: for refs the remote accepted, and refs it did not."""
     error = result.error
-    if result.moved or not error:
-        yield "done", {"refs": _describe(result.moved), "refused": []}
+    if result.moved_updates or not error:
+        yield "done", {"refs": _describe(result.moved_updates), "refused": []}
     if error:
         outcome = "refused" if isinstance(error, RefusedError) else "failed"
         reasons = list(result.refused) or [describe_reason(error)]
-        yield outcome, {"refs": _describe(result.left), "refused": reasons}
+        yield outcome, {"refs": _describe(result.pending_updates), "refused": reasons}
 
 
 def _describe(updates: Sequence[RefUpdate]) -> list[dict[str, str]]:

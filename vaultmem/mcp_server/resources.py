@@ -147,7 +147,7 @@ class Subscribers:
     def __init__(self) -> None:
         self.held = HeldSessions()
         self.bus = InMemorySubscriptionBus()
-        self._wanted: dict[str, set[ServerSession]] = {}
+        self._subscriptions: dict[str, set[ServerSession]] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._servers = 0
         self._waiting: set[str] = set()
@@ -170,11 +170,11 @@ class Subscribers:
 
     def add(self, uri: str, session: ServerSession) -> None:
         """Subscribe a connection to a resource."""
-        self._wanted.setdefault(uri, set()).add(session)
+        self._subscriptions.setdefault(uri, set()).add(session)
 
     def remove(self, uri: str, session: ServerSession) -> None:
         """Unsubscribe a connection from a resource."""
-        self._wanted.get(uri, set()).discard(session)
+        self._subscriptions.get(uri, set()).discard(session)
 
     def notice(self, path: str) -> None:
         """Record that a note might have changed; another thread calls it."""
@@ -194,7 +194,7 @@ class Subscribers:
         paths, self._waiting = self._waiting, set()
         uris = {PACK} | {note_uri(path) for path in paths if path != EVERYTHING}
         if EVERYTHING in paths:
-            uris |= set(self._wanted)
+            uris |= set(self._subscriptions)
         task = loop.create_task(self._send(sorted(uris)))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -202,7 +202,7 @@ class Subscribers:
     async def _send(self, uris: list[str]) -> None:
         for uri in uris:
             await self.bus.publish(ResourceUpdated(uri=uri))
-            for session in list(self._wanted.get(uri, ())):
+            for session in list(self._subscriptions.get(uri, ())):
                 try:
                     await session.send_resource_updated(uri)
                 except Exception:  # noqa: BLE001  The connection is gone.

@@ -60,18 +60,18 @@ def leave_tool(vault: Vault, arguments: dict[str, Any]) -> ToolAnswer:
 
 
 def _start(vault: Vault, request: Any, budget: int) -> ToolAnswer:
-    result = sessions.START.run(vault, request, restores=False).begun
+    result = sessions.START.run(vault, request, restores=False).start_result
     previous = next(iter(request.continues), "") if result.is_new else result.session.facts.id
     return _describe_begun(vault, result, previous, budget)
 
 
 def _resume(vault: Vault, request: Any, budget: int) -> ToolAnswer:
-    result = sessions.RESUME.run(vault, request, restores=False).begun
+    result = sessions.RESUME.run(vault, request, restores=False).start_result
     return _describe_begun(vault, result, "", budget)
 
 
 def _fork(vault: Vault, request: Any, budget: int) -> ToolAnswer:
-    result = sessions.FORK.run(vault, request, restores=False).begun
+    result = sessions.FORK.run(vault, request, restores=False).start_result
     return _describe_begun(vault, result, "", budget)
 
 

@@ -120,18 +120,18 @@ class ToolAnswer(NamedTuple):
     """A tool's result: text for the model, and data for programs.
 
     Some clients show their model only the data, others only the text. The data therefore includes
-    `told` (by default the text), because labels and quotation marks must reach every model. `data`
-    is what a caller needs next; `detail` repeats the text as data or is for programs.
+    `message` (by default the text), because labels and quotation marks must reach every model.
+    `data` is what a caller needs next; `detail` repeats the text as data or is for programs.
     """
 
     text: str
     data: dict[str, Any] = {}  # noqa: RUF012 - never changed.
     detail: dict[str, Any] = {}  # noqa: RUF012
-    told: str | None = None
+    message: str | None = None
 
     def as_data(self, in_detail: bool = False) -> dict[str, Any]:
         """Return the data including the message."""
-        message = self.text if self.told is None else self.told
+        message = self.text if self.message is None else self.message
         return {"message": message, **self.data, **(self.detail if in_detail else {})}
 
 
@@ -218,7 +218,7 @@ def _label_branch(answer: ToolAnswer, branch: str) -> ToolAnswer:
     notice = f"On {branch}, which is not checked out."
     message = "\n".join([answer.as_data()["message"], notice])
     data = {**answer.data, "ref": branch}
-    return answer._replace(text=f"{answer.text}\n{notice}", data=data, told=message)
+    return answer._replace(text=f"{answer.text}\n{notice}", data=data, message=message)
 
 
 def append_stale_reason(vault: Vault, text: str) -> str:
@@ -238,8 +238,8 @@ class Tool(NamedTuple):
     name: str
     title: str
     description: str
-    takes: Schema
-    gives: Schema
+    input_schema: Schema
+    output_schema: Schema
     run: Callable[[Vault, dict[str, Any]], ToolAnswer]
     writes: bool = False
     destroys: bool = False

@@ -74,13 +74,13 @@ def _share(tools: Sequence[Tool]) -> Iterator[Tool]:
     """
     descriptions: set[tuple[str, str]] = set()
     for tool in tools:
-        fields = {**tool.takes["properties"]}
+        fields = {**tool.input_schema["properties"]}
         fields |= {name: each for name, each in _SHARED.items() if name not in fields}
         own = {(name, each.get("description", "")) for name, each in fields.items()}
         for name, _ in descriptions & own:
             fields[name] = {**fields[name], "description": ""}
         descriptions |= own
-        yield tool._replace(takes={**tool.takes, "properties": fields})
+        yield tool._replace(input_schema={**tool.input_schema, "properties": fields})
 
 
 TOOLS = tuple(_share(_ALONE))
@@ -189,8 +189,8 @@ def build_with(
             if any(params.name == each.name for each in TOOLS):
                 await withhold(params.name, message)
             raise MCPError(types.INVALID_PARAMS, escape_bytes(message))
-        arguments = read_given(tool.takes, tool.rename(params.arguments or {}))
-        if problem := find_problem(tool.takes, arguments):
+        arguments = read_given(tool.input_schema, tool.rename(params.arguments or {}))
+        if problem := find_problem(tool.input_schema, arguments):
             return _reject(f"{tool.name}: {problem}")
         try:
             folder = await roots.find(context) if roots else None
@@ -302,8 +302,8 @@ def _describe(tool: Tool) -> types.Tool:
         name=tool.name,
         title=tool.title,
         description=tool.description,
-        input_schema=_shorten(tool.takes),
-        output_schema=tool.gives,
+        input_schema=_shorten(tool.input_schema),
+        output_schema=tool.output_schema,
         annotations=types.ToolAnnotations(
             title=tool.title,
             read_only_hint=not tool.writes,

@@ -116,7 +116,7 @@ class _Step(NamedTuple):
 
     tool: str
     action: str = ""
-    named: str = ""
+    argument: str = ""
 
 
 #: The tool call for each command.
@@ -146,7 +146,7 @@ _OPTION = re.compile(r"(?:^|(?<=[ ,;(]))--([a-z-]+)")
 
 def describe_error(text: str, tools: Mapping[str, Tool], tool_name: str = "") -> str:
     """Return an error's text for a caller of these tools; `tool_name` is the failed tool."""
-    argument_names = tools[tool_name].takes["properties"] if tool_name else {}
+    argument_names = tools[tool_name].input_schema["properties"] if tool_name else {}
     parts = _COMMAND.split(text)  # Every second part is a command.
     parts[::2] = [
         _OPTION.sub(lambda match: f'"{match[1]}"' if match[1] in argument_names else match[0], each)
@@ -166,11 +166,11 @@ def _format_call(command: str, tools: Mapping[str, Tool]) -> str:
     step = LISTS.get(command) or STEPS.get(" ".join(words[:count]))
     if step is None or step.tool not in tools:
         return ""
-    properties = tools[step.tool].takes["properties"]
+    properties = tools[step.tool].input_schema["properties"]
     arguments: dict[str, Any] = {"action": step.action} if step.action else {}
     positional, *options = map(str.strip, _OPTION.split(" ".join(words[count:])))
     pairs = zip(options[::2], options[1::2], strict=True)
-    for name, value in [*([(step.named, positional)] if positional else []), *pairs]:
+    for name, value in [*([(step.argument, positional)] if positional else []), *pairs]:
         if not value or name not in properties:
             return ""  # The tool has no such argument.
         arguments[name] = [value] if properties[name]["type"] == "array" else value

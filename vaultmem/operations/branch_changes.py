@@ -451,7 +451,7 @@ def _sync_data(result: SyncPlan | SyncOutcome) -> dict[str, Any]:
     report = result.report
     names = (
         "outcome=outcome.value remote branch checkpoint? fetched followed pushed waiting rescued? "
-        "message?=told evidence? conflicts token_ends? removed kept"
+        "message? evidence? conflicts token_ends? removed kept=kept_proposals"
     )
     return {
         **pick(report, names),
@@ -502,7 +502,7 @@ def _sync_warnings(result: SyncPlan | SyncOutcome) -> Iterator[str]:
         return
     report, remote = result.report, one_line(result.report.remote)
     if report.outcome.value not in {"synced", "offline"}:
-        yield f"error: not pushed: {one_line(report.told)}"
+        yield f"error: not pushed: {one_line(report.message)}"
         alone = " on this machine alone: the remote takes no copy of them, either"
         copy = f"; a copy is at {remote} as {one_line(report.rescued)}"
         yield f"{_describe_waiting(report)}{copy if report.rescued else alone}"
@@ -512,7 +512,7 @@ def _sync_warnings(result: SyncPlan | SyncOutcome) -> Iterator[str]:
             f"warning: your token for {remote} ends on {ends}; ask the hub's owner for a new one, "
             "and give that to git as the password"
         )
-    for why in report.kept:
+    for why in report.kept_proposals:
         yield f"not removed: {one_line(why)}"
 
 
@@ -541,7 +541,7 @@ def _plan_lines(plan: SyncPlan) -> Iterator[Line]:
         yield Line(f"{one_line(plan.branch)} and {remote} have the same.")
 
 
-_declare = partial(declare, moment=Moment.BRANCH)
+_declare = partial(declare, versions=Moment.BRANCH)
 _MERGE: dict[str, Schema | str] = {"into": "string", "paths": STRINGS, "conflicts": rows()}
 
 BRANCH = declare(
@@ -551,7 +551,7 @@ BRANCH = declare(
     branch_data,
     summary="List the branches, and how each differs from the checked-out branch.",
     lines=_branch_lines,
-    gives=record(branches=rows(name="string", commit="string")),
+    output_schema=record(branches=rows(name="string", commit="string")),
     syncs=False,
 )
 
@@ -570,7 +570,7 @@ PLAN_MERGE = _declare(
     "GET /merge",
     _merge_data,
     lines=merge_lines,
-    gives=record(would_merge="boolean", **_MERGE),
+    output_schema=record(would_merge="boolean", **_MERGE),
 )
 
 MERGE = _declare(
@@ -580,7 +580,7 @@ MERGE = _declare(
     _merge_data,
     lines=merge_lines,
     writes=True,
-    gives=record(merged="boolean", commit="string?", **_MERGE),
+    output_schema=record(merged="boolean", commit="string?", **_MERGE),
 )
 
 LIST_CONFLICTS = _declare(
@@ -588,7 +588,7 @@ LIST_CONFLICTS = _declare(
     "list_conflicts",
     "GET /conflicts",
     lines=_conflicts_lines,
-    gives=record(
+    output_schema=record(
         conflicts=rows(path="string", number="integer", ours="string", theirs="string"),
         unmerged=STRINGS,
     ),
@@ -602,7 +602,7 @@ RESOLVE = _declare(
     resolved_data,
     lines=_resolved_lines,
     writes=True,
-    gives=record(resolved="string", decided="integer", removed="boolean", commit="string?"),
+    output_schema=record(resolved="string", decided="integer", removed="boolean", commit="string?"),
 )
 
 SYNC = _declare(

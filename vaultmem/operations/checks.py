@@ -73,7 +73,7 @@ def _git_data(git: GitStatus) -> dict[str, Any]:
         "skipped=left_out credentials kept_out proposals moved_links"
     )
     sync = git.sync and pick(
-        git.sync, "remote every at good_at outcome message=told waiting problem"
+        git.sync, "remote every=interval at good_at outcome message waiting problem"
     )
     return {**pick(git, names), "sync": sync, "events": list(map(commit_json, git.events))}
 
@@ -164,7 +164,7 @@ def _describe_sync(sync: SyncState) -> str:
         return f"never with {sync.remote}; `vaultmem sync` does"
     timestamp = time.strftime("%Y-%m-%d %H:%M", time.localtime(sync.at))
     waits = f"; commits waiting: {sync.waiting:,}" if sync.waiting else ""
-    outcome = f" {sync.outcome}" + f": {one_line(sync.told)}" * bool(sync.told)
+    outcome = f" {sync.outcome}" + f": {one_line(sync.message)}" * bool(sync.message)
     return f"with {sync.remote}, {timestamp}{outcome if sync.outcome != 'synced' else ''}{waits}"
 
 
@@ -354,8 +354,8 @@ STATUS = declare(
     "GET /status",
     _status_data,
     lines=_status_lines,
-    gives=record(vault="string", notes="integer", tokens="integer", index="object"),
-    moment=Moment.BRANCH,
+    output_schema=record(vault="string", notes="integer", tokens="integer", index="object"),
+    versions=Moment.BRANCH,
     excused={Front.MCP: "each answer of a tool names what its caller must know"},
 )
 
@@ -365,7 +365,9 @@ DOCTOR = declare(
     "GET /doctor",
     _doctor_data,
     lines=_doctor_lines,
-    gives=record(ok="boolean", checks=rows(name="string", verdict="string", message="string")),
+    output_schema=record(
+        ok="boolean", checks=rows(name="string", verdict="string", message="string")
+    ),
     long=True,
     excused={Front.MCP: _OWNER},
 )
@@ -376,7 +378,7 @@ CHECK = declare(
     "",
     _check_data,
     lines=_check_lines,
-    gives=record(
+    output_schema=record(
         ok="boolean",
         base="string",
         files="integer",

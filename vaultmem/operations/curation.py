@@ -274,8 +274,8 @@ SIMILAR = declare(
     "GET /similar",
     lambda matches: {"similar": matches},
     lines=_similar_lines,
-    gives=record(similar=rows(**fields("path title state similarity:number"))),
-    moment=Moment.BRANCH,
+    output_schema=record(similar=rows(**fields("path title state similarity:number"))),
+    versions=Moment.BRANCH,
     excused={Front.MCP: "remember names the notes that state the same, or nearly"},
 )
 
@@ -289,19 +289,24 @@ DEDUP = _report(
     _dedup_data,
     summary="List duplicate notes, each with the note to merge it into.",
     lines=_dedup_lines,
-    gives=record(would_merge=rows(keep="string", merge="string")),
+    output_schema=record(would_merge=rows(keep="string", merge="string")),
 )
 
 _PROPOSALS = record(made="string", proposals=rows(**fields("action path reason")))
 CURATE = _report(
-    curate, "curate", "GET /curate", _curate_data, lines=_curate_lines, gives=_PROPOSALS
+    curate, "curate", "GET /curate", _curate_data, lines=_curate_lines, output_schema=_PROPOSALS
 )
 
 _DREAM = record(candidates=rows(**fields("path held")), promoted=STRINGS, commit="string?")
-DREAM = _write(dream, "dream", "POST /dream", _dream_data, lines=_dream_lines, gives=_DREAM)
+DREAM = _write(dream, "dream", "POST /dream", _dream_data, lines=_dream_lines, output_schema=_DREAM)
 
 _STEPS = rows(**fields("path step tokens:integer tokens_left:integer"))
 _COMPACTED = record(steps=_STEPS, exempt="object", commits=STRINGS)
 COMPACT = _write(
-    compact, "compact", "POST /compact", _compact_data, lines=_compact_lines, gives=_COMPACTED
+    compact,
+    "compact",
+    "POST /compact",
+    _compact_data,
+    lines=_compact_lines,
+    output_schema=_COMPACTED,
 )

@@ -334,8 +334,8 @@ class Operation(NamedTuple):
     run: Callable[..., Any] = NotImplemented
     fields: Mapping[str, Schema] = {}
     required: tuple[str, ...] = ()
-    gives: Schema = ANYTHING
-    moment: Moment = Moment.NOW
+    output_schema: Schema = ANYTHING
+    versions: Moment = Moment.NOW
     tag: Tag = Tag.NONE
     writes: bool = False
     changes: bool = False
@@ -376,23 +376,23 @@ class Operation(NamedTuple):
         return {name: PARTS[name] for name in re.findall(r"\{(\w+)\}", self.path)}
 
     @property
-    def asks(self) -> Schema:
+    def request_schema(self) -> Schema:
         """The schema of the query or body, without the path's parameters."""
         if self.request is None:
             return arguments(self.required, **self.fields)
-        is_at = self.moment in {Moment.SEEN, Moment.ASKED}
+        is_at = self.versions in {Moment.SEEN, Moment.ASKED}
         schema = describe(self.request, Front.HTTP, [*self.parts, *["at"] * is_at])
         return {**schema, "required": [*schema["required"], *self.required]}
 
     @property
     def query(self) -> dict[str, Schema]:
         """The query parameters, without those that choose a version."""
-        return {} if self._has_body else dict(self.asks["properties"])
+        return {} if self._has_body else dict(self.request_schema["properties"])
 
     @property
     def body(self) -> dict[str, Schema]:
         """The fields of the body."""
-        return dict(self.asks["properties"]) if self._has_body else {}
+        return dict(self.request_schema["properties"]) if self._has_body else {}
 
     @property
     def _has_body(self) -> bool:
@@ -402,18 +402,18 @@ class Operation(NamedTuple):
     def parameters(self) -> dict[str, Schema]:
         """The query parameters, including those that choose a version."""
         moments: dict[str, Schema] = {}
-        if self.moment in {Moment.SEEN, Moment.ASKED}:
+        if self.versions in {Moment.SEEN, Moment.ASKED}:
             moments["at"] = _AT
-        if self.moment is not Moment.NOW:
+        if self.versions is not Moment.NOW:
             moments["ref"] = _BRANCH if self.writes else _REF
-        if self.moment is Moment.SEEN and not self.writes:
+        if self.versions is Moment.SEEN and not self.writes:
             moments["vault"] = text("Another vault of the user's to look at, by its name.", 200)
         return {**self.query, **moments}
 
     @property
-    def takes(self) -> Schema:
+    def input_schema(self) -> Schema:
         """The schema of all arguments."""
-        schema = self.asks
+        schema = self.request_schema
         fields = {**self.parts, **self.parameters, **schema["properties"]}
         return arguments([*self.parts, *schema["required"]], **fields)
 

@@ -584,7 +584,7 @@ RECALL = Operation(
     run=recall,
     request=Recall,
     data=_recall_data,
-    gives=record(
+    output_schema=record(
         query="string",
         terms=STRINGS,
         corrections="object",
@@ -605,7 +605,7 @@ RECALL = Operation(
         omitted="integer",
         tokens=record(sent="integer", full_vault_tokens="integer", ratio="number"),
     ),
-    moment=Moment.ASKED,
+    versions=Moment.ASKED,
 )
 
 PACK = Operation(
@@ -614,7 +614,7 @@ PACK = Operation(
     run=pack,
     request=PackRequest,
     data=_pack_found_data,
-    gives=record(
+    output_schema=record(
         text="string",
         match_strength="string?",
         items=rows(
@@ -638,7 +638,7 @@ PACK = Operation(
         ),
         receipt="string?",
     ),
-    moment=Moment.ASKED,
+    versions=Moment.ASKED,
 )
 
 FINDING = (RECALL, by_body(RECALL), PACK, by_body(PACK))

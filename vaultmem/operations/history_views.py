@@ -396,11 +396,11 @@ _OPERATIONS = rows(**fields("operation path blob? old_blob?"))
 
 _read = partial(
     declare,
-    moment=Moment.BRANCH,
+    versions=Moment.BRANCH,
     syncs=False,
     excused={Front.MCP: "the tool history answers with rows within a budget"},
 )
-_trace = partial(_read, moment=Moment.ASKED, syncs=True)
+_trace = partial(_read, versions=Moment.ASKED, syncs=True)
 
 LOG = _read(
     log,
@@ -408,7 +408,7 @@ LOG = _read(
     "GET /log",
     log_json,
     lines=_log_lines,
-    gives=record(commits=rows(**_COMMIT), shallow="boolean"),
+    output_schema=record(commits=rows(**_COMMIT), shallow="boolean"),
 )
 
 SHOW = _read(
@@ -417,7 +417,7 @@ SHOW = _read(
     "GET /commits/{commit}",
     shown_json,
     lines=shown_lines,
-    gives=record(**_COMMIT, operations=_OPERATIONS),
+    output_schema=record(**_COMMIT, operations=_OPERATIONS),
 )
 
 DIFF = _read(
@@ -427,7 +427,7 @@ DIFF = _read(
     diff_json,
     lines=diff_lines,
     warnings=_diff_warnings,
-    gives=_OPERATIONS,
+    output_schema=_OPERATIONS,
 )
 
 HISTORY = _trace(
@@ -436,7 +436,7 @@ HISTORY = _trace(
     "GET /history/{path}",
     trace_json,
     lines=_history_lines,
-    gives=record(path="string", versions=rows(who="string", summary="string")),
+    output_schema=record(path="string", versions=rows(who="string", summary="string")),
 )
 
 BLAME = _trace(
@@ -445,7 +445,7 @@ BLAME = _trace(
     "GET /blame/{path}",
     blame_json,
     lines=_blame_lines,
-    gives=rows(**fields("line:integer text commit? committed:boolean time? who")),
+    output_schema=rows(**fields("line:integer text commit? committed:boolean time? who")),
 )
 
 WHY = _read(
@@ -454,8 +454,8 @@ WHY = _read(
     "GET /why",
     why_data,
     lines=_why_lines,
-    gives=record(query="string", grounds=rows(path="string", text="string")),
-    moment=Moment.SEEN,
+    output_schema=record(query="string", grounds=rows(path="string", text="string")),
+    versions=Moment.SEEN,
     syncs=True,
 )
 

@@ -48,14 +48,14 @@ class NoteLinks(NamedTuple):
 class RepairResult(NamedTuple):
     """The repaired links, or with `is_dry` those to repair."""
 
-    done: Repair
+    repair: Repair
     is_dry: bool
 
 
 class RenameResult(NamedTuple):
     """The renamed note, or with `is_dry` the one to rename."""
 
-    done: Rename
+    rename: Rename
     is_dry: bool
 
 
@@ -149,14 +149,14 @@ def repair_links(
 def _repair_data(result: RepairResult) -> dict[str, Any]:
     return {
         "repaired": not result.is_dry,
-        "links": _edits_data(result.done.edits),
-        "untrusted": result.done.untrusted,
-        "commits": commits_json(result.done.report.commits),
+        "links": _edits_data(result.repair.edits),
+        "untrusted": result.repair.untrusted,
+        "commits": commits_json(result.repair.report.commits),
     }
 
 
 def _repair_lines(result: RepairResult, _: Any) -> Iterator[Line]:
-    repair = result.done
+    repair = result.repair
     yield from edit_lines(repair.edits)
     if repair.edits:
         summary = f"{pluralize(repair.links, 'link')} in {pluralize(len(repair.edits), 'note')}"
@@ -167,7 +167,7 @@ def _repair_lines(result: RepairResult, _: Any) -> Iterator[Line]:
 
 
 def _repair_warnings(result: RepairResult) -> Iterator[str]:
-    yield from warn_of_trust(result.done.untrusted)
+    yield from warn_of_trust(result.repair.untrusted)
 
 
 def rename_note(
@@ -197,23 +197,23 @@ def rename_note(
 
 def _rename_data(result: RenameResult) -> dict[str, Any]:
     return {
-        "from": result.done.old,
-        "to": result.done.new,
+        "from": result.rename.old,
+        "to": result.rename.new,
         "moved": not result.is_dry,
         "finished_earlier": False,  # Renames are never left half done.
-        "links": _edits_data(result.done.edits),
-        "untrusted": result.done.untrusted,
+        "links": _edits_data(result.rename.edits),
+        "untrusted": result.rename.untrusted,
     }
 
 
 def _rename_lines(result: RenameResult, _: Any) -> Iterator[Line]:
-    text = f"{result.done.old} -> {result.done.new}"
+    text = f"{result.rename.old} -> {result.rename.new}"
     yield Line("would move  " if result.is_dry else "moved  ", "green", text)
-    yield from edit_lines(result.done.edits)
+    yield from edit_lines(result.rename.edits)
 
 
 def _rename_warnings(result: RenameResult) -> Iterator[str]:
-    rename = result.done
+    rename = result.rename
     return warn_of_trust(rename.new if path == rename.old else path for path in rename.untrusted)
 
 
@@ -273,7 +273,7 @@ def _subpath(found_link: FoundLink) -> str:
 
 _LINKS = rows(source="string", line="integer", kind="string", written="string", target="string?")
 
-_list = partial(declare, moment=Moment.SEEN, tag=Tag.VIEW, excused=_FOR_PEOPLE)
+_list = partial(declare, versions=Moment.SEEN, tag=Tag.VIEW, excused=_FOR_PEOPLE)
 
 LINKS = _list(
     list_links,
@@ -281,7 +281,7 @@ LINKS = _list(
     "GET /links/{path}",
     _links_data,
     lines=_links_lines,
-    gives=record(path="string", links=_LINKS),
+    output_schema=record(path="string", links=_LINKS),
 )
 
 BACKLINKS = _list(
@@ -290,7 +290,7 @@ BACKLINKS = _list(
     "GET /backlinks/{path}",
     _backlinks_data,
     lines=_backlinks_lines,
-    gives=record(path="string", backlinks=_LINKS),
+    output_schema=record(path="string", backlinks=_LINKS),
 )
 
 BROKEN = _list(
@@ -299,7 +299,7 @@ BROKEN = _list(
     "GET /broken",
     _broken_data,
     lines=_broken_lines,
-    gives=record(broken=_LINKS),
+    output_schema=record(broken=_LINKS),
 )
 
 ORPHANS = _list(
@@ -308,7 +308,7 @@ ORPHANS = _list(
     "GET /orphans",
     _orphans_data,
     lines=_orphans_lines,
-    gives=record(orphans=rows(path="string", title="string", links="integer")),
+    output_schema=record(orphans=rows(path="string", title="string", links="integer")),
 )
 
 REPAIR = declare(
@@ -318,7 +318,7 @@ REPAIR = declare(
     _repair_data,
     lines=_repair_lines,
     warnings=_repair_warnings,
-    moment=Moment.BRANCH,
+    versions=Moment.BRANCH,
     writes=True,
     excused=dict.fromkeys(
         (Front.HTTP, Front.MCP), "the owner repairs all notes at once, in a terminal"
@@ -332,7 +332,7 @@ MV = change(
     _rename_data,
     lines=_rename_lines,
     warnings=_rename_warnings,
-    place=lambda result: PurePosixPath(result.done.new),
-    gives={"type": "object", "required": ["from", "to", "moved", "links"]},
+    place=lambda result: PurePosixPath(result.rename.new),
+    output_schema={"type": "object", "required": ["from", "to", "moved", "links"]},
     excused={Front.MCP: "what an agent calls a note stays; people sort them"},
 )

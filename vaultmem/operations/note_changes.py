@@ -159,14 +159,15 @@ WhyForget = Annotated[
 class Forgotten(NamedTuple):
     """The removed notes, or with `is_dry` those to remove, and the pinned ones that are kept.
 
-    Without a reason, `commits` has no value. `at` is a commit that still contains the notes, or "".
+    Without a reason, `commits` has no value. `last_commit` is a commit that still contains the
+    notes, or "".
     """
 
     paths: tuple[str, ...]
-    kept: tuple[str, ...]
+    pinned_paths: tuple[str, ...]
     is_dry: bool
     commits: tuple[tuple[str, str], ...] | None
-    at: str
+    last_commit: str
 
 
 def forget(
@@ -212,7 +213,7 @@ def forget_one(vault: Vault, path: NotePath, reason: WhyForget = "") -> Forgotte
 def _forgotten_data(result: Forgotten) -> dict[str, Any]:
     data = {
         "would_forget" if result.is_dry else "forgotten": result.paths,
-        "kept_pinned": result.kept,
+        "kept_pinned": result.pinned_paths,
     }
     return data if result.commits is None else {**data, "commits": commits_json(result.commits)}
 
@@ -220,7 +221,7 @@ def _forgotten_data(result: Forgotten) -> dict[str, Any]:
 def _forgotten_lines(result: Forgotten, _: Any) -> Iterator[Line]:
     for path in result.paths:
         yield Line("would forget  " if result.is_dry else "forgot  ", "yellow", path)
-    for path in result.kept:
+    for path in result.pinned_paths:
         yield Line(f"kept, pinned  {path}")
     yield from commit_lines(result.commits or ())
     if not result.paths:
@@ -228,9 +229,9 @@ def _forgotten_lines(result: Forgotten, _: Any) -> Iterator[Line]:
     elif result.is_dry:
         count = pluralize(len(result.paths), "note")
         yield Line(f"Nothing was removed; add --yes to forget {count}.")
-    elif result.at:
+    elif result.last_commit:
         argument = shlex.quote(result.paths[0]) if len(result.paths) == 1 else "PATH"
-        yield Line(f"hint: `vaultmem restore {argument} --at {result.at}` brings it back")
+        yield Line(f"hint: `vaultmem restore {argument} --at {result.last_commit}` brings it back")
 
 
 def restore(
@@ -397,7 +398,7 @@ def _undone_session_lines(result: SessionUndo, with_spread: bool) -> Iterator[Li
 _COMMITS = rows(commit="string", subject="string")
 
 #: Declare an operation that changes one note.
-change = partial(declare, moment=Moment.BRANCH, writes=True, changes=True)
+change = partial(declare, versions=Moment.BRANCH, writes=True, changes=True)
 
 _PROMOTED = record(promoted=rows(path="string"), trusted=STRINGS, commits=_COMMITS)
 
@@ -407,8 +408,8 @@ PROMOTE = declare(
     "POST /promote",
     _promoted_data,
     lines=_promoted_lines,
-    gives=_PROMOTED,
-    moment=Moment.BRANCH,
+    output_schema=_PROMOTED,
+    versions=Moment.BRANCH,
     writes=True,
 )
 
@@ -417,7 +418,7 @@ PROMOTE_ONE = change(
     "promote_note",
     "POST /promote/{path}",
     _promoted_data,
-    gives=_PROMOTED,
+    output_schema=_PROMOTED,
     excused=dict.fromkeys((Front.SHELL, Front.MCP), "promote takes several notes"),
 )
 
@@ -427,8 +428,8 @@ FORGET = declare(
     "POST /forget",
     _forgotten_data,
     lines=_forgotten_lines,
-    gives=record(kept_pinned=STRINGS),
-    moment=Moment.BRANCH,
+    output_schema=record(kept_pinned=STRINGS),
+    versions=Moment.BRANCH,
     writes=True,
     excused={Front.MCP: "an agent forgets one note at a time"},
 )
@@ -439,7 +440,7 @@ FORGET_ONE = change(
     "DELETE /notes/{path}",
     _forgotten_data,
     lines=_forgotten_lines,
-    gives=record(forgotten=STRINGS, kept_pinned=STRINGS),
+    output_schema=record(forgotten=STRINGS, kept_pinned=STRINGS),
     place=lambda _: None,
     excused={Front.SHELL: "forget takes several notes"},
 )
@@ -450,7 +451,7 @@ STATE = change(
     "POST /state/{path}",
     moved_json,
     lines=_state_lines,
-    gives=record(moved=rows(path="string", to="string"), commit="string?"),
+    output_schema=record(moved=rows(path="string", to="string"), commit="string?"),
     excused={Front.MCP: "update_note sets a state"},
 )
 
@@ -460,7 +461,7 @@ SUPERSEDE = change(
     "POST /supersede/{path}",
     "old new from=before unsaid commit?=report.commit",
     lines=_supersede_lines,
-    gives=record(old="string", new="string", commit="string?"),
+    output_schema=record(old="string", new="string", commit="string?"),
     excused={Front.MCP: "remember takes supersedes; update_note sets superseded_by"},
 )
 
@@ -471,7 +472,7 @@ RESTORE = change(
     _restored_data,
     lines=_restored_lines,
     required=("at",),
-    gives=record(path="string", blob="string", changed="boolean", commits=_COMMITS),
+    output_schema=record(path="string", blob="string", changed="boolean", commits=_COMMITS),
     place=lambda result: PurePosixPath(result.path),
     excused={Front.MCP: "a person brings back what was"},
 )
@@ -482,13 +483,13 @@ CHECKPOINT = declare(
     "POST /checkpoint",
     report_json,
     lines=_outcome_lines,
-    gives=record(
+    output_schema=record(
         commit="string?",
         commits=_COMMITS,
         paths=STRINGS,
         skipped="object",
     ),
-    moment=Moment.BRANCH,
+    versions=Moment.BRANCH,
     writes=True,
     syncs=False,
 )
@@ -499,7 +500,7 @@ UNDO = declare(
     "POST /undo",
     _undone_data,
     lines=_undone_lines,
-    gives=record(commit="string?", candidates=STRINGS),
+    output_schema=record(commit="string?", candidates=STRINGS),
     writes=True,
     excused={Front.MCP: "a person takes commits back"},
 )

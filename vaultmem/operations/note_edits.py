@@ -190,7 +190,7 @@ _change = partial(
     data=_edited_data,
     lines=_edited_lines,
     warnings=lambda result: result.cautions,
-    gives=record(path="string", blob="string"),
+    output_schema=record(path="string", blob="string"),
 )
 
 TAG = _change(tag_, "tag_note", "POST /tags/{path}", excused={Front.MCP: "update_note sets tags"})

@@ -475,7 +475,7 @@ GET = declare(
     note_data,
     lines=_note_lines,
     warnings=_note_warnings,
-    gives=record(
+    output_schema=record(
         path="string",
         blob="string",
         title="string",
@@ -488,7 +488,7 @@ GET = declare(
         text="string",
         caution="string?",
     ),
-    moment=Moment.SEEN,
+    versions=Moment.SEEN,
     tag=Tag.BLOB,
 )
 
@@ -498,7 +498,7 @@ LIST = Operation(
     run=list_,
     request=ListNotes,
     data=_records_data,
-    gives=record(
+    output_schema=record(
         notes=rows(
             path="string",
             blob="string",
@@ -511,7 +511,7 @@ LIST = Operation(
             tokens="integer",
         )
     ),
-    moment=Moment.SEEN,
+    versions=Moment.SEEN,
     tag=Tag.VIEW,
     excused={Front.MCP: "an agent asks recall, by kind, state, tag or folder"},
 )
@@ -522,8 +522,8 @@ LIST_SOURCES = declare(
     "GET /reference",
     _sources_data,
     lines=_sources_lines,
-    gives=record(sources=rows(name="string", notes="integer", tokens="integer")),
-    moment=Moment.SEEN,
+    output_schema=record(sources=rows(name="string", notes="integer", tokens="integer")),
+    versions=Moment.SEEN,
     tag=Tag.VIEW,
 )
 
@@ -533,8 +533,10 @@ SOURCE_NOTES = declare(
     "GET /reference/{source}",
     _source_data,
     lines=_source_lines,
-    gives=record(source="string", notes=rows(path="string", title="string", tokens="integer")),
-    moment=Moment.SEEN,
+    output_schema=record(
+        source="string", notes=rows(path="string", title="string", tokens="integer")
+    ),
+    versions=Moment.SEEN,
     tag=Tag.VIEW,
 )
 
@@ -544,7 +546,7 @@ REMEMBER = Operation(
     run=remember,
     request=Remember,
     lines=_remembered_lines,
-    gives=record(
+    output_schema=record(
         path="string",
         blob="string",
         title="string",
@@ -558,7 +560,7 @@ REMEMBER = Operation(
         superseded="string",
         ends="string",
     ),
-    moment=Moment.BRANCH,
+    versions=Moment.BRANCH,
     writes=True,
     creates=True,
     syncs=False,

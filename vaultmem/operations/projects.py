@@ -150,7 +150,7 @@ LIST = declare(
     "GET /projects",
     _list_data,
     lines=_list_lines,
-    gives=record(
+    output_schema=record(
         projects=rows(
             name="string",
             root="string?",
@@ -163,12 +163,12 @@ LIST = declare(
         ),
         global_notes="integer",
     ),
-    moment=Moment.BRANCH,
+    versions=Moment.BRANCH,
     tag=Tag.VIEW,
     excused={Front.MCP: "recall names another project that has a better answer"},
 )
 
-_write = partial(declare, address="", moment=Moment.BRANCH, writes=True, excused=_OWNERS)
+_write = partial(declare, address="", versions=Moment.BRANCH, writes=True, excused=_OWNERS)
 
 RENAME = _write(rename, "rename_project", data=_moved_data, lines=_moved_lines)
 

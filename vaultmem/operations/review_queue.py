@@ -104,7 +104,7 @@ LIST_REVIEW = declare(
     "list_review",
     "GET /review",
     lambda found: queue_data(found.items, len(found.waiting)),
-    gives=record(waiting="integer", items=rows(id="string", action="string", notes=rows())),
+    output_schema=record(waiting="integer", items=rows(id="string", action="string", notes=rows())),
     long=True,
     excused={Front.MCP: "history lists what an agent can decide"},
 )
@@ -114,7 +114,9 @@ DECIDE = declare(
     "decide",
     "POST /review/{id}",
     _decided_data,
-    gives=record(decided=rows(id="string", path="string", choice="string", message="string")),
+    output_schema=record(
+        decided=rows(id="string", path="string", choice="string", message="string")
+    ),
     writes=True,
     excused={Front.MCP: "an agent decides by promote and update_note"},
 )

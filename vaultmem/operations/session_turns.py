@@ -163,7 +163,7 @@ def describe_turn(each: NumberedTurn) -> str:
     return one_line("  ".join(filter(None, parts)))
 
 
-_view = partial(declare, moment=Moment.BRANCH)
+_view = partial(declare, versions=Moment.BRANCH)
 
 _TURN = rows(session="string", number="integer", role="string", text="string", failed="boolean")
 
@@ -173,7 +173,7 @@ SEARCH = _view(
     "GET /session-search",
     _found_data,
     lines=_found_lines,
-    gives=record(sessions=rows(**FACTS), turns=_TURN),
+    output_schema=record(sessions=rows(**FACTS), turns=_TURN),
 )
 
 TURNS = _view(
@@ -182,7 +182,7 @@ TURNS = _view(
     "GET /sessions/{session}/turns",
     _turns_data,
     lines=_turns_lines,
-    gives=record(turns=_TURN),
+    output_schema=record(turns=_TURN),
     excused={Front.MCP: "the session tool's search shows an agent the turns that matter"},
 )
 

@@ -329,7 +329,7 @@ def _which_lines(identity: SessionIdentity, _: Any) -> Iterator[Line]:
         yield Line(f"{mark} {source}  {one_line(value)}{one_line(remark)}")
 
 
-_view = partial(declare, moment=Moment.BRANCH)
+_view = partial(declare, versions=Moment.BRANCH)
 
 SHOW = _view(
     show,
@@ -337,7 +337,7 @@ SHOW = _view(
     "GET /sessions/{session}",
     data=_shown_data,
     lines=shown_lines,
-    gives=record(**FACTS),
+    output_schema=record(**FACTS),
     excused={Front.MCP: "restore gives an agent what it needs of a session"},
 )
 
@@ -348,7 +348,7 @@ LIST = _view(
     data=_listed_data,
     lines=_listed_lines,
     warnings=_listed_warnings,
-    gives=record(sessions=rows(**FACTS)),
+    output_schema=record(sessions=rows(**FACTS)),
 )
 
 CHAIN = _view(
@@ -357,7 +357,7 @@ CHAIN = _view(
     "GET /sessions/{session}/chain",
     data=_chain_data,
     lines=_chain_lines,
-    gives=record(session=record(**FACTS), earlier=rows(), followers=rows()),
+    output_schema=record(session=record(**FACTS), earlier=rows(), followers=rows()),
 )
 
 STATS = _view(
@@ -365,7 +365,7 @@ STATS = _view(
     "count_sessions",
     "GET /session-stats",
     lines=stats_lines,
-    gives=record(sessions="integer", statuses="object", agents="object"),
+    output_schema=record(sessions="integer", statuses="object", agents="object"),
     excused={Front.MCP: "an agent asks what sessions were about, not how many there are"},
 )
 
@@ -375,7 +375,9 @@ RESTORE = _view(
     "GET /sessions/{session}/restore",
     data=restore_data,
     lines=restore_lines,
-    gives=record(session="string", text="string", tokens=record(sent="integer", budget="integer")),
+    output_schema=record(
+        session="string", text="string", tokens=record(sent="integer", budget="integer")
+    ),
 )
 
 WHICH = _view(which, "which_session", "", lines=_which_lines, syncs=False, excused=_TERMINAL)

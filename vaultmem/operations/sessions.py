@@ -69,7 +69,7 @@ RestoreBudget = Annotated[
 class Opened(NamedTuple):
     """The open session, and the requested restore."""
 
-    begun: StartResult
+    start_result: StartResult
     restored: Restore | None
 
 
@@ -366,11 +366,11 @@ def facts_data(facts: SessionFacts) -> dict[str, Any]:
 
 def _opened_data(result: Opened) -> dict[str, Any]:
     return {
-        **session_data(result.begun.session),
-        "new": result.begun.is_new,
+        **session_data(result.start_result.session),
+        "new": result.start_result.is_new,
         "restore": result.restored.text if result.restored else None,
-        "restored": result.begun.restore or None,
-        "recovered": list(map(recovered_data, result.begun.recovered)),
+        "restored": result.start_result.restore or None,
+        "recovered": list(map(recovered_data, result.start_result.recovered)),
     }
 
 
@@ -410,9 +410,9 @@ def _noted_lines(session: Session, request: Any) -> Iterator[Line]:
 
 
 def _opened_lines(result: Opened, _: Any) -> Iterator[Line]:
-    yield from recovered_lines(result.begun.recovered)
-    facts = result.begun.session.facts
-    word = "started" if result.begun.is_new else "open"
+    yield from recovered_lines(result.start_result.recovered)
+    facts = result.start_result.session.facts
+    word = "started" if result.start_result.is_new else "open"
     yield Line(f"{word:<9}", "green", f"{facts.id}  ({facts.path})")
     if result.restored:
         yield Line("")
@@ -420,7 +420,7 @@ def _opened_lines(result: Opened, _: Any) -> Iterator[Line]:
 
 
 def _opened_warnings(result: Opened) -> Iterator[str]:
-    return filter(None, (each.problem for each in result.begun.recovered))
+    return filter(None, (each.problem for each in result.start_result.recovered))
 
 
 def recovered_lines(recovered: Sequence[RecoveryResult]) -> Iterator[Line]:
@@ -468,14 +468,14 @@ FACTS: dict[str, Schema | str] = {
     "ended": "string?",
 }
 
-_keep = partial(declare, moment=Moment.BRANCH, writes=True)
-_write = partial(_keep, data=session_data, gives=record(**FACTS), syncs=False)
+_keep = partial(declare, versions=Moment.BRANCH, writes=True)
+_write = partial(_keep, data=session_data, output_schema=record(**FACTS), syncs=False)
 _open = partial(
     _keep,
     data=_opened_data,
     lines=_opened_lines,
     warnings=_opened_warnings,
-    gives=record(**FACTS, new="boolean", restore="string?", restored="string?"),
+    output_schema=record(**FACTS, new="boolean", restore="string?", restored="string?"),
 )
 
 START = _open(start, "start_session", "POST /sessions")
@@ -508,7 +508,7 @@ DECIDE = _keep(
     "POST /sessions/{session}/decisions",
     _decided_data,
     lines=_decided_lines,
-    gives=record(**FACTS, decision="object"),
+    output_schema=record(**FACTS, decision="object"),
 )
 
 TOUCH = _write(touch, "touch_files", "POST /sessions/{session}/files", lines=_done_lines("touched"))
@@ -519,7 +519,7 @@ TURN = _write(
     "POST /sessions/{session}/turns",
     data=_counted_data,
     lines=_counted_lines,
-    gives=record(session="string", turns="integer", tokens="integer"),
+    output_schema=record(session="string", turns="integer", tokens="integer"),
     excused=_HOOKS,
 )
 

@@ -70,7 +70,7 @@ Summarizer = Annotated[
 class Viewed(NamedTuple):
     """A report, and its summary."""
 
-    found: TaskHistory
+    history: TaskHistory
     summary: str
 
 
@@ -313,11 +313,11 @@ def _tasks_data(tasks: list[Task]) -> dict[str, Any]:
 
 def _viewed_data(result: Viewed) -> dict[str, Any]:
     return {
-        **pick(result.found, "rendered"),
+        **pick(result.history, "rendered"),
         "summary": result.summary,
-        **pick(result.found, "artifact task_id? task_title?"),
-        "tokens": {"sent": result.found.tokens, "budget": result.found.budget},
-        **pick(result.found, "support"),
+        **pick(result.history, "artifact task_id? task_title?"),
+        "tokens": {"sent": result.history.tokens, "budget": result.history.budget},
+        **pick(result.history, "support"),
     }
 
 
@@ -358,9 +358,9 @@ def _task_lines(task: Task, _: Any) -> Iterator[Line]:
 def _viewed_lines(result: Viewed, _: Any) -> Iterator[Line]:
     yield Line(one_line(result.summary))
     yield Line("")
-    yield Line(result.found.rendered.rstrip("\n"))
+    yield Line(result.history.rendered.rstrip("\n"))
     yield Line("")
-    yield Line("all of it", "dim", f"  vaultmem task expand {result.found.artifact[:12]}")
+    yield Line("all of it", "dim", f"  vaultmem task expand {result.history.artifact[:12]}")
 
 
 def _expanded_lines(result: Expanded, _: Any) -> Iterator[Line]:
@@ -369,13 +369,13 @@ def _expanded_lines(result: Expanded, _: Any) -> Iterator[Line]:
 
 _TASK = record(id="string", path="string", title="string", status="string")
 
-_write = partial(declare, moment=Moment.BRANCH, writes=True, gives=_TASK)
+_write = partial(declare, versions=Moment.BRANCH, writes=True, output_schema=_TASK)
 _render = partial(
     declare,
-    moment=Moment.BRANCH,
+    versions=Moment.BRANCH,
     data=_viewed_data,
     lines=_viewed_lines,
-    gives=record(
+    output_schema=record(
         rendered="string",
         summary="string",
         artifact="string",
@@ -393,8 +393,8 @@ LIST = declare(
     "GET /tasks",
     _tasks_data,
     lines=_tasks_lines,
-    gives=record(tasks=rows(id="string", path="string", title="string", status="string")),
-    moment=Moment.SEEN,
+    output_schema=record(tasks=rows(id="string", path="string", title="string", status="string")),
+    versions=Moment.SEEN,
 )
 
 SHOW = declare(
@@ -402,8 +402,8 @@ SHOW = declare(
     "get_task",
     "GET /tasks/{task}",
     lines=_task_lines,
-    gives=_TASK,
-    moment=Moment.SEEN,
+    output_schema=_TASK,
+    versions=Moment.SEEN,
     excused={Front.MCP: "the tool shows all that is known of it"},
 )
 
@@ -416,7 +416,7 @@ EXPAND = declare(
     "expand_artifact",
     "GET /artifacts/{artifact}",
     lines=_expanded_lines,
-    gives=record(artifact="string", text="string"),
+    output_schema=record(artifact="string", text="string"),
     excused={Front.MCP: "a larger budget shows more"},
 )
 

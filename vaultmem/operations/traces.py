@@ -107,7 +107,7 @@ TRACE = declare(
     "",
     trace_data,
     lines=trace_lines,
-    gives=record(
+    output_schema=record(
         place="string",
         project="string?",
         notes=rows(path="string", title="string"),
@@ -193,7 +193,9 @@ SPREAD = declare(
     _spread_data,
     lines=_spread_lines,
     warnings=lambda result: result.skipped,
-    gives=record(target="string", sources=STRINGS, readers=rows(time="string", paths=STRINGS)),
+    output_schema=record(
+        target="string", sources=STRINGS, readers=rows(time="string", paths=STRINGS)
+    ),
     excused={
         Front.HTTP: "it reads the receipts and vaults of this machine",
         Front.MCP: "the owner follows a wrong memory",

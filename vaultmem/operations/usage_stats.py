@@ -57,9 +57,9 @@ def stats_data(result: Stats) -> dict[str, Any]:
         ],
         "found_nothing": [{"query": query, "times": times} for query, times in result.failed],
         "most_recalled": [
-            {**pick(each, "path times last best"), "used": each.well + each.badly}
-            | {"ended_well": each.well, "ended_badly": each.badly}
-            | pick(each, "held failed")
+            {**pick(each, "path times last best"), "used": each.good_sessions + each.bad_sessions}
+            | {"ended_well": each.good_sessions, "ended_badly": each.bad_sessions}
+            | pick(each, "held=passed_assertions failed=failed_assertions")
             for each in result.most
         ],
         "never_recalled": result.never,
@@ -93,9 +93,16 @@ def stats_lines(result: Stats, request: Any) -> Iterator[Line]:
 
 def _describe_outcome(use: NoteUsage) -> str:
     """Return how often sessions that used a note ended well, and assertions on it held."""
-    used, asserted = use.well + use.badly, use.held + use.failed
-    words = [f"used in {pluralize(used, 'session')}, {use.well} ended well"] if used else []
-    words += [f"in {pluralize(asserted, 'assertion')}, {use.held} held"] if asserted else []
+    used, asserted = (
+        use.good_sessions + use.bad_sessions,
+        use.passed_assertions + use.failed_assertions,
+    )
+    words = (
+        [f"used in {pluralize(used, 'session')}, {use.good_sessions} ended well"] if used else []
+    )
+    words += (
+        [f"in {pluralize(asserted, 'assertion')}, {use.passed_assertions} held"] if asserted else []
+    )
     return f"  ({'; '.join(words)})" if words else ""
 
 
@@ -257,7 +264,9 @@ STATS = declare(
     "GET /stats",
     stats_data,
     lines=stats_lines,
-    gives=record(notes="integer", full_vault_tokens="integer", packs="object", recalls="object"),
+    output_schema=record(
+        notes="integer", full_vault_tokens="integer", packs="object", recalls="object"
+    ),
 )
 
 RECENT = declare(
@@ -266,7 +275,7 @@ RECENT = declare(
     "GET /recent",
     _recent_data,
     lines=_recent_lines,
-    gives=record(calls=rows(time="string", kind="string", query="string", shown=rows())),
+    output_schema=record(calls=rows(time="string", kind="string", query="string", shown=rows())),
 )
 
 PINNED = declare(
@@ -276,8 +285,8 @@ PINNED = declare(
     _pinned_data,
     lines=_pinned_lines,
     warnings=pinned_warnings,
-    gives=record(pinned=rows(path="string"), tokens="integer", budget="integer"),
-    moment=Moment.SEEN,
+    output_schema=record(pinned=rows(path="string"), tokens="integer", budget="integer"),
+    versions=Moment.SEEN,
     tag=Tag.VIEW,
     excused={Front.MCP: "context_pack shows what is pinned"},
 )

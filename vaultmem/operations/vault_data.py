@@ -145,13 +145,17 @@ def fleet_compacted_json(results: JobResults) -> dict[str, Any]:
 
 
 def _done_json(results: JobResults) -> dict[str, Any]:
-    return {"asked": results.asked, "missing": results.missing, "behind": results.behind}
+    return {"asked": results.run_count, "missing": results.missing, "behind": results.stale_reasons}
 
 
 def mentions_json(mentions: Mentions) -> dict[str, Any]:
     """Return the vaults that state something, earliest first."""
     believers = [{"vault": name, **each._asdict()} for name, each in mentions.believers]
-    rest = {"others": mentions.others, "missing": mentions.missing, "behind": mentions.behind}
+    rest = {
+        "others": mentions.others,
+        "missing": mentions.missing,
+        "behind": mentions.stale_reasons,
+    }
     return {"believers": believers, **rest}
 
 
@@ -170,8 +174,8 @@ def contradictions_json(comparison: FleetComparison) -> dict[str, Any]:
 
 
 def _compared_json(comparison: FleetComparison) -> dict[str, Any]:
-    counts = {"vaults": comparison.vaults, "notes": comparison.notes, "asked": comparison.asked}
-    return {**counts, "missing": comparison.missing, "behind": comparison.behind}
+    counts = {"vaults": comparison.vaults, "notes": comparison.notes, "asked": comparison.run_count}
+    return {**counts, "missing": comparison.missing, "behind": comparison.stale_reasons}
 
 
 def _pairs_json(pairs: Sequence[Differing]) -> list[dict[str, Any]]:

@@ -199,9 +199,9 @@ def _add_up(vault: Vault, rows: Iterable[NoteUsage]) -> dict[str, NoteUsage]:
             each.times + total.times,
             max(each.last, total.last),
             max(each.best, total.best),
-            each.well + total.well,
-            each.badly + total.badly,
-            each.held + total.held,
-            each.failed + total.failed,
+            each.good_sessions + total.good_sessions,
+            each.bad_sessions + total.bad_sessions,
+            each.passed_assertions + total.passed_assertions,
+            each.failed_assertions + total.failed_assertions,
         )
     return sums

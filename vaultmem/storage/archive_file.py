@@ -194,12 +194,12 @@ class ArchiveWriter:
 
     def __init__(self, folder: Path) -> None:
         self._spool: IO[bytes] = tempfile.TemporaryFile(dir=folder)
-        self._found: dict[str, _Spooled] = {}
+        self._members: dict[str, _Spooled] = {}
 
     @property
     def members(self) -> dict[str, Member]:
         """The members added so far, by name."""
-        return {name: each.member for name, each in self._found.items()}
+        return {name: each.member for name, each in self._members.items()}
 
     def add(
         self, name: str, blocks: Iterable[bytes], at: int = 0, executable: bool = False
@@ -211,11 +211,11 @@ class ArchiveWriter:
             digest.update(block)
             size += len(block)
         member = Member(size, digest.hexdigest(), at, executable)
-        self._found[name] = _Spooled(member, offset)
+        self._members[name] = _Spooled(member, offset)
 
     def add_link(self, name: str, target: str) -> None:
         """Add a symbolic link."""
-        self._found[name] = _Spooled(Member(0, "", link=target), 0)
+        self._members[name] = _Spooled(Member(0, "", link=target), 0)
 
     def write(
         self, file: Path, manifest: ArchiveManifest, progress: Callable[[int, int], None]
@@ -252,10 +252,10 @@ class ArchiveWriter:
         ):
             data = format_manifest(manifest)
             tar.addfile(_describe(MANIFEST, Member(len(data), "")), io.BytesIO(data))
-            for number, (name, each) in enumerate(sorted(self._found.items()), 1):
+            for number, (name, each) in enumerate(sorted(self._members.items()), 1):
                 self._spool.seek(each.place)
                 tar.addfile(_describe(name, each.member), self._spool)
-                progress(number, len(self._found))
+                progress(number, len(self._members))
 
     def close(self) -> None:
         """Remove the temporary file."""

@@ -105,7 +105,7 @@ class TreeEmitter(EventEmitter):
         self._root = os.fsdecode(watch.path)
         self._enters = enters
         self._folders: dict[WatchDescriptor, str] = {}
-        self._left: tuple[int, FileSystemEvent] | None = None
+        self._pending_move: tuple[int, FileSystemEvent] | None = None
         self._lock = threading.RLock()
         self._events = self._wake = -1
 
@@ -156,7 +156,7 @@ class TreeEmitter(EventEmitter):
 
     def _read_batch(self) -> bool:
         """Queue the events of one read; return False if there were none."""
-        if not _wait_for(self._events, milliseconds=_HALF_MOVE if self._left else 0):
+        if not _wait_for(self._events, milliseconds=_HALF_MOVE if self._pending_move else 0):
             self._end_move()
             return False
         data = os.read(self._events, 65_536)
@@ -195,7 +195,7 @@ class TreeEmitter(EventEmitter):
         kinds = _FOLDER_EVENTS if is_folder else _FILE_EVENTS
         event = _arrival(path, old_path, is_folder) if old_path else kinds[mask & _KINDS](path)
         if mask & Bits.IN_MOVED_FROM:
-            self._left = (cookie, event)
+            self._pending_move = (cookie, event)
         else:
             self.queue_event(event)
         if is_folder and not mask & _GONE:
@@ -206,7 +206,7 @@ class TreeEmitter(EventEmitter):
 
         A first half without a second is queued as a deletion.
         """
-        pending_move, self._left = self._left, None
+        pending_move, self._pending_move = self._pending_move, None
         if pending_move is not None and pending_move[0] == cookie:
             return os.fsdecode(pending_move[1].src_path)
         if pending_move is not None:

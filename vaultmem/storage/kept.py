@@ -31,13 +31,13 @@ _MARK = ".vault"
 
 
 class RepositoryNames(NamedTuple):
-    """Functions that return the names of a vault's repository: `one` (fast), or `every` by git.
+    """Functions that find the names of a repository: `find_one` (fast), or `find_all` by git.
 
     Both are empty without commits, or in a shallow clone without the first.
     """
 
-    one: Callable[[], str] = str
-    every: Callable[[], Sequence[str]] = tuple
+    find_one: Callable[[], str] = str
+    find_all: Callable[[], Sequence[str]] = tuple
 
 
 #: The names of a vault that is identified only by its path.
@@ -58,9 +58,9 @@ class KeptFolder:
             OSError: writing failed.
         """
         make_private_folder(self.folder)
-        name = self._names.one()
+        name = self._names.find_one()
         if name and name not in (stored_names := _read_names(self.folder)):
-            content = json.dumps(sorted({*stored_names, *self._names.every(), name}))
+            content = json.dumps(sorted({*stored_names, *self._names.find_all(), name}))
             write_atomically(self.folder / _MARK, content.encode(), mode=0o600)
 
     def write(self, name: str, data: bytes) -> Path:
@@ -97,7 +97,7 @@ class KeptFolder:
         """
         marked_folders = sorted(each.parent for each in self.folder.parent.glob(f"*/{_MARK}"))
         others = [each for each in marked_folders if each != self.folder]
-        names = set(self._names.every()) if others else set()
+        names = set(self._names.find_all()) if others else set()
         siblings = [each for each in others if names & set(_read_names(each))]
         files: dict[str, Path] = {}
         for folder in (self.folder, *siblings):

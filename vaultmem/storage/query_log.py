@@ -100,18 +100,18 @@ class LoggedHits(NamedTuple):
 class NoteUsage(NamedTuple):
     """Usage of a note: the number of calls with it, the last time, and its best score ever.
 
-    `well` and `badly` count sessions that used it, by how they ended; `held` and `failed` count
-    assertions with it, by how they ended.
+    `good_sessions` and `bad_sessions` count sessions that used it, by how they ended;
+    `passed_assertions` and `failed_assertions` count assertions with it, by how they ended.
     """
 
     path: str
     times: int
     last: float
     best: float
-    well: int = 0
-    badly: int = 0
-    held: int = 0
-    failed: int = 0
+    good_sessions: int = 0
+    bad_sessions: int = 0
+    passed_assertions: int = 0
+    failed_assertions: int = 0
 
 
 class UsageTotals(NamedTuple):

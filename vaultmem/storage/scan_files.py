@@ -358,7 +358,7 @@ class ObsidianFolder:
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        self._seen: _Seen | None = None
+        self._stamps: _Seen | None = None
         self._settings = _NONE
 
     def read(self) -> ObsidianSettings:
@@ -367,9 +367,9 @@ class ObsidianFolder:
         if (folder_stamp := _inspect(folder)) is None:
             return _NONE
         stamps = (folder_stamp[:2], *(_inspect(f"{folder}/{name}") for name in READERS))
-        if stamps != self._seen:
+        if stamps != self._stamps:
             self._settings = self._read()
-            self._seen = stamps
+            self._stamps = stamps
         return self._settings
 
     def _read(self) -> ObsidianSettings:

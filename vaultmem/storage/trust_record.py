@@ -102,7 +102,7 @@ class TrustStore:
         self._file = file
         self._vault = vault
         self._names = names
-        self._beside = list_other_files
+        self._list_other_files = list_other_files
 
     def is_trusted(self) -> bool:
         """Return whether the owner trusts this vault."""
@@ -173,19 +173,19 @@ class TrustStore:
     def _find_named(self) -> TrustRecord:
         """Return the own record (or a new one) with all names of its repository."""
         own_record = self._find() or TrustRecord(trusted=False, notes={})
-        names = tuple(dict.fromkeys((*own_record.names, *self._names.every())))
+        names = tuple(dict.fromkeys((*own_record.names, *self._names.find_all())))
         return own_record._replace(vault=self._vault, names=names)
 
     def _list_files(self) -> list[Path]:
         return sorted(self._file.parent.glob("*.json"))
 
-    def elsewhere(self) -> list[TrustRecord]:
+    def list_copies(self) -> list[TrustRecord]:
         """Return trusted records of this repository at other paths.
 
         If the vault is not trusted, the record in its own file comes first.
         """
         files = [file for file in self._list_files() if file != self._file]
-        name = self._names.one() if files else ""
+        name = self._names.find_one() if files else ""
         records = [
             record
             for file in files
@@ -203,7 +203,7 @@ class TrustStore:
         return [*filter(None, [self._find()])]
 
     def _list_other_trees(self) -> list[TrustRecord]:
-        records = filter(None, map(_read_if_sound, self._beside()))
+        records = filter(None, map(_read_if_sound, self._list_other_files()))
         return [*filter(self._holds, records)]
 
     def _find(self) -> TrustRecord | None:
@@ -212,9 +212,9 @@ class TrustStore:
 
     def _holds(self, record: TrustRecord) -> bool:
         """Return whether a record has no names, or a name of this repository."""
-        if not record.names or self._names.one() in record.names:
+        if not record.names or self._names.find_one() in record.names:
             return True
-        return bool(set(record.names) & set(self._names.every()))
+        return bool(set(record.names) & set(self._names.find_all()))
 
     def _write(self, record: TrustRecord) -> None:
         KeptFolder(self._file.parent).write_value(self._file.name, record)
@@ -274,7 +274,7 @@ class SignedTrust:
         cache = self._read()
         return cache.lists if cache else ()
 
-    def named(self) -> set[tuple[str, str]]:
+    def list_texts(self) -> set[tuple[str, str]]:
         """Return path and digest of each text in a stored list, valid or not."""
         lists = [json.loads(each.text) for each in self.lists()]
         return {text for each in lists for text in each["notes"].items()}
@@ -299,7 +299,7 @@ class SignedTrust:
 
     def is_meant(self, names: Sequence[str]) -> bool:
         """Return whether one of a list's vault names is a name of this vault."""
-        return self._names.one() in names or not set(self._names.every()).isdisjoint(names)
+        return self._names.find_one() in names or not set(self._names.find_all()).isdisjoint(names)
 
     def write(self, lists: Iterable[SignedList], signers: Iterable[str], now: float) -> None:
         """Store lists that were just verified against these files of signers."""

@@ -180,14 +180,14 @@ class PageFrame(NamedTuple):
     """The values that each page shows about the vault: name, checked-out branch and commit.
 
     `others` are the names of the user's other vaults, and `other` is the viewed one of them, "all"
-    for all together. `moment` is the viewed commit, None for the current state. `lag` is the reason
-    why the view is older than the notes. `waiting` counts the undecided items of the served vault.
+    for all together. `viewed_commit` is None for the current state. `lag` is the reason why the
+    view is older than the notes. `waiting` counts the undecided items of the served vault.
     """
 
     name: str
     branch: str
     commit: str
-    moment: Commit | None = None
+    viewed_commit: Commit | None = None
     lag: str = ""
     others: tuple[str, ...] = ()
     other: str = ""
@@ -331,7 +331,7 @@ def frame_vault(vault: Vault, at: str) -> PageFrame:
     head = vault.head()
     branch, commit = (head.branch, head.commit) if head else ("", "")
     frame = PageFrame(
-        vault.root.name, branch, commit, _format_moment(vault, at), vault.notices.stale
+        vault.root.name, branch, commit, _find_viewed_commit(vault, at), vault.notices.stale
     )
     return frame._replace(waiting=_count_waiting(vault))
 
@@ -343,7 +343,7 @@ def _count_waiting(vault: Vault) -> WaitingCounts | None:
     return count_waiting(vault) if vault.view.has_work_tree else None
 
 
-def _format_moment(vault: Vault, at: str) -> Commit | None:
+def _find_viewed_commit(vault: Vault, at: str) -> Commit | None:
     if not at:
         return None
     from vaultmem.services.history.commits import resolve_commit
@@ -364,13 +364,13 @@ _VALUE = 1_000
 
 
 class ShownChange(NamedTuple):
-    """One operation on a file as displayed; `left` counts the hidden lines."""
+    """One operation on a file as displayed; `hidden_lines` counts the omitted lines."""
 
     operation: FileOperation
-    told: str
+    summary: str
     properties: list[tuple[PropertyChange, list[DiffPiece]]]
     passages: list[Passage]
-    left: int
+    hidden_lines: int
 
 
 def show_changes(operations: Iterable[FileOperation], whole: bool = False) -> Iterator[ShownChange]:

@@ -143,12 +143,12 @@ class Site(NamedTuple):
 class FileLinks(NamedTuple):
     """The exported files of pages, and the time of the export (seconds since the epoch).
 
-    `find` returns the file of a page by its path and parameters, "" for a missing one; `up` is the
-    relative path from the current page to the export folder.
+    `find` returns the file of a page by its path and parameters, "" for a missing one; `root_path`
+    is the relative path from the current page to the export folder.
     """
 
     find: Callable[[str, dict[str, str]], str]
-    up: str
+    root_path: str
     exported: float
 
 
@@ -226,7 +226,7 @@ def make_link(path: str, /, **params: Any) -> str:
     if (files := FILES.get()) is not None:
         query.pop("at", None)
         file = files.find(path, query)
-        return f"{files.up}{file}" if file else ""
+        return f"{files.root_path}{file}" if file else ""
     path = BELOW.get() + quote(os.fsencode(path))
     return f"{path}?{urlencode(query)}" if query else path
 

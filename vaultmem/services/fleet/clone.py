@@ -204,7 +204,7 @@ class Clone:
             history = make_clone(self.root, self.remote, self.source.branch or "main", self.state)
             answer = self.ask(history)
             if answer.trouble:
-                raise SystemFailureError(f"no clone yet: {answer.told}")
+                raise SystemFailureError(f"no clone yet: {answer.message}")
             if problem := fetch_branches(history, self.remote, LONGEST):
                 raise SystemFailureError(f"no clone yet: {problem}")
             return self._resolve(history, self._begin_record(answer), None)
@@ -259,7 +259,7 @@ class Clone:
         history = VaultHistory(self.root, self.state)
         answer = self.ask(history, seconds)
         if answer.trouble:
-            return self._stay(history, record, f"its remote was not reached: {answer.told}")
+            return self._stay(history, record, f"its remote was not reached: {answer.message}")
         try:
             new_record = self._begin_record(answer, record)
         except NoVaultError as error:  # This clone might be the last with its commits.

@@ -87,10 +87,10 @@ _NOTHING: VaultSettings = {}
 
 
 class _Opened(NamedTuple):
-    """An open vault, the id of its clone (`made`), and the commit of its index."""
+    """An open vault, the id of its clone (`clone_id`), and the commit of its index."""
 
     vault: Vault
-    made: str
+    clone_id: str
     commit: str
 
 
@@ -369,7 +369,7 @@ class Clones:
         if record is None or not (clone.root / CONFIG_NAME).is_file():
             raise NoVaultError(f"no vault: its remote has no {CONFIG_NAME}")
         entry = self._open.get(name)
-        if entry is not None and entry.made != record.made:
+        if entry is not None and entry.clone_id != record.made:
             self._close(name)
             entry = None
         if entry is None:
@@ -505,8 +505,8 @@ def push_ref(clone: Clone, _: Path, ref: str, old: str, new: str) -> None:
     else:
         result = remove_branch(history, clone.remote, name, old)
     if result.trouble in {RemoteError.OFFLINE, RemoteError.MISSING}:
-        raise VaultError(f"not written, the vault's remote is not reached: {result.told}")
-    outcome, message = result.refs.get(ref, (PushOutcome.REFUSED, result.told))
+        raise VaultError(f"not written, the vault's remote is not reached: {result.message}")
+    outcome, message = result.refs.get(ref, (PushOutcome.REFUSED, result.message))
     if outcome is PushOutcome.MOVED:
         raise RefMovedError
     if outcome is PushOutcome.REFUSED:
@@ -548,7 +548,7 @@ def initialize_remote(clone: Clone, settings: VaultSettings, publish: Publish) -
         history = make_clone(clone.root, clone.remote, clone.source.branch or "main", clone.state)
         answer = clone.ask(history)
         if answer.trouble or answer.branches:
-            raise VaultError(answer.told or "its remote has commits")
+            raise VaultError(answer.message or "its remote has commits")
         with contextlib.closing(open_vault(clone.root, **settings)) as vault:
             add_missing(vault)
             event = Event("init", "init: new vault", vault.author, intent="observe")

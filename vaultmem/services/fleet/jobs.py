@@ -43,17 +43,17 @@ _FORMAT = 2
 class FleetJob(NamedTuple):
     """An operation to run over many vaults.
 
-    `run` pickles, and returns JSON values. Results depend on `given` and the vaults.
+    `run` pickles, and returns JSON values. Results depend on `inputs` and the vaults.
     """
 
     name: str
     run: Work[Any]
-    given: tuple[object, ...] = ()
+    inputs: tuple[object, ...] = ()
 
     @property
     def key(self) -> str:
         """The job's key: its name, and a digest of all that its results depend on."""
-        inputs = json.dumps(as_plain([vaultmem.__version__, _FORMAT, self.given]))
+        inputs = json.dumps(as_plain([vaultmem.__version__, _FORMAT, self.inputs]))
         digest = hashlib.sha256(inputs.encode()).hexdigest()[:16]
         return f"{self.name.replace(' ', '-')}-{digest}"
 
@@ -61,41 +61,41 @@ class FleetJob(NamedTuple):
 class JobOptions(NamedTuple):
     """Options of a job: its stored results, and the time limit of a vault in seconds.
 
-    `again` ignores stored results. `tell` returns a progress callback for a job's name: it gets the
-    number of vaults done, and of all.
+    `restarts` ignores stored results. `start_progress` returns a progress callback for a job's
+    name: it gets the number of vaults done, and of all.
     """
 
-    kept: KeptWork
+    store: KeptWork
     seconds: float = 120.0
-    again: bool = False
-    tell: Callable[[str], Callable[[int, int], None]] = lambda _: lambda done, total: None
+    restarts: bool = False
+    start_progress: Callable[[str], Callable[[int, int], None]] = lambda _: lambda done, total: None
 
     @property
     def day(self) -> str:
         """The date of the job; results about age and validity depend on it."""
-        return datetime.fromtimestamp(self.kept.now).date().isoformat()
+        return datetime.fromtimestamp(self.store.now).date().isoformat()
 
 
 class JobResults(NamedTuple):
-    """The vaults that are done, how many of them ran now (`asked`), and why others are missing.
+    """The vaults that are done, how many of them ran now (`run_count`), and why others are missing.
 
-    `behind` has the reasons why some might be older than their remotes.
+    `stale_reasons` has the reasons why some might be older than their remotes.
     """
 
     key: str
-    kept: KeptWork
-    done: tuple[str, ...]
-    asked: int
+    store: KeptWork
+    completed_vaults: tuple[str, ...]
+    run_count: int
     missing: dict[str, str]
-    behind: dict[str, str]
+    stale_reasons: dict[str, str]
 
     def read(self, name: str) -> Any:
         """Return the result of a vault."""
-        return self.kept.read(self.key, name)
+        return self.store.read(self.key, name)
 
     def items(self) -> Iterator[tuple[str, Any]]:
         """Yield the vaults that are done, with their results."""
-        for name in self.done:
+        for name in self.completed_vaults:
             yield name, self.read(name)
 
 
@@ -122,15 +122,15 @@ def run_job(pool: Pool, names: Iterable[str], options: JobOptions, job: FleetJob
         NoteNotFoundError: there is no such vault.
     """
     vault_names = list(dict.fromkeys(names)) or list(pool.names)
-    if options.again:
-        options.kept.forget(job.key)
-    commits = options.kept.list_stands(job.key)
+    if options.restarts:
+        options.store.forget(job.key)
+    commits = options.store.list_stands(job.key)
     futures: dict[Future[_Ran], str] = {}
     completed_names: set[str] = set()
     run_count = 0
     missing: dict[str, str] = {}
     stale_reasons: dict[str, str] = {}
-    progress = options.tell(job.name)
+    progress = options.start_progress(job.name)
     try:
         for name in vault_names:
             arguments = (job.run, commits.get(name, ""))
@@ -145,7 +145,7 @@ def run_job(pool: Pool, names: Iterable[str], options: JobOptions, job: FleetJob
                 try:
                     result = future.result()
                     if not result.is_known:
-                        options.kept.keep(job.key, name, result.commit, result.value)
+                        options.store.keep(job.key, name, result.commit, result.value)
                         run_count += 1
                     if result.problem:
                         stale_reasons[name] = result.problem
@@ -158,7 +158,7 @@ def run_job(pool: Pool, names: Iterable[str], options: JobOptions, job: FleetJob
             future.cancel()
     return JobResults(
         job.key,
-        options.kept,
+        options.store,
         tuple(name for name in vault_names if name in completed_names),
         run_count,
         {name: missing[name] for name in vault_names if name in missing},
@@ -238,7 +238,7 @@ class Mentions(NamedTuple):
     believers: tuple[tuple[str, FirstMention], ...]
     others: tuple[str, ...]
     missing: dict[str, str]
-    behind: dict[str, str]
+    stale_reasons: dict[str, str]
 
 
 def find_believers(
@@ -258,12 +258,12 @@ def find_believers(
         (name, FirstMention(**value)) for name, value in results.items() if value is not None
     ]
     mentions.sort(key=lambda each: (each[1].at, each[0]))
-    others = {*results.done} - {name for name, _ in mentions}
+    others = {*results.completed_vaults} - {name for name, _ in mentions}
     return Mentions(
         tuple(mentions),
-        tuple(name for name in results.done if name in others),
+        tuple(name for name in results.completed_vaults if name in others),
         results.missing,
-        results.behind,
+        results.stale_reasons,
     )
 
 
@@ -394,7 +394,7 @@ class Differing(NamedTuple):
 
 
 class FleetComparison(NamedTuple):
-    """The comparison of all vaults; `asked` were read only now, `notes` counts all notes.
+    """The comparison of all vaults; `run_count` counts those read now, `notes` all notes.
 
     `same` has notes that state the same, the oldest first. Pairs are sorted by the newer note, the
     latest first. `missing` vaults were not compared.
@@ -405,9 +405,9 @@ class FleetComparison(NamedTuple):
     contradicting: tuple[Differing, ...]
     vaults: int
     notes: int
-    asked: int
+    run_count: int
     missing: dict[str, str]
-    behind: dict[str, str]
+    stale_reasons: dict[str, str]
 
 
 def compare_all(pool: Pool, names: Iterable[str], options: JobOptions) -> FleetComparison:
@@ -420,17 +420,17 @@ def compare_all(pool: Pool, names: Iterable[str], options: JobOptions) -> FleetC
         all_notes = _Whole(Path(folder), results)
         with contextlib.closing(all_notes.open()) as vault:
             sync_vault(vault)
-            pairs = compare_vault(vault, options.tell("comparing notes"))
+            pairs = compare_vault(vault, options.start_progress("comparing notes"))
     all_notes.join([pair.names for pair in pairs.same])
     return FleetComparison(
         same=tuple(all_notes.list_same()),
         near=tuple(all_notes.list_differing(pairs.near)),
         contradicting=tuple(all_notes.list_differing(pairs.contradicting)),
-        vaults=len(results.done),
+        vaults=len(results.completed_vaults),
         notes=all_notes.notes,
-        asked=results.asked,
+        run_count=results.run_count,
         missing=results.missing,
-        behind=results.behind,
+        stale_reasons=results.stale_reasons,
     )
 
 

@@ -86,15 +86,17 @@ class PoolVaults(VaultSet):
         if not names:
             raise RefusedError("there is no vault to be asked")
         self.missing: dict[str, str] = {}
-        self._call, self._wanted = call, list(names)
+        self._call, self._vault_names = call, list(names)
         self._opening = Opening(settings, seconds)
         self._first: _First | None = None
-        self.leave_out(call(dict.fromkeys(self._wanted, ()), fetch_part, self._opening).missing)
+        self.leave_out(
+            call(dict.fromkeys(self._vault_names, ()), fetch_part, self._opening).missing
+        )
 
     @property
     def names(self) -> Sequence[str]:
         """The names of the vaults."""
-        return [self._name(name) for name in self._wanted if name not in self.missing]
+        return [self._name(name) for name in self._vault_names if name not in self.missing]
 
     @property
     def config(self) -> Config:
@@ -169,7 +171,7 @@ class PoolVaults(VaultSet):
             LostVaultsError: none is left.
         """
         reasons = {**self.missing, **missing}
-        self.missing = {name: reasons[name] for name in self._wanted if name in reasons}
+        self.missing = {name: reasons[name] for name in self._vault_names if name in reasons}
         self._first = None
         if not self.names:
             raise LostVaultsError(self.missing)
@@ -207,7 +209,7 @@ class PoolVaults(VaultSet):
             return PerVaultResults({}, {})
         requests = {
             name: arguments[label]
-            for name in self._wanted
+            for name in self._vault_names
             if (label := self._name(name)) in arguments
         }
         answer = self._call(requests, work, self._opening, *args)
@@ -216,7 +218,7 @@ class PoolVaults(VaultSet):
         )
 
     def _name(self, name: str) -> str:
-        return name if len(self._wanted) > 1 else ""
+        return name if len(self._vault_names) > 1 else ""
 
 
 def map_part(

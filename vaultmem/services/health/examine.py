@@ -266,7 +266,7 @@ def check_sync(vault: Vault, now: float) -> Check:
     if sync_state.outcome in {"refused", "conflict", "failed"}:
         remedy = "fix that, and run `vaultmem sync`"
         return Check(
-            "sync", Verdict.PROBLEM, f"the last one failed: {sync_state.told}", remedy=remedy
+            "sync", Verdict.PROBLEM, f"the last one failed: {sync_state.message}", remedy=remedy
         )
     if sync_state.at and sync_state.waiting and now - sync_state.good_at > _LONG:
         summary = f"commits waiting: {sync_state.waiting:,}; no sync has finished for a week"

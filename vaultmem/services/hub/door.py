@@ -68,7 +68,7 @@ def check_push(visit: ReceivedPush, claims: Mapping[str, str]) -> list[Refusal]:
     try:
         new_tips = [each.new for each in branch_updates]
         # The commits that are new to the hub.
-        commits = visit.read_commits([*new_tips, *visit.known]) if new_tips else []
+        commits = visit.read_commits([*new_tips, *visit.exclusions]) if new_tips else []
         refusals = [*_check_commits(visit, commits), *_check_machines(visit, machine_updates)]
         # Too large files are not read; forbidden files are reported first.
         if not refusals:

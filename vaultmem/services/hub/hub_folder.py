@@ -396,7 +396,7 @@ def _read(line: bytes) -> AuditEntry | None:
         return None
 
 
-# The refusals of a push: what, why, and the remedy.
+# The refusals of a push: subject, reason, and remedy.
 
 #: Most refusals that the pusher gets, and most refusals (and refs) that are logged.
 TOLD, KEPT = 20, 200
@@ -405,12 +405,12 @@ TOLD, KEPT = 20, 200
 class Refusal(NamedTuple):
     """One refusal: its subject, the reason, and the remedy."""
 
-    what: str
-    why: str
+    subject: str
+    reason: str
     remedy: str
 
     def __str__(self) -> str:
-        return f"{self.what}: {self.why}; {self.remedy}"
+        return f"{self.subject}: {self.reason}; {self.remedy}"
 
 
 def cut_refusals(refusals: Sequence[Refusal], most: int) -> list[str]:

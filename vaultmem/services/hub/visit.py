@@ -79,7 +79,7 @@ class ReceivedPush:
         return {f"refs/heads/{ref.removeprefix(prefix)}": name for ref, name in refs.items()}
 
     @property
-    def known(self) -> tuple[str, ...]:
+    def exclusions(self) -> tuple[str, ...]:
         """Arguments for git that exclude checked commits; refs of machines count as unchecked."""
         if self.remote:
             return ("--not", f"--remotes={self.remote}")

@@ -70,16 +70,16 @@ def reject_write(refusals: Sequence[Refusal]) -> ForbiddenError:
 
 
 class HubWriteResult(NamedTuple):
-    """The result of a write (`done`), or its `error`.
+    """The result of a write (`value`), or its `error`.
 
-    `moved` are the refs that the remote accepted, `left` the one it does not have. `refused` are
-    the push check's reasons.
+    `moved_updates` are the refs that the remote accepted, `pending_updates` the one it does not
+    have. `refused` are the push check's reasons.
     """
 
-    done: Any = None
+    value: Any = None
     error: BaseException | None = None
-    moved: tuple[RefUpdate, ...] = ()
-    left: tuple[RefUpdate, ...] = ()
+    moved_updates: tuple[RefUpdate, ...] = ()
+    pending_updates: tuple[RefUpdate, ...] = ()
     refused: tuple[str, ...] = ()
 
 

@@ -212,7 +212,7 @@ def import_trust(vault: Vault, place: str) -> list[str]:
     vault.require_person(_RULE)
     sync_vault(vault)
     path = os.path.abspath(os.path.expanduser(place))
-    trust_record = next((each for each in vault.trust.elsewhere() if each.vault == path), None)
+    trust_record = next((each for each in vault.trust.list_copies() if each.vault == path), None)
     if trust_record is None:
         raise NoteNotFoundError(
             f"{place}: this repository is not trusted there; `vaultmem doctor` shows where it is"
@@ -229,7 +229,7 @@ def describe_trust_elsewhere(vault: Vault) -> str:
     """
     if vault.trust.is_trusted() or _read_signed(vault):
         return ""
-    for record in vault.trust.elsewhere():
+    for record in vault.trust.list_copies():
         if not list_owned(vault):
             break
         command = f"`vaultmem trust --from {shlex.quote(record.vault)}`"

@@ -93,10 +93,11 @@ class SyncResult:
     `checkpoint` is the last commit made before, "" if nothing was to commit. `fetched` and `pushed`
     count commits; `waiting` counts those only on this machine. `merged`: None if no merge was
     needed; `followed` are then the paths of a fast-forward. `rescued` is the ref at the remote with
-    commits that the branch rejected; `told` is the reason. `evidence` is the outcome for this
+    commits that the branch rejected; `message` is the reason. `evidence` is the outcome for this
     machine's usage ref ("" for none). `token_ends` is the expiry of the hub's token (seconds since
-    the epoch), 0 if not soon. `removed` are decided proposals removed at the remote; `kept` those
-    it did not remove, with reasons. `left_out` are files too large for a commit, with the reason.
+    the epoch), 0 if not soon. `removed` are decided proposals removed at the remote;
+    `kept_proposals` those it did not remove, with reasons. `left_out` are files too large for a
+    commit, with the reason.
     """
 
     outcome: SyncOutcome
@@ -109,12 +110,12 @@ class SyncResult:
     pushed: int = 0
     rescued: str = ""
     waiting: int = 0
-    told: str = ""
+    message: str = ""
     evidence: str = ""
     conflicts: tuple[object, ...] = ()
     token_ends: float = 0.0
     removed: tuple[str, ...] = ()
-    kept: tuple[str, ...] = ()
+    kept_proposals: tuple[str, ...] = ()
     left_out: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -201,7 +202,7 @@ def _remember(vault: Vault, last_sync: LastSync, place: SyncTarget, report: Sync
         remote=place.remote.name,
         at=vault.now(),
         outcome=report.outcome,
-        told=report.told,
+        told=report.message,
         good_at=vault.now() if is_good else last_sync.good_at,
         agreed=digest_address(place.remote),
         rescue="" if is_good else report.rescued or last_sync.rescue,
@@ -306,7 +307,7 @@ class _Sync:
             result = branch_result._replace(refs={**result.refs, **branch_result.refs})
         if result.trouble:  # It worked for the fetch.
             is_away = result.trouble in {RemoteError.OFFLINE, RemoteError.MISSING}
-            self._end(SyncOutcome.OFFLINE if is_away else SyncOutcome.REFUSED, result.told)
+            self._end(SyncOutcome.OFFLINE if is_away else SyncOutcome.REFUSED, result.message)
             return True
         self._learn_evidence(result)
         fate, message = (
@@ -333,7 +334,7 @@ class _Sync:
                 result = remove_branch(history, remote, each.name, each.commit)
                 fate, message = result.refs.get(f"refs/heads/{each.name}", (PushOutcome.MOVED, ""))
                 if result.trouble or fate is PushOutcome.REFUSED:
-                    self._report.kept += (f"{each.name}: {message or result.told}",)
+                    self._report.kept_proposals += (f"{each.name}: {message or result.message}",)
                     continue
                 tracking_ref = f"refs/remotes/{remote.name}/{each.name}"
                 if fate is PushOutcome.DONE:
@@ -403,7 +404,7 @@ class _Sync:
 
     def _end(self, outcome: SyncOutcome, message: str, rescued: str = "") -> None:
         report = self._report
-        report.outcome, report.told, report.rescued = outcome, message, rescued
+        report.outcome, report.message, report.rescued = outcome, message, rescued
         report.waiting = count_waiting(self._vault, self._place)
 
     def _check_branch(self) -> None:
@@ -443,7 +444,7 @@ def _fetch_branch(vault: Vault, place: SyncTarget, last_sync: LastSync) -> tuple
         result = fetch(vault.history, place.remote, others)
     if result.trouble:
         is_known = bool(last_sync.agreed) and last_sync.agreed == digest_address(place.remote)
-        return _reject_unless_offline(place, result.trouble, result.told, is_known), 0.0
+        return _reject_unless_offline(place, result.trouble, result.message, is_known), 0.0
     if is_absent and find_tip(vault, place.tracking):
         vault.history.git.run("update-ref", "-d", place.tracking)
     import_usage(vault)
@@ -500,7 +501,7 @@ def _reject_unless_offline(
     if trouble is RemoteError.OFFLINE or is_unplugged:
         again = "; the remote is not added: check the address, and run `vaultmem sync URL` again"
         return message + again if place.is_new else message
-    name = remote.name if not place.is_new else remote.shown
+    name = remote.name if not place.is_new else remote.display_url
     if trouble is RemoteError.SIGN_IN:
         raise VaultError(
             f"{name}: does not let this machine in ({message}); repeat `git ls-remote {name}` "
@@ -508,7 +509,8 @@ def _reject_unless_offline(
         )
     if trouble is RemoteError.MISSING:
         raise VaultError(
-            f"{name}: no repository is at {remote.shown} ({message}); make an empty one there "
-            "(`git init --bare FOLDER`, or on the server's page), or correct the address"
+            f"{name}: no repository is at {remote.display_url} ({message}); "
+            "make an empty one there (`git init --bare FOLDER`, or on the server's page), "
+            "or correct the address"
         )
     raise VaultError(f"{name}: git could not reach it: {message}")

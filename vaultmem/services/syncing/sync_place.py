@@ -99,7 +99,7 @@ def find_place(vault: Vault, where: str = "") -> SyncTarget:
     remote = _find_sync_remote(vault, remotes, where) if where else _choose(vault, remotes, branch)
     upstream_remote, upstream_branch = remotes.upstreams.get(branch, ("", ""))
     upstream = upstream_branch if upstream_branch and upstream_remote == remote.name else branch
-    return SyncTarget(remote, branch, upstream, remote.name not in remotes.known)
+    return SyncTarget(remote, branch, upstream, remote.name not in remotes.by_name)
 
 
 def find_tip(vault: Vault, ref: str) -> str:
@@ -133,21 +133,21 @@ def digest_address(remote: Remote) -> str:
 
 def _choose(vault: Vault, remotes: Remotes, branch: str) -> Remote:
     configured_name = vault.config.sync_remote
-    if configured_name and configured_name not in remotes.known:
+    if configured_name and configured_name not in remotes.by_name:
         raise NoteNotFoundError(
             f'vaultmem.yaml syncs with "{configured_name}", and git knows no such remote here; '
             f"run `git remote add {configured_name} URL`, or `vaultmem sync URL`"
         )
     upstream = remotes.upstreams.get(branch, ("", ""))[0]
     for name in (configured_name, upstream, ORIGIN):
-        if name in remotes.known:
-            return remotes.known[name]
-    if len(remotes.known) == 1:
-        return next(iter(remotes.known.values()))
-    if remotes.known:
-        if last := remotes.known.get(read_record(vault).remote):
+        if name in remotes.by_name:
+            return remotes.by_name[name]
+    if len(remotes.by_name) == 1:
+        return next(iter(remotes.by_name.values()))
+    if remotes.by_name:
+        if last := remotes.by_name.get(read_record(vault).remote):
             return last
-        names = sorted(remotes.known)
+        names = sorted(remotes.by_name)
         raise RefusedError(
             f"there are several remotes ({', '.join(names)}); choose one, such as "
             f"`vaultmem sync {shlex.quote(names[0])}`"
@@ -156,18 +156,18 @@ def _choose(vault: Vault, remotes: Remotes, branch: str) -> Remote:
 
 
 def _find_sync_remote(vault: Vault, remotes: Remotes, where: str) -> Remote:
-    if where in remotes.known:
-        return remotes.known[where]
+    if where in remotes.by_name:
+        return remotes.by_name[where]
     if not _is_address(where):
-        hint = f"git knows {', '.join(sorted(remotes.known))}" if remotes.known else _NONE
+        hint = f"git knows {', '.join(sorted(remotes.by_name))}" if remotes.by_name else _NONE
         raise NoteNotFoundError(f"{where}: no remote is called that; {hint}")
     remote = Remote(ORIGIN, _make_absolute(where))
-    for existing in remotes.known.values():
+    for existing in remotes.by_name.values():
         if existing.url in {where, remote.url}:
             return existing
-    if ORIGIN in remotes.known:
+    if ORIGIN in remotes.by_name:
         raise RefusedError(
-            f"{ORIGIN} is {remotes.known[ORIGIN].shown} already; to add another one run "
+            f"{ORIGIN} is {remotes.by_name[ORIGIN].display_url} already; to add another one run "
             "`git remote add NAME URL` and `vaultmem sync NAME`"
         )
     folder = remote.folder
@@ -198,16 +198,16 @@ class SyncState(NamedTuple):
     """The remote that a vault is synced with, and the state of the sync.
 
     `at` and `good_at` are the last sync and the last successful one (seconds since the epoch, 0:
-    never). `outcome` is that of the last, `told` its reason. `waiting` counts commits that the
+    never). `outcome` is that of the last, `message` its reason. `waiting` counts commits that the
     remote lacks. `problem` is why background sync does not run although vaultmem.yaml enables it.
     """
 
     remote: str
-    every: str
+    interval: str
     at: float
     good_at: float
     outcome: str
-    told: str
+    message: str
     waiting: int
     problem: str
 
@@ -252,7 +252,7 @@ def read_sync_state(vault: Vault) -> SyncState | None:
     """Return the state of the vault's sync; None if it has no remote and none is configured."""
     config, last = vault.config, read_record(vault)
     is_projects = bool(vault.history.prefix) and not last.at  # Its remote is not for notes.
-    if not config.sync_remote and (is_projects or not read_remotes(vault.history).known):
+    if not config.sync_remote and (is_projects or not read_remotes(vault.history).by_name):
         return None
     try:
         place = find_place(vault)
@@ -297,7 +297,7 @@ class Clock:
         self._vault = vault
         self._next = 0.0
         self._running: Popen[bytes] | None = None
-        self._told: BackgroundSync | None = None
+        self._last_result: BackgroundSync | None = None
 
     def hurry(self) -> None:
         """Make the next sync due now, if background sync is enabled."""
@@ -306,9 +306,9 @@ class Clock:
     def poll(self) -> BackgroundSync | None:
         """Start a sync that is due; return the result of a finished one, if it is new."""
         result = self._begin() if self._running is None else self._extract_end(self._running)
-        if result is None or (result == self._told and not result.moved):
+        if result is None or (result == self._last_result and not result.moved):
             return None
-        self._told = result
+        self._last_result = result
         return result
 
     def _begin(self) -> BackgroundSync | None:

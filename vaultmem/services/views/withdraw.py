@@ -131,7 +131,7 @@ def _list_withdrawn_texts(vault: Vault) -> set[Text]:
     """Return the texts in the trust record or a signed list, including withdrawn ones."""
     notes = vault.trust.notes().items()
     texts = {(path, digest) for path, digests in notes for digest in digests}
-    return texts | vault.store.signed_trust.named() | vault.trust.withdrawn_here().keys()
+    return texts | vault.store.signed_trust.list_texts() | vault.trust.withdrawn_here().keys()
 
 
 def _read(vault: Vault, paths: Iterable[str]) -> dict[str, NoteRecord | None]:

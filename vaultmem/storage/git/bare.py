@@ -265,7 +265,7 @@ def make_clone(root: Path, remote: Remote, branch: str, scratch: Path) -> VaultH
 
 def fetch_branches(history: VaultHistory, remote: Remote, seconds: float) -> str:
     """Fetch all branches of a remote; return the error message, "" on success."""
-    return fetch(history, remote, [f"+{_OURS}*:{_THEIRS}*"], seconds).told
+    return fetch(history, remote, [f"+{_OURS}*:{_THEIRS}*"], seconds).message
 
 
 def set_clone_branches(

@@ -71,7 +71,7 @@ class SearchLimit:
     """
 
     def __init__(self, seconds: float = math.inf, is_final: bool = False) -> None:
-        self._left = seconds
+        self._remaining_seconds = seconds
         self.is_over = False
         self.is_final = is_final
 
@@ -79,7 +79,7 @@ class SearchLimit:
     def apply(self, git: GitRunner) -> Iterator[None]:
         """Limit the searches in a block; if time is up, the block ends without an error."""
         start = time.monotonic()
-        git.deadline = start + self._left
+        git.deadline = start + self._remaining_seconds
         try:
             yield
         except VaultError:
@@ -88,7 +88,7 @@ class SearchLimit:
                 raise
         finally:
             git.deadline = math.inf
-            self._left -= time.monotonic() - start
+            self._remaining_seconds -= time.monotonic() - start
 
 
 def find_repository(folder: Path) -> CodeRepository | None:

@@ -76,7 +76,7 @@ class Remote(NamedTuple):
         return None if _SCHEME.match(text) or self.is_ssh else Path(text)
 
     @property
-    def shown(self) -> str:
+    def display_url(self) -> str:
         """The address without credentials."""
         return re.sub(r"(https?://)[^/@\s]+@", r"\1...@", self.url)
 
@@ -84,7 +84,7 @@ class Remote(NamedTuple):
 class Remotes(NamedTuple):
     """All remotes by name, and each branch's remote and name there."""
 
-    known: dict[str, Remote]
+    by_name: dict[str, Remote]
     upstreams: dict[str, tuple[str, str]]
 
 
@@ -161,7 +161,7 @@ class Fetched(NamedTuple):
 
     refs: Mapping[str, str] = MappingProxyType({})
     trouble: RemoteError | None = None
-    told: str = ""
+    message: str = ""
     is_absent: bool = False
     token_ends: float = 0.0
 
@@ -172,7 +172,7 @@ class RemoteBranches(NamedTuple):
     branches: Mapping[str, str] = MappingProxyType({})
     head: str = ""
     trouble: RemoteError | None = None
-    told: str = ""
+    message: str = ""
 
 
 class Pushed(NamedTuple):
@@ -180,7 +180,7 @@ class Pushed(NamedTuple):
 
     refs: Mapping[str, tuple[PushOutcome, str]] = MappingProxyType({})
     trouble: RemoteError | None = None
-    told: str = ""
+    message: str = ""
 
 
 def fetch(

@@ -63,7 +63,7 @@ class SearchIndex:
         #: The snapshot's segments, the damaged segments, and the folder's time when last read.
         self._listed: SegmentList | None = None
         self._damaged: SegmentList | None = None
-        self._seen = 0
+        self._read_time = 0
 
     def stamp(self) -> str:
         """Return a text that changes with the index, empty if it is missing or damaged."""
@@ -159,13 +159,13 @@ class SearchIndex:
 
     def _open_snapshot(self) -> Snapshot:
         timestamp = folder_time(self._folder)
-        if self._snapshot is not None and self._seen == timestamp > 0:
+        if self._snapshot is not None and self._read_time == timestamp > 0:
             return self._snapshot
         segment_list = self._list_segments()
         if self._snapshot is None or self._listed != segment_list:
             parts = [self._open_segment(segment_list, name) for name in segment_list.files]
             self._snapshot, self._listed = Snapshot(segment_list.generation, parts), segment_list
-        self._seen = timestamp if time.time_ns() - timestamp > _RACY_NS else 0
+        self._read_time = timestamp if time.time_ns() - timestamp > _RACY_NS else 0
         return self._snapshot
 
     def _open_segment(self, segment_list: SegmentList, name: str) -> SegmentArrays:

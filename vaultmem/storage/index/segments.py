@@ -72,7 +72,7 @@ class ArrayFile:
                     raise ValueError
         except (ValueError, KeyError, TypeError) as error:
             raise DamagedFileError from error
-        self._kept: dict[str, memoryview[int]] = {}
+        self._cache: dict[str, memoryview[int]] = {}
 
     @classmethod
     def open(cls, file: Path, version: str) -> ArrayFile:
@@ -120,9 +120,9 @@ class ArrayFile:
 
     def numbers(self, name: str) -> memoryview[int]:
         """Return an array of numbers without numpy, cached."""
-        array = self._kept.get(name)
+        array = self._cache.get(name)
         if array is None:
-            array = self._kept[name] = self.read(name, 0, self.length(name))
+            array = self._cache[name] = self.read(name, 0, self.length(name))
         return array
 
     def read(self, name: str, start: int, end: int) -> memoryview[int]:

@@ -41,8 +41,8 @@ class Snapshot:
         self._columns: dict[str, NDArray[Any]] = {}
         self._places: dict[str, list[int]] = {}
         self._ranks: dict[str, NDArray[np.uint32]] = {}
-        self._found: dict[str, tuple[NDArray[np.int64], NDArray[np.uint32]]] = {}
-        self._left = _KEPT_POSTINGS
+        self._postings: dict[str, tuple[NDArray[np.int64], NDArray[np.uint32]]] = {}
+        self._remaining_postings = _KEPT_POSTINGS
 
     def is_as_opened(self) -> bool:
         """Return whether no segment file was written since it was opened."""
@@ -93,15 +93,15 @@ class Snapshot:
 
     def term(self, term: str) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
         """Return the rows with a term in any field, and the codes of its counts."""
-        postings = self._found.get(term)
+        postings = self._postings.get(term)
         if postings is not None:
             return postings
         result = self._unpack(self._find_places(term))
-        self._left -= len(result[0])
-        if self._left < 0:
-            self._found.clear()
-            self._left = _KEPT_POSTINGS
-        self._found[term] = result
+        self._remaining_postings -= len(result[0])
+        if self._remaining_postings < 0:
+            self._postings.clear()
+            self._remaining_postings = _KEPT_POSTINGS
+        self._postings[term] = result
         return result
 
     def _unpack(self, places: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:

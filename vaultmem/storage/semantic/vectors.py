@@ -57,7 +57,7 @@ class VectorStore:
     def read(self) -> SectionVectors:
         """Return the stored vectors, the same object until they change; empty a damaged store."""
         for _ in range(5):
-            metadata = self._about()
+            metadata = self._read_about()
             version = f"{metadata.get('number', '')}:{metadata.get('count', 0)}"
             if self._read is None or self._read.version != version:
                 try:
@@ -118,7 +118,7 @@ class VectorStore:
         return dropped_count
 
     def _append(self, count: int, names: NDArray[np.uint8], vectors: NDArray[np.float32]) -> None:
-        metadata = self._about() or {"number": secrets.token_hex(4)}
+        metadata = self._read_about() or {"number": secrets.token_hex(4)}
         width = vectors.shape[1]
         for name, rows, size in (("keys", names, _KEY_BYTES), ("vectors", vectors, 4 * width)):
             file = self._folder / f"{name}-{metadata['number']}"
@@ -133,14 +133,14 @@ class VectorStore:
 
     def _clear(self) -> SectionVectors:
         """Remove all vectors; processes that have the old files mapped can still read them."""
-        old = self._about()
+        old = self._read_about()
         self._write_about({})
         for name in ("keys", "vectors"):
             if old:
                 (self._folder / f"{name}-{old['number']}").unlink(missing_ok=True)
         return self.read()
 
-    def _about(self) -> dict[str, Any]:
+    def _read_about(self) -> dict[str, Any]:
         """Return the contents of `about.json`, empty if missing, invalid or of another model."""
         try:
             metadata = json.loads((self._folder / _ABOUT).read_text(encoding="utf-8"))

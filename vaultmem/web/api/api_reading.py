@@ -63,7 +63,7 @@ def _count_contexts(vault: Vault, _: Given) -> Any:
 
 _COUNTS = rows(name="string", notes="integer")
 
-_view = partial(Operation, moment=Moment.SEEN, tag=Tag.VIEW)
+_view = partial(Operation, versions=Moment.SEEN, tag=Tag.VIEW)
 
 NOTES = (
     LIST,
@@ -73,14 +73,14 @@ NOTES = (
         "GET /tags",
         "Count the notes of each tag; archived, deprecated and quarantined ones are left out.",
         _count_tags,
-        gives=record(tags=_COUNTS),
+        output_schema=record(tags=_COUNTS),
     ),
     _view(
         "list_contexts",
         "GET /contexts",
         "Count the notes of each context; archived, deprecated and quarantined ones are left out.",
         _count_contexts,
-        gives=record(contexts=_COUNTS),
+        output_schema=record(contexts=_COUNTS),
     ),
     PINNED,
     LINKS,
@@ -103,7 +103,7 @@ def find_rows(operation: Operation) -> str:
     """
     if operation.method != "GET" or "format" in operation.parameters:
         return ""
-    lists = operation.gives.get("properties", {}).items()
+    lists = operation.output_schema.get("properties", {}).items()
     rows = (name for name, schema in lists if schema.get("items", {}).get("type") == "object")
     return next(rows, "")
 

@@ -124,7 +124,7 @@ def _describe(operation: Operation) -> dict[str, Any]:
         "responses": _list_responses(operation),
     }
     if operation.body:
-        schema = operation.asks
+        schema = operation.request_schema
         content = {"application/json": {"schema": schema}}
         description["requestBody"] = {"required": bool(schema["required"]), "content": content}
     return description
@@ -136,7 +136,7 @@ def _list_parameters(operation: Operation) -> list[dict[str, Any]]:
         {
             "name": name,
             "in": location,
-            "required": location == "path" or name in operation.asks["required"],
+            "required": location == "path" or name in operation.request_schema["required"],
             "description": schema["description"],
             "schema": {key: value for key, value in schema.items() if key != "description"},
         }
@@ -155,7 +155,7 @@ def _list_parameters(operation: Operation) -> list[dict[str, Any]]:
 def _list_responses(operation: Operation) -> dict[str, Any]:
     answer: dict[str, Any] = {
         "description": "The answer.",
-        "content": {"application/json": {"schema": operation.gives}},
+        "content": {"application/json": {"schema": operation.output_schema}},
     }
     if find_rows(operation):
         answer["content"][_CSV] = {"schema": {"type": "string"}}
@@ -225,7 +225,7 @@ async def read_given(operation: Operation, request: Request) -> dict[str, Any]:
         arguments[name] = request.path_params[name]
     if "path" in operation.parts:
         arguments["path"] = read_path(request, BASE + operation.path.partition("{")[0])
-    schema = operation.takes
+    schema = operation.input_schema
     if problem := find_problem({**schema, "properties": schema["properties"] | formats}, arguments):
         raise RefusedError(f"{operation.name}: {problem}")
     return arguments
@@ -328,7 +328,7 @@ class Answered(NamedTuple):
 
     data: bytes
     tag: str = ""
-    made: str = ""
+    new_path: str = ""
     kind: str = _JSON
 
 
@@ -379,9 +379,9 @@ async def _write(
         if note:
             refusal.headers["ETag"] = f'"{note["blob"]}"'
         return refusal
-    address = f"{BELOW.get()}{BASE}/notes/{quote(answer.made)}"
-    headers = {"Location": address} if answer.made else {}
-    return _respond(answer, 201 if answer.made else 200, headers)
+    address = f"{BELOW.get()}{BASE}/notes/{quote(answer.new_path)}"
+    headers = {"Location": address} if answer.new_path else {}
+    return _respond(answer, 201 if answer.new_path else 200, headers)
 
 
 def _look(name: str, arguments: Given, rows: str, vault: Vault) -> Answered:
@@ -391,11 +391,11 @@ def _look(name: str, arguments: Given, rows: str, vault: Vault) -> Answered:
     return as CSV, "" for the whole response as JSON.
     """
     operation, view = _BY_NAME[name], vault
-    if operation.moment is Moment.SEEN and arguments.get("vault"):
+    if operation.versions is Moment.SEEN and arguments.get("vault"):
         from vaultmem.services.vaults.companions import open_other_vault
 
         view = open_other_vault(vault, arguments["vault"])
-    if operation.moment is Moment.SEEN and arguments.get("at"):
+    if operation.versions is Moment.SEEN and arguments.get("at"):
         from vaultmem.services.views.open_view import view_at
 
         view = view_at(view, arguments["at"])

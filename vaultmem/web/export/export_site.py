@@ -162,7 +162,9 @@ class _SiteWriter:
         load_all()
         self._app = create_pages(self._vaults, Site(vault.root, frozenset(), "", folder))
         self._app.router.routes.insert(0, Route("/time", self._show_commits))
-        self._app.state.describe_history = _Histories(vault, self.commit, list(self._paths)).tell
+        self._app.state.describe_history = _Histories(
+            vault, self.commit, list(self._paths)
+        ).describe_history
 
     def write(self, progress: Callable[[int, int], None]) -> int:
         """Write all pages; return their number without those of notes."""
@@ -295,7 +297,9 @@ class _Histories:
         self._places = {path: index for index, path in enumerate(paths)}
         self._read: dict[int, dict[str, Story]] = {}
 
-    def tell(self, path: str, at: str, vault: Vault) -> tuple[Sequence[BlamedLine], Trace]:
+    def describe_history(
+        self, path: str, at: str, vault: Vault
+    ) -> tuple[Sequence[BlamedLine], Trace]:
         """Return the lines of a note with their authors, and its last versions.
 
         Raises:

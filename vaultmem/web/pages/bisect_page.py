@@ -64,7 +64,7 @@ class BisectProgress(NamedTuple):
     """
 
     steps: list[BisectStep]
-    left: int
+    remaining_steps: int
     first_bad: list[ShownCommit]
     changes: list[ShownChange]
     problem: str = ""
@@ -92,19 +92,19 @@ class Searches:
     """Cache of the verdicts of running searches; evicted ones are tested again."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[BisectRequest, Verdicts] = OrderedDict()
+        self._verdicts: OrderedDict[BisectRequest, Verdicts] = OrderedDict()
 
     def open(self, search: BisectRequest) -> Verdicts:
         """Return the verdicts of a search, to which the caller adds."""
-        verdicts = self._known.setdefault(search, {})
-        self._known.move_to_end(search)
-        while len(self._known) > _SEARCHES:
-            self._known.popitem(last=False)
+        verdicts = self._verdicts.setdefault(search, {})
+        self._verdicts.move_to_end(search)
+        while len(self._verdicts) > _SEARCHES:
+            self._verdicts.popitem(last=False)
         return verdicts
 
     def close(self, search: BisectRequest) -> None:
         """Remove a search."""
-        self._known.pop(search, None)
+        self._verdicts.pop(search, None)
 
 
 def read_search(params: QueryParams) -> BisectRequest | None:
@@ -153,7 +153,7 @@ def _compare_packs(pack_request: AskPack, commits: Iterable[str], vault: Vault) 
         if each.kind in _KINDS
     )
     rows = sorted(
-        (row for row in differences if not row.changed or _find_old_words(row)), key=_rank
+        (row for row in differences if not row.differences or _find_old_words(row)), key=_rank
     )
     suggestions = {(each.path, each.claim): each for each in map(_suggest, rows)}
     return list(suggestions.values())
@@ -176,7 +176,7 @@ def _suggest(row: Row) -> Suggestion:
 
 def _find_old_words(row: Row) -> str:
     """Return a line that a section had in the good answer and has lost, "" for none."""
-    for passage in row.changed:
+    for passage in row.differences:
         old_lines, new_lines = (
             [line.strip() for line in text.splitlines()]
             for text in (_join(passage, WordMark.INS), _join(passage, WordMark.DEL))

@@ -41,20 +41,20 @@ class ComparedPack(NamedTuple):
 class Row(NamedTuple):
     """A section in either pack or both, with its positions (1-based, 0 if missing).
 
-    `changed` are the differences of the texts.
+    `differences` are those of the texts.
     """
 
     item: PackItem
     left: int
     right: int
-    changed: list[Passage]
+    differences: list[Passage]
 
     @property
     def kind(self) -> str:
         """The packs that contain it ("left", "right" or "both"), or "changed"."""
         if not (self.left and self.right):
             return "left" if self.left else "right"
-        return "changed" if self.changed else "both"
+        return "changed" if self.differences else "both"
 
 
 class PackComparison(NamedTuple):
@@ -88,14 +88,14 @@ class CompareRequest(NamedTuple):
 
     question: str
     receipt: str
-    asked: tuple[AskPack, AskPack]
+    pack_requests: tuple[AskPack, AskPack]
 
     @property
     def fields(self) -> list[tuple[str, AskPack]]:
         """The settings of both sides, without those of a receipt, which are fixed."""
         return [
             (side, pack_request)
-            for side, pack_request in zip(_SIDES, self.asked, strict=True)
+            for side, pack_request in zip(_SIDES, self.pack_requests, strict=True)
             if side == "right" or not self.receipt
         ]
 
@@ -121,7 +121,7 @@ def read_wanted(params: QueryParams) -> CompareRequest:
 
 def collect_comparison(compare_request: CompareRequest, other: str, vault: Vault) -> PackComparison:
     """Return two packs side by side."""
-    first, second = compare_request.asked
+    first, second = compare_request.pack_requests
     left = (
         _replay(compare_request.receipt, vault)
         if compare_request.receipt

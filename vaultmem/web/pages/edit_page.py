@@ -39,8 +39,8 @@ _LINE_END = re.compile(r"(\r\n|\r|\n)")
 class Draft(NamedTuple):
     """A note's edited text, with its base version, the reason and a preview.
 
-    `problem` is why it was not saved. `changed` is the difference to the current note, if another
-    save came first.
+    `problem` is why it was not saved. `differences` are those to the current note, if
+    another save came first.
     """
 
     note: Note
@@ -49,7 +49,7 @@ class Draft(NamedTuple):
     reason: str = ""
     problem: str = ""
     preview: Rendered | None = None
-    changed: list[Passage] | None = None
+    differences: list[Passage] | None = None
 
 
 def collect_draft(path: str, vault: Vault) -> Draft:
@@ -78,7 +78,7 @@ def _preview(path: str, form: Mapping[str, str], problem: str, vault: Vault) -> 
     draft = Draft(note, text, form.get("blob", ""), form.get("reason", ""), problem)
     if draft.blob != note.blob:
         diff, _, _ = diff_text(note.text, text)
-        return draft._replace(blob=note.blob, changed=mark_diff(diff))
+        return draft._replace(blob=note.blob, differences=mark_diff(diff))
     if problem:
         return draft
     return draft._replace(preview=render_note(text, str(note.path), build_link_context("", vault)))

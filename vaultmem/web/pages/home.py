@@ -50,7 +50,7 @@ class Notes(NamedTuple):
 class SessionChanges(NamedTuple):
     """Commits, newest first, of one author in one session; "" outside of a session."""
 
-    who: str
+    author: str
     is_agent: bool
     session: str
     commits: tuple[Commit, ...]
@@ -155,7 +155,7 @@ class UsageSummary(NamedTuple):
     """The cost and savings of packs and recalls, the sections shown last, and titles by path."""
 
     stats: Stats
-    shown: list[ShownSections]
+    shown_sections: list[ShownSections]
     titles: dict[str, str]
 
 

@@ -55,7 +55,7 @@ class StatusRemark(NamedTuple):
     words: str
     other: NoteRecord | None = None
     detail: str = ""
-    who: str = ""
+    author: str = ""
     is_agent: bool = False
     time: float | None = None
     stated_by: str = ""
@@ -83,7 +83,7 @@ class NotePage(NamedTuple):
 class LineAuthor(NamedTuple):
     """Lines (first and last, 1-based) that one author wrote in one commit.
 
-    `age` is from 0, for the newest, to 4. `before` is the parent commit, "" if it does not have the
+    `age` is from 0, for the newest, to 4. `parent` is the parent commit, "" if it does not have the
     note.
     """
 
@@ -91,7 +91,7 @@ class LineAuthor(NamedTuple):
     last: int
     line: BlamedLine
     age: int
-    before: str
+    parent: str
 
 
 class Mention(NamedTuple):
@@ -107,10 +107,10 @@ class NoteSidebar(NamedTuple):
     `problem` is why its history cannot be read.
     """
 
-    written: list[LineAuthor]
+    line_authors: list[LineAuthor]
     trace: Trace | None
     mentions: list[Mention]
-    shown: list[ShownSections]
+    shown_sections: list[ShownSections]
     problem: str = ""
 
 
@@ -255,7 +255,7 @@ def _date_status(
         prop = note.matter.get(each.stated_by) if each.stated_by else None
         line = lines.get(offset + prop.first) if prop else None
         if line and (commit := line.commit):
-            each = each._replace(who=line.who, is_agent=bool(line.agent), time=commit.at)
+            each = each._replace(author=line.who, is_agent=bool(line.agent), time=commit.at)
             each = each._replace(commit=commit.commit)
         remarks.append(each)
     return remarks

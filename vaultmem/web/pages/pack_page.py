@@ -73,14 +73,15 @@ class BudgetShare(NamedTuple):
 class PackPage(NamedTuple):
     """A pack, its pieces in order, and by group.
 
-    `left` are the omitted sections by reason; `linked` are the addresses of those that are named.
+    `omitted` are the omitted sections by reason; `linked` are the addresses of those that are
+    named.
     """
 
     answer: PackAnswer
     pieces: list[PackPiece]
     groups: list[PackGroup]
     shares: list[BudgetShare]
-    left: dict[str, list[OmittedItem]]
+    omitted: dict[str, list[OmittedItem]]
     linked: frozenset[str]
 
     @property
@@ -238,12 +239,12 @@ class Since(NamedTuple):
 
 
 class ReceiptPage(NamedTuple):
-    """A replayed pack; `since` has the changes of each section, by path and heading."""
+    """A replayed pack; `changes` has the changes of each section, by path and heading."""
 
     replay: Replay
     groups: list[PackGroup]
     shares: list[BudgetShare]
-    since: dict[tuple[str, str], Since]
+    changes: dict[tuple[str, str], Since]
 
     @property
     def largest(self) -> int:
@@ -251,9 +252,9 @@ class ReceiptPage(NamedTuple):
         return max((piece.cost for group in self.groups for piece in group.pieces), default=1)
 
     @property
-    def changed(self) -> int:
+    def changed_count(self) -> int:
         """The number of changed sections."""
-        return sum(each != Since("unchanged") for each in self.since.values())
+        return sum(each != Since("unchanged") for each in self.changes.values())
 
 
 def collect_receipts(agent: str, session: str, page: int, vault: Vault) -> ReceiptList:

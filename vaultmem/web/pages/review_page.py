@@ -62,15 +62,16 @@ _JOB = "review"
 class ShownSide(NamedTuple):
     """A note of a decision, and the start of its text, as HTML if it may be rendered.
 
-    `changed` is the change of a proposed branch in the note, and `left` counts its hidden lines.
+    `passages` is the change of a proposed branch in the note, and `hidden_lines` counts its hidden
+    lines.
     """
 
     side: ReviewSide
     text: str
     html: str
     is_cut: bool
-    changed: list[Passage]
-    left: int
+    passages: list[Passage]
+    hidden_lines: int
 
 
 class ShownItem(NamedTuple):

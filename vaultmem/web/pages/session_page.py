@@ -58,7 +58,7 @@ class StoryEvent(NamedTuple):
 
     at: float
     kind: str
-    what: Any
+    item: Any
 
 
 class SessionPage(NamedTuple):
@@ -82,7 +82,7 @@ class AgentPage(NamedTuple):
     """An agent's notes and commits, the undone ones, its packs and its failed queries.
 
     `states` counts its notes by state, `notes` are those written last. Of `sessions`, `commits` and
-    `shown` packs and recalls, only the newest are listed.
+    `shown_sections` packs and recalls, only the newest are listed.
     """
 
     name: str
@@ -91,7 +91,7 @@ class AgentPage(NamedTuple):
     commits: list[Commit]
     undone: dict[str, Commit]
     sessions: list[SessionFacts]
-    shown: list[ShownSections]
+    shown_sections: list[ShownSections]
     failed: tuple[tuple[str, int], ...]
 
 

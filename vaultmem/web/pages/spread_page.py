@@ -37,15 +37,15 @@ _LETTERS = 1 / 7.4
 class SpreadNode(NamedTuple):
     """A row of the drawing, a note or session, at `x` and `y`; `above` is its parent's position.
 
-    `path` is that of the note, or of the session's note, "" if it is not in this vault. `how` is
-    the relation of a note to the text that its session received.
+    `path` is that of the note, or of the session's note, "" if it is not in this vault. `relation`
+    is the relation of a note to the text that its session received.
     """
 
     label: str
     detail: str
     is_session: bool
     path: str = ""
-    how: str = ""
+    relation: str = ""
     x: int = 0
     y: int = 0
     above: tuple[int, int] | None = None
@@ -69,12 +69,12 @@ class ShownReader(NamedTuple):
 
 
 class SpreadPage(NamedTuple):
-    """A spread with its drawing; `left` counts the omitted rows."""
+    """A spread with its drawing; `omitted_rows` counts the omitted rows."""
 
-    found: Spread
+    spread: Spread
     readers: list[ShownReader]
     nodes: list[SpreadNode]
-    left: int
+    omitted_rows: int
 
 
 def collect_spread(target: str, vault: Vault) -> SpreadPage:

@@ -247,7 +247,7 @@ _FILES, _NAMED = 20, 500
 class CommitPage(NamedTuple):
     """A commit and its changes; `more` counts the files that are not listed."""
 
-    shown: ShownCommit
+    commit: ShownCommit
     changes: list[ShownChange]
     more: int
 
