@@ -481,7 +481,7 @@ def _outcome_lines(result: SyncOutcome) -> Iterator[Line]:
     if report.outcome.value == "offline":
         nothing = "nothing pushed" if report.fetched else "nothing fetched or pushed"
         yield Line(f"offline: {nothing}; {_describe_waiting(report)}")
-        yield Line(f"  {one_line(report.told)}")
+        yield Line(f"  {one_line(report.message)}")
     elif report.outcome.value != "synced":
         yield from conflict_lines(report.conflicts)  # type: ignore[arg-type]
     elif not (report.fetched or report.pushed):
