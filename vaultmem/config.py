@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import re
+import shlex
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -142,7 +143,8 @@ def find_root(path: str | Path | None) -> Path:
     if path:
         root = Path(path).expanduser().resolve()
         if not root.is_dir():
-            raise NoVaultError(f"{root}: no such folder; make a vault with `vaultmem init {path}`")
+            command = shlex.join(("vaultmem", "init", str(path)))
+            raise NoVaultError(f"{root}: no such folder; make a vault with `{command}`")
         return root
     cwd = Path.cwd().resolve()
     if folder := find_around(cwd):

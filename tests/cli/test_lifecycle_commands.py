@@ -153,3 +153,14 @@ def test_a_forgotten_note_tells_why_and_a_purge_only_tells_how(make_vault: Make)
     assert purge.out.startswith(f"Git has 2 commits with {OLD}.\n")
     assert f"git filter-repo --force --invert-paths --path={OLD}\n" in purge.out
     assert git(root, "show", f"HEAD~1:{OLD}") + "\n" == NOTES[OLD]
+
+
+def test_a_note_that_no_link_can_name_supersedes_nothing(make_vault: Make) -> None:
+    sharp, caret = "notes/auth/C# v2.md", "notes/auth/Power ^2.md"
+    root = make_vault({OLD: NOTES[OLD], sharp: NOTES[NEW], caret: NOTES[NEW]})
+    refused = run_here("supersede", OLD, sharp, cwd=root)
+    assert refused.code == 5
+    assert f"{sharp}: no link can name it; rename it by `vaultmem mv '{sharp}' NEW`" in refused.err
+    assert (root / OLD).read_text() == NOTES[OLD]
+    assert run_here("supersede", OLD, caret, cwd=root).code == 0
+    assert "0 broken" in run_here("links", OLD, cwd=root).out

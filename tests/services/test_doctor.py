@@ -485,6 +485,8 @@ def test_limits_of_disk_and_watching_are_told(
 def test_hidden_and_ignored_places_are_named(make_vault: Make, opened: Open) -> None:
     root = make_vault({**NOTES, ".hidden/a.md": "a\n", "old/b.md": "b\n", "build/c.md": "c\n"})
     (root / "vaultmem.yaml").write_text("ignore: old\n")
+    (root / "notes/# ideas.md").write_text("An idea.\n")
+    (root / "notes/tide.md~").write_text("An editor's copy.\n")
     git(root, "init", "-q", "other")
     (root / "link.md").symlink_to("notes/tide.md")
 
@@ -492,6 +494,7 @@ def test_hidden_and_ignored_places_are_named(make_vault: Make, opened: Open) -> 
     assert check.verdict is OK
     assert list(check.paths) == [
         ".hidden/  (hidden)",
+        "notes/# ideas.md  (hidden)",
         "old/  (ignored by vaultmem.yaml)",
         "other  (repositories of their own)",
         "link.md  (symbolic links)",

@@ -438,7 +438,7 @@ def _list_similar(result: RememberResult) -> Iterator[Line]:
         yield Line("If it replaces them: vaultmem review")
     elif contradictions:
         part = "--partial " if contradictions[0].says_more else ""
-        paths = f"{one_line(contradictions[0].path)} {one_line(result.path)}"
+        paths = one_line(shlex.join((contradictions[0].path, result.path)))
         yield Line(f"If it replaces that: vaultmem supersede {part}{paths}")
 
 

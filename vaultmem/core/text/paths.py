@@ -102,8 +102,11 @@ def check_new_name(path: PurePosixPath) -> None:
             raise RefusedError(f'{path}: "{part}" is a reserved name on Windows; choose another')
         if part != part.rstrip(". ") or part != part.lstrip():
             raise RefusedError(f'{path}: "{part}" starts or ends with a space or dot; drop it')
-        if part.startswith("."):
-            raise RefusedError(f'{path}: hidden names are not notes; drop the dot of "{part}"')
+        if is_hidden(part):
+            raise RefusedError(
+                f'{path}: "{part}" is a hidden name; choose one that does not begin with ".", "~" '
+                'or "#" or end like a temporary file'
+            )
         if len(part.encode()) > MAX_NAME_BYTES:
             raise RefusedError(f"{path}: a name may be {MAX_NAME_BYTES} bytes long at most")
     if not is_note_path(path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -384,7 +385,7 @@ def _find_wishes(vault: Vault) -> Iterator[Proposal]:
 def _find_unreadable(records: Iterable[NoteRecord]) -> Iterator[Proposal]:
     for record in records:
         if record.problem and record.state != NoteState.QUARANTINED:
-            evidence = (f"fix it with `vaultmem edit {record.path}`",)
+            evidence = (f"fix it with `vaultmem edit {shlex.quote(record.path)}`",)
             yield Proposal(Action.UNREADABLE, record.path, record.blob, record.problem, evidence)
 
 

@@ -11,7 +11,7 @@ from vaultmem.config import CONFIG_NAME, RENAMED, list_renamed
 from vaultmem.core.indexing.note_facts import date_note
 from vaultmem.core.notes.obsidian import read_day
 from vaultmem.core.notes.problems import describe_group, describe_repairs, group_problems
-from vaultmem.core.text.paths import find_twins, is_conflict_copy
+from vaultmem.core.text.paths import NOTE_ENDINGS, find_twins, is_conflict_copy
 from vaultmem.core.text.timestamps import Check, Verdict, count_found
 from vaultmem.errors import LockTimeoutError, VaultError
 from vaultmem.services.health import examine
@@ -164,12 +164,13 @@ def check_moved(vault: Vault) -> Check:
 
 
 def check_passed_over(vault: Vault) -> Check:
-    """Report the skipped folders and links."""
+    """Report the skipped folders, notes with hidden names, and links."""
     rules = read_note_rules(vault)
     skipped = find_skipped_files(vault)
     unsafe = vault.manifest.unread()
+    endings = ("/", *NOTE_ENDINGS)
     groups = (
-        ("hidden", [path for path in skipped.hidden if path.endswith("/")]),
+        ("hidden", [path for path in skipped.hidden if path.lower().endswith(endings)]),
         ("ignored by vaultmem.yaml", skipped.ignored),
         *skipped.others.items(),
         ("repositories of their own", [p for p, reason in unsafe if reason == _OWN_REPOSITORY]),

@@ -5,6 +5,7 @@ Blame finds the author of a line, not who moved it.
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
@@ -165,7 +166,7 @@ def describe_removal(vault: Vault, address: str) -> str:
     name = commit.commit[:7]
     return (
         f"{trace.path}: {removal.who} removed it on {commit.time[:10]} in {name}: {reason}; "
-        f"`vaultmem restore {trace.path} --at {name}~` brings it back"
+        f"`vaultmem restore {shlex.quote(trace.path)} --at {name}~` brings it back"
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Generator, Sequence
 from typing import NamedTuple, TypeVar
 
@@ -84,7 +85,8 @@ def locate_note(vault: Vault, commit: str, address: str) -> tuple[str, str, Tree
     if paths:
         raise NoteNotFoundError(describe_several(vault, name, paths))
     raise NoteNotFoundError(
-        f"{name}: not in {commit[:7]}; `vaultmem history {name}` shows when it was and by what name"
+        f"{name}: not in {commit[:7]}; `vaultmem history {shlex.quote(name)}` shows when it was "
+        "and by what name"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Container
 from pathlib import PurePosixPath
 from typing import NamedTuple
@@ -188,8 +189,8 @@ def _roll_back(vault: Vault, change: Change, file_change: FileChange, label: str
     path = PurePosixPath(file_change.path)
     if blob_now(change, path) != file_change.blob:
         raise ConflictError(
-            f"{path}: changed since {label}; `vaultmem restore {path} --at {label}~` writes it as "
-            "it was before"
+            f"{path}: changed since {label}; `vaultmem restore {shlex.quote(str(path))} --at "
+            f"{label}~` writes it as it was before"
         )
     data = vault.history.objects.read(file_change.old_blob)[1] if file_change.old_blob else None
     if file_change.blob:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
@@ -272,7 +273,8 @@ def check_move(note: Note, state: NoteState, mover: Mover) -> None:
     """
     if (note.state, state) == (NoteState.CANDIDATE, NoteState.ACTIVE):
         raise RefusedError(
-            f"{note.path}: a candidate becomes active by `vaultmem promote {note.path}`"
+            f"{note.path}: a candidate becomes active by `vaultmem promote "
+            f"{shlex.quote(str(note.path))}`"
         )
     check_transition(str(note.path), note.kind, note.state, state, note.pinned, mover)
 

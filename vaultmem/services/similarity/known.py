@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
@@ -155,7 +156,7 @@ def reject_quarantined(
     if match and (match.is_same or match.likeness.is_said(_ALL)):
         raise RefusedError(
             f"{match.path} states that already, and is quarantined; a person who has read it "
-            f"lets it out with `vaultmem state {match.path} candidate`"
+            f"lets it out with `vaultmem state {shlex.quote(match.path)} candidate`"
         )
     return match
 

@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import os
 import re
+import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -304,7 +305,8 @@ def add_vault(folders: UserFolders, path: str, name: str = "") -> ListedVault:
     """
     root = find_root(path or None)
     if not (root / CONFIG_NAME).is_file():
-        raise NoVaultError(f"{root}: no {CONFIG_NAME}; make it a vault with `vaultmem init {path}`")
+        command = shlex.join(("vaultmem", "init", path or "."))
+        raise NoVaultError(f"{root}: no {CONFIG_NAME}; make it a vault with `{command}`")
     chosen_name = name or _suggest_name(root)
     if not is_vault_name(chosen_name):
         raise RefusedError(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable
@@ -219,7 +220,8 @@ def find_changed(vault: Vault, handle: str) -> PurePosixPath:
     for path in paths:
         if path not in vault.view.blobs():
             raise NoteNotFoundError(
-                f"{handle} was {path}, which is not there now; `vaultmem log {path}` has it"
+                f"{handle} was {path}, which is not there now; `vaultmem log {shlex.quote(path)}` "
+                "has it"
             )
         return PurePosixPath(path)
     raise NoteNotFoundError(
