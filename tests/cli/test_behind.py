@@ -99,6 +99,17 @@ def test_what_only_reads_answers_from_the_last_index_and_says_so(
     assert "late.md" in run_cli("recall", "quagga", cwd=root).out
 
 
+def test_a_hook_reports_an_old_index_to_the_model_alone(root: Path, run_cli: RunCli) -> None:
+    run_cli("list", cwd=root)
+    save(root)
+    with stopped(root) as pid:
+        for event, shown in (("subagent-start", "The bell rings"), ("before-tool", "")):
+            done = run_cli("hook", event, "--vault", root, stdin="{}")
+            assert (done.code, done.err) == (0, "")
+            assert shown in done.out
+            assert (f"process {pid}" in done.out) is bool(shown)
+
+
 @pytest.mark.campaign
 def test_what_nobody_changed_is_in_sync_whoever_writes(root: Path, run_cli: RunCli) -> None:
     run_cli("list", cwd=root)

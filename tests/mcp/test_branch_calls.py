@@ -90,6 +90,7 @@ def test_branches_are_made_compared_moved_merged_and_removed(make_vault: Make) -
         assert (await call(client, "checkpoint", **into))["into"] == "draft"
         removed = await client.call_tool("checkpoint", {"action": "remove", "ref": "draft"})
         assert "on no other branch" in told(removed)
+        assert "--delete --force` (in a shell; no tool does it)" in told(removed)
 
     play(root, scene)
     assert git(root, "status", "--porcelain") == ""

@@ -178,10 +178,56 @@ def test_a_change_is_made_only_on_what_was_read(make_vault: Make) -> None:
         head = {"old_text": "kind: decision", "new_text": "kind: x", "blob": done["blob"]}
         assert "not in its body" in await refused(client, "update_note", path="refunds", **head)
         assert "either" in await refused(client, "update_note", path="refunds")
+        handle = {**new, "blob": done["blob"][:4]}
+        assert "blob: give all 40 digits" in await refused(
+            client, "update_note", path="refunds", **handle
+        )
+        assert 'needs "value"' in await refused(
+            client, "update_note", path="refunds", property="kind"
+        )
         assert "promote" in await refused(
             client, "update_note", path="half", property="state", value="active"
         )
         assert hash_tree(root, (".git",)) == before
+
+    play(root, scene)
+
+
+def test_a_list_that_a_model_gives_as_one_text_is_a_list(make_vault: Make) -> None:
+    root = make_vault(NOTES)
+
+    async def scene(client: Client) -> None:
+        for value in ('["money", "ink"]', "[[pier]]", "[" * 50_000):
+            await call(client, "update_note", path="refunds", property="tags", value=value)
+            text = (root / "notes/pay/refunds.md").read_text()
+            assert ("  - money\n  - ink\n" in text) is ("ink" in value)
+            assert ("[[" in text) is ("ink" not in value)
+
+    play(root, scene)
+
+
+def test_a_change_is_shown_as_a_person_reads_it(make_vault: Make) -> None:
+    root = make_vault(NOTES)
+
+    async def scene(client: Client) -> None:
+        for value in (["ink", "money"], ["ink"], None):
+            await call(client, "update_note", path="refunds", property="tags", value=value)
+            await call(client, "checkpoint", note="tags")
+        changes = ("+ tags: ink, money", "tags: ink, money -> ink", "- tags: ink")
+        for change, commit in zip(changes, ("HEAD~2", "HEAD~1", "HEAD"), strict=True):
+            shown = await call(client, "history", action="show", commit=commit)
+            assert f"notes/pay/refunds.md  {change}; +0 -0 lines" in shown["message"]
+
+    play(root, scene)
+
+
+def test_an_offset_after_the_end_is_refused_with_the_length(make_vault: Make) -> None:
+    root = make_vault(NOTES)
+
+    async def scene(client: Client) -> None:
+        length = len(NOTES["notes/pay/refunds.md"])
+        told = await refused(client, "read_note", path="refunds", offset=length)
+        assert told == f"offset: {length} is after the end; the text has {length} characters"
 
     play(root, scene)
 

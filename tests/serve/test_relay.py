@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from conftest import Make
-from serving import Session, find_residents, session
+from serving import HELLO, Session, find_residents, session
 from support import git, wait_until
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="there are no such sockets")
@@ -151,6 +151,37 @@ def test_who_waits_for_a_process_that_is_killed_is_told_and_loses_nothing(
             )
             assert one.call("recall", query=f"wave {n} came in")["hits"][0]["path"] in kept
     assert all((root / path).is_file() for path in kept)
+
+
+@pytest.mark.campaign
+def test_a_handshake_that_was_refused_is_not_repeated_to_the_next_process(
+    make_vault: Make, residents: Callable[[], list[int]]
+) -> None:
+    """A client whose first probe is answered late sends both; the probe decided the protocol."""
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "x", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
+
+    def ask(one: Session, number: int, method: str, **params: Any) -> dict[str, Any]:
+        request = {"id": number, "method": method, "params": {**params, "_meta": meta}}
+        one.say(json.dumps({"jsonrpc": "2.0", **request}))
+        return one.hear()
+
+    one = Session(make_vault(NOTES))
+    try:
+        assert "result" in ask(one, 2, "server/discover")
+        one.say(HELLO)
+        assert "handshake is not accepted" in one.hear()["error"]["message"]
+        (first,) = residents()
+        os.kill(first, signal.SIGTERM)
+        wait_until(lambda: first not in residents(), 20)
+        listed = ask(one, 3, "tools/call", name="recall", arguments={"query": "pier"})
+        assert "> The pier is of oak." in listed["result"]["content"][0]["text"]
+    finally:
+        one.process.kill()
+        one.process.communicate()
 
 
 @pytest.mark.long

@@ -203,7 +203,9 @@ def hook(
     event: Annotated[
         str,
         typer.Argument(
-            metavar="EVENT", help="session-start, prompt, pre-compact, session-end or stop."
+            metavar="EVENT",
+            help="session-start, prompt, stop, pre-compact, session-end, before-tool, "
+            "tool-failure, subagent-start or post-compact.",
         ),
     ],
     form: Annotated[

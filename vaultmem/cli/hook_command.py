@@ -67,13 +67,13 @@ def answer_hook(
 
     The error is stored for `vaultmem doctor`.
     """
+    answer_program()
     try:
         answer = _answer(event, form, wait, vault, agent)
     except Exception as error:  # noqa: BLE001  Our errors must not stop the agent.
         _keep(vault, event, error)
         return
     follow_writes([], [])  # The agent reads all output as context.
-    answer_program()
     if answer:
         print_line(answer)
 

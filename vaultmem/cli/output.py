@@ -91,7 +91,7 @@ def print_stale_reason(why: str) -> None:
     """Print why a result is older than the notes, if it is; JSON has it as `behind`."""
     global _behind
     _behind = why
-    if why:
+    if why and not _is_for_program:
         warn(why)
 
 
@@ -121,7 +121,7 @@ _is_for_program = False
 
 
 def answer_program(is_one: bool = True) -> None:
-    """Record that a program reads the output, so that `print_hint` prints nothing."""
+    """Record that a program reads the output: hints and stale reasons are not printed."""
     global _is_for_program
     _is_for_program = is_one
 

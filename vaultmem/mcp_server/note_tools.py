@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -121,7 +123,10 @@ def read_tool(vault: Vault, arguments: dict[str, Any]) -> ToolAnswer:
     budget = arguments.get("budget", NOTE_BUDGET) - price(
         [head, *lines, note.blob, str(note.path), _MORE]
     )
-    text, next_offset = truncate_text(result.text, arguments.get("offset", 0), budget)
+    offset, length = arguments.get("offset", 0), len(result.text)
+    if offset and offset >= length:
+        raise RefusedError(f"offset: {offset} is after the end; the text has {length} characters")
+    text, next_offset = truncate_text(result.text, offset, budget)
     more = [_MORE.format(next_offset)] if next_offset is not None else []
     full = note_data(result)
     data = {name: full.pop(name) for name in ("path", "blob")}
@@ -131,6 +136,10 @@ def read_tool(vault: Vault, arguments: dict[str, Any]) -> ToolAnswer:
 
 
 _MORE = "There is more: read again with offset {}."
+
+
+#: Digits of a whole blob id.
+_BLOB_LENGTH = 40
 
 
 def update_tool(vault: Vault, arguments: dict[str, Any]) -> ToolAnswer:
@@ -144,10 +153,14 @@ def update_tool(vault: Vault, arguments: dict[str, Any]) -> ToolAnswer:
     path, blob, value = (
         resolve_whole(vault, arguments["path"]),
         arguments.get("blob"),
-        arguments.get("value"),
+        _read_list(arguments.get("value")),
     )
     if name is None and not (old and new is not None and blob):
         raise RefusedError("a replacement needs old_text, new_text and blob (from read_note)")
+    if name is not None and "value" not in arguments:
+        raise RefusedError('update_note needs "value" for a property; null removes the property')
+    if blob and len(blob) < _BLOB_LENGTH:
+        raise RefusedError(f"blob: give all {_BLOB_LENGTH} digits of it, which read_note returns")
     if blob:
         vault = replace(vault, expected={str(path): frozenset({blob})})
     if name == "state":
@@ -161,6 +174,16 @@ def update_tool(vault: Vault, arguments: dict[str, Any]) -> ToolAnswer:
     message = f"Changed {path}; it is {data['blob']} now."
     summary = {name: data.pop(name) for name in ("path", "blob")}
     return ToolAnswer(message, summary, data, "Changed.")
+
+
+def _read_list(value: Any) -> Any:
+    """Return a value; a JSON list of texts that some models give as one text becomes a list."""
+    if isinstance(value, str) and value.startswith("["):
+        with suppress(ValueError, RecursionError):
+            result = json.loads(value)
+            if all(isinstance(each, str) for each in result):
+                return result
+    return value
 
 
 def forget_tool(vault: Vault, arguments: dict[str, Any]) -> ToolAnswer:
@@ -212,7 +235,7 @@ UPDATE_NOTE = Tool(
             "items": {"type": "string"},
             "maxItems": 100,
         },
-        blob=text("", 40),
+        blob=text("", _BLOB_LENGTH),
     ),
     answer(path="string", blob="string"),
     update_tool,

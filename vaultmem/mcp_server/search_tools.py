@@ -318,14 +318,23 @@ def describe_branch(row: dict[str, Any]) -> str:
 
 def describe_operation(row: dict[str, Any]) -> str:
     """Return in one line how an operation changed a note, without the note's text."""
-    changes = ", ".join(
-        f"{each['name']}: {each['old']} -> {each['new']}" for each in row["properties"]
-    )
+    changes = ", ".join(map(_describe_change, row["properties"]))
     body = row["body"]
     counts = f"+{body['added']} -{body['removed']} lines" if body else row["remark"] or ""
     return one_line(
         f"{row['operation']}  {row['path']}  {'; '.join(filter(None, (changes, counts)))}"
     )
+
+
+def _describe_change(row: dict[str, Any]) -> str:
+    """Return a property's change; a value is None on a side without the property."""
+    old, new = (
+        ", ".join(value) if isinstance(value, tuple) else value
+        for value in (row["old"], row["new"])
+    )
+    if old is None:
+        return f"+ {row['name']}: {new}"
+    return f"- {row['name']}: {old}" if new is None else f"{row['name']}: {old} -> {new}"
 
 
 def describe_line(line: BlamedLine) -> str:

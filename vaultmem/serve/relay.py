@@ -164,13 +164,16 @@ class _Relay:
 
     def _answer(self, line: bytes) -> None:
         """Pass on a message of the process, unless the client already has it."""
-        ids = [each["id"] for each in _read(line) if "id" in each and "method" not in each]
+        answers = [each for each in _read(line) if "id" in each and "method" not in each]
+        ids = [each["id"] for each in answers]
         if not self._known.isdisjoint(ids):
             self._known.difference_update(ids)
             return
         _print(line)
-        for request_id in ids:
-            self._waiting.pop(request_id, None)
+        for answer in answers:
+            request = self._waiting.pop(answer["id"], None)
+            if "error" in answer and request in self._opening:  # A new process must not get it.
+                self._opening.remove(request)
 
     def _note(self, line: bytes) -> None:
         """Record the client's pending requests and opening messages."""

@@ -142,8 +142,9 @@ def _step(node: JsonNode, path: Path, depth: int) -> JsonNode | None:
     if isinstance(key, int):
         return node.items[key]
     if not node.is_object:
-        location = ".".join(map(str, path[:depth])) or "the whole"
-        raise RefusedError(f'"{location}" is not an object; correct it by hand')
+        location = ".".join(map(str, path[:depth]))
+        subject = f'"{location}" is' if location else "the settings are"
+        raise RefusedError(f"{subject} not a JSON object; correct it by hand")
     return node.get(key)
 
 

@@ -236,7 +236,8 @@ def remove_branch(vault: Vault, name: str, force: bool = False) -> str:
         others = [branch for branch in refs.branches() if branch.name != name]
         if not force and not any(refs.is_ancestor(commit, other.commit) for other in others):
             raise RefusedError(
-                f"{name}: has commits that are on no other branch; merge it, or add --force"
+                f"{name}: has commits that are on no other branch; merge it, or run "
+                f"`vaultmem branch {name} --delete --force`"
             )
         refs.delete_branch(name, commit)
         return commit
