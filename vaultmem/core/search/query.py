@@ -85,7 +85,7 @@ class Hit(NamedTuple):
 
     score = (sum of the matches + closeness + passage + named + neighbours + recency) *
     state_weight, see `core.search.ranking`. With vectors (`semantic` is their score), the score is
-    a blend with the relevance by words. `asked` is the weighted idf of all terms of the query.
+    a blend with the relevance by words. `query_idf` is the weighted idf of all terms of the query.
 
     If a reranker reordered the best hits, `rerank` is its own score, and `score` is that of the
     hit's new position.
@@ -106,7 +106,7 @@ class Hit(NamedTuple):
     semantic: float = 0.0
     named: float = 0.0
     replaces: tuple[str, ...] = ()
-    asked: float = 0.0
+    query_idf: float = 0.0
     rerank: float | None = None
     beside: str = ""
     also: tuple[RelatedSection, ...] = ()
@@ -135,7 +135,7 @@ class Hit(NamedTuple):
     @property
     def coverage(self) -> float:
         """The share of the query's idf that the section contains."""
-        return sum(match.idf for match in self.matches) / (self.asked or 1.0)
+        return sum(match.idf for match in self.matches) / (self.query_idf or 1.0)
 
     @property
     def relevance(self) -> float:
@@ -146,7 +146,7 @@ class Hit(NamedTuple):
     @property
     def strength(self) -> float:
         """The relevance by words divided by the query's idf, see the module."""
-        return self.relevance / (self.asked or 1.0)
+        return self.relevance / (self.query_idf or 1.0)
 
     @property
     def address(self) -> str:

@@ -74,14 +74,14 @@ class Ranked(NamedTuple):
     """A ranking, and the sections of its rows as document and ordinal.
 
     `groups` are positions in the ranking: the shown section, then further sections of its note.
-    `shares` are the scores by term, `asked` the weighted idf of all terms.
+    `shares` are the scores by term, `query_idf` the weighted idf of all terms.
     """
 
     ranking: Ranking
     sections: list[tuple[int, int]]
     groups: list[list[int]]
     shares: Mapping[str, TermShare]
-    asked: float
+    query_idf: float
 
 
 def rank_sections(

@@ -307,7 +307,7 @@ def make_hits(
                     semantic=semantic,
                     named=name_score,
                     replaces=_find_replaced(scope, record),
-                    asked=ranked.asked,
+                    query_idf=ranked.query_idf,
                     by_other=is_other,
                     also=tuple(RelatedSection(s.heading, s.line, score) for s, score in related),
                 )
