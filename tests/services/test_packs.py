@@ -190,7 +190,7 @@ def test_note_written_next_to_one_that_was_found_comes_with_it(packed: MakePack)
     }
     pack = packed(turns, budget=600)
     assert shown(pack)[-2:] == ["notes/2.md", "notes/3.md"]
-    assert pack.items[-1].hit.beside == "notes/2.md"
+    assert pack.items[-1].hit.answered_note == "notes/2.md"
     assert pack.text.count("follows") == 1
     again = packed({"notes/2.md": turn("Bob has the keys of the gangway.", 2)}, budget=600)
     assert shown(again)[-2:] == ["notes/2.md", "notes/3.md"]
@@ -209,9 +209,11 @@ def test_the_note_written_next_is_next_to_this_hit_whatever_was_asked_before(
     packs = [make_pack(vault, each, 600) for each in ("gangway", "supper", "gangway")]
     pack = packs[-1]
 
-    assert {item.hit.beside: item.hit.record.path for item in pack.items if item.hit.beside} == {
-        "notes/2.md": "notes/3.md"
-    }
+    assert {
+        item.hit.answered_note: item.hit.record.path
+        for item in pack.items
+        if item.hit.answered_note
+    } == {"notes/2.md": "notes/3.md"}
 
 
 def test_what_a_note_may_answer_takes_no_room_from_what_was_found(packed: MakePack) -> None:

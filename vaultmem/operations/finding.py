@@ -559,7 +559,7 @@ def _item_data(item: PackItem, cost: int) -> dict[str, Any]:
         "refs": item.hit.refs,
         "group": item.part.value,
         "pinned": item.pinned,
-        "follows": item.hit.beside or None,
+        "follows": item.hit.answered_note or None,
         **pick(item, "shortened duplicates=alike caution? conflict?"),
         "anchors": anchors_data(item.hit.anchors),
         "tokens": cost,

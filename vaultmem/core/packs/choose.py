@@ -407,11 +407,11 @@ def _find_terms(text: str) -> frozenset[str]:
 
 def _put_answers_behind(items: Sequence[PackItem]) -> list[PackItem]:
     """Return the items, each possible answer directly after the note that it can answer."""
-    answers = [item for item in items if item.hit.beside]
-    ordered = [item for item in items if not item.hit.beside]
+    answers = [item for item in items if item.hit.answered_note]
+    ordered = [item for item in items if not item.hit.answered_note]
     for answer in reversed(answers):
         paths = [item.hit.record.path for item in ordered]
-        question_path = answer.hit.beside
+        question_path = answer.hit.answered_note
         place = paths.index(question_path) + 1 if question_path in paths else len(ordered)
         ordered.insert(place, answer)
     return ordered

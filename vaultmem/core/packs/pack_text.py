@@ -247,7 +247,7 @@ def _list_standing(item: PackItem) -> Iterator[str]:
         yield "trusted" if item.trusted else "not trusted"
     if record.confidence is not None:
         yield f"confidence {record.confidence:g}"
-    if item.hit.beside:
+    if item.hit.answered_note:
         yield "follows"
     if item.alike > 1:
         yield f"{item.alike} alike"

@@ -189,7 +189,7 @@ def _describe(hit: Hit, pinned: bool = False, trusted: bool = False) -> ShownSec
         refs=hit.refs,
         pinned=pinned,
         trusted=trusted,
-        beside=hit.beside,
+        beside=hit.answered_note,
     )
 
 
@@ -226,7 +226,7 @@ def _find_hit(note: Note, record: NoteRecord, entry: ShownSection) -> Hit:
         closeness=0.0,
         state_weight=1.0,
         refs=entry.refs,
-        beside=entry.beside,
+        answered_note=entry.beside,
         otherwise=note.otherwise.get(section.ordinal, ()),
     )
 

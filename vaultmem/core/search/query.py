@@ -74,7 +74,7 @@ class Hit(NamedTuple):
     - `refs`: the refs that contain it, if several are searched together
     - `linked_from`: the note whose link gave it a share of that note's score
     - `replaces`: the notes that its note supersedes
-    - `beside`: the note with a question that this note, written next, might answer
+    - `answered_note`: the note with a question that this note, written next, might answer
     - `also`: further sections of its note, if the hit represents the note
     - `caution`: why it must be checked before use, or is invalid
     - `vault`: the name of its vault, if several are searched
@@ -108,7 +108,7 @@ class Hit(NamedTuple):
     replaces: tuple[str, ...] = ()
     query_idf: float = 0.0
     rerank: float | None = None
-    beside: str = ""
+    answered_note: str = ""
     also: tuple[RelatedSection, ...] = ()
     caution: str = ""
     vault: str = ""

@@ -164,7 +164,7 @@ def _find_next(
             if (text := read_section(vault, record, section)) is not None:
                 refs = add_refs(vault, record)
                 score, path = _SHARE * hit.score, hit.record.path
-                next_hit = Hit(record, section, text, score, (), 0.0, 1.0, refs, beside=path)
+                next_hit = Hit(record, section, text, score, (), 0.0, 1.0, refs, answered_note=path)
                 next_hits[hit.local_key] = next_hit
     return next_hits
 
