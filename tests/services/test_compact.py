@@ -412,7 +412,7 @@ def test_a_section_that_shows_several_full_texts_is_named_once(
     asked = Query("refund queue", counts=False)
     (by_note,) = run_query(vault, asked).hits
     (by_section,) = run_query(vault, asked._replace(by_section=True)).hits
-    assert (by_note.record.path, by_note.also) == (path, ())
+    assert (by_note.record.path, by_note.related_sections) == (path, ())
     assert by_section.section == by_note.section
 
 

@@ -388,7 +388,8 @@ def hit_data(hit: Hit) -> dict[str, Any]:
         **({"project": hit.record.project} if hit.record.project else {}),
         **pick(hit, "refs linked_from? replaces"),
         "related_sections": [
-            {**pick(each, "heading? line"), "score": round(each.score, 6)} for each in hit.also
+            {**pick(each, "heading? line"), "score": round(each.score, 6)}
+            for each in hit.related_sections
         ],
         **pick(hit, "caution?"),
         "anchors": anchors_data(hit.anchors),

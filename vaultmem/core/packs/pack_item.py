@@ -153,7 +153,7 @@ def format_related(hit: Hit) -> str:
         f"#{_truncate_heading(each.heading)} (line {each.line})"
         if each.heading
         else f"line {each.line}"
-        for each in hit.also
+        for each in hit.related_sections
     )
 
 

@@ -75,7 +75,7 @@ class Hit(NamedTuple):
     - `linked_from`: the note whose link gave it a share of that note's score
     - `replaces`: the notes that its note supersedes
     - `answered_note`: the note with a question that this note, written next, might answer
-    - `also`: further sections of its note, if the hit represents the note
+    - `related_sections`: further sections of its note, if the hit represents the note
     - `caution`: why it must be checked before use, or is invalid
     - `vault`: the name of its vault, if several are searched
     - `otherwise`: the text of another side of a merge, for words of the section
@@ -109,7 +109,7 @@ class Hit(NamedTuple):
     query_idf: float = 0.0
     rerank: float | None = None
     answered_note: str = ""
-    also: tuple[RelatedSection, ...] = ()
+    related_sections: tuple[RelatedSection, ...] = ()
     caution: str = ""
     vault: str = ""
     otherwise: tuple[ConflictingText, ...] = ()
@@ -188,7 +188,7 @@ def group_places(notes: Sequence[Hashable], scores: Sequence[float]) -> list[lis
 
 
 def group_hits(hits: Sequence[Hit]) -> list[Hit]:
-    """Return each note's best hit, best first, with the note's further sections in `also`."""
+    """Return each note's best hit, best first, with its `related_sections`."""
     notes = [hit.note for hit in hits]
     if len(set(notes)) == len(notes):
         return list(hits)
@@ -197,11 +197,13 @@ def group_hits(hits: Sequence[Hit]) -> list[Hit]:
 
 
 def _join(hits: Sequence[Hit]) -> Hit:
-    """Return the first hit with the others, and its own further sections, in `also`."""
+    """Return the first hit with the others, and its own further sections, in `related_sections`."""
     best, *others = hits
     names = ((hit.section.heading, hit.section.line, hit.score) for hit in others)
-    further = (*best.also, *map(RelatedSection._make, names))
-    return best._replace(also=tuple({each.line: each for each in further}.values())[:_FURTHER])
+    further = (*best.related_sections, *map(RelatedSection._make, names))
+    return best._replace(
+        related_sections=tuple({each.line: each for each in further}.values())[:_FURTHER]
+    )
 
 
 #: The minimum strength of a weak and of a strong answer: nine of ten strong answers have evidence

@@ -309,7 +309,9 @@ def make_hits(
                     replaces=_find_replaced(scope, record),
                     query_idf=ranked.query_idf,
                     by_other=is_other,
-                    also=tuple(RelatedSection(s.heading, s.line, score) for s, score in related),
+                    related_sections=tuple(
+                        RelatedSection(s.heading, s.line, score) for s, score in related
+                    ),
                 )
             )
     return hits
