@@ -183,7 +183,7 @@ class AnalysedNote(NamedTuple):
 
     `ordinals` are the sections that show these texts; a compacted note can repeat one. `in_doubt`
     is true if the note is invalid, or possibly invalid: conflict markers in a code block.
-    `otherwise` is the conflicting text of other merge sides, by section number.
+    `conflicting_texts` is the conflicting text of other merge sides, by section number.
     """
 
     record: NoteRecord
@@ -195,7 +195,7 @@ class AnalysedNote(NamedTuple):
     aliases: tuple[str, ...]
     links: tuple[Link, ...]
     in_doubt: bool
-    otherwise: Mapping[int, tuple[ConflictingText, ...]]
+    conflicting_texts: Mapping[int, tuple[ConflictingText, ...]]
 
 
 def read_limit(note: Note, name: str) -> str:
@@ -232,7 +232,7 @@ def analyse_note(
         aliases=note.aliases,
         links=find_links(note.text, note.matter, note.fences),
         in_doubt=bool(note.problem or find_conflict(note.text)),
-        otherwise=note.otherwise,
+        conflicting_texts=note.conflicting_texts,
     )
 
 

@@ -157,7 +157,7 @@ class Note(NamedTuple):
         return "" if is_canvas else describe_conflict(find_callouts(self.text, self.matter.body))
 
     @property
-    def otherwise(self) -> dict[int, tuple[ConflictingText, ...]]:
+    def conflicting_texts(self) -> dict[int, tuple[ConflictingText, ...]]:
         """The other sides' texts in conflict callouts, by section number."""
         texts: dict[int, tuple[ConflictingText, ...]] = {}
         placed = find_callouts(self.text, self.matter.body)

@@ -322,8 +322,8 @@ class _Sections:
     ) -> tuple[PackItem, int] | None:
         """Return an item and its cost, if it fits."""
         cost = self._price(item, shown_sections)
-        if item.otherwise and cost > room:
-            item = item._replace(otherwise=())  # The warning already reports a conflict.
+        if item.conflicting_texts and cost > room:
+            item = item._replace(conflicting_texts=())  # The warning already reports a conflict.
             cost = self._price(item, shown_sections)
         self.pinned_tokens += cost if item.pinned else 0
         if cost > room:
@@ -338,7 +338,7 @@ class _Sections:
         handle = self._remarks.handles.get(hit.note, "")
         is_shortened, caution = parts is not None, shorten_caution(hit)
         item = PackItem(hit, text, pinned, trusted, is_shortened, caution, "", handle, parts or ())
-        return item._replace(otherwise=hit.otherwise)
+        return item._replace(conflicting_texts=hit.conflicting_texts)
 
     def _price(self, item: PackItem, shown_sections: _ShownSections) -> int:
         """Return the extra tokens for an item, which can share a label or heading."""

@@ -83,7 +83,7 @@ class PackItem(NamedTuple):
     `caution` is why it must be checked before use. `conflict` is the sentence before it about a
     contradicting section. `handle` is the prefix of the note's blob id, "" for the default length.
     `parts` are the passages shown of a shortened section. `alike` counts the duplicates, including
-    this one. `otherwise` is the shown text of another side of a merge.
+    this one. `conflicting_texts` is the shown text of another side of a merge.
     """
 
     hit: Hit
@@ -96,7 +96,7 @@ class PackItem(NamedTuple):
     handle: str = ""
     parts: tuple[Span, ...] = ()
     alike: int = 1
-    otherwise: tuple[ConflictingText, ...] = ()
+    conflicting_texts: tuple[ConflictingText, ...] = ()
 
     @property
     def part(self) -> PackPart:

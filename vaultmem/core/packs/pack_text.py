@@ -173,7 +173,7 @@ def _render_note(
 
 def _quote_others(item: PackItem, name: str) -> Iterator[str]:
     """Yield the quotes of conflicting texts from other sides of a merge."""
-    for each in item.otherwise:
+    for each in item.conflicting_texts:
         yield f"{_write_label([f'in place of {name}, {each.who[:40]} says'])}\n{quote(each.text)}"
 
 

@@ -92,7 +92,7 @@ def list_shown(pack: Pack) -> tuple[ShownSection, ...]:
             conflict=item.conflict,
             handle=item.handle,
             alike=item.alike,
-            otherwise=bool(item.otherwise),
+            otherwise=bool(item.conflicting_texts),
         )
         for item in pack.items
     )
@@ -227,7 +227,7 @@ def _find_hit(note: Note, record: NoteRecord, entry: ShownSection) -> Hit:
         state_weight=1.0,
         refs=entry.refs,
         answered_note=entry.beside,
-        otherwise=note.otherwise.get(section.ordinal, ()),
+        conflicting_texts=note.conflicting_texts.get(section.ordinal, ()),
     )
 
 
@@ -244,7 +244,7 @@ def _show(hit: Hit, entry: ShownSection) -> PackItem:
         conflict=entry.conflict,
         handle=entry.handle,
         alike=entry.alike,
-        otherwise=hit.otherwise if entry.otherwise else (),
+        conflicting_texts=hit.conflicting_texts if entry.otherwise else (),
     )
 
 

@@ -78,7 +78,7 @@ class Hit(NamedTuple):
     - `related_sections`: further sections of its note, if the hit represents the note
     - `caution`: why it must be checked before use, or is invalid
     - `vault`: the name of its vault, if several are searched
-    - `otherwise`: the text of another side of a merge, for words of the section
+    - `conflicting_texts`: the text of another side of a merge, for words of the section
     - `shown_line`: a sentence of the full text or another section, if `text` has no sentence
     - `by_other`: whether it is a turn of one speaker while the query names another
     - `anchors`: the states of the code that its note cites
@@ -112,7 +112,7 @@ class Hit(NamedTuple):
     related_sections: tuple[RelatedSection, ...] = ()
     caution: str = ""
     vault: str = ""
-    otherwise: tuple[ConflictingText, ...] = ()
+    conflicting_texts: tuple[ConflictingText, ...] = ()
     shown_line: str = ""
     by_other: bool = False
     anchors: tuple[AnchorCheck, ...] = ()
