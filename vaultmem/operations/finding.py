@@ -561,7 +561,7 @@ def _item_data(item: PackItem, cost: int) -> dict[str, Any]:
         "group": item.part.value,
         "pinned": item.pinned,
         "follows": item.hit.answered_note or None,
-        **pick(item, "shortened duplicates=alike caution? conflict?"),
+        **pick(item, "shortened duplicates=duplicate_count caution? conflict?"),
         "anchors": anchors_data(item.hit.anchors),
         "tokens": cost,
         "score": round(item.hit.score, 6),

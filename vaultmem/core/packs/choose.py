@@ -223,7 +223,7 @@ class _Sections:
             if others := self._alike.get(key):
                 is_fixed = item.pinned or item.hit.note in self._opposed
                 best = item if is_fixed else min([item, *others], key=_worth)
-                item = best._replace(alike=1 + len(others))
+                item = best._replace(duplicate_count=1 + len(others))
             items.append(item)
         return items
 

@@ -114,7 +114,7 @@ def _session_of(note: Sequence[PackItem]) -> _Session | None:
 
 def _note_of(item: PackItem) -> object:
     record = item.hit.record
-    details = (item.caution, item.hit.refs, item.alike)
+    details = (item.caution, item.hit.refs, item.duplicate_count)
     return (item.hit.vault, record.path, record.blob, item.pinned, item.trusted, *details)
 
 
@@ -249,8 +249,8 @@ def _list_standing(item: PackItem) -> Iterator[str]:
         yield f"confidence {record.confidence:g}"
     if item.hit.answered_note:
         yield "follows"
-    if item.alike > 1:
-        yield f"{item.alike} alike"
+    if item.duplicate_count > 1:
+        yield f"{item.duplicate_count} alike"
 
 
 #: Sources that mean a person; they are not shown.

@@ -91,7 +91,7 @@ def list_shown(pack: Pack) -> tuple[ShownSection, ...]:
             caution=item.caution,
             conflict=item.conflict,
             handle=item.handle,
-            alike=item.alike,
+            alike=item.duplicate_count,
             otherwise=bool(item.conflicting_texts),
         )
         for item in pack.items
@@ -243,7 +243,7 @@ def _show(hit: Hit, entry: ShownSection) -> PackItem:
         caution=entry.caution,
         conflict=entry.conflict,
         handle=entry.handle,
-        alike=entry.alike,
+        duplicate_count=entry.alike,
         conflicting_texts=hit.conflicting_texts if entry.otherwise else (),
     )
 
