@@ -56,7 +56,7 @@ def collect_answers(vault: Vault) -> list[Any]:
         asked = Query(question, 30, suggests=True, expand_links=True, counts=False)
         result = run_query(vault, asked)
         found.append([(h.address, round(h.score, 5), h.related_sections) for h in result.hits])
-        found.append([result.replaced, result.sureness])
+        found.append([result.replaced, result.match_strength])
     found.append([each.path for each in list_notes(vault, NoteFilter(any_state=True))])
     return found
 

@@ -102,7 +102,7 @@ def describe_hits(answer: QueryResult, offset: int, messages: Sequence[str]) -> 
     detail = {
         "query": answer.question,
         "corrections": answer.replaced,
-        "match_strength": answer.sureness,
+        "match_strength": answer.match_strength,
         "suggestion": answer.elsewhere or None,
         "too_large": answer.too_large,
         "hits": rows,

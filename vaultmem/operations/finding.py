@@ -369,7 +369,7 @@ def answer_data(answer: QueryResult) -> dict[str, Any]:
         "corrections": answer.replaced,
         "semantic": answer.meaning,
         "rerank": answer.reranked,
-        **pick(answer, "match_strength=sureness suggestion?=elsewhere too_large"),
+        **pick(answer, "match_strength suggestion?=elsewhere too_large"),
         **({"other_project": answer.other_project} if answer.other_project else {}),
         "hits": [hit_data(hit) for hit, _ in answer.shown],
         "omitted": len(answer.hits) - len(answer.shown),
@@ -518,7 +518,7 @@ def pack_data(context_pack: Pack) -> dict[str, Any]:
 
     account, costs = context_pack.account, price_pack(context_pack)
     return {
-        **pick(context_pack, "text match_strength=sureness"),
+        **pick(context_pack, "text match_strength"),
         "items": [_item_data(*each) for each in zip(context_pack.items, costs, strict=True)],
         "omitted_pins": [hit.address for hit in context_pack.unshown],
         "unnamed": context_pack.unnamed,

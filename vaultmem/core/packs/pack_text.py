@@ -385,7 +385,7 @@ class Pack(NamedTuple):
     labels: PackLabels = PackLabels.SHORT
     replaced: tuple[tuple[str, str], ...] = ()
     told: tuple[str, ...] = ()
-    sureness: MatchStrength | None = None
+    match_strength: MatchStrength | None = None
     left_out: tuple[OmittedItem, ...] = ()
 
 

@@ -297,12 +297,14 @@ def prepare_pack(
         from vaultmem.services.search.link_walk import expand_hits
 
         relevant = vaults.change(relevant, expand_hits, query)
-    sureness = judge_hits(relevant) if is_asked else None
+    match_strength = judge_hits(relevant) if is_asked else None
     lines = (*_describe_others(vaults), *request.told)
-    if sureness is not None:
-        lines += describe_limits(vaults, query, relevant, sureness, request.waits)
-        lines += _describe_other_project(vaults, query, sureness, request) if request.waits else ()
-    if sureness is MatchStrength.NONE:
+    if match_strength is not None:
+        lines += describe_limits(vaults, query, relevant, match_strength, request.waits)
+        lines += (
+            _describe_other_project(vaults, query, match_strength, request) if request.waits else ()
+        )
+    if match_strength is MatchStrength.NONE:
         relevant = relevant[:_NEAREST]
     if is_asked:  # Recent notes are no matches, so none can answer them.
         relevant = vaults.change(relevant, add_next, query.filter)
@@ -337,16 +339,16 @@ def prepare_pack(
             request.style,
             PackPreferences(wishes, config.preference_share) if wishes else PackPreferences(),
             request.labels or parse_labels(config.pack_labels),
-        )._replace(replaced=query.replaced, sureness=sureness)
+        )._replace(replaced=query.replaced, match_strength=match_strength)
 
     return fit
 
 
 def _describe_other_project(
-    vaults: VaultSet, query: RecallQuery, sureness: MatchStrength, request: AskPack
+    vaults: VaultSet, query: RecallQuery, match_strength: MatchStrength, request: AskPack
 ) -> tuple[str, ...]:
     """Return the line that names another project with a better answer, if there is one."""
-    project = find_other_project(vaults, query, sureness)
+    project = find_other_project(vaults, query, match_strength)
     line = describe_other_project(project, request.question, request.names_tool)
     return (line,) if line else ()
 

@@ -390,7 +390,7 @@ def _judge(
         found=found_paths,
         places=places,
         states=states,
-        match_strength=answer.sureness.value,
+        match_strength=answer.match_strength.value,
         recall=measure_recall(found_paths, expected_paths, depth),
         ndcg=measure_ndcg(found_paths, expected_paths, depth),
         packs=tuple(1 - each / evidence for each in missing_counts),
