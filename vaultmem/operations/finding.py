@@ -520,9 +520,9 @@ def pack_data(context_pack: Pack) -> dict[str, Any]:
     return {
         **pick(context_pack, "text match_strength"),
         "items": [_item_data(*each) for each in zip(context_pack.items, costs, strict=True)],
-        "omitted_pins": [hit.address for hit in context_pack.unshown],
-        "unnamed": context_pack.unnamed,
-        "omitted": list(map(_left_data, context_pack.left_out)),
+        "omitted_pins": [hit.address for hit in context_pack.omitted_pins],
+        "unnamed": context_pack.unlisted_pin_count,
+        "omitted": list(map(_left_data, context_pack.omitted)),
         "corrections": dict(context_pack.replaced),
         "tokens": {
             **pick(account, "sent budget full_vault_tokens=flat"),

@@ -111,8 +111,8 @@ def build_pack(
         pack = Pack(
             text="",
             items=tuple(sections.arrange(items)),
-            unshown=tuple(unshown_hits),
-            unnamed=sections.count_pinned() - count - len(unshown_hits),
+            omitted_pins=tuple(unshown_hits),
+            unlisted_pin_count=sections.count_pinned() - count - len(unshown_hits),
             account=PackUsage(count, len(items) - count, 0, budget, flat_tokens),
             source=source,
             style=style,
@@ -122,7 +122,13 @@ def build_pack(
             left_out=tuple(sections.list_left_out(items)),
         )
         text, account = render_stable_account(
-            pack.items, unshown_hits, pack.unnamed, source, pack.account, form, remarks.told
+            pack.items,
+            unshown_hits,
+            pack.unlisted_pin_count,
+            source,
+            pack.account,
+            form,
+            remarks.notices,
         )
         return pack._replace(text=text, account=account), account.sent
 

@@ -100,7 +100,7 @@ def list_shown(pack: Pack) -> tuple[ShownSection, ...]:
 
 def list_unshown(pack: Pack) -> tuple[ShownSection, ...]:
     """Return the pinned sections that a pack lists as links."""
-    return tuple(_describe(hit) for hit in pack.unshown)
+    return tuple(_describe(hit) for hit in pack.omitted_pins)
 
 
 def leave_out(receipt: Receipt, blobs: Set[str]) -> Receipt:
@@ -131,11 +131,11 @@ def rebuild_items(
     return items, [find(entry) for entry in receipt.unshown]
 
 
-def render_receipt(receipt: Receipt, items: Sequence[PackItem], unshown: Sequence[Hit]) -> str:
+def render_receipt(receipt: Receipt, items: Sequence[PackItem], omitted_pins: Sequence[Hit]) -> str:
     """Return the pack's text, rendered again from its sections."""
     return render_pack(
         items,
-        unshown,
+        omitted_pins,
         receipt.unnamed,
         receipt.source,
         receipt.account,

@@ -144,7 +144,7 @@ def describe_pack(answer: PackAnswer, link_context: Surroundings) -> PackPage:
         for reason, label in _LEFT.items()
         if (items := [each for each in pack.left_out if each.why is reason])
     }
-    linked = frozenset(hit.address for hit in pack.unshown)
+    linked = frozenset(hit.address for hit in pack.omitted_pins)
     shares = share_out(groups, pack.account)
     return PackPage(answer, pieces, groups, shares, omitted_items, linked)
 
