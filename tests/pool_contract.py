@@ -216,7 +216,7 @@ class PoolContract:
                 pool.recall([], asked)
             wanted = AskPack("which lamp is green", counts=False, receipt=False)
             pack = pool.pack(None, wanted)
-            alike = ask_pack(vaults, wanted._replace(told=describe_missing(found.missing)))
+            alike = ask_pack(vaults, wanted._replace(notices=describe_missing(found.missing)))
             assert pack.answer.pack.text == alike.pack.text
             assert "\nNot asked: none (its remote has no commit yet).\n" in alike.pack.text
         finally:

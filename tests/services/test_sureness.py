@@ -148,7 +148,7 @@ def test_a_pack_says_that_it_is_not_sure_and_does_not_fill_its_budget(vault: Vau
     assert pack.account.sent == count_tokens(pack.text)
 
     sure = ask_pack(vault, AskPack("who signs refunds over 50 euros", 800)).pack
-    assert (sure.match_strength, sure.told) == (MatchStrength.STRONG, ())
+    assert (sure.match_strength, sure.notices) == (MatchStrength.STRONG, ())
 
 
 def test_a_pack_that_was_not_sure_is_shown_again_as_it_was(vault: Vault) -> None:

@@ -100,7 +100,7 @@ def build_pack(
     form = choose_form(source, style, labels)
     remarks = remarks or Remarks()
     empty = PackUsage(pinned=0, relevant=0, sent=budget, budget=budget, flat=flat_tokens)
-    frame = count_tokens(render_pack([], [], 0, source, empty, style, notices=remarks.told)) + 4
+    frame = count_tokens(render_pack([], [], 0, source, empty, style, notices=remarks.notices)) + 4
     groups = [*group_by_vault(hit for hit in pinned if hit.text).values()]
     sections = _Sections(groups, wishes.hits, relevant, trusted, remarks, form, budget)
 
@@ -118,8 +118,8 @@ def build_pack(
             style=style,
             pinned_tokens=sections.pinned_tokens,
             labels=labels,
-            told=remarks.told,
-            left_out=tuple(sections.list_left_out(items)),
+            notices=remarks.notices,
+            omitted=tuple(sections.list_left_out(items)),
         )
         text, account = render_stable_account(
             pack.items,

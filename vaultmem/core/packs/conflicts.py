@@ -126,12 +126,12 @@ class Remarks(NamedTuple):
     """Information about notes that is not in their text.
 
     `relations` are pairs of contradicting notes. `handles` are the notes' ids in short labels.
-    `told` are lines about how weak the match is.
+    `notices` are lines about how weak the match is.
     """
 
     relations: Sequence[Contradiction] = ()
     handles: Mapping[NoteKey, str] = MappingProxyType({})
-    told: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()
 
 
 def find_same_titles(hits: Sequence[Hit]) -> list[Contradiction]:

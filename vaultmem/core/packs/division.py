@@ -76,7 +76,7 @@ def build_vault_part(part: Pack, many: int, source: PackSource, flat: int) -> Pa
     text, account = render_stable_account(
         part.items, part.omitted_pins, 0, source, account, form, notices
     )
-    return part._replace(text=text, account=account, source=source, told=notices)
+    return part._replace(text=text, account=account, source=source, notices=notices)
 
 
 def _account(items: Sequence[PackItem], budget: int, flat: int) -> PackUsage:

@@ -370,7 +370,7 @@ class Pack(NamedTuple):
 
     `omitted_pins` are pinned sections listed as links, `unlisted_pin_count` the number of others.
     `pinned_tokens` is the cost of all pinned sections, shown or not. `replaced` are unknown words,
-    each with the word searched instead. `told` are lines about how weak the match is. `left_out`
+    each with the word searched instead. `notices` are lines about how weak the match is. `omitted`
     are the considered sections that are not shown.
     """
 
@@ -384,7 +384,7 @@ class Pack(NamedTuple):
     pinned_tokens: int = 0
     labels: PackLabels = PackLabels.SHORT
     replaced: tuple[tuple[str, str], ...] = ()
-    told: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()
     match_strength: MatchStrength | None = None
     left_out: tuple[OmittedItem, ...] = ()
 

@@ -213,7 +213,7 @@ class AskPack(NamedTuple):
 
     Without a question, the pack has pinned and recent notes. `budget` is in tokens. `receipt` sets
     whether a receipt is stored, None for agents only. `has_sessions` is as in `make_pack`. `price`
-    returns the tokens of a pack as it is shown; the budget then applies to them. `told` are
+    returns the tokens of a pack as it is shown; the budget then applies to them. `notices` are
     additional lines. `names_tool` is as in `describe_other_project`. Notes not valid on the day
     `as_of` come last. The other fields are as in `Query`.
     """
@@ -231,7 +231,7 @@ class AskPack(NamedTuple):
     counts: bool = True
     has_sessions: bool = True
     price: Callable[[Pack], int] | None = None
-    told: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()
     names_tool: bool = False
     as_of: date | None = None
 
@@ -298,7 +298,7 @@ def prepare_pack(
 
         relevant = vaults.change(relevant, expand_hits, query)
     match_strength = judge_hits(relevant) if is_asked else None
-    lines = (*_describe_others(vaults), *request.told)
+    lines = (*_describe_others(vaults), *request.notices)
     if match_strength is not None:
         lines += describe_limits(vaults, query, relevant, match_strength, request.waits)
         lines += (
@@ -321,7 +321,7 @@ def prepare_pack(
     pinned, relevant = (vaults.change(hits, add_cautions, timestamp) for hits in (pinned, relevant))
     wishes = _find_wishes(vaults, request.question, relevant, trusted)
     remarks = remarks._replace(
-        handles=build_handles(vaults, [*pinned, *relevant, *wishes]), told=lines
+        handles=build_handles(vaults, [*pinned, *relevant, *wishes]), notices=lines
     )
     flat_tokens = sum(vaults.run(count_all_tokens, dict.fromkeys(vaults.names, ())).values())
     config = vaults.config

@@ -84,7 +84,7 @@ def store_receipt(vault: Vault, pack: Pack, query: str, name: str = "") -> Recei
         ),
         style=pack.style,
         labels=pack.labels,
-        told=pack.told,
+        told=pack.notices,
     )
     vault.store.receipts.write(receipt.id, write_receipt(receipt))
     return receipt
