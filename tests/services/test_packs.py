@@ -132,7 +132,7 @@ def test_pack_says_what_it_left_out_and_why(packed: MakePack) -> None:
     notes |= {"notes/gangway.md": f"{words}.\n", "notes/pier.md": f"{words}!\n"}
     notes["MEMORY.md"] = f"# Memory\n\n{pinned}\n"
     pack = packed(notes, "gangway of the northern pier", budget=400)
-    left = {why: [each for each in pack.left_out if each.why is why] for why in OmissionReason}
+    left = {why: [each for each in pack.omitted if each.why is why] for why in OmissionReason}
     taken = {(item.hit.record.path, item.hit.section.heading) for item in pack.items}
     assert {each.hit.record.path for each in left[OmissionReason.SHARE]} == {"MEMORY.md"}
     assert len(left[OmissionReason.SHARE]) == len(pack.omitted_pins) + pack.unlisted_pin_count

@@ -386,7 +386,7 @@ class Pack(NamedTuple):
     replaced: tuple[tuple[str, str], ...] = ()
     notices: tuple[str, ...] = ()
     match_strength: MatchStrength | None = None
-    left_out: tuple[OmittedItem, ...] = ()
+    omitted: tuple[OmittedItem, ...] = ()
 
 
 def render_pack(

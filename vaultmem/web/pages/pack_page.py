@@ -142,7 +142,7 @@ def describe_pack(answer: PackAnswer, link_context: Surroundings) -> PackPage:
     omitted_items = {
         label: items
         for reason, label in _LEFT.items()
-        if (items := [each for each in pack.left_out if each.why is reason])
+        if (items := [each for each in pack.omitted if each.why is reason])
     }
     linked = frozenset(hit.address for hit in pack.omitted_pins)
     shares = share_out(groups, pack.account)
