@@ -266,8 +266,8 @@ def _find_arrived(vault: Vault, notes: Sequence[NoteRecord]) -> list[tuple[int, 
 
 def _rank_relation(relation: Contradiction) -> tuple[bool, bool, NoteKey, NoteKey]:
     """Return a sort key: first relations that order two notes, then contradictions, then titles."""
-    is_title = relation.why not in CONFLICT_PROPERTIES
-    return (relation.why not in ORDERED, is_title, relation.first, relation.second)
+    is_title = relation.reason not in CONFLICT_PROPERTIES
+    return (relation.reason not in ORDERED, is_title, relation.first, relation.second)
 
 
 def _find_written(vault: Vault, notes: Sequence[NoteRecord]) -> list[tuple[int, str, Link]]:

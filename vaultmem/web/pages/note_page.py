@@ -205,12 +205,12 @@ def _describe_relations(record: NoteRecord, vault: Vault) -> Iterator[StatusRema
     words: dict[str, str] = {}
     order = [*_RELATIONS]
     relations = find_contradictions(vault, [record])
-    for each in sorted(relations, key=lambda each: each.why not in order):
+    for each in sorted(relations, key=lambda each: each.reason not in order):
         first, second = each.first[1], each.second[1]
-        if each.why not in _RELATIONS:
+        if each.reason not in _RELATIONS:
             words.setdefault(second if first == record.path else first, "Contradicted by")
         elif second == record.path:
-            words.setdefault(first, _RELATIONS[each.why])
+            words.setdefault(first, _RELATIONS[each.reason])
         else:
             words.setdefault(second, "")
     others = {each.path: each for each in _name_notes(vault, [p for p in words if words[p]])}
