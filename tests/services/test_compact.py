@@ -103,7 +103,7 @@ def test_a_summary_is_about_a_fifth_of_sentences_that_stood_there(eol: str) -> N
     share = count_tokens(short.body) / count_tokens(note.body)
     assert 0.1 < share < 0.4
     assert (short.title, short.tags) == ("Friday", ("alerting",))
-    assert short.matter.get("mine").value == "1"
+    assert short.frontmatter.get("mine").value == "1"
     original = " ".join(note.body.split())
     prose = [line for line in short.body.splitlines() if line and not line.startswith("#")]
     assert prose

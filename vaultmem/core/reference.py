@@ -234,7 +234,7 @@ def plan_priming(
 
 def primed_digest(note: Note) -> str:
     """Return the digest in a note's property, "" for a note written by hand."""
-    return PropertyReader(note.matter).text(_PROPERTY)
+    return PropertyReader(note.frontmatter).text(_PROPERTY)
 
 
 def is_edited(note: Note) -> bool:
@@ -265,7 +265,7 @@ def _write_note(new: PrimedNote, pin: bool) -> str:
 
 def _update_note(old: Note, new: PrimedNote, pin: bool) -> str:
     """Return a note with the source's title and text; its other properties stay."""
-    text = old.text[: old.matter.body] + f"\n{new.body}\n"
+    text = old.text[: old.frontmatter.body] + f"\n{new.body}\n"
     text = get_title(text, old.path, new.title)
     text = set_property(text, _PROPERTY, new.digest)
     return _pinned(text) if pin and not old.pinned else text

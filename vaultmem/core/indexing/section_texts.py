@@ -200,7 +200,7 @@ class AnalysedNote(NamedTuple):
 
 def read_limit(note: Note, name: str) -> str:
     """Return a validity limit of a note, as written in its property, or ""."""
-    prop = note.matter.get(name)
+    prop = note.frontmatter.get(name)
     value = prop.value if prop else None
     return "" if value is None or isinstance(value, tuple) else str(value)[:_LONGEST_LIMIT]
 
@@ -230,7 +230,7 @@ def analyse_note(
         ordinals=ordinals,
         facts=describe_note(note.state, note.created, note.updated, note.session, note.tags),
         aliases=note.aliases,
-        links=find_links(note.text, note.matter, note.fences),
+        links=find_links(note.text, note.frontmatter, note.fences),
         in_doubt=bool(note.problem or find_conflict(note.text)),
         conflicting_texts=note.conflicting_texts,
     )

@@ -73,7 +73,7 @@ def has_room(note: Note, wording: str) -> bool:
     A note without properties cannot, because none are added.
     """
     wordings = list_items(note, "also_said")
-    return bool(note.matter.body) and (not wording or len(wordings) < _MAX_WORDINGS)
+    return bool(note.frontmatter.body) and (not wording or len(wordings) < _MAX_WORDINGS)
 
 
 def confirm_note(note: Note, attestation: Attestation) -> str:
@@ -81,7 +81,7 @@ def confirm_note(note: Note, attestation: Attestation) -> str:
 
     A note without properties is unchanged. A stale note becomes active.
     """
-    if not note.matter.body:
+    if not note.frontmatter.body:
         return note.text
     is_own = attestation.agent == note.agent and (attestation.agent or note.source in {"", "human"})
     text = note.text
@@ -274,7 +274,7 @@ def _is_owner(name: str) -> bool:
 
 
 def _value(note: Note | None, name: str) -> object:
-    prop = note.matter.get(name) if note is not None else None
+    prop = note.frontmatter.get(name) if note is not None else None
     return prop and prop.value
 
 

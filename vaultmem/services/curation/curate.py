@@ -142,7 +142,12 @@ def find_doubtful(
             evidence.extend(changed_anchors[:_MAX_TOLD])
         is_low = record.confidence is not None and record.confidence < LOW_CONFIDENCE
         note = find_note(vault, record.path) if days > min(OLD_DAYS, UNCONFIRMED_DAYS) else None
-        if is_low and note and days > UNCONFIRMED_DAYS and note.matter.get("confirmed_by") is None:
+        if (
+            is_low
+            and note
+            and days > UNCONFIRMED_DAYS
+            and note.frontmatter.get("confirmed_by") is None
+        ):
             reasons.append("of low confidence, and never confirmed")
             evidence.append(f"confidence {record.confidence:g}, {_check_age(uses, record, days)}")
         is_old = days > OLD_DAYS and not (checks and all(each.is_same for each in checks))
@@ -470,7 +475,7 @@ def find_quarantined(vault: Vault, records: Iterable[NoteRecord]) -> Iterator[Pr
 
 def _read_reason(vault: Vault, path: str) -> str:
     try:
-        prop = read_note(vault, PurePosixPath(path)).matter.get("state_reason")
+        prop = read_note(vault, PurePosixPath(path)).frontmatter.get("state_reason")
     except (NoteNotFoundError, RefusedError):
         return "no reason given"
     return str(prop.value) if prop else "no reason given"

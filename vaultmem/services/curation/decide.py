@@ -299,10 +299,10 @@ def _confirm(vault: Vault) -> Edit:
     attestation = Attestation(vault.author.agent, vault.author.session, at)
 
     def change(note: Note) -> str:
-        has_matter = bool(note.matter.body)
+        has_frontmatter = bool(note.frontmatter.body)
         text = (
             confirm_note(note, attestation)
-            if has_matter
+            if has_frontmatter
             else set_property(note.text, "updated", at)
         )
         for name, cites in renew_cites(vault, note).items():

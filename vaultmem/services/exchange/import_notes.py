@@ -130,7 +130,7 @@ def list_imported(vault: Vault, kind: str) -> ImportResult:
         if record.path.startswith(f"{FOLDER}/"):
             sessions.add(record.path)
         note = find_note(vault, record.path)
-        prop = note.matter.get(PROPERTY) if note else None
+        prop = note.frontmatter.get(PROPERTY) if note else None
         value = prop.value if prop and isinstance(prop.value, str) else ""
         if record.path in sessions:
             session_ids[value] = PurePosixPath(record.path).stem
@@ -291,7 +291,7 @@ def _find_untouched(vault: Vault, digest: str, path: str) -> Note | None:
 
 
 def _follow(vault: Vault, note: Note, memory: Memory) -> str:
-    text = f"{note.text[: note.matter.body].rstrip()}\n\n{memory.text.strip()}\n"
+    text = f"{note.text[: note.frontmatter.body].rstrip()}\n\n{memory.text.strip()}\n"
     text = set_property(text, PROPERTY, memory.own[PROPERTY])
     return set_property(text, "updated", memory.own["created"])
 

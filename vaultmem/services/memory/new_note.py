@@ -247,7 +247,7 @@ def _rewrite(vault: Vault, note: Note, text: str) -> str:
 
 def _replace(note: Note, old: str, new: str) -> str:
     """Return a note's text with one passage of its body replaced."""
-    head, body = note.text[: note.matter.end], note.text[note.matter.end :]
+    head, body = note.text[: note.frontmatter.end], note.text[note.frontmatter.end :]
     count = body.count(old) if old else 0
     if count == 0:
         raise NoteNotFoundError(f"{note.path}: old_text is not in its body; read it again")

@@ -366,7 +366,7 @@ def _choose_topic(memory: Memory, replaced_note: Note | None) -> str:
     """Return a preference's topic, from its text or the note that it replaces."""
     from vaultmem.core.preferences import find_topic
 
-    topic = replaced_note and replaced_note.matter.get("about")
+    topic = replaced_note and replaced_note.frontmatter.get("about")
     return find_topic(memory.text) or (str(topic.value) if topic else "")
 
 
@@ -463,7 +463,9 @@ def _describe_absorbed(
     target: SimilarNote, blob: str, similar_notes: tuple[SimilarNote, ...], text: str
 ) -> RememberResult:
     note = target.note
-    state = NoteState.ACTIVE if note.state is NoteState.STALE and note.matter.body else note.state
+    state = (
+        NoteState.ACTIVE if note.state is NoteState.STALE and note.frontmatter.body else note.state
+    )
     descriptions = describe_similar((target, *similar_notes), text)
     outcome = RememberOutcome.KNOWN
     return RememberResult(

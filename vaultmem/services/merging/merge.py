@@ -261,7 +261,7 @@ def _join_two(
 ) -> bool:
     """Join two notes if they are duplicates; return whether they are."""
     our_note, their_note = ours[0], theirs[0]
-    is_ours = is_first(our_note.text, their_note.text, our_note.matter, their_note.matter)
+    is_ours = is_first(our_note.text, their_note.text, our_note.frontmatter, their_note.frontmatter)
     (first, mode), (second, _) = (ours, theirs) if is_ours else (theirs, ours)
     if not _may_absorb(vault, first, second):
         return False

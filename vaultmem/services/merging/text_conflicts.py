@@ -100,7 +100,7 @@ def list_conflicts(vault: Vault) -> list[Unsettled]:
 def describe_conflicts_in(note: Note) -> list[Unsettled]:
     """Return the conflicts in a note, numbered from 1."""
     text, conflicts = extract_callouts(note.body)
-    lines, first = split_lines(text), note.text.count("\n", 0, note.matter.body) + 1
+    lines, first = split_lines(text), note.text.count("\n", 0, note.frontmatter.body) + 1
     return [_describe(note, number, each, lines, first) for number, each in enumerate(conflicts, 1)]
 
 
@@ -133,7 +133,7 @@ def resolve_conflicts(
         if choice is ConflictChoice.THEIRS and REMOVED in verbs:
             return None
         body = resolve_callouts(note.body, choice, [each.number for each in conflicts])
-        return note.text[: note.matter.body] + body
+        return note.text[: note.frontmatter.body] + body
 
     return _resolve(vault, address, choice.value, number, settle)
 

@@ -283,7 +283,7 @@ def _describe_validity(vault: Vault, hit: Hit, span: Span) -> str:
 def _read_day(note: Note, name: str) -> date | None:
     from vaultmem.core.validity import read_day
 
-    entry = note.matter.get(name)
+    entry = note.frontmatter.get(name)
     return read_day(str(entry.value)) if entry else None
 
 

@@ -222,7 +222,7 @@ class VaultWrites:
         lines = split_bytes(data)
         matches = match_lines(split_bytes(before[0]) if before else [], lines)
         kept_lines = {place + at for _, place, length in matches for at in range(length)}
-        body = note.text.count("\n", 0, note.matter.body)
+        body = note.text.count("\n", 0, note.frontmatter.body)
         lines_by_writer: dict[tuple[str, str], list[str]] = {}
         for number, line in enumerate(lines):
             if number not in kept_lines:
@@ -439,6 +439,6 @@ def _is_confirmed(written: Written) -> bool:
 
 def _list_targets(writes: VaultWrites, note: Note | None, path: str) -> set[str]:
     """Return the notes that a note cites as its sources."""
-    links = find_links(note.text, note.matter) if note else ()
+    links = find_links(note.text, note.frontmatter) if note else ()
     targets = (writes.names.find(each, path) for each in links if each.property in RESTS_ON)
     return {each for each in targets if each}

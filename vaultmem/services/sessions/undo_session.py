@@ -347,7 +347,7 @@ def _split(text: str) -> tuple[str, str]:
 
 def _drop_properties(head: str, session_note: Note) -> str:
     """Return a frontmatter without the author's unchanged properties, except `project`."""
-    for prop in session_note.matter.properties:
+    for prop in session_note.frontmatter.properties:
         current_property = read_frontmatter(head).get(prop.name)
         if (
             current_property is not None
@@ -360,11 +360,11 @@ def _drop_properties(head: str, session_note: Note) -> str:
 
 def _has_others_properties(note: Note, after: bytes) -> bool:
     """Return whether other authors added properties that vaultmem does not set itself."""
-    frontmatter = parse_note(note.path, after).matter
+    frontmatter = parse_note(note.path, after).frontmatter
     return any(
         prop.name not in _BOOKKEEPING
         and not ((own := frontmatter.get(prop.name)) and own.value == prop.value)
-        for prop in note.matter.properties
+        for prop in note.frontmatter.properties
     )
 
 

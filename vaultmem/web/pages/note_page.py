@@ -162,11 +162,11 @@ def _describe_status(note: Note, record: NoteRecord | None, vault: Vault) -> Ite
 
     if note.problem:
         yield StatusRemark("Invalid", detail=note.problem)
-    reason = note.matter.get("state_reason")
+    reason = note.frontmatter.get("state_reason")
     reason_text = str(reason.value) if reason else ""
     if note.state is NoteState.QUARANTINED:
         yield StatusRemark(f"{QUARANTINED.capitalize()}.", None, reason_text, stated_by="state")
-    if note.matter.get(PROPERTY):
+    if note.frontmatter.get(PROPERTY):
         places = [f"line {each.line}: {each.rule}" for each in find_suspicious(note.text)]
         words = format_names(places, 3) if places else "not in the current text"
         yield StatusRemark("Suspicious text", None, words, stated_by=PROPERTY)
@@ -249,10 +249,10 @@ def _date_status(
     lines: dict[int, BlamedLine] = {}
     with suppress(VaultError):
         lines = {each.number: each for each in read_lines()} if not note.problem else {}
-    offset = note.text.count("\n", 0, note.matter.start) + 1
+    offset = note.text.count("\n", 0, note.frontmatter.start) + 1
     remarks = []
     for each in status:
-        prop = note.matter.get(each.stated_by) if each.stated_by else None
+        prop = note.frontmatter.get(each.stated_by) if each.stated_by else None
         line = lines.get(offset + prop.first) if prop else None
         if line and (commit := line.commit):
             each = each._replace(who=line.who, is_agent=bool(line.agent), time=commit.at)
@@ -289,7 +289,7 @@ def collect_rail(path: str, at: str, read_lines: ReadHistory, vault: Vault) -> N
 
 def _drop_unseen(note: Note, lines: Sequence[BlamedLine]) -> Iterator[BlamedLine]:
     """Yield the lines of a note that its page shows: no properties, comments or empty lines."""
-    first = note.text.count("\n", 0, note.matter.body)
+    first = note.text.count("\n", 0, note.frontmatter.body)
     visible_lines = note.visible.split("\n")
     is_text = note.encoding != CANVAS  # The text of a canvas differs from its lines.
     for each in lines:

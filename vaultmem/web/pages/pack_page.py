@@ -320,7 +320,7 @@ def _read_now(vault: Vault, item: PackItem) -> tuple[str | None, str]:
         note = read_note(vault, path)
     except VaultError:
         return None, ""
-    prop = note.matter.get("superseded_by")
+    prop = note.frontmatter.get("superseded_by")
     value = prop.value if prop else ""
     newer = value if isinstance(value, str) else ", ".join(value)
     for section in note.sections:
