@@ -107,7 +107,7 @@ def propose_standing_preferences(
         change.put(note.path, note.text.encode("utf-8"))
         names.add(fold(note.path.name))
         preferences.append(KnownText(note.visible_body, note.title))
-        proposals.append(PreferenceProposal(str(note.path), wish.text, wish.about))
+        proposals.append(PreferenceProposal(str(note.path), wish.text, wish.topic))
     return tuple(proposals)
 
 
@@ -115,7 +115,7 @@ def _make_preference(
     vault: Vault, wish: PreferenceSentence, source: str, state: NoteState, names: set[str]
 ) -> Note:
     link = NewLinks(vault).in_property(source, f"{FOLDER}/new.md")
-    memory = Memory(wish.text, kind=NoteKind.PREFERENCE, cites=(link,), about=wish.about)
+    memory = Memory(wish.text, kind=NoteKind.PREFERENCE, cites=(link,), about=wish.topic)
     title = choose_title(memory)
     path = name_note(vault, FOLDER, memory, title, frozenset(names))
     text = compose_note(vault, path, memory, title, state)
