@@ -106,7 +106,7 @@ def describe_conflicts_in(note: Note) -> list[Unsettled]:
 
 def _describe(note: Note, number: int, placed: Placed, lines: list[str], first: int) -> Unsettled:
     callout = placed.callout
-    our_lines = lines[max(placed.place - callout.about, 0) : placed.place]
+    our_lines = lines[max(placed.place - callout.our_line_count, 0) : placed.place]
     our_text = "" if callout.verb == REMOVED else "".join(our_lines)
     return Unsettled(
         *(str(note.path), number, first + placed.line, callout.verb, *callout.speaker),
