@@ -268,13 +268,13 @@ def is_healthy(checks: Iterable[Check]) -> bool:
 
 
 def _doctor_data(checks: Sequence[Check]) -> dict[str, Any]:
-    check_rows = [pick(each, "name verdict message=told paths remedy fixed") for each in checks]
+    check_rows = [pick(each, "name verdict message paths remedy fixed") for each in checks]
     return {"ok": is_healthy(checks), "checks": check_rows}
 
 
 def _doctor_lines(checks: Sequence[Check], _: Any) -> Iterator[Line]:
     for check in checks:
-        rest = f" {check.name:<20}{check.told}".rstrip()
+        rest = f" {check.name:<20}{check.message}".rstrip()
         yield Line(f"{check.verdict:<8}", _COLOURS[check.verdict], rest)
         for path in check.paths[:_PATHS]:
             yield Line(f"         {one_line(path)}")
