@@ -105,7 +105,7 @@ def _read_saved(origin: str, message: dict[str, Any]) -> Iterator[MemoryItem]:
         if text := read_text(content.get(name)):
             title = "Custom instructions: " + name.removeprefix("user_")
             own = f"{name}/{digest_text(text)}"  # Each conversation has a copy.
-            yield MemoryItem(own, text, title, created=created, said_by="user")
+            yield MemoryItem(own, text, title, created=created, speaker="user")
 
 
 def _role(message: dict[str, Any]) -> str:
@@ -183,7 +183,7 @@ def _read_project(key: str, value: dict[str, Any]) -> Iterator[MemoryItem]:
     folders = (name or key,)
     if text := "\n\n".join(filter(None, texts)):
         title = f"Project {name}: instructions"
-        yield MemoryItem(f"projects/{key}", text, title, folders, created=created, said_by="user")
+        yield MemoryItem(f"projects/{key}", text, title, folders, created=created, speaker="user")
     for each in dicts_of(value.get("docs")):
         text, file = read_text(each.get("content")), read_text(each.get("filename"))
         doc_created = parse_export_time(each.get("created_at")) or created

@@ -35,7 +35,7 @@ class MemoryItem(NamedTuple):
     """A memory: `origin` is its stable id at its source.
 
     `folders` are the names of its folders, outermost first; `name` is the file's name, for
-    links. `own` are further properties. `said_by` is "user" for the user's words, or "".
+    links. `own` are further properties. `speaker` is "user" for the user's words, or "".
     """
 
     origin: str
@@ -48,7 +48,7 @@ class MemoryItem(NamedTuple):
     tags: tuple[str, ...] = ()
     created: datetime | None = None
     own: Mapping[str, PropertyValue] = MappingProxyType({})
-    said_by: str = ""
+    speaker: str = ""
 
     @property
     def digest(self) -> str:

@@ -268,7 +268,7 @@ def _put(change: Change, memory: Memory, item: MemoryItem) -> Taken:
     if result.state is NoteState.QUARANTINED:
         return Taken("", ImportOutcome.QUARANTINED, result.path, change.suspicious[result.path])
     if memory.kind not in OWNER_KINDS and result.state == NoteState.CANDIDATE:
-        speaker = SpeakerRole.OWNER if item.said_by == "user" else SpeakerRole.AGENT
+        speaker = SpeakerRole.OWNER if item.speaker == "user" else SpeakerRole.AGENT
         propose_standing_preferences(change, find_standing(memory.text, speaker), result.path)
     outcome = (
         ImportOutcome.CONTRADICTS
