@@ -222,7 +222,7 @@ def _forget_confirmation(vault: Vault, paths: Any, reason: str, as_json: bool) -
     if as_json:
         emit_json(unconfirmed_json(result))
         return
-    print_styled("took back  ", "yellow", f"{result.path}: {one_line(result.confirmation.who)}")
+    print_styled("took back  ", "yellow", f"{result.path}: {one_line(result.confirmation.author)}")
     if result.confirmation.wording:
         print_line(f"  said: {one_line(result.confirmation.wording)}")
         print_line("  `vaultmem remember --force` makes that a note of its own.")

@@ -274,7 +274,7 @@ def listed_json(name: str, path: str) -> dict[str, Any]:
 
 def unconfirmed_json(result: UnconfirmResult) -> dict[str, Any]:
     """Return the removed confirmation of a note: its author and wording."""
-    data = pick(result, "path who=confirmation.who wording=confirmation.wording")
+    data = pick(result, "path who=confirmation.author wording=confirmation.wording")
     return {**data, "commits": commits_json(result.report.commits)}
 
 

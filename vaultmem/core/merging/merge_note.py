@@ -76,7 +76,7 @@ def is_first(
 
 def get_author_name(note: Note) -> str:
     """Return a note's author in the form of `confirmed_by`."""
-    return Attestation(note.agent, note.session, datetime.min).who
+    return Attestation(note.agent, note.session, datetime.min).author
 
 
 def _read_time(frontmatter: Frontmatter, name: str) -> float:
@@ -118,10 +118,10 @@ def _join(first: Note, second: Note, later: str) -> Merged | None:
 def _confirm(text: str, merged: Note, first: Note, second: Note, wording: str) -> str:
     """Return the merged text with the second author's confirmation, in order."""
     attestation = Attestation(second.agent, second.session, datetime.min, wording=wording)
-    text = add_to_list(text, merged, "also_said", attestation.said)
+    text = add_to_list(text, merged, "also_said", attestation.quotation)
     names = (
         *list_items(first, "confirmed_by"),
-        attestation.who,
+        attestation.author,
         *list_items(second, "confirmed_by"),
     )
     confirmations = tuple(name for name in dict.fromkeys(names) if name != get_author_name(first))[

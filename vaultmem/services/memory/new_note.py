@@ -309,7 +309,9 @@ def forget_confirmation(vault: Vault, address: str, reason: str = "") -> Unconfi
         if last is None:
             raise RefusedError(f"{path}: it has no confirmation to take back")
         replace_text(change, note, lambda note: drop_confirmation(note, last))
-        line = f"{last.who} said: {last.wording}" if last.wording else f"{last.who} confirmed it"
+        line = (
+            f"{last.author} said: {last.wording}" if last.wording else f"{last.author} confirmed it"
+        )
         body = (line, *([reason] if reason else []))
         subject = format_files("forget", [str(path)], ", one confirmation less")
         only = (str(path),)
