@@ -200,8 +200,8 @@ def _score_terms(
 
     from vaultmem.core.search import ranking as rules
 
-    snapshot, cache = scope.snapshot, scope.eligible.kept.setdefault("terms", {})
-    cache_size = scope.eligible.kept.setdefault("held", {"rows": 0})
+    snapshot, cache = scope.snapshot, scope.eligible.cache.setdefault("terms", {})
+    cache_size = scope.eligible.cache.setdefault("held", {"rows": 0})
     if "frequencies" not in snapshot.kept:
         snapshot.kept["frequencies"] = rules.weight_counts(snapshot.counts)
     frequencies = snapshot.kept["frequencies"]
@@ -327,7 +327,7 @@ def count_term(scope: SearchScope, term: str) -> tuple[int, int]:
     """Return the number of eligible sections and of all sections that contain a term, cached."""
     from vaultmem.core.search.ranking import list_rows
 
-    cache = scope.eligible.kept.setdefault("counts", {})
+    cache = scope.eligible.cache.setdefault("counts", {})
     key = (term, scope.stemmer)
     if key not in cache:
         if len(cache) > _KEPT_COUNTS:
@@ -380,7 +380,7 @@ def weight_scope(scope: SearchScope, statistics: Statistics) -> SearchScope:
     figures = statistics[:3]
     if figures == eligible.statistics[:3]:
         return scope
-    cache = eligible.kept.setdefault("weighed", {})
+    cache = eligible.cache.setdefault("weighed", {})
     if figures not in cache:
         columns = {name: scope.snapshot.column(name) for name in _COLUMNS}
         links_alone = scope.snapshot.term(LINKS_ALONE)[0]
