@@ -267,7 +267,7 @@ def _find_spoken(shares: Sequence[TermShare], rows: Numbers) -> NDArray[np.bool_
     from vaultmem.core.search.eligible import are_among
 
     is_said = np.zeros(len(rows), np.bool_)
-    for speaker_rows in (share.said for share in shares if len(share.said)):
+    for speaker_rows in (share.speaker_rows for share in shares if len(share.speaker_rows)):
         is_said |= are_among(rows, speaker_rows)
     return is_said
 
@@ -276,7 +276,7 @@ def find_other_turns(snapshot: Snapshot, shares: Sequence[TermShare], rows: Numb
     """Return for each row whether it is a turn of one speaker while the query names another."""
     from vaultmem.core.search.eligible import are_among
 
-    if not any(len(share.said) for share in shares):
+    if not any(len(share.speaker_rows) for share in shares):
         return [False] * len(rows)
     turns, _ = snapshot.term(mark_speaker(""))
     others: list[bool] = (are_among(rows, turns) & ~_find_spoken(shares, rows)).tolist()
