@@ -332,7 +332,9 @@ def _write(change: Change, draft: _Draft, force: bool) -> RememberResult:
     """Write a memory to a known note or a new one."""
     memory, title, state, new, replaced_note = draft
     known_notes = find_known(change.seen, new, state)
-    if quarantined_note := reject_quarantined(change.seen, ask_memory(new), known_notes.held):
+    if quarantined_note := reject_quarantined(
+        change.seen, ask_memory(new), known_notes.quarantined
+    ):
         if replaced_note:
             raise RefusedError(
                 f"{quarantined_note.path}: quarantined, and nearly the same text; write it alone"
@@ -374,7 +376,7 @@ def _without(known_notes: Known, replaced_note: Note) -> Known:
     """Return the known notes without the replaced one."""
     similar_notes = tuple(each for each in known_notes.near if each.path != str(replaced_note.path))
     is_other = known_notes.target is not None and known_notes.target.path != str(replaced_note.path)
-    return Known(known_notes.target if is_other else None, similar_notes, known_notes.held)
+    return Known(known_notes.target if is_other else None, similar_notes, known_notes.quarantined)
 
 
 def _supersede(change: Change, replaced_note: Note, result: RememberResult) -> RememberResult:
