@@ -198,10 +198,10 @@ def forget(
     selection = select_notes(vault, paths, ForgetSelection(tag, age, from_session, query))
     chosen_paths = tuple(record.path for record in selection.notes)
     if dry_run or not (yes or len(chosen_paths) == 1):
-        return Forgotten(chosen_paths, selection.kept, True, () if reason else None, "")
+        return Forgotten(chosen_paths, selection.kept_notes, True, () if reason else None, "")
     commits = forget_notes(vault, selection.notes, reason).report.commits
     at = f"{commits[-1][0][:7]}~" if reason and commits else "HEAD" if vault.head() else ""
-    return Forgotten(chosen_paths, selection.kept, False, commits if reason else None, at)
+    return Forgotten(chosen_paths, selection.kept_notes, False, commits if reason else None, at)
 
 
 def forget_one(vault: Vault, path: NotePath, reason: WhyForget = "") -> Forgotten:
