@@ -106,14 +106,14 @@ class Taken(NamedTuple):
 class ImportResult(NamedTuple):
     """Imported notes of a kind: by origin and digest, their paths.
 
-    `said` has the digests of this import, `sessions` the session notes of any kind. `talks` maps
-    conversations' origins to their sessions.
+    `digests` are those of this import, `sessions` the session notes of any kind. `conversations`
+    maps conversations' origins to their sessions.
     """
 
     notes: dict[str, dict[str, str]]
-    said: set[str]
+    digests: set[str]
     sessions: set[str]
-    talks: dict[str, str]
+    conversations: dict[str, str]
 
     @property
     def paths(self) -> set[str]:
@@ -154,11 +154,11 @@ def import_memory(
     paths, key = imports.notes.get(item.origin, {}), build_key(vault, kind, item.origin)
     if item.digest in paths or item.digest == vault.state.get(key):
         return Taken(title, ImportOutcome.KNOWN, paths.get(item.digest, ""), "imported before")
-    if item.digest in imports.said:
+    if item.digest in imports.digests:
         return Taken(title, ImportOutcome.KNOWN, "", "twice in it")
     if problem := _find_problem(vault, memory):
         return problem._replace(item=title)
-    imports.said.add(item.digest)
+    imports.digests.add(item.digest)
     existing_note = next(
         filter(None, (_find_untouched(vault, *each) for each in paths.items())), None
     )

@@ -259,7 +259,7 @@ class ImportReport:
     kind: str
     dry_run: bool
     counts: dict[str, Counter[ImportOutcome]] = field(default_factory=dict)
-    taken: list[Taken] = field(default_factory=list)
+    items: list[Taken] = field(default_factory=list)
     turns: int = 0
     commits: CommitReport = field(default_factory=CommitReport)
     _named: Counter[ImportOutcome] = field(default_factory=Counter)
@@ -270,7 +270,7 @@ class ImportReport:
         self._named[result.outcome] += 1
         self.turns += result.turns
         if self._named[result.outcome] <= MOST_NAMED:
-            self.taken.append(result)
+            self.items.append(result)
 
     def count(self, *outcomes: ImportOutcome) -> int:
         """Return the number of items with one of these outcomes."""
@@ -347,8 +347,8 @@ def _check_kind(name: str, places: Sequence[str], report: ImportReport) -> None:
         RefusedError: nothing could be read, or it is not an export of that kind.
     """
     hint = _describe_guess(name, places)
-    if report.taken:
-        raise RefusedError(f"import: {report.taken[0].item}: {report.taken[0].remark}{hint}")
+    if report.items:
+        raise RefusedError(f"import: {report.items[0].item}: {report.items[0].remark}{hint}")
     if hint:
         raise RefusedError(f"import: {places[0]}: not an export of {name}{hint}")
 
@@ -388,7 +388,7 @@ def _take(vault: Vault, kind: str, item: Item, imports: ImportResult, dry_run: b
     if isinstance(item, Unread):
         return Taken(item.where, ImportOutcome.UNREAD, "", item.reason)
     if isinstance(item, Conversation):
-        return import_conversation(vault, kind, item, imports.talks, dry_run)
+        return import_conversation(vault, kind, item, imports.conversations, dry_run)
     return import_memory(vault, kind, item, imports, dry_run)
 
 
