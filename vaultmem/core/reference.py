@@ -142,14 +142,14 @@ class PrimedNote(NamedTuple):
 class PrimePlan(NamedTuple):
     """The changes of an import: new texts by path (None to remove), and the unchanged notes.
 
-    `kept` maps paths that differ from the source to the reason why they stay.
+    `kept_notes` maps paths that differ from the source to the reason why they stay.
     """
 
     added: tuple[str, ...]
     changed: tuple[str, ...]
     removed: tuple[str, ...]
     unchanged: tuple[str, ...]
-    kept: Mapping[str, str]
+    kept_notes: Mapping[str, str]
     texts: Mapping[str, str | None]
 
 
@@ -227,7 +227,7 @@ def plan_priming(
         ),
         removed=tuple(sorted(path for path, text in texts.items() if text is None)),
         unchanged=tuple(new.path for new in notes if new.path not in listed_paths),
-        kept=dict(sorted(reasons.items())),
+        kept_notes=dict(sorted(reasons.items())),
         texts=texts,
     )
 

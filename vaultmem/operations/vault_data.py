@@ -214,7 +214,7 @@ def import_json(report: ImportReport) -> dict[str, Any]:
             {"name": name, "outcomes": dict(sorted(counts.items()))}
             for name, counts in report.counts.items()
         ],
-        "items": report.taken,
+        "items": report.items,
         "turns": report.turns,
         "commit": commits.commit or None,
     }
@@ -281,12 +281,12 @@ def unconfirmed_json(result: UnconfirmResult) -> dict[str, Any]:
 def primed_json(source: str, plan: PrimePlan, *, is_dry: bool) -> dict[str, Any]:
     """Return the changes of importing reference material; with `is_dry`, the planned ones."""
     data = {"source": source, "dry_run": is_dry, "unchanged": len(plan.unchanged)}
-    return {**data, **pick(plan, "added changed removed kept")}
+    return {**data, **pick(plan, "added changed removed kept=kept_notes")}
 
 
 def unprimed_json(plan: RemovalPlan, *, is_dry: bool) -> dict[str, Any]:
     """Return the removed notes of a source, and those that were kept."""
-    return {"would_remove" if is_dry else "removed": plan.removed, "kept": plan.kept}
+    return {"would_remove" if is_dry else "removed": plan.removed, "kept": plan.kept_notes}
 
 
 def added_question_json(result: AddedQuestion) -> dict[str, Any]:
