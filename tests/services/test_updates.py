@@ -132,7 +132,7 @@ def test_an_update_of_a_part_leaves_the_rest_of_the_note(make_vault: Make, opene
 
     decided = decide(person, waits, ProposalChoice.ACCEPT)
 
-    assert decided.told == PART
+    assert decided.message == PART
     assert [subject for _, subject in decided.report.commits] == [
         "supersede: maria-lives-in-boston..., in part, by maria-moved-to-denver"
     ]

@@ -94,7 +94,7 @@ class DecisionResult(NamedTuple):
 
     proposal: Proposal
     choice: ProposalChoice
-    told: str
+    message: str
     report: CommitReport
 
 
@@ -365,10 +365,10 @@ def _set_reviewed(vault: Vault) -> Edit:
 
 
 class ApplyResult(NamedTuple):
-    """The proposals that were applied, those that were done already, and the commits."""
+    """The applied proposals, the skipped ones that were done already, and the commits."""
 
-    done: tuple[Proposal, ...]
-    already: tuple[Proposal, ...]
+    proposals: tuple[Proposal, ...]
+    skipped: tuple[Proposal, ...]
     report: CommitReport
 
 
