@@ -148,15 +148,15 @@ def _curate_data(result: CurateResult) -> dict[str, Any]:
     data, applied = pick(result.report, "made proposals"), result.applied
     if not applied:
         return {**data, "commit": None}
-    counts = {"applied": len(applied.done), "already": len(applied.already)}
+    counts = {"applied": len(applied.proposals), "already": len(applied.skipped)}
     return {**data, **counts, **pick(applied, "commit?=report.commit")}
 
 
 def _curate_lines(result: CurateResult, request: Any) -> Iterator[Line]:
     report, applied = result
     if applied is not None and report.changes:
-        if applied.already:
-            yield Line(f"{pluralize(len(applied.already), 'change')} had been made already.")
+        if applied.skipped:
+            yield Line(f"{pluralize(len(applied.skipped), 'change')} had been made already.")
         yield from commit_lines(applied.report.commits)
         return
     if not report.proposals:
