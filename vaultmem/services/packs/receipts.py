@@ -99,12 +99,12 @@ def list_receipts(vault: Vault, agent: str = "", session: str = "") -> Iterator[
 
 
 class Replay(NamedTuple):
-    """A receipt with its pack as text and items, without the sections in `gone` that git lost."""
+    """A receipt with its pack as text and items, without the `missing_sections` that git lost."""
 
     receipt: Receipt
     text: str
     items: tuple[PackItem, ...]
-    gone: tuple[ShownSection, ...] = ()
+    missing_sections: tuple[ShownSection, ...] = ()
 
 
 def replay_receipt(vault: Vault, name: str) -> Replay:
