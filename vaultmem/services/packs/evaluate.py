@@ -244,15 +244,15 @@ class Run(NamedTuple):
 class Evaluation(NamedTuple):
     """The questions with the addresses of their notes, and the results.
 
-    `difference` is that of the second and the first run, empty without a second. `left_out` is the
-    path of the question file if it is a note of the vault: it would be retrieved itself.
+    `difference` is that of the second and the first run, empty without a second. `omitted_note` is
+    the path of the question file if it is a note of the vault: it would be retrieved itself.
     """
 
     questions: list[Question]
-    asked: AskEvaluation
+    options: AskEvaluation
     runs: list[Run]
     difference: list[Figure]
-    left_out: str
+    omitted_note: str
 
 
 def evaluate(
