@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vaultmem.core.text.json_values import as_json_object, pick
+from vaultmem.core.text.json_values import pick
 from vaultmem.operations.checks import problems_data
 from vaultmem.operations.note_data import commits_json
 
@@ -61,8 +61,8 @@ def init_json(
 def evaluation_json(evaluation: Evaluation) -> dict[str, Any]:
     """Return the figures of an evaluation, and the result of each question."""
     return {
-        **pick(evaluation.asked, "depth budgets"),
-        "omitted": evaluation.left_out or None,
+        **pick(evaluation.options, "depth budgets"),
+        "omitted": evaluation.omitted_note or None,
         "runs": [
             {**pick(run, "at? commit? settings lacks?"), **_name_figures(run.figures)}
             for run in evaluation.runs
@@ -249,7 +249,7 @@ def daemon_json(watcher: WatcherInfo, log: Path) -> dict[str, Any]:
 
 def happened_json(event: WatchEvent, time: str) -> dict[str, Any]:
     """Return an event of the watcher with its time (ISO 8601)."""
-    return {"time": time, **as_json_object(event)}
+    return {"time": time, "what": event.kind, "text": event.text}
 
 
 def trusted_json(paths: Sequence[str], signer: str, allowed: str) -> dict[str, Any]:
