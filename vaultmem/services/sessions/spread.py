@@ -92,7 +92,7 @@ class Writing(NamedTuple):
     path: str
     commit: Commit | None
     branches: tuple[str, ...]
-    how: SpreadHow
+    relation: SpreadHow
     source: str
 
 
@@ -111,7 +111,7 @@ class Spread(NamedTuple):
     @property
     def reached(self) -> tuple[Writing, ...]:
         """The writings that repeat, cite or confirm a statement."""
-        return tuple(each for each in self.writings if each.how)
+        return tuple(each for each in self.writings if each.relation)
 
 
 class Written(NamedTuple):
@@ -365,7 +365,7 @@ class _Search:
             return
         key = (written.vault, written.path, written.agent, written.session)
         writing = self._writings.get(key)
-        if writing is not None and writing.how:
+        if writing is not None and writing.relation:
             return
         method, source = self._compare(writes, written)
         self._writings[key] = Writing(
@@ -410,7 +410,7 @@ class _Search:
         refs = {name: each.vault.history.refs for name, each in self._writes.items()}
         writings = [
             each._replace(branches=tuple(refs[each.vault].list_branches_with(each.commit.commit)))
-            if each.how and each.commit
+            if each.relation and each.commit
             else each
             for each in self._writings.values()
         ]

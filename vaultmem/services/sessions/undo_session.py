@@ -166,7 +166,9 @@ class _Undo:
                     path, UndoAction.KEEP, "a person wrote it; edit it"
                 )
             elif path not in notes_by_path and not (step and not step.data):
-                usage = f"{each.how} {each.source}" if each.source != path else str(each.how)
+                usage = (
+                    f"{each.relation} {each.source}" if each.source != path else str(each.relation)
+                )
                 notes_by_path[path] = self._try(
                     path, partial(self._quarantine, path, f"{each.session or each.agent} {usage}")
                 )
