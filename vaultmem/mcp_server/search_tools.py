@@ -332,7 +332,7 @@ def describe_line(line: BlamedLine) -> str:
     """Return a line of a note with its commit and author."""
     commit = line.commit
     origin = f"{commit.commit[:7]} {commit.time[:10]}" if commit else "not committed"
-    return one_line(f"{origin}  {line.who}  {line.number}: {line.text}")
+    return one_line(f"{origin}  {line.author}  {line.number}: {line.text}")
 
 
 # The history tool: past events, queries and pending decisions.

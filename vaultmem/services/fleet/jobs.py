@@ -319,7 +319,7 @@ def _trace(vault: Vault, path: str, item: PackItem, words: tuple[str, ...]) -> F
     if origins:  # The statement is complete with its last line.
         last_line = max(origins, key=lambda each: each.commit.at if each.commit else 0)
         commit = last_line.commit or commit
-        writer = Writer(last_line.who, last_line.agent, last_line.session, last_line.claimed_by)
+        writer = Writer(last_line.author, last_line.agent, last_line.session, last_line.claimed_by)
     statement = " ".join(each.text.strip() for each in origins) or item.hit.name
     return FirstMention(
         path=path,

@@ -332,7 +332,7 @@ def add_authors(
         places = _find_lines([line for line, _ in lines], each.what, text) if text else ()
         newest = max((lines[x][1] for x in places), key=lambda commit: commit.at, default=None)
         newest = newest or find_newest(vault, side, each.path)
-        return ", session ".join(filter(None, (newest.who, newest.session))) if newest else ""
+        return ", session ".join(filter(None, (newest.author, newest.session))) if newest else ""
 
     return [
         each._replace(

@@ -255,7 +255,7 @@ def _date_status(
         prop = note.frontmatter.get(each.stated_by) if each.stated_by else None
         line = lines.get(offset + prop.first) if prop else None
         if line and (commit := line.commit):
-            each = each._replace(who=line.who, is_agent=bool(line.agent), time=commit.at)
+            each = each._replace(who=line.author, is_agent=bool(line.agent), time=commit.at)
             each = each._replace(commit=commit.commit)
         remarks.append(each)
     return remarks
@@ -301,7 +301,7 @@ def _drop_unseen(note: Note, lines: Sequence[BlamedLine]) -> Iterator[BlamedLine
 
 def _join_lines(lines: Iterable[BlamedLine], path: str, vault: Vault) -> list[LineAuthor]:
     """Return adjacent lines of one commit and author as one."""
-    groups = groupby(lines, lambda line: (line.commit and line.commit.commit, line.who))
+    groups = groupby(lines, lambda line: (line.commit and line.commit.commit, line.author))
     runs = [[*group] for _, group in groups]
     parents = {
         each[0].commit.parents[0] for each in runs if each[0].commit and each[0].commit.parents
