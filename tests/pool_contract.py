@@ -180,7 +180,7 @@ class PoolContract:
             assert min(stats["crew"].clone_bytes, stats["crew"].index_bytes) > 10_000
             assert 0 <= stats["crew"].age < 60
             assert "no commit yet" in stats["none"].problem
-            expected = Expectation("lamp", says=("white",))
+            expected = Expectation("lamp", texts=("white",))
             told = pool.each(None, partial(judge_vault, expected=expected))
             assert not told.results["yard"]
             assert told.results["crew"]

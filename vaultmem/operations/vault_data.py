@@ -71,7 +71,7 @@ def evaluation_json(evaluation: Evaluation) -> dict[str, Any]:
         "questions": [
             {
                 **pick(question, "line question=text at? notes"),
-                "says": question.says,
+                "says": question.texts,
                 "answers": [run.judged[number] for run in evaluation.runs],
             }
             for number, question in enumerate(evaluation.questions)

@@ -255,33 +255,33 @@ def _show(hit: Hit, entry: ShownSection) -> PackItem:
 class Expectation:
     """The pack for `query` shows these notes and texts; with `negated`, none of them.
 
-    `finds` are paths or addresses (`path#Heading`). `says` are compared without case and line
+    `addresses` are paths or addresses (`path#Heading`). `texts` are compared without case and line
     breaks. `budget` is in tokens, 0 for the vault's own.
     """
 
     query: str
-    finds: tuple[str, ...] = ()
-    says: tuple[str, ...] = ()
+    addresses: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()
     negated: bool = False
     budget: int = 0
 
     def __post_init__(self) -> None:
         """Reject an expectation that every pack fulfils."""
-        if not any(map(str.strip, (*self.finds, *self.says))):
+        if not any(map(str.strip, (*self.addresses, *self.texts))):
             raise RefusedError("nothing is expected; add --contains-note PATH or --contains TEXT")
 
 
 def expect(
-    query: str, finds: Sequence[str], says: Sequence[str], negated: bool, budget: int
+    query: str, addresses: Sequence[str], texts: Sequence[str], negated: bool, budget: int
 ) -> Expectation:
     """Return an expectation, after checking its paths.
 
     Raises:
         RefusedError: nothing is expected, or a path is not valid in a vault.
     """
-    for address in finds:
+    for address in addresses:
         parse_note_path(address.partition("#")[0])
-    return Expectation(query, tuple(finds), tuple(says), negated, budget)
+    return Expectation(query, tuple(addresses), tuple(texts), negated, budget)
 
 
 def judge_pack(pack: Pack, expectation: Expectation) -> list[str]:
@@ -289,8 +289,8 @@ def judge_pack(pack: Pack, expectation: Expectation) -> list[str]:
     addresses = {item.hit.record.path for item in pack.items}
     addresses |= {item.hit.address for item in pack.items}
     text = read_plain("\n".join(f"{item.hit.name}\n{item.text}" for item in pack.items))
-    checks = [(f"shows {path}", path in addresses) for path in expectation.finds]
-    checks += [(f'contains "{words}"', read_plain(words) in text) for words in expectation.says]
+    checks = [(f"shows {path}", path in addresses) for path in expectation.addresses]
+    checks += [(f'contains "{words}"', read_plain(words) in text) for words in expectation.texts]
     if expectation.negated:
         return [f"the pack {claim}" for claim, is_so in checks if is_so]
     return [f"no section of the pack {claim}" for claim, is_so in checks if not is_so]
@@ -298,11 +298,11 @@ def judge_pack(pack: Pack, expectation: Expectation) -> list[str]:
 
 def find_expected(pack: Pack, expectation: Expectation) -> set[str]:
     """Return the paths of the notes in a pack that show or contain something expected."""
-    texts = [read_plain(words) for words in expectation.says]
+    texts = [read_plain(words) for words in expectation.texts]
     return {
         item.hit.record.path
         for item in pack.items
-        if {item.hit.record.path, item.hit.address} & {*expectation.finds}
+        if {item.hit.record.path, item.hit.address} & {*expectation.addresses}
         or any(map(read_plain(f"{item.hit.name}\n{item.text}").__contains__, texts))
     }
 

@@ -196,7 +196,7 @@ def compact_all(pool: Pool, names: Iterable[str], options: JobOptions) -> JobRes
 
 def list_expected(expected: Expectation) -> list[object]:
     """Return an expectation as JSON values."""
-    return [expected.query, expected.finds, expected.says, expected.negated, expected.budget]
+    return [expected.query, expected.addresses, expected.texts, expected.negated, expected.budget]
 
 
 def _propose(vault: Vault) -> list[Any]:
@@ -291,8 +291,8 @@ def _find_notes(
     matches: dict[str, tuple[PackItem, tuple[str, ...]]] = {}
     for item in items:
         text = read_plain(f"{item.hit.name}\n{item.text}")
-        words = tuple(each for each in map(read_plain, expected.says) if each in text)
-        is_named = {item.hit.record.path, item.hit.address} & {*expected.finds}
+        words = tuple(each for each in map(read_plain, expected.texts) if each in text)
+        is_named = {item.hit.record.path, item.hit.address} & {*expected.addresses}
         if words or is_named:
             matches.setdefault(item.hit.record.path, (item, words))
     return matches

@@ -557,10 +557,10 @@ def _answer(vault: Vault, question: Question) -> _Answer:
         paths = WantedNotes(vault).find_all(question)
     except (NoteNotFoundError, RefusedError) as error:
         return _Answer(texts, [str(error)])
-    if not (paths or question.says):
+    if not (paths or question.texts):
         return _Answer(texts, [])
-    finds = () if question.says else paths
-    return _Answer(texts, judge_pack(pack, Expectation(question.text, finds, question.says)))
+    addresses = () if question.texts else paths
+    return _Answer(texts, judge_pack(pack, Expectation(question.text, addresses, question.texts)))
 
 
 def _describe_shown(old_answer: _Answer, new_answer: _Answer) -> str:

@@ -75,7 +75,7 @@ def judge_vault(vault: Vault, expected: Expectation) -> list[str]:
     pack = make_unseen(vault, expected.query, expected.budget or None)
     has_branch = vault.view.is_work_tree and vault.head() is not None
     if has_branch and not vault.history.obstacle():  # It could be a step of a bisect.
-        key_text = f"{expected.query}\0{expected.finds}\0{expected.says}\0{expected.negated}"
+        key_text = f"{expected.query}\0{expected.addresses}\0{expected.texts}\0{expected.negated}"
         name = f"{ASSERTED}{digest_text(key_text)[:16]}"
         with vault.leaving_to_next():
             signals = SignalStore(vault.state, vault.state_folder)
@@ -384,7 +384,7 @@ def _judge(
     paths = [address.partition("#")[0] for address in question.notes]
     places = tuple(found_paths.index(path) + 1 if path in found_paths else 0 for path in paths)
     expected_paths = list(dict.fromkeys(paths))
-    evidence = len(question.says or question.notes)
+    evidence = len(question.texts or question.notes)
     missing_counts = [len(judge_pack(each.pack, _expect(question))) for each in packs]
     return Judged(
         found=found_paths,
@@ -399,8 +399,8 @@ def _judge(
 
 def _expect(question: Question) -> Expectation:
     """Return the expectation: the texts that must be shown, else the notes."""
-    finds = () if question.says else question.notes
-    return Expectation(question.text, finds=finds, says=question.says)
+    addresses = () if question.texts else question.notes
+    return Expectation(question.text, addresses, question.texts)
 
 
 def _describe_lack(answer: QueryResult | PackAnswer) -> str:
