@@ -294,7 +294,7 @@ def test_a_purge_leaves_notes_that_only_began_as_the_same_text(
     assert day.paths == ("d3.md",)
     assert day.others == ("d0.md", "d1.md", "d2.md", "daily.md", "day.md")
     assert (safe.paths, safe.others) == (("safe.md",), ("copy.md",))
-    told = [step.why for step in safe.steps if "copy.md" in step.why]
+    told = [step.reason for step in safe.steps if "copy.md" in step.reason]
     assert len(told) == 1
     assert "they stay" in told[0]
 

@@ -243,7 +243,7 @@ def _print_purge(vault: Vault, request: Any, as_json: bool) -> None:
     print_line(f"Git has {pluralize(plan.commits, 'commit')} with {names}.")
     print_line("vaultmem never rewrites history. To have git forget as well:")
     for number, step in enumerate(plan.steps, 1):
-        print_line(f"\n{number}. {step.why}")
+        print_line(f"\n{number}. {step.reason}")
         for command in step.commands:
             print_line(f"    {command}")
 

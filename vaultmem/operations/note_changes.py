@@ -364,7 +364,7 @@ def _undone_data(result: UndoResult | SessionUndo) -> dict[str, Any]:
 
     commit_data = pick(result, "commit?=report.commit candidates=report.candidates")
     if isinstance(result, SessionUndo):
-        notes = [pick(each, "path action why? others") for each in result.notes]
+        notes = [pick(each, "path action why?=reason others") for each in result.notes]
         return {**pick(result, "session applied=is_applied"), "notes": notes, **commit_data}
     return {**pick(result, "undone=commit.commit paths"), **commit_data}
 
@@ -385,7 +385,7 @@ def _undone_lines(result: UndoResult | SessionUndo, request: Any) -> Iterator[Li
 def _undone_session_lines(result: SessionUndo, with_spread: bool) -> Iterator[Line]:
     for each in result.notes:
         others = f"also changed by {', '.join(each.others)}" if each.others else ""
-        facts = ", ".join(filter(None, (each.why, others)))
+        facts = ", ".join(filter(None, (each.reason, others)))
         tail = f"  ({facts})" if facts else ""
         yield Line(f"{each.action:<10}  ", "yellow", one_line(f"{each.path}{tail}"))
     if not result.is_applied:

@@ -36,7 +36,7 @@ _EMPTY_BLOB = "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
 class PurgeStep(NamedTuple):
     """One step: its reason, and its commands, if commands can do it."""
 
-    why: str
+    reason: str
     commands: tuple[str, ...] = ()
 
 

@@ -51,14 +51,14 @@ class UndoAction(StrEnum):
 
 
 class UndoneNote(NamedTuple):
-    """A note and its action. `why` is what is kept of it, or why nothing is done.
+    """A note and its action. `reason` is what is kept of it, or why nothing is done.
 
     `others` are the later authors of the note.
     """
 
     path: str
     action: UndoAction
-    why: str = ""
+    reason: str = ""
     others: tuple[str, ...] = ()
 
 
@@ -172,7 +172,7 @@ class _Undo:
                 notes_by_path[path] = self._try(
                     path, partial(self._quarantine, path, f"{each.session or each.agent} {usage}")
                 )
-        return [each for each in notes_by_path.values() if each.why != _DONE]
+        return [each for each in notes_by_path.values() if each.reason != _DONE]
 
     def _try(self, path: str, work: Callable[[], UndoneNote]) -> UndoneNote:
         """Return the action for a note. A rejected action becomes KEEP."""
