@@ -181,7 +181,7 @@ class TaskView(NamedTuple):
     tokens: int
     budget: int
     shown: tuple[tuple[int, TaskEntry], ...]
-    left_out: int
+    omitted_count: int
 
 
 def render_view(title: str, entries: Sequence[TaskEntry], budget: int) -> TaskView:
