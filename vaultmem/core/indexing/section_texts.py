@@ -181,7 +181,7 @@ _DAILY = DailyNotes()
 class AnalysedNote(NamedTuple):
     """A note: its record without document number, and the texts of its sections.
 
-    `ordinals` are the sections that show these texts; a compacted note can repeat one. `in_doubt`
+    `ordinals` are the sections that show these texts; a compacted note can repeat one. `is_invalid`
     is true if the note is invalid, or possibly invalid: conflict markers in a code block.
     `conflicting_texts` is the conflicting text of other merge sides, by section number.
     """
@@ -194,7 +194,7 @@ class AnalysedNote(NamedTuple):
     facts: NoteFacts
     aliases: tuple[str, ...]
     links: tuple[Link, ...]
-    in_doubt: bool
+    is_invalid: bool
     conflicting_texts: Mapping[int, tuple[ConflictingText, ...]]
 
 
@@ -231,7 +231,7 @@ def analyse_note(
         facts=describe_note(note.state, note.created, note.updated, note.session, note.tags),
         aliases=note.aliases,
         links=find_links(note.text, note.frontmatter, note.fences),
-        in_doubt=bool(note.problem or find_conflict(note.text)),
+        is_invalid=bool(note.problem or find_conflict(note.text)),
         conflicting_texts=note.conflicting_texts,
     )
 

@@ -74,7 +74,7 @@ def settle(
     path.
     """
     pairs = zip(jobs, chunk.readings, strict=True)
-    if not (invalid_jobs := [job for job, reading in pairs if reading.in_doubt]):
+    if not (invalid_jobs := [job for job, reading in pairs if reading.is_invalid]):
         return {}
     candidates = [before[job.path].document for job in invalid_jobs if job.path in before]
     numbers = [number for number in candidates if number is not None]
