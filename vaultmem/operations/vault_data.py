@@ -48,7 +48,7 @@ def init_json(
         "kept_out": created.kept_out if created else plan.kept_out,
         "released": created.released if created else (),
         "listed_as": name or None,
-        "omitted": plan.left_out,
+        "omitted": plan.omitted_counts,
         "excluded": created.excluded if created else (),
         "configured": created.configured if created else (),
         "commit": (report and report.commit) or None,
