@@ -46,7 +46,7 @@ class Speaker(NamedTuple):
 
     author: str = ""
     date: str = ""
-    where: str = ""
+    origin: str = ""
 
 
 #: The action of a side of a merge: other text, removed text, or a removed note.

@@ -189,7 +189,7 @@ class BranchMerge:
             self._find_change(side, name) for side, name in enumerate(file.names)
         )
         later_side = "" if ours_at == theirs_at else "ours" if ours_at > theirs_at else "theirs"
-        return later_side, our_speaker, their_speaker._replace(where=self._source.name)
+        return later_side, our_speaker, their_speaker._replace(origin=self._source.name)
 
     def _join(self, file: Unmerged, ours: TreeEntry, theirs: TreeEntry) -> None:
         """Merge two versions into one; for other files than notes, theirs gets another name."""
