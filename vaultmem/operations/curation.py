@@ -194,7 +194,7 @@ def _dream_data(result: Dream) -> dict[str, Any]:
     return {
         **pick(result, "candidates moves commit?=report.commit"),
         "promoted": [each.path for each in result.promoted],
-        "left": [each.path for each in result.left],
+        "left": [each.path for each in result.remaining],
     }
 
 
@@ -213,8 +213,8 @@ def _dream_lines(result: Dream, request: Any) -> Iterator[Line]:
         yield Line(f" {numbers}  {strength.recalls:>7}  {note}")
     if not result.promoted:
         yield Line("Nothing to promote.")
-    if result.left:
-        count = pluralize(len(result.left), "note")
+    if result.remaining:
+        count = pluralize(len(result.remaining), "note")
         yield Line(f"{count} more are left for the next night (dream_limit).")
     for move in result.moves:
         yield Line("may go  ", "yellow", f"MEMORY.md:{move.line}: {move.text}  ({move.reason})")
