@@ -35,7 +35,7 @@ class MemoryItem(NamedTuple):
     """A memory: `origin` is its stable id at its source.
 
     `folders` are the names of its folders, outermost first; `name` is the file's name, for
-    links. `own` are further properties. `speaker` is "user" for the user's words, or "".
+    links. `properties` are additional. `speaker` is "user" for the user's words, or "".
     """
 
     origin: str
@@ -47,7 +47,7 @@ class MemoryItem(NamedTuple):
     state: NoteState = NoteState.CANDIDATE
     tags: tuple[str, ...] = ()
     created: datetime | None = None
-    own: Mapping[str, PropertyValue] = MappingProxyType({})
+    properties: Mapping[str, PropertyValue] = MappingProxyType({})
     speaker: str = ""
 
     @property
@@ -263,7 +263,7 @@ def read_claude_memory(file: MarkdownFile) -> Iterator[Item]:
             name=file.stem,
             tags=read_tags(nested.get("type", "")),
             created=parse_export_time(nested.get("modified")) or file.modified,
-            own=own,
+            properties=own,
         )
 
 
@@ -282,14 +282,16 @@ def read_codex_memory(file: MarkdownFile) -> Iterator[Item]:
             modified = parse_export_time(facts.get("updated_at")) or modified
             kind, folders = NoteKind.EPISODIC_TRACE, ("sessions",)
             yield MemoryItem(
-                origin, text, file.stem, folders, file.stem, kind, created=modified, own=own
+                origin, text, file.stem, folders, file.stem, kind, created=modified, properties=own
             )
     elif below[0] == "skills":
         if below[-1] == "SKILL.md" and (text := read_text(file.body)):
             title = file.text_of("name") or below[-2]
             own = filter_properties({"description": file.text_of("description")})
             kind, folders = NoteKind.PROCEDURAL_SKILL, ("skills",)
-            yield MemoryItem(origin, text, title, folders, kind=kind, created=modified, own=own)
+            yield MemoryItem(
+                origin, text, title, folders, kind=kind, created=modified, properties=own
+            )
     elif below[-1] == "MEMORY.md":
         yield from _read_sections(origin, file.body, (), modified, level=1)
     elif below[-1] == "memory_summary.md":
@@ -349,7 +351,7 @@ def read_basic_memory(file: MarkdownFile) -> Iterator[Item]:
             kind=kind,
             tags=read_tags(file.properties.get("tags")),
             created=created or file.modified,
-            own=own,
+            properties=own,
         )
 
 

@@ -191,7 +191,10 @@ def as_memory(vault: Vault, kind: str, item: MemoryItem) -> Memory:
     """Return an item as a candidate memory, with its own date."""
     folders = [slugify(each) for each in item.folders if each.strip()]
     own: dict[str, PropertyValue] = {
-        **{k: as_local(v) or v if isinstance(v, datetime) else v for k, v in item.own.items()},
+        **{
+            k: as_local(v) or v if isinstance(v, datetime) else v
+            for k, v in item.properties.items()
+        },
         "created": as_local(item.created) or vault.local_time(),
         PROPERTY: f"{kind} {item.origin}@{item.digest}",
     }
