@@ -196,13 +196,13 @@ _MODELS = ("semantic", "rerank")
 class AskEvaluation(NamedTuple):
     """Options of an evaluation: the first `depth` notes, and packs of these budgets (tokens).
 
-    `against` is a branch, tag, commit or date, and `settings` are as in `override`. With either,
-    all questions are asked a second time with them.
+    `comparison_ref` is a branch, tag, commit or date, and `settings` are as in `override`. With
+    either, all questions are asked a second time with them.
     """
 
     depth: int = 10
     budgets: tuple[int, ...] = (500, 1_000, 2_000)
-    against: str = ""
+    comparison_ref: str = ""
     settings: tuple[str, ...] = ()
 
 
@@ -271,15 +271,22 @@ def evaluate(
     _check(vault, options)
     own_path = _find_inside(vault, file)
     views = _Views(vault, own_path, progress)
-    for at in ("", options.against):  # Report a missing ref before the questions are asked.
+    for at in ("", options.comparison_ref):  # Report a missing ref before the questions are asked.
         views.see(at)
     questions = _resolve(views, file_questions, file.name)
-    total = len(questions) * (2 if options.against or options.settings else 1)
+    total = len(questions) * (2 if options.comparison_ref or options.settings else 1)
     step_progress = progress and progress("asking questions")
     results = [
-        _run(views, questions, options._replace(against="", settings=()), step_progress, 0, total)
+        _run(
+            views,
+            questions,
+            options._replace(comparison_ref="", settings=()),
+            step_progress,
+            0,
+            total,
+        )
     ]
-    if options.against or options.settings:
+    if options.comparison_ref or options.settings:
         results.append(_run(views, questions, options, step_progress, len(questions), total))
     values = [np.array([each.values for each in run.judged]) for run in results]
     runs = [run._replace(figures=summarise(v)) for run, v in zip(results, values, strict=True)]
@@ -340,7 +347,7 @@ def _run(
     judged_questions: list[Judged] = []
     problems: list[str] = []
     for number, question in enumerate(questions, start + 1):
-        at = question.at or options.against
+        at = question.at or options.comparison_ref
         vault = views.see(at)
         vault = replace(vault, config=override(vault.config, options.settings))
         notes = question.notes
@@ -365,12 +372,14 @@ def _run(
         )
         if step_progress is not None:
             step_progress(number, total)
-    sources = views.see(options.against).view.sources
+    sources = views.see(options.comparison_ref).view.sources
     commit = sources[0].commit if sources else ""
     problem_summary = (
         f"{len(problems):,} of {len(judged_questions):,} answers: {problems[0]}" if problems else ""
     )
-    return Run(options.against, commit, options.settings, judged_questions, [], problem_summary)
+    return Run(
+        options.comparison_ref, commit, options.settings, judged_questions, [], problem_summary
+    )
 
 
 def _judge(
