@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from vaultmem.core.text.json_values import as_json_object, pick
+from vaultmem.core.text.json_values import pick
 
 if TYPE_CHECKING:
     from vaultmem.core.notes.changes import PropertyChange
@@ -212,6 +212,8 @@ def replayed_json(replay: Replay) -> dict[str, Any]:
 
 def receipt_json(receipt: Receipt) -> dict[str, Any]:
     """Return a receipt without its texts."""
-    content: dict[str, Any] = as_json_object(receipt)
+    from vaultmem.core.packs.receipt import list_values
+
+    content = list_values(receipt)
     del content["texts"]
     return content

@@ -279,7 +279,7 @@ def _list_own(vault: Vault, paths: tuple[str, ...]) -> Iterator[PurgeStep]:
     receipt_ids = [
         receipt.id
         for receipt in list_receipts(vault)
-        if {section.path for section in (*receipt.shown, *receipt.unshown)} & set(paths)
+        if {section.path for section in (*receipt.shown, *receipt.omitted_pins)} & set(paths)
     ]
     if receipt_ids:
         yield PurgeStep(
