@@ -68,9 +68,9 @@ class Conversation(NamedTuple):
 
 
 class Unread(NamedTuple):
-    """An unreadable item: its location and the reason."""
+    """An unreadable item: its place and the reason."""
 
-    where: str
+    place: str
     reason: str
 
 
@@ -163,11 +163,11 @@ def filter_properties(properties: Mapping[str, object]) -> dict[str, PropertyVal
 class MarkdownFile(NamedTuple):
     """A markdown file: its path's parts, properties, the text after them, and modification time.
 
-    `below` is its path in the imported folder. `block` is the text of its properties.
+    `inner_parts` is its path in the imported folder. `block` is the text of its properties.
     """
 
     parts: tuple[str, ...]
-    below: tuple[str, ...]
+    inner_parts: tuple[str, ...]
     properties: Mapping[str, str | tuple[str, ...]]
     block: str
     body: str
@@ -343,10 +343,10 @@ def read_basic_memory(file: MarkdownFile) -> Iterator[Item]:
     created = parse_export_time(file.text_of("created")) or parse_export_time(file.text_of("date"))
     if text := read_text(file.body):
         yield MemoryItem(
-            permalink or "/".join(file.below),
+            permalink or "/".join(file.inner_parts),
             text,
             title=title,
-            folders=file.below[:-1],
+            folders=file.inner_parts[:-1],
             name=file.stem,
             kind=kind,
             tags=read_tags(file.properties.get("tags")),
