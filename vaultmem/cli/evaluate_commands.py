@@ -85,8 +85,8 @@ def eval_(
     options = AskEvaluation(depth, _read_budgets(budget), against, tuple(settings))
     evaluation = evaluate(context.open_synced(reads=True), place, options, ProgressLine)
     for run in evaluation.runs:
-        if run.lacks:
-            warn(f"without a model that was to decide, {_name(run)}: {run.lacks}")
+        if run.problem_summary:
+            warn(f"without a model that was to decide, {_name(run)}: {run.problem_summary}")
     if context.as_json:
         emit_json(evaluation_json(evaluation))
         return

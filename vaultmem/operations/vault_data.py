@@ -64,7 +64,10 @@ def evaluation_json(evaluation: Evaluation) -> dict[str, Any]:
         **pick(evaluation.options, "depth budgets"),
         "omitted": evaluation.omitted_note or None,
         "runs": [
-            {**pick(run, "at? commit? settings lacks?"), **_name_figures(run.figures)}
+            {
+                **pick(run, "at? commit? settings lacks?=problem_summary"),
+                **_name_figures(run.figures),
+            }
             for run in evaluation.runs
         ],
         "difference": _name_figures(evaluation.difference) if evaluation.difference else None,

@@ -230,7 +230,7 @@ class Judged(NamedTuple):
 class Run(NamedTuple):
     """All questions asked with one ref and settings; `figures` are as `values`.
 
-    `lacks` is the number of answers without a requested model, with the reason, or "".
+    `problem_summary` is the number of answers without a requested model, with the reason, or "".
     """
 
     at: str
@@ -238,7 +238,7 @@ class Run(NamedTuple):
     settings: tuple[str, ...]
     judged: list[Judged]
     figures: list[Figure]
-    lacks: str
+    problem_summary: str
 
 
 class Evaluation(NamedTuple):
