@@ -166,7 +166,7 @@ def _compare(
                 near_pairs.setdefault(frozenset(names), Pair(note, other.note, other.likeness))
     for update in updates:
         pair = Pair(update.new, update.old, update.likeness)
-        if update.is_told or pair.names not in contradictions:
+        if update.states_change or pair.names not in contradictions:
             contradictions[pair.names] = pair
     if progress is not None and records:
         progress(len(records), len(records))

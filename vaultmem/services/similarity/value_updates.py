@@ -38,15 +38,15 @@ _SAID = 0.75
 
 
 class NoteUpdate(NamedTuple):
-    """Two notes, the newer one with a new value; `is_told`: it states that the value is new."""
+    """Two notes, the newer one with a new value; `states_change`: it calls the value new."""
 
     old: Note
     new: Note
     update: ValueUpdate
-    is_told: bool
+    states_change: bool
 
     @property
-    def why(self) -> str:
+    def description(self) -> str:
         """The old and the new value."""
         return f"{self.update.kind}: {self.update.before}, now {self.update.after or 'no longer'}"
 
