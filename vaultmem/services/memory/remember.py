@@ -345,7 +345,7 @@ def _write(change: Change, draft: _Draft, force: bool) -> RememberResult:
         known_notes = Known(None, (), ())
     known_notes = _without(known_notes, replaced_note) if replaced_note else known_notes
     result = _absorb(change, known_notes, new, state)
-    result = result or put_new(change, memory, title, state, known_notes.near)
+    result = result or put_new(change, memory, title, state, known_notes.similar)
     if memory.kind not in OWNER_KINDS and result.state not in CLOSED_STATES:
         result = result._replace(proposed=propose_wishes(change, memory.text, result.path))
     return _supersede(change, replaced_note, result) if replaced_note else result
@@ -374,7 +374,9 @@ def _choose_topic(memory: Memory, replaced_note: Note | None) -> str:
 
 def _without(known_notes: Known, replaced_note: Note) -> Known:
     """Return the known notes without the replaced one."""
-    similar_notes = tuple(each for each in known_notes.near if each.path != str(replaced_note.path))
+    similar_notes = tuple(
+        each for each in known_notes.similar if each.path != str(replaced_note.path)
+    )
     is_other = known_notes.target is not None and known_notes.target.path != str(replaced_note.path)
     return Known(known_notes.target if is_other else None, similar_notes, known_notes.quarantined)
 
@@ -458,7 +460,7 @@ def _absorb(
             text = set_property(text, name, read_day(limit) or limit)
     final_text = text
     data = replace_text(change, note, lambda _: final_text)
-    return _describe_absorbed(target, blob_id(data), known_notes.near, new.text)
+    return _describe_absorbed(target, blob_id(data), known_notes.similar, new.text)
 
 
 def _describe_absorbed(

@@ -57,7 +57,7 @@ class Known(NamedTuple):
     """
 
     target: SimilarNote | None
-    near: tuple[SimilarNote, ...]
+    similar: tuple[SimilarNote, ...]
     quarantined: tuple[SimilarNote, ...]
 
 
