@@ -293,7 +293,7 @@ def curate(
     pairs = compare_vault(vault, progress)
     dates = {record.path: (record.written, record.path) for record in records}
     proposals = [
-        *plan_merges(vault, is_machine=is_machine, pairs=pairs.same),
+        *plan_merges(vault, is_machine=is_machine, pairs=pairs.duplicates),
         *_find_pinned_copies(pairs),
         *_find_superseded(vault, open_records),
         *_find_idle(vault, open_records, uses),
@@ -350,7 +350,7 @@ def _drop_repeated(proposals: Iterable[Proposal]) -> Iterator[Proposal]:
 def _find_pinned_copies(pairs: Pairs) -> Iterator[Proposal]:
     """Yield proposals for pinned notes that duplicate another pinned note, one for each pair."""
     pinned_pairs = {
-        each.names: each for each in pairs.same if each.ours.pinned and each.theirs.pinned
+        each.names: each for each in pairs.duplicates if each.ours.pinned and each.theirs.pinned
     }
     for names, pair in pinned_pairs.items():
         duplicate, target = sorted(names)
@@ -426,7 +426,7 @@ def _find_idle(
 
 def _find_contradictions(pairs: Pairs, dates: Dates) -> Iterator[Proposal]:
     """Yield proposals for pairs with different values for one thing, older note first."""
-    for pair in pairs.contradicting:
+    for pair in pairs.contradictions:
         old_note, new_note = sorted(
             (pair.ours, pair.theirs), key=lambda note: dates[str(note.path)]
         )
@@ -454,7 +454,7 @@ def _pair(
 
 def _find_near(pairs: Pairs, dates: Dates) -> Iterator[Proposal]:
     """Yield proposals for possible duplicates, shorter note first."""
-    for pair in pairs.near:
+    for pair in pairs.similar:
         short_note, long_note = sorted(
             (pair.ours, pair.theirs),
             key=lambda note: (len(note.visible_body), dates[str(note.path)]),

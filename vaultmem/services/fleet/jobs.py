@@ -421,11 +421,11 @@ def compare_all(pool: Pool, names: Iterable[str], options: JobOptions) -> FleetC
         with contextlib.closing(all_notes.open()) as vault:
             sync_vault(vault)
             pairs = compare_vault(vault, options.tell("comparing notes"))
-    all_notes.join([pair.names for pair in pairs.same])
+    all_notes.join([pair.names for pair in pairs.duplicates])
     return FleetComparison(
         same=tuple(all_notes.list_same()),
-        near=tuple(all_notes.list_differing(pairs.near)),
-        contradicting=tuple(all_notes.list_differing(pairs.contradicting)),
+        near=tuple(all_notes.list_differing(pairs.similar)),
+        contradicting=tuple(all_notes.list_differing(pairs.contradictions)),
         vaults=len(results.done),
         notes=all_notes.notes,
         asked=results.asked,

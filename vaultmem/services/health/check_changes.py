@@ -336,7 +336,7 @@ def _find_contradictions(change: _Change) -> Iterator[ChangeFinding]:
         pair.names: pair
         for pair in (
             *compare_sentences(change.new_vault, list(notes), old_texts),
-            *compare_some(change.new_vault, list(notes)).contradicting,
+            *compare_some(change.new_vault, list(notes)).contradictions,
         )
     }
     if not pairs:
@@ -346,7 +346,7 @@ def _find_contradictions(change: _Change) -> Iterator[ChangeFinding]:
     new_paths = change.renamed
     old_pairs = {
         frozenset(new_paths.get(path, path) for path in pair.names)
-        for pair in compare_some(change.old_vault, old_paths).contradicting
+        for pair in compare_some(change.old_vault, old_paths).contradictions
     }
     for names, pair in pairs.items():
         if names not in old_pairs:
