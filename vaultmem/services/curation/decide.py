@@ -170,7 +170,7 @@ def _decide_branch(
     commits = [*commit_all(vault).commits]
     result = merge_branch(vault, ref)
     if result.commit:
-        commits.append((result.commit, f"merge: {result.source.name} into {result.into}"))
+        commits.append((result.commit, f"merge: {result.source.name} into {result.target_branch}"))
     return CommitReport(tuple(commits), result.commit, result.paths)
 
 

@@ -45,21 +45,21 @@ class Twin(NamedTuple):
 class MergeReport(NamedTuple):
     """The result of a merge or of its plan: the target branch, and the commit, "" without one.
 
-    `needed` is false if the branch already has all of the other. `refused` is why a planned merge
-    would fail. `conflicts` are changes by both sides: ours stays, theirs follows it. `losses` are
-    discarded values, `twins` duplicates made by both sides. After a merge that git stopped,
+    `is_needed` is false if the branch already has all of the other. `problem` is why a planned
+    merge would fail. `conflicts` are changes by both sides: ours stays, theirs follows it. `losses`
+    are discarded values, `twins` duplicates made by both sides. After a merge that git stopped,
     `next_step` is the command to continue without a commit.
     """
 
     source: RefTarget
-    into: str
+    target_branch: str
     commit: str = ""
     paths: tuple[str, ...] = ()
     losses: tuple[DiscardedValue, ...] = ()
     conflicts: tuple[Conflict, ...] = ()
     twins: tuple[Twin, ...] = ()
-    needed: bool = True
-    refused: str = ""
+    is_needed: bool = True
+    problem: str = ""
     next_step: str = ""
     is_plan: bool = False
 

@@ -293,7 +293,7 @@ def _finish(operation: Transaction, vault: Vault) -> MergeReport:
     merged, unmerged_files = _read_index(vault)
     files = _choose_files(vault, draft, merge, merged, unmerged_files)
     paths = _write(operation, vault, files, unmerged_files)
-    return merge.report(_commit(vault, draft), paths)._replace(into=head.branch)
+    return merge.report(_commit(vault, draft), paths)._replace(target_branch=head.branch)
 
 
 def _find_source(vault: Vault) -> RefTarget:
@@ -357,7 +357,7 @@ def _resolve_all(operation: Transaction, vault: Vault) -> MergeReport:
         file = merge.files.get(path)
         files[path] = file and (_find_edited(vault, path, unmerged) or file)
     report = merge.report("", _write(operation, vault, files, unmerged_files))
-    return report._replace(into=vault.history.head().branch)
+    return report._replace(target_branch=vault.history.head().branch)
 
 
 def _settle(vault: Vault, unmerged_files: _Open) -> BranchMerge:
