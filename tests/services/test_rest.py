@@ -104,7 +104,7 @@ def test_a_watcher_has_git_pack_what_it_keeps_one_by_one(
     git(root, "config", "--unset", "gc.auto")
     (kept,) = [check for check in examine_vault(opened(root)) if check.name == "git's upkeep"]
     assert kept.verdict is Verdict.WARNING
-    assert "objects are in no pack" in kept.told
+    assert "objects are in no pack" in kept.message
     assert re.fullmatch(
         r"1,\d\d\d objects of git are packed: \d.\d MB became 0.\d MB", resting.tidy()
     )
