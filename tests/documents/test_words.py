@@ -64,7 +64,6 @@ DATA = {
     "core/notes/conflict.py": "the title of a callout, which is in people's notes",
     "operations/branch_changes.py": "names of attributes",
     "operations/checks.py": "names of attributes",
-    "operations/review_queue.py": "names of attributes",
     "services/vaults/demo_vault.py": "a decision of the sample vault",
     "web/web_app.py": "an address",
 }
